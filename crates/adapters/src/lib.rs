@@ -1,0 +1,106 @@
+//! The disk witnesses: one folder per agent, each reading what that agent itself stores.
+//!
+//! An adapter gets kernel facts as data and never looks itself; it cannot spawn, signal or write.
+//! It returns what it found, claims about who carries what, and nothing else.
+
+pub mod claude_code;
+pub mod jsonl;
+pub mod join;
+pub mod parallel;
+pub mod scope;
+
+use std::path::{Path, PathBuf};
+
+use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
+
+pub use jsonl::follow::Follow;
+pub use scope::{Progress, Reach, Scope};
+
+/// What an agent is, and what agentctl can do with it.
+#[derive(Debug)]
+pub struct Card {
+    /// The contract's name of the adapter.
+    pub name: &'static str,
+    /// The agent's own name, for people.
+    pub title: &'static str,
+    /// The programs a user starts it with, for `doctor`.
+    pub programs: &'static [&'static str],
+    /// Versions whose storage was observed.
+    pub known_good: &'static str,
+    pub capabilities: &'static [Capability],
+    /// Which expensive looks its join needs.
+    pub looks: Looks,
+    /// Facts were observed on the real agent (false: read in its source only).
+    pub verified: bool,
+}
+
+/// Expensive looks at the kernel that a join needs.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Looks {
+    pub locks: bool,
+    pub open_files: bool,
+    pub offspring: bool,
+}
+
+/// One place an adapter reads: a config root, and where the agent's variables moved its sessions, if they did.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Root {
+    pub path: PathBuf,
+    pub store: Option<PathBuf>,
+}
+
+impl Root {
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), store: None }
+    }
+}
+
+/// Why a transcript could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {source}", path.display())]
+pub struct ReadError {
+    pub path: PathBuf,
+    #[source]
+    pub source: std::io::Error,
+}
+
+impl ReadError {
+    pub fn new(path: &Path, source: std::io::Error) -> Self {
+        Self { path: path.to_owned(), source }
+    }
+}
+
+/// One agent, heard through its own storage.
+pub trait Adapter: Send + Sync {
+    fn card(&self) -> &'static Card;
+
+    /// Where an agent with these variables keeps its sessions. The caller's variables say what to read;
+    /// a process's variables say which source it belongs to.
+    fn root(&self, environ: &Environ) -> Option<Root>;
+
+    /// A root that the user configured by path alone.
+    fn configured_root(&self, path: &Path) -> Root {
+        Root::at(path)
+    }
+
+    /// The disk. Never fails: failure is a coverage.
+    fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest;
+
+    /// Cheap: name and argv only, so that only these processes are looked at closely. Helpers of the vendor
+    /// that must not become sessions may be recognised here and left out by `join`.
+    fn recognises(&self, head: &ProcessHead) -> bool;
+
+    /// Pure: who carries what.
+    fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined;
+
+    /// The last `limit` entries of a conversation, oldest first.
+    fn read(&self, place: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError>;
+
+    /// Entries as they are written, beginning with the last `backlog` ones.
+    fn follow(&self, place: &Path, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError>;
+}
+
+/// Every adapter there is. A new agent is one folder and one line here.
+pub fn registry() -> Vec<&'static dyn Adapter> {
+    vec![&claude_code::ClaudeCode]
+}

@@ -1,0 +1,26 @@
+//! The nouns of agentctl and the one law that turns testimony into a verdict.
+//!
+//! Everything here is pure: no files, no processes, no clock, no environment, no async. What the
+//! disk and the kernel said arrives as data; what is true of a session leaves as data.
+
+pub mod claim;
+pub mod evidence;
+pub mod process;
+pub mod session;
+pub mod status;
+pub mod survey;
+pub mod text;
+pub mod transcript;
+
+pub use claim::{Claim, Joined, Stray, Testimony, Tie};
+pub use evidence::{Evidence, Fact, Witness};
+pub use process::{
+    Environ, HeldLock, KernelView, Observed, OpenFile, Process, ProcessHead, ProcessRef, Witnesses,
+};
+pub use session::{
+    Capability, Facts, Found, LaunchInfo, Parent, Pending, PendingKind, ProcessEntry, Relation, Session,
+    SessionKey, Tokens,
+};
+pub use status::{Liveness, Outcome, Owner, Owners, Rule, Status, Turn, TurnState, Verdict, Word, derive};
+pub use survey::{Coverage, Ended, Harvest, Holder, Registration, SourceReport, Survey, Surveyed};
+pub use transcript::{Entry, EntryKind, Role};

@@ -1,0 +1,207 @@
+//! What the kernel can say about processes, as data. The looking itself is the `process` crate's.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+
+/// The identity of one process: a pid alone is reused, this is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProcessRef {
+    pub pid: u32,
+    /// Start time as the kernel counts it (clock ticks since boot on Linux).
+    pub start: u64,
+    /// Which boot of the machine `start` counts from.
+    pub boot: u128,
+}
+
+/// The cheap look: what one pass over the process table gives for every process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessHead {
+    pub process: ProcessRef,
+    pub parent: u32,
+    pub uid: Option<u32>,
+    /// The kernel's short name of the process (15 bytes on Linux).
+    pub comm: String,
+    pub argv: Vec<String>,
+    pub started_at: Option<Timestamp>,
+}
+
+impl ProcessHead {
+    /// The file name of `argv[0]`, or of the kernel's name when there is no argv.
+    pub fn program(&self) -> &str {
+        let first = self.argv.first().map_or(self.comm.as_str(), String::as_str);
+        first.rsplit('/').next().unwrap_or(first)
+    }
+
+    /// The argument after `flag`, or the part behind `flag=`.
+    pub fn option(&self, flag: &str) -> Option<&str> {
+        let mut args = self.argv.iter().skip(1);
+        while let Some(arg) = args.next() {
+            if arg == "--" {
+                return None;
+            }
+            if arg == flag {
+                return args.next().map(String::as_str);
+            }
+            if let Some(value) = arg.strip_prefix(flag).and_then(|rest| rest.strip_prefix('=')) {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    /// Whether one of the arguments is exactly `flag`.
+    pub fn has_flag(&self, flag: &str) -> bool {
+        self.argv.iter().skip(1).take_while(|arg| *arg != "--").any(|arg| arg == flag)
+    }
+}
+
+/// A look that may be impossible: not permitted, or this platform has no such witness. Never the same as "nothing".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Observed<T> {
+    Seen(T),
+    Unobservable(String),
+}
+
+impl<T> Observed<T> {
+    pub fn seen(&self) -> Option<&T> {
+        match self {
+            Self::Seen(value) => Some(value),
+            Self::Unobservable(_) => None,
+        }
+    }
+
+    pub fn why_not(&self) -> Option<&str> {
+        match self {
+            Self::Seen(_) => None,
+            Self::Unobservable(why) => Some(why),
+        }
+    }
+}
+
+/// The variables of one process, or of the caller.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Environ(BTreeMap<OsString, OsString>);
+
+impl Environ {
+    /// The value, unless it is empty: agents take an empty variable for an absent one.
+    pub fn get(&self, name: &str) -> Option<&OsStr> {
+        self.0.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
+    }
+
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.get(name).and_then(OsStr::to_str)
+    }
+
+    pub fn path(&self, name: &str) -> Option<PathBuf> {
+        self.get(name).map(PathBuf::from)
+    }
+
+    pub fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
+        self.0.insert(name.into(), value.into());
+    }
+}
+
+impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Environ {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+    }
+}
+
+/// A file that a process holds open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenFile {
+    pub path: PathBuf,
+    pub writable: bool,
+}
+
+/// The expensive look at one process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    pub head: ProcessHead,
+    pub exe: Observed<PathBuf>,
+    pub cwd: Observed<PathBuf>,
+    pub environ: Observed<Environ>,
+    pub open_files: Observed<Vec<OpenFile>>,
+}
+
+impl Process {
+    pub fn pid(&self) -> u32 {
+        self.head.process.pid
+    }
+
+    /// A variable of the process, `None` when it has none or its environment cannot be seen.
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        self.environ.seen().and_then(|environ| environ.text(name))
+    }
+}
+
+/// A file lock that a process holds, named by the file's identity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct HeldLock {
+    pub pid: u32,
+    pub device: u64,
+    pub inode: u64,
+}
+
+/// Which witnesses a backend has at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Witnesses {
+    pub locks: bool,
+    pub open_files: bool,
+    pub environ: bool,
+}
+
+/// What an adapter gets to hear from the kernel: the processes it recognised, looked at closely, and who holds which lock.
+#[derive(Debug, Clone)]
+pub struct KernelView {
+    /// When the process table was read: always after the storage it is joined with.
+    pub as_of: Timestamp,
+    /// Processes the adapter recognised.
+    pub processes: Vec<Process>,
+    /// Children and grandchildren of those (tool processes carry the agents' marks in their environment).
+    pub offspring: Vec<Process>,
+    pub locks: Observed<Vec<HeldLock>>,
+}
+
+impl KernelView {
+    /// Whether some recognised process is an ancestor of `pid` by the parents seen here.
+    pub fn parent_among_recognised(&self, process: &Process) -> Option<&Process> {
+        self.processes.iter().find(|candidate| candidate.pid() == process.head.parent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(argv: &[&str]) -> ProcessHead {
+        ProcessHead {
+            process: ProcessRef { pid: 1, start: 2, boot: 3 },
+            parent: 0,
+            uid: None,
+            comm: "claude".into(),
+            argv: argv.iter().map(ToString::to_string).collect(),
+            started_at: None,
+        }
+    }
+
+    #[test]
+    fn options_are_found_in_both_spellings_and_never_behind_a_double_dash() {
+        assert_eq!(head(&["claude", "--session-id", "a"]).option("--session-id"), Some("a"));
+        assert_eq!(head(&["claude", "--session-id=a"]).option("--session-id"), Some("a"));
+        assert_eq!(head(&["claude", "--", "--session-id", "a"]).option("--session-id"), None);
+        assert_eq!(head(&["claude", "--session-idx", "a"]).option("--session-id"), None);
+        assert!(head(&["claude", "-p"]).has_flag("-p"));
+        assert!(!head(&["claude", "--", "-p"]).has_flag("-p"));
+    }
+
+    #[test]
+    fn an_empty_variable_is_an_absent_one() {
+        let environ = Environ::from_iter([("CODEX_HOME", ""), ("HOME", "/h")]);
+        assert_eq!(environ.get("CODEX_HOME"), None);
+        assert_eq!(environ.text("HOME"), Some("/h"));
+    }
+}

@@ -1,0 +1,301 @@
+//! The law: what the two witnesses said, and the one function that turns it into a verdict.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::evidence::{Evidence, Fact, Witness};
+use crate::process::ProcessRef;
+
+/// What is true of a session now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// A process is alive and a turn is open.
+    Running,
+    /// Alive and blocked on a person.
+    Waiting,
+    /// Alive, ready for the next message.
+    Idle,
+    /// Nobody runs it.
+    Stopped,
+    /// It cannot be known now.
+    Unknown,
+}
+
+impl Status {
+    pub const ALL: [Self; 5] = [Self::Running, Self::Waiting, Self::Idle, Self::Stopped, Self::Unknown];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Idle => "idle",
+            Self::Stopped => "stopped",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// How the last turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// By itself.
+    Completed,
+    /// The agent recorded an error.
+    Failed,
+    /// A person or a clean signal ended it.
+    Interrupted,
+    /// The process went away with the turn open.
+    Died,
+}
+
+impl Outcome {
+    pub const ALL: [Self; 4] = [Self::Completed, Self::Failed, Self::Interrupted, Self::Died];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Interrupted => "interrupted",
+            Self::Died => "died",
+        }
+    }
+}
+
+/// Where the agent's records leave the last turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TurnState {
+    NotBegun,
+    Open,
+    Approval,
+    Question,
+    Finished,
+    Failed,
+    Interrupted,
+}
+
+impl TurnState {
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::NotBegun => "no turn yet",
+            Self::Open => "a turn is open",
+            Self::Approval => "waits for an approval",
+            Self::Question => "waits for an answer",
+            Self::Finished => "the turn ended by itself",
+            Self::Failed => "the turn ended with an error",
+            Self::Interrupted => "the turn was interrupted",
+        }
+    }
+
+    /// The outcome if nothing more happens to the turn: an open one whose process is gone has died.
+    fn outcome_when_gone(self) -> Option<Outcome> {
+        match self {
+            Self::NotBegun => None,
+            Self::Open | Self::Approval | Self::Question => Some(Outcome::Died),
+            Self::Finished => Some(Outcome::Completed),
+            Self::Failed => Some(Outcome::Failed),
+            Self::Interrupted => Some(Outcome::Interrupted),
+        }
+    }
+
+    fn is_open(self) -> bool {
+        matches!(self, Self::Open | Self::Approval | Self::Question)
+    }
+}
+
+/// The last turn, as recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turn {
+    pub state: TurnState,
+    /// When it began, if the records that were read say so.
+    pub began: Option<Timestamp>,
+    /// Its newest record.
+    pub last: Option<Timestamp>,
+    /// The agent's words about it, such as the error.
+    pub detail: Option<String>,
+}
+
+impl Turn {
+    pub fn new(state: TurnState, last: Option<Timestamp>) -> Self {
+        Self { state, began: None, last, detail: None }
+    }
+
+    /// The turn has no record from the lifetime of this owner.
+    fn precedes(&self, owner: &Owner) -> bool {
+        match (self.last, owner.started_at) {
+            (Some(last), Some(start)) => last < start,
+            _ => false,
+        }
+    }
+}
+
+/// A live process that carries a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    pub process: ProcessRef,
+    pub started_at: Option<Timestamp>,
+    /// Started with a prompt, ends with the turn.
+    pub headless: bool,
+    /// How it is known that this process carries the session.
+    pub how: Evidence,
+}
+
+/// One owner or more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owners {
+    pub first: Owner,
+    pub rest: Vec<Owner>,
+}
+
+impl Owners {
+    pub fn iter(&self) -> impl Iterator<Item = &Owner> {
+        std::iter::once(&self.first).chain(&self.rest)
+    }
+}
+
+/// The word of a gateway: all there is about a remote session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    Running,
+    Ready,
+    Ended,
+}
+
+/// What looking told us. Every variant carries its evidence, so no verdict can be built without any.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Liveness {
+    /// These processes carry the session.
+    Alive(Owners),
+    /// Looked after reading the records; nobody carries it.
+    Gone { looked_at: Timestamp },
+    /// A gateway said so.
+    Remote { word: Word, evidence: Evidence },
+    /// Could not look, or several fit, or this platform has no such witness. Not the same as gone.
+    Unobservable { why: String, looked_at: Timestamp },
+}
+
+impl Liveness {
+    fn evidence(&self) -> Vec<Evidence> {
+        match self {
+            Self::Alive(owners) => owners.iter().map(|owner| owner.how.clone()).collect(),
+            Self::Gone { looked_at } => {
+                vec![Evidence::new(Witness::Kernel, Fact::NoProcess, Some(*looked_at))]
+            }
+            Self::Remote { evidence, .. } => vec![evidence.clone()],
+            Self::Unobservable { why, looked_at } => {
+                vec![Evidence::said(Witness::Kernel, why.clone(), Some(*looked_at))]
+            }
+        }
+    }
+}
+
+/// Which line of the law decided. `explain` shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rule {
+    CannotLook,
+    NobodyCarriesIt,
+    GatewayEnded,
+    GatewayRunning,
+    GatewayReady,
+    WaitsForPerson,
+    NoTurnYet,
+    TurnEnded,
+    TurnOpen,
+    TurnOlderThanItsOwners,
+    HeadlessRunNotEnded,
+    AgentDoesNotSay,
+}
+
+impl Rule {
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::CannotLook => "it cannot be seen who carries the session, so no status is claimed",
+            Self::NobodyCarriesIt => "nobody carries the session: stopped, with what the records say of its last turn",
+            Self::GatewayEnded => "the gateway says it ended",
+            Self::GatewayRunning => "the gateway says a run is active",
+            Self::GatewayReady => "the gateway says it is ready for the next message",
+            Self::WaitsForPerson => "alive and blocked on a person",
+            Self::NoTurnYet => "alive, nothing was asked yet",
+            Self::TurnEnded => "alive, the last turn has ended",
+            Self::TurnOpen => "alive, and a turn is open",
+            Self::TurnOlderThanItsOwners => {
+                "the open turn is older than every process that carries the session now: the one that had it died"
+            }
+            Self::HeadlessRunNotEnded => "a live run with a prompt of its own, whose turn is not recorded as ended",
+            Self::AgentDoesNotSay => "alive, but the agent does not say whether a turn is open",
+        }
+    }
+}
+
+/// A status with its reasons. Only [`derive`] makes one, and its evidence is never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    status: Status,
+    outcome: Option<Outcome>,
+    rule: Rule,
+    evidence: Vec<Evidence>,
+}
+
+impl Verdict {
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    pub fn outcome(&self) -> Option<Outcome> {
+        self.outcome
+    }
+
+    pub fn rule(&self) -> Rule {
+        self.rule
+    }
+
+    pub fn into_evidence(self) -> Vec<Evidence> {
+        self.evidence
+    }
+}
+
+/// The whole policy about status. `heard` is what the records said, strongest first.
+pub fn derive(turn: Option<&Turn>, liveness: &Liveness, heard: Vec<Evidence>) -> Verdict {
+    use {Rule as R, Status as S, TurnState as T};
+
+    let state = turn.map(|turn| turn.state);
+    let when_gone = state.and_then(TurnState::outcome_when_gone);
+    let (status, outcome, rule) = match (liveness, state) {
+        (Liveness::Unobservable { .. }, _) => (S::Unknown, None, R::CannotLook),
+        (Liveness::Gone { .. }, _) => (S::Stopped, when_gone, R::NobodyCarriesIt),
+        (Liveness::Remote { word: Word::Ended, .. }, _) => (S::Stopped, when_gone, R::GatewayEnded),
+        (Liveness::Alive(owners), _) if not_theirs(turn, owners) => match state {
+            _ if owners.iter().any(|owner| owner.headless) => (S::Running, None, R::HeadlessRunNotEnded),
+            Some(open) if open.is_open() => (S::Idle, Some(Outcome::Died), R::TurnOlderThanItsOwners),
+            Some(T::NotBegun) => (S::Idle, None, R::NoTurnYet),
+            _ => (S::Idle, when_gone, R::TurnEnded),
+        },
+        (_, Some(T::Approval | T::Question)) => (S::Waiting, None, R::WaitsForPerson),
+        (Liveness::Remote { word: Word::Running, .. }, _) => (S::Running, None, R::GatewayRunning),
+        (Liveness::Remote { word: Word::Ready, .. }, _) => (S::Idle, when_gone, R::GatewayReady),
+        (Liveness::Alive(owners), None | Some(T::NotBegun)) if owners.iter().any(|owner| owner.headless) => {
+            (S::Running, None, R::HeadlessRunNotEnded)
+        }
+        (Liveness::Alive(_), Some(T::NotBegun)) => (S::Idle, None, R::NoTurnYet),
+        (Liveness::Alive(_), Some(T::Finished | T::Failed | T::Interrupted)) => {
+            (S::Idle, when_gone, R::TurnEnded)
+        }
+        (Liveness::Alive(_), Some(T::Open)) => (S::Running, None, R::TurnOpen),
+        (Liveness::Alive(_), None) => (S::Unknown, None, R::AgentDoesNotSay),
+    };
+    let mut evidence = heard;
+    evidence.extend(liveness.evidence());
+    Verdict { status, outcome, rule, evidence }
+}
+
+/// The recorded turn has no record from the lifetime of any process that carries the session now.
+fn not_theirs(turn: Option<&Turn>, owners: &Owners) -> bool {
+    turn.is_some_and(|turn| owners.iter().all(|owner| turn.precedes(owner)))
+}
+
+#[cfg(test)]
+#[path = "status_tests.rs"]
+mod tests;

@@ -1,0 +1,169 @@
+//! The law as a table: every state of the disk against every word of the kernel.
+
+use super::*;
+use Outcome as O;
+use Status as S;
+use TurnState as T;
+
+const EARLIER: i64 = 1_000;
+const START: i64 = 2_000;
+const LATER: i64 = 3_000;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn owner(headless: bool) -> Owner {
+    Owner {
+        process: ProcessRef { pid: 7, start: 1, boot: 1 },
+        started_at: Some(at(START)),
+        headless,
+        how: Evidence::said(Witness::Kernel, "pid 7 alive", None),
+    }
+}
+
+fn alive(headless: bool) -> Liveness {
+    Liveness::Alive(Owners { first: owner(headless), rest: vec![] })
+}
+
+fn remote(word: Word) -> Liveness {
+    Liveness::Remote { word, evidence: Evidence::said(Witness::Gateway, "hasActiveRun", None) }
+}
+
+fn gone() -> Liveness {
+    Liveness::Gone { looked_at: at(LATER) }
+}
+
+fn unobservable() -> Liveness {
+    Liveness::Unobservable { why: "no lock witness".into(), looked_at: at(LATER) }
+}
+
+fn verdict(state: Option<T>, second: i64, liveness: &Liveness) -> (S, Option<O>) {
+    let turn = state.map(|state| Turn::new(state, Some(at(second))));
+    let verdict = derive(turn.as_ref(), liveness, vec![]);
+    assert!(!verdict.evidence.is_empty(), "a verdict without evidence");
+    (verdict.status(), verdict.outcome())
+}
+
+const STATES: [Option<T>; 8] = [
+    Some(T::NotBegun),
+    Some(T::Open),
+    Some(T::Approval),
+    Some(T::Question),
+    Some(T::Finished),
+    Some(T::Failed),
+    Some(T::Interrupted),
+    None,
+];
+
+/// One column of the table, in the order of `STATES`.
+fn column(second: i64, liveness: &Liveness) -> Vec<(S, Option<O>)> {
+    STATES.iter().map(|state| verdict(*state, second, liveness)).collect()
+}
+
+const ENDED_AS_RECORDED: [Option<O>; 8] = [
+    None,
+    Some(O::Died),
+    Some(O::Died),
+    Some(O::Died),
+    Some(O::Completed),
+    Some(O::Failed),
+    Some(O::Interrupted),
+    None,
+];
+
+fn every(status: S, outcomes: [Option<O>; 8]) -> Vec<(S, Option<O>)> {
+    outcomes.into_iter().map(|outcome| (status, outcome)).collect()
+}
+
+#[test]
+fn nobody_carries_it() {
+    assert_eq!(column(LATER, &gone()), every(S::Stopped, ENDED_AS_RECORDED));
+    assert_eq!(column(LATER, &remote(Word::Ended)), every(S::Stopped, ENDED_AS_RECORDED));
+}
+
+#[test]
+fn not_being_able_to_look_is_unknown_and_never_stopped() {
+    assert_eq!(column(LATER, &unobservable()), every(S::Unknown, [None; 8]));
+}
+
+#[test]
+fn alive_and_interactive() {
+    assert_eq!(
+        column(LATER, &alive(false)),
+        [
+            (S::Idle, None),
+            (S::Running, None),
+            (S::Waiting, None),
+            (S::Waiting, None),
+            (S::Idle, Some(O::Completed)),
+            (S::Idle, Some(O::Failed)),
+            (S::Idle, Some(O::Interrupted)),
+            (S::Unknown, None),
+        ]
+    );
+}
+
+#[test]
+fn alive_but_the_turn_is_older_than_every_owner() {
+    assert_eq!(
+        column(EARLIER, &alive(false)),
+        [
+            (S::Idle, None),
+            (S::Idle, Some(O::Died)),
+            (S::Idle, Some(O::Died)),
+            (S::Idle, Some(O::Died)),
+            (S::Idle, Some(O::Completed)),
+            (S::Idle, Some(O::Failed)),
+            (S::Idle, Some(O::Interrupted)),
+            (S::Unknown, None),
+        ]
+    );
+}
+
+#[test]
+fn a_second_owner_that_was_there_keeps_the_turn_open() {
+    let mut early = owner(false);
+    early.started_at = Some(at(EARLIER));
+    let both = Liveness::Alive(Owners { first: owner(false), rest: vec![early] });
+    assert_eq!(verdict(Some(T::Open), EARLIER + 1, &both), (S::Running, None));
+}
+
+#[test]
+fn a_live_headless_run_runs_until_its_own_turn_is_recorded_as_ended() {
+    // Nothing, or only older turns, on disk: its own turn has not been recorded yet.
+    assert_eq!(column(EARLIER, &alive(true))[..7], every(S::Running, [None; 8])[..7]);
+    assert_eq!(verdict(None, LATER, &alive(true)), (S::Running, None));
+    assert_eq!(verdict(Some(T::NotBegun), LATER, &alive(true)), (S::Running, None));
+    // Its own turn has ended; the process is on its way out.
+    assert_eq!(verdict(Some(T::Finished), LATER, &alive(true)), (S::Idle, Some(O::Completed)));
+    assert_eq!(verdict(Some(T::Failed), LATER, &alive(true)), (S::Idle, Some(O::Failed)));
+}
+
+#[test]
+fn an_unknown_start_time_never_makes_a_turn_somebody_elses() {
+    let mut timeless = owner(false);
+    timeless.started_at = None;
+    let liveness = Liveness::Alive(Owners { first: timeless, rest: vec![] });
+    assert_eq!(verdict(Some(T::Open), EARLIER, &liveness), (S::Running, None));
+}
+
+#[test]
+fn the_gateways_word_decides_for_remote_sessions() {
+    let mut running = every(S::Running, [None; 8]);
+    running[2] = (S::Waiting, None);
+    running[3] = (S::Waiting, None);
+    assert_eq!(column(LATER, &remote(Word::Running)), running);
+    let mut ready = every(S::Idle, ENDED_AS_RECORDED);
+    ready[2] = (S::Waiting, None);
+    ready[3] = (S::Waiting, None);
+    assert_eq!(column(LATER, &remote(Word::Ready)), ready);
+}
+
+#[test]
+fn what_the_records_said_stands_before_what_the_kernel_said() {
+    let heard = vec![Evidence::new(Witness::Transcript, Fact::TurnIs(T::Finished), None)];
+    let turn = Turn::new(T::Finished, Some(at(LATER)));
+    let evidence = derive(Some(&turn), &gone(), heard).into_evidence();
+    assert_eq!(evidence.iter().map(|e| e.source).collect::<Vec<_>>(), [Witness::Transcript, Witness::Kernel]);
+}
