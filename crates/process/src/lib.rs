@@ -1,1 +1,27 @@
+//! The kernel witness: what runs now. The only room that looks at processes, and the only hands that signal them.
 
+use agentctl_model::{HeldLock, Observed, Process, ProcessHead, ProcessRef, Witnesses};
+
+/// Which expensive looks are wanted of one process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Want {
+    pub open_files: bool,
+}
+
+/// A process table that can be asked. One implementation per platform, and a scripted one for tests.
+pub trait Kernel: Send + Sync {
+    /// Which witnesses this backend has at all.
+    fn witnesses(&self) -> Witnesses;
+
+    /// The cheap pass over every live process. Zombies are dead and not in it.
+    fn heads(&self) -> Observed<Vec<ProcessHead>>;
+
+    /// The expensive look at one of them; `None` when that process is gone by now (its pid may be another's).
+    fn inspect(&self, head: &ProcessHead, want: Want) -> Option<Process>;
+
+    /// Who holds which file lock.
+    fn locks(&self) -> Observed<Vec<HeldLock>>;
+
+    /// Whether exactly this process still lives.
+    fn is_alive(&self, process: ProcessRef) -> Observed<bool>;
+}
