@@ -5,11 +5,15 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore's only reader sits at the terminal")]
 #![allow(clippy::disallowed_methods, reason = "chores start cargo, read the environment and the clock")]
 
+mod bench;
+mod checks;
 mod corpus;
+mod workspace;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
+use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 
 #[derive(Parser)]
@@ -21,8 +25,40 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Chore {
+    /// Run everything that must hold before a change goes in; CI runs exactly this
+    Test(TestArgs),
+    /// Measure `agentctl list` against the physical limit
+    Bench(BenchArgs),
     /// Write a HOME with made-up sessions and a manifest of what each should show
     Corpus(CorpusArgs),
+}
+
+#[derive(Args)]
+struct TestArgs {
+    /// Full counts in tests that otherwise take a small sample
+    #[arg(long)]
+    long: bool,
+    /// Only these steps
+    #[arg(long, value_name = "STEP", value_delimiter = ',')]
+    only: Vec<checks::Step>,
+}
+
+#[derive(Args)]
+struct BenchArgs {
+    /// Sizes of the corpora
+    #[arg(long, value_delimiter = ',', default_value = "100,1000,10000")]
+    sessions: Vec<usize>,
+    /// Keep the corpora here [default: target/bench]
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+    /// Timed runs of each command
+    #[arg(long, default_value_t = 9)]
+    repeats: usize,
+    /// Measure this program instead of a fresh release build
+    #[arg(long, value_name = "PROGRAM")]
+    agentctl: Option<PathBuf>,
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args)]
@@ -46,23 +82,74 @@ struct CorpusArgs {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().chore {
-        Chore::Corpus(args) => corpus::run(&corpus::Options {
-            home: args.home,
-            sessions: args.sessions,
-            seed: args.seed,
-            scale: args.mean_scale,
-            now_ms: args.now.map_or_else(now_ms, |seconds| seconds * 1000),
-            agents: args.agents,
-        })
-        .map(|()| ExitCode::SUCCESS),
-    };
-    outcome.unwrap_or_else(|error| {
+    if std::env::var_os(bench::stand_in::MARK).is_some() {
+        bench::stand_in::play();
+        return ExitCode::SUCCESS;
+    }
+    run().unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
         ExitCode::FAILURE
     })
 }
 
-fn now_ms() -> i64 {
-    jiff::Timestamp::now().as_millisecond() / 1000 * 1000
+fn run() -> anyhow::Result<ExitCode> {
+    // The measured parts start without a command-line parser: their own start counts as time.
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.split_first() {
+        Some((chore, rest)) if chore == "__limit" => {
+            return bench::limit::main(rest).map(|()| ExitCode::SUCCESS);
+        }
+        Some((chore, rest)) if chore == "__measure" => {
+            return bench::measure::main(rest).map(|()| ExitCode::SUCCESS);
+        }
+        _ => {}
+    }
+    match Cli::parse().chore {
+        Chore::Test(args) => checks::run(&args.only, args.long),
+        Chore::Bench(args) => run_bench(args),
+        Chore::Corpus(args) => {
+            let options = corpus::Options {
+                home: args.home,
+                sessions: args.sessions,
+                seed: args.seed,
+                scale: args.mean_scale,
+                now_ms: args.now.map_or_else(now_ms, |seconds| seconds * 1000),
+                agents: args.agents,
+            };
+            corpus::run(&options).map(|()| ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn run_bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
+    // A limit measured by an unoptimised program would be no limit, so the optimised one takes over.
+    if cfg!(debug_assertions) {
+        let packages: &[&str] = if args.agentctl.is_some() { &["xtask"] } else { &["xtask", "agentctl"] };
+        let binaries = workspace::build_release(packages)?;
+        let mut again = Command::new(binaries.join("xtask"));
+        again.args(std::env::args_os().skip(1));
+        if args.agentctl.is_none() {
+            again.arg("--agentctl").arg(binaries.join("agentctl"));
+        }
+        let status = again.status().context("cannot start the optimised xtask")?;
+        return Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
+    let agentctl = match args.agentctl {
+        Some(program) => program,
+        None => workspace::build_release(&["agentctl"])?.join("agentctl"),
+    };
+    let agentctl = agentctl.canonicalize().with_context(|| format!("cannot find {}", agentctl.display()))?;
+    let options = bench::Options {
+        sessions: args.sessions,
+        keep: args.keep,
+        repeats: args.repeats,
+        agentctl,
+        json: args.json,
+    };
+    bench::run(&options).map(|()| ExitCode::SUCCESS)
+}
+
+/// The clock, without fractions of a second.
+pub(crate) fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_second() * 1000
 }

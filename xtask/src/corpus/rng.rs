@@ -2,6 +2,8 @@
 //!
 //! Written here rather than taken from a crate so that a corpus stays byte-identical when dependencies move on.
 
+use std::fmt::Write as _;
+
 /// splitmix64: one word of state, good enough to vary a corpus.
 pub(crate) struct Rng(u64);
 
@@ -63,7 +65,8 @@ impl Rng {
     pub(crate) fn hex(&mut self, digits: usize) -> String {
         let mut text = String::with_capacity(digits + 16);
         while text.len() < digits {
-            text.push_str(&format!("{:016x}", self.next()));
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{:016x}", self.next());
         }
         text.truncate(digits);
         text

@@ -158,10 +158,10 @@ fn work(transcript: &mut Transcript<'_>, story: &mut Story, plan: Plan, bulk: us
         let text = transcript.rng.length(6.6, 1.1, 9_000).min(room / 4);
         transcript.tool_turn(text, output)?;
         turns += 1;
-        if turns == 1 {
-            if let Some(title) = &story.title {
-                transcript.note("ai-title", &format!(r#""aiTitle":"{title}""#))?;
-            }
+        if turns == 1
+            && let Some(title) = &story.title
+        {
+            transcript.note("ai-title", &format!(r#""aiTitle":"{title}""#))?;
         }
         if turns.is_multiple_of(12) {
             let bytes = transcript.rng.index(580) + 24;

@@ -1,0 +1,173 @@
+//! `cargo xtask bench`: how close `agentctl list` comes to the physical limit, and what memory it takes.
+//!
+//! Every run is a fresh process on a warm page cache; the program and its limit take turns, so that a noisy moment
+//! hits both. Each answer is checked against the manifest before anything is timed.
+
+pub(crate) mod check;
+pub(crate) mod limit;
+pub(crate) mod measure;
+mod report;
+pub(crate) mod stand_in;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+
+use self::limit::Depth;
+use self::measure::Place;
+use self::report::{Measured, Timing};
+use self::stand_in::StandIns;
+use crate::corpus::sizes::MeanScale;
+use crate::corpus::{self, Manifest};
+use crate::workspace;
+
+const SEED: u64 = 1;
+const LIVE: usize = 5;
+/// The plain list is measured with this many stored sessions around the live ones.
+const LIVE_AMONG: usize = 1000;
+
+pub(crate) struct Options {
+    pub(crate) sessions: Vec<usize>,
+    pub(crate) keep: Option<PathBuf>,
+    pub(crate) repeats: usize,
+    pub(crate) agentctl: PathBuf,
+    pub(crate) json: bool,
+}
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    let base = options.keep.clone().unwrap_or_else(|| workspace::target_dir().join("bench"));
+    let scratch = tempfile::tempdir()?;
+    let live_among = if options.sessions.contains(&LIVE_AMONG) {
+        Some(LIVE_AMONG)
+    } else {
+        options.sessions.last().copied()
+    };
+    let mut all = Vec::new();
+    for &count in &options.sessions {
+        let home = base.join(format!("corpus-{}-{SEED}-{count}", corpus::GENERATION));
+        let manifest = ready_corpus(&home, count)?;
+        let bench = Bench { options, home: &home, manifest: &manifest, scratch: scratch.path() };
+        all.push(bench.stored(&["list", "--all", "--since", "all", "--json"], Depth::Ends)?);
+        all.push(bench.stored(&["list", "--all", "--since", "all", "--usage", "--json"], Depth::All)?);
+        if live_among == Some(count) {
+            all.push(bench.live()?);
+        }
+    }
+    if options.json {
+        println!("{:#}", report::json(&all));
+    } else {
+        println!("{}", report::table(&all));
+    }
+    Ok(())
+}
+
+/// The corpus from an earlier run, or a new one. The manifest is written last, so its presence says complete.
+fn ready_corpus(home: &Path, sessions: usize) -> anyhow::Result<Manifest> {
+    let manifest = home.join("manifest.json");
+    if manifest.exists() {
+        return Manifest::load(&manifest);
+    }
+    if home.exists() {
+        std::fs::remove_dir_all(home)
+            .with_context(|| format!("cannot remove the half corpus {}", home.display()))?;
+    }
+    std::fs::create_dir_all(home).with_context(|| format!("cannot make {}", home.display()))?;
+    eprintln!("writing {sessions} sessions to {}", home.display());
+    corpus::write(&corpus::Options {
+        home: home.to_owned(),
+        sessions,
+        seed: SEED,
+        scale: MeanScale::Auto,
+        now_ms: crate::now_ms(),
+        agents: vec!["claude".to_owned()],
+    })
+}
+
+struct Bench<'a> {
+    options: &'a Options,
+    home: &'a Path,
+    manifest: &'a Manifest,
+    scratch: &'a Path,
+}
+
+impl Bench<'_> {
+    /// A listing of all stored sessions against its physical limit.
+    fn stored(&self, args: &[&str], depth: Depth) -> anyhow::Result<Measured> {
+        eprintln!("measuring {} sessions: {}", self.manifest.rows.len(), args.join(" "));
+        let listing = self.listing(args)?;
+        fail_on(&check::differences(self.manifest, &listing, depth == Depth::All))?;
+        let home = self.home.to_str().context("the corpus path is not UTF-8")?;
+        let limits = [["__limit", home, depth.word(), "1"], ["__limit", home, depth.word(), "2"]];
+        let (mut own, mut one, mut two) = (Vec::new(), Vec::new(), Vec::new());
+        let program = std::env::current_exe()?;
+        for limit in &limits {
+            self.time(&program, limit)?;
+        }
+        for _ in 0..self.options.repeats {
+            own.push(self.time(&self.options.agentctl, args)?);
+            one.push(self.time(&program, &limits[0])?);
+            two.push(self.time(&program, &limits[1])?);
+        }
+        let best = [(Timing::of(&one), 1), (Timing::of(&two), 2)]
+            .into_iter()
+            .filter_map(|(timing, threads)| timing.map(|timing| (timing, threads)))
+            .min_by_key(|(timing, _)| timing.min);
+        self.measured(args, &own, best)
+    }
+
+    /// The plain list, with a few live sessions among the stored ones.
+    fn live(&self) -> anyhow::Result<Measured> {
+        eprintln!("measuring {LIVE} live among {} sessions: list", self.manifest.rows.len());
+        let stand_ins = StandIns::start(self.home, self.manifest, LIVE, crate::now_ms())?;
+        let live: Vec<_> = stand_ins.all.iter().map(|one| (one.session.clone(), one.pid)).collect();
+        fail_on(&check::live_differences(&live, &self.listing(&["list", "--json"])?))?;
+        let mut own = Vec::new();
+        for _ in 0..self.options.repeats {
+            own.push(self.time(&self.options.agentctl, &["list"])?);
+        }
+        self.measured(&["list", &format!("({LIVE} live)")], &own, None)
+    }
+
+    fn measured(
+        &self,
+        args: &[&str],
+        own: &[measure::Cost],
+        limit: Option<(Timing, usize)>,
+    ) -> anyhow::Result<Measured> {
+        Ok(Measured {
+            command: args.join(" "),
+            sessions: self.manifest.rows.len(),
+            bytes: self.manifest.bytes(),
+            agentctl: Timing::of(own).context("no repeats asked for")?,
+            limit,
+        })
+    }
+
+    fn listing(&self, args: &[&str]) -> anyhow::Result<Value> {
+        self.time(&self.options.agentctl, args)?;
+        let answer = std::fs::read(self.output())?;
+        serde_json::from_slice(&answer).with_context(|| format!("`{}` printed no JSON", args.join(" ")))
+    }
+
+    /// One run, with an empty agentctl folder of its own: nothing may be remembered from the run before.
+    fn time(&self, program: &Path, args: &[&str]) -> anyhow::Result<measure::Cost> {
+        let agentctl_home = tempfile::tempdir_in(self.scratch)?;
+        let place = Place { home: self.home, agentctl_home: agentctl_home.path() };
+        measure::run(&place, &self.output(), program, args)
+    }
+
+    fn output(&self) -> PathBuf {
+        self.scratch.join("output")
+    }
+}
+
+fn fail_on(differences: &[String]) -> anyhow::Result<()> {
+    if differences.is_empty() {
+        return Ok(());
+    }
+    for difference in differences.iter().take(20) {
+        eprintln!("WRONG: {difference}");
+    }
+    bail!("the listing differs from the manifest in {} places; nothing was timed", differences.len());
+}

@@ -1,0 +1,158 @@
+//! The measurements as a table for people and as JSON for programs.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::measure::Cost;
+
+/// Several runs of one command.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Timing {
+    pub(crate) min: Duration,
+    pub(crate) median: Duration,
+    pub(crate) peak_kib: u64,
+}
+
+impl Timing {
+    /// Nothing for no runs.
+    pub(crate) fn of(costs: &[Cost]) -> Option<Self> {
+        let mut walls: Vec<Duration> = costs.iter().map(|cost| cost.wall).collect();
+        walls.sort_unstable();
+        let min = *walls.first()?;
+        let median = walls[walls.len() / 2];
+        Some(Self { min, median, peak_kib: costs.iter().map(|cost| cost.peak_kib).max()? })
+    }
+}
+
+/// One measured question.
+pub(crate) struct Measured {
+    pub(crate) command: String,
+    pub(crate) sessions: usize,
+    pub(crate) bytes: u64,
+    pub(crate) agentctl: Timing,
+    /// The physical limit and how many threads reached it, where there is one.
+    pub(crate) limit: Option<(Timing, usize)>,
+}
+
+impl Measured {
+    fn ratio(&self, pick: fn(&Timing) -> Duration) -> Option<f64> {
+        let (limit, _) = self.limit.as_ref()?;
+        Some(pick(&self.agentctl).as_secs_f64() / pick(limit).as_secs_f64().max(1e-9))
+    }
+
+    fn ratios(&self) -> (Option<f64>, Option<f64>) {
+        (self.ratio(|timing| timing.min), self.ratio(|timing| timing.median))
+    }
+}
+
+fn ms(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e3
+}
+
+pub(crate) fn json(all: &[Measured]) -> Value {
+    let timing = |timing: &Timing| json!({"minMs": ms(timing.min), "medianMs": ms(timing.median), "peakKib": timing.peak_kib});
+    let rows: Vec<Value> = all
+        .iter()
+        .map(|row| {
+            let (min, median) = row.ratios();
+            json!({
+                "command": row.command, "sessions": row.sessions, "bytes": row.bytes,
+                "agentctl": timing(&row.agentctl), "limit": row.limit.as_ref().map(|(limit, _)| timing(limit)),
+                "limitThreads": row.limit.as_ref().map(|(_, threads)| threads),
+                "ratioMin": min, "ratioMedian": median,
+            })
+        })
+        .collect();
+    Value::from(rows)
+}
+
+#[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
+pub(crate) fn table(all: &[Measured]) -> String {
+    let mut rows = vec![
+        [
+            "command",
+            "sessions",
+            "MB",
+            "min ms",
+            "median ms",
+            "limit min",
+            "limit median",
+            "threads",
+            "x min",
+            "x median",
+            "peak MB",
+        ]
+        .map(str::to_owned),
+    ];
+    let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+    for row in all {
+        let (min, median) = row.ratios();
+        let limit = row.limit.as_ref();
+        rows.push([
+            row.command.clone(),
+            row.sessions.to_string(),
+            format!("{:.0}", row.bytes as f64 / 1e6),
+            format!("{:.2}", ms(row.agentctl.min)),
+            format!("{:.2}", ms(row.agentctl.median)),
+            or_dash(limit.map(|(limit, _)| format!("{:.2}", ms(limit.min)))),
+            or_dash(limit.map(|(limit, _)| format!("{:.2}", ms(limit.median)))),
+            or_dash(limit.map(|(_, threads)| threads.to_string())),
+            or_dash(min.map(|ratio| format!("{ratio:.2}"))),
+            or_dash(median.map(|ratio| format!("{ratio:.2}"))),
+            format!("{:.1}", row.agentctl.peak_kib as f64 / 1024.0),
+        ]);
+    }
+    let mut widths = [0; 11];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let line = |row: &[String; 11]| {
+        let cells = row.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
+            if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        });
+        cells.collect::<Vec<_>>().join("  ")
+    };
+    rows.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Cost, Measured, Timing, json, table};
+
+    fn timing(ms: &[u64]) -> Timing {
+        let costs: Vec<_> =
+            ms.iter().map(|&n| Cost { wall: Duration::from_millis(n), peak_kib: n * 1024 }).collect();
+        Timing::of(&costs).unwrap()
+    }
+
+    #[test]
+    fn min_median_and_peak() {
+        let got = timing(&[9, 1, 5]);
+        assert_eq!((got.min.as_millis(), got.median.as_millis(), got.peak_kib), (1, 5, 9 * 1024));
+        assert_eq!(Timing::of(&[]), None);
+    }
+
+    #[test]
+    fn a_row_shows_the_ratio_to_the_limit() {
+        let mut row = Measured {
+            command: "list --all".to_owned(),
+            sessions: 100,
+            bytes: 30_000_000,
+            agentctl: timing(&[20, 30, 40]),
+            limit: Some((timing(&[10, 15, 20]), 2)),
+        };
+        let shown = table(std::slice::from_ref(&row));
+        let last: Vec<&str> = shown.lines().last().unwrap().split_whitespace().collect();
+        assert_eq!(
+            &last[2..],
+            ["100", "30", "20.00", "30.00", "10.00", "15.00", "2", "2.00", "2.00", "40.0"]
+        );
+        row.limit = None;
+        assert!(json(&[row])[0]["ratioMin"].is_null());
+    }
+}

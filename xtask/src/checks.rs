@@ -1,0 +1,64 @@
+//! `cargo xtask test`: everything that must hold before a change goes in. CI runs exactly this.
+
+mod steps;
+mod tally;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum as _;
+
+pub(crate) use self::steps::Step;
+use self::steps::{Done, Setting};
+use self::tally::Tally;
+
+/// Runs the steps (all, or only those named), stops at the first that fails, and sums up.
+pub(crate) fn run(only: &[Step], long: bool) -> anyhow::Result<ExitCode> {
+    let scratch = tempfile::tempdir()?;
+    let skip_log = scratch.path().join("skips");
+    let setting = Setting { long, skip_log: &skip_log };
+    let mut sum = Tally::default();
+    let mut skipped = Vec::new();
+    let mut times: Vec<(String, Duration)> = Vec::new();
+    let mut failure = None;
+    for step in Step::value_variants().iter().filter(|step| only.is_empty() || only.contains(step)) {
+        let name = step.name();
+        println!("==> {name}");
+        let start = Instant::now();
+        let done = step.run(&setting);
+        times.push((name.clone(), start.elapsed()));
+        match done {
+            Ok(Done::Passed) => {}
+            Ok(Done::Counted(tally)) => sum += tally,
+            Ok(Done::Skipped(reason)) => {
+                println!("SKIPPED: {name}: {reason}");
+                skipped.push(format!("{name}: {reason}"));
+            }
+            Err(error) => {
+                failure = Some((name, error));
+                break;
+            }
+        }
+    }
+
+    let steps_skipped = skipped.len();
+    let (tests_skipped, lines) = tally::skips(&std::fs::read_to_string(&skip_log).unwrap_or_default());
+    sum.move_skipped(tests_skipped);
+    sum.skipped += steps_skipped;
+    skipped.extend(lines);
+    println!("\n==> summary");
+    for (name, time) in &times {
+        println!("{:>9.1} s  {name}", time.as_secs_f64());
+    }
+    for reason in &skipped {
+        println!("SKIPPED: {reason}");
+    }
+    if let Some((name, error)) = &failure {
+        println!("FAILED: step {name}: {error:#}");
+        println!("        again: cargo xtask test --only {name}");
+        // A step that is no test run (formatting, lints) also counts, so that the last line never looks clean.
+        sum.failed = sum.failed.max(1);
+    }
+    println!("{} passed, {} failed, {} skipped", sum.passed, sum.failed, sum.skipped);
+    Ok(if failure.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}

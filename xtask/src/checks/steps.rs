@@ -1,0 +1,197 @@
+//! The steps of `cargo xtask test`, in the order in which they run: what fails fast comes first.
+
+use std::io::{BufRead as _, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
+
+use anyhow::{Context, bail};
+use clap::ValueEnum;
+
+use super::tally::Tally;
+use crate::workspace;
+
+/// The agents whose recorded fixtures this build must understand.
+const FIXTURE_AGENTS: &[&str] = &["claude-code"];
+
+/// Tells tests where to write down what they skipped; `testkit::skip` knows it.
+pub(crate) const SKIP_LOG: &str = "AGENTCTL_SKIP_LOG";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Step {
+    /// cargo fmt --check
+    Fmt,
+    /// clippy, warnings are errors
+    Clippy,
+    /// the release build of agentctl
+    Release,
+    /// unit and integration tests
+    Tests,
+    /// examples in the documentation
+    Doctests,
+    /// the documentation itself, warnings are errors
+    Docs,
+    /// recorded agents, when they lie beside the repository
+    Fixtures,
+    /// licences and duplicates of dependencies
+    Deny,
+}
+
+/// What the steps need to know.
+pub(crate) struct Setting<'a> {
+    pub(crate) long: bool,
+    pub(crate) skip_log: &'a Path,
+}
+
+/// How a step went. A step that failed is an error.
+pub(crate) enum Done {
+    Passed,
+    Counted(Tally),
+    Skipped(String),
+}
+
+impl Step {
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    pub(crate) fn run(self, setting: &Setting<'_>) -> anyhow::Result<Done> {
+        match self {
+            Self::Fmt => cargo(&["fmt", "--all", "--check"]),
+            Self::Clippy => cargo(&[
+                "clippy",
+                "--workspace",
+                "--all-targets",
+                "--locked",
+                "--quiet",
+                "--",
+                "-D",
+                "warnings",
+            ]),
+            Self::Release => workspace::build_release(&["agentctl"]).map(|_| Done::Passed),
+            Self::Tests => tests(setting),
+            Self::Doctests => {
+                counted(for_tests(setting).args(["test", "--doc", "--workspace", "--locked", "--quiet"]))
+            }
+            Self::Docs => {
+                let mut command = workspace::cargo();
+                command.args(["doc", "--no-deps", "--workspace", "--locked", "--quiet"]);
+                passed(command.env("RUSTDOCFLAGS", "-D warnings"))
+            }
+            Self::Fixtures => fixtures(),
+            Self::Deny => {
+                if installed("deny") {
+                    cargo(&["deny", "--log-level", "error", "check", "licenses", "bans"])
+                } else {
+                    Ok(Done::Skipped("cargo-deny is not installed, licences were not checked".to_owned()))
+                }
+            }
+        }
+    }
+}
+
+fn cargo(args: &[&str]) -> anyhow::Result<Done> {
+    passed(workspace::cargo().args(args))
+}
+
+fn for_tests(setting: &Setting<'_>) -> Command {
+    let mut command = workspace::cargo();
+    command.env(SKIP_LOG, setting.skip_log);
+    if setting.long {
+        command.env("AGENTCTL_LONG", "1");
+    }
+    command
+}
+
+fn tests(setting: &Setting<'_>) -> anyhow::Result<Done> {
+    let mut command = for_tests(setting);
+    if installed("nextest") {
+        command.args([
+            "nextest",
+            "run",
+            "--workspace",
+            "--locked",
+            "--status-level",
+            "slow",
+            "--final-status-level",
+            "fail",
+        ]);
+    } else {
+        // Without nextest the tests of a file share a process; they are written to stand that.
+        command.args(["test", "--workspace", "--all-targets", "--locked", "--no-fail-fast"]);
+    }
+    counted(&mut command)
+}
+
+fn fixtures() -> anyhow::Result<Done> {
+    let script = workspace::root().join("../shared/tools/check-fixtures");
+    if !script.exists() {
+        return Ok(Done::Skipped(
+            "no recorded agents beside the repository (../shared/tools/check-fixtures)".to_owned(),
+        ));
+    }
+    let program = workspace::target_dir().join("release/agentctl");
+    if !program.exists() {
+        bail!("{} is missing; run the step `release` first", program.display());
+    }
+    counted(Command::new(script).arg(program).args(FIXTURE_AGENTS))
+}
+
+/// Whether cargo knows the subcommand.
+fn installed(subcommand: &str) -> bool {
+    let quiet = workspace::cargo()
+        .args([subcommand, "--version"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    quiet.is_ok_and(|status| status.success())
+}
+
+fn passed(command: &mut Command) -> anyhow::Result<Done> {
+    let status =
+        command.stdin(Stdio::null()).status().with_context(|| format!("cannot start {}", shown(command)))?;
+    if status.success() { Ok(Done::Passed) } else { bail!("`{}` ended with {status}", shown(command)) }
+}
+
+/// Runs a test runner, shows what it prints and counts from it.
+fn counted(command: &mut Command) -> anyhow::Result<Done> {
+    let start = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = start.with_context(|| format!("cannot start {}", shown(command)))?;
+    let seen = Mutex::new(String::new());
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    thread::scope(|scope| {
+        if let Some(stdout) = stdout {
+            scope.spawn(|| tee(stdout, std::io::stdout(), &seen));
+        }
+        if let Some(stderr) = stderr {
+            scope.spawn(|| tee(stderr, std::io::stderr(), &seen));
+        }
+    });
+    let status = child.wait()?;
+    let tally = Tally::parse(&seen.into_inner().unwrap_or_default());
+    if !status.success() {
+        bail!("`{}` ended with {status}: {} passed, {} failed", shown(command), tally.passed, tally.failed);
+    }
+    Ok(Done::Counted(tally))
+}
+
+/// Copies lines to the terminal and keeps them. Odd bytes in a test's output must not stop the run.
+fn tee(from: impl Read, mut to: impl Write, seen: &Mutex<String>) {
+    let mut reader = BufReader::new(from);
+    let mut line = Vec::new();
+    while matches!(reader.read_until(b'\n', &mut line), Ok(1..)) {
+        // A closed terminal is no reason to stop counting.
+        let _ = to.write_all(&line);
+        if let Ok(mut seen) = seen.lock() {
+            seen.push_str(&String::from_utf8_lossy(&line));
+        }
+        line.clear();
+    }
+}
+
+fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
+    let words = std::iter::once(program).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,131 @@
+//! Counting tests: what the runners print at their end, and what tests say they skipped.
+
+use std::collections::BTreeSet;
+
+/// Tests that passed, failed and were left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) passed: usize,
+    pub(crate) failed: usize,
+    pub(crate) skipped: usize,
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+}
+
+impl Tally {
+    /// From what a test runner printed: nextest's `Summary […] N tests run: …`, or each `test result: …` of
+    /// libtest, or a last line `N passed, M failed`.
+    pub(crate) fn parse(output: &str) -> Self {
+        let mut sum = Self::default();
+        for line in output.lines() {
+            let line = without_colour(line);
+            let line = line.trim();
+            let counts = if let Some((_, counts)) =
+                line.strip_prefix("Summary [").and_then(|rest| rest.split_once("run:"))
+            {
+                counts
+            } else if let Some(counts) = line.strip_prefix("test result:") {
+                counts
+            } else if line.starts_with(|c: char| c.is_ascii_digit()) && line.contains(" passed, ") {
+                line
+            } else {
+                continue;
+            };
+            sum += Self::parse_counts(counts);
+        }
+        sum
+    }
+
+    fn parse_counts(counts: &str) -> Self {
+        let mut sum = Self::default();
+        // Nextest explains in brackets (`3 passed (1 slow)`); libtest begins with `ok. 3 passed`.
+        for part in counts.split([',', ';', '.', '(', ')']) {
+            let mut words = part.split_whitespace();
+            let (Some(Ok(count)), Some(word)) = (words.next().map(str::parse::<usize>), words.next()) else {
+                continue;
+            };
+            match word {
+                "passed" => sum.passed += count,
+                "failed" | "timed" | "exec" => sum.failed += count,
+                "skipped" | "ignored" => sum.skipped += count,
+                _ => {}
+            }
+        }
+        sum
+    }
+
+    /// Takes tests that passed only because they skipped themselves out of the passed ones.
+    pub(crate) fn move_skipped(&mut self, tests: usize) {
+        let moved = tests.min(self.passed);
+        self.passed -= moved;
+        self.skipped += moved;
+    }
+}
+
+/// The skip log (`test-name: reason` a line): how many tests skipped, and the lines once each.
+pub(crate) fn skips(log: &str) -> (usize, Vec<String>) {
+    let lines: BTreeSet<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let tests: BTreeSet<&str> = lines.iter().map(|line| line.split(": ").next().unwrap_or(line)).collect();
+    (tests.len(), lines.into_iter().map(str::to_owned).collect())
+}
+
+fn without_colour(line: &str) -> String {
+    let mut plain = String::with_capacity(line.len());
+    let mut chars = line.chars();
+    while let Some(c) = chars.next() {
+        if c == '\u{1b}' {
+            chars.by_ref().find(char::is_ascii_alphabetic);
+        } else {
+            plain.push(c);
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Tally, skips};
+
+    fn tally(passed: usize, failed: usize, skipped: usize) -> Tally {
+        Tally { passed, failed, skipped }
+    }
+
+    #[test]
+    fn nextest_summaries() {
+        let text = "        PASS [   0.005s] a b\n────\n     Summary [   0.413s] 14 tests run: 12 passed (1 slow, 2 leaky), 1 failed, 1 timed out, 3 skipped\n        FAIL x\n";
+        assert_eq!(Tally::parse(text), tally(12, 2, 3));
+        let coloured = "\u{1b}[32;1m     Summary\u{1b}[0m [   0.4s] \u{1b}[1m2\u{1b}[0m tests run: \u{1b}[1m2\u{1b}[0m \u{1b}[32;1mpassed\u{1b}[0m, \u{1b}[1m0\u{1b}[0m skipped";
+        assert_eq!(Tally::parse(coloured), tally(2, 0, 0));
+        assert_eq!(Tally::parse("Summary [ 0.0s] 1 test run: 1 passed, 0 skipped"), tally(1, 0, 0));
+    }
+
+    #[test]
+    fn libtest_results_add_up() {
+        let text = "test result: ok. 14 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.19s\n\
+                    test result: FAILED. 2 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s\n";
+        assert_eq!(Tally::parse(text), tally(16, 3, 1));
+    }
+
+    #[test]
+    fn fixture_counts() {
+        assert_eq!(Tally::parse("pi/a: tokens: expected 1 got 2\n13 passed, 1 failed\n"), tally(13, 1, 0));
+        assert_eq!(Tally::parse("nothing to count"), Tally::default());
+    }
+
+    #[test]
+    fn a_test_that_skipped_itself_did_not_pass() {
+        let (tests, lines) =
+            skips("a::b: no claude\na::b: no codex\na::b: no codex\n\nc: not root: really\n");
+        assert_eq!(tests, 2);
+        assert_eq!(lines, ["a::b: no claude", "a::b: no codex", "c: not root: really"]);
+        let mut sum = tally(5, 0, 1);
+        sum.move_skipped(2);
+        assert_eq!(sum, tally(3, 0, 3));
+    }
+}
