@@ -1,6 +1,19 @@
 //! The kernel witness: what runs now. The only room that looks at processes, and the only hands that signal them.
+//!
+//! Nothing here knows an agent, reads an agent's files or keeps what it saw: every answer is a fresh look. A look that
+//! fails is [`Observed::Unobservable`], never an empty answer, because absence is proof of death further up.
+
+use std::sync::Arc;
 
 use agentctl_model::{HeldLock, Observed, Process, ProcessHead, ProcessRef, Witnesses};
+
+pub mod fake;
+#[cfg(target_os = "linux")]
+pub mod linux;
+pub mod portable;
+pub mod signal;
+
+pub use signal::{Sent, Signal, SignalError, signal, wait_gone};
 
 /// Which expensive looks are wanted of one process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,4 +37,12 @@ pub trait Kernel: Send + Sync {
 
     /// Whether exactly this process still lives.
     fn is_alive(&self, process: ProcessRef) -> Observed<bool>;
+}
+
+/// The process table of this machine.
+pub fn system() -> Arc<dyn Kernel> {
+    #[cfg(target_os = "linux")]
+    return Arc::new(linux::Linux::new());
+    #[cfg(not(target_os = "linux"))]
+    return Arc::new(portable::Portable::new());
 }

@@ -1,0 +1,324 @@
+//! A process table that tests write themselves. It asks no kernel, and nothing in it is real.
+//!
+//! ```
+//! use agentctl_process::fake::{Scripted, ScriptedProcess};
+//! use agentctl_process::Kernel;
+//!
+//! let agent = ScriptedProcess::new(100, &["claude", "--resume", "a"]).cwd("/project").variable("HOME", "/h");
+//! let kernel = Scripted::new().process(agent).lock(100, 1, 2).then(Scripted::new());
+//! assert_eq!(kernel.heads().seen().map(Vec::len), Some(1));
+//! assert_eq!(kernel.heads().seen().map(Vec::len), Some(0)); // the second look, as scripted by `then`
+//! ```
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use agentctl_model::{Environ, HeldLock, Observed, OpenFile, Process, ProcessHead, ProcessRef, Witnesses};
+use jiff::Timestamp;
+
+use crate::{Kernel, Want};
+
+/// The boot of every scripted process.
+pub const BOOT: u128 = 1;
+
+/// One process of a scripted table. Every field can be set; the builder methods are the short way.
+#[derive(Debug, Clone)]
+pub struct ScriptedProcess {
+    pub process: Process,
+    /// Listed, but gone when it is inspected: it died between the two looks.
+    pub gone_when_inspected: bool,
+}
+
+impl ScriptedProcess {
+    /// A child of pid 1 that is all visible: in `/`, with no variables, no open files, started at no known time.
+    pub fn new(pid: u32, argv: &[&str]) -> Self {
+        let program = argv.first().copied().unwrap_or("scripted");
+        let head = ProcessHead {
+            process: ProcessRef { pid, start: u64::from(pid), boot: BOOT },
+            parent: 1,
+            uid: Some(1000),
+            comm: program.rsplit('/').next().unwrap_or(program).chars().take(15).collect(),
+            argv: argv.iter().map(ToString::to_string).collect(),
+            started_at: None,
+        };
+        let process = Process {
+            head,
+            exe: Observed::Seen(PathBuf::from(program)),
+            cwd: Observed::Seen(PathBuf::from("/")),
+            environ: Observed::Seen(Environ::default()),
+            open_files: Observed::Seen(Vec::new()),
+        };
+        Self { process, gone_when_inspected: false }
+    }
+
+    #[must_use]
+    pub fn parent(mut self, pid: u32) -> Self {
+        self.process.head.parent = pid;
+        self
+    }
+
+    /// The start in ticks: another start under the same pid is another process.
+    #[must_use]
+    pub fn start(mut self, ticks: u64) -> Self {
+        self.process.head.process.start = ticks;
+        self
+    }
+
+    #[must_use]
+    pub fn started_at(mut self, at: Timestamp) -> Self {
+        self.process.head.started_at = Some(at);
+        self
+    }
+
+    #[must_use]
+    pub fn comm(mut self, comm: &str) -> Self {
+        self.process.head.comm = comm.into();
+        self
+    }
+
+    #[must_use]
+    pub fn exe(mut self, path: impl Into<PathBuf>) -> Self {
+        self.process.exe = Observed::Seen(path.into());
+        self
+    }
+
+    #[must_use]
+    pub fn cwd(mut self, path: impl Into<PathBuf>) -> Self {
+        self.process.cwd = Observed::Seen(path.into());
+        self
+    }
+
+    #[must_use]
+    pub fn variable(mut self, name: &str, value: &str) -> Self {
+        let mut environ = self.process.environ.seen().cloned().unwrap_or_default();
+        environ.set(name, value);
+        self.process.environ = Observed::Seen(environ);
+        self
+    }
+
+    #[must_use]
+    pub fn open(mut self, path: impl Into<PathBuf>, writable: bool) -> Self {
+        let mut files = self.process.open_files.seen().cloned().unwrap_or_default();
+        files.push(OpenFile { path: path.into(), writable });
+        self.process.open_files = Observed::Seen(files);
+        self
+    }
+
+    /// Another user's process: listed, but nothing behind the list can be seen.
+    #[must_use]
+    pub fn closed(mut self, why: &str) -> Self {
+        self.process.exe = Observed::Unobservable(why.into());
+        self.process.cwd = Observed::Unobservable(why.into());
+        self.process.environ = Observed::Unobservable(why.into());
+        self.process.open_files = Observed::Unobservable(why.into());
+        self
+    }
+
+    #[must_use]
+    pub fn gone_when_inspected(mut self) -> Self {
+        self.gone_when_inspected = true;
+        self
+    }
+
+    pub fn reference(&self) -> ProcessRef {
+        self.process.head.process
+    }
+}
+
+/// What is true between two looks.
+#[derive(Debug, Clone, Default)]
+struct Table {
+    processes: Vec<ScriptedProcess>,
+    locks: Vec<HeldLock>,
+    blind: Option<String>,
+    locks_blind: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Script {
+    now: Table,
+    /// The tables of the later looks.
+    next: VecDeque<Table>,
+    looks: usize,
+}
+
+/// The scripted process table.
+#[derive(Debug, Default)]
+pub struct Scripted(Mutex<Script>);
+
+impl Scripted {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    #[must_use]
+    pub fn process(self, process: ScriptedProcess) -> Self {
+        self.starts(process);
+        self
+    }
+
+    #[must_use]
+    pub fn lock(self, pid: u32, device: u64, inode: u64) -> Self {
+        self.takes_lock(HeldLock { pid, device, inode });
+        self
+    }
+
+    /// Nothing can be seen at all.
+    #[must_use]
+    pub fn unobservable(self, why: &str) -> Self {
+        self.goes_blind(why);
+        self
+    }
+
+    /// A platform that does not show locks.
+    #[must_use]
+    pub fn without_locks(self, why: &str) -> Self {
+        self.script().now.locks_blind = Some(why.into());
+        self
+    }
+
+    /// What the next look finds: the first call of `heads` sees the first table, the second call the next one, and the
+    /// last table stays. What is asked between two looks is answered from the table of the look before.
+    #[must_use]
+    pub fn then(self, next: Scripted) -> Self {
+        let later = next.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        {
+            let mut script = self.script();
+            script.next.push_back(later.now);
+            script.next.extend(later.next);
+        }
+        self
+    }
+
+    /// A process starts now; one with the same pid ends.
+    pub fn starts(&self, process: ScriptedProcess) {
+        let mut script = self.script();
+        script.now.processes.retain(|other| other.process.pid() != process.process.pid());
+        script.now.processes.push(process);
+    }
+
+    /// A process ends now, and with it its locks.
+    pub fn ends(&self, pid: u32) {
+        let mut script = self.script();
+        script.now.processes.retain(|process| process.process.pid() != pid);
+        script.now.locks.retain(|lock| lock.pid != pid);
+    }
+
+    pub fn takes_lock(&self, lock: HeldLock) {
+        self.script().now.locks.push(lock);
+    }
+
+    pub fn goes_blind(&self, why: &str) {
+        self.script().now.blind = Some(why.into());
+    }
+
+    pub fn sees_again(&self) {
+        self.script().now.blind = None;
+    }
+
+    /// How often the process table was read.
+    pub fn looks(&self) -> usize {
+        self.script().looks
+    }
+
+    fn script(&self) -> MutexGuard<'_, Script> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kernel for Scripted {
+    fn witnesses(&self) -> Witnesses {
+        Witnesses { locks: self.script().now.locks_blind.is_none(), open_files: true, environ: true }
+    }
+
+    fn heads(&self) -> Observed<Vec<ProcessHead>> {
+        let mut script = self.script();
+        script.looks += 1;
+        if script.looks > 1
+            && let Some(next) = script.next.pop_front()
+        {
+            script.now = next;
+        }
+        match &script.now.blind {
+            Some(why) => Observed::Unobservable(why.clone()),
+            None => Observed::Seen(
+                script.now.processes.iter().map(|process| process.process.head.clone()).collect(),
+            ),
+        }
+    }
+
+    fn inspect(&self, head: &ProcessHead, want: Want) -> Option<Process> {
+        let script = self.script();
+        let found = script.now.processes.iter().find(|process| process.reference() == head.process)?;
+        let mut process = (!found.gone_when_inspected).then(|| found.process.clone())?;
+        if !want.open_files {
+            process.open_files = Observed::Unobservable("not looked at".into());
+        }
+        Some(process)
+    }
+
+    fn locks(&self) -> Observed<Vec<HeldLock>> {
+        let table = &self.script().now;
+        match table.blind.as_ref().or(table.locks_blind.as_ref()) {
+            Some(why) => Observed::Unobservable(why.clone()),
+            None => Observed::Seen(table.locks.clone()),
+        }
+    }
+
+    fn is_alive(&self, process: ProcessRef) -> Observed<bool> {
+        let table = &self.script().now;
+        match &table.blind {
+            Some(why) => Observed::Unobservable(why.clone()),
+            None => Observed::Seen(table.processes.iter().any(|found| found.reference() == process)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pids(kernel: &Scripted) -> Option<Vec<u32>> {
+        kernel.heads().seen().map(|heads| heads.iter().map(|head| head.process.pid).collect())
+    }
+
+    #[test]
+    fn looks_follow_the_script_and_the_last_one_stays() {
+        let kernel = Scripted::new()
+            .process(ScriptedProcess::new(1, &["a"]))
+            .then(Scripted::new().process(ScriptedProcess::new(2, &["b"])))
+            .then(Scripted::new().unobservable("broken"));
+        let first = ScriptedProcess::new(1, &["a"]).reference();
+        assert_eq!(pids(&kernel), Some(vec![1]));
+        assert_eq!(kernel.is_alive(first), Observed::Seen(true), "still the table of the first look");
+        assert_eq!(pids(&kernel), Some(vec![2]));
+        assert_eq!(kernel.is_alive(first), Observed::Seen(false));
+        assert_eq!((pids(&kernel), pids(&kernel), kernel.looks()), (None, None, 4));
+    }
+
+    #[test]
+    fn the_table_changes_between_looks() {
+        let kernel = Scripted::new().process(ScriptedProcess::new(7, &["a"])).lock(7, 1, 2);
+        let head = ScriptedProcess::new(7, &["a"]).process.head;
+        kernel.starts(ScriptedProcess::new(7, &["b"]).start(99));
+        assert_eq!(kernel.inspect(&head, Want::default()), None, "the pid has another owner");
+        kernel.ends(7);
+        assert_eq!(kernel.locks(), Observed::Seen(Vec::new()));
+        kernel.goes_blind("gone blind");
+        assert_eq!(kernel.heads().why_not(), Some("gone blind"));
+        kernel.sees_again();
+        assert_eq!(pids(&kernel), Some(Vec::new()));
+    }
+
+    #[test]
+    fn open_files_are_shown_to_those_who_ask() {
+        let agent = ScriptedProcess::new(7, &["a"]).open("/f", true);
+        let head = agent.process.head.clone();
+        let kernel = Scripted::new().process(agent);
+        let unasked = kernel.inspect(&head, Want::default()).expect("alive");
+        assert!(unasked.open_files.why_not().is_some());
+        let asked = kernel.inspect(&head, Want { open_files: true }).expect("alive");
+        assert_eq!(asked.open_files.seen().map(Vec::len), Some(1));
+    }
+}

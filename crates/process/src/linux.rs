@@ -1,0 +1,228 @@
+//! Linux: `/proc`, read directly.
+//!
+//! A process is its pid, its start in clock ticks since boot, and the boot id. Where `/proc` is mounted with `hidepid`,
+//! the processes of other users cannot be seen and are not in [`Kernel::heads`]; [`Kernel::is_alive`] says then that it
+//! cannot look.
+
+mod clock;
+mod descriptors;
+mod entry;
+mod locks;
+mod stat;
+mod strings;
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use agentctl_model::{HeldLock, Observed, Process, ProcessHead, ProcessRef, Witnesses};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
+
+use crate::{Kernel, Want};
+use clock::StartClock;
+use entry::{Blind, Entry};
+use stat::Stat;
+
+#[derive(Debug)]
+pub struct Linux {
+    root: PathBuf,
+    /// Read once: it does not change under a running program. Without it no process can be named.
+    boot: Result<u128, String>,
+}
+
+impl Default for Linux {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Linux {
+    pub fn new() -> Self {
+        Self::reading("/proc".into())
+    }
+
+    fn reading(root: PathBuf) -> Self {
+        let path = root.join("sys/kernel/random/boot_id");
+        let boot = match std::fs::read_to_string(&path) {
+            Ok(text) => boot_id(&text).ok_or_else(|| format!("{} holds no boot id", path.display())),
+            Err(error) => Err(format!("cannot read {}: {error}", path.display())),
+        };
+        Self { root, boot }
+    }
+
+    fn folder(&self) -> Result<OwnedFd, Blind> {
+        Ok(open(&self.root, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+    }
+
+    fn all_heads(&self) -> Result<Vec<ProcessHead>, String> {
+        let boot = self.boot.clone()?;
+        let blind = |blind: Blind| blind.why(&self.root.display().to_string());
+        let clock = StartClock::now();
+        let folder = self.folder().map_err(blind)?;
+        let pids = entry::numbers(&folder).map_err(blind)?;
+        let (mut heads, mut buffer) = (Vec::with_capacity(pids.len()), Vec::new());
+        for pid in pids {
+            match head(&folder, pid, boot, clock, &mut buffer) {
+                Ok(head) => heads.extend(head),
+                Err(Blind::Gone | Blind::Denied(_)) => {}
+                // Leaving it out would call it dead.
+                Err(failed) => return Err(failed.why(&format!("process {pid}"))),
+            }
+        }
+        Ok(heads)
+    }
+
+    fn open_pid(&self, pid: u32, buffer: &mut Vec<u8>) -> Result<(Entry, Stat), Blind> {
+        let entry = Entry::open(self.folder()?, pid.to_string())?;
+        let stat = entry.stat(buffer)?;
+        Ok((entry, stat))
+    }
+
+    fn is_same(&self, process: ProcessRef, stat: &Stat) -> bool {
+        self.boot == Ok(process.boot) && stat.start == process.start && stat.is_alive()
+    }
+
+    fn look_closely(&self, process: ProcessRef, want: Want) -> Result<Process, Blind> {
+        let mut buffer = Vec::new();
+        let (entry, stat) = self.open_pid(process.pid, &mut buffer)?;
+        if !self.is_same(process, &stat) {
+            return Err(Blind::Gone);
+        }
+        let body = entry.body(&stat, &mut buffer)?;
+        let body = body.as_ref().unwrap_or(&entry);
+        let name = |file: &str| format!("{file} of process {}", process.pid);
+        let exe = observed(body.link_even_if_deleted("exe"), &name("exe"));
+        let cwd = observed(body.link_even_if_deleted("cwd"), &name("cwd"));
+        let environ = body.read("environ", &mut buffer).map(|()| strings::environ(&buffer));
+        let open_files = if want.open_files {
+            observed(descriptors::open_files(body, &mut buffer), &name("open files"))
+        } else {
+            Observed::Unobservable("not looked at".into())
+        };
+        let argv = body.read("cmdline", &mut buffer).map(|()| strings::argv(&buffer))?;
+        // A process that died meanwhile has no files and no variables: that must not be taken for what it had.
+        let stat = entry.stat(&mut buffer)?;
+        if !self.is_same(process, &stat) {
+            return Err(Blind::Gone);
+        }
+        let head = ProcessHead {
+            process,
+            parent: stat.parent,
+            uid: entry.uid(),
+            comm: stat.comm,
+            argv,
+            started_at: StartClock::now().at(stat.start),
+        };
+        Ok(Process { head, exe, cwd, environ: observed(environ, &name("environ")), open_files })
+    }
+}
+
+impl Kernel for Linux {
+    fn witnesses(&self) -> Witnesses {
+        Witnesses { locks: true, open_files: true, environ: true }
+    }
+
+    fn heads(&self) -> Observed<Vec<ProcessHead>> {
+        self.all_heads().map_or_else(Observed::Unobservable, Observed::Seen)
+    }
+
+    fn inspect(&self, head: &ProcessHead, want: Want) -> Option<Process> {
+        match self.look_closely(head.process, want) {
+            Ok(process) => Some(process),
+            Err(Blind::Gone) => None,
+            Err(blind) => {
+                let why = blind.why(&format!("process {}", head.process.pid));
+                Some(Process {
+                    head: head.clone(),
+                    exe: Observed::Unobservable(why.clone()),
+                    cwd: Observed::Unobservable(why.clone()),
+                    environ: Observed::Unobservable(why.clone()),
+                    open_files: Observed::Unobservable(why),
+                })
+            }
+        }
+    }
+
+    fn locks(&self) -> Observed<Vec<HeldLock>> {
+        let path = self.root.join("locks");
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Observed::Seen(locks::parse(&text)),
+            Err(error) => Observed::Unobservable(format!("cannot read {}: {error}", path.display())),
+        }
+    }
+
+    fn is_alive(&self, process: ProcessRef) -> Observed<bool> {
+        if let Err(why) = &self.boot {
+            return Observed::Unobservable(why.clone());
+        }
+        match self.open_pid(process.pid, &mut Vec::new()) {
+            Ok((_, stat)) => Observed::Seen(self.is_same(process, &stat)),
+            Err(Blind::Gone) if is_hidden(process.pid) => {
+                Observed::Unobservable(format!("process {} is hidden from this user", process.pid))
+            }
+            Err(Blind::Gone) => Observed::Seen(false),
+            Err(blind) => Observed::Unobservable(blind.why(&format!("process {}", process.pid))),
+        }
+    }
+}
+
+/// `None` for what has the form of a process and is none: kernel threads and zombies.
+fn head(
+    folder: &OwnedFd,
+    pid: u32,
+    boot: u128,
+    clock: StartClock,
+    buffer: &mut Vec<u8>,
+) -> Result<Option<ProcessHead>, Blind> {
+    let entry = Entry::open(folder, pid.to_string())?;
+    let stat = entry.stat(buffer)?;
+    if stat.kernel_thread || !stat.is_alive() {
+        return Ok(None);
+    }
+    let body = entry.body(&stat, buffer)?;
+    body.as_ref().unwrap_or(&entry).read("cmdline", buffer)?;
+    Ok(Some(ProcessHead {
+        process: ProcessRef { pid, start: stat.start, boot },
+        parent: stat.parent,
+        uid: entry.uid(),
+        comm: stat.comm,
+        argv: strings::argv(buffer),
+        started_at: clock.at(stat.start),
+    }))
+}
+
+fn observed<T>(look: Result<T, Blind>, what: &str) -> Observed<T> {
+    look.map_or_else(|blind| Observed::Unobservable(blind.why(what)), Observed::Seen)
+}
+
+/// Whether a process with this pid exists that `/proc` does not show to this user.
+fn is_hidden(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::PERM))
+}
+
+fn boot_id(text: &str) -> Option<u128> {
+    u128::from_str_radix(&text.trim().replace('-', ""), 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_boot_id_is_a_number() {
+        assert_eq!(boot_id("00000000-0000-0000-0001-00000000000a\n"), Some(0x0001_0000_0000_000a));
+        assert_eq!(boot_id(""), None);
+    }
+
+    #[test]
+    fn a_machine_without_proc_has_no_empty_process_table() {
+        let empty = tempfile::tempdir().expect("a folder");
+        let kernel = Linux::reading(empty.path().into());
+        assert!(kernel.heads().why_not().is_some_and(|why| why.contains("boot_id")));
+        assert!(kernel.locks().why_not().is_some());
+        let anyone = ProcessRef { pid: 1, start: 1, boot: 1 };
+        assert!(kernel.is_alive(anyone).why_not().is_some());
+    }
+}

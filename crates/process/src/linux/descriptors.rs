@@ -1,0 +1,48 @@
+//! The files that a process holds open: `/proc/PID/fd` and `/proc/PID/fdinfo`.
+
+use agentctl_model::OpenFile;
+
+use super::entry::{Blind, Entry};
+
+/// Sockets, pipes and other things without a path are left out. A file that was unlinked keeps the kernel's
+/// ` (deleted)` mark: what lies under its old name now is not the file that is open.
+pub(super) fn open_files(entry: &Entry, buffer: &mut Vec<u8>) -> Result<Vec<OpenFile>, Blind> {
+    let mut files = Vec::new();
+    for descriptor in entry.numbers("fd")? {
+        match open_file(entry, descriptor, buffer) {
+            Ok(file) => files.extend(file),
+            // Closed since the folder was listed.
+            Err(Blind::Gone) => {}
+            Err(other) => return Err(other),
+        }
+    }
+    Ok(files)
+}
+
+fn open_file(entry: &Entry, descriptor: u32, buffer: &mut Vec<u8>) -> Result<Option<OpenFile>, Blind> {
+    let path = entry.link(format!("fd/{descriptor}"))?;
+    if !path.is_absolute() {
+        return Ok(None);
+    }
+    entry.read(format!("fdinfo/{descriptor}"), buffer)?;
+    Ok(writable(buffer).map(|writable| OpenFile { path, writable }))
+}
+
+/// The `flags:` line of an fdinfo file is octal; its two lowest bits are the access mode, 0 for reading only.
+fn writable(fdinfo: &[u8]) -> Option<bool> {
+    let line = std::str::from_utf8(fdinfo).ok()?.lines().find_map(|line| line.strip_prefix("flags:"))?;
+    Some(u32::from_str_radix(line.trim(), 8).ok()? & 0b11 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_access_mode_tells_readers_from_writers() {
+        assert_eq!(writable(b"pos:\t0\nflags:\t0100000\nmnt_id:\t29\n"), Some(false));
+        assert_eq!(writable(b"pos:\t0\nflags:\t0102001\nmnt_id:\t29\n"), Some(true));
+        assert_eq!(writable(b"pos:\t0\nflags:\t02000002\n"), Some(true));
+        assert_eq!(writable(b"pos:\t0\n"), None);
+    }
+}

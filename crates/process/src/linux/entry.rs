@@ -1,0 +1,170 @@
+//! One process entry of procfs, held open.
+//!
+//! The kernel ties an open `/proc/PID` folder to the process and not to the number: once the process is reaped, every
+//! read through it fails with "no such process", even when the pid has a new owner. All reads of one look go through
+//! one [`Entry`], so they cannot mix two processes.
+
+use std::ffi::OsString;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir, fstat, openat, readlinkat, statat};
+use rustix::io::Errno;
+
+use super::stat::Stat;
+
+/// Why a look at a process gave nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Blind {
+    /// It is not there any more.
+    Gone,
+    /// It is there, and this user may not look.
+    Denied(Errno),
+    /// Looking itself failed (for example, no file descriptors are left): this says nothing about the process.
+    Failed(Errno),
+}
+
+impl From<Errno> for Blind {
+    fn from(error: Errno) -> Self {
+        match error {
+            Errno::NOENT | Errno::SRCH => Self::Gone,
+            Errno::ACCESS | Errno::PERM => Self::Denied(error),
+            _ => Self::Failed(error),
+        }
+    }
+}
+
+impl Blind {
+    /// Why `what` was not seen, in words.
+    pub(super) fn why(self, what: &str) -> String {
+        match self {
+            Self::Gone => format!("there is no {what}"),
+            Self::Denied(error) | Self::Failed(error) => {
+                format!("cannot read {what}: {}", std::io::Error::from(error))
+            }
+        }
+    }
+}
+
+/// Reads are this large: nearly every procfs file fits, so that one read is enough.
+const CHUNK: usize = 16 * 1024;
+
+#[derive(Debug)]
+pub(super) struct Entry(OwnedFd);
+
+impl Entry {
+    /// Opens the entry `name` (a pid, or a thread id) of the folder `parent`.
+    pub(super) fn open(parent: impl AsFd, name: impl rustix::path::Arg) -> Result<Self, Blind> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self(openat(parent, name, flags, Mode::empty())?))
+    }
+
+    /// The effective user; the kernel shows it as the owner of the folder.
+    pub(super) fn uid(&self) -> Option<u32> {
+        fstat(&self.0).ok().map(|stat| stat.st_uid)
+    }
+
+    pub(super) fn stat(&self, buffer: &mut Vec<u8>) -> Result<Stat, Blind> {
+        self.read("stat", buffer)?;
+        Stat::parse(buffer).ok_or(Blind::Failed(Errno::ILSEQ))
+    }
+
+    /// Reads a whole file of the entry into `buffer`, replacing what was in it.
+    pub(super) fn read(&self, name: impl rustix::path::Arg, buffer: &mut Vec<u8>) -> Result<(), Blind> {
+        let file = openat(&self.0, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        buffer.clear();
+        loop {
+            buffer.reserve(CHUNK);
+            let room = buffer.spare_capacity_mut().len();
+            let read = match rustix::io::read(&file, rustix::buffer::spare_capacity(buffer)) {
+                Err(Errno::INTR) => continue,
+                other => other?,
+            };
+            // These files give all they have at once; less than the room means that this was the end.
+            if read < room {
+                return Ok(());
+            }
+        }
+    }
+
+    pub(super) fn link(&self, name: impl rustix::path::Arg) -> Result<PathBuf, Blind> {
+        let target = readlinkat(&self.0, name, Vec::new())?;
+        Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
+    }
+
+    /// Where the link leads, or led: the kernel appends ` (deleted)` to a path that was unlinked.
+    pub(super) fn link_even_if_deleted(&self, name: &str) -> Result<PathBuf, Blind> {
+        let target = self.link(name)?;
+        Ok(match without_deleted_mark(&target) {
+            Some(former) if !self.leads_to(name, &target) => former,
+            _ => target,
+        })
+    }
+
+    /// Whether the link is this very file: then the mark is part of its real name.
+    fn leads_to(&self, name: &str, path: &Path) -> bool {
+        let here = statat(&self.0, name, AtFlags::empty());
+        let there = rustix::fs::stat(path);
+        matches!((here, there), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
+    }
+
+    /// The names in a subfolder that are numbers: threads or file descriptors.
+    pub(super) fn numbers(&self, folder: &str) -> Result<Vec<u32>, Blind> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        numbers(openat(&self.0, folder, flags, Mode::empty())?)
+    }
+
+    /// The entry that still has memory and files: this one, or that of a live thread when the first thread has ended.
+    pub(super) fn body(&self, stat: &Stat, buffer: &mut Vec<u8>) -> Result<Option<Self>, Blind> {
+        if !stat.is_hollow() {
+            return Ok(None);
+        }
+        for thread in self.numbers("task")? {
+            match Self::open(&self.0, format!("task/{thread}")) {
+                Ok(entry) if entry.stat(buffer).is_ok_and(|stat| !stat.is_hollow()) => {
+                    return Ok(Some(entry));
+                }
+                Ok(_) | Err(Blind::Gone) => {}
+                Err(other) => return Err(other),
+            }
+        }
+        Err(Blind::Gone)
+    }
+}
+
+/// The entries of an open folder whose names are numbers, in the kernel's order.
+pub(super) fn numbers(folder: impl AsFd) -> Result<Vec<u32>, Blind> {
+    let mut buffer = [MaybeUninit::uninit(); CHUNK];
+    let mut entries = RawDir::new(folder, &mut buffer);
+    let mut numbers = Vec::new();
+    while let Some(entry) = entries.next() {
+        numbers.extend(entry?.file_name().to_str().ok().and_then(|name| name.parse::<u32>().ok()));
+    }
+    Ok(numbers)
+}
+
+fn without_deleted_mark(path: &Path) -> Option<PathBuf> {
+    let bytes = path.as_os_str().as_encoded_bytes().strip_suffix(b" (deleted)")?;
+    Some(PathBuf::from(OsString::from_vec(bytes.to_vec())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_deleted_mark_at_the_end_is_taken_off() {
+        assert_eq!(without_deleted_mark(Path::new("/b/claude (deleted)")), Some(PathBuf::from("/b/claude")));
+        assert_eq!(without_deleted_mark(Path::new("/b/claude")), None);
+        assert_eq!(without_deleted_mark(Path::new("/b (deleted)/claude")), None);
+    }
+
+    #[test]
+    fn running_out_of_descriptors_says_nothing_about_the_process() {
+        assert_eq!(Blind::from(Errno::MFILE), Blind::Failed(Errno::MFILE));
+        assert_eq!(Blind::from(Errno::SRCH), Blind::Gone);
+        assert_eq!(Blind::from(Errno::ACCESS), Blind::Denied(Errno::ACCESS));
+    }
+}

@@ -1,0 +1,97 @@
+//! One `/proc/PID/stat` line. Pure.
+
+/// The kernel's mark of its own threads (`PF_KTHREAD`), which have no program and are nobody's agent.
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// The fields of the line that identify a process and tell whether it lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stat {
+    pub(super) comm: String,
+    pub(super) parent: u32,
+    /// Clock ticks between the boot of the machine and the start of the process.
+    pub(super) start: u64,
+    pub(super) kernel_thread: bool,
+    state: u8,
+    threads: u64,
+}
+
+impl Stat {
+    /// `None` when the line is not a stat line (for example one that was cut off).
+    pub(super) fn parse(line: &[u8]) -> Option<Self> {
+        // The name is free text in parentheses, and may hold parentheses and spaces: only the last `)` ends it.
+        let open = line.iter().position(|byte| *byte == b'(')?;
+        let close = line.iter().rposition(|byte| *byte == b')')?;
+        let comm = String::from_utf8_lossy(line.get(open + 1..close)?).into_owned();
+        let mut fields = std::str::from_utf8(line.get(close + 1..)?).ok()?.split_ascii_whitespace();
+        // Counted from the state (field 3 of proc_pid_stat(5)); `nth` takes what it skips.
+        let state = *fields.next()?.as_bytes().first()?;
+        let parent = fields.next()?.parse().ok()?;
+        let flags: u64 = fields.nth(4)?.parse().ok()?;
+        let threads = fields.nth(10)?.parse().ok()?;
+        let start = fields.nth(1)?.parse().ok()?;
+        Some(Self { comm, parent, start, kernel_thread: flags & KERNEL_THREAD != 0, state, threads })
+    }
+
+    /// Whether its first thread has ended, so that this entry has no memory, files or working folder of its own.
+    pub(super) fn is_hollow(&self) -> bool {
+        matches!(self.state, b'Z' | b'X' | b'x')
+    }
+
+    /// A zombie is dead, unless it is only the first thread that has ended while others still work.
+    pub(super) fn is_alive(&self) -> bool {
+        !self.is_hollow() || self.threads > 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(comm: &str, state: char, threads: u32) -> Vec<u8> {
+        format!(
+            "4242 ({comm}) {state} 17 4242 4242 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 {threads} 0 987654 1 2 3\n"
+        )
+        .into_bytes()
+    }
+
+    #[test]
+    fn every_field_is_taken_from_its_place() {
+        let stat = Stat::parse(&line("claude", 'S', 12)).expect("a stat line");
+        assert_eq!((stat.comm.as_str(), stat.parent, stat.start), ("claude", 17, 987_654));
+        assert!(stat.is_alive() && !stat.kernel_thread);
+    }
+
+    #[test]
+    fn a_name_with_parentheses_and_spaces_moves_no_field() {
+        let stat = Stat::parse(&line("a) (b) Z 1 2", 'R', 1)).expect("a stat line");
+        assert_eq!((stat.comm.as_str(), stat.parent, stat.start), ("a) (b) Z 1 2", 17, 987_654));
+        assert!(stat.is_alive());
+    }
+
+    #[test]
+    fn the_dead_are_dead_unless_other_threads_still_work() {
+        for state in ['Z', 'X', 'x'] {
+            assert!(!Stat::parse(&line("a", state, 1)).expect("a stat line").is_alive(), "{state}");
+        }
+        let leader = Stat::parse(&line("a", 'Z', 3)).expect("a stat line");
+        assert!(leader.is_alive() && leader.is_hollow());
+        for state in ['R', 'S', 'D', 'T', 't', 'I'] {
+            assert!(Stat::parse(&line("a", state, 1)).expect("a stat line").is_alive(), "{state}");
+        }
+    }
+
+    #[test]
+    fn kernel_threads_are_known_by_their_flag() {
+        let thread = b"2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 3 0 0";
+        assert!(Stat::parse(thread).expect("a stat line").kernel_thread);
+    }
+
+    #[test]
+    fn a_line_cut_before_its_start_time_is_no_stat_line() {
+        let whole = line("a) b", 'S', 1);
+        let end = whole.windows(6).position(|window| window == b"987654").expect("the start time");
+        for length in 0..end {
+            assert_eq!(Stat::parse(&whole[..length]), None, "{length} bytes");
+        }
+    }
+}

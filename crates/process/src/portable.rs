@@ -1,0 +1,154 @@
+//! Unixes without `/proc`, through `sysinfo`. It also runs on Linux, where the same tests hold it to the same answers.
+//!
+//! A process is its pid and the second of its start. That second counts from the epoch and not from the boot, so it
+//! needs no boot to be unique; every process carries the same [`BOOT`]. There is no witness for locks or open files.
+
+use agentctl_model::{
+    Environ, HeldLock, Observed, Process as SeenProcess, ProcessHead, ProcessRef, Witnesses,
+};
+use jiff::Timestamp;
+use sysinfo::{Pid, Process, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System, UpdateKind};
+
+use crate::{Kernel, Want};
+
+/// Stands in every identity of this backend.
+pub const BOOT: u128 = 0;
+
+#[derive(Debug, Default)]
+pub struct Portable {
+    _private: (),
+}
+
+impl Portable {
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Kernel for Portable {
+    fn witnesses(&self) -> Witnesses {
+        Witnesses { locks: false, open_files: false, environ: true }
+    }
+
+    fn heads(&self) -> Observed<Vec<ProcessHead>> {
+        let system = match look(ProcessesToUpdate::All, for_heads()) {
+            Ok(system) => system,
+            Err(why) => return Observed::Unobservable(why),
+        };
+        let mut heads: Vec<_> = system.processes().values().filter(|found| lives(found)).map(head).collect();
+        heads.sort_unstable_by_key(|head| head.process.pid);
+        Observed::Seen(heads)
+    }
+
+    fn inspect(&self, head: &ProcessHead, _want: Want) -> Option<SeenProcess> {
+        let kind = for_heads()
+            .with_exe(UpdateKind::Always)
+            .with_cwd(UpdateKind::Always)
+            .with_environ(UpdateKind::Always);
+        let seen = with_process(head.process, kind, inspected);
+        // Looked at again, so that nothing of a successor is taken for its own.
+        match seen.map(|seen| seen.filter(|_| self.is_alive(head.process) != Observed::Seen(false))) {
+            Ok(seen) => seen,
+            Err(why) => Some(SeenProcess {
+                head: head.clone(),
+                exe: Observed::Unobservable(why.clone()),
+                cwd: Observed::Unobservable(why.clone()),
+                environ: Observed::Unobservable(why.clone()),
+                open_files: Observed::Unobservable(why),
+            }),
+        }
+    }
+
+    fn locks(&self) -> Observed<Vec<HeldLock>> {
+        Observed::Unobservable("this platform does not show who holds a file lock".into())
+    }
+
+    fn is_alive(&self, process: ProcessRef) -> Observed<bool> {
+        match with_process(process, identity_only(), |_| ()) {
+            Ok(found) => Observed::Seen(found.is_some()),
+            Err(why) => Observed::Unobservable(why),
+        }
+    }
+}
+
+/// Does something with exactly this process; `None` when it is gone.
+pub(crate) fn with_process<T>(
+    process: ProcessRef,
+    kind: ProcessRefreshKind,
+    act: impl FnOnce(&Process) -> T,
+) -> Result<Option<T>, String> {
+    let pid = Pid::from_u32(process.pid);
+    let system = look(ProcessesToUpdate::Some(&[pid, asker()]), kind)?;
+    let found = system.process(pid).filter(|found| lives(found) && reference(found) == process);
+    Ok(found.map(act))
+}
+
+/// The library keeps silent about what it could not read, so the asking process is the control: a look that does not
+/// even show that one has seen nothing.
+fn look(which: ProcessesToUpdate<'_>, kind: ProcessRefreshKind) -> Result<System, String> {
+    let mut system = System::new().map_err(|error| format!("cannot read the process table: {error}"))?;
+    system.refresh_processes_specifics(which, true, kind);
+    let seen = system.process(asker()).is_some();
+    seen.then_some(system).ok_or_else(|| "this platform does not show its process table".into())
+}
+
+fn asker() -> Pid {
+    Pid::from_u32(std::process::id())
+}
+
+pub(crate) fn identity_only() -> ProcessRefreshKind {
+    ProcessRefreshKind::nothing().without_tasks()
+}
+
+fn for_heads() -> ProcessRefreshKind {
+    identity_only().with_cmd(UpdateKind::Always).with_user(UpdateKind::Always)
+}
+
+/// Zombies are dead, and threads (of a process or of the kernel) are no processes.
+fn lives(found: &Process) -> bool {
+    found.thread_kind().is_none() && !matches!(found.status(), ProcessStatus::Zombie | ProcessStatus::Dead)
+}
+
+fn reference(found: &Process) -> ProcessRef {
+    ProcessRef { pid: found.pid().as_u32(), start: found.start_time(), boot: BOOT }
+}
+
+fn head(found: &Process) -> ProcessHead {
+    ProcessHead {
+        process: reference(found),
+        parent: found.parent().map_or(0, Pid::as_u32),
+        uid: found.user_id().map(|uid| **uid),
+        comm: found.name().to_string_lossy().into_owned(),
+        argv: found.cmd().iter().map(|arg| arg.to_string_lossy().into_owned()).collect(),
+        started_at: i64::try_from(found.start_time()).ok().and_then(|at| Timestamp::from_second(at).ok()),
+    }
+}
+
+fn inspected(found: &Process) -> SeenProcess {
+    let unseen = |what: &str| format!("this platform does not show the {what} of process {}", found.pid());
+    let place = |path: Option<&std::path::Path>, what: &str| {
+        path.map_or_else(|| Observed::Unobservable(unseen(what)), |path| Observed::Seen(path.into()))
+    };
+    // The library gives an empty list for "not permitted" too, and real processes have variables.
+    let environ = if found.environ().is_empty() {
+        Observed::Unobservable(unseen("environment"))
+    } else {
+        Observed::Seen(environ(found))
+    };
+    SeenProcess {
+        head: head(found),
+        exe: place(found.exe(), "program"),
+        cwd: place(found.cwd(), "working folder"),
+        environ,
+        open_files: Observed::Unobservable(unseen("open files")),
+    }
+}
+
+fn environ(found: &Process) -> Environ {
+    let pairs = found.environ().iter().filter_map(|pair| {
+        let (name, value) = pair.to_str()?.split_once('=')?;
+        Some((name, value))
+    });
+    // The first of two variables with one name counts, as for `getenv`; when collecting, the last one does.
+    pairs.collect::<Vec<_>>().into_iter().rev().collect()
+}

@@ -1,0 +1,60 @@
+//! The hands: signals to exactly one process.
+//!
+//! A process is never addressed by name, by a pid alone or as a group: whoever wants to signal must have seen it, and
+//! gets [`Sent::AlreadyGone`] when its pid belongs to somebody else by now.
+
+use std::time::Duration;
+
+use agentctl_model::ProcessRef;
+use thiserror::Error;
+
+#[cfg(target_os = "linux")]
+pub mod pidfd;
+pub mod polled;
+
+#[cfg(target_os = "linux")]
+use pidfd as platform;
+#[cfg(not(target_os = "linux"))]
+use polled as platform;
+
+/// What a process can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Signal {
+    /// Its terminal went away.
+    Hangup,
+    /// What Ctrl-C sends: break off what you do.
+    Interrupt,
+    /// End yourself.
+    Terminate,
+    /// Be ended.
+    Kill,
+}
+
+/// What became of a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    Delivered,
+    /// The process had ended before the signal came: nobody was signalled.
+    AlreadyGone,
+}
+
+#[derive(Debug, Error)]
+pub enum SignalError {
+    #[error("not permitted to signal process {pid}; it belongs to another user")]
+    Denied { pid: u32 },
+    #[error("cannot tell whether process {pid} is still the same, so it was not signalled: {why}")]
+    Unobservable { pid: u32, why: String },
+    #[error("cannot signal process {pid}: {source}")]
+    Failed { pid: u32, source: std::io::Error },
+}
+
+/// Signals this process and no other.
+pub fn signal(process: ProcessRef, signal: Signal) -> Result<Sent, SignalError> {
+    platform::signal(process, signal)
+}
+
+/// Waits until the process has ended, at most for `deadline`. `false` says that it was not seen to end: it lives, or it
+/// cannot be looked at.
+pub fn wait_gone(process: ProcessRef, deadline: Duration) -> bool {
+    platform::wait_gone(process, deadline)
+}

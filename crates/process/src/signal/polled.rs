@@ -1,0 +1,60 @@
+//! Other Unixes: look, then signal. Between the two the pid could change hands; there is no pidfd to forbid it.
+
+use std::time::{Duration, Instant};
+
+use agentctl_model::{Observed, ProcessRef};
+
+use super::{Sent, Signal, SignalError};
+use crate::Kernel;
+use crate::portable::{Portable, identity_only, with_process};
+
+/// How often the process table is asked while waiting for an end.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+
+pub fn signal(process: ProcessRef, signal: Signal) -> Result<Sent, SignalError> {
+    // To kill(2), zero and negative numbers are groups.
+    if i32::try_from(process.pid).is_ok_and(|pid| pid > 0) {
+        send(process, signal)
+    } else {
+        Ok(Sent::AlreadyGone)
+    }
+}
+
+fn send(process: ProcessRef, signal: Signal) -> Result<Sent, SignalError> {
+    let pid = process.pid;
+    let unobservable = |why| SignalError::Unobservable { pid, why };
+    let sent = with_process(process, identity_only(), |found| found.kill_with(native(signal)));
+    match sent.map_err(unobservable)? {
+        None => Ok(Sent::AlreadyGone),
+        Some(Some(true)) => Ok(Sent::Delivered),
+        // Only a yes or no comes back from the library; a process that is gone now was not forbidden to us.
+        Some(Some(false)) if Portable::new().is_alive(process) == Observed::Seen(false) => {
+            Ok(Sent::AlreadyGone)
+        }
+        Some(Some(false)) => Err(SignalError::Denied { pid }),
+        Some(None) => Err(SignalError::Failed { pid, source: std::io::ErrorKind::Unsupported.into() }),
+    }
+}
+
+pub fn wait_gone(process: ProcessRef, deadline: Duration) -> bool {
+    let begin = Instant::now();
+    loop {
+        if Portable::new().is_alive(process) == Observed::Seen(false) {
+            return true;
+        }
+        let left = deadline.saturating_sub(begin.elapsed());
+        if left.is_zero() {
+            return false;
+        }
+        std::thread::sleep(left.min(BETWEEN_LOOKS));
+    }
+}
+
+fn native(signal: Signal) -> sysinfo::Signal {
+    match signal {
+        Signal::Hangup => sysinfo::Signal::Hangup,
+        Signal::Interrupt => sysinfo::Signal::Interrupt,
+        Signal::Terminate => sysinfo::Signal::Term,
+        Signal::Kill => sysinfo::Signal::Kill,
+    }
+}
