@@ -3,8 +3,9 @@
 //! A process belongs to a test when it descends from the test's child, lives in that child's session, or carries the
 //! test's own marker in its environment (which also finds orphans that were handed to pid 1).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -14,19 +15,26 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 pub(crate) const MARKER: &str = "AGENTCTL_TEST_HOME";
 
 const END_DEADLINE: Duration = Duration::from_secs(10);
+const QUIET_ROUNDS: u32 = 3;
 
-/// `root` itself, all its descendants, and the members of the session that it leads.
-pub(crate) fn descendants_and_session(root: u32) -> HashSet<u32> {
-    let table: Vec<Kin> = pids().filter_map(kin).collect();
-    let mut family = HashSet::from([root]);
-    loop {
-        let before = family.len();
-        let born = table.iter().filter(|p| family.contains(&p.parent) || p.session == root).map(|p| p.pid);
-        family.extend(born.collect::<Vec<_>>());
-        if family.len() == before {
-            return family;
+/// Kills the not yet waited-for child `root` with all its descendants and the session that it leads. The list is made
+/// before the first kill, because orphans lose the parent that makes them findable; it is made again until it is
+/// empty, because a dying process may still fork.
+pub(crate) fn end_tree(root: u32) {
+    let mut known: HashMap<u32, u64> = kin(root).map(|process| (root, process.started)).into_iter().collect();
+    end_all(|| {
+        let table: Vec<Kin> = pids().filter_map(kin).collect();
+        loop {
+            let before = known.len();
+            let born = table.iter().filter(|p| known.contains_key(&p.parent) || p.session == root);
+            known.extend(born.map(|p| (p.pid, p.started)).collect::<Vec<_>>());
+            if known.len() == before {
+                break;
+            }
         }
-    }
+        known.retain(|pid, started| table.iter().any(|p| p.pid == *pid && p.started == *started));
+        known.keys().copied().collect()
+    });
 }
 
 /// All live processes whose environment says that they belong to the home at `root`.
@@ -41,35 +49,35 @@ fn is_marked(pid: u32, root: &Path) -> bool {
     environ.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
 }
 
-/// Kills all processes that `find` names, again and again until it names none: a dying parent may still fork.
-pub(crate) fn end_all(find: impl Fn() -> HashSet<u32>) {
+/// Kills all processes that `find` names, again and again until it has named none for several rounds: a process that
+/// is just replacing its program has no readable environment for a moment, and a dying one may still fork.
+pub(crate) fn end_all(mut find: impl FnMut() -> HashSet<u32>) {
     let started = Instant::now();
-    loop {
-        let found = find();
-        if found.is_empty() || started.elapsed() > END_DEADLINE {
-            return;
+    let mut quiet_rounds = 0;
+    while quiet_rounds < QUIET_ROUNDS && started.elapsed() < END_DEADLINE {
+        // Each is held by a pidfd before it is looked for a second time, so that a recycled pid is never hit.
+        let held: Vec<_> = find().into_iter().filter_map(|pid| Some((pid, hold(pid)?))).collect();
+        let still = if held.is_empty() { HashSet::new() } else { find() };
+        for (_, handle) in held.iter().filter(|(pid, _)| still.contains(pid)) {
+            // The only possible error is that it has ended by itself.
+            let _ = pidfd_send_signal(handle, Signal::KILL);
         }
-        for pid in found {
-            kill_if(pid, &find);
-        }
+        quiet_rounds = if held.is_empty() { quiet_rounds + 1 } else { 0 };
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// Holds the process by a pidfd before it is looked at a second time, so that a recycled pid is never hit.
-fn kill_if(pid: u32, find: &impl Fn() -> HashSet<u32>) {
-    let Some(raw) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
-    let Ok(handle) = pidfd_open(raw, PidfdFlags::empty()) else { return };
-    if find().contains(&pid) {
-        // The only possible error is that it has ended by itself.
-        let _ = pidfd_send_signal(&handle, Signal::KILL);
-    }
+fn hold(pid: u32) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    pidfd_open(pid, PidfdFlags::empty()).ok()
 }
 
 struct Kin {
     pid: u32,
     parent: u32,
     session: u32,
+    /// In clock ticks since boot; together with the pid it names one process for ever.
+    started: u64,
 }
 
 fn pids() -> impl Iterator<Item = u32> {
@@ -87,5 +95,6 @@ fn kin(pid: u32) -> Option<Kin> {
     let is_gone = matches!(fields.next()?, "Z" | "X");
     let parent = fields.next()?.parse().ok()?;
     let session = fields.nth(1)?.parse().ok()?;
-    (!is_gone).then_some(Kin { pid, parent, session })
+    let started = fields.nth(15)?.parse().ok()?;
+    (!is_gone).then_some(Kin { pid, parent, session, started })
 }

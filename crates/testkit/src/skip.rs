@@ -1,0 +1,29 @@
+//! The one way for a test to say that it could not be run here.
+
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::Write;
+
+/// Why something that a test needs is not there.
+#[derive(Debug, Clone)]
+pub struct Skip(pub String);
+
+impl fmt::Display for Skip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Reports a skipped test: `SKIPPED: reason` goes to stderr past the capture of the test harness, and to the file
+/// named by `AGENTCTL_TEST_SKIPS` (one line each) so that a test command can count skips. With
+/// `AGENTCTL_TEST_NO_SKIP` set, a skip is a failure.
+pub fn skip(reason: impl fmt::Display) {
+    let line = format!("SKIPPED: {reason}").replace('\n', " ") + "\n";
+    assert!(std::env::var_os("AGENTCTL_TEST_NO_SKIP").is_none(), "{line}");
+    // Not being able to tell must not turn a skip into a failure.
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    if let Some(path) = std::env::var_os("AGENTCTL_TEST_SKIPS") {
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
+    }
+}
