@@ -12,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::family;
-use crate::wait::until;
+use crate::wait::until_seen;
 
 /// A command that runs longer than this hangs.
 const COMMAND_DEADLINE: Duration = Duration::from_mins(2);
@@ -178,9 +178,12 @@ impl TestHome {
         let (stdout, stderr) = self.output_files();
         command.stdout(create(&stdout)).stderr(create(&stderr));
         let mut child = command.spawn().unwrap_or_else(|error| panic!("start {command:?}: {error}"));
-        let what =
-            format!("the end of {:?} {:?}", command.get_program(), command.get_args().collect::<Vec<_>>());
-        let status = until(COMMAND_DEADLINE, &what, || child.try_wait().expect("wait for the command"));
+        let arguments: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
+        let what = format!("the end of {} {arguments:?}", command.get_program().display());
+        let status = until_seen(COMMAND_DEADLINE, &what, || {
+            let ended = child.try_wait().expect("wait for the command");
+            ended.ok_or_else(|| format!("stdout: {}\nstderr: {}", read(&stdout), read(&stderr)))
+        });
         Output { code: status.code(), stdout: read(&stdout), stderr: read(&stderr) }
     }
 

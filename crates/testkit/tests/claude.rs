@@ -5,7 +5,7 @@ use std::time::Duration;
 use agentctl_testkit::{Claude, FakeModel, Pty, TestHome, new_uuid, skip, until_seen};
 use serde_json::Value;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 fn last_line(stdout: &str) -> Value {
     let line = stdout.lines().last().unwrap_or_default();

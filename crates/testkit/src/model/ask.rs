@@ -44,7 +44,7 @@ impl Ask {
             Speaker::Model => self.replies += 1,
             Speaker::User => {
                 if let Some(said) = texts.iter().rev().find_map(|text| spoken(text)) {
-                    self.prompt = said.to_owned();
+                    said.clone_into(&mut self.prompt);
                     self.replies = 0;
                 }
             }
@@ -65,6 +65,7 @@ impl Ask {
     }
 }
 
+#[derive(Clone, Copy)]
 pub(crate) enum Speaker {
     User,
     Model,

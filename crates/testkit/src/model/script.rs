@@ -133,7 +133,8 @@ pub fn parse(prompt: &str) -> Vec<Reply> {
             Some(Directive::Say(act)) => replies.push(Reply { act, usage }),
             Some(Directive::Count(numbers)) => usage = numbers,
             None => {
-                replies.push(Reply::status(400, format!("testkit: unknown directive [[{}]]", &after[..end])))
+                let message = format!("testkit: unknown directive [[{}]]", &after[..end]);
+                replies.push(Reply::status(400, message));
             }
         }
         rest = &after[end + 2..];

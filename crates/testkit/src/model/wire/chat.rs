@@ -1,4 +1,4 @@
-//! OpenAI Chat Completions.
+//! `OpenAI` Chat Completions.
 
 use serde_json::{Value, json};
 
