@@ -34,8 +34,13 @@ pub(crate) fn run(only: &[Step], long: bool) -> anyhow::Result<ExitCode> {
                 println!("SKIPPED: {name}: {reason}");
                 skipped.push(format!("{name}: {reason}"));
             }
+            Ok(Done::Failed(tally, reason)) => {
+                sum += tally;
+                failure = Some((name, reason));
+                break;
+            }
             Err(error) => {
-                failure = Some((name, error));
+                failure = Some((name, format!("{error:#}")));
                 break;
             }
         }
@@ -53,8 +58,8 @@ pub(crate) fn run(only: &[Step], long: bool) -> anyhow::Result<ExitCode> {
     for reason in &skipped {
         println!("SKIPPED: {reason}");
     }
-    if let Some((name, error)) = &failure {
-        println!("FAILED: step {name}: {error:#}");
+    if let Some((name, reason)) = &failure {
+        println!("FAILED: step {name}: {reason}");
         println!("        again: cargo xtask test --only {name}");
         // A step that is no test run (formatting, lints) also counts, so that the last line never looks clean.
         sum.failed = sum.failed.max(1);

@@ -44,10 +44,11 @@ pub(crate) struct Setting<'a> {
     pub(crate) skip_log: &'a Path,
 }
 
-/// How a step went. A step that failed is an error.
+/// How a step went. A step that is no test run fails as an error.
 pub(crate) enum Done {
     Passed,
     Counted(Tally),
+    Failed(Tally, String),
     Skipped(String),
 }
 
@@ -171,7 +172,7 @@ fn counted(command: &mut Command) -> anyhow::Result<Done> {
     let status = child.wait()?;
     let tally = Tally::parse(&seen.into_inner().unwrap_or_default());
     if !status.success() {
-        bail!("`{}` ended with {status}: {} passed, {} failed", shown(command), tally.passed, tally.failed);
+        return Ok(Done::Failed(tally, format!("`{}` ended with {status}", shown(command))));
     }
     Ok(Done::Counted(tally))
 }

@@ -19,27 +19,25 @@ impl std::ops::AddAssign for Tally {
 }
 
 impl Tally {
-    /// From what a test runner printed: nextest's `Summary […] N tests run: …`, or each `test result: …` of
-    /// libtest, or a last line `N passed, M failed`.
+    /// From what a test runner printed: nextest's `Summary […] N tests run: …`; without one each `test result: …`
+    /// of libtest; without those a last line `N passed, M failed`. The order matters, because nextest repeats
+    /// (indented) what a failing test printed.
     pub(crate) fn parse(output: &str) -> Self {
-        let mut sum = Self::default();
-        for line in output.lines() {
-            let line = without_colour(line);
-            let line = line.trim();
-            let counts = if let Some((_, counts)) =
-                line.strip_prefix("Summary [").and_then(|rest| rest.split_once("run:"))
-            {
-                counts
-            } else if let Some(counts) = line.strip_prefix("test result:") {
-                counts
-            } else if line.starts_with(|c: char| c.is_ascii_digit()) && line.contains(" passed, ") {
-                line
-            } else {
-                continue;
-            };
-            sum += Self::parse_counts(counts);
-        }
-        sum
+        let plain = without_colour(output);
+        let sum = |counts: &mut dyn Iterator<Item = &str>| {
+            counts.map(Self::parse_counts).reduce(|mut all, one| {
+                all += one;
+                all
+            })
+        };
+        let nextest = |line| Some(str::trim_start(line).strip_prefix("Summary [")?.split_once("run:")?.1);
+        let libtest = |line| str::strip_prefix(line, "test result:");
+        let script =
+            |line: &&str| line.starts_with(|c: char| c.is_ascii_digit()) && line.contains(" passed, ");
+        sum(&mut plain.lines().filter_map(nextest))
+            .or_else(|| sum(&mut plain.lines().filter_map(libtest)))
+            .or_else(|| plain.lines().rfind(script).map(Self::parse_counts))
+            .unwrap_or_default()
     }
 
     fn parse_counts(counts: &str) -> Self {
@@ -75,9 +73,9 @@ pub(crate) fn skips(log: &str) -> (usize, Vec<String>) {
     (tests.len(), lines.into_iter().map(str::to_owned).collect())
 }
 
-fn without_colour(line: &str) -> String {
-    let mut plain = String::with_capacity(line.len());
-    let mut chars = line.chars();
+fn without_colour(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut chars = text.chars();
     while let Some(c) = chars.next() {
         if c == '\u{1b}' {
             chars.by_ref().find(char::is_ascii_alphabetic);
@@ -102,6 +100,8 @@ mod tests {
         assert_eq!(Tally::parse(text), tally(12, 2, 3));
         let coloured = "\u{1b}[32;1m     Summary\u{1b}[0m [   0.4s] \u{1b}[1m2\u{1b}[0m tests run: \u{1b}[1m2\u{1b}[0m \u{1b}[32;1mpassed\u{1b}[0m, \u{1b}[1m0\u{1b}[0m skipped";
         assert_eq!(Tally::parse(coloured), tally(2, 0, 0));
+        let failing = "    test result: FAILED. 0 passed; 1 failed; 0 ignored\n     Summary [ 0.0s] 1 test run: 0 passed, 1 failed, 0 skipped\n    test result: FAILED. 0 passed; 1 failed\n";
+        assert_eq!(Tally::parse(failing), tally(0, 1, 0));
         assert_eq!(Tally::parse("Summary [ 0.0s] 1 test run: 1 passed, 0 skipped"), tally(1, 0, 0));
     }
 
