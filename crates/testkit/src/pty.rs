@@ -11,7 +11,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -32,7 +31,6 @@ pub struct Pty {
     child: Child,
     keyboard: File,
     screen: Arc<Mutex<Screen>>,
-    reader: Option<JoinHandle<()>>,
 }
 
 impl Pty {
@@ -57,11 +55,12 @@ impl Pty {
         let screen = Arc::new(Mutex::new(Screen::new(ROWS, COLUMNS)));
         let mut output = keyboard.try_clone().context("clone the pty")?;
         let seen = Arc::clone(&screen);
-        let reader = std::thread::Builder::new()
+        // Nobody waits for the reader: it ends by itself when the last holder of the terminal is gone.
+        std::thread::Builder::new()
             .name("pty-reader".to_owned())
             .spawn(move || watch(&mut output, &seen))
             .context("spawn the reader")?;
-        Ok(Self { child, keyboard, screen, reader: Some(reader) })
+        Ok(Self { child, keyboard, screen })
     }
 
     /// The program's own pid, which also leads its session.
@@ -119,10 +118,6 @@ impl Drop for Pty {
         if matches!(self.child.try_wait(), Ok(None)) {
             family::end_tree(root);
             let _ = self.child.wait();
-        }
-        // The reader ends when the last holder of the terminal is gone, which the lines above have seen to.
-        if let Some(reader) = self.reader.take() {
-            let _ = reader.join();
         }
     }
 }

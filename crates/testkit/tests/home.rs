@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use agentctl_testkit::{TestHome, until};
+use agentctl_testkit::{Background, TestHome, until};
 
 #[test]
 fn the_environment_is_built_from_nothing() {
@@ -43,4 +43,19 @@ fn orphans_end_with_the_home() {
     assert!(process.exists(), "the orphan should live: {output:?}");
     drop(home);
     until(Duration::from_secs(10), "the end of the orphan", || (!process.exists()).then_some(()));
+}
+
+#[test]
+fn a_background_process_ends_with_its_children() {
+    let home = TestHome::new();
+    let mut shell = home.command("bash");
+    shell.args(["-c", "cat; setsid sleep 600 & echo $!; wait"]);
+    let run = Background::spawn_with_input(&home, shell, "input\n");
+    let child = until(Duration::from_secs(20), "the child's pid", || {
+        run.stdout().strip_prefix("input\n")?.strip_suffix('\n').map(str::to_owned)
+    });
+    let process = Path::new("/proc").join(child);
+    assert!(process.exists(), "the child should live");
+    drop(run);
+    until(Duration::from_secs(10), "the end of the child", || (!process.exists()).then_some(()));
 }

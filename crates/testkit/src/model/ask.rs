@@ -44,7 +44,7 @@ impl Ask {
             Speaker::Model => self.replies += 1,
             Speaker::User => {
                 if let Some(said) = texts.iter().rev().find_map(|text| spoken(text)) {
-                    said.clone_into(&mut self.prompt);
+                    self.prompt = unquoted(said);
                     self.replies = 0;
                 }
             }
@@ -105,6 +105,12 @@ fn spoken(text: &str) -> Option<&str> {
     (!rest.is_empty() && !is_note).then_some(rest)
 }
 
+/// `OpenCode` wraps a message with spaces in double quotes and escapes those inside; the script in it is meant bare.
+fn unquoted(said: &str) -> String {
+    let inside = said.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    inside.map_or_else(|| said.to_owned(), |text| text.replace("\\\"", "\""))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -151,6 +157,15 @@ mod tests {
         ask.hear(Speaker::User, &["<reminder>only this</reminder>"]);
         ask.hear(Speaker::User, &["[Request interrupted by user]"]);
         assert_eq!((ask.prompt.as_str(), ask.replies), ("new one", 1));
+    }
+
+    #[test]
+    fn quotes_around_a_whole_message_are_not_part_of_it() {
+        let mut ask = Ask::default();
+        ask.hear(Speaker::User, &[r#""[[tool:X|{\"a\":1}]] b""#]);
+        assert_eq!(ask.prompt, r#"[[tool:X|{"a":1}]] b"#);
+        ask.hear(Speaker::User, &[r#"say "a""#]);
+        assert_eq!(ask.prompt, r#"say "a""#);
     }
 
     #[test]
