@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agentctl_testkit::{Claude, FakeModel, Pty, TestHome, new_uuid, skip, until_seen};
+use agentctl_testkit::{Claude, FakeModel, Pty, Signal, TestHome, new_uuid, skip, until_seen};
 use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -88,4 +88,35 @@ fn an_interactive_run_waits_for_permission() {
     terminal.press_until_gone("1", "Do you want to");
     terminal.wait_for("● done");
     assert!(cwd.join("made-by-tool").exists(), "the tool did not run after permission");
+}
+
+#[test]
+fn a_hanging_run_goes_on_until_it_is_interrupted() {
+    let model = FakeModel::start();
+    let mut home = TestHome::new();
+    let claude = match Claude::settle(&mut home, &model.url()) {
+        Ok(claude) => claude,
+        Err(reason) => return skip(reason),
+    };
+    let mut run = claude.headless(&home, &home.work_dir("plain"), &new_uuid(), "[[hang]]", &[]);
+    model.wait_turn("[[hang]]", 0);
+    assert!(run.try_wait().is_none(), "it ended although the model is silent: {}", run.stdout());
+    run.signal(Signal::INT);
+    run.wait(PATIENCE);
+    assert_eq!(last_line(&run.stdout())["is_error"], true);
+}
+
+#[test]
+fn a_cut_connection_ends_in_an_error() {
+    let model = FakeModel::start();
+    let mut home = TestHome::new();
+    let claude = match Claude::settle(&mut home, &model.url()) {
+        Ok(claude) => claude,
+        Err(reason) => return skip(reason),
+    };
+    // The agent would otherwise try again for minutes.
+    home.set_env("CLAUDE_CODE_MAX_RETRIES", "1");
+    let mut run = claude.headless(&home, &home.work_dir("plain"), &new_uuid(), "[[drop]]", &[]);
+    assert_eq!(run.wait(PATIENCE).code(), Some(1), "{}", run.stdout());
+    assert_eq!(last_line(&run.stdout())["is_error"], true);
 }
