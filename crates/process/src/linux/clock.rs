@@ -15,9 +15,9 @@ pub(super) struct StartClock {
 
 impl StartClock {
     pub(super) fn now() -> Self {
-        let wall = duration(clock_gettime(ClockId::Realtime));
-        let up = duration(clock_gettime(ClockId::Boottime));
-        Self { boot: wall - up, ticks_per_second: rustix::param::clock_ticks_per_second() }
+        // Two clocks cannot be read at once: of a few tries, the one that was least disturbed counts.
+        let (_, boot) = [both_clocks(), both_clocks(), both_clocks()].into_iter().min().unwrap_or_default();
+        Self { boot, ticks_per_second: rustix::param::clock_ticks_per_second() }
     }
 
     /// Ticks are cut off, so this is never later than the start by more than the clocks' own noise; it is given in
@@ -30,6 +30,13 @@ impl StartClock {
         let since_epoch = self.boot.checked_add(since_boot)?;
         Timestamp::from_millisecond(i64::try_from(since_epoch.as_millis()).ok()?).ok()
     }
+}
+
+/// How long the reading took, and the boot by it.
+fn both_clocks() -> (SignedDuration, SignedDuration) {
+    let up = duration(clock_gettime(ClockId::Boottime));
+    let wall = duration(clock_gettime(ClockId::Realtime));
+    (duration(clock_gettime(ClockId::Boottime)) - up, wall - up)
 }
 
 fn duration(time: Timespec) -> SignedDuration {
