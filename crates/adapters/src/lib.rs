@@ -4,8 +4,8 @@
 //! It returns what it found, claims about who carries what, and nothing else.
 
 pub mod claude_code;
-pub mod jsonl;
 pub mod join;
+pub mod jsonl;
 pub mod parallel;
 pub mod scope;
 

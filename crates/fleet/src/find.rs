@@ -2,8 +2,8 @@
 
 use agentctl_model::{SourceReport, Survey, Surveyed};
 
-use crate::question::{Question, Wanted};
 use crate::Fleet;
+use crate::question::{Question, Wanted};
 
 /// What a person typed, and what narrows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -19,10 +19,18 @@ pub struct Selector {
 #[derive(Debug)]
 pub enum FindError {
     /// Every source that could hold it was heard completely.
-    NotFound { text: String },
+    NotFound {
+        text: String,
+    },
     /// It was not found, but these sources were not heard completely: silence is no verdict.
-    NotHeard { text: String, sources: Vec<SourceReport> },
-    Ambiguous { text: String, candidates: Vec<Surveyed> },
+    NotHeard {
+        text: String,
+        sources: Vec<SourceReport>,
+    },
+    Ambiguous {
+        text: String,
+        candidates: Vec<Surveyed>,
+    },
 }
 
 impl Fleet {

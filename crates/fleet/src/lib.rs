@@ -4,7 +4,9 @@
 
 mod assemble;
 mod find;
+mod git_head;
 mod hear;
+mod look;
 mod question;
 mod survey;
 
@@ -50,10 +52,8 @@ impl Fleet {
 
     /// The last `limit` entries of a session, oldest first.
     pub fn read(&self, session: &Surveyed, limit: usize) -> Result<Vec<Entry>, ReadError> {
-        self.adapter_of(session).map_or_else(
-            || Ok(Vec::new()),
-            |adapter| adapter.read(&session.place, &session.key.id, limit),
-        )
+        self.adapter_of(session)
+            .map_or_else(|| Ok(Vec::new()), |adapter| adapter.read(&session.place, &session.key.id, limit))
     }
 
     /// Entries as they are written, beginning with the last `backlog`.

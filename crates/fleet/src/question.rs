@@ -30,18 +30,11 @@ pub struct Question {
 }
 
 /// How many characters of a prompt or message a list carries.
-pub const LIST_TEXT: usize = 200;
+pub(crate) const LIST_TEXT: usize = 200;
 
 impl Question {
     pub fn new(wanted: Wanted) -> Self {
-        Self {
-            wanted,
-            usage: false,
-            subagents: false,
-            whole_texts: false,
-            adapters: Vec::new(),
-            root: None,
-        }
+        Self { wanted, usage: false, subagents: false, whole_texts: false, adapters: Vec::new(), root: None }
     }
 
     pub(crate) fn text_limit(&self) -> Option<usize> {

@@ -55,12 +55,7 @@ pub struct Stray {
 
 impl Stray {
     pub fn of(head: &ProcessHead, cwd: Option<String>) -> Self {
-        Self {
-            process: head.process,
-            command: head.program().to_owned(),
-            cwd,
-            started_at: head.started_at,
-        }
+        Self { process: head.process, command: head.program().to_owned(), cwd, started_at: head.started_at }
     }
 }
 

@@ -19,8 +19,10 @@ pub use process::{
 };
 pub use session::{
     Capability, Facts, Found, LaunchInfo, Parent, Pending, PendingKind, ProcessEntry, Relation, Session,
-    SessionKey, Tokens,
+    SessionKey, Stamp, Tokens,
 };
-pub use status::{Liveness, Outcome, Owner, Owners, Rule, Status, Turn, TurnState, Verdict, Word, derive};
+pub use status::{
+    Liveness, Outcome, Owner, Owners, Rule, Status, Turn, TurnState, Verdict, Word, derive, prevailing,
+};
 pub use survey::{Coverage, Ended, Harvest, Holder, Registration, SourceReport, Survey, Surveyed};
 pub use transcript::{Entry, EntryKind, Role};

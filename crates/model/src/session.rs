@@ -114,6 +114,13 @@ pub struct Facts {
     pub meta: Map<String, Value>,
 }
 
+/// A file as it was when it was read: equal stamps mean that nothing was written since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    pub size: u64,
+    pub modified: Option<Timestamp>,
+}
+
 /// One session seen on disk.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
@@ -121,6 +128,8 @@ pub struct Found {
     pub slot: Option<String>,
     /// The file or database that holds it: where `peek` reads and `explain` points.
     pub place: PathBuf,
+    /// The state of `place` when it was read, where it is one file per session.
+    pub stamp: Option<Stamp>,
     pub facts: Facts,
     /// What the records said about the turn, strongest first. May be empty: the kernel always testifies too.
     pub evidence: Vec<Evidence>,

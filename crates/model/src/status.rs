@@ -74,6 +74,8 @@ pub enum TurnState {
     Finished,
     Failed,
     Interrupted,
+    /// It ended, and nothing says how.
+    Ended,
 }
 
 impl TurnState {
@@ -86,13 +88,14 @@ impl TurnState {
             Self::Finished => "the turn ended by itself",
             Self::Failed => "the turn ended with an error",
             Self::Interrupted => "the turn was interrupted",
+            Self::Ended => "no turn is open",
         }
     }
 
     /// The outcome if nothing more happens to the turn: an open one whose process is gone has died.
     fn outcome_when_gone(self) -> Option<Outcome> {
         match self {
-            Self::NotBegun => None,
+            Self::NotBegun | Self::Ended => None,
             Self::Open | Self::Approval | Self::Question => Some(Outcome::Died),
             Self::Finished => Some(Outcome::Completed),
             Self::Failed => Some(Outcome::Failed),
@@ -213,7 +216,9 @@ impl Rule {
     pub fn words(self) -> &'static str {
         match self {
             Self::CannotLook => "it cannot be seen who carries the session, so no status is claimed",
-            Self::NobodyCarriesIt => "nobody carries the session: stopped, with what the records say of its last turn",
+            Self::NobodyCarriesIt => {
+                "nobody carries the session: stopped, with what the records say of its last turn"
+            }
             Self::GatewayEnded => "the gateway says it ended",
             Self::GatewayRunning => "the gateway says a run is active",
             Self::GatewayReady => "the gateway says it is ready for the next message",
@@ -224,7 +229,9 @@ impl Rule {
             Self::TurnOlderThanItsOwners => {
                 "the open turn is older than every process that carries the session now: the one that had it died"
             }
-            Self::HeadlessRunNotEnded => "a live run with a prompt of its own, whose turn is not recorded as ended",
+            Self::HeadlessRunNotEnded => {
+                "a live run with a prompt of its own, whose turn is not recorded as ended"
+            }
             Self::AgentDoesNotSay => "alive, but the agent does not say whether a turn is open",
         }
     }
@@ -280,7 +287,7 @@ pub fn derive(turn: Option<&Turn>, liveness: &Liveness, heard: Vec<Evidence>) ->
             (S::Running, None, R::HeadlessRunNotEnded)
         }
         (Liveness::Alive(_), Some(T::NotBegun)) => (S::Idle, None, R::NoTurnYet),
-        (Liveness::Alive(_), Some(T::Finished | T::Failed | T::Interrupted)) => {
+        (Liveness::Alive(_), Some(T::Finished | T::Failed | T::Interrupted | T::Ended)) => {
             (S::Idle, when_gone, R::TurnEnded)
         }
         (Liveness::Alive(_), Some(T::Open)) => (S::Running, None, R::TurnOpen),
@@ -289,6 +296,19 @@ pub fn derive(turn: Option<&Turn>, liveness: &Liveness, heard: Vec<Evidence>) ->
     let mut evidence = heard;
     evidence.extend(liveness.evidence());
     Verdict { status, outcome, rule, evidence }
+}
+
+/// The turn that counts, of what the records say and what a live owner says itself. The owner's word is newer,
+/// except that "no turn is open" leaves it to the records how the last one ended.
+pub fn prevailing(recorded: Option<Turn>, word: Option<Turn>, owners: &Owners) -> Option<Turn> {
+    match (recorded, word) {
+        (recorded, None) => recorded,
+        (Some(recorded), Some(word)) if word.state == TurnState::Ended => {
+            let left_open_by_these = recorded.state.is_open() && !not_theirs(Some(&recorded), owners);
+            Some(if left_open_by_these { word } else { recorded })
+        }
+        (_, word) => word,
+    }
 }
 
 /// The recorded turn has no record from the lifetime of any process that carries the session now.

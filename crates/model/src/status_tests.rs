@@ -167,3 +167,20 @@ fn what_the_records_said_stands_before_what_the_kernel_said() {
     let evidence = derive(Some(&turn), &gone(), heard).into_evidence();
     assert_eq!(evidence.iter().map(|e| e.source).collect::<Vec<_>>(), [Witness::Transcript, Witness::Kernel]);
 }
+
+#[test]
+fn a_live_owner_that_says_ready_closes_its_own_open_turn_but_not_how_it_ended() {
+    let owners = Owners { first: owner(false), rest: vec![] };
+    let said = |recorded: Option<T>, second, word: Option<T>| {
+        let turn = |state| Turn::new(state, Some(at(second)));
+        prevailing(recorded.map(turn), word.map(|state| Turn::new(state, None)), &owners)
+            .map(|turn| turn.state)
+    };
+    assert_eq!(said(Some(T::Open), LATER, Some(T::Ended)), Some(T::Ended));
+    assert_eq!(said(Some(T::Open), EARLIER, Some(T::Ended)), Some(T::Open), "somebody else's: it died");
+    assert_eq!(said(Some(T::Failed), LATER, Some(T::Ended)), Some(T::Failed));
+    assert_eq!(said(Some(T::Finished), LATER, Some(T::Open)), Some(T::Open));
+    assert_eq!(said(None, LATER, Some(T::Ended)), Some(T::Ended));
+    assert_eq!(said(Some(T::Open), LATER, None), Some(T::Open));
+    assert_eq!(verdict(Some(T::Ended), LATER, &alive(false)), (S::Idle, None));
+}

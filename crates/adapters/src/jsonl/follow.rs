@@ -1,1 +1,186 @@
-//! Following a transcript as it grows.
+//! Following a transcript as it grows, through rotation, truncation and disappearance.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use agentctl_model::Entry;
+use jiff::Timestamp;
+
+use super::open::open_regular;
+use super::{ReadAt, Scan, scan_back};
+use crate::ReadError;
+
+/// What is new in a conversation since the last time. Never blocks.
+pub trait Follow: Send {
+    fn next(&mut self) -> Result<Vec<Entry>, ReadError>;
+}
+
+/// Turns one record into what it shows: nothing, one entry, or several.
+pub type ParseEntries = fn(&[u8]) -> Vec<Entry>;
+
+/// The offset of the line with which the last `backlog` entries begin.
+fn backlog_start(path: &Path, parse: ParseEntries, backlog: usize) -> std::io::Result<u64> {
+    struct Count {
+        parse: ParseEntries,
+        missing: usize,
+        distance: u64,
+    }
+    impl Scan for Count {
+        fn line(&mut self, line: &[u8], distance: u64) -> ControlFlow<()> {
+            if self.missing == 0 {
+                return ControlFlow::Break(());
+            }
+            self.missing = self.missing.saturating_sub((self.parse)(line).len());
+            self.distance = distance;
+            ControlFlow::Continue(())
+        }
+    }
+    let opened = open_regular(path)?;
+    let mut count = Count { parse, missing: backlog, distance: 0 };
+    scan_back(&opened.file, opened.size, &mut count)?;
+    Ok(opened.size - count.distance)
+}
+
+/// Follows one file of JSON lines.
+pub struct JsonlFollower {
+    path: PathBuf,
+    parse: ParseEntries,
+    file: Option<(File, u64)>,
+    offset: u64,
+    /// Bytes of a line whose end is not written yet.
+    partial: Vec<u8>,
+    /// Lines already given, and the newest time among them: a rewritten file brings the old ones again.
+    given: HashSet<u64>,
+    newest: Option<Timestamp>,
+    /// Set after the file was replaced or cut: old lines are to be recognised until new ones come.
+    replaying: bool,
+}
+
+impl JsonlFollower {
+    /// Starts where the last `backlog` entries begin.
+    pub fn start(path: &Path, parse: ParseEntries, backlog: usize) -> Result<Self, ReadError> {
+        let offset = backlog_start(path, parse, backlog).map_err(|error| ReadError::new(path, error))?;
+        Ok(Self {
+            path: path.to_owned(),
+            parse,
+            file: None,
+            offset,
+            partial: Vec::new(),
+            given: HashSet::new(),
+            newest: None,
+            replaying: false,
+        })
+    }
+
+    fn reopen(&mut self) -> std::io::Result<bool> {
+        let opened = match open_regular(&self.path) {
+            Ok(opened) => opened,
+            // Between two files of a rotation there is none: the next look will tell.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let inode = opened.file.metadata()?.ino();
+        let replaced = self.file.as_ref().is_some_and(|(_, known)| *known != inode);
+        if replaced || opened.size < self.offset {
+            self.offset = 0;
+            self.partial.clear();
+            self.replaying = true;
+        }
+        self.file = Some((opened.file, inode));
+        Ok(true)
+    }
+
+    fn take_line(&mut self, line: &[u8], fresh: &mut Vec<Entry>) {
+        let mut hasher = DefaultHasher::new();
+        line.hash(&mut hasher);
+        if !self.given.insert(hasher.finish()) && self.replaying {
+            return;
+        }
+        for entry in (self.parse)(line) {
+            if self.replaying && entry.at < self.newest {
+                continue;
+            }
+            self.newest = self.newest.max(entry.at);
+            fresh.push(entry);
+        }
+    }
+}
+
+impl Follow for JsonlFollower {
+    fn next(&mut self) -> Result<Vec<Entry>, ReadError> {
+        let mut fresh = Vec::new();
+        let path = self.path.clone();
+        let failed = |error| ReadError::new(&path, error);
+        if !self.reopen().map_err(failed)? {
+            return Ok(fresh);
+        }
+        let mut chunk = vec![0; 64 << 10];
+        while let Some((file, _)) = &self.file {
+            let got = ReadAt::read_at(file, &mut chunk, self.offset).map_err(failed)?;
+            if got == 0 {
+                break;
+            }
+            self.offset += got as u64;
+            let mut rest = &chunk[..got];
+            while let Some(length) = memchr::memchr(b'\n', rest) {
+                let mut line = std::mem::take(&mut self.partial);
+                line.extend_from_slice(&rest[..length]);
+                rest = &rest[length + 1..];
+                self.take_line(&line, &mut fresh);
+            }
+            self.partial.extend_from_slice(rest);
+        }
+        Ok(fresh)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use agentctl_model::{EntryKind, Role};
+    use std::io::Write;
+
+    fn parse(line: &[u8]) -> Vec<Entry> {
+        let text = String::from_utf8_lossy(line).into_owned();
+        let at =
+            text.split(' ').next().and_then(|n| n.parse().ok()).and_then(|n| Timestamp::from_second(n).ok());
+        vec![Entry { at, role: Role::Agent, kind: EntryKind::Message, text, tool: None }]
+    }
+
+    fn texts(follower: &mut JsonlFollower) -> Vec<String> {
+        follower.next().unwrap().into_iter().map(|entry| entry.text).collect()
+    }
+
+    #[test]
+    fn grows_rotates_shrinks_and_vanishes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.jsonl");
+        let append = |text: &str| {
+            File::options()
+                .append(true)
+                .create(true)
+                .open(&path)
+                .unwrap()
+                .write_all(text.as_bytes())
+                .unwrap();
+        };
+        append("0 old\n1 a\n2 b\n");
+        let mut follower = JsonlFollower::start(&path, parse, 2).unwrap();
+        assert_eq!(texts(&mut follower), ["1 a", "2 b"]);
+        append("3 half");
+        assert!(texts(&mut follower).is_empty(), "half a line is not an entry");
+        append(" whole\n");
+        assert_eq!(texts(&mut follower), ["3 half whole"]);
+        std::fs::remove_file(&path).unwrap();
+        assert!(texts(&mut follower).is_empty(), "a missing file is no news");
+        append("0 old\n1 a\n2 b\n3 half whole\n4 after rotation\n");
+        assert_eq!(texts(&mut follower), ["4 after rotation"]);
+        File::create(&path).unwrap();
+        append("5 after truncation\n");
+        assert_eq!(texts(&mut follower), ["5 after truncation"]);
+    }
+}

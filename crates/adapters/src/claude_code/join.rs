@@ -1,0 +1,70 @@
+//! Who carries which Claude Code session. Pure.
+
+use std::collections::HashSet;
+
+use agentctl_model::{Claim, Harvest, Joined, KernelView, Process, Relation, Stray, Tie, TurnState};
+
+use super::processes::{id_in_argv, is_headless, is_helper};
+use crate::join::{alive, by_registration, claim, only_candidates, unclaimed};
+
+/// The agent's registry first, then the argv, then the contract's rule of the only candidate.
+pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Process) -> bool) -> Joined {
+    let mut claims = by_registration(harvest, kernel);
+    let registered = claims.len();
+    let rest: Vec<&Process> = unclaimed(kernel, &claims)
+        .into_iter()
+        .filter(|process| !is_helper(&process.head) && ours(process))
+        .collect();
+
+    let mut nameless = Vec::new();
+    for process in rest {
+        match id_in_argv(&process.head) {
+            Some(id) if harvest.found.iter().any(|found| found.id == id) => {
+                let how = alive(process, kernel, "the id is in its argv (starting or stopping)");
+                claims.push(claim(&id, process, Tie::Exact, is_headless(&process.head), how));
+            }
+            _ => nameless.push(process),
+        }
+    }
+    let claimed: HashSet<&str> = claims.iter().map(|claim| claim.id.as_str()).collect();
+    let mains: Vec<_> = harvest.found.iter().filter(|found| found.facts.parent.is_none()).cloned().collect();
+    let paired = only_candidates(&nameless, &mains, &claimed, kernel, |process| is_headless(&process.head));
+    claims.extend(paired);
+
+    let carried: HashSet<_> = claims.iter().map(|claim| claim.owner.process).collect();
+    let strays: Vec<Stray> = nameless
+        .iter()
+        .filter(|process| !carried.contains(&process.head.process))
+        .map(|process| {
+            let cwd = process.cwd.seen().map(|cwd| cwd.to_string_lossy().into_owned());
+            Stray::of(&process.head, cwd)
+        })
+        .collect();
+    let unsettled = claims.len() > registered || !strays.is_empty();
+    claims.extend(subagents(harvest, &claims));
+    Joined { claims, strays, unsettled, blind: None }
+}
+
+/// A sub-agent at work is carried by its parent's process. A finished one is nobody's.
+fn subagents(harvest: &Harvest, claims: &[Claim]) -> Vec<Claim> {
+    let at_work = harvest
+        .found
+        .iter()
+        .filter(|found| found.facts.turn.as_ref().is_some_and(|turn| turn.state == TurnState::Open));
+    at_work
+        .filter_map(|found| {
+            let parent =
+                found.facts.parent.as_ref().filter(|parent| parent.relation == Relation::Subagent)?;
+            Some((found, claims.iter().filter(|claim| claim.id == parent.id)))
+        })
+        .flat_map(|(found, parents)| {
+            parents.map(|parent| Claim {
+                id: found.id.clone(),
+                testimony: None,
+                found: None,
+                owner: agentctl_model::Owner { headless: false, ..parent.owner.clone() },
+                ..parent.clone()
+            })
+        })
+        .collect()
+}

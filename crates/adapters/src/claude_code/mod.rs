@@ -1,0 +1,217 @@
+//! Claude Code: transcripts under `projects/`, and its own registry of live processes under `sessions/`.
+
+mod entries;
+mod head;
+mod join;
+mod places;
+mod processes;
+mod records;
+mod registry;
+mod session;
+mod tail;
+mod usage;
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use agentctl_model::{
+    Capability, Coverage, Entry, Environ, Found, Harvest, Holder, Joined, KernelView, Process, ProcessHead,
+    Registration,
+};
+
+use crate::jsonl::follow::{Follow, JsonlFollower};
+use crate::jsonl::open::read_small;
+use crate::jsonl::peek::read_last;
+use crate::{Adapter, Card, Looks, Reach, ReadError, Root, Scope, parallel};
+use places::Place;
+
+pub struct ClaudeCode;
+
+static CARD: Card = Card {
+    name: "claude-code",
+    title: "Claude Code",
+    programs: &["claude"],
+    known_good: "2.1.301 – 2.1.325",
+    capabilities: &[Capability::Peek],
+    looks: Looks { locks: false, open_files: false, offspring: false },
+    verified: true,
+};
+
+impl Adapter for ClaudeCode {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn root(&self, environ: &Environ) -> Option<Root> {
+        let moved = environ.path("CLAUDE_CONFIG_DIR");
+        moved.or_else(|| environ.path("HOME").map(|home| home.join(".claude"))).map(Root::at)
+    }
+
+    fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
+        if let Err(error) = fs::metadata(&root.path) {
+            return Harvest::nothing(match error.kind() {
+                std::io::ErrorKind::NotFound => Coverage::NotInstalled,
+                _ => Coverage::Failed { error: format!("{}: {error}", root.path.display()) },
+            });
+        }
+        let mut harvest = Harvest::complete(Vec::new());
+        read_registry(&root.path.join("sessions"), scope, &mut harvest);
+        let places = wanted_places(&root.path.join("projects"), root, scope, &mut harvest);
+        read_transcripts(&places, scope, &mut harvest);
+        harvest
+    }
+
+    fn recognises(&self, head: &ProcessHead) -> bool {
+        processes::is_claude(head)
+    }
+
+    fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
+        join::join(harvest, kernel, |process| self.is_ours(process, root))
+    }
+
+    fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
+        // A session at its empty prompt has only its registry file: nothing was said yet.
+        if is_registry_file(place) { Ok(Vec::new()) } else { read_last(place, entries::entries, limit) }
+    }
+
+    fn follow(&self, place: &Path, _id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
+        Ok(Box::new(JsonlFollower::start(place, entries::entries, backlog)?))
+    }
+}
+
+impl ClaudeCode {
+    /// The process's own variables resolve to this root.
+    fn is_ours(&self, process: &Process, root: &Root) -> bool {
+        process.environ.seen().and_then(|environ| self.root(environ)).is_some_and(|own| own.path == root.path)
+    }
+}
+
+fn is_registry_file(place: &Path) -> bool {
+    place.extension().is_some_and(|extension| extension == "json")
+}
+
+/// Reads every registry file. One that does not parse may be half written: it is read again before it is given up.
+fn read_registry(folder: &Path, scope: &Scope<'_>, harvest: &mut Harvest) {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+        Err(error) => {
+            harvest.left_out(format!("{}: {error}", folder.display()));
+            return;
+        }
+    };
+    for path in entries.flatten().map(|entry| entry.path()).filter(|path| is_registry_file(path)) {
+        scope.progress.tick();
+        match read_registration(&path) {
+            Ok(Some(note)) => harvest.registrations.push(note),
+            Ok(None) => {}
+            Err(error) => harvest.warnings.push(format!("{}: {error}", path.display())),
+        }
+    }
+}
+
+fn read_registration(path: &Path) -> std::io::Result<Option<Registration>> {
+    for _ in 0..4 {
+        match read_small(path, 256 << 10) {
+            Ok(bytes) => {
+                if let Some(note) = registry::parse(&bytes, path) {
+                    return Ok(Some(note));
+                }
+            }
+            // Removed at exit, or about to be written anew: the process itself will be seen or not.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        std::thread::sleep(Duration::from_millis(3));
+    }
+    Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "is no registry record"))
+}
+
+fn wanted_places(projects: &Path, root: &Root, scope: &Scope<'_>, harvest: &mut Harvest) -> Vec<Place> {
+    match scope.reach {
+        Reach::All { .. } => places::all(projects, scope.subagents, harvest),
+        Reach::Ids(_) => {
+            let mut all = places::all(projects, scope.subagents, harvest);
+            all.retain(|place| scope.reach.names(&place.id));
+            all
+        }
+        Reach::Live(kernel) => live_places(projects, root, kernel, scope, harvest),
+    }
+}
+
+/// The kernel picks: registered processes that live, ids in argv, and the folders of processes that say nothing.
+fn live_places(
+    projects: &Path,
+    root: &Root,
+    kernel: &KernelView,
+    scope: &Scope<'_>,
+    harvest: &mut Harvest,
+) -> Vec<Place> {
+    let mut ids = BTreeSet::new();
+    let mut cwds = Vec::new();
+    let mut registered = BTreeSet::new();
+    for note in &harvest.registrations {
+        let Holder::Process { pid, start } = note.holder else { continue };
+        let alive = kernel
+            .processes
+            .iter()
+            .any(|process| process.pid() == pid && process.head.process.start == start);
+        if alive {
+            registered.insert(pid);
+            ids.insert(note.id.clone());
+            cwds.extend(note.found.as_ref().and_then(|found| found.facts.cwd.clone()));
+        }
+    }
+    let mut nameless = Vec::new();
+    for process in &kernel.processes {
+        let registered = registered.contains(&process.pid());
+        if registered || processes::is_helper(&process.head) || !ClaudeCode.is_ours(process, root) {
+            continue;
+        }
+        cwds.extend(process.cwd.seen().map(|cwd| cwd.to_string_lossy().into_owned()));
+        match processes::id_in_argv(&process.head) {
+            Some(id) => drop(ids.insert(id)),
+            None => nameless.push(process),
+        }
+    }
+    places::live(projects, &ids, &cwds, &nameless, scope.subagents, harvest)
+}
+
+fn read_transcripts(places: &[Place], scope: &Scope<'_>, harvest: &mut Harvest) {
+    let since = match scope.reach {
+        Reach::All { since } => since,
+        Reach::Live(_) | Reach::Ids(_) => None,
+    };
+    let read = parallel::map(places, |place, buffer: &mut Vec<u8>| {
+        scope.progress.tick();
+        session::read(place, since, scope, buffer)
+    });
+    let mut by_id: HashMap<String, usize> = HashMap::new();
+    for outcome in read {
+        match outcome {
+            Ok(None) => {}
+            Ok(Some(session)) => {
+                harvest.warnings.extend(session.warning);
+                for (kind, count) in session.drift {
+                    *harvest.drift.entry(kind).or_default() += count;
+                }
+                keep_newest(session.found, &mut harvest.found, &mut by_id);
+            }
+            Err(warning) => harvest.left_out(warning),
+        }
+    }
+}
+
+/// One id is one session, even if a copy of its file lies in another folder: the newer one is it.
+fn keep_newest(found: Found, all: &mut Vec<Found>, by_id: &mut HashMap<String, usize>) {
+    match by_id.get(&found.id) {
+        Some(index) if all[*index].facts.updated_at < found.facts.updated_at => all[*index] = found,
+        Some(_) => {}
+        None => {
+            by_id.insert(found.id.clone(), all.len());
+            all.push(found);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Which processes are Claude Code, which of them are only its helpers, and what their argv says. Pure.
+
+use agentctl_model::ProcessHead;
+
+/// Subcommands that manage sessions or the installation and never are one.
+const NOT_SESSIONS: [&str; 22] = [
+    "daemon",
+    "agents",
+    "stop",
+    "attach",
+    "logs",
+    "rm",
+    "respawn",
+    "mcp",
+    "update",
+    "upgrade",
+    "doctor",
+    "install",
+    "config",
+    "plugin",
+    "plugins",
+    "setup-token",
+    "auth",
+    "login",
+    "logout",
+    "migrate-installer",
+    "project",
+    "gateway",
+];
+
+pub(super) fn is_claude(head: &ProcessHead) -> bool {
+    let named = |name: &str| matches!(name, "claude" | "claude.exe");
+    // The helpers rewrite their title to one string: `claude bg-spare`.
+    named(&head.comm) || named(head.program()) || head.program().starts_with("claude ")
+}
+
+/// Spares, pty hosts, the background daemon, and commands that only manage.
+pub(super) fn is_helper(head: &ProcessHead) -> bool {
+    let titled = head.argv.first().is_some_and(|title| title.contains("claude bg-"));
+    let flagged = head.argv.iter().any(|arg| arg.starts_with("--bg-"));
+    let managing = head.argv.get(1).is_some_and(|word| NOT_SESSIONS.contains(&word.as_str()));
+    titled || flagged || managing
+}
+
+/// The id in the argv: a fallback, since `/clear` changes the session and leaves the argv.
+pub(super) fn id_in_argv(head: &ProcessHead) -> Option<String> {
+    if let Some(id) = head.option("--session-id") {
+        return Some(id.to_owned()).filter(|id| is_uuid(id));
+    }
+    if head.has_flag("--fork-session") {
+        // The resumed id is the parent's.
+        return None;
+    }
+    let resumed = head.option("--resume").or_else(|| head.option("-r"))?;
+    let name = resumed.rsplit('/').next().unwrap_or(resumed);
+    let id = name.strip_suffix(".jsonl").unwrap_or(name);
+    is_uuid(id).then(|| id.to_owned())
+}
+
+/// Started with a prompt of its own, ends with the turn.
+pub(super) fn is_headless(head: &ProcessHead) -> bool {
+    head.has_flag("-p") || head.has_flag("--print")
+}
+
+pub(super) fn is_uuid(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(index, byte)| match index {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use agentctl_model::ProcessRef;
+
+    const ID: &str = "11111111-1111-4111-8111-111111111111";
+
+    fn head(comm: &str, argv: &[&str]) -> ProcessHead {
+        ProcessHead {
+            process: ProcessRef { pid: 1, start: 1, boot: 1 },
+            parent: 0,
+            uid: None,
+            comm: comm.into(),
+            argv: argv.iter().map(ToString::to_string).collect(),
+            started_at: None,
+        }
+    }
+
+    #[test]
+    fn helpers_are_claude_but_never_sessions() {
+        for argv in [
+            &["claude", "daemon", "run"][..],
+            &["claude bg-spare"],
+            &["claude bg-pty-host"],
+            &["/x/claude", "--bg-pty-host", "--session-id", ID],
+            &["claude", "agents", "--json"],
+        ] {
+            let head = head("claude", argv);
+            assert!(is_claude(&head) && is_helper(&head), "{argv:?}");
+        }
+        assert!(!is_helper(&head("claude", &["claude", "-p", "--session-id", ID])));
+    }
+
+    #[test]
+    fn the_id_is_read_where_it_names_this_very_session() {
+        let id = |argv: &[&str]| id_in_argv(&head("claude", argv));
+        assert_eq!(id(&["claude", "--session-id", ID]).as_deref(), Some(ID));
+        assert_eq!(id(&["claude", "--resume", ID]).as_deref(), Some(ID));
+        assert_eq!(id(&["claude", "--resume", &format!("/p/{ID}.jsonl")]).as_deref(), Some(ID));
+        assert_eq!(id(&["claude", "--resume", ID, "--fork-session"]), None);
+        assert_eq!(id(&["claude", "--resume", "a name"]), None);
+        assert_eq!(id(&["claude"]), None);
+    }
+}

@@ -1,0 +1,302 @@
+//! The records of a Claude Code transcript: only the fields that are used, all optional. Pure.
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// One line of a transcript.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Record<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) subtype: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    timestamp: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) cwd: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) git_branch: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) version: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) session_id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) agent_id: Option<Cow<'a, str>>,
+    pub(super) is_sidechain: bool,
+    pub(super) is_meta: bool,
+    pub(super) is_compact_summary: bool,
+    pub(super) is_api_error_message: bool,
+    pub(super) is_aborted_mid_stream: bool,
+    /// Where a copied record came from: this one belongs to the session that was forked.
+    #[serde(borrow)]
+    pub(super) forked_from: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) message: Option<Message<'a>>,
+    /// Of a queued prompt.
+    #[serde(borrow)]
+    pub(super) operation: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) custom_title: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) ai_title: Option<Cow<'a, str>>,
+    #[serde(rename = "totalCostUSD")]
+    pub(super) total_cost_usd: Option<f64>,
+    pub(super) has_unknown_model_cost: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Message<'a> {
+    #[serde(borrow)]
+    pub(super) id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) model: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) stop_reason: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) content: Option<&'a RawValue>,
+    pub(super) usage: Option<Usage>,
+}
+
+/// The usage of one model reply.
+#[expect(clippy::struct_field_names, reason = "the agent's own names")]
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+#[serde(default)]
+pub(super) struct Usage {
+    pub(super) input_tokens: u64,
+    pub(super) output_tokens: u64,
+    pub(super) cache_read_input_tokens: u64,
+    pub(super) cache_creation_input_tokens: u64,
+}
+
+/// One block of a message.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Block<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) text: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) content: Option<&'a RawValue>,
+    pub(super) is_error: Option<bool>,
+}
+
+/// The placeholder the agent writes where no model spoke.
+pub(super) const NO_MODEL: &str = "<synthetic>";
+
+impl<'a> Record<'a> {
+    /// `None` for half a line, or anything that is no record.
+    pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
+        serde_json::from_slice(line).ok()
+    }
+
+    pub(super) fn at(&self) -> Option<Timestamp> {
+        self.timestamp.as_deref().and_then(|text| text.parse().ok())
+    }
+
+    /// The branch; the agent writes `HEAD` where there is none.
+    pub(super) fn branch(&self) -> Option<&str> {
+        self.git_branch.as_deref().filter(|branch| !branch.is_empty() && *branch != "HEAD")
+    }
+
+    /// The text of a user's message or of the agent: its text blocks, joined.
+    pub(super) fn text(&self) -> Option<String> {
+        self.message.as_ref().and_then(|message| message.content).and_then(text_of)
+    }
+
+    /// The blocks of a message; a plain string is one text block.
+    pub(super) fn blocks(&self) -> Vec<Block<'a>> {
+        let Some(content) = self.message.as_ref().and_then(|message| message.content) else {
+            return Vec::new();
+        };
+        if let Ok(text) = serde_json::from_str::<Cow<'a, str>>(content.get()) {
+            return vec![Block { kind: "text".into(), text: Some(text), ..Block::default() }];
+        }
+        serde_json::from_str(content.get()).unwrap_or_default()
+    }
+}
+
+/// The text of a `content` value: a string, or a list of blocks.
+pub(super) fn text_of(content: &RawValue) -> Option<String> {
+    if let Ok(text) = serde_json::from_str::<String>(content.get()) {
+        return Some(text);
+    }
+    let blocks: Vec<Block<'_>> = serde_json::from_str(content.get()).ok()?;
+    let texts: Vec<&str> = blocks
+        .iter()
+        .filter(|block| block.kind == "text")
+        .filter_map(|block| block.text.as_deref())
+        .collect();
+    (!texts.is_empty()).then(|| texts.join("\n"))
+}
+
+/// Text that the agent's machinery wrote in the user's name: commands, notifications, reminders.
+pub(super) fn is_synthetic(text: &str) -> bool {
+    text.trim_start().starts_with('<')
+}
+
+/// The words the agent writes where a person stopped it.
+pub(super) fn is_interruption(text: &str) -> bool {
+    text.starts_with("[Request interrupted by user")
+}
+
+/// What one record says about the conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Said {
+    /// A person asked something.
+    Prompt,
+    /// A tool answered; the agent's move.
+    ToolResult,
+    /// The agent spoke and goes on (it called a tool, or its message has no end yet).
+    AgentGoesOn,
+    /// The agent spoke and its turn is over.
+    AgentEnded,
+    /// The agent recorded an error as its last word.
+    Error,
+    Interrupted,
+    /// The turn's own closing record.
+    TurnClosed,
+    /// Nothing about the turn.
+    Nothing,
+}
+
+/// Classifies a record. Records of sub-agents, of the machinery and of compaction say nothing.
+pub(super) fn said(record: &Record<'_>, own_sidechain: bool) -> Said {
+    if record.is_sidechain != own_sidechain || record.is_meta || record.is_compact_summary {
+        return Said::Nothing;
+    }
+    match record.kind.as_ref() {
+        "assistant" if record.is_api_error_message => Said::Error,
+        "assistant" if record.is_aborted_mid_stream => Said::Interrupted,
+        "assistant" => match record.message.as_ref().and_then(|message| message.stop_reason.as_deref()) {
+            Some("end_turn" | "stop_sequence" | "max_tokens" | "refusal") => Said::AgentEnded,
+            _ => Said::AgentGoesOn,
+        },
+        "user" => match record.text() {
+            Some(text) if is_interruption(&text) => Said::Interrupted,
+            Some(text) if is_synthetic(&text) => Said::Nothing,
+            Some(_) => Said::Prompt,
+            None if record.blocks().iter().any(|block| block.kind == "tool_result") => Said::ToolResult,
+            // An image alone is a prompt too.
+            None if record.message.as_ref().is_some_and(|message| message.content.is_some()) => Said::Prompt,
+            None => Said::Nothing,
+        },
+        "system" => match record.subtype.as_deref() {
+            Some("turn_duration" | "stop_hook_summary") => Said::TurnClosed,
+            _ => Said::Nothing,
+        },
+        _ => Said::Nothing,
+    }
+}
+
+/// Record types this adapter knows; others are counted as drift.
+pub(super) const KNOWN_TYPES: [&str; 22] = [
+    "user",
+    "assistant",
+    "system",
+    "attachment",
+    "api-request",
+    "api-request-shape",
+    "api-request-blob",
+    "queue-operation",
+    "cost-state",
+    "custom-title",
+    "ai-title",
+    "agent-name",
+    "last-prompt",
+    "mode",
+    "permission-mode",
+    "tools-used",
+    "file-history-snapshot",
+    "atis-latch",
+    "summary",
+    "progress",
+    "pr-link",
+    "tag",
+];
+
+/// Whether a line is certainly bulk that no fact comes from: judged by the exact beginning only, so that a
+/// record spelled differently is parsed, slowly, and never lost.
+pub(super) fn is_certainly_bulk(line: &[u8]) -> bool {
+    const BULK: [&[u8]; 5] = [
+        b"{\"type\":\"api-request",
+        b"{\"type\":\"atis-latch\"",
+        b"{\"type\":\"tools-used\"",
+        b"{\"type\":\"file-history-snapshot\"",
+        b"{\"type\":\"last-prompt\"",
+    ];
+    if BULK.iter().any(|beginning| line.starts_with(beginning)) {
+        return true;
+    }
+    let Some(rest) = line.strip_prefix(b"{\"parentUuid\":") else { return false };
+    let rest = &rest[..rest.len().min(120)];
+    memchr::memchr(b',', rest)
+        .map(|comma| &rest[comma + 1..])
+        .and_then(|rest| rest.strip_prefix(b"\"isSidechain\":"))
+        .and_then(|rest| memchr::memchr(b',', rest).map(|comma| &rest[comma + 1..]))
+        .is_some_and(|rest| rest.starts_with(b"\"attachment\":{"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(line: &str) -> Said {
+        said(&Record::parse(line.as_bytes()).unwrap(), false)
+    }
+
+    #[test]
+    fn records_speak_for_the_turn() {
+        let cases = [
+            (r#"{"type":"user","message":{"content":"fix it"}}"#, Said::Prompt),
+            (r#"{"type":"user","message":{"content":[{"type":"text","text":"fix"}]}}"#, Said::Prompt),
+            (r#"{"type":"user","message":{"content":"<task-notification>x"}}"#, Said::Nothing),
+            (r#"{"type":"user","isMeta":true,"message":{"content":"x"}}"#, Said::Nothing),
+            (r#"{"type":"user","isSidechain":true,"message":{"content":"x"}}"#, Said::Nothing),
+            (r#"{"type":"user","isCompactSummary":true,"message":{"content":"x"}}"#, Said::Nothing),
+            (
+                r#"{"type":"user","message":{"content":[{"type":"tool_result","content":"hi"}]}}"#,
+                Said::ToolResult,
+            ),
+            (
+                r#"{"type":"user","message":{"content":[{"type":"text","text":"[Request interrupted by user]"}]}}"#,
+                Said::Interrupted,
+            ),
+            (r#"{"message":{"stop_reason":"end_turn"},"type":"assistant"}"#, Said::AgentEnded),
+            (r#"{"message":{"stop_reason":"tool_use"},"type":"assistant"}"#, Said::AgentGoesOn),
+            (r#"{"message":{"stop_reason":null},"type":"assistant"}"#, Said::AgentGoesOn),
+            (
+                r#"{"type":"assistant","isApiErrorMessage":true,"message":{"stop_reason":"stop_sequence"}}"#,
+                Said::Error,
+            ),
+            (r#"{"type":"assistant","isAbortedMidStream":true,"message":{}}"#, Said::Interrupted),
+            (r#"{"type":"system","subtype":"api_error"}"#, Said::Nothing),
+            (r#"{"type":"system","subtype":"turn_duration"}"#, Said::TurnClosed),
+            (r#"{"type":"something-new"}"#, Said::Nothing),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(verdict(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn only_exact_beginnings_are_bulk() {
+        assert!(is_certainly_bulk(br#"{"type":"api-request-shape","x":1}"#));
+        assert!(is_certainly_bulk(br#"{"parentUuid":"a-b","isSidechain":false,"attachment":{"type":"x"}}"#));
+        assert!(is_certainly_bulk(br#"{"parentUuid":null,"isSidechain":true,"attachment":{"type":"x"}}"#));
+        assert!(!is_certainly_bulk(br#"{ "type":"api-request"}"#), "another spelling is parsed");
+        assert!(!is_certainly_bulk(br#"{"parentUuid":"a","isSidechain":false,"message":{"attachment":{}}}"#));
+        assert!(!is_certainly_bulk(br#"{"parentUuid""#));
+    }
+}

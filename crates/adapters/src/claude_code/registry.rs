@@ -1,0 +1,160 @@
+//! The agent's own registry: one small file per live process, rewritten in place. Parsing is pure.
+
+use std::path::Path;
+
+use agentctl_model::text::clean_cut;
+use agentctl_model::{
+    Evidence, Facts, Found, Holder, Pending, PendingKind, Registration, Testimony, Turn, TurnState, Witness,
+};
+use jiff::Timestamp;
+use serde::Deserialize;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Note {
+    pid: Option<u32>,
+    session_id: Option<String>,
+    cwd: Option<String>,
+    started_at: Option<i64>,
+    proc_start: Option<String>,
+    version: Option<String>,
+    entrypoint: Option<String>,
+    kind: Option<String>,
+    job_id: Option<String>,
+    name: Option<String>,
+    name_source: Option<String>,
+    status: Option<String>,
+    waiting_for: Option<String>,
+    status_updated_at: Option<i64>,
+}
+
+fn millis(value: Option<i64>) -> Option<Timestamp> {
+    value.and_then(|millis| Timestamp::from_millisecond(millis).ok())
+}
+
+/// One registry file. `None` while it is being written, or if it is none.
+pub(super) fn parse(bytes: &[u8], place: &Path) -> Option<Registration> {
+    let note: Note = serde_json::from_slice(bytes).ok()?;
+    let id = clean_cut(note.session_id.as_deref()?, Some(200));
+    let holder = Holder::Process { pid: note.pid?, start: note.proc_start.as_deref()?.parse().ok()? };
+    let file = place.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let at = millis(note.status_updated_at);
+    let words = match (&note.status, &note.waiting_for) {
+        (Some(status), Some(what)) => {
+            format!("sessions/{file} names this session, status {status}, waiting for {what}")
+        }
+        (Some(status), None) => format!("sessions/{file} names this session, status {status}"),
+        (None, _) => format!("sessions/{file} names this session, no status yet"),
+    };
+    Some(Registration {
+        slot: None,
+        holder,
+        place: place.to_owned(),
+        headless: note.entrypoint.as_deref().is_some_and(|entry| entry.starts_with("sdk")),
+        testimony: Some(Testimony {
+            evidence: vec![Evidence::said(Witness::Registry, clean_cut(&words, Some(300)), at)],
+            since: at,
+            ..status(&note, at)
+        }),
+        found: Some(Found {
+            id: id.clone(),
+            slot: None,
+            place: place.to_owned(),
+            stamp: None,
+            facts: facts(&note),
+            evidence: Vec::new(),
+        }),
+        id,
+    })
+}
+
+/// The registry's status as a turn. Without a status the process is starting: it does not say.
+fn status(note: &Note, at: Option<Timestamp>) -> Testimony {
+    // The word of a live process is about now: it carries no record time that could look old.
+    let turn = |state| Some(Turn { began: at, ..Turn::new(state, None) });
+    match note.status.as_deref() {
+        Some("busy") => Testimony { turn: turn(TurnState::Open), ..Testimony::default() },
+        Some("waiting") => {
+            let what = note.waiting_for.as_deref().map(|what| clean_cut(what, Some(200)));
+            let question =
+                what.as_deref().is_some_and(|what| what.contains("input") || what.contains("dialog"));
+            let (state, kind) = if question {
+                (TurnState::Question, PendingKind::Question)
+            } else {
+                (TurnState::Approval, PendingKind::Approval)
+            };
+            Testimony {
+                turn: turn(state),
+                detail: what.clone(),
+                pending: vec![Pending { kind, summary: what, since: at, answerable: false }],
+                ..Testimony::default()
+            }
+        }
+        // How the last turn ended is the transcript's word.
+        Some("idle") => Testimony { turn: turn(TurnState::Ended), ..Testimony::default() },
+        _ => Testimony::default(),
+    }
+}
+
+/// What the note knows of a session that has no transcript yet. A derived name is no title.
+fn facts(note: &Note) -> Facts {
+    let mut facts = Facts {
+        turn: (note.status.as_deref() == Some("idle")).then(|| Turn::new(TurnState::NotBegun, None)),
+        name: note
+            .name
+            .as_deref()
+            .filter(|_| note.name_source.as_deref() != Some("derived"))
+            .map(|name| clean_cut(name, Some(200))),
+        cwd: note.cwd.as_deref().map(|cwd| clean_cut(cwd, None)),
+        started_at: millis(note.started_at),
+        updated_at: millis(note.status_updated_at),
+        ..Facts::default()
+    };
+    let mut extra = |key: &str, value: &Option<String>| {
+        if let Some(value) = value {
+            facts.meta.insert(key.to_owned(), clean_cut(value, Some(200)).into());
+        }
+    };
+    extra("version", &note.version);
+    extra("kind", &note.kind);
+    extra("jobId", &note.job_id);
+    facts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(status: &str) -> Registration {
+        let text = format!(
+            r#"{{"pid":42,"sessionId":"s","cwd":"/w","procStart":"777","entrypoint":"cli","statusUpdatedAt":1794725618359{status}}}"#
+        );
+        parse(text.as_bytes(), Path::new("/r/sessions/42.json")).unwrap()
+    }
+
+    #[test]
+    fn the_status_becomes_a_turn() {
+        let state = |status| note(status).testimony.unwrap().turn.map(|turn| turn.state);
+        assert_eq!(state(r#","status":"busy""#), Some(TurnState::Open));
+        assert_eq!(state(r#","status":"idle""#), Some(TurnState::Ended));
+        assert_eq!(
+            state(r#","status":"waiting","waitingFor":"permission prompt""#),
+            Some(TurnState::Approval)
+        );
+        assert_eq!(state(r#","status":"waiting","waitingFor":"input needed""#), Some(TurnState::Question));
+        assert_eq!(state(""), None, "starting");
+    }
+
+    #[test]
+    fn half_a_file_is_no_registration() {
+        let whole = br#"{"pid":42,"sessionId":"s","procStart":"777"}"#;
+        for cut in 0..whole.len() {
+            assert!(parse(&whole[..cut], Path::new("42.json")).is_none());
+        }
+        assert!(parse(whole, Path::new("42.json")).is_some());
+        assert!(
+            parse(br#"{"pid":42,"sessionId":"s"}"#, Path::new("42.json")).is_none(),
+            "no start time, no trust"
+        );
+    }
+}

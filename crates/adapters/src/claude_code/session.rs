@@ -1,0 +1,134 @@
+//! One transcript file as one session.
+
+use std::collections::BTreeMap;
+
+use agentctl_model::text::clean_cut;
+use agentctl_model::{Evidence, Fact, Facts, Found, Parent, Relation, Stamp, Turn, TurnState, Witness};
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::head::Head;
+use super::places::Place;
+use super::tail::Tail;
+use super::usage::UsageSum;
+use crate::Scope;
+use crate::jsonl::head::scan_head;
+use crate::jsonl::open::{Opened, open_regular, read_small};
+use crate::jsonl::scan_back;
+use crate::jsonl::whole::scan_whole;
+
+/// A first prompt of some megabytes is read; more is not waited for.
+const HEAD_BUDGET: usize = 8 << 20;
+
+/// One session that was read, with what was odd about it.
+pub(super) struct ReadSession {
+    pub(super) found: Found,
+    pub(super) warning: Option<String>,
+    pub(super) drift: BTreeMap<String, u64>,
+}
+
+/// Reads one transcript: `Ok(None)` if it was not written since then, `Err` names what had to be left out.
+pub(super) fn read(
+    place: &Place,
+    since: Option<Timestamp>,
+    scope: &Scope<'_>,
+    buffer: &mut Vec<u8>,
+) -> Result<Option<ReadSession>, String> {
+    let named = |error: std::io::Error| format!("{}: {error}", place.path.display());
+    let opened = open_regular(&place.path).map_err(named)?;
+    if let (Some(since), Some(modified)) = (since, opened.modified) {
+        if modified < since {
+            return Ok(None);
+        }
+    }
+    read_opened(place, &opened, scope, buffer).map_err(named).map(Some)
+}
+
+fn read_opened(
+    place: &Place,
+    opened: &Opened,
+    scope: &Scope<'_>,
+    buffer: &mut Vec<u8>,
+) -> std::io::Result<ReadSession> {
+    let sidechain = place.parent.is_some();
+    let mut tail = Tail::new(sidechain, scope.text_limit);
+    let seen = scan_back(&opened.file, opened.size, &mut tail)?;
+    if tail.records == 0 {
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "holds no readable record"));
+    }
+    let mut head = Head::new(sidechain, scope.text_limit);
+    scan_head(&opened.file, opened.size, HEAD_BUDGET, |line| head.line(line))?;
+    let tokens = if scope.usage {
+        let mut sum = UsageSum::default();
+        scan_whole(&opened.file, buffer, |line| sum.line(line, sidechain))?;
+        sum.total()
+    } else {
+        None
+    };
+    let warning = match (tail.broken, seen.too_long) {
+        (0, 0) => None,
+        (0, _) => Some("has a line too long to read"),
+        _ => Some("has a damaged record"),
+    }
+    .map(|what| format!("{}: {what}", place.path.display()));
+    let drift = std::mem::take(&mut tail.drift);
+    let mut facts = facts(tail, head, place);
+    facts.tokens = tokens;
+    let evidence = facts.turn.as_ref().map_or_else(
+        || Evidence::new(Witness::Transcript, Fact::TurnNotSaid, facts.updated_at),
+        |turn| Evidence::new(Witness::Transcript, Fact::TurnIs(turn.state), turn.last),
+    );
+    let found = Found {
+        id: place.id.clone(),
+        slot: None,
+        place: place.path.clone(),
+        stamp: Some(Stamp { size: opened.size, modified: opened.modified }),
+        facts,
+        evidence: vec![evidence],
+    };
+    Ok(ReadSession { found, warning, drift })
+}
+
+fn facts(tail: Tail, head: Head, place: &Place) -> Facts {
+    let mut facts = Facts {
+        name: tail.title(),
+        turn: Some(tail.turn.unwrap_or_else(|| Turn::new(TurnState::NotBegun, tail.updated_at))),
+        prompt: head.prompt,
+        last_message: tail.last_message,
+        cwd: tail.cwd.or(head.cwd),
+        branch: tail.branch,
+        model: tail.model,
+        started_at: head.started_at,
+        updated_at: tail.updated_at,
+        cost: tail.cost,
+        ..Facts::default()
+    };
+    if let Some(version) = tail.version {
+        facts.meta.insert("version".to_owned(), version.into());
+    }
+    if let Some(parent) = &place.parent {
+        let id = if parent.is_empty() { tail.session_id } else { Some(parent.clone()) };
+        facts.parent = id.map(|id| Parent { id, relation: Relation::Subagent });
+        describe_subagent(place, &mut facts);
+    } else if let Some(parent) = head.forked_from.filter(|parent| *parent != place.id) {
+        facts.parent = Some(Parent { id: parent, relation: Relation::Fork });
+    }
+    facts
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SubagentNote {
+    description: Option<String>,
+    agent_type: Option<String>,
+}
+
+/// The small file beside a sub-agent's transcript says what it was started for.
+fn describe_subagent(place: &Place, facts: &mut Facts) {
+    let Ok(bytes) = read_small(&place.path.with_extension("meta.json"), 64 << 10) else { return };
+    let Ok(note) = serde_json::from_slice::<SubagentNote>(&bytes) else { return };
+    facts.name = note.description.map(|text| clean_cut(&text, Some(200))).or_else(|| facts.name.take());
+    if let Some(kind) = note.agent_type {
+        facts.meta.insert("agentType".to_owned(), clean_cut(&kind, Some(100)).into());
+    }
+}

@@ -1,0 +1,185 @@
+//! What the end of a transcript says: the turn, the last words, the model. Pure.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use agentctl_model::text::{clean_cut, one_line};
+use agentctl_model::{Turn, TurnState};
+use jiff::Timestamp;
+
+use super::records::{KNOWN_TYPES, NO_MODEL, Record, Said, is_certainly_bulk, said};
+use crate::jsonl::Scan;
+
+/// The agent repeats titles within this distance of the end, for its own lists.
+const TITLE_REACH: u64 = 64 << 10;
+/// How far back the last words are looked for once everything else is known.
+const WORDS_REACH: u64 = 1 << 20;
+
+/// Reads records newest first until nothing more is wanted.
+#[derive(Default)]
+pub(super) struct Tail {
+    /// The file belongs to a sub-agent: its own records are the side chain.
+    pub(super) sidechain: bool,
+    pub(super) text_limit: Option<usize>,
+
+    pub(super) turn: Option<Turn>,
+    turn_began_known: bool,
+    turn_closed: bool,
+    pub(super) updated_at: Option<Timestamp>,
+    pub(super) last_message: Option<String>,
+    pub(super) model: Option<String>,
+    pub(super) cwd: Option<String>,
+    pub(super) branch: Option<String>,
+    pub(super) version: Option<String>,
+    pub(super) session_id: Option<String>,
+    pub(super) agent_id: Option<String>,
+    pub(super) custom_title: Option<String>,
+    pub(super) ai_title: Option<String>,
+    pub(super) cost: Option<f64>,
+    cost_outdated: bool,
+    pub(super) records: u64,
+    /// Lines in the middle that are no records.
+    pub(super) broken: u64,
+    pub(super) drift: BTreeMap<String, u64>,
+}
+
+impl Tail {
+    pub(super) fn new(sidechain: bool, text_limit: Option<usize>) -> Self {
+        Self { sidechain, text_limit, ..Self::default() }
+    }
+
+    pub(super) fn title(&self) -> Option<String> {
+        self.custom_title.clone().or_else(|| self.ai_title.clone())
+    }
+
+    fn essentials_known(&self) -> bool {
+        self.turn.is_some() && self.cwd.is_some() && (self.model.is_some() || self.failed_at_once())
+    }
+
+    /// The only reply is an error: there may be no model at all.
+    fn failed_at_once(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| turn.state == TurnState::Failed)
+    }
+
+    fn enough(&self, distance: u64) -> bool {
+        let words = self.last_message.is_some() || distance > WORDS_REACH;
+        let title = self.custom_title.is_some() || distance > TITLE_REACH;
+        self.essentials_known() && words && title
+    }
+
+    fn take(&mut self, record: &Record<'_>) {
+        self.records += 1;
+        if self.updated_at.is_none() {
+            self.updated_at = record.at();
+        }
+        let keep = |slot: &mut Option<String>, value: Option<&str>| {
+            if slot.is_none() {
+                *slot = value.map(|text| clean_cut(text, None));
+            }
+        };
+        keep(&mut self.cwd, record.cwd.as_deref());
+        keep(&mut self.branch, record.branch());
+        keep(&mut self.version, record.version.as_deref());
+        keep(&mut self.session_id, record.session_id.as_deref());
+        keep(&mut self.agent_id, record.agent_id.as_deref());
+        match record.kind.as_ref() {
+            "custom-title" => {
+                keep(&mut self.custom_title, record.custom_title.as_deref().filter(|t| !t.is_empty()))
+            }
+            "ai-title" => keep(&mut self.ai_title, record.ai_title.as_deref().filter(|t| !t.is_empty())),
+            "cost-state" if !self.cost_outdated && self.cost.is_none() && !record.has_unknown_model_cost => {
+                self.cost = record.total_cost_usd;
+            }
+            "assistant" => self.take_words(record),
+            "user" | "system" => {}
+            other if !KNOWN_TYPES.contains(&other) => {
+                *self.drift.entry(clean_cut(other, Some(60))).or_default() += 1;
+            }
+            _ => {}
+        }
+        self.take_turn(record);
+    }
+
+    fn take_words(&mut self, record: &Record<'_>) {
+        // A reply after the running total makes the total too small.
+        self.cost_outdated = true;
+        if record.is_sidechain != self.sidechain {
+            return;
+        }
+        let model = record.message.as_ref().and_then(|message| message.model.as_deref());
+        if self.model.is_none() {
+            self.model = model.filter(|model| *model != NO_MODEL).map(str::to_owned);
+        }
+        if self.last_message.is_none() && !record.is_api_error_message {
+            self.last_message =
+                record.text().filter(|text| !text.trim().is_empty()).map(|t| clean_cut(&t, self.text_limit));
+        }
+    }
+
+    fn take_turn(&mut self, record: &Record<'_>) {
+        let said = said(record, self.sidechain);
+        if self.turn.is_some() {
+            // Only where the open turn began is still wanted.
+            if said == Said::Prompt && !self.turn_began_known {
+                self.turn_began_known = true;
+                if let Some(turn) = &mut self.turn {
+                    turn.began = record.at();
+                }
+            }
+            return;
+        }
+        let state = match said {
+            Said::Nothing => return,
+            Said::TurnClosed => {
+                self.turn_closed = true;
+                return;
+            }
+            Said::AgentGoesOn if self.turn_closed => TurnState::Finished,
+            Said::Prompt | Said::ToolResult | Said::AgentGoesOn => TurnState::Open,
+            Said::AgentEnded => TurnState::Finished,
+            Said::Error => TurnState::Failed,
+            Said::Interrupted => TurnState::Interrupted,
+        };
+        let mut turn = Turn::new(state, record.at());
+        if said == Said::Prompt {
+            turn.began = record.at();
+            self.turn_began_known = true;
+        }
+        turn.detail = match said {
+            Said::Error => record.text().map(|text| clean_cut(&text, Some(500))),
+            Said::AgentGoesOn => tool_call(record),
+            _ => None,
+        };
+        self.turn = Some(turn);
+    }
+}
+
+/// The tool a record calls, in a few words: `Bash: make test`.
+fn tool_call(record: &Record<'_>) -> Option<String> {
+    let blocks = record.blocks();
+    let call = blocks.iter().rfind(|block| block.kind == "tool_use")?;
+    let input: serde_json::Value = serde_json::from_str(call.input?.get()).ok()?;
+    let telling = ["command", "file_path", "path", "pattern", "url", "description", "prompt"];
+    let what = telling.iter().find_map(|key| input.get(key)?.as_str()).map(one_line).unwrap_or_default();
+    Some(clean_cut(&format!("{}: {what}", call.name.as_deref().unwrap_or("tool")), Some(160)))
+}
+
+impl Scan for Tail {
+    fn line(&mut self, line: &[u8], distance: u64) -> ControlFlow<()> {
+        if is_certainly_bulk(line) {
+            self.records += 1;
+        } else if self.essentials_known() && self.last_message.is_some() {
+            // Only a title is still wanted, and titles are short.
+            if line.len() < 4096 && memchr::memmem::find(line, b"-title").is_some() {
+                if let Some(record) = Record::parse(line) {
+                    self.take(&record);
+                }
+            }
+        } else if let Some(record) = Record::parse(line) {
+            self.take(&record);
+        } else if self.records > 0 {
+            self.broken += 1;
+        }
+        if self.enough(distance) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}

@@ -1,0 +1,124 @@
+//! Joins that several agents share. Pure: registrations and processes in, claims out.
+
+use std::collections::{HashMap, HashSet};
+
+use agentctl_model::{
+    Claim, Evidence, Found, Harvest, Holder, KernelView, Owner, Process, ProcessRef, Registration, Testimony,
+    Tie, Witness,
+};
+
+/// A claim of `process` on the session `id`.
+pub fn claim(id: &str, process: &Process, tie: Tie, headless: bool, how: Evidence) -> Claim {
+    Claim {
+        id: id.to_owned(),
+        slot: None,
+        owner: Owner { process: process.head.process, started_at: process.head.started_at, headless, how },
+        tie,
+        role: "agent",
+        command: process.head.program().to_owned(),
+        testimony: None,
+        found: None,
+    }
+}
+
+/// "pid 42 alive, ..." as the kernel's evidence.
+pub fn alive(process: &Process, kernel: &KernelView, why: &str) -> Evidence {
+    Evidence::said(Witness::Kernel, format!("pid {} alive, {why}", process.pid()), Some(kernel.as_of))
+}
+
+/// Claims from the agent's own notes, each only if the kernel confirms the holder.
+pub fn by_registration(harvest: &Harvest, kernel: &KernelView) -> Vec<Claim> {
+    let by_pid: HashMap<u32, &Process> =
+        kernel.processes.iter().map(|process| (process.pid(), process)).collect();
+    let confirmed = harvest.registrations.iter().filter_map(|note| {
+        let (process, why) = match &note.holder {
+            Holder::Process { pid, start } => {
+                let process = by_pid.get(pid).filter(|process| process.head.process.start == *start)?;
+                (*process, "start time matches")
+            }
+            Holder::Lock { device, inode } => {
+                let locks = kernel.locks.seen()?;
+                let held = locks.iter().find(|lock| lock.device == *device && lock.inode == *inode)?;
+                (*by_pid.get(&held.pid)?, "holds the session's lock")
+            }
+            Holder::OpenFile { pid, path } => {
+                let process = by_pid.get(pid)?;
+                let files = process.open_files.seen()?;
+                files.iter().any(|file| file.path == *path).then_some(())?;
+                (*process, "holds the session's file open")
+            }
+        };
+        Some(registered(note, process, alive(process, kernel, why)))
+    });
+    confirmed.collect()
+}
+
+fn registered(note: &Registration, process: &Process, how: Evidence) -> Claim {
+    let mut claim = claim(&note.id, process, Tie::Exact, note.headless, how);
+    // The agent's own clock is the one its records were stamped with: the earlier start is the safer one.
+    let noted = note.found.as_ref().and_then(|found| found.facts.started_at);
+    if let (Some(kernel), Some(noted)) = (claim.owner.started_at, noted) {
+        claim.owner.started_at = Some(kernel.min(noted));
+    }
+    Claim { slot: note.slot.clone(), testimony: note.testimony.clone(), found: note.found.clone(), ..claim }
+}
+
+/// The contract's rule for agents that tie nothing to their process: exactly one unclaimed process in a
+/// directory and exactly one session there with records newer than that process are a pair; several are
+/// all uncertain. Processes that found no partner are left for the caller.
+pub fn only_candidates(
+    unclaimed: &[&Process],
+    found: &[Found],
+    claimed: &HashSet<&str>,
+    kernel: &KernelView,
+    headless: impl Fn(&Process) -> bool,
+) -> Vec<Claim> {
+    let mut by_cwd: HashMap<String, Vec<&Process>> = HashMap::new();
+    for process in unclaimed {
+        if let Some(cwd) = process.cwd.seen() {
+            by_cwd.entry(cwd.to_string_lossy().into_owned()).or_default().push(process);
+        }
+    }
+    let mut claims = Vec::new();
+    for (cwd, processes) in by_cwd {
+        let in_cwd = |session: &&Found| session.facts.cwd.as_deref() == Some(cwd.as_str());
+        let earliest = processes.iter().filter_map(|process| process.head.started_at).min();
+        let candidates: Vec<&Found> = found
+            .iter()
+            .filter(in_cwd)
+            .filter(|session| !claimed.contains(session.id.as_str()))
+            .filter(|session| {
+                session.facts.updated_at.is_some_and(|at| earliest.is_none_or(|start| at >= start))
+            })
+            .collect();
+        let tie = if processes.len() == 1 && candidates.len() == 1 {
+            Tie::OnlyCandidate
+        } else {
+            Tie::OneOfSeveral
+        };
+        for session in candidates {
+            for process in &processes {
+                let why = match tie {
+                    Tie::OnlyCandidate => "only candidate in this directory".to_owned(),
+                    _ => format!("one of {} that fit in this directory, nothing ties them", processes.len()),
+                };
+                let mut claim =
+                    claim(&session.id, process, tie, headless(process), alive(process, kernel, &why));
+                claim.slot.clone_from(&session.slot);
+                claims.push(claim);
+            }
+        }
+    }
+    claims
+}
+
+/// The processes that no claim names.
+pub fn unclaimed<'k>(kernel: &'k KernelView, claims: &[Claim]) -> Vec<&'k Process> {
+    let claimed: HashSet<ProcessRef> = claims.iter().map(|claim| claim.owner.process).collect();
+    kernel.processes.iter().filter(|process| !claimed.contains(&process.head.process)).collect()
+}
+
+/// The testimony of a registration that says nothing but who holds the session.
+pub fn said_by_registry(words: String) -> Testimony {
+    Testimony { evidence: vec![Evidence::said(Witness::Registry, words, None)], ..Testimony::default() }
+}

@@ -1,0 +1,12 @@
+//! Reading append-only files of JSON lines: the only I/O that transcripts need.
+//!
+//! Parsing is the caller's and pure; here are windows, lines, and files that misbehave.
+
+pub mod follow;
+pub mod head;
+pub mod open;
+pub mod peek;
+mod scan;
+pub mod whole;
+
+pub use scan::{LINE_LIMIT, ReadAt, Scan, Seen, scan_back};

@@ -1,0 +1,47 @@
+//! Opening a file that may be anything: a FIFO, a directory, a symlink loop, somebody else's.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+use jiff::Timestamp;
+
+/// A regular file, open for reading, with its size at that moment.
+#[derive(Debug)]
+pub struct Opened {
+    pub file: File,
+    pub size: u64,
+    pub modified: Option<Timestamp>,
+}
+
+/// Opens a regular file without ever blocking; anything else is an error that says what it is.
+pub fn open_regular(path: &Path) -> io::Result<Opened> {
+    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(nonblocking).open(path)?;
+    let metadata = file.metadata()?;
+    let kind = metadata.file_type();
+    if !kind.is_file() {
+        let what = if kind.is_dir() {
+            "a directory"
+        } else if kind.is_fifo() {
+            "a FIFO"
+        } else if kind.is_socket() {
+            "a socket"
+        } else {
+            "a device"
+        };
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("is {what}, not a regular file")));
+    }
+    let modified = metadata.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
+    Ok(Opened { file, size: metadata.len(), modified })
+}
+
+/// Reads a small file whole, at most `limit` bytes of it.
+pub fn read_small(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    use std::io::Read;
+    let opened = open_regular(path)?;
+    let mut bytes = Vec::with_capacity(usize::try_from(opened.size.min(limit)).unwrap_or(0));
+    opened.file.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,39 @@
+//! The last entries of a transcript.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use agentctl_model::Entry;
+
+use super::follow::ParseEntries;
+use super::open::open_regular;
+use super::{Scan, scan_back};
+use crate::ReadError;
+
+struct Collect {
+    parse: ParseEntries,
+    limit: usize,
+    /// Newest first.
+    entries: Vec<Entry>,
+}
+
+impl Scan for Collect {
+    fn line(&mut self, line: &[u8], _: u64) -> ControlFlow<()> {
+        self.entries.extend((self.parse)(line).into_iter().rev());
+        if self.entries.len() >= self.limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+/// The last `limit` entries of a file of JSON lines, oldest first.
+pub fn read_last(path: &Path, parse: ParseEntries, limit: usize) -> Result<Vec<Entry>, ReadError> {
+    let read = || {
+        let opened = open_regular(path)?;
+        let mut collect = Collect { parse, limit, entries: Vec::new() };
+        scan_back(&opened.file, opened.size, &mut collect)?;
+        Ok(collect.entries)
+    };
+    let mut entries = read().map_err(|error| ReadError::new(path, error))?;
+    entries.truncate(limit);
+    entries.reverse();
+    Ok(entries)
+}

@@ -1,0 +1,241 @@
+//! The backward scan: lines of a file, newest first, in growing windows.
+
+use std::fs::File;
+use std::io;
+use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt;
+
+/// A line longer than this is passed over (and counted): no record that matters is that long.
+pub const LINE_LIMIT: usize = 32 << 20;
+
+const FIRST_WINDOW: u64 = 16 << 10;
+const LARGEST_WINDOW: u64 = 1 << 20;
+
+/// Takes lines, newest first. Pure: it cannot fail and cannot block.
+pub trait Scan {
+    /// One complete line without its line break. `distance` is how far its start lies from the end of the file.
+    fn line(&mut self, line: &[u8], distance: u64) -> ControlFlow<()>;
+}
+
+/// What a scan went through.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// The scan reached the first byte of the file.
+    pub whole: bool,
+    /// Lines longer than [`LINE_LIMIT`] that were passed over.
+    pub too_long: u32,
+    /// The file ended without a line break: its last line may be a write in progress.
+    pub torn: bool,
+}
+
+/// Where bytes come from; a file, or memory in tests.
+pub trait ReadAt {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+}
+
+impl ReadAt for File {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        FileExt::read_at(self, buffer, offset)
+    }
+}
+
+impl ReadAt for [u8] {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let rest = usize::try_from(offset).ok().and_then(|from| self.get(from..)).unwrap_or_default();
+        let count = rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        Ok(count)
+    }
+}
+
+/// Hands the lines of a file of `size` bytes to `scan`, newest first, until it breaks or the file begins.
+///
+/// A last line without a line break is handed over too: whether it is half a record is the parser's to see.
+/// A file that shrinks during the read ends the scan early with what is left of it.
+pub fn scan_back(source: &(impl ReadAt + ?Sized), size: u64, scan: &mut impl Scan) -> io::Result<Seen> {
+    Backward { source, size, seen: Seen::default() }.run(scan)
+}
+
+struct Backward<'s, S: ?Sized> {
+    source: &'s S,
+    size: u64,
+    seen: Seen,
+}
+
+impl<S: ReadAt + ?Sized> Backward<'_, S> {
+    fn run(mut self, scan: &mut impl Scan) -> io::Result<Seen> {
+        // `held` is the file from `start` up to the end of the line that is not complete yet.
+        let mut held: Vec<u8> = Vec::new();
+        let mut start = self.size;
+        let mut window = FIRST_WINDOW;
+        let mut skipping = false;
+        while start > 0 {
+            let from = start.saturating_sub(window);
+            let length = usize::try_from(start - from).unwrap_or(usize::MAX);
+            let mut fresh = vec![0; length];
+            let got = self.fill(&mut fresh, from)?;
+            if got < length {
+                // The file shrank under us: what was held lay behind bytes that no longer exist.
+                fresh.truncate(got);
+                held.clear();
+            }
+            if start == self.size {
+                self.seen.torn = fresh.last().is_some_and(|byte| *byte != b'\n');
+            }
+            let mut end = fresh.len();
+            // Lines that end inside the fresh window; the first one found is completed by what is held.
+            while let Some(newline) = memchr::memrchr(b'\n', &fresh[..end]) {
+                let piece = &fresh[newline + 1..end];
+                let distance = self.size - (from + newline as u64 + 1);
+                let flow = if skipping {
+                    skipping = false;
+                    held.clear();
+                    self.seen.too_long += 1;
+                    ControlFlow::Continue(())
+                } else if held.is_empty() {
+                    give(scan, piece, distance)
+                } else {
+                    let mut line = piece.to_vec();
+                    line.append(&mut held);
+                    give(scan, &line, distance)
+                };
+                if flow.is_break() {
+                    return Ok(self.seen);
+                }
+                end = newline;
+            }
+            if !skipping {
+                fresh.truncate(end);
+                fresh.append(&mut held);
+                held = fresh;
+                if held.len() > LINE_LIMIT {
+                    skipping = true;
+                    held = Vec::new();
+                }
+            }
+            start = from;
+            window = (window * 2).min(LARGEST_WINDOW.max(held.len() as u64));
+        }
+        self.seen.whole = true;
+        if skipping {
+            self.seen.too_long += 1;
+        } else {
+            let _ = give(scan, &held, self.size);
+        }
+        Ok(self.seen)
+    }
+
+    /// Reads until the buffer is full or the file ends.
+    fn fill(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.source.read_at(&mut buffer[filled..], offset + filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+}
+
+fn give(scan: &mut impl Scan, line: &[u8], distance: u64) -> ControlFlow<()> {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if line.iter().all(u8::is_ascii_whitespace) {
+        ControlFlow::Continue(())
+    } else {
+        scan.line(line, distance)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Default)]
+    struct Collect {
+        lines: Vec<Vec<u8>>,
+        stop_after: Option<usize>,
+    }
+
+    impl Scan for Collect {
+        fn line(&mut self, line: &[u8], _: u64) -> ControlFlow<()> {
+            self.lines.push(line.to_vec());
+            if self.stop_after == Some(self.lines.len()) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        }
+    }
+
+    fn lines_back(bytes: &[u8]) -> (Vec<Vec<u8>>, Seen) {
+        let mut collect = Collect::default();
+        let seen = scan_back(bytes, bytes.len() as u64, &mut collect).unwrap();
+        (collect.lines, seen)
+    }
+
+    /// The naive forward reader that the windows must agree with.
+    fn lines_forward(bytes: &[u8]) -> Vec<Vec<u8>> {
+        bytes
+            .split(|byte| *byte == b'\n')
+            .map(|line| line.strip_suffix(b"\r").unwrap_or(line).to_vec())
+            .filter(|line| !line.iter().all(u8::is_ascii_whitespace))
+            .collect()
+    }
+
+    fn line() -> impl Strategy<Value = Vec<u8>> {
+        prop_oneof![
+            4 => prop::collection::vec(any::<u8>().prop_filter("no newline", |b| *b != b'\n'), 0..60),
+            1 => (0usize..70_000, any::<u8>()).prop_map(|(n, b)| vec![if b == b'\n' { b'x' } else { b }; n]),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_forward_reader(lines in prop::collection::vec(line(), 0..12), torn in any::<bool>()) {
+            let mut bytes = lines.join(&b'\n');
+            if !torn { bytes.push(b'\n'); }
+            let mut expected = lines_forward(&bytes);
+            expected.reverse();
+            prop_assert_eq!(lines_back(&bytes).0, expected);
+        }
+    }
+
+    #[test]
+    fn a_line_of_many_megabytes_is_given_whole_and_its_neighbours_too() {
+        let mut bytes = b"first\n".to_vec();
+        bytes.extend(vec![b'm'; 5 << 20]);
+        bytes.extend(b"\nlast\n");
+        let (lines, seen) = lines_back(&bytes);
+        assert_eq!(lines.iter().map(Vec::len).collect::<Vec<_>>(), [4, 5 << 20, 5]);
+        assert!(seen.whole && !seen.torn && seen.too_long == 0);
+    }
+
+    #[test]
+    fn a_line_beyond_the_limit_is_passed_over_and_counted() {
+        let mut bytes = b"first\n".to_vec();
+        bytes.extend(vec![b'm'; LINE_LIMIT + (2 << 20)]);
+        bytes.extend(b"\nlast");
+        let (lines, seen) = lines_back(&bytes);
+        assert_eq!(lines, [b"last".to_vec(), b"first".to_vec()]);
+        assert_eq!(seen, Seen { whole: true, too_long: 1, torn: true });
+    }
+
+    #[test]
+    fn a_break_ends_the_scan() {
+        let mut collect = Collect { stop_after: Some(1), ..Collect::default() };
+        let seen = scan_back(&b"a\nb\nc\n"[..], 6, &mut collect).unwrap();
+        assert_eq!(collect.lines, [b"c".to_vec()]);
+        assert!(!seen.whole);
+    }
+
+    #[test]
+    fn a_file_that_shrank_gives_what_is_left() {
+        let mut collect = Collect::default();
+        scan_back(&b"a\nb\n"[..], 50_000, &mut collect).unwrap();
+        assert_eq!(collect.lines, [b"b".to_vec(), b"a".to_vec()]);
+    }
+}

@@ -1,0 +1,221 @@
+//! From what was found and who claims it to sessions with a verdict. Pure, but for the branch of a live directory.
+
+use std::collections::HashMap;
+
+use agentctl_adapters::Card;
+use agentctl_model::{
+    Claim, Coverage, Facts, Found, Harvest, Joined, Liveness, Outcome, Owners, Pending, ProcessEntry,
+    Session, SessionKey, Status, Surveyed, Testimony, Tie, Turn, TurnState, Verdict, derive, prevailing,
+};
+use jiff::Timestamp;
+
+use crate::git_head::branch_of;
+
+type Id = (String, Option<String>);
+
+/// Everything that is needed to judge the sessions of one source.
+pub(crate) struct Case<'a> {
+    pub(crate) card: &'a Card,
+    pub(crate) root: &'a str,
+    pub(crate) harvest: Harvest,
+    pub(crate) joined: Joined,
+    pub(crate) as_of: Timestamp,
+    /// Why the process table could not be read, if it could not.
+    pub(crate) blind: Option<String>,
+}
+
+impl Case<'_> {
+    /// The sessions of this source. A source that gave no answer has none, and nothing is said of them.
+    pub(crate) fn sessions(mut self) -> Vec<Surveyed> {
+        if !matches!(self.harvest.coverage, Coverage::Complete | Coverage::Partial) {
+            return Vec::new();
+        }
+        let mut claims: HashMap<Id, Vec<Claim>> = HashMap::new();
+        for claim in std::mem::take(&mut self.joined.claims) {
+            claims.entry((claim.id.clone(), claim.slot.clone())).or_default().push(claim);
+        }
+        let found = std::mem::take(&mut self.harvest.found);
+        let mut sessions: Vec<Surveyed> = found
+            .into_iter()
+            .map(|found| {
+                let claims = claims.remove(&(found.id.clone(), found.slot.clone())).unwrap_or_default();
+                self.judge(found, claims)
+            })
+            .collect();
+        // Sessions that only a live process knows of: an agent at its empty prompt has no storage yet.
+        for (_, claims) in claims {
+            if let Some(found) = claims.iter().find_map(|claim| claim.found.clone()) {
+                sessions.push(self.judge(found, claims));
+            }
+        }
+        sessions
+    }
+
+    fn judge(&self, mut found: Found, claims: Vec<Claim>) -> Surveyed {
+        let liveness = self.liveness(&claims);
+        let testimony = weightiest(&claims);
+        for live in claims.iter().filter_map(|claim| claim.found.as_ref()) {
+            fill(&mut found.facts, &live.facts);
+        }
+        let recorded = found.facts.turn.take();
+        let turn = match &liveness {
+            Liveness::Alive(owners) => {
+                prevailing(recorded.clone(), testimony.and_then(|word| word.turn.clone()), owners)
+            }
+            _ => recorded.clone(),
+        };
+        let mut heard = testimony.map(|word| word.evidence.clone()).unwrap_or_default();
+        heard.append(&mut found.evidence);
+        let verdict = derive(turn.as_ref(), &liveness, heard);
+        let rule = verdict.rule();
+        let about = About {
+            detail: detail(&verdict, turn.as_ref(), testimony, &liveness),
+            since: since(&verdict, turn.as_ref(), testimony),
+            pending: pending(&verdict, recorded.as_ref(), testimony),
+        };
+        let session = self.session(&found, verdict, &claims, about);
+        let key = SessionKey {
+            adapter: self.card.name.to_owned(),
+            root: self.root.to_owned(),
+            id: found.id,
+            slot: found.slot,
+        };
+        Surveyed { key, session, place: found.place, rule }
+    }
+
+    fn liveness(&self, claims: &[Claim]) -> Liveness {
+        let unobservable = |why: &str| Liveness::Unobservable { why: why.to_owned(), looked_at: self.as_of };
+        let mut firm =
+            claims.iter().filter(|claim| claim.tie != Tie::OneOfSeveral).map(|claim| claim.owner.clone());
+        if let Some(first) = firm.next() {
+            return Liveness::Alive(Owners { first, rest: firm.collect() });
+        }
+        if let Some(why) = self.blind.as_deref().or(self.joined.blind.as_deref()) {
+            return unobservable(why);
+        }
+        match claims {
+            [] => Liveness::Gone { looked_at: self.as_of },
+            several => unobservable(&format!(
+                "{} live process(es) may carry this session or another one, nothing ties them",
+                several.len()
+            )),
+        }
+    }
+
+    fn session(&self, found: &Found, verdict: Verdict, claims: &[Claim], about: About) -> Session {
+        let facts = &found.facts;
+        let (status, outcome) = (verdict.status(), verdict.outcome());
+        let firm = || claims.iter().filter(|claim| claim.tie != Tie::OneOfSeveral);
+        let alive = firm().next().is_some();
+        Session {
+            id: found.id.clone(),
+            adapter: self.card.name.to_owned(),
+            config_root: self.root.to_owned(),
+            status,
+            outcome,
+            status_detail: about.detail,
+            since: about.since,
+            pending: about.pending,
+            name: facts.name.clone(),
+            prompt: facts.prompt.clone(),
+            last_message: facts.last_message.clone(),
+            cwd: facts.cwd.clone(),
+            branch: facts
+                .branch
+                .clone()
+                .or_else(|| facts.cwd.as_deref().filter(|_| alive).and_then(|cwd| branch_of(cwd.as_ref()))),
+            model: facts.model.clone(),
+            started_at: facts.started_at,
+            updated_at: facts.updated_at,
+            stopped_at: facts.stopped_at.filter(|_| status == Status::Stopped),
+            tokens: facts.tokens,
+            cost: facts.cost,
+            pid: firm().next().map(|claim| claim.owner.process.pid),
+            processes: firm()
+                .map(|claim| ProcessEntry {
+                    pid: claim.owner.process.pid,
+                    started_at: claim.owner.started_at,
+                    role: claim.role.to_owned(),
+                    command: claim.command.clone(),
+                })
+                .collect(),
+            parent_id: facts.parent.as_ref().map(|parent| parent.id.clone()),
+            relation: facts.parent.as_ref().map(|parent| parent.relation),
+            group: None,
+            launch: None,
+            capabilities: self.card.capabilities.to_vec(),
+            evidence: verdict.into_evidence(),
+            meta: facts.meta.clone(),
+        }
+    }
+}
+
+/// What is said about the status beside the verdict.
+struct About {
+    detail: Option<String>,
+    since: Option<Timestamp>,
+    pending: Vec<Pending>,
+}
+
+/// Of several live owners, the word of the one that most needs a person, then of one at work.
+fn weightiest(claims: &[Claim]) -> Option<&Testimony> {
+    let weight = |word: &&Testimony| match word.turn.as_ref().map(|turn| turn.state) {
+        Some(TurnState::Approval | TurnState::Question) => 3,
+        Some(TurnState::Open) => 2,
+        Some(_) => 1,
+        None => 0,
+    };
+    let firm = claims.iter().filter(|claim| claim.tie != Tie::OneOfSeveral);
+    firm.filter_map(|claim| claim.testimony.as_ref()).max_by_key(weight)
+}
+
+/// What a live process says of itself fills the gaps of the records; where it runs now is the process's word.
+fn fill(facts: &mut Facts, live: &Facts) {
+    facts.cwd = live.cwd.clone().or_else(|| facts.cwd.take());
+    facts.name = facts.name.take().or_else(|| live.name.clone());
+    facts.model = facts.model.take().or_else(|| live.model.clone());
+    facts.started_at = facts.started_at.or(live.started_at);
+    facts.updated_at = facts.updated_at.or(live.updated_at);
+    for (key, value) in &live.meta {
+        facts.meta.entry(key.clone()).or_insert_with(|| value.clone());
+    }
+}
+
+fn detail(
+    verdict: &Verdict,
+    turn: Option<&Turn>,
+    testimony: Option<&Testimony>,
+    liveness: &Liveness,
+) -> Option<String> {
+    let recorded = || turn.and_then(|turn| turn.detail.clone());
+    match (verdict.status(), verdict.outcome()) {
+        (Status::Unknown, _) => match liveness {
+            Liveness::Unobservable { why, .. } => Some(why.clone()),
+            _ => Some(verdict.rule().words().to_owned()),
+        },
+        (Status::Waiting, _) => testimony.and_then(|word| word.detail.clone()).or_else(recorded),
+        (Status::Running, _) | (_, Some(Outcome::Failed | Outcome::Died)) => recorded(),
+        _ => None,
+    }
+}
+
+/// By the agent's own records only; when a process went away is nobody's record.
+fn since(verdict: &Verdict, turn: Option<&Turn>, testimony: Option<&Testimony>) -> Option<Timestamp> {
+    let said = testimony.and_then(|word| word.since);
+    match verdict.status() {
+        Status::Running | Status::Waiting => said.or_else(|| turn.and_then(|turn| turn.began)),
+        Status::Idle => said.or_else(|| turn.and_then(|turn| turn.last)),
+        Status::Stopped | Status::Unknown => None,
+    }
+}
+
+/// What it waits for, in the words of the records where they tell more (the tool that wants to run).
+fn pending(verdict: &Verdict, recorded: Option<&Turn>, testimony: Option<&Testimony>) -> Vec<Pending> {
+    let waiting = testimony.filter(|_| verdict.status() == Status::Waiting);
+    let mut pending = waiting.map(|word| word.pending.clone()).unwrap_or_default();
+    let tool = recorded.filter(|turn| turn.state == TurnState::Open).and_then(|turn| turn.detail.as_ref());
+    if let (Some(tool), [only]) = (tool, pending.as_mut_slice()) {
+        only.summary = Some(tool.clone());
+    }
+    pending
+}

@@ -1,0 +1,88 @@
+//! Looking at the kernel on behalf of the adapters: one cheap pass, then a close look at what they recognise.
+
+use std::collections::HashSet;
+
+use agentctl_adapters::Looks;
+use agentctl_model::{Harvest, HeldLock, Holder, KernelView, Observed, Process, ProcessHead};
+use agentctl_process::{Kernel, Want};
+use jiff::Timestamp;
+
+use crate::Source;
+
+/// One pass over the process table, and the locks if anybody needs them.
+pub(crate) struct Look {
+    pub(crate) as_of: Timestamp,
+    pub(crate) heads: Observed<Vec<ProcessHead>>,
+    locks: Observed<Vec<HeldLock>>,
+}
+
+impl Look {
+    pub(crate) fn take(kernel: &dyn Kernel, needs_locks: bool) -> Self {
+        let heads = kernel.heads();
+        let locks =
+            if needs_locks { kernel.locks() } else { Observed::Unobservable("not looked at".to_owned()) };
+        #[expect(clippy::disallowed_methods, reason = "the moment of the look is part of the evidence")]
+        let as_of = Timestamp::now();
+        Self { as_of, heads, locks }
+    }
+
+    /// What one source's adapter gets to see: processes it recognises, and those its storage names.
+    pub(crate) fn view(&self, kernel: &dyn Kernel, source: &Source, harvest: Option<&Harvest>) -> KernelView {
+        let looks = source.adapter.card().looks;
+        let empty = Vec::new();
+        let heads = self.heads.seen().unwrap_or(&empty);
+        let named = harvest.map(|harvest| self.named_pids(harvest)).unwrap_or_default();
+        let wanted =
+            |head: &&ProcessHead| named.contains(&head.process.pid) || source.adapter.recognises(head);
+        let recognised: Vec<&ProcessHead> = heads.iter().filter(wanted).collect();
+        let offspring = if looks.offspring { descendants(heads, &recognised) } else { Vec::new() };
+        KernelView {
+            as_of: self.as_of,
+            processes: inspect(kernel, &recognised, looks),
+            offspring: inspect(kernel, &offspring, Looks::default()),
+            locks: self.locks.clone(),
+        }
+    }
+
+    /// The pids that the agent's own notes name, by number or by the lock they hold. Whether they are the same
+    /// processes still is the join's to check.
+    fn named_pids(&self, harvest: &Harvest) -> HashSet<u32> {
+        let holders = |device: u64, inode: u64| {
+            self.locks
+                .seen()
+                .into_iter()
+                .flatten()
+                .filter(move |lock| lock.device == device && lock.inode == inode)
+        };
+        harvest
+            .registrations
+            .iter()
+            .flat_map(|note| match &note.holder {
+                Holder::Process { pid, .. } | Holder::OpenFile { pid, .. } => vec![*pid],
+                Holder::Lock { device, inode } => holders(*device, *inode).map(|lock| lock.pid).collect(),
+            })
+            .collect()
+    }
+}
+
+fn inspect(kernel: &dyn Kernel, heads: &[&ProcessHead], looks: Looks) -> Vec<Process> {
+    let want = Want { open_files: looks.open_files };
+    heads.iter().filter_map(|head| kernel.inspect(head, want)).collect()
+}
+
+/// Everything below these processes by parentage.
+fn descendants<'h>(heads: &'h [ProcessHead], of: &[&ProcessHead]) -> Vec<&'h ProcessHead> {
+    let mut family: HashSet<u32> = of.iter().map(|head| head.process.pid).collect();
+    let mut below: Vec<&ProcessHead> = Vec::new();
+    loop {
+        let fresh: Vec<&ProcessHead> = heads
+            .iter()
+            .filter(|head| family.contains(&head.parent) && !family.contains(&head.process.pid))
+            .collect();
+        if fresh.is_empty() {
+            return below;
+        }
+        family.extend(fresh.iter().map(|head| head.process.pid));
+        below.extend(fresh);
+    }
+}

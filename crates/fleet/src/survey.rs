@@ -1,0 +1,191 @@
+//! The one function that answers questions about sessions.
+//!
+//! Storage is read first and the process table second, so that absence is always newer than presence. Where the
+//! two contradict each other, what is in doubt is read once more and the kernel is looked at again.
+
+use std::time::Duration;
+
+use agentctl_model::{Coverage, Found, Harvest, Joined, SourceReport, Stamp, Survey, Surveyed, TurnState};
+use jiff::Timestamp;
+
+use crate::assemble::Case;
+use crate::hear::{Errand, Heard, hear};
+use crate::look::Look;
+use crate::question::{Question, Wanted};
+use crate::{Fleet, Source};
+
+/// How long a half-written note of an agent may take to be whole: a pause before looking again, never a verdict.
+const SETTLING: Duration = Duration::from_millis(10);
+
+impl Fleet {
+    /// Asks all chosen sources and the kernel, and judges every session that is wanted.
+    pub fn survey(&self, question: &Question) -> Survey {
+        let sources: Vec<Source> =
+            self.sources.iter().filter(|source| is_asked(source, question)).cloned().collect();
+        let needs_locks = sources.iter().any(|source| source.adapter.card().looks.locks);
+        let look = || Look::take(self.kernel.as_ref(), needs_locks);
+
+        let errands = self.errands(&sources, &question.wanted, look);
+        let mut heard = hear(errands, question);
+        let seen = look();
+        let mut joined = self.join_all(&sources, &heard, &seen);
+        let seen = match doubts(&sources, &heard, &joined) {
+            None => seen,
+            Some(doubts) => {
+                if joined.iter().any(|joined| joined.unsettled) {
+                    std::thread::sleep(SETTLING);
+                }
+                for (index, again) in doubts.iter().map(|doubt| doubt.0).zip(hear(
+                    doubts
+                        .iter()
+                        .map(|(index, ids)| (sources[*index].clone(), Errand::Ids(ids.clone())))
+                        .collect(),
+                    question,
+                )) {
+                    merge(&mut heard[index].harvest, again.harvest);
+                }
+                let seen = look();
+                joined = self.join_all(&sources, &heard, &seen);
+                seen
+            }
+        };
+        conclude(&sources, heard, joined, &seen, question)
+    }
+
+    fn errands(&self, sources: &[Source], wanted: &Wanted, look: impl Fn() -> Look) -> Vec<(Source, Errand)> {
+        let first = matches!(wanted, Wanted::Live).then(look);
+        let errand = |source: &Source| match (wanted, &first) {
+            (Wanted::All { since }, _) => Errand::All { since: *since },
+            (Wanted::Ids(ids), _) => Errand::Ids(ids.clone()),
+            (Wanted::Live, Some(look)) => {
+                Errand::Live(Box::new(look.view(self.kernel.as_ref(), source, None)))
+            }
+            (Wanted::Live, None) => Errand::Ids(Vec::new()),
+        };
+        sources.iter().map(|source| (source.clone(), errand(source))).collect()
+    }
+
+    fn join_all(&self, sources: &[Source], heard: &[Heard], look: &Look) -> Vec<Joined> {
+        let join = |(source, heard): (&Source, &Heard)| {
+            let view = look.view(self.kernel.as_ref(), source, Some(&heard.harvest));
+            source.adapter.join(&source.root, &heard.harvest, &view)
+        };
+        sources.iter().zip(heard).map(join).collect()
+    }
+}
+
+fn is_asked(source: &Source, question: &Question) -> bool {
+    let named = question.adapters.is_empty() || question.adapters.iter().any(|name| name == source.name());
+    named && question.root.as_ref().is_none_or(|root| source.root.path.as_os_str() == root.as_str())
+}
+
+/// Per source, the ids that must be read once more; `None` when nothing contradicts.
+fn doubts(sources: &[Source], heard: &[Heard], joined: &[Joined]) -> Option<Vec<(usize, Vec<String>)>> {
+    let mut doubts = Vec::new();
+    for (index, _) in sources.iter().enumerate() {
+        let (harvest, joined) = (&heard[index].harvest, &joined[index]);
+        if !matches!(harvest.coverage, Coverage::Complete | Coverage::Partial) {
+            continue;
+        }
+        let mut ids: Vec<String> = joined
+            .claims
+            .iter()
+            .filter(|claim| !harvest.found.iter().any(|found| found.id == claim.id))
+            .map(|claim| claim.id.clone())
+            .collect();
+        let left_open = harvest.found.iter().filter(|found| {
+            is_open(found) && !joined.claims.iter().any(|claim| claim.id == found.id) && has_moved_on(found)
+        });
+        ids.extend(left_open.map(|found| found.id.clone()));
+        ids.sort_unstable();
+        ids.dedup();
+        if !ids.is_empty() || joined.unsettled {
+            doubts.push((index, ids));
+        }
+    }
+    (!doubts.is_empty()).then_some(doubts)
+}
+
+fn is_open(found: &Found) -> bool {
+    found
+        .facts
+        .turn
+        .as_ref()
+        .is_some_and(|turn| matches!(turn.state, TurnState::Open | TurnState::Approval | TurnState::Question))
+}
+
+/// The file was written after it was read: its process may have closed the turn and gone since.
+fn has_moved_on(found: &Found) -> bool {
+    let Some(stamp) = found.stamp else { return true };
+    std::fs::metadata(&found.place).map_or(true, |now| {
+        let modified = now.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
+        stamp != Stamp { size: now.len(), modified }
+    })
+}
+
+/// The second reading replaces what it read again; what it could not read stays as it was.
+fn merge(harvest: &mut Harvest, again: Harvest) {
+    if !matches!(again.coverage, Coverage::Complete | Coverage::Partial) {
+        return;
+    }
+    harvest.registrations = again.registrations;
+    for found in again.found {
+        match harvest.found.iter_mut().find(|known| known.id == found.id && known.slot == found.slot) {
+            Some(known) => *known = found,
+            None => harvest.found.push(found),
+        }
+    }
+}
+
+fn conclude(
+    sources: &[Source],
+    heard: Vec<Heard>,
+    joined: Vec<Joined>,
+    look: &Look,
+    question: &Question,
+) -> Survey {
+    let mut survey = Survey::default();
+    for ((source, heard), joined) in sources.iter().zip(heard).zip(joined) {
+        let root = source.root.path.to_string_lossy().into_owned();
+        let name = source.name();
+        let Heard { mut harvest, took } = heard;
+        let answered = matches!(harvest.coverage, Coverage::Complete | Coverage::Partial);
+        if answered {
+            survey.strays.extend(joined.strays.iter().cloned().map(|stray| (name.to_owned(), stray)));
+        }
+        if !harvest.drift.is_empty() {
+            survey.drift.insert(name.to_owned(), std::mem::take(&mut harvest.drift));
+        }
+        let mut report = SourceReport {
+            adapter: name.to_owned(),
+            root: root.clone(),
+            coverage: harvest.coverage.word().to_owned(),
+            error: harvest.coverage.error(),
+            warnings: std::mem::take(&mut harvest.warnings),
+            sessions: None,
+            took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        };
+        let blind = look.heads.why_not().map(str::to_owned);
+        let case =
+            Case { card: source.adapter.card(), root: &root, harvest, joined, as_of: look.as_of, blind };
+        let sessions = case.sessions();
+        report.sessions = answered.then_some(sessions.len());
+        survey.sessions.extend(sessions.into_iter().filter(|surveyed| is_wanted(surveyed, question)));
+        survey.sources.push(report);
+    }
+    survey
+}
+
+fn is_wanted(surveyed: &Surveyed, question: &Question) -> bool {
+    let session = &surveyed.session;
+    if session.is_subagent() && !question.subagents {
+        return false;
+    }
+    match &question.wanted {
+        Wanted::Live => session.is_live(),
+        Wanted::Ids(ids) => ids.iter().any(|id| surveyed.key.id.starts_with(id.as_str())),
+        Wanted::All { since } => {
+            session.is_live() || session.updated_at.is_none() || *since <= session.updated_at
+        }
+    }
+}
