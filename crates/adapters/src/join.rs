@@ -69,7 +69,7 @@ fn registered(note: &Registration, process: &Process, how: Evidence) -> Claim {
 pub fn only_candidates(
     unclaimed: &[&Process],
     found: &[Found],
-    claimed: &HashSet<&str>,
+    claimed: &[&str],
     kernel: &KernelView,
     headless: impl Fn(&Process) -> bool,
 ) -> Vec<Claim> {
@@ -86,7 +86,7 @@ pub fn only_candidates(
         let candidates: Vec<&Found> = found
             .iter()
             .filter(in_cwd)
-            .filter(|session| !claimed.contains(session.id.as_str()))
+            .filter(|session| !claimed.contains(&session.id.as_str()))
             .filter(|session| {
                 session.facts.updated_at.is_some_and(|at| earliest.is_none_or(|start| at >= start))
             })

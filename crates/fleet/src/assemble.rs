@@ -39,21 +39,21 @@ impl Case<'_> {
             .into_iter()
             .map(|found| {
                 let claims = claims.remove(&(found.id.clone(), found.slot.clone())).unwrap_or_default();
-                self.judge(found, claims)
+                self.judge(found, &claims)
             })
             .collect();
         // Sessions that only a live process knows of: an agent at its empty prompt has no storage yet.
         for (_, claims) in claims {
             if let Some(found) = claims.iter().find_map(|claim| claim.found.clone()) {
-                sessions.push(self.judge(found, claims));
+                sessions.push(self.judge(found, &claims));
             }
         }
         sessions
     }
 
-    fn judge(&self, mut found: Found, claims: Vec<Claim>) -> Surveyed {
-        let liveness = self.liveness(&claims);
-        let testimony = weightiest(&claims);
+    fn judge(&self, mut found: Found, claims: &[Claim]) -> Surveyed {
+        let liveness = self.liveness(claims);
+        let testimony = weightiest(claims);
         for live in claims.iter().filter_map(|claim| claim.found.as_ref()) {
             fill(&mut found.facts, &live.facts);
         }
@@ -73,7 +73,7 @@ impl Case<'_> {
             since: since(&verdict, turn.as_ref(), testimony),
             pending: pending(&verdict, recorded.as_ref(), testimony),
         };
-        let session = self.session(&found, verdict, &claims, about);
+        let session = self.session(&found, verdict, claims, about);
         let key = SessionKey {
             adapter: self.card.name.to_owned(),
             root: self.root.to_owned(),

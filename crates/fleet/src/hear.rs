@@ -55,7 +55,7 @@ pub(crate) fn hear(errands: Vec<(Source, Errand)>, question: &Question) -> Vec<H
                 heard[index] = Some(Heard { harvest, took: began.elapsed() });
             }
             Err(RecvTimeoutError::Timeout) => {
-                give_up_on_the_silent(&mut waiting, &timeouts, &mut heard, began)
+                give_up_on_the_silent(&mut waiting, &timeouts, &mut heard, began);
             }
             Err(RecvTimeoutError::Disconnected) => break,
         }

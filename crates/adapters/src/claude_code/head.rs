@@ -31,10 +31,10 @@ impl Head {
 
     pub(super) fn line(&mut self, line: &[u8]) -> ControlFlow<()> {
         self.lines += 1;
-        if !is_certainly_bulk(line) {
-            if let Some(record) = Record::parse(line) {
-                self.take(&record);
-            }
+        if !is_certainly_bulk(line)
+            && let Some(record) = Record::parse(line)
+        {
+            self.take(&record);
         }
         let known = self.prompt.is_some() && self.started_at.is_some() && self.cwd.is_some();
         if known || self.lines >= LINES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -26,7 +26,7 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
             _ => nameless.push(process),
         }
     }
-    let claimed: HashSet<&str> = claims.iter().map(|claim| claim.id.as_str()).collect();
+    let claimed: Vec<&str> = claims.iter().map(|claim| claim.id.as_str()).collect();
     let mains: Vec<_> = harvest.found.iter().filter(|found| found.facts.parent.is_none()).cloned().collect();
     let paired = only_candidates(&nameless, &mains, &claimed, kernel, |process| is_headless(&process.head));
     claims.extend(paired);

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 /// One line of a transcript.
+#[expect(clippy::struct_excessive_bools, reason = "the agent's own flags")]
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Record<'a> {

@@ -36,10 +36,8 @@ pub(super) fn read(
 ) -> Result<Option<ReadSession>, String> {
     let named = |error: std::io::Error| format!("{}: {error}", place.path.display());
     let opened = open_regular(&place.path).map_err(named)?;
-    if let (Some(since), Some(modified)) = (since, opened.modified) {
-        if modified < since {
-            return Ok(None);
-        }
+    if opened.modified.is_some_and(|modified| since.is_some_and(|since| modified < since)) {
+        return Ok(None);
     }
     read_opened(place, &opened, scope, buffer).map_err(named).map(Some)
 }

@@ -16,6 +16,7 @@ const TITLE_REACH: u64 = 64 << 10;
 const WORDS_REACH: u64 = 1 << 20;
 
 /// Reads records newest first until nothing more is wanted.
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing already heard")]
 #[derive(Default)]
 pub(super) struct Tail {
     /// The file belongs to a sub-agent: its own records are the side chain.
@@ -84,7 +85,7 @@ impl Tail {
         keep(&mut self.agent_id, record.agent_id.as_deref());
         match record.kind.as_ref() {
             "custom-title" => {
-                keep(&mut self.custom_title, record.custom_title.as_deref().filter(|t| !t.is_empty()))
+                keep(&mut self.custom_title, record.custom_title.as_deref().filter(|t| !t.is_empty()));
             }
             "ai-title" => keep(&mut self.ai_title, record.ai_title.as_deref().filter(|t| !t.is_empty())),
             "cost-state" if !self.cost_outdated && self.cost.is_none() && !record.has_unknown_model_cost => {
@@ -170,10 +171,11 @@ impl Scan for Tail {
             self.records += 1;
         } else if self.essentials_known() && self.last_message.is_some() {
             // Only a title is still wanted, and titles are short.
-            if line.len() < 4096 && memchr::memmem::find(line, b"-title").is_some() {
-                if let Some(record) = Record::parse(line) {
-                    self.take(&record);
-                }
+            if line.len() < 4096
+                && memchr::memmem::find(line, b"-title").is_some()
+                && let Some(record) = Record::parse(line)
+            {
+                self.take(&record);
             }
         } else if let Some(record) = Record::parse(line) {
             self.take(&record);

@@ -87,7 +87,7 @@ impl<S: ReadAt + ?Sized> Backward<'_, S> {
             while let Some(newline) = memchr::memrchr(b'\n', &fresh[..end]) {
                 let piece = &fresh[newline + 1..end];
                 let distance = self.size - (from + newline as u64 + 1);
-                let flow = if skipping {
+                let flow = if skipping || piece.len() + held.len() > LINE_LIMIT {
                     skipping = false;
                     held.clear();
                     self.seen.too_long += 1;
@@ -117,7 +117,7 @@ impl<S: ReadAt + ?Sized> Backward<'_, S> {
             window = (window * 2).min(LARGEST_WINDOW.max(held.len() as u64));
         }
         self.seen.whole = true;
-        if skipping {
+        if skipping || held.len() > LINE_LIMIT {
             self.seen.too_long += 1;
         } else {
             let _ = give(scan, &held, self.size);
