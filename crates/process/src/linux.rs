@@ -7,6 +7,7 @@
 mod clock;
 mod descriptors;
 mod entry;
+mod holders;
 mod locks;
 mod stat;
 mod strings;
@@ -146,9 +147,13 @@ impl Kernel for Linux {
 
     fn locks(&self) -> Observed<Vec<HeldLock>> {
         let path = self.root.join("locks");
-        match std::fs::read_to_string(&path) {
-            Ok(text) => Observed::Seen(locks::parse(&text)),
-            Err(error) => Observed::Unobservable(format!("cannot read {}: {error}", path.display())),
+        match (std::fs::read(&path), self.folder()) {
+            (Ok(text), Ok(folder)) => {
+                let held = locks::parse(&String::from_utf8_lossy(&text));
+                Observed::Seen(holders::as_stat_names_them(held, &folder))
+            }
+            (Err(error), _) => Observed::Unobservable(format!("cannot read {}: {error}", path.display())),
+            (_, Err(blind)) => Observed::Unobservable(blind.why(&self.root.display().to_string())),
         }
     }
 

@@ -51,6 +51,19 @@ impl Blind {
 /// Reads are this large: nearly every procfs file fits, so that one read is enough.
 const CHUNK: usize = 16 * 1024;
 
+/// A file, whatever it is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileId {
+    pub(super) device: u64,
+    pub(super) inode: u64,
+}
+
+impl From<rustix::fs::Stat> for FileId {
+    fn from(stat: rustix::fs::Stat) -> Self {
+        Self { device: stat.st_dev, inode: stat.st_ino }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Entry(OwnedFd);
 
@@ -105,9 +118,13 @@ impl Entry {
 
     /// Whether the link is this very file: then the mark is part of its real name.
     fn leads_to(&self, name: &str, path: &Path) -> bool {
-        let here = statat(&self.0, name, AtFlags::empty());
-        let there = rustix::fs::stat(path);
-        matches!((here, there), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
+        let there = rustix::fs::stat(path).map(FileId::from);
+        matches!((self.target_of(name), there), (Ok(here), Ok(there)) if here == there)
+    }
+
+    /// Which file a link leads to, even if that has no name any more.
+    pub(super) fn target_of(&self, name: &str) -> Result<FileId, Blind> {
+        Ok(statat(&self.0, name, AtFlags::empty())?.into())
     }
 
     /// The names in a subfolder that are numbers: threads or file descriptors.

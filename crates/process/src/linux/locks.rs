@@ -1,4 +1,4 @@
-//! The lines of `/proc/locks`. Pure.
+//! The lines of `/proc/locks`, which also stand in the `fdinfo` of the locked descriptor. Pure.
 //!
 //! Two kinds of holder cannot be named and are left out. An open-file-description lock (`OFDLCK`) belongs to an open
 //! file and not to a process: the kernel writes pid -1. A holder outside this pid namespace has pid 0.
@@ -11,6 +11,11 @@ use rustix::fs::makedev;
 
 pub(super) fn parse(text: &str) -> Vec<HeldLock> {
     text.lines().filter_map(parse_line).collect()
+}
+
+/// The locks that an `fdinfo` file tells of, each behind `lock:`.
+pub(super) fn of_descriptor(fdinfo: &str) -> Vec<HeldLock> {
+    fdinfo.lines().filter_map(|line| parse_line(line.strip_prefix("lock:")?)).collect()
 }
 
 /// `1: FLOCK  ADVISORY  WRITE 6300 fe:00:10010766 0 EOF`
@@ -46,6 +51,13 @@ mod tests {
                 HeldLock { pid: 77, device: other, inode: 99 },
             ]
         );
+    }
+
+    #[test]
+    fn a_descriptor_tells_of_its_own_locks() {
+        let fdinfo = "pos:\t0\nflags:\t0102\nlock:\t1: FLOCK  ADVISORY  WRITE 359 00:13:11691 0 EOF\n";
+        let lock = HeldLock { pid: 359, device: makedev(0, 0x13), inode: 11_691 };
+        assert_eq!(of_descriptor(fdinfo), [lock]);
     }
 
     #[test]

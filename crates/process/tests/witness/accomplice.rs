@@ -1,7 +1,9 @@
 //! What only a program of our own can do for a test: this test binary, started again as a child to play one part.
 
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -17,10 +19,26 @@ const FOLDER: &str = "ACCOMPLICE_FOLDER";
 
 /// Starts the part (one of the ignored tests below); it works in `folder` and lives until its stdin is closed.
 pub(crate) fn start(part: &str, folder: &Path) -> Kept {
+    let [program, arguments @ ..] = &call(part)[..] else { unreachable!("a call has a program") };
+    Kept::start(Command::new(program).args(arguments).env(FOLDER, folder))
+}
+
+/// The same, in an overlay that only the child sees. It says `file unavailable` where overlays cannot be mounted.
+pub(crate) fn start_in_overlay(part: &str, folder: &Path) -> Kept {
+    let script = r#"
+        { mount -t tmpfs none "$ACCOMPLICE_FOLDER" && cd "$ACCOMPLICE_FOLDER" && mkdir lower upper work merged &&
+          mount -t overlay none -o lowerdir=lower:/usr,upperdir=upper,workdir=work merged; } 2>/dev/null ||
+          { echo file unavailable; exit; }
+        ACCOMPLICE_FOLDER=$PWD/merged exec "$@""#;
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script, "sh"]).args(call(part)).env(FOLDER, folder);
+    Kept::start(&mut command)
+}
+
+fn call(part: &str) -> [OsString; 5] {
     let program = std::env::current_exe().expect("this test binary");
     let name = format!("accomplice::{part}");
-    let arguments = ["--ignored", "--nocapture", "--exact", &name];
-    Kept::start(Command::new(program).args(arguments).env(FOLDER, folder))
+    [program.into(), "--ignored".into(), "--nocapture".into(), "--exact".into(), name.into()]
 }
 
 fn folder() -> Option<PathBuf> {
@@ -48,6 +66,8 @@ fn holds_files() {
     let read = File::open(folder.join("read")).expect("a file");
     let deleted = open(folder.join("deleted"));
     std::fs::remove_file(folder.join("deleted")).expect("removed");
+    let file = flock.metadata().expect("a file");
+    println!("\nfile {} {}", file.dev(), file.ino());
     say_and_stay("holding");
     drop((flock, posix, read, deleted));
 }

@@ -32,6 +32,64 @@ fn a_lock_names_its_file_and_holder_and_dies_with_it() {
     assert!(holders(&backend, &posix).is_empty());
 }
 
+/// In containers `stat` and the kernel's table disagree about the device.
+#[test]
+fn a_lock_in_an_overlay_is_found_by_what_stat_says() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let (backend, folder) = (Backend::native(), tempfile::tempdir().expect("a folder"));
+    let mut child = accomplice::start_in_overlay("holds_files", folder.path());
+    let file = child.says("file");
+    if file == "unavailable" {
+        return;
+    }
+    let (device, inode) = file.split_once(' ').expect("two numbers");
+    let lock = HeldLock {
+        pid: child.pid(),
+        device: device.parse().expect("a number"),
+        inode: inode.parse().expect("a number"),
+    };
+    assert!(backend.kernel.locks().seen().expect("a lock table").contains(&lock), "{lock:?}");
+}
+
+/// The first thread of a program may end before the others do; the program works on.
+#[test]
+fn a_process_lives_as_long_as_its_last_thread() {
+    const PROGRAM: &str = "import ctypes, sys, threading\n\
+        threading.Thread(target=sys.stdin.read).start()\n\
+        ctypes.CDLL(None).pthread_exit(None)";
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().canonicalize().expect("a real path");
+    if Command::new("python3").arg("--version").output().is_err() {
+        return;
+    }
+    // A Python that is found through a script of a version manager starts the real one in its own place.
+    let mut command = Command::new("sh");
+    command.args([
+        "-c",
+        "exec \"$(python3 -c 'import sys; print(sys.executable)')\" -c \"$1\"",
+        "sh",
+        PROGRAM,
+    ]);
+    let mut child = Kept::start(command.current_dir(&place).env("MARK", "here"));
+    let stat = format!("/proc/{}/stat", child.pid());
+    until("the first thread has ended", || {
+        std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") Z "))
+    });
+
+    let backend = Backend::native();
+    let head = backend.head(child.pid());
+    assert_eq!(head.argv.last().map(String::as_str), Some(PROGRAM));
+    assert!(backend.is_alive(head.process));
+    let process = backend.kernel.inspect(&head, Want { open_files: true }).expect("alive");
+    assert_eq!((process.cwd.seen(), process.variable("MARK")), (Some(&place), Some("here")));
+    assert!(process.open_files.seen().is_some() && process.exe.seen().is_some());
+    assert!(!(backend.wait_gone)(head.process, std::time::Duration::from_millis(30)));
+    child.kill_and_reap();
+    assert!(!backend.is_alive(head.process));
+}
+
 #[test]
 fn who_waits_for_a_lock_does_not_hold_it() {
     let (backend, folder) = (Backend::native(), tempfile::tempdir().expect("a folder"));
