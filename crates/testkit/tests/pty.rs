@@ -8,7 +8,8 @@ use agentctl_testkit::{Pty, TestHome, until};
 #[test]
 fn the_program_has_a_terminal_of_its_own() {
     let home = TestHome::new();
-    let mut shell = home.command("bash");
+    // Not bash: as the leader of a session without a terminal it would take this one by itself.
+    let mut shell = home.command("sh");
     // /dev/tty opens only for a process with a controlling terminal.
     shell.args(["-c", "stty size < /dev/tty; ps -o sid= -p $$; read line; echo got $line"]);
     let mut terminal = Pty::spawn(&shell);
