@@ -30,6 +30,8 @@ pub struct Card {
     pub capabilities: &'static [Capability],
     /// Which expensive looks its join needs.
     pub looks: Looks,
+    /// Its live processes can be asked (`Adapter::ask`).
+    pub can_be_asked: bool,
     /// Facts were observed on the real agent (false: read in its source only).
     pub verified: bool,
 }
@@ -92,6 +94,10 @@ pub trait Adapter: Send + Sync {
 
     /// Pure: who carries what.
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined;
+
+    /// Only where the live owner itself can be asked (a server of the agent): puts its word into the claims.
+    /// Runs under the source's deadline; a server that does not answer leaves the claims as they are.
+    fn ask(&self, _root: &Root, _kernel: &KernelView, _joined: &mut Joined) {}
 
     /// The last `limit` entries of a conversation, oldest first.
     fn read(&self, place: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError>;

@@ -2,6 +2,7 @@
 //!
 //! One function answers every question about sessions, so `list` and `status`, CLI and API cannot disagree.
 
+mod ask;
 mod assemble;
 mod find;
 mod git_head;

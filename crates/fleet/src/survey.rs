@@ -8,6 +8,7 @@ use std::time::Duration;
 use agentctl_model::{Coverage, Found, Harvest, Joined, SourceReport, Stamp, Survey, Surveyed, TurnState};
 use jiff::Timestamp;
 
+use crate::ask::ask_owners;
 use crate::assemble::Case;
 use crate::hear::{Errand, Heard, hear};
 use crate::look::Look;
@@ -66,11 +67,13 @@ impl Fleet {
     }
 
     fn join_all(&self, sources: &[Source], heard: &[Heard], look: &Look) -> Vec<Joined> {
-        let join = |(source, heard): (&Source, &Heard)| {
+        let mut joined = Vec::with_capacity(sources.len());
+        for (source, heard) in sources.iter().zip(heard) {
             let view = look.view(self.kernel.as_ref(), source, Some(&heard.harvest));
-            source.adapter.join(&source.root, &heard.harvest, &view)
-        };
-        sources.iter().zip(heard).map(join).collect()
+            let claims = source.adapter.join(&source.root, &heard.harvest, &view);
+            joined.push((source, view, claims));
+        }
+        ask_owners(joined)
     }
 }
 

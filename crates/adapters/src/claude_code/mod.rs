@@ -36,6 +36,7 @@ static CARD: Card = Card {
     known_good: "2.1.301 – 2.1.325",
     capabilities: &[Capability::Peek],
     looks: Looks { locks: false, open_files: false, offspring: false },
+    can_be_asked: false,
     verified: true,
 };
 

@@ -1,0 +1,179 @@
+//! Sources that hang, panic, fail or answer half: the others' answers arrive, and nobody is called stopped (N4).
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use agentctl_adapters::{Adapter, Card, Follow, Looks, ReadError, Root, Scope};
+use agentctl_fleet::{FindError, Fleet, Question, Selector, Source, Wanted};
+use agentctl_model::{
+    Coverage, Entry, Environ, Facts, Found, Harvest, Joined, KernelView, ProcessHead, Status, Turn, TurnState,
+};
+use agentctl_process::fake::Scripted;
+
+/// An adapter whose behaviour is its function.
+struct Behaves {
+    card: &'static Card,
+    survey: fn(&Scope<'_>) -> Harvest,
+}
+
+impl Adapter for Behaves {
+    fn card(&self) -> &'static Card {
+        self.card
+    }
+    fn root(&self, _: &Environ) -> Option<Root> {
+        Some(Root::at("/scripted"))
+    }
+    fn survey(&self, _: &Root, scope: &Scope<'_>) -> Harvest {
+        (self.survey)(scope)
+    }
+    fn recognises(&self, _: &ProcessHead) -> bool {
+        false
+    }
+    fn join(&self, _: &Root, _: &Harvest, _: &KernelView) -> Joined {
+        Joined::default()
+    }
+    fn read(&self, _: &Path, _: &str, _: usize) -> Result<Vec<Entry>, ReadError> {
+        Ok(Vec::new())
+    }
+    fn follow(&self, place: &Path, _: &str, _: usize) -> Result<Box<dyn Follow>, ReadError> {
+        Err(ReadError::new(place, std::io::ErrorKind::Unsupported.into()))
+    }
+}
+
+const fn card(name: &'static str) -> Card {
+    Card {
+        name,
+        title: name,
+        programs: &[],
+        known_good: "",
+        capabilities: &[],
+        looks: Looks { locks: false, open_files: false, offspring: false },
+        can_be_asked: false,
+        verified: true,
+    }
+}
+
+static GOOD: Card = card("good");
+static BAD: Card = card("bad");
+
+fn one_session(_: &Scope<'_>) -> Harvest {
+    Harvest::complete(vec![found("good-1")])
+}
+
+fn found(id: &str) -> Found {
+    Found {
+        id: id.into(),
+        slot: None,
+        place: "/nowhere".into(),
+        stamp: None,
+        facts: Facts { turn: Some(Turn::new(TurnState::Finished, None)), ..Facts::default() },
+        evidence: vec![],
+    }
+}
+
+fn source(behaves: &'static Behaves, timeout: Duration) -> Source {
+    Source { adapter: behaves, root: Root::at("/scripted"), timeout }
+}
+
+fn fleet(bad: fn(&Scope<'_>) -> Harvest) -> Fleet {
+    let good: &'static Behaves = Box::leak(Box::new(Behaves { card: &GOOD, survey: one_session }));
+    let bad: &'static Behaves = Box::leak(Box::new(Behaves { card: &BAD, survey: bad }));
+    let sources = vec![source(good, Duration::from_secs(5)), source(bad, Duration::from_millis(200))];
+    Fleet::new(sources, Arc::new(Scripted::new()))
+}
+
+fn everything() -> Question {
+    Question::new(Wanted::All { since: None })
+}
+
+fn selector(text: &str) -> Selector {
+    Selector { text: text.into(), ..Selector::default() }
+}
+
+#[test]
+fn a_source_that_hangs_is_timed_out_and_the_others_are_heard() {
+    let fleet = fleet(|_| {
+        std::thread::sleep(Duration::from_secs(3600));
+        Harvest::complete(vec![])
+    });
+    let began = Instant::now();
+    let survey = fleet.survey(&everything());
+    assert!(began.elapsed() < Duration::from_secs(60), "the hanging source was waited for");
+    assert_eq!(survey.sessions.len(), 1);
+    let coverage: Vec<&str> = survey.sources.iter().map(|source| source.coverage.as_str()).collect();
+    assert_eq!(coverage, ["complete", "timed-out"]);
+    assert_eq!(survey.sources[1].sessions, None, "no answer is not zero sessions");
+}
+
+#[test]
+fn a_slow_source_that_makes_progress_is_heard_to_its_end() {
+    let fleet = fleet(|scope| {
+        for _ in 0..30 {
+            std::thread::sleep(Duration::from_millis(20));
+            scope.progress.tick();
+        }
+        Harvest::complete(vec![found("slow-1")])
+    });
+    let survey = fleet.survey(&everything());
+    assert_eq!(survey.sources[1].coverage, "complete");
+    assert_eq!(survey.sessions.len(), 2);
+}
+
+#[test]
+fn a_source_that_panics_has_failed_and_says_why() {
+    let survey = fleet(|_| panic!("cannot happen")).survey(&everything());
+    assert_eq!(survey.sessions.len(), 1);
+    assert_eq!(survey.sources[1].coverage, "failed");
+    assert!(survey.sources[1].error.as_deref().unwrap().contains("cannot happen"));
+}
+
+#[test]
+fn a_failed_source_gives_no_verdict_even_about_what_it_listed() {
+    let fleet = fleet(|_| Harvest {
+        coverage: Coverage::Failed { error: "disk on fire".into() },
+        ..Harvest::complete(vec![found("bad-1")])
+    });
+    let survey = fleet.survey(&everything());
+    assert!(survey.sessions.iter().all(|surveyed| surveyed.key.adapter == "good"));
+    assert!(matches!(fleet.find(&selector("bad-1")), Err(FindError::NotHeard { .. })), "silence is no verdict");
+}
+
+#[test]
+fn not_found_is_only_said_when_every_source_was_heard() {
+    let complete = fleet(|_| Harvest::complete(vec![]));
+    assert!(matches!(complete.find(&selector("nobody")), Err(FindError::NotFound { .. })));
+    let partial = fleet(|_| {
+        let mut harvest = Harvest::complete(vec![]);
+        harvest.left_out("a file".into());
+        harvest
+    });
+    assert!(matches!(partial.find(&selector("nobody")), Err(FindError::NotHeard { .. })));
+}
+
+#[test]
+fn a_kernel_that_cannot_be_seen_makes_everything_unknown_and_nothing_stopped() {
+    let good: &'static Behaves = Box::leak(Box::new(Behaves { card: &GOOD, survey: one_session }));
+    let blind = Scripted::new().unobservable("no process table here");
+    let fleet = Fleet::new(vec![source(good, Duration::from_secs(5))], Arc::new(blind));
+    let survey = fleet.survey(&everything());
+    assert_eq!(survey.sessions[0].session.status, Status::Unknown);
+    assert_eq!(survey.sessions[0].session.status_detail.as_deref(), Some("no process table here"));
+}
+
+#[test]
+fn ids_are_matched_whole_then_by_unique_prefix_then_by_name() {
+    fn many(scope: &Scope<'_>) -> Harvest {
+        let mut all: Vec<Found> = ["abc", "abcd", "abd", "x1"].map(found).to_vec();
+        all[3].facts.name = Some("ab".into());
+        all.retain(|found| scope.reach.names(&found.id));
+        Harvest::complete(all)
+    }
+    let fleet = fleet(many);
+    let id = |text: &str| fleet.find(&selector(text)).map(|(surveyed, _)| surveyed.key.id);
+    assert_eq!(id("abc").unwrap(), "abc", "a whole id stands above a prefix");
+    assert_eq!(id("abcd").unwrap(), "abcd");
+    assert_eq!(id("abd").unwrap(), "abd");
+    assert_eq!(id("ab").unwrap(), "x1", "an ambiguous prefix gives way to an exact name");
+    assert!(matches!(id("a"), Err(FindError::Ambiguous { candidates, .. }) if candidates.len() == 3));
+}
