@@ -1,1 +1,62 @@
-fn main() {}
+//! The agentctl binary: flags in, words or JSON out. It decides nothing about sessions; the fleet does.
+
+mod cli;
+mod exit_codes;
+mod failure;
+mod interrupt;
+mod output;
+mod render;
+mod settings;
+mod surroundings;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+use clap_complete::CompleteEnv;
+
+use crate::cli::Cli;
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::surroundings::Surroundings;
+
+fn main() -> ExitCode {
+    let surroundings = Surroundings::gather();
+    // A shell that asks for completions must hear nothing else, so this comes before anything.
+    let completed = CompleteEnv::with_factory(Cli::command)
+        .try_complete(std::env::args_os(), surroundings.cwd.as_deref());
+    match completed {
+        Ok(false) => {}
+        Ok(true) => return Exit::Done.into(),
+        Err(error) => {
+            let _ = error.print();
+            return Exit::Usage.into();
+        }
+    }
+    let cli = match cli::parse() {
+        Ok(cli) => cli,
+        Err(refusal) => {
+            // Help and version come this way too; nobody listening is no error.
+            let _ = refusal.print();
+            return if refusal.use_stderr() { Exit::Usage } else { Exit::Done }.into();
+        }
+    };
+    let mut out = Output::new(&surroundings);
+    let ended = cli::run(cli, &surroundings, &mut out).and_then(|exit| {
+        out.flush()?;
+        Ok(exit)
+    });
+    let exit = match ended {
+        Ok(exit) => exit,
+        Err(Failure::ReaderGone) => Exit::Done,
+        Err(Failure::Said { message, hint, exit }) => {
+            out.error(&message);
+            if let Some(hint) = hint {
+                out.hint(&hint);
+            }
+            exit
+        }
+    };
+    exit.into()
+}

@@ -1,0 +1,111 @@
+//! The command line: one file per command, all with the same shape (`Args` and `run`).
+
+mod adapters;
+mod completions;
+mod config;
+mod doctor;
+mod explain;
+mod heard;
+mod list;
+mod logs;
+mod man;
+pub(crate) mod order;
+mod peek;
+mod schema;
+mod selection;
+mod status;
+mod target;
+mod watch;
+mod welcome;
+
+use std::sync::LazyLock;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::surroundings::Surroundings;
+
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let (arch, os) = (std::env::consts::ARCH, std::env::consts::OS);
+    format!("{} ({arch}-{os})", env!("CARGO_PKG_VERSION"))
+});
+
+static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "Examples:\n  \
+         agentctl                     what runs now\n  \
+         agentctl list -a             also what stopped in the last 7 days\n  \
+         agentctl status 5f0c         everything about one session\n  \
+         agentctl explain 5f0c        why it has this status\n  \
+         agentctl logs -f 5f0c        its conversation, as it goes on\n\n\
+         An ID is a full id, a beginning that fits only one session, or a session's exact name.\n\n{}",
+        Exit::table()
+    )
+});
+
+/// See and understand the coding-agent sessions of this machine, whoever started them.
+#[derive(Debug, Parser)]
+#[command(name = "agentctl", version = VERSION.as_str(), after_help = AFTER_HELP.as_str())]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    #[command(visible_aliases = ["ls", "ps"])]
+    List(list::Args),
+    Status(status::Args),
+    Explain(explain::Args),
+    Peek(peek::Args),
+    Logs(logs::Args),
+    Adapters(adapters::Args),
+    Doctor(doctor::Args),
+    Config(config::Args),
+    Schema(schema::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+/// The command line of this process.
+pub(crate) fn parse() -> Result<Cli, clap::Error> {
+    Cli::command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches))
+}
+
+pub(crate) fn run(cli: Cli, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    match cli.command {
+        None => list::run(&list::Args::default(), surroundings, out),
+        Some(Command::List(args)) => list::run(&args, surroundings, out),
+        Some(Command::Status(args)) => status::run(&args, surroundings, out),
+        Some(Command::Explain(args)) => explain::run(&args, surroundings, out),
+        Some(Command::Peek(args)) => peek::run(&args, surroundings, out),
+        Some(Command::Logs(args)) => logs::run(&args, surroundings, out),
+        Some(Command::Adapters(args)) => adapters::run(&args, surroundings, out),
+        Some(Command::Doctor(args)) => doctor::run(&args, surroundings, out),
+        Some(Command::Config(args)) => config::run(&args, surroundings, out),
+        Some(Command::Schema(args)) => schema::run(&args, out),
+        Some(Command::Completions(args)) => completions::run(&args, surroundings, out),
+        Some(Command::Man(args)) => man::run(&args, out),
+    }
+}
+
+/// The values of every `--adapter`.
+fn adapter_names() -> clap::builder::PossibleValuesParser {
+    let names = agentctl_adapters::registry().into_iter().map(|adapter| {
+        let card = adapter.card();
+        clap::builder::PossibleValue::new(card.name).help(card.title)
+    });
+    clap::builder::PossibleValuesParser::new(names.collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,85 @@
+//! `agentctl adapters`: which agents are known, and what can be done with each.
+
+use std::io::Write;
+
+use agentctl_model::Capability;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render::json;
+use crate::render::style::Tone;
+use crate::render::table::{Cell, Column, Table};
+use crate::surroundings::Surroundings;
+
+/// Show which agents are known and what can be done with their sessions
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The table as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// One adapter, as `adapters --json` prints it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AdapterEntry {
+    name: &'static str,
+    title: &'static str,
+    programs: &'static [&'static str],
+    /// Versions whose storage was observed.
+    known_good: &'static str,
+    capabilities: &'static [Capability],
+    /// Observed on the real agent; false: read in its source only.
+    verified: bool,
+    /// False when the settings turn it off.
+    enabled: bool,
+}
+
+pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    let settings = surroundings.settings()?;
+    let entries: Vec<AdapterEntry> = agentctl_adapters::registry()
+        .into_iter()
+        .map(|adapter| {
+            let card = adapter.card();
+            AdapterEntry {
+                name: card.name,
+                title: card.title,
+                programs: card.programs,
+                known_good: card.known_good,
+                capabilities: card.capabilities,
+                verified: card.verified,
+                enabled: settings.adapter(card.name).enabled.value,
+            }
+        })
+        .collect();
+    if args.json {
+        json::answer(out, &entries)?;
+        return Ok(Exit::Done);
+    }
+    let mut table = Table::new(vec![
+        Column::whole("NAME"),
+        Column::flexible("AGENT", 8).expendable(4),
+        Column::whole("PROGRAMS").expendable(3),
+        Column::flexible("OBSERVED WITH", 8).expendable(1),
+        Column::flexible("SESSIONS CAN", 20),
+    ]);
+    for entry in &entries {
+        let can: Vec<&str> = entry.capabilities.iter().map(|capability| capability.word()).collect();
+        let name = Cell::plain(entry.name);
+        let observed = Cell::new(entry.known_good, Tone::Dim);
+        table.row(vec![
+            if entry.enabled { name } else { name.and(" (off)", Tone::Dim) },
+            Cell::plain(entry.title),
+            Cell::plain(entry.programs.join(", ")),
+            if entry.verified { observed } else { observed.and(" (source only)", Tone::Dim) },
+            Cell::plain(can.join(", ")),
+        ]);
+    }
+    for line in table.lines(out.width(), out.paint) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,172 @@
+//! `agentctl config`: the settings in force, and whether the file is sound.
+
+use std::io::Write;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render::style::Tone;
+use crate::render::table::{Cell, Column, Table};
+use crate::render::{json as writer, time};
+use crate::settings::{Origin, Settings};
+use crate::surroundings::{SettingsError, Surroundings};
+
+/// Show the settings in force, or check the config file
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Every setting, its value and where that came from
+    Show {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say whether the config file is sound; a mistake is named with its line
+    Check {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// What `config show --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Shown {
+    /// The config file, whether it exists or not.
+    path: Option<String>,
+    exists: bool,
+    settings: Vec<Line>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Line {
+    key: String,
+    value: Value,
+    /// default, config.toml, or the variable as $NAME.
+    origin: String,
+}
+
+/// What `config check --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Checked {
+    path: Option<String>,
+    exists: bool,
+    valid: bool,
+    error: Option<Fault>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Fault {
+    line: Option<usize>,
+    column: Option<usize>,
+    message: String,
+}
+
+pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    match args.command {
+        Command::Show { json } => show(json, surroundings, out),
+        Command::Check { json } => check(json, surroundings, out),
+    }
+}
+
+fn show(as_json: bool, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    let settings = surroundings.settings()?;
+    let (path, exists) = file(surroundings);
+    let shown = Shown { path, exists, settings: lines(&settings, surroundings) };
+    if as_json {
+        writer::answer(out, &shown)?;
+        return Ok(Exit::Done);
+    }
+    let path = shown.path.as_deref().unwrap_or("nowhere: HOME is not set");
+    let missing = if shown.exists { "" } else { " (not there; defaults are used)" };
+    writeln!(out, "{} {path}{missing}", out.paint.dim("file"))?;
+    let mut table = Table::new(vec![
+        Column::whole("SETTING"),
+        Column::flexible("VALUE", 16).keep_end(),
+        Column::whole("FROM").expendable(1),
+    ]);
+    for line in &shown.settings {
+        let value = match &line.value {
+            Value::Null => "-".to_owned(),
+            Value::String(text) => text.clone(),
+            Value::Array(items) => {
+                items.iter().map(|item| item.as_str().unwrap_or_default()).collect::<Vec<_>>().join(", ")
+            }
+            other => other.to_string(),
+        };
+        table.row(vec![
+            Cell::plain(line.key.clone()),
+            Cell::plain(agentctl_model::text::one_line(&value)),
+            Cell::new(line.origin.clone(), Tone::Dim),
+        ]);
+    }
+    for line in table.lines(out.width(), out.paint) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(Exit::Done)
+}
+
+fn lines(settings: &Settings, surroundings: &Surroundings) -> Vec<Line> {
+    let line = |key: String, value: Value, origin: &Origin| Line { key, value, origin: origin.to_string() };
+    let mut lines = Vec::new();
+    if let Some((folder, origin)) = surroundings.own_folder() {
+        lines.push(line("home".into(), json!(folder.to_string_lossy()), &origin));
+    }
+    for adapter in agentctl_adapters::registry() {
+        let chosen = settings.adapter(adapter.card().name);
+        let key = |name: &str| format!("adapters.{}.{name}", adapter.card().name);
+        let own = adapter.root(&surroundings.environ);
+        let own = own.map(|root| root.path.to_string_lossy().into_owned());
+        lines.push(line(key("enabled"), json!(chosen.enabled.value), &chosen.enabled.origin));
+        lines.push(line(key("root"), json!(own), &surroundings.root_origin(adapter)));
+        lines.push(line(key("roots"), json!(chosen.roots.value), &chosen.roots.origin));
+        lines.push(line(key("binary"), json!(chosen.binary.value), &chosen.binary.origin));
+        let timeout = time::exact(chosen.timeout.value);
+        lines.push(line(key("timeout"), json!(timeout), &chosen.timeout.origin));
+    }
+    lines
+}
+
+fn check(as_json: bool, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    let (path, exists) = file(surroundings);
+    let outcome = surroundings.settings();
+    if as_json {
+        let error = outcome.as_ref().err().map(|error| match error {
+            SettingsError::Unreadable { error, .. } => {
+                Fault { line: None, column: None, message: error.to_string() }
+            }
+            SettingsError::Mistake { mistake, .. } => {
+                Fault { line: mistake.line, column: mistake.column, message: mistake.message.clone() }
+            }
+        });
+        let valid = error.is_none();
+        writer::answer(out, &Checked { path, exists, valid, error })?;
+        return Ok(if valid { Exit::Done } else { Exit::Failed });
+    }
+    outcome?;
+    match path {
+        Some(path) if exists => writeln!(out, "{path} is sound")?,
+        Some(path) => writeln!(out, "there is no {path}; defaults are used")?,
+        None => writeln!(out, "HOME is not set, so there is no config file; defaults are used")?,
+    }
+    Ok(Exit::Done)
+}
+
+fn file(surroundings: &Surroundings) -> (Option<String>, bool) {
+    let path = surroundings.config_path();
+    let exists = path.as_ref().is_some_and(|path| path.exists());
+    (path.map(|path| path.to_string_lossy().into_owned()), exists)
+}

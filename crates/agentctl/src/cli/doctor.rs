@@ -1,0 +1,34 @@
+//! `agentctl doctor`: how each source is doing, and what lives without belonging to a session.
+
+mod program;
+mod report;
+mod screen;
+
+pub(crate) use report::Report;
+
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render::json;
+use crate::surroundings::Surroundings;
+
+/// Check each agent: its program, version, storage, sessions, and processes that belong to none
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exits with 1 when something is broken: a source that cannot be heard completely, or a config file with a mistake."
+)]
+pub(crate) struct Args {
+    /// The findings as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    let report = report::examine(surroundings);
+    if args.json {
+        json::answer(out, &report)?;
+    } else {
+        screen::print(&report, surroundings, out)?;
+    }
+    Ok(if report.healthy { Exit::Done } else { Exit::Failed })
+}

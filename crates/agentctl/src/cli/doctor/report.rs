@@ -1,0 +1,173 @@
+//! The examination: facts only, the same for people and for scripts.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use agentctl_adapters::Adapter;
+use agentctl_fleet::{Question, Wanted};
+use agentctl_model::{SourceReport, Stray, Survey};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::program;
+use crate::failure::Failure;
+use crate::settings::Settings;
+use crate::surroundings::Surroundings;
+
+/// What `doctor --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Report {
+    pub(crate) as_of: Timestamp,
+    pub(crate) host: String,
+    pub(crate) version: &'static str,
+    /// Nothing is broken.
+    pub(crate) healthy: bool,
+    pub(crate) config: Config,
+    pub(crate) kernel: Kernel,
+    pub(crate) adapters: Vec<AdapterReport>,
+    /// Live agent processes that belong to no stored session.
+    pub(crate) strays: Vec<StrayReport>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Config {
+    pub(crate) path: Option<String>,
+    pub(crate) exists: bool,
+    pub(crate) error: Option<String>,
+}
+
+/// Which witnesses the kernel of this platform has.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Kernel {
+    pub(crate) locks: bool,
+    pub(crate) open_files: bool,
+    pub(crate) environ: bool,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AdapterReport {
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) enabled: bool,
+    /// The program as it was found, and its version if a file says so.
+    pub(crate) program: Option<String>,
+    pub(crate) version: Option<String>,
+    /// Versions whose storage was observed.
+    pub(crate) known_good: &'static str,
+    pub(crate) sources: Vec<Place>,
+    /// Record types that are not known here, with how often they were seen.
+    pub(crate) drift: BTreeMap<String, u64>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Place {
+    /// Whether the root can be opened; `null` when it is not there.
+    pub(crate) readable: Option<bool>,
+    #[serde(flatten)]
+    pub(crate) heard: SourceReport,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StrayReport {
+    pub(crate) adapter: String,
+    pub(crate) pid: u32,
+    pub(crate) command: String,
+    pub(crate) cwd: Option<String>,
+    pub(crate) started_at: Option<Timestamp>,
+}
+
+/// Looks at everything once. A config file with a mistake is a finding, and the defaults are examined.
+pub(crate) fn examine(surroundings: &Surroundings) -> Report {
+    let (settings, error) = match surroundings.settings() {
+        Ok(settings) => (settings, None),
+        Err(error) => (Settings::default(), words(error.into())),
+    };
+    let fleet = surroundings.fleet_under(&settings);
+    let survey = fleet.survey(&Question::new(Wanted::All { since: None }));
+    let path = surroundings.config_path();
+    let config = Config {
+        exists: path.as_ref().is_some_and(|path| path.exists()),
+        path: path.map(|path| path.to_string_lossy().into_owned()),
+        error,
+    };
+    let witnesses = agentctl_process::system().witnesses();
+    Report {
+        as_of: surroundings.now(),
+        host: surroundings.host(),
+        version: env!("CARGO_PKG_VERSION"),
+        healthy: config.error.is_none() && !survey.sources.iter().any(SourceReport::is_incomplete),
+        config,
+        kernel: Kernel {
+            locks: witnesses.locks,
+            open_files: witnesses.open_files,
+            environ: witnesses.environ,
+        },
+        adapters: agentctl_adapters::registry()
+            .into_iter()
+            .map(|adapter| adapter_report(adapter, &settings, &survey, surroundings))
+            .collect(),
+        strays: survey.strays.iter().map(|(adapter, stray)| stray_report(adapter, stray)).collect(),
+    }
+}
+
+fn words(failure: Failure) -> Option<String> {
+    match failure {
+        Failure::Said { message, .. } => Some(message),
+        Failure::ReaderGone => None,
+    }
+}
+
+fn adapter_report(
+    adapter: &'static dyn Adapter,
+    settings: &Settings,
+    survey: &Survey,
+    surroundings: &Surroundings,
+) -> AdapterReport {
+    let card = adapter.card();
+    let chosen = settings.adapter(card.name);
+    let program = match &chosen.binary.value {
+        Some(binary) => surroundings.on_path(binary),
+        None => card.programs.iter().find_map(|program| surroundings.on_path(Path::new(program))),
+    };
+    let real: Option<PathBuf> = program.as_ref().and_then(|program| program.canonicalize().ok());
+    AdapterReport {
+        name: card.name,
+        title: card.title,
+        enabled: chosen.enabled.value,
+        version: real.as_deref().and_then(program::version),
+        program: program.map(|program| program.to_string_lossy().into_owned()),
+        known_good: card.known_good,
+        sources: survey
+            .sources
+            .iter()
+            .filter(|source| source.adapter == card.name)
+            .map(|source| Place { readable: readable(Path::new(&source.root)), heard: source.clone() })
+            .collect(),
+        drift: survey.drift.get(card.name).cloned().unwrap_or_default(),
+    }
+}
+
+fn readable(root: &Path) -> Option<bool> {
+    match std::fs::read_dir(root) {
+        Ok(_) => Some(true),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(_) => Some(false),
+    }
+}
+
+fn stray_report(adapter: &str, stray: &Stray) -> StrayReport {
+    StrayReport {
+        adapter: adapter.to_owned(),
+        pid: stray.process.pid,
+        command: stray.command.clone(),
+        cwd: stray.cwd.clone(),
+        started_at: stray.started_at,
+    }
+}

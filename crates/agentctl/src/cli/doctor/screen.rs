@@ -1,0 +1,172 @@
+//! The findings for a person.
+
+use std::io::Write;
+
+use agentctl_model::text;
+
+use super::report::{AdapterReport, Place, Report};
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render::style::{Paint, Tone};
+use crate::render::table::{Cell, Column, Table};
+use crate::render::{path, time};
+use crate::surroundings::Surroundings;
+
+const GOOD: &str = "✓";
+const BAD: &str = "✕";
+const NONE: &str = "·";
+
+pub(crate) fn print(report: &Report, surroundings: &Surroundings, out: &mut Output) -> Result<(), Failure> {
+    let page = Page { paint: out.paint, surroundings };
+    for adapter in &report.adapters {
+        for line in page.adapter(adapter) {
+            writeln!(out, "{line}")?;
+        }
+        writeln!(out)?;
+    }
+    for line in page.machine(report) {
+        writeln!(out, "{line}")?;
+    }
+    if !report.strays.is_empty() {
+        writeln!(out, "\nLive agent processes that belong to no stored session:")?;
+        for line in page.strays(report).lines(out.width().saturating_sub(2), out.paint) {
+            writeln!(out, "  {line}")?;
+        }
+    }
+    writeln!(out)?;
+    let verdict = if report.healthy {
+        out.paint.apply(Tone::Good, "nothing is broken")
+    } else {
+        out.paint.bad("something is broken, see above")
+    };
+    writeln!(out, "{verdict}")?;
+    Ok(())
+}
+
+struct Page<'a> {
+    paint: Paint,
+    surroundings: &'a Surroundings,
+}
+
+impl Page<'_> {
+    fn line(&self, mark: &str, tone: Tone, label: &str, words: &str) -> String {
+        let words = text::one_line(words);
+        format!("  {} {} {words}", self.paint.apply(tone, mark), self.paint.dim(&format!("{label:<8}")))
+    }
+
+    fn shown(&self, path: &str) -> String {
+        path::shown(path, self.surroundings.home.as_deref())
+    }
+
+    fn adapter(&self, adapter: &AdapterReport) -> Vec<String> {
+        let mut lines =
+            vec![format!("{}  {}", self.paint.strong(adapter.title), self.paint.dim(adapter.name))];
+        if !adapter.enabled {
+            lines.push(self.line(
+                NONE,
+                Tone::Dim,
+                "off",
+                "disabled in the settings; its sessions are not read",
+            ));
+        }
+        let known = format!("storage observed with {}", adapter.known_good);
+        lines.push(match (&adapter.program, &adapter.version) {
+            (Some(program), Some(version)) => self.line(
+                GOOD,
+                Tone::Good,
+                "program",
+                &format!("{} {version} ({known})", self.shown(program)),
+            ),
+            (Some(program), None) => {
+                let words = format!("{}, version not written beside it ({known})", self.shown(program));
+                self.line(GOOD, Tone::Good, "program", &words)
+            }
+            (None, _) => self.line(NONE, Tone::Dim, "program", "not on the PATH"),
+        });
+        for place in &adapter.sources {
+            lines.extend(self.place(place));
+        }
+        if !adapter.drift.is_empty() {
+            let kinds: Vec<String> =
+                adapter.drift.iter().map(|(kind, count)| format!("{kind} ×{count}")).collect();
+            let words = format!("record types not known here: {}", kinds.join(", "));
+            lines.push(self.line("!", Tone::Attention, "drift", &words));
+        }
+        lines
+    }
+
+    fn place(&self, place: &Place) -> Vec<String> {
+        let heard = &place.heard;
+        let root = self.shown(&heard.root);
+        let mut lines = vec![match place.readable {
+            Some(true) => self.line(GOOD, Tone::Good, "root", &root),
+            Some(false) => self.line(BAD, Tone::Bad, "root", &format!("{root} cannot be opened")),
+            None => self.line(NONE, Tone::Dim, "root", &format!("{root} is not there")),
+        }];
+        let sessions = match heard.sessions {
+            Some(1) => "1 session, ".to_owned(),
+            Some(count) => format!("{count} sessions, "),
+            None => String::new(),
+        };
+        let words = format!("{}, {sessions}{} ms", heard.coverage, heard.took_ms);
+        let (mark, tone) = match heard.coverage.as_str() {
+            "complete" => (GOOD, Tone::Good),
+            "not-installed" => (NONE, Tone::Dim),
+            _ => (BAD, Tone::Bad),
+        };
+        lines.push(self.line(mark, tone, "heard", &words));
+        lines.extend(heard.error.iter().map(|error| self.line(BAD, Tone::Bad, "error", error)));
+        lines.extend(heard.warnings.iter().map(|words| self.line("!", Tone::Attention, "warning", words)));
+        lines
+    }
+
+    fn machine(&self, report: &Report) -> Vec<String> {
+        let config = &report.config;
+        let place = config.path.as_deref().map_or_else(|| "no HOME".to_owned(), |path| self.shown(path));
+        let mut lines = vec![self.paint.strong("This machine")];
+        lines.push(match (&config.error, config.exists) {
+            (Some(error), _) => self.line(BAD, Tone::Bad, "config", error),
+            (None, true) => self.line(GOOD, Tone::Good, "config", &place),
+            (None, false) => {
+                self.line(NONE, Tone::Dim, "config", &format!("{place} is not there; defaults are used"))
+            }
+        });
+        let kernel = &report.kernel;
+        let missing: Vec<&str> = [
+            ("file locks", kernel.locks),
+            ("open files", kernel.open_files),
+            ("environments", kernel.environ),
+        ]
+        .into_iter()
+        .filter_map(|(what, seen)| (!seen).then_some(what))
+        .collect();
+        lines.push(if missing.is_empty() {
+            self.line(GOOD, Tone::Good, "kernel", "processes, locks, open files and environments can be seen")
+        } else {
+            let words = format!("cannot show {}; some sessions stay unknown", missing.join(", "));
+            self.line("!", Tone::Attention, "kernel", &words)
+        });
+        lines
+    }
+
+    fn strays(&self, report: &Report) -> Table {
+        let mut table = Table::new(vec![
+            Column::whole("PID"),
+            Column::whole("AGE"),
+            Column::whole("AGENT"),
+            Column::flexible("COMMAND", 8),
+            Column::flexible("CWD", 10).keep_end(),
+        ]);
+        for stray in &report.strays {
+            let age = stray.started_at.map(|start| time::ago(report.as_of, start));
+            table.row(vec![
+                Cell::plain(stray.pid.to_string()),
+                Cell::plain(age.unwrap_or_default()),
+                Cell::plain(text::one_line(&stray.adapter)),
+                Cell::plain(text::one_line(&stray.command)),
+                Cell::plain(stray.cwd.as_deref().map(|cwd| self.shown(cwd)).unwrap_or_default()),
+            ]);
+        }
+        table
+    }
+}

@@ -1,0 +1,94 @@
+//! `agentctl explain ID`: why a session has its status.
+
+use std::io::Write;
+
+use agentctl_model::{Evidence, Outcome, Rule, SourceReport, Status, text};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::target::Target;
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render::style;
+use crate::render::width::wrap;
+use crate::render::{json, path, time};
+use crate::surroundings::Surroundings;
+
+/// Explain a session's status: each witness, what it said, when, and which rule decided
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    target: Target,
+    /// The explanation as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `explain --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Explanation<'a> {
+    id: &'a str,
+    adapter: &'a str,
+    config_root: &'a str,
+    status: Status,
+    outcome: Option<Outcome>,
+    status_detail: Option<&'a str>,
+    /// Which line of the law decided.
+    rule: Rule,
+    /// The same in words.
+    rule_text: &'static str,
+    /// Strongest first; never empty.
+    evidence: &'a [Evidence],
+    sources: &'a [SourceReport],
+}
+
+/// Widths of the columns that name the witness and the time.
+const WHO: usize = 12;
+const WHEN: usize = 10;
+
+pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    let fleet = surroundings.fleet()?;
+    let (found, survey) = args.target.find(&fleet, surroundings, out)?;
+    let session = &found.session;
+    if args.json {
+        json::answer(
+            out,
+            &Explanation {
+                id: &session.id,
+                adapter: &session.adapter,
+                config_root: &session.config_root,
+                status: session.status,
+                outcome: session.outcome,
+                status_detail: session.status_detail.as_deref(),
+                rule: found.rule,
+                rule_text: found.rule.words(),
+                evidence: &session.evidence,
+                sources: &survey.sources,
+            },
+        )?;
+        return Ok(Exit::Done);
+    }
+    let (paint, now) = (out.paint, surroundings.now());
+    let look = style::look(session.status, session.outcome);
+    let status = paint.apply(look.tone, &format!("{} {}", look.glyph, look.word));
+    writeln!(out, "{} is {status}", text::one_line(&session.id))?;
+    if let Some(detail) = &session.status_detail {
+        writeln!(out, "  {}", text::one_line(detail))?;
+    }
+    writeln!(out, "\n{}  {}", paint.dim("rule"), found.rule.words())?;
+    writeln!(out, "\n{}", paint.dim("witnesses, strongest first"))?;
+    for evidence in &session.evidence {
+        let when = evidence.at.map(|at| format!("{} ago", time::ago(now, at))).unwrap_or_default();
+        let margin = format!("  {:<WHO$}{}", evidence.source.word(), paint.dim(&format!("{when:<WHEN$}")));
+        let room = out.width().saturating_sub(2 + WHO + WHEN).max(20);
+        for (index, line) in wrap(&text::one_line(&evidence.fact.to_string()), room).iter().enumerate() {
+            let margin = if index == 0 { margin.clone() } else { " ".repeat(2 + WHO + WHEN) };
+            writeln!(out, "{margin}{line}")?;
+        }
+    }
+    let records = path::shown(&found.place.to_string_lossy(), surroundings.home.as_deref());
+    writeln!(out, "\n{}  {records}", paint.dim("records"))?;
+    Ok(Exit::Done)
+}

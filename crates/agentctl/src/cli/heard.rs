@@ -1,0 +1,33 @@
+//! How well the sources were heard, told to the person on standard error.
+
+use agentctl_model::{SourceReport, text};
+
+use crate::exit_codes::Exit;
+use crate::output::Output;
+use crate::render::path;
+use crate::surroundings::Surroundings;
+
+/// One source in words: "claude-code at ~/.claude: timed-out, no answer for 2000 ms".
+pub(crate) fn words(source: &SourceReport, surroundings: &Surroundings) -> String {
+    let root = path::shown(&source.root, surroundings.home.as_deref());
+    let reason = source.error.as_deref().or(source.warnings.first().map(String::as_str));
+    let reason = reason.map(|reason| format!(", {}", text::one_line(reason))).unwrap_or_default();
+    let more = match source.warnings.len() {
+        count if count > 1 && source.error.is_none() => format!(" (and {} more)", count - 1),
+        _ => String::new(),
+    };
+    format!("{} at {root}: {}{reason}{more}", text::one_line(&source.adapter), source.coverage)
+}
+
+/// A line for each source that was not heard completely; what it was silent about is not claimed.
+pub(crate) fn warn(sources: &[SourceReport], surroundings: &Surroundings, out: &mut Output) {
+    for source in sources.iter().filter(|source| source.is_incomplete()) {
+        let words = words(source, surroundings);
+        out.warn(&format!("{words}; its sessions may be missing (`agentctl doctor` says more)"));
+    }
+}
+
+/// The exit code of an answer from these sources.
+pub(crate) fn exit(sources: &[SourceReport], strict: bool) -> Exit {
+    if strict && sources.iter().any(SourceReport::is_incomplete) { Exit::Incomplete } else { Exit::Done }
+}

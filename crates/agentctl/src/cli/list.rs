@@ -1,0 +1,240 @@
+//! `agentctl list`: what runs, who waits, and with `-a` what stopped.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use agentctl_fleet::{Fleet, Question, Wanted};
+use agentctl_model::{Session, SourceReport, Survey, Surveyed};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::order::{self, Sort};
+use super::selection::{Selection, StatusWord};
+use super::{heard, watch, welcome};
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render::json;
+use crate::render::sessions::{View, table};
+use crate::render::time::Since;
+use crate::surroundings::Surroundings;
+
+/// List sessions: those that live, and with -a also stopped ones
+#[derive(Debug, Default, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    agentctl list                        what runs now, who waits for you first\n  \
+    agentctl list -a --since 30d         also what stopped in the last 30 days\n  \
+    agentctl list --status failed        failed ones, stopped or not\n  \
+    agentctl list --cwd . --tree         this folder, sub-agents under their parents\n  \
+    agentctl list -q --status waiting    only the ids of those that wait for a person\n  \
+    agentctl list --json | jq -r '.sessions[] | select(.status == \"idle\") | .id'")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+pub(crate) struct Args {
+    /// Also stopped sessions of the last 7 days, and idle ones of gateways
+    #[arg(short, long)]
+    all: bool,
+    /// How far back stopped sessions are shown: 30d, 12h, an RFC 3339 time, or `all` (implies --all)
+    #[arg(long, value_name = "TIME", value_parser = Since::parse)]
+    since: Option<Since>,
+    /// At most this many rows
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Only sessions of this agent (repeatable)
+    #[arg(long, value_name = "NAME", value_parser = super::adapter_names())]
+    adapter: Vec<String>,
+    /// Only this status (running, waiting, idle, stopped, unknown) or outcome (completed, failed, interrupted, died); repeatable
+    #[arg(long, value_name = "WORD", value_parser = StatusWord::parse)]
+    status: Vec<StatusWord>,
+    /// Only sessions launched as this group
+    #[arg(long, value_name = "GROUP")]
+    group: Option<String>,
+    /// Only sessions that work in this folder or below
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    cwd: Option<PathBuf>,
+    /// Sub-agents and forks under their parents
+    #[arg(long)]
+    tree: bool,
+    /// Sub-agents as rows of their own
+    #[arg(long)]
+    all_agents: bool,
+    /// Tokens and cost, even where whole conversations must be read for them
+    #[arg(long)]
+    usage: bool,
+    /// Order of the rows
+    #[arg(long, value_name = "BY", value_enum, default_value_t)]
+    sort: Sort,
+    /// Only ids, one per line
+    #[arg(short, long, conflicts_with = "json")]
+    quiet: bool,
+    /// Keep the list up to date until Ctrl-C; into a pipe, print what changes
+    #[arg(short, long)]
+    watch: bool,
+    /// One JSON object: asOf, host, sessions, sources
+    #[arg(long)]
+    json: bool,
+    /// Exit with 6 when some source could not be heard completely
+    #[arg(long)]
+    strict: bool,
+}
+
+/// What `list --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Answer<'a> {
+    as_of: Timestamp,
+    host: String,
+    sessions: Vec<&'a Session>,
+    sources: &'a [SourceReport],
+}
+
+pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    let fleet = surroundings.fleet()?;
+    if args.watch {
+        return watch::run(args, &fleet, surroundings, out);
+    }
+    let listing = args.look(&fleet, surroundings);
+    args.print(&listing, &fleet, surroundings, out)?;
+    heard::warn(&listing.survey.sources, surroundings, out);
+    Ok(heard::exit(&listing.survey.sources, args.strict))
+}
+
+/// One look at the fleet, narrowed and in order.
+pub(crate) struct Listing {
+    pub(crate) as_of: Timestamp,
+    pub(crate) sessions: Vec<Surveyed>,
+    /// How many more there were before the limit.
+    pub(crate) left_out: usize,
+    /// The whole answer; its sessions have moved to `sessions`.
+    pub(crate) survey: Survey,
+}
+
+impl Args {
+    pub(crate) fn json(&self) -> bool {
+        self.json
+    }
+
+    pub(crate) fn strict(&self) -> bool {
+        self.strict
+    }
+
+    fn everything(&self) -> bool {
+        self.all || self.since.is_some() || self.status.iter().any(|word| word.reaches_stopped())
+    }
+
+    pub(crate) fn look(&self, fleet: &Fleet, surroundings: &Surroundings) -> Listing {
+        let since = self.since.unwrap_or(Since::DEFAULT).start(surroundings.now());
+        let subagents = self.tree || self.all_agents;
+        let wanted = if self.everything() { Wanted::All { since } } else { Wanted::Live };
+        let mut survey = fleet.survey(&Question {
+            usage: self.usage,
+            subagents,
+            adapters: self.adapter.clone(),
+            ..Question::new(wanted)
+        });
+        let selection = Selection {
+            live: !self.everything(),
+            since,
+            statuses: self.status.clone(),
+            group: self.group.clone(),
+            folders: self.folders(surroundings),
+            subagents,
+        };
+        let mut sessions = selection.of(std::mem::take(&mut survey.sessions));
+        order::sort(&mut sessions, self.sort);
+        let shown = self.limit.unwrap_or(usize::MAX).min(sessions.len());
+        let left_out = sessions.len() - shown;
+        sessions.truncate(shown);
+        Listing { as_of: surroundings.now(), sessions, left_out, survey }
+    }
+
+    /// The folder as typed and as it really is: agents may have recorded either.
+    fn folders(&self, surroundings: &Surroundings) -> Vec<PathBuf> {
+        let Some(given) = &self.cwd else { return Vec::new() };
+        let real = surroundings.meant(given);
+        let typed = surroundings.cwd.as_ref().map(|cwd| cwd.join(given));
+        std::iter::once(real).chain(typed).collect()
+    }
+
+    fn print(
+        &self,
+        listing: &Listing,
+        fleet: &Fleet,
+        surroundings: &Surroundings,
+        out: &mut Output,
+    ) -> Result<(), Failure> {
+        if self.json {
+            return json::answer(out, &listing.answer(surroundings));
+        }
+        if self.quiet {
+            for surveyed in &listing.sessions {
+                writeln!(out, "{}", agentctl_model::text::one_line(&surveyed.session.id))?;
+            }
+            return Ok(());
+        }
+        if listing.sessions.is_empty() && welcome::is_empty_machine(&listing.survey) {
+            return welcome::print(fleet, surroundings, out);
+        }
+        for line in self.lines(listing, surroundings, out) {
+            writeln!(out, "{line}")?;
+        }
+        Ok(())
+    }
+
+    /// The list as a person sees it.
+    pub(crate) fn lines(&self, listing: &Listing, surroundings: &Surroundings, out: &Output) -> Vec<String> {
+        let mut lines = Vec::new();
+        if listing.sessions.is_empty() {
+            lines.push(self.nothing());
+        } else {
+            let rows =
+                if self.tree { order::tree(&listing.sessions) } else { order::flat(&listing.sessions) };
+            let view = View { now: listing.as_of, home: surroundings.home.as_deref(), usage: self.usage };
+            lines = table(&rows, &view).lines(out.width(), out.paint);
+        }
+        if listing.left_out > 0 {
+            lines.push(out.paint.dim(&format!("{} more not shown (--limit)", listing.left_out)));
+        }
+        match listing.survey.strays.len() {
+            0 => {}
+            1 => lines.push(
+                out.paint.dim("1 live agent process belongs to no stored session (see `agentctl doctor`)"),
+            ),
+            n => lines.push(out.paint.dim(&format!(
+                "{n} live agent processes belong to no stored session (see `agentctl doctor`)"
+            ))),
+        }
+        lines
+    }
+
+    fn nothing(&self) -> String {
+        let narrowed = !self.adapter.is_empty()
+            || !self.status.is_empty()
+            || self.group.is_some()
+            || self.cwd.is_some()
+            || self.limit == Some(0);
+        let next = match (self.everything(), narrowed) {
+            (false, _) => "`agentctl list -a` also shows stopped ones",
+            (true, true) => "fewer filters, or `--since all`, show more",
+            (true, false) => "`agentctl list --since all` looks further back",
+        };
+        let what = match (self.everything(), narrowed) {
+            (false, false) => "no live sessions",
+            (false, true) => "no live session fits",
+            (true, false) => "no sessions in this time",
+            (true, true) => "no session fits",
+        };
+        format!("{what}; {next}")
+    }
+}
+
+impl Listing {
+    pub(crate) fn answer(&self, surroundings: &Surroundings) -> Answer<'_> {
+        Answer {
+            as_of: self.as_of,
+            host: surroundings.host(),
+            sessions: self.sessions.iter().map(|surveyed| &surveyed.session).collect(),
+            sources: &self.survey.sources,
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! `agentctl logs ID`: the conversation, and with `-f` as it goes on.
+
+use std::time::{Duration, Instant};
+
+use agentctl_fleet::{Fleet, Question, Wanted};
+use agentctl_model::{Status, Surveyed};
+
+use super::peek::{Reader, print_last};
+use super::target::Target;
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+use crate::surroundings::Surroundings;
+
+/// How often new entries are looked for, and how often the fleet is asked whether the session still lives.
+const LOOK: Duration = Duration::from_millis(150);
+const ASK: Duration = Duration::from_secs(1);
+
+/// Show the conversation of a session, and with -f follow it until the session ends
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  agentctl logs 5f0c\n  agentctl logs -f 5f0c\n  agentctl logs -f 5f0c --json | jq -r 'select(.kind == \"error\")'"
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    target: Target,
+    /// How many entries to begin with
+    #[arg(short = 'n', long = "lines", value_name = "N", default_value_t = 50)]
+    count: usize,
+    /// Go on until the session has stopped
+    #[arg(short, long)]
+    follow: bool,
+    /// One JSON object per entry and line
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    let fleet = surroundings.fleet()?;
+    let (found, _) = args.target.find(&fleet, surroundings, out)?;
+    let mut reader = Reader::new(args.json, surroundings, out);
+    if args.follow {
+        return follow(&fleet, &found, args.count, &mut reader, out);
+    }
+    print_last(&fleet, &found, args.count, &mut reader, out)?;
+    Ok(Exit::Done)
+}
+
+fn follow(
+    fleet: &Fleet,
+    session: &Surveyed,
+    backlog: usize,
+    reader: &mut Reader<'_>,
+    out: &mut Output,
+) -> Result<Exit, Failure> {
+    let refuse = |error: agentctl_adapters::ReadError| Failure::new(Exit::Failed, error.to_string());
+    let interrupt = Interrupt::listen();
+    let Some(mut news) = fleet.follow(session, backlog).map_err(refuse)? else {
+        return Err(Failure::new(Exit::Failed, "this session keeps no records that could be followed"));
+    };
+    let mut ended = session.session.status == Status::Stopped;
+    let mut asked = Instant::now();
+    loop {
+        for entry in news.next().map_err(refuse)? {
+            reader.print(&entry, out)?;
+        }
+        // Whoever ended may have written a last word before; the look above came after the verdict.
+        if ended {
+            return Ok(Exit::Done);
+        }
+        if interrupt.came() {
+            return Ok(Exit::Interrupted);
+        }
+        if asked.elapsed() >= ASK {
+            ended = has_ended(fleet, session);
+            asked = Instant::now();
+            if ended {
+                continue;
+            }
+        }
+        if out.reader_leaves_within(LOOK)? {
+            return Ok(Exit::Done);
+        }
+    }
+}
+
+/// A source that cannot be heard proves nothing: then we go on.
+fn has_ended(fleet: &Fleet, session: &Surveyed) -> bool {
+    let question = Question {
+        subagents: true,
+        adapters: vec![session.key.adapter.clone()],
+        root: Some(session.key.root.clone()),
+        ..Question::new(Wanted::Ids(vec![session.key.id.clone()]))
+    };
+    fleet.survey(&question).prove_ended(&session.key).is_some()
+}

@@ -1,0 +1,123 @@
+//! Which of the surveyed sessions a list shows. Pure.
+
+use std::path::{Path, PathBuf};
+
+use agentctl_model::{Outcome, Session, Status, Surveyed};
+use jiff::Timestamp;
+
+/// A word of `--status`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StatusWord {
+    Status(Status),
+    Outcome(Outcome),
+}
+
+impl StatusWord {
+    pub(crate) fn parse(word: &str) -> Result<Self, String> {
+        let status = Status::ALL.into_iter().find(|status| status.word() == word).map(Self::Status);
+        let outcome = Outcome::ALL.into_iter().find(|outcome| outcome.word() == word).map(Self::Outcome);
+        // Tables say "done", so a person may too.
+        let done = (word == "done").then_some(Self::Outcome(Outcome::Completed));
+        status.or(outcome).or(done).ok_or_else(|| {
+            let statuses = Status::ALL.iter().map(|status| status.word());
+            let outcomes = Outcome::ALL.iter().map(|outcome| outcome.word());
+            let known: Vec<&str> = statuses.chain(outcomes).collect();
+            format!("expected one of {}", known.join(", "))
+        })
+    }
+
+    /// Such sessions may be stopped ones, which a plain list does not look at.
+    pub(crate) fn reaches_stopped(self) -> bool {
+        matches!(self, Self::Outcome(_) | Self::Status(Status::Stopped))
+    }
+
+    fn fits(self, session: &Session) -> bool {
+        match self {
+            Self::Status(status) => session.status == status,
+            Self::Outcome(outcome) => session.outcome == Some(outcome),
+        }
+    }
+}
+
+/// What a list is narrowed to.
+#[derive(Debug, Default)]
+pub(crate) struct Selection {
+    /// Only live sessions.
+    pub(crate) live: bool,
+    /// Sessions that are not live must have been active since then.
+    pub(crate) since: Option<Timestamp>,
+    pub(crate) statuses: Vec<StatusWord>,
+    pub(crate) group: Option<String>,
+    /// This folder or below; as typed and as it really is.
+    pub(crate) folders: Vec<PathBuf>,
+    pub(crate) subagents: bool,
+}
+
+impl Selection {
+    pub(crate) fn of(&self, sessions: Vec<Surveyed>) -> Vec<Surveyed> {
+        sessions.into_iter().filter(|surveyed| self.fits(&surveyed.session)).collect()
+    }
+
+    fn fits(&self, session: &Session) -> bool {
+        // A session that does not say when it was active cannot be shown to be too old.
+        let recent = match (self.since, session.updated_at) {
+            (Some(since), Some(updated)) => updated >= since,
+            _ => true,
+        };
+        let present = session.is_live() || (!self.live && recent);
+        let status = self.statuses.is_empty() || self.statuses.iter().any(|word| word.fits(session));
+        let group = self.group.is_none() || self.group == session.group;
+        let folder = self.folders.is_empty()
+            || session
+                .cwd
+                .as_deref()
+                .is_some_and(|cwd| self.folders.iter().any(|folder| Path::new(cwd).starts_with(folder)));
+        let agent = self.subagents || !session.is_subagent();
+        present && status && group && folder && agent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::order::tests::session;
+
+    #[test]
+    fn status_words_are_those_of_the_contract_and_done() {
+        assert_eq!(StatusWord::parse("waiting"), Ok(StatusWord::Status(Status::Waiting)));
+        assert_eq!(StatusWord::parse("done"), StatusWord::parse("completed"));
+        assert!(StatusWord::parse("working").unwrap_err().contains("interrupted"));
+        assert!(!StatusWord::parse("idle").unwrap().reaches_stopped());
+        assert!(StatusWord::parse("stopped").unwrap().reaches_stopped());
+        assert!(StatusWord::parse("failed").unwrap().reaches_stopped());
+    }
+
+    #[test]
+    fn an_outcome_word_also_finds_live_sessions() {
+        let failed = session("a", Status::Idle, Some(Outcome::Failed));
+        let selection =
+            Selection { statuses: vec![StatusWord::Outcome(Outcome::Failed)], ..Selection::default() };
+        assert!(selection.fits(&failed));
+        assert!(!selection.fits(&session("a", Status::Idle, None)));
+    }
+
+    #[test]
+    fn a_window_never_hides_a_live_session() {
+        let since = Some("2030-01-01T00:00:00Z".parse().unwrap());
+        let selection = Selection { since, ..Selection::default() };
+        assert!(selection.fits(&session("a", Status::Running, None)));
+        assert!(!selection.fits(&session("a", Status::Stopped, None)));
+        let timeless = Session { updated_at: None, ..session("a", Status::Stopped, None) };
+        assert!(selection.fits(&timeless));
+    }
+
+    #[test]
+    fn a_folder_is_itself_and_what_is_below() {
+        let within = |folder: &str| {
+            let selection = Selection { folders: vec![folder.into()], ..Selection::default() };
+            selection.fits(&session("a", Status::Running, None))
+        };
+        assert!(within("/home/dev/work") && within("/home/dev/work/mono/services/auth") && within("/"));
+        assert!(!within("/home/dev/wor") && !within("/srv"));
+    }
+}

@@ -1,0 +1,154 @@
+//! `agentctl status ID`: everything about one session.
+
+use std::io::Write;
+
+use agentctl_model::{Session, Tokens, text};
+use jiff::Timestamp;
+
+use super::target::Target;
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render::style::{self, Tone};
+use crate::render::width::wrap;
+use crate::render::{json, path, sessions, time};
+use crate::surroundings::Surroundings;
+
+/// Show everything about one session, evidence included
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    agentctl status 5f0c\n  \
+    agentctl status 'my session name'\n  \
+    agentctl status 5f0c --json | jq .status")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    target: Target,
+    /// The session object as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    let fleet = surroundings.fleet()?;
+    let (found, _) = args.target.find(&fleet, surroundings, out)?;
+    if args.json {
+        json::answer(out, &found.session)?;
+    } else {
+        Sheet { surroundings, now: surroundings.now(), out }
+            .session(&found.session, &found.place.to_string_lossy())?;
+    }
+    Ok(Exit::Done)
+}
+
+const LABEL: usize = 13;
+
+/// Aligned keys and values.
+struct Sheet<'a> {
+    surroundings: &'a Surroundings,
+    now: Timestamp,
+    out: &'a mut Output,
+}
+
+impl Sheet<'_> {
+    fn session(&mut self, session: &Session, place: &str) -> Result<(), Failure> {
+        let look = style::look(session.status, session.outcome);
+        let time = style::time_in_status(session, self.now).map(|d| format!(" for {}", time::short(d)));
+        let outcome = session.outcome.filter(|_| session.status != agentctl_model::Status::Stopped);
+        let outcome = outcome.map(|outcome| format!(", last turn {}", outcome.word()));
+        let status = format!(
+            "{} {}{}{}",
+            look.glyph,
+            look.word,
+            time.unwrap_or_default(),
+            outcome.unwrap_or_default()
+        );
+        self.line("status", &status, look.tone)?;
+        self.maybe("", session.status_detail.as_deref())?;
+        for pending in &session.pending {
+            let kind = serde_json::to_value(pending.kind).ok();
+            let kind = kind.as_ref().and_then(|kind| kind.as_str()).unwrap_or("pending").to_owned();
+            let summary = pending.summary.as_deref().unwrap_or("no words about it");
+            self.line("waits for", &format!("{kind}: {summary}"), Tone::Attention)?;
+        }
+        self.line("id", &session.id, Tone::Strong)?;
+        self.line("agent", &session.adapter, Tone::Plain)?;
+        self.maybe("name", session.name.as_deref())?;
+        self.maybe("prompt", session.prompt.as_deref())?;
+        self.maybe("last message", session.last_message.as_deref())?;
+        self.folder("folder", session.cwd.as_deref())?;
+        self.maybe("branch", session.branch.as_deref())?;
+        self.maybe("model", session.model.as_deref())?;
+        self.moment("started", session.started_at)?;
+        self.moment("last active", session.updated_at)?;
+        self.moment("stopped", session.stopped_at)?;
+        self.maybe("tokens", session.tokens.as_ref().map(tokens).as_deref())?;
+        self.maybe("cost", session.cost.map(sessions::cost).as_deref())?;
+        for process in &session.processes {
+            let age = process.started_at.map(|start| format!(", started {} ago", time::ago(self.now, start)));
+            let words =
+                format!("{} {} ({}){}", process.pid, process.command, process.role, age.unwrap_or_default());
+            self.line("process", &words, Tone::Plain)?;
+        }
+        if let Some(parent) = &session.parent_id {
+            let relation = session.relation.map_or("child", |relation| match relation {
+                agentctl_model::Relation::Subagent => "sub-agent",
+                agentctl_model::Relation::Fork => "fork",
+            });
+            self.line("came from", &format!("{relation} of {parent}"), Tone::Plain)?;
+        }
+        self.maybe("group", session.group.as_deref())?;
+        self.maybe("launch", session.launch.as_ref().map(|launch| launch.id.as_str()))?;
+        self.folder("config root", Some(&session.config_root))?;
+        self.folder("records", Some(place))?;
+        let can: Vec<&str> = session.capabilities.iter().map(|capability| capability.word()).collect();
+        self.maybe("can", Some(can.join(", ")).filter(|can| !can.is_empty()).as_deref())?;
+        for (key, value) in &session.meta {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            self.line(key, &value, Tone::Dim)?;
+        }
+        for (index, evidence) in session.evidence.iter().enumerate() {
+            let label = if index == 0 { "because" } else { "" };
+            let age = evidence.at.map(|at| format!(" ({} ago)", time::ago(self.now, at))).unwrap_or_default();
+            self.line(label, &format!("{}: {}{age}", evidence.source.word(), evidence.fact), Tone::Plain)?;
+        }
+        Ok(())
+    }
+
+    fn maybe(&mut self, label: &str, value: Option<&str>) -> Result<(), Failure> {
+        value.map_or(Ok(()), |value| self.line(label, value, Tone::Plain))
+    }
+
+    fn folder(&mut self, label: &str, value: Option<&str>) -> Result<(), Failure> {
+        let shown = value.map(|value| path::shown(value, self.surroundings.home.as_deref()));
+        self.maybe(label, shown.as_deref())
+    }
+
+    fn moment(&mut self, label: &str, value: Option<Timestamp>) -> Result<(), Failure> {
+        let shown = value.map(|value| time::moment(self.now, value, &self.surroundings.zone));
+        self.maybe(label, shown.as_deref())
+    }
+
+    /// Long values go on under themselves; nothing here is ever wider than the screen.
+    fn line(&mut self, label: &str, value: &str, tone: Tone) -> Result<(), Failure> {
+        let label = text::one_line(label);
+        let room = self.out.width().saturating_sub(LABEL).max(20);
+        let paint = self.out.paint;
+        for (index, line) in wrap(text::clean(value).trim(), room).iter().enumerate() {
+            let label = if index == 0 { label.as_str() } else { "" };
+            let label = paint.dim(&format!("{label:<width$} ", width = LABEL - 1));
+            writeln!(self.out, "{label}{}", paint.apply(tone, line))?;
+        }
+        Ok(())
+    }
+}
+
+fn tokens(tokens: &Tokens) -> String {
+    let parts = [
+        ("in", tokens.input),
+        ("out", tokens.output),
+        ("read from cache", tokens.cache_read),
+        ("written to cache", tokens.cache_write),
+    ];
+    let known = parts.iter().filter_map(|(word, count)| count.map(|count| format!("{count} {word}")));
+    known.collect::<Vec<_>>().join(", ")
+}

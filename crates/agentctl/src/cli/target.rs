@@ -1,0 +1,122 @@
+//! The session a command is about: what was typed, what narrows it, and what to say when that is not one session.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use agentctl_fleet::{FindError, Fleet, Question, Selector, Wanted};
+use agentctl_model::{Survey, Surveyed, text};
+use clap::builder::NonEmptyStringValueParser;
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+
+use super::heard;
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render::sessions::{View, candidates};
+use crate::render::time::Since;
+use crate::render::width::cut_end;
+use crate::surroundings::Surroundings;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Target {
+    /// Full id, unique beginning of one, or exact name
+    #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(stored_ids))]
+    id: String,
+    /// Only sessions of this agent
+    #[arg(long, value_name = "NAME", value_parser = super::adapter_names())]
+    adapter: Option<String>,
+    /// Only sessions stored under this config root
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    root: Option<PathBuf>,
+    /// Only sessions that work in this folder
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    cwd: Option<PathBuf>,
+}
+
+impl Target {
+    /// The one session that is meant, and the answer it was found in.
+    pub(crate) fn find(
+        &self,
+        fleet: &Fleet,
+        surroundings: &Surroundings,
+        out: &mut Output,
+    ) -> Result<(Surveyed, Survey), Failure> {
+        let selector = Selector {
+            text: self.id.clone(),
+            adapter: self.adapter.clone(),
+            root: self.root(fleet, surroundings)?,
+            cwd: self.cwd.as_ref().map(|cwd| surroundings.meant(cwd).to_string_lossy().into_owned()),
+        };
+        let found = fleet.find(&selector).map_err(|error| explain(&error, surroundings, out.width()))?;
+        heard::warn(&found.1.sources, surroundings, out);
+        Ok(found)
+    }
+
+    /// The root as the source that has it spells it.
+    fn root(&self, fleet: &Fleet, surroundings: &Surroundings) -> Result<Option<String>, Failure> {
+        let Some(given) = &self.root else { return Ok(None) };
+        let meant = surroundings.meant(given);
+        let known = fleet.sources().iter().map(|source| &source.root.path);
+        let same = |path: &&PathBuf| **path == *given || surroundings.meant(path) == meant;
+        if let Some(path) = known.clone().find(same) {
+            return Ok(Some(path.to_string_lossy().into_owned()));
+        }
+        let known: Vec<String> = known.map(|path| surroundings.shown(path)).collect();
+        let failure = Failure::new(Exit::NotFound, format!("no source reads {}", meant.display()));
+        Err(failure.hint(format!("these are read: {}", known.join(", "))))
+    }
+}
+
+fn explain(error: &FindError, surroundings: &Surroundings, width: usize) -> Failure {
+    match error {
+        FindError::NotFound { text } => {
+            Failure::new(Exit::NotFound, format!("no session has the id or name `{}`", text::one_line(text)))
+                .hint("`agentctl list --all --since all` shows everything that is stored")
+        }
+        FindError::NotHeard { text, sources } => {
+            let first =
+                format!("`{}` was not found, but not everything could be heard", text::one_line(text));
+            let unheard = sources.iter().map(|source| heard::words(source, surroundings));
+            let message = paragraph(first, unheard);
+            Failure::new(Exit::Incomplete, message).hint("`agentctl doctor` says more about each source")
+        }
+        FindError::Ambiguous { text, candidates: found } => {
+            let view = View { now: surroundings.now(), home: surroundings.home.as_deref(), usage: false };
+            let first = format!("`{}` fits {} sessions", text::one_line(text), found.len());
+            let message = paragraph(first, candidates(found, &view, width.saturating_sub(2)).into_iter());
+            Failure::new(Exit::Ambiguous, message)
+                .hint("give more of the id, or narrow it with --adapter, --root or --cwd")
+        }
+    }
+}
+
+/// A sentence with lines below it.
+fn paragraph(first: String, below: impl Iterator<Item = String>) -> String {
+    std::iter::once(first).chain(below.map(|line| format!("  {line}"))).collect::<Vec<_>>().join("\n")
+}
+
+/// What the shell offers for an id: everything stored that begins so, or what is recent.
+fn stored_ids(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(typed) = typed.to_str() else { return Vec::new() };
+    let surroundings = Surroundings::gather();
+    let Ok(fleet) = surroundings.fleet() else { return Vec::new() };
+    let wanted = if typed.is_empty() {
+        Wanted::All { since: Since::DEFAULT.start(surroundings.now()) }
+    } else {
+        Wanted::Ids(vec![typed.to_owned()])
+    };
+    let mut sessions = fleet.survey(&Question::new(wanted)).sessions;
+    super::order::sort(&mut sessions, super::order::Sort::Attention);
+    let fits = sessions.iter().filter(|surveyed| surveyed.session.id.starts_with(typed));
+    fits.enumerate()
+        .map(|(order, surveyed)| {
+            let session = &surveyed.session;
+            let title = session.name.as_deref().or(session.prompt.as_deref()).unwrap_or("");
+            let look = crate::render::style::look(session.status, session.outcome);
+            let help = format!("{} {}: {}", look.glyph, look.word, cut_end(&text::one_line(title), 60));
+            CompletionCandidate::new(text::one_line(&session.id))
+                .help(Some(help.into()))
+                .display_order(Some(order))
+        })
+        .collect()
+}

@@ -1,0 +1,197 @@
+//! `agentctl list --watch`: the list, drawn anew in place; into a pipe, a line for each change.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::time::Duration;
+
+use agentctl_fleet::Fleet;
+use agentctl_model::{Session, SessionKey, text};
+
+use super::heard;
+use super::list::{Args, Listing};
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+use crate::render::{json, sessions, style, time};
+use crate::surroundings::Surroundings;
+
+const PERIOD: Duration = Duration::from_secs(1);
+/// How soon Ctrl-C or a reader that left is noticed.
+const BREATH: Duration = Duration::from_millis(100);
+
+pub(crate) fn run(
+    args: &Args,
+    fleet: &Fleet,
+    surroundings: &Surroundings,
+    out: &mut Output,
+) -> Result<Exit, Failure> {
+    let interrupt = Interrupt::listen();
+    let in_place = out.is_terminal() && !args.json();
+    let mut changes = Changes::default();
+    let mut warned = Vec::new();
+    loop {
+        let listing = args.look(fleet, surroundings);
+        if in_place {
+            draw(args, &listing, surroundings, out)?;
+        } else {
+            let told = changes.since_last(&listing);
+            if args.json() && told.changed {
+                json::line(out, &listing.answer(surroundings))?;
+            } else if !args.json() {
+                for line in told.lines {
+                    writeln!(out, "{} {line}", time::clock(listing.as_of, &surroundings.zone))?;
+                }
+            }
+        }
+        let unheard: Vec<String> = listing
+            .survey
+            .sources
+            .iter()
+            .filter(|source| source.is_incomplete())
+            .map(|source| source.root.clone())
+            .collect();
+        // Once per change, not once per second.
+        if !in_place && unheard != warned {
+            heard::warn(&listing.survey.sources, surroundings, out);
+        }
+        warned = unheard;
+        let breaths = PERIOD.as_millis() / BREATH.as_millis();
+        for _ in 0..breaths {
+            if interrupt.came() {
+                return Ok(Exit::Interrupted);
+            }
+            if out.reader_leaves_within(BREATH)? {
+                return Ok(heard::exit(&listing.survey.sources, args.strict()));
+            }
+        }
+    }
+}
+
+/// One frame. Every line is overwritten to its end rather than the screen cleared, so that nothing flickers.
+fn draw(
+    args: &Args,
+    listing: &Listing,
+    surroundings: &Surroundings,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    let mut lines = args.lines(listing, surroundings, out);
+    for source in listing.survey.sources.iter().filter(|source| source.is_incomplete()) {
+        let words = heard::words(source, surroundings);
+        lines.push(out.paint.attention(&crate::render::width::cut_end(&words, out.width())));
+    }
+    let room = out.height().unwrap_or(usize::MAX).saturating_sub(1).max(1);
+    if lines.len() > room {
+        let hidden = lines.len() - room + 1;
+        lines.truncate(room - 1);
+        lines.push(out.paint.dim(&format!("… {hidden} more lines")));
+    }
+    write!(out, "\u{1b}[H")?;
+    for line in lines {
+        write!(out, "{line}\u{1b}[K\r\n")?;
+    }
+    write!(out, "\u{1b}[J")?;
+    out.flush()?;
+    Ok(())
+}
+
+/// What was shown last, to tell what is new.
+#[derive(Default)]
+struct Changes {
+    known: BTreeMap<SessionKey, Session>,
+    begun: bool,
+}
+
+struct Told {
+    changed: bool,
+    lines: Vec<String>,
+}
+
+impl Changes {
+    fn since_last(&mut self, listing: &Listing) -> Told {
+        let mut told = Told { changed: !self.begun, lines: Vec::new() };
+        self.begun = true;
+        let mut now = BTreeMap::new();
+        for surveyed in &listing.sessions {
+            let session = &surveyed.session;
+            let before = self.known.remove(&surveyed.key);
+            told.changed |= before.as_ref() != Some(session);
+            if before.is_none_or(|before| face(&before) != face(session)) {
+                told.lines.push(line(session));
+            }
+            now.insert(surveyed.key.clone(), session.clone());
+        }
+        for (key, session) in std::mem::take(&mut self.known) {
+            let silent = listing.survey.sources.iter().any(|source| {
+                source.adapter == key.adapter && source.root == key.root && source.is_incomplete()
+            });
+            // A source that was not heard says nothing about its sessions: they stay as they were.
+            if silent {
+                now.insert(key, session);
+            } else {
+                told.changed = true;
+                told.lines.push(format!("{} left the list", text::one_line(&session.id)));
+            }
+        }
+        self.known = now;
+        told
+    }
+}
+
+fn face(session: &Session) -> (agentctl_model::Status, Option<agentctl_model::Outcome>, Option<String>) {
+    (session.status, session.outcome, sessions::detail(session))
+}
+
+fn line(session: &Session) -> String {
+    let look = style::look(session.status, session.outcome);
+    let title = session.name.as_deref().or(session.prompt.as_deref()).unwrap_or("-");
+    let detail = sessions::detail(session).map(|detail| format!(" ({detail})")).unwrap_or_default();
+    format!(
+        "{} {} {}{detail} {} {}",
+        text::one_line(&session.id),
+        look.glyph,
+        look.word,
+        text::one_line(&session.adapter),
+        crate::render::width::cut_end(&text::one_line(title), 80)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use agentctl_model::{SourceReport, Status, Survey};
+
+    use super::*;
+    use crate::cli::order::tests::{session, surveyed};
+
+    fn listing(sessions: Vec<Session>, coverage: &str) -> Listing {
+        let source = SourceReport {
+            adapter: "claude-code".into(),
+            root: "/home/dev/.claude".into(),
+            coverage: coverage.into(),
+            error: None,
+            warnings: vec![],
+            sessions: None,
+            took_ms: 1,
+        };
+        Listing {
+            as_of: jiff::Timestamp::UNIX_EPOCH,
+            sessions: sessions.into_iter().map(surveyed).collect(),
+            left_out: 0,
+            survey: Survey { sources: vec![source], ..Survey::default() },
+        }
+    }
+
+    #[test]
+    fn only_changes_are_told_and_silence_is_no_change() {
+        let mut changes = Changes::default();
+        let running = || session("a", Status::Running, None);
+        assert_eq!(changes.since_last(&listing(vec![running()], "complete")).lines.len(), 1);
+        assert!(!changes.since_last(&listing(vec![running()], "complete")).changed);
+        assert!(!changes.since_last(&listing(vec![], "timed-out")).changed);
+        let waiting = session("a", Status::Waiting, None);
+        let told = changes.since_last(&listing(vec![waiting], "complete"));
+        assert!(told.lines[0].contains("◐ waiting"), "{:?}", told.lines);
+        assert_eq!(changes.since_last(&listing(vec![], "complete")).lines, ["a left the list"]);
+        assert!(!changes.since_last(&listing(vec![], "complete")).changed);
+    }
+}

@@ -1,0 +1,48 @@
+//! The first screen on a machine without any agent: what was looked for, where, and what to do next.
+
+use std::io::Write;
+use std::path::Path;
+
+use agentctl_fleet::Fleet;
+use agentctl_model::Survey;
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::surroundings::Surroundings;
+
+/// No source is installed and no agent runs.
+pub(crate) fn is_empty_machine(survey: &Survey) -> bool {
+    survey.strays.is_empty() && survey.sources.iter().all(|source| source.coverage == "not-installed")
+}
+
+pub(crate) fn print(fleet: &Fleet, surroundings: &Surroundings, out: &mut Output) -> Result<(), Failure> {
+    let paint = out.paint;
+    writeln!(out, "{}", paint.strong("No coding agent has left anything on this machine yet."))?;
+    writeln!(out)?;
+    if fleet.sources().is_empty() {
+        writeln!(out, "Nothing was looked for: HOME is not set, or every adapter is disabled.")?;
+    } else {
+        writeln!(out, "Looked for:")?;
+    }
+    for source in fleet.sources() {
+        let card = source.adapter.card();
+        let found = card.programs.iter().find_map(|program| surroundings.on_path(Path::new(program)));
+        let program = match found {
+            Some(path) => format!("program {}", surroundings.shown(&path)),
+            None => format!("no program `{}` on the PATH", card.programs.join("` or `")),
+        };
+        writeln!(out, "  {:<12} sessions in {}", card.name, surroundings.shown(&source.root.path))?;
+        writeln!(out, "  {:<12} {}", "", paint.dim(&program))?;
+    }
+    let config =
+        surroundings.config_path().map_or_else(|| "config.toml".into(), |path| surroundings.shown(&path));
+    let first = fleet.sources().first().map_or("claude-code", agentctl_fleet::Source::name);
+    writeln!(out)?;
+    writeln!(out, "Next:")?;
+    writeln!(out, "  Start a session in one of them; `agentctl` then shows it, whoever started it.")?;
+    writeln!(out, "  If its files are elsewhere, say so in {config}:")?;
+    writeln!(out, "      {}", paint.dim(&format!("[adapters.{first}]")))?;
+    writeln!(out, "      {}", paint.dim("roots = [\"/where/it/keeps/them\"]"))?;
+    writeln!(out, "  `agentctl doctor` says what was tried, `agentctl --help` what else there is.")?;
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! How agentctl ends. Scripts rely on these numbers; nothing outside this file and `main` ends the process.
+
+use std::process::ExitCode;
+
+/// Every way a command can end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    Done = 0,
+    Failed = 1,
+    Usage = 2,
+    NotFound = 3,
+    Ambiguous = 4,
+    NoDaemon = 5,
+    Incomplete = 6,
+    Refused = 7,
+    Timeout = 124,
+    Interrupted = 130,
+}
+
+impl Exit {
+    const ALL: [Self; 10] = [
+        Self::Done,
+        Self::Failed,
+        Self::Usage,
+        Self::NotFound,
+        Self::Ambiguous,
+        Self::NoDaemon,
+        Self::Incomplete,
+        Self::Refused,
+        Self::Timeout,
+        Self::Interrupted,
+    ];
+
+    pub(crate) fn code(self) -> u8 {
+        self as u8
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Done => "done (a closed pipe too)",
+            Self::Failed => "failed",
+            Self::Usage => "usage",
+            Self::NotFound => "not found",
+            Self::Ambiguous => "ambiguous",
+            Self::NoDaemon => "the daemon is needed and cannot be had",
+            Self::Incomplete => "the answer is incomplete",
+            Self::Refused => "refused",
+            Self::Timeout => "timeout",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// The whole list, for help and the man page.
+    pub(crate) fn table() -> String {
+        let lines = Self::ALL.map(|exit| format!("  {:>3}  {}", exit.code(), exit.words()));
+        format!("Exit codes:\n{}", lines.join("\n"))
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_are_those_of_the_contract() {
+        let codes: Vec<u8> = Exit::ALL.iter().map(|exit| exit.code()).collect();
+        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6, 7, 124, 130]);
+        assert!(Exit::table().contains("130  interrupted"));
+    }
+}

@@ -1,0 +1,43 @@
+//! Why a command did not do what was asked: words for a person, a next step, and an exit code.
+
+use std::io;
+
+use crate::exit_codes::Exit;
+
+/// The error of every command.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Something to tell the user.
+    Said { message: String, hint: Option<String>, exit: Exit },
+    /// Nobody reads our output any more, which is no error at all.
+    ReaderGone,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self::Said { message: message.into(), hint: None, exit }
+    }
+
+    pub(crate) fn hint(self, words: impl Into<String>) -> Self {
+        match self {
+            Self::Said { message, exit, .. } => Self::Said { message, hint: Some(words.into()), exit },
+            Self::ReaderGone => Self::ReaderGone,
+        }
+    }
+}
+
+/// Only writing our own output gives a bare I/O error; whoever reads files names the path instead.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::ReaderGone;
+        }
+        Self::new(Exit::Failed, format!("cannot write the output: {error}"))
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        io::Error::from(error).into()
+    }
+}

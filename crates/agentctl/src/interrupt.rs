@@ -1,0 +1,38 @@
+//! Ctrl-C for the commands that go on until it comes: they end by themselves, with the exit code for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Set once a person asked to stop.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Listens from now on. Where the handler cannot be installed, Ctrl-C ends the process as it always does.
+    pub(crate) fn listen() -> Self {
+        let interrupt = Self::default();
+        let flag = interrupt.clone();
+        let (ready, listening) = std::sync::mpsc::channel::<()>();
+        std::thread::spawn(move || {
+            let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+                return;
+            };
+            runtime.block_on(async {
+                let Ok(mut pressed) = signal(SignalKind::interrupt()) else { return };
+                let _ = ready.send(());
+                if pressed.recv().await.is_some() {
+                    flag.0.store(true, Ordering::Relaxed);
+                }
+            });
+        });
+        // Either it listens now, or the thread gave up and dropped its end.
+        let _ = listening.recv();
+        interrupt
+    }
+
+    pub(crate) fn came(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}

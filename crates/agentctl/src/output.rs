@@ -1,0 +1,108 @@
+//! The one way to the screen: everything that is printed goes through [`Output`], so that a closed pipe is
+//! noticed in one place and colours are decided once.
+
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::render::style::Paint;
+use crate::render::width::DEFAULT_COLUMNS;
+use crate::surroundings::Surroundings;
+
+pub(crate) struct Output {
+    out: BufWriter<Stdout>,
+    /// Colours of standard output.
+    pub(crate) paint: Paint,
+    errors: Paint,
+    terminal: bool,
+    /// What the user says the width is, for when there is no terminal to ask.
+    columns: Option<usize>,
+}
+
+impl Output {
+    pub(crate) fn new(surroundings: &Surroundings) -> Self {
+        let terminal = io::stdout().is_terminal();
+        let colours = surroundings.wants_colour();
+        Self {
+            out: BufWriter::with_capacity(1 << 16, io::stdout()),
+            paint: Paint::new(terminal && colours),
+            errors: Paint::new(io::stderr().is_terminal() && colours),
+            terminal,
+            columns: surroundings.columns(),
+        }
+    }
+
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    /// How many columns a line may take. Asked anew each time: a terminal is resized while a watch runs.
+    pub(crate) fn width(&self) -> usize {
+        self.size().map(|(columns, _)| columns).or(self.columns).unwrap_or(DEFAULT_COLUMNS)
+    }
+
+    /// How many lines fit, if there is a terminal to ask.
+    pub(crate) fn height(&self) -> Option<usize> {
+        self.size().map(|(_, rows)| rows)
+    }
+
+    fn size(&self) -> Option<(usize, usize)> {
+        if !self.terminal {
+            return None;
+        }
+        let size = rustix::termios::tcgetwinsize(io::stdout().as_fd()).ok()?;
+        (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col.into(), size.ws_row.into()))
+    }
+
+    /// A line on standard error that does not change the exit code.
+    pub(crate) fn warn(&mut self, words: &str) {
+        let label = self.errors.attention("warning:");
+        self.aside(&format!("{label} {words}"));
+    }
+
+    pub(crate) fn hint(&mut self, words: &str) {
+        let label = self.errors.dim("hint:");
+        self.aside(&format!("{label} {words}"));
+    }
+
+    pub(crate) fn error(&mut self, words: &str) {
+        let label = self.errors.bad("error:");
+        self.aside(&format!("{label} {words}"));
+    }
+
+    /// Standard error is best effort: when nobody reads it, there is nobody to tell.
+    fn aside(&mut self, line: &str) {
+        let _ = self.out.flush();
+        let _ = writeln!(io::stderr(), "{line}");
+    }
+
+    /// Waits, and says early that nobody reads the output any more. Asking for no event at all still reports
+    /// a reader that went away.
+    pub(crate) fn reader_leaves_within(&mut self, duration: Duration) -> io::Result<bool> {
+        self.flush()?;
+        let deadline = Instant::now() + duration;
+        let stdout = io::stdout();
+        let mut watched = [PollFd::new(&stdout, PollFlags::empty())];
+        let timeout = Timespec::try_from(duration).ok();
+        if !self.terminal
+            && matches!(poll(&mut watched, timeout.as_ref()), Ok(ready) if ready > 0)
+            && watched[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
+        {
+            return Ok(true);
+        }
+        std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
+        Ok(false)
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

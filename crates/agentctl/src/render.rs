@@ -1,0 +1,10 @@
+//! From data to what a person or a script reads. Nothing here asks anybody anything.
+
+pub(crate) mod entries;
+pub(crate) mod json;
+pub(crate) mod path;
+pub(crate) mod sessions;
+pub(crate) mod style;
+pub(crate) mod table;
+pub(crate) mod time;
+pub(crate) mod width;

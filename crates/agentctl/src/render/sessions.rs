@@ -1,0 +1,184 @@
+//! Sessions as rows of a table.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use agentctl_model::{Session, Surveyed, Tokens, text};
+use jiff::Timestamp;
+
+use super::style::{self, Tone};
+use super::table::{Cell, Column, Table};
+use super::{path, time};
+
+/// What a row is shown against.
+pub(crate) struct View<'a> {
+    pub(crate) now: Timestamp,
+    pub(crate) home: Option<&'a Path>,
+    pub(crate) usage: bool,
+}
+
+/// A session and how deep it stands under its parent.
+pub(crate) struct Row<'a> {
+    pub(crate) session: &'a Session,
+    pub(crate) depth: usize,
+}
+
+/// The table of `list`. On 80 columns the rightmost details give way first.
+pub(crate) fn table(rows: &[Row<'_>], view: &View<'_>) -> Table {
+    let mut table = Table::new(vec![
+        Column::whole("ID"),
+        Column::whole("STATUS"),
+        Column::whole("AGENT").expendable(2),
+        Column::flexible("NAME/PROMPT", 16),
+        Column::flexible("DETAIL", 12).expendable(6),
+        Column::flexible("MODEL", 15).expendable(4),
+        Column::flexible("CWD", 10).keep_end().expendable(3),
+        Column::flexible("BRANCH", 8).expendable(5),
+        Column::whole("TOKENS").expendable(1),
+        Column::whole("COST").expendable(1),
+        Column::whole("AGE").expendable(1),
+    ]);
+    let ids = short_ids(rows.iter().map(|row| row.session.id.as_str()));
+    for (row, id) in rows.iter().zip(ids) {
+        let session = row.session;
+        table.row(vec![
+            Cell::plain(text::one_line(id)),
+            status(session, view.now),
+            Cell::plain(text::one_line(&session.adapter)),
+            title(session, row.depth),
+            Cell::new(detail(session).unwrap_or_default(), Tone::Dim),
+            Cell::new(session.model.as_deref().map(text::one_line).unwrap_or_default(), Tone::Dim),
+            Cell::plain(session.cwd.as_deref().map(|cwd| path::shown(cwd, view.home)).unwrap_or_default()),
+            Cell::new(session.branch.as_deref().map(text::one_line).unwrap_or_default(), Tone::Dim),
+            Cell::plain(session.tokens.filter(|_| view.usage).map(|t| tokens(&t)).unwrap_or_default()),
+            Cell::plain(session.cost.filter(|_| view.usage).map(cost).unwrap_or_default()),
+            Cell::new(age(session, view.now).unwrap_or_default(), Tone::Dim),
+        ]);
+    }
+    table
+}
+
+/// Shape, word, and how long it has been so.
+fn status(session: &Session, now: Timestamp) -> Cell {
+    let look = style::look(session.status, session.outcome);
+    let cell = Cell::new(format!("{} {}", look.glyph, look.word), look.tone);
+    match style::time_in_status(session, now) {
+        Some(duration) => {
+            let tone = style::wait_tone(session.status, duration);
+            cell.and(format!(" {}", time::short(duration)), tone)
+        }
+        None => cell,
+    }
+}
+
+fn title(session: &Session, depth: usize) -> Cell {
+    let branch = if depth == 0 { String::new() } else { format!("{}└ ", "  ".repeat(depth - 1)) };
+    let cell = Cell::new(branch, Tone::Dim);
+    match (&session.name, &session.prompt) {
+        (Some(name), _) => cell.and(text::one_line(name), Tone::Strong),
+        (None, Some(prompt)) => cell.and(text::one_line(prompt), Tone::Plain),
+        (None, None) => cell.and("-", Tone::Dim),
+    }
+}
+
+/// What it waits for, or the words about its status.
+pub(crate) fn detail(session: &Session) -> Option<String> {
+    let pending = session.pending.first().and_then(|pending| pending.summary.as_deref());
+    pending.or(session.status_detail.as_deref()).map(text::one_line)
+}
+
+fn age(session: &Session, now: Timestamp) -> Option<String> {
+    session.updated_at.or(session.started_at).map(|then| time::ago(now, then))
+}
+
+/// What went in (cached or not) and what came out.
+fn tokens(tokens: &Tokens) -> String {
+    let read = [tokens.input, tokens.cache_read, tokens.cache_write];
+    let input: Option<u64> = read.iter().any(Option::is_some).then(|| read.iter().flatten().sum());
+    let shown = |count: Option<u64>| count.map_or_else(|| "?".to_owned(), amount);
+    format!("{} in {} out", shown(input), shown(tokens.output))
+}
+
+pub(crate) fn total_tokens(tokens: &Tokens) -> u64 {
+    [tokens.input, tokens.output, tokens.cache_read, tokens.cache_write].iter().flatten().sum()
+}
+
+/// A count in at most five characters: 999, 12.3k, 4.5M.
+fn amount(count: u64) -> String {
+    let scaled = |unit: u64, suffix: &str| {
+        let tenths = count / (unit / 10);
+        if tenths < 1000 {
+            format!("{}.{}{suffix}", tenths / 10, tenths % 10)
+        } else {
+            format!("{}{suffix}", tenths / 10)
+        }
+    };
+    match count {
+        0..1_000 => count.to_string(),
+        1_000..1_000_000 => scaled(1_000, "k"),
+        1_000_000..1_000_000_000 => scaled(1_000_000, "M"),
+        _ => scaled(1_000_000_000, "G"),
+    }
+}
+
+pub(crate) fn cost(dollars: f64) -> String {
+    format!("${dollars:.2}")
+}
+
+/// For each id the shortest beginning that no other has. Ids that begin with the time of day are told apart
+/// only behind it, so those are shown down to the millisecond: their beginnings stay unique among stored ones.
+pub(crate) fn short_ids<'a>(ids: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let ids: Vec<&str> = ids.collect();
+    let mut sorted = ids.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let mut shared: HashMap<&str, usize> = HashMap::new();
+    for pair in sorted.windows(2) {
+        let common = pair[0].bytes().zip(pair[1].bytes()).take_while(|(a, b)| a == b).count();
+        for id in pair {
+            let known = shared.entry(id).or_default();
+            *known = common.max(*known);
+        }
+    }
+    ids.into_iter()
+        .map(|id| {
+            let least = if is_time_ordered(id) { 13 } else { 8 };
+            let mut length = least.max(shared.get(id).copied().unwrap_or(0) + 1).min(id.len());
+            while !id.is_char_boundary(length) {
+                length += 1;
+            }
+            &id[..length]
+        })
+        .collect()
+}
+
+/// A UUID of version 7.
+fn is_time_ordered(id: &str) -> bool {
+    let bytes = id.as_bytes();
+    bytes.len() == 36 && bytes[8] == b'-' && bytes[13] == b'-' && bytes[14] == b'7'
+}
+
+/// The candidates for an id that fits several, as lines.
+pub(crate) fn candidates(sessions: &[Surveyed], view: &View<'_>, width: usize) -> Vec<String> {
+    let mut table = Table::new(vec![
+        Column::whole("ID"),
+        Column::whole("STATUS").expendable(4),
+        Column::whole("AGENT").expendable(2),
+        Column::flexible("CWD", 12).keep_end().expendable(1),
+        Column::flexible("NAME/PROMPT", 12).expendable(3),
+    ]);
+    for session in sessions.iter().map(|surveyed| &surveyed.session) {
+        table.row(vec![
+            Cell::plain(text::one_line(&session.id)),
+            status(session, view.now),
+            Cell::plain(text::one_line(&session.adapter)),
+            Cell::plain(session.cwd.as_deref().map(|cwd| path::shown(cwd, view.home)).unwrap_or_default()),
+            title(session, 0),
+        ]);
+    }
+    table.lines(width, style::Paint::new(false))
+}
+
+#[cfg(test)]
+#[path = "sessions_tests.rs"]
+mod tests;

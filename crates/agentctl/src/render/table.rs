@@ -1,0 +1,258 @@
+//! A table that fits: columns give way by rank, flexible ones share what is left.
+
+use super::style::{Paint, Tone};
+use super::width::{cut_end, cut_start, measure};
+
+const GAP: usize = 2;
+
+/// Which end of a cell says most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keep {
+    Start,
+    End,
+}
+
+/// One column and how it behaves when there is not room for all.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Column {
+    header: &'static str,
+    /// Narrowest useful width of a column that may be cut; `None`: shown whole or not at all.
+    least: Option<usize>,
+    /// Highest goes first; 0 never goes.
+    expendable: u8,
+    keep: Keep,
+}
+
+impl Column {
+    pub(crate) fn whole(header: &'static str) -> Self {
+        Self { header, least: None, expendable: 0, keep: Keep::Start }
+    }
+
+    pub(crate) fn flexible(header: &'static str, least: usize) -> Self {
+        Self { least: Some(least), ..Self::whole(header) }
+    }
+
+    pub(crate) fn expendable(self, rank: u8) -> Self {
+        Self { expendable: rank, ..self }
+    }
+
+    pub(crate) fn keep_end(self) -> Self {
+        Self { keep: Keep::End, ..self }
+    }
+}
+
+/// A cell: pieces of text, each with its meaning. The text must be clean already.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Cell(Vec<(String, Tone)>);
+
+impl Cell {
+    pub(crate) fn new(text: impl Into<String>, tone: Tone) -> Self {
+        Self::default().and(text, tone)
+    }
+
+    pub(crate) fn plain(text: impl Into<String>) -> Self {
+        Self::new(text, Tone::Plain)
+    }
+
+    pub(crate) fn and(mut self, text: impl Into<String>, tone: Tone) -> Self {
+        self.0.push((text.into(), tone));
+        self
+    }
+
+    fn width(&self) -> usize {
+        self.0.iter().map(|(text, _)| measure(text)).sum()
+    }
+
+    /// The cell in at most `width` columns.
+    fn cut(&self, width: usize, keep: Keep) -> Self {
+        if self.width() <= width {
+            return self.clone();
+        }
+        if let (Keep::End, [(text, tone)]) = (keep, self.0.as_slice()) {
+            return Self::new(cut_start(text, width), *tone);
+        }
+        let mut left = width;
+        let mut cut = Self::default();
+        for (text, tone) in &self.0 {
+            let piece = cut_end(text, left);
+            left -= measure(&piece);
+            let whole = piece == *text;
+            cut = cut.and(piece, *tone);
+            if !whole {
+                break;
+            }
+        }
+        cut
+    }
+
+    fn paint(&self, paint: Paint) -> String {
+        self.0.iter().map(|(text, tone)| paint.apply(*tone, text)).collect()
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    pub(crate) fn new(columns: Vec<Column>) -> Self {
+        Self { columns, rows: Vec::new() }
+    }
+
+    pub(crate) fn row(&mut self, cells: Vec<Cell>) {
+        self.rows.push(cells);
+    }
+
+    /// The header and one line per row, none wider than `width`.
+    pub(crate) fn lines(&self, width: usize, paint: Paint) -> Vec<String> {
+        let layout = self.layout(width);
+        let header = self.columns.iter().map(|column| Cell::new(column.header, Tone::Dim)).collect();
+        std::iter::once(&header).chain(&self.rows).map(|row| self.line(row, &layout, paint)).collect()
+    }
+
+    fn line(&self, row: &[Cell], layout: &[(usize, usize)], paint: Paint) -> String {
+        let mut line = String::new();
+        // Padding waits for the next cell that says something, so that no line ends in blanks.
+        let mut pending = 0;
+        for (index, width) in layout {
+            let cell = row[*index].cut(*width, self.columns[*index].keep);
+            // A wide character that just did not fit leaves the cell narrower than its column.
+            let used = cell.width();
+            if used > 0 {
+                line.extend(std::iter::repeat_n(' ', pending));
+                pending = 0;
+                line.push_str(&cell.paint(paint));
+            }
+            pending += width - used + GAP;
+        }
+        line
+    }
+
+    /// Which columns are shown, and how wide.
+    fn layout(&self, width: usize) -> Vec<(usize, usize)> {
+        let natural: Vec<usize> = (0..self.columns.len()).map(|index| self.natural(index)).collect();
+        let least = |index: usize| match self.columns[index].least {
+            Some(least) => natural[index].min(least.max(self.columns[index].header.len())),
+            None => natural[index],
+        };
+        // A column in which nobody says anything is not shown.
+        let mut shown: Vec<usize> = (0..self.columns.len())
+            .filter(|index| self.rows.is_empty() || self.rows.iter().any(|row| row[*index].width() > 0))
+            .collect();
+        while total(shown.iter().map(|index| least(*index))) > width {
+            let Some(victim) = shown
+                .iter()
+                .copied()
+                .filter(|index| self.columns[*index].expendable > 0)
+                .max_by_key(|index| self.columns[*index].expendable)
+            else {
+                break;
+            };
+            shown.retain(|index| *index != victim);
+        }
+        let mut widths: Vec<(usize, usize)> = shown.iter().map(|index| (*index, least(*index))).collect();
+        self.grow(&mut widths, &natural, width);
+        shrink(&mut widths, width);
+        widths
+    }
+
+    fn natural(&self, index: usize) -> usize {
+        let cells = self.rows.iter().map(|row| row[index].width()).max().unwrap_or(0);
+        cells.max(measure(self.columns[index].header))
+    }
+
+    /// What is left over goes to the flexible columns, a column of the screen at a time.
+    fn grow(&self, widths: &mut [(usize, usize)], natural: &[usize], width: usize) {
+        let mut spare = width.saturating_sub(total(widths.iter().map(|(_, width)| *width)));
+        loop {
+            let before = spare;
+            for (index, current) in widths.iter_mut() {
+                if spare > 0 && self.columns[*index].least.is_some() && *current < natural[*index] {
+                    *current += 1;
+                    spare -= 1;
+                }
+            }
+            if spare == before {
+                return;
+            }
+        }
+    }
+}
+
+/// On a screen too narrow for even the columns that never go, the last ones are cut hard.
+fn shrink(widths: &mut Vec<(usize, usize)>, width: usize) {
+    let mut over = total(widths.iter().map(|(_, width)| *width)).saturating_sub(width);
+    for (_, current) in widths.iter_mut().rev() {
+        let cut = over.min(current.saturating_sub(1));
+        *current -= cut;
+        over -= cut;
+    }
+    while over > 0 && widths.len() > 1 {
+        over = over.saturating_sub(1 + GAP);
+        widths.pop();
+    }
+}
+
+fn total(widths: impl Iterator<Item = usize>) -> usize {
+    let (sum, count) = widths.fold((0, 0), |(sum, count), width| (sum + width, count + 1));
+    sum + GAP * usize::saturating_sub(count, 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Table {
+        let mut table = Table::new(vec![
+            Column::whole("ID"),
+            Column::flexible("PROMPT", 10),
+            Column::flexible("CWD", 8).keep_end().expendable(1),
+            Column::whole("EXTRA").expendable(2),
+        ]);
+        table.row(vec![
+            Cell::plain("12345678"),
+            Cell::plain("日本語のとても長いプロンプト that goes on and on"),
+            Cell::plain("/home/dev/some/where/deep/inside"),
+            Cell::plain("seventeen letters"),
+        ]);
+        table.row(vec![Cell::plain("9"), Cell::plain("short"), Cell::default(), Cell::default()]);
+        table
+    }
+
+    #[test]
+    fn no_line_is_wider_than_asked_and_none_ends_in_blanks() {
+        for width in 1..200 {
+            for line in sample().lines(width, Paint::new(false)) {
+                assert!(measure(&line) <= width, "{width}: {line:?}");
+                assert_eq!(line, line.trim_end());
+            }
+        }
+    }
+
+    #[test]
+    fn columns_give_way_by_rank() {
+        let header = |width| sample().lines(width, Paint::new(false))[0].clone();
+        assert!(header(120).contains("EXTRA"));
+        assert!(!header(45).contains("EXTRA") && header(45).contains("CWD"));
+        assert!(!header(25).contains("CWD") && header(25).contains("PROMPT"));
+    }
+
+    #[test]
+    fn cells_line_up_also_behind_wide_characters() {
+        let lines = sample().lines(60, Paint::new(false));
+        let column = measure(&lines[0][..lines[0].find("CWD").unwrap()]);
+        let cell = lines[1].find('…').map(|cut| &lines[1][cut..]).unwrap();
+        assert!(cell.starts_with('…'));
+        let path = lines[1].rfind('…').unwrap();
+        assert_eq!(measure(&lines[1][..path]), column);
+    }
+
+    #[test]
+    fn a_column_nobody_fills_is_not_shown() {
+        let mut table = Table::new(vec![Column::whole("A"), Column::whole("B")]);
+        table.row(vec![Cell::plain("x"), Cell::default()]);
+        assert_eq!(table.lines(80, Paint::new(false)), ["A", "x"]);
+    }
+}

@@ -1,0 +1,114 @@
+//! How wide a text is on a screen, and how to make it narrower.
+
+use unicode_width::UnicodeWidthChar;
+
+/// The width of a screen that cannot be asked.
+pub(crate) const DEFAULT_COLUMNS: usize = 80;
+
+const ELLIPSIS: char = '…';
+
+/// Columns of one character. A request for the emoji form makes the character before it wider.
+fn of(character: char) -> usize {
+    if character == '\u{fe0f}' { 1 } else { character.width().unwrap_or(0) }
+}
+
+pub(crate) fn measure(text: &str) -> usize {
+    text.chars().map(of).sum()
+}
+
+/// At most `width` columns; what is cut at the end leaves a mark.
+pub(crate) fn cut_end(text: &str, width: usize) -> String {
+    if measure(text) <= width {
+        return text.to_owned();
+    }
+    let mut kept = take(text.chars(), width.saturating_sub(1));
+    if width > 0 {
+        kept.push(ELLIPSIS);
+    }
+    kept
+}
+
+/// At most `width` columns; what is cut at the beginning leaves a mark. For paths, whose end says most.
+pub(crate) fn cut_start(text: &str, width: usize) -> String {
+    if measure(text) <= width {
+        return text.to_owned();
+    }
+    let backwards = take(text.chars().rev(), width.saturating_sub(1));
+    let mut kept = String::with_capacity(backwards.len() + ELLIPSIS.len_utf8());
+    if width > 0 {
+        kept.push(ELLIPSIS);
+    }
+    kept.extend(backwards.chars().rev());
+    kept
+}
+
+fn take(characters: impl Iterator<Item = char>, width: usize) -> String {
+    let mut used = 0;
+    characters
+        .take_while(|character| {
+            used += of(*character);
+            used <= width
+        })
+        .collect()
+}
+
+/// The lines of a text, broken between words so that none is wider than `width`.
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(1);
+    let mut lines = Vec::new();
+    for paragraph in text.lines() {
+        let paragraph = paragraph.replace('\t', "    ");
+        if measure(&paragraph) <= width {
+            lines.push(paragraph.trim_end().to_owned());
+            continue;
+        }
+        let mut line = String::new();
+        for word in paragraph.split_inclusive(' ') {
+            if !line.is_empty() && measure(&line) + measure(word.trim_end()) > width {
+                lines.push(std::mem::take(&mut line).trim_end().to_owned());
+            }
+            line.push_str(word);
+            while measure(line.trim_end()) > width {
+                let head = take(line.chars(), width);
+                // A character wider than the whole line goes in alone.
+                let split =
+                    if head.is_empty() { line.chars().next().map_or(0, char::len_utf8) } else { head.len() };
+                let rest = line.split_off(split);
+                lines.push(std::mem::replace(&mut line, rest));
+            }
+        }
+        lines.push(line.trim_end().to_owned());
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wide_characters_count_twice() {
+        assert_eq!(measure("日本"), 4);
+        assert_eq!(cut_end("日本語", 5), "日本…");
+        assert_eq!(cut_end("日本語", 4), "日…");
+        assert_eq!(cut_start("日本語", 4), "…語");
+        assert_eq!(cut_end("abc", 3), "abc");
+        assert_eq!(cut_end("abcd", 1), "…");
+        assert_eq!(cut_end("abcd", 0), "");
+        assert_eq!(cut_start("/home/dev/mono", 6), "…/mono");
+    }
+
+    #[test]
+    fn wrapping_keeps_words_and_never_exceeds_the_width() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("a\n\nb", 7), ["a", "", "b"]);
+        assert_eq!(wrap("abcdefghij", 4), ["abcd", "efgh", "ij"]);
+        for width in 1..30 {
+            for line in
+                wrap("日本語テキスト and some  longer words\twith tabs aaaaaaaaaaaaaaaaaaaaaaaa", width)
+            {
+                assert!(measure(&line) <= width.max(2), "{width}: {line:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Where we are: variables, folders, terminal wishes, the clock. The only file that reads the environment;
+//! what was read travels from here as values.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use agentctl_adapters::{Adapter, Root};
+use agentctl_fleet::{Fleet, Source};
+use agentctl_model::Environ;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::render::path;
+use crate::settings::{Mistake, Origin, Settings};
+
+pub(crate) struct Surroundings {
+    pub(crate) environ: Environ,
+    variables: Vec<(OsString, OsString)>,
+    pub(crate) home: Option<PathBuf>,
+    pub(crate) cwd: Option<PathBuf>,
+    pub(crate) zone: TimeZone,
+}
+
+impl Surroundings {
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    pub(crate) fn gather() -> Self {
+        let cwd = std::env::current_dir().ok();
+        Self::from_variables(std::env::vars_os().collect(), cwd)
+    }
+
+    fn from_variables(variables: Vec<(OsString, OsString)>, cwd: Option<PathBuf>) -> Self {
+        let environ: Environ = variables.iter().cloned().collect();
+        Self { home: environ.path("HOME"), environ, variables, cwd, zone: TimeZone::system() }
+    }
+
+    #[expect(clippy::disallowed_methods, clippy::unused_self, reason = "the one place that reads the clock")]
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    #[expect(clippy::unused_self, reason = "the machine is part of the surroundings")]
+    pub(crate) fn host(&self) -> String {
+        rustix::system::uname().nodename().to_string_lossy().into_owned()
+    }
+
+    /// Nobody said no. Whether there is a terminal at all is the output's business.
+    pub(crate) fn wants_colour(&self) -> bool {
+        self.environ.get("NO_COLOR").is_none() && self.environ.text("TERM") != Some("dumb")
+    }
+
+    pub(crate) fn columns(&self) -> Option<usize> {
+        self.environ.text("COLUMNS").and_then(|columns| columns.parse().ok()).filter(|columns| *columns > 0)
+    }
+
+    /// The folder of agentctl itself, and who chose it.
+    pub(crate) fn own_folder(&self) -> Option<(PathBuf, Origin)> {
+        if let Some(folder) = self.environ.path("AGENTCTL_HOME") {
+            let folder = path::expand(&folder, self.home.as_deref());
+            return Some((folder, Origin::Environment("AGENTCTL_HOME".into())));
+        }
+        self.home.as_ref().map(|home| (home.join(".agentctl"), Origin::Default))
+    }
+
+    pub(crate) fn config_path(&self) -> Option<PathBuf> {
+        self.own_folder().map(|(folder, _)| folder.join("config.toml"))
+    }
+
+    /// The settings in force, or what is wrong with them.
+    pub(crate) fn settings(&self) -> Result<Settings, SettingsError> {
+        let Some(path) = self.config_path() else { return Ok(Settings::default()) };
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Settings::parse(&text, self.home.as_deref())
+                .map_err(|mistake| SettingsError::Mistake { path, mistake }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Settings::default()),
+            Err(error) => Err(SettingsError::Unreadable { path, error }),
+        }
+    }
+
+    /// Everything that can be asked, under the settings in force.
+    pub(crate) fn fleet(&self) -> Result<Fleet, Failure> {
+        Ok(self.fleet_under(&self.settings()?))
+    }
+
+    pub(crate) fn fleet_under(&self, settings: &Settings) -> Fleet {
+        let mut sources = Vec::new();
+        for adapter in agentctl_adapters::registry() {
+            let chosen = settings.adapter(adapter.card().name);
+            if chosen.enabled.value {
+                let timeout = chosen.timeout.value;
+                let roots = self.roots(adapter, &chosen.roots.value);
+                sources.extend(roots.into_iter().map(|root| Source { adapter, root, timeout }));
+            }
+        }
+        Fleet::new(sources, agentctl_process::system())
+    }
+
+    /// The root that the agent's own variables name, then the configured ones; each place once.
+    pub(crate) fn roots(&self, adapter: &'static dyn Adapter, configured: &[PathBuf]) -> Vec<Root> {
+        let own = adapter.root(&self.environ);
+        let mut roots: Vec<Root> = Vec::new();
+        for root in own.into_iter().chain(configured.iter().map(|path| adapter.configured_root(path))) {
+            if !roots.iter().any(|known| same_place(known, &root)) {
+                roots.push(root);
+            }
+        }
+        roots
+    }
+
+    /// Which variable, if any, moved the agent's root from where it would be otherwise.
+    pub(crate) fn root_origin(&self, adapter: &'static dyn Adapter) -> Origin {
+        let own = adapter.root(&self.environ);
+        let decisive = |name: &OsStr| {
+            let others = self.variables.iter().filter(|(other, _)| other != name).cloned();
+            adapter.root(&others.collect()) != own
+        };
+        self.variables
+            .iter()
+            .map(|(name, _)| name)
+            .find(|name| *name != "HOME" && decisive(name))
+            .map_or(Origin::Default, |name| Origin::Environment(name.to_string_lossy().into_owned()))
+    }
+
+    /// The first executable of this name on the PATH; a name with a slash is itself the place.
+    pub(crate) fn on_path(&self, program: &Path) -> Option<PathBuf> {
+        use rustix::fs::{Access, access};
+        let runnable = |place: &PathBuf| place.is_file() && access(place, Access::EXEC_OK).is_ok();
+        if program.components().count() > 1 {
+            return Some(program.to_owned()).filter(runnable);
+        }
+        let path = self.environ.get("PATH")?;
+        std::env::split_paths(path).map(|folder| folder.join(program)).find(runnable)
+    }
+
+    /// A path as this user would write it.
+    pub(crate) fn shown(&self, path: &Path) -> String {
+        path::shown(&path.to_string_lossy(), self.home.as_deref())
+    }
+
+    /// What this user meant by a folder on the command line.
+    pub(crate) fn meant(&self, path: &Path) -> PathBuf {
+        path::meant(path, self.home.as_deref(), self.cwd.as_deref())
+    }
+}
+
+fn same_place(one: &Root, other: &Root) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    one == other || (real(&one.path) == real(&other.path) && one.store == other.store)
+}
+
+/// Why the settings are not known.
+#[derive(Debug)]
+pub(crate) enum SettingsError {
+    Unreadable { path: PathBuf, error: io::Error },
+    Mistake { path: PathBuf, mistake: Mistake },
+}
+
+impl From<SettingsError> for Failure {
+    fn from(error: SettingsError) -> Self {
+        let message = match &error {
+            SettingsError::Unreadable { path, error } => format!("cannot read {}: {error}", path.display()),
+            SettingsError::Mistake { path, mistake } => format!("{}: {mistake}", path.display()),
+        };
+        Self::new(Exit::Failed, message).hint("`agentctl config check` tries it again once it is corrected")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(variables: &[(&str, &str)]) -> Surroundings {
+        Surroundings::from_variables(
+            variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            None,
+        )
+    }
+
+    #[test]
+    fn our_folder_is_in_home_unless_a_variable_says_otherwise() {
+        let plain = with(&[("HOME", "/home/dev")]).own_folder();
+        assert_eq!(plain, Some((PathBuf::from("/home/dev/.agentctl"), Origin::Default)));
+        let moved = with(&[("HOME", "/home/dev"), ("AGENTCTL_HOME", "~/elsewhere")]).own_folder();
+        let origin = Origin::Environment("AGENTCTL_HOME".into());
+        assert_eq!(moved, Some((PathBuf::from("/home/dev/elsewhere"), origin)));
+        assert_eq!(with(&[]).own_folder(), None);
+    }
+
+    #[test]
+    fn the_variable_that_moved_a_root_is_named_and_roots_are_read_once() {
+        let adapter = agentctl_adapters::registry()[0];
+        let plain = with(&[("HOME", "/home/dev"), ("TERM", "x")]);
+        assert_eq!(plain.root_origin(adapter), Origin::Default);
+        let moved = with(&[("HOME", "/home/dev"), ("TERM", "x"), ("CLAUDE_CONFIG_DIR", "/srv/c")]);
+        assert_eq!(moved.root_origin(adapter), Origin::Environment("CLAUDE_CONFIG_DIR".into()));
+        let roots = moved.roots(adapter, &["/srv/c".into(), "/srv/d".into(), "/srv/d".into()]);
+        let paths: Vec<&Path> = roots.iter().map(|root| root.path.as_path()).collect();
+        assert_eq!(paths, [Path::new("/srv/c"), Path::new("/srv/d")]);
+    }
+
+    #[test]
+    fn an_empty_no_color_is_no_wish() {
+        assert!(with(&[("NO_COLOR", "")]).wants_colour());
+        assert!(!with(&[("NO_COLOR", "1")]).wants_colour());
+        assert!(!with(&[("TERM", "dumb")]).wants_colour());
+        assert_eq!(with(&[("COLUMNS", "120")]).columns(), Some(120));
+        assert_eq!(with(&[("COLUMNS", "0")]).columns(), None);
+    }
+}
