@@ -4,6 +4,7 @@
 //! It returns what it found, claims about who carries what, and nothing else.
 
 pub mod claude_code;
+pub mod codex;
 pub mod join;
 pub mod jsonl;
 pub mod parallel;
@@ -108,5 +109,5 @@ pub trait Adapter: Send + Sync {
 
 /// Every adapter there is. A new agent is one folder and one line here.
 pub fn registry() -> Vec<&'static dyn Adapter> {
-    vec![&claude_code::ClaudeCode]
+    vec![&claude_code::ClaudeCode, &codex::Codex]
 }

@@ -1,6 +1,5 @@
 //! The first lines of a file, in a window that grows only as long as the first line needs it to.
 
-use std::fs::File;
 use std::io;
 use std::ops::ControlFlow;
 
@@ -11,7 +10,7 @@ const FIRST_WINDOW: usize = 4 << 10;
 /// Hands complete lines to `take`, oldest first, until it breaks, the file ends, or `budget` bytes were read.
 /// A last line without a line break is not handed over.
 pub fn scan_head(
-    file: &File,
+    source: &(impl ReadAt + ?Sized),
     size: u64,
     budget: usize,
     mut take: impl FnMut(&[u8]) -> ControlFlow<()>,
@@ -23,7 +22,7 @@ pub fn scan_head(
     while bytes.len() < limit {
         let had = bytes.len();
         bytes.resize(window.min(limit), 0);
-        let got = ReadAt::read_at(file, &mut bytes[had..], had as u64)?;
+        let got = source.read_at(&mut bytes[had..], had as u64)?;
         bytes.truncate(had + got);
         while let Some(length) = memchr::memchr(b'\n', &bytes[given..]) {
             let line = &bytes[given..given + length];
