@@ -26,8 +26,9 @@ fn entry(record: &Record<'_>, payload: &Payload<'_>) -> Option<Entry> {
     match record.said(payload) {
         Said::Prompt(text) => make(Role::User, EntryKind::Message, clean(&text), None),
         Said::Reply(text) => make(Role::Agent, EntryKind::Message, clean(&text), None),
+        // What a tool was told is no text of the agent.
         Said::Call { .. } => make(
-            Role::Agent,
+            Role::Tool,
             EntryKind::ToolCall,
             clean_cut(&payload.call_input(), Some(TOOL_TEXT)),
             payload.name.as_deref().map(clean),

@@ -36,7 +36,7 @@ pub(super) fn join(
     let strays = strays(&idle_hands, kernel, &ours);
     let settled = strays.iter().all(|(_, process)| is_ephemeral(&process.head));
     Joined {
-        blind: blindness(kernel, &idle_hands),
+        blind: blindness(kernel, &claims, &ours),
         strays: strays.into_iter().map(|(stray, _)| stray).collect(),
         unsettled: !settled,
         claims,
@@ -125,16 +125,20 @@ fn strays<'p>(
     idle_hands.iter().filter(is_stray).map(stray).collect()
 }
 
-/// Why nobody may be called stopped: a process of this root is alive, and what it holds cannot be seen.
-fn blindness(kernel: &KernelView, idle_hands: &[&Process]) -> Option<String> {
-    let may_own =
-        |process: &&&Process| matches!(role(&process.head), Role::Run | Role::Terminal | Role::Server);
-    let hidden = idle_hands.iter().filter(may_own).find_map(|process| {
+/// Why nobody may be called stopped: a live process may own threads of this root, and what it holds cannot be seen.
+fn blindness(kernel: &KernelView, claims: &[Claim], ours: impl Fn(&Process) -> bool) -> Option<String> {
+    let locks_hidden = kernel.locks.why_not();
+    let may_own = |process: &&Process| {
+        let hidden_owner = locks_hidden.is_some() && process.environ.seen().is_none();
+        matches!(role(&process.head), Role::Run | Role::Terminal | Role::Server)
+            && (ours(process) || hidden_owner)
+    };
+    unclaimed(kernel, claims).into_iter().filter(may_own).find_map(|process| {
         let why = process.open_files.why_not()?;
-        Some(format!("pid {} is alive, and which sessions it holds cannot be seen: {why}", process.pid()))
-    })?;
-    Some(match kernel.locks.why_not() {
-        Some(why) => format!("{hidden}; locks: {why}"),
-        None => hidden,
+        let locks = locks_hidden.map(|why| format!("; locks: {why}")).unwrap_or_default();
+        Some(format!(
+            "pid {} is alive, and which sessions it holds cannot be seen: {why}{locks}",
+            process.pid()
+        ))
     })
 }
