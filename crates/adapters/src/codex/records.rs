@@ -45,8 +45,10 @@ pub(super) struct Payload<'a> {
     item: Option<&'a RawValue>,
     #[serde(borrow)]
     info: Option<&'a RawValue>,
-    usage: Option<Usage>,
-    thread_token_usage: Option<Usage>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    thread_token_usage: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) name: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -103,29 +105,29 @@ pub(super) struct Source {
     pub(super) parent: Option<String>,
 }
 
-/// A token counter of the agent. Cached input is part of its input.
+/// A token counter of the agent. Cached input is part of its input. One without input or output is none.
 #[expect(clippy::struct_field_names, reason = "the agent's own names")]
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(super) struct Usage {
     pub(super) input_tokens: u64,
-    pub(super) cached_input_tokens: u64,
-    pub(super) cache_write_input_tokens: Option<u64>,
     pub(super) output_tokens: u64,
-    pub(super) total_tokens: u64,
+    pub(super) cached_input_tokens: Option<u64>,
+    pub(super) cache_write_input_tokens: Option<u64>,
+    pub(super) total_tokens: Option<u64>,
 }
 
 impl Usage {
     /// After an overflow of the context the agent sets the total to the window and everything else to 0.
     fn is_overflow_mark(&self) -> bool {
-        self.input_tokens == 0 && self.output_tokens == 0 && self.total_tokens > 0
+        self.input_tokens == 0 && self.output_tokens == 0 && self.total_tokens > Some(0)
     }
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Info {
-    total_token_usage: Option<Usage>,
+struct Info<'a> {
+    #[serde(borrow)]
+    total_token_usage: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -231,8 +233,10 @@ impl<'a> Record<'a> {
     }
 }
 
-fn total_of(total: Option<Usage>, reply: Option<Usage>) -> Option<Said> {
-    total.filter(|total| !total.is_overflow_mark()).map(|total| Said::Total { total, reply })
+fn total_of(total: Option<&RawValue>, reply: Option<&RawValue>) -> Option<Said> {
+    let counter = |raw: &RawValue| serde_json::from_str::<Usage>(raw.get()).ok();
+    let total = total.and_then(counter).filter(|total| !total.is_overflow_mark())?;
+    Some(Said::Total { total, reply: reply.and_then(counter) })
 }
 
 impl Payload<'_> {
@@ -253,9 +257,11 @@ impl Payload<'_> {
             "agent_message" => self.message_text().map_or(Said::Work, Said::Reply),
             "token_count" => self
                 .info
-                .and_then(|info| serde_json::from_str::<Info>(info.get()).ok())
+                .and_then(|info| serde_json::from_str::<Info<'_>>(info.get()).ok())
                 .and_then(|info| total_of(info.total_token_usage, None))
                 .unwrap_or(Said::Work),
+            // Damaged: an event without a type.
+            "" => Said::Nothing,
             kind if OUTSIDE_TURNS.contains(&kind) => Said::Nothing,
             kind if WITHIN_TURNS.contains(&kind) => Said::Work,
             other => Said::Unknown(clean_cut(&format!("event_msg/{other}"), Some(60))),

@@ -128,3 +128,7 @@ fn facts(place: &Place, head: Head, mut tail: Tail) -> Facts {
     }
     facts
 }
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

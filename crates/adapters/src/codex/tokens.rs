@@ -7,12 +7,12 @@ use super::records::Usage;
 impl Usage {
     /// This counter without what `other` counted.
     pub(super) fn less(&self, other: &Self) -> Self {
+        let part =
+            |own: Option<u64>, other: Option<u64>| own.map(|own| own.saturating_sub(other.unwrap_or(0)));
         Self {
             input_tokens: self.input_tokens.saturating_sub(other.input_tokens),
-            cached_input_tokens: self.cached_input_tokens.saturating_sub(other.cached_input_tokens),
-            cache_write_input_tokens: self
-                .cache_write_input_tokens
-                .map(|own| own.saturating_sub(other.cache_write_input_tokens.unwrap_or(0))),
+            cached_input_tokens: part(self.cached_input_tokens, other.cached_input_tokens),
+            cache_write_input_tokens: part(self.cache_write_input_tokens, other.cache_write_input_tokens),
             output_tokens: self.output_tokens.saturating_sub(other.output_tokens),
             ..*self
         }
@@ -20,12 +20,13 @@ impl Usage {
 
     /// The agent counts cached input, read and written, as part of its input.
     pub(super) fn tokens(&self) -> Tokens {
-        let cached = self.cached_input_tokens.saturating_add(self.cache_write_input_tokens.unwrap_or(0));
+        let (read, written) = (self.cached_input_tokens, self.cache_write_input_tokens);
+        let cached = read.unwrap_or(0).saturating_add(written.unwrap_or(0));
         Tokens {
             input: Some(self.input_tokens.saturating_sub(cached)),
             output: Some(self.output_tokens),
-            cache_read: Some(self.cached_input_tokens),
-            cache_write: self.cache_write_input_tokens,
+            cache_read: read,
+            cache_write: written,
         }
     }
 }
