@@ -136,7 +136,10 @@ fn a_failed_source_gives_no_verdict_even_about_what_it_listed() {
     });
     let survey = fleet.survey(&everything());
     assert!(survey.sessions.iter().all(|surveyed| surveyed.key.adapter == "good"));
-    assert!(matches!(fleet.find(&selector("bad-1")), Err(FindError::NotHeard { .. })), "silence is no verdict");
+    assert!(
+        matches!(fleet.find(&selector("bad-1")), Err(FindError::NotHeard { .. })),
+        "silence is no verdict"
+    );
 }
 
 #[test]

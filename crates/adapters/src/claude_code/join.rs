@@ -16,14 +16,16 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
         .filter(|process| !is_helper(&process.head) && ours(process))
         .collect();
 
-    let mut nameless = Vec::new();
+    let (mut nameless, mut starting) = (Vec::new(), Vec::new());
     for process in rest {
         match id_in_argv(&process.head) {
             Some(id) if harvest.found.iter().any(|found| found.id == id) => {
                 let how = alive(process, kernel, "the id is in its argv (starting or stopping)");
                 claims.push(claim(&id, process, Tie::Exact, is_headless(&process.head), how));
             }
-            _ => nameless.push(process),
+            // It names a session that has no storage yet: it is no candidate for another one.
+            Some(_) => starting.push(process),
+            None => nameless.push(process),
         }
     }
     let claimed: Vec<&str> = claims.iter().map(|claim| claim.id.as_str()).collect();
@@ -34,6 +36,7 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
     let carried: HashSet<_> = claims.iter().map(|claim| claim.owner.process).collect();
     let strays: Vec<Stray> = nameless
         .iter()
+        .chain(&starting)
         .filter(|process| !carried.contains(&process.head.process))
         .map(|process| {
             let cwd = process.cwd.seen().map(|cwd| cwd.to_string_lossy().into_owned());
