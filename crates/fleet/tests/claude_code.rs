@@ -1,5 +1,6 @@
 //! Claude Code joined with a scripted kernel: contract rows N1, N2, N7, N9 and the traps of its registry.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -68,8 +69,8 @@ impl Home {
 
     /// A Claude Code process of this home, started at minute 10.
     fn claude(&self, pid: u32, args: &[&str]) -> ScriptedProcess {
-        let argv: Vec<&str> = std::iter::once("claude").chain(args.iter().copied()).collect();
-        ScriptedProcess::new(pid, &argv)
+        let line: Vec<&str> = std::iter::once("claude").chain(args.iter().copied()).collect();
+        ScriptedProcess::new(pid, &line)
             .cwd("/w")
             .variable("HOME", self.path().to_str().unwrap())
             .started_at(minute(10))
