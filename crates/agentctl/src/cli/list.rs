@@ -124,11 +124,10 @@ impl Args {
 
     pub(crate) fn look(&self, fleet: &Fleet, surroundings: &Surroundings) -> Listing {
         let since = self.since.unwrap_or(Since::DEFAULT).start(surroundings.now());
-        let subagents = self.tree || self.all_agents;
         let wanted = if self.everything() { Wanted::All { since } } else { Wanted::Live };
         let mut survey = fleet.survey(&Question {
             usage: self.usage,
-            subagents,
+            subagents: self.tree || self.all_agents,
             adapters: self.adapter.clone(),
             ..Question::new(wanted)
         });
@@ -138,7 +137,6 @@ impl Args {
             statuses: self.status.clone(),
             group: self.group.clone(),
             folders: self.folders(surroundings),
-            subagents,
         };
         let mut sessions = selection.of(std::mem::take(&mut survey.sessions));
         order::sort(&mut sessions, self.sort);
