@@ -173,6 +173,7 @@ fn conclude(
             Case { card: source.adapter.card(), root: &root, harvest, joined, as_of: look.as_of, blind };
         let sessions = case.sessions();
         report.sessions = answered.then_some(sessions.len());
+        survey.sessions.reserve(sessions.len());
         survey.sessions.extend(sessions.into_iter().filter(|surveyed| is_wanted(surveyed, question)));
         survey.sources.push(report);
     }

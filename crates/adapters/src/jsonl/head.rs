@@ -13,6 +13,14 @@ thread_local! {
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
+/// What the beginning of a file gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Piece<'a> {
+    Line(&'a [u8]),
+    /// The beginning of a line whose end lies behind the window: it comes again, longer, if it is not enough.
+    Fragment(&'a [u8]),
+}
+
 /// Hands complete lines to `take`, oldest first, until it breaks, the file ends, or `budget` bytes were read.
 /// A last line without a line break is not handed over.
 pub fn scan_head(
@@ -20,6 +28,19 @@ pub fn scan_head(
     size: u64,
     budget: usize,
     mut take: impl FnMut(&[u8]) -> ControlFlow<()>,
+) -> io::Result<()> {
+    scan_head_pieces(file, size, budget, |piece| match piece {
+        Piece::Line(line) => take(line),
+        Piece::Fragment(_) => ControlFlow::Continue(()),
+    })
+}
+
+/// The same, for callers that can use the beginning of a line of megabytes.
+pub fn scan_head_pieces(
+    file: &File,
+    size: u64,
+    budget: usize,
+    mut take: impl FnMut(Piece<'_>) -> ControlFlow<()>,
 ) -> io::Result<()> {
     let mut bytes = SCRATCH.take();
     let done = read_lines(file, size, budget, &mut bytes, &mut take);
@@ -34,7 +55,7 @@ fn read_lines(
     size: u64,
     budget: usize,
     bytes: &mut Vec<u8>,
-    take: &mut impl FnMut(&[u8]) -> ControlFlow<()>,
+    take: &mut impl FnMut(Piece<'_>) -> ControlFlow<()>,
 ) -> io::Result<()> {
     let limit = usize::try_from(size).unwrap_or(usize::MAX).min(budget);
     let (mut filled, mut given) = (0, 0);
@@ -47,10 +68,13 @@ fn read_lines(
         filled += got;
         while let Some(length) = memchr::memchr(b'\n', &bytes[given..filled]) {
             let line = &bytes[given..given + length];
-            if take(line.strip_suffix(b"\r").unwrap_or(line)).is_break() {
+            if take(Piece::Line(line.strip_suffix(b"\r").unwrap_or(line))).is_break() {
                 return Ok(());
             }
             given += length + 1;
+        }
+        if given < filled && take(Piece::Fragment(&bytes[given..filled])).is_break() {
+            return Ok(());
         }
         if got == 0 {
             break;
