@@ -94,12 +94,12 @@ fn selector(text: &str) -> Selector {
 #[test]
 fn a_source_that_hangs_is_timed_out_and_the_others_are_heard() {
     let fleet = fleet(|_| {
-        std::thread::sleep(Duration::from_secs(3600));
+        std::thread::sleep(Duration::from_hours(1));
         Harvest::complete(vec![])
     });
     let began = Instant::now();
     let survey = fleet.survey(&everything());
-    assert!(began.elapsed() < Duration::from_secs(60), "the hanging source was waited for");
+    assert!(began.elapsed() < Duration::from_mins(1), "the hanging source was waited for");
     assert_eq!(survey.sessions.len(), 1);
     let coverage: Vec<&str> = survey.sources.iter().map(|source| source.coverage.as_str()).collect();
     assert_eq!(coverage, ["complete", "timed-out"]);
@@ -136,7 +136,10 @@ fn a_failed_source_gives_no_verdict_even_about_what_it_listed() {
     });
     let survey = fleet.survey(&everything());
     assert!(survey.sessions.iter().all(|surveyed| surveyed.key.adapter == "good"));
-    assert!(matches!(fleet.find(&selector("bad-1")), Err(FindError::NotHeard { .. })), "silence is no verdict");
+    assert!(
+        matches!(fleet.find(&selector("bad-1")), Err(FindError::NotHeard { .. })),
+        "silence is no verdict"
+    );
 }
 
 #[test]

@@ -90,21 +90,21 @@ impl Linux {
         if !self.is_same(process, &stat) {
             return Err(Blind::Gone);
         }
-        let body = entry.body(&stat, &mut buffer)?;
-        let body = body.as_ref().unwrap_or(&entry);
+        let thread = entry.body(&stat, &mut buffer)?;
+        let body = thread.as_ref().unwrap_or(&entry);
         let name = |file: &str| format!("{file} of process {}", process.pid);
         let exe = observed(body.link_even_if_deleted("exe"), &name("exe"));
         let cwd = observed(body.link_even_if_deleted("cwd"), &name("cwd"));
-        let environ = body.read("environ", &mut buffer).map(|()| strings::environ(&buffer));
+        let environ = body.read_loaded("environ", &mut buffer).map(|()| strings::environ(&buffer));
         let open_files = if want.open_files {
             observed(descriptors::open_files(body, &mut buffer), &name("open files"))
         } else {
             Observed::Unobservable("not looked at".into())
         };
-        let argv = body.read("cmdline", &mut buffer).map(|()| strings::argv(&buffer))?;
+        let argv = argv(body, &mut buffer)?;
         // A process that died meanwhile has no files and no variables: that must not be taken for what it had.
         let stat = entry.stat(&mut buffer)?;
-        if !self.is_same(process, &stat) {
+        if !self.is_same(process, &stat) || body.stat(&mut buffer)?.is_hollow() {
             return Err(Blind::Gone);
         }
         let head = ProcessHead {
@@ -172,7 +172,8 @@ impl Kernel for Linux {
     }
 }
 
-/// `None` for what has the form of a process and is none: kernel threads and zombies.
+/// `None` for what has the form of a process and is none: kernel threads and zombies. A process that is just ending has
+/// nothing left to know it by, and counts as gone.
 fn head(
     folder: &OwnedFd,
     pid: u32,
@@ -186,15 +187,24 @@ fn head(
         return Ok(None);
     }
     let body = entry.body(&stat, buffer)?;
-    body.as_ref().unwrap_or(&entry).read("cmdline", buffer)?;
+    let argv = argv(body.as_ref().unwrap_or(&entry), buffer)?;
     Ok(Some(ProcessHead {
         process: ProcessRef { pid, start: stat.start, boot },
         parent: stat.parent,
         uid: entry.uid(),
         comm: stat.comm,
-        argv: strings::argv(buffer),
+        argv,
         started_at: clock.at(stat.start),
     }))
+}
+
+fn argv(entry: &Entry, buffer: &mut Vec<u8>) -> Result<Vec<String>, Blind> {
+    match entry.read_loaded("cmdline", buffer) {
+        Ok(()) => Ok(strings::argv(buffer)),
+        // Another user's process that hides its arguments looks the same.
+        Err(Blind::Loading) => Ok(Vec::new()),
+        Err(other) => Err(other),
+    }
 }
 
 fn observed<T>(look: Result<T, Blind>, what: &str) -> Observed<T> {

@@ -15,14 +15,16 @@ impl fmt::Display for Skip {
 }
 
 /// Reports a skipped test: `SKIPPED: reason` goes to stderr past the capture of the test harness, and to the file
-/// named by `AGENTCTL_TEST_SKIPS` (one line each) so that a test command can count skips. With
+/// named by `AGENTCTL_SKIP_LOG` (`test name: reason`, one line each) so that a test command can count skips. With
 /// `AGENTCTL_TEST_NO_SKIP` set, a skip is a failure.
 pub fn skip(reason: impl fmt::Display) {
     let line = format!("SKIPPED: {reason}").replace('\n', " ") + "\n";
     assert!(std::env::var_os("AGENTCTL_TEST_NO_SKIP").is_none(), "{line}");
     // Not being able to tell must not turn a skip into a failure.
     let _ = std::io::stderr().write_all(line.as_bytes());
-    if let Some(path) = std::env::var_os("AGENTCTL_TEST_SKIPS") {
+    if let Some(path) = std::env::var_os("AGENTCTL_SKIP_LOG") {
+        let test = std::thread::current().name().unwrap_or("a test").to_owned();
+        let line = format!("{test}: {reason}").replace('\n', " ") + "\n";
         let file = OpenOptions::new().create(true).append(true).open(path);
         let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
     }

@@ -42,7 +42,7 @@ fn entry(record: &Record<'_>, block: &Block<'_>, role: Role) -> Option<Entry> {
         "tool_use" => {
             let input = block.input.map_or("", |input| input.get());
             make(
-                Role::Agent,
+                Role::Tool,
                 EntryKind::ToolCall,
                 clean_cut(input, Some(TOOL_TEXT)),
                 block.name.as_deref().map(clean),

@@ -9,6 +9,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, fstat, openat, readlinkat, statat};
 use rustix::io::Errno;
@@ -22,6 +23,8 @@ pub(super) enum Blind {
     Gone,
     /// It is there, and this user may not look.
     Denied(Errno),
+    /// It is between two programs and has nothing to show yet.
+    Loading,
     /// Looking itself failed (for example, no file descriptors are left): this says nothing about the process.
     Failed(Errno),
 }
@@ -41,6 +44,7 @@ impl Blind {
     pub(super) fn why(self, what: &str) -> String {
         match self {
             Self::Gone => format!("there is no {what}"),
+            Self::Loading => format!("there is no {what} yet, its program is being loaded"),
             Self::Denied(error) | Self::Failed(error) => {
                 format!("cannot read {what}: {}", std::io::Error::from(error))
             }
@@ -50,6 +54,10 @@ impl Blind {
 
 /// Reads are this large: nearly every procfs file fits, so that one read is enough.
 const CHUNK: usize = 16 * 1024;
+
+/// Loading a program takes less than a millisecond, unless its file must come from a slow disk.
+const LOOKS_WHILE_LOADING: usize = 50;
+const BETWEEN_LOOKS: Duration = Duration::from_micros(100);
 
 /// A file, whatever it is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +108,25 @@ impl Entry {
                 return Ok(());
             }
         }
+    }
+
+    /// Reads what a process has since its program was loaded: its arguments and its variables. For a moment within
+    /// `execve` both are empty, and a process that was just launched is looked at in that very moment.
+    pub(super) fn read_loaded(&self, name: &str, buffer: &mut Vec<u8>) -> Result<(), Blind> {
+        for _ in 0..LOOKS_WHILE_LOADING {
+            self.read(name, buffer)?;
+            if !buffer.is_empty() {
+                return Ok(());
+            }
+            let loading = self.stat(buffer)?.may_be_loading();
+            buffer.clear();
+            if !loading {
+                // It may have come up between the two looks.
+                return self.read(name, buffer);
+            }
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
+        Err(Blind::Loading)
     }
 
     pub(super) fn link(&self, name: impl rustix::path::Arg) -> Result<PathBuf, Blind> {

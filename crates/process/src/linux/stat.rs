@@ -3,6 +3,9 @@
 /// The kernel's mark of its own threads (`PF_KTHREAD`), which have no program and are nobody's agent.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
+/// The kernel's mark of a thread that is ending (`PF_EXITING`): its memory and files go before it becomes a zombie.
+const ENDING: u64 = 0x0000_0004;
+
 /// The fields of the line that identify a process and tell whether it lives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stat {
@@ -11,6 +14,9 @@ pub(super) struct Stat {
     /// Clock ticks between the boot of the machine and the start of the process.
     pub(super) start: u64,
     pub(super) kernel_thread: bool,
+    /// Where its variables end in memory: 0 while it is loading its program, and for those who may not know.
+    environ_end: u64,
+    ending: bool,
     state: u8,
     threads: u64,
 }
@@ -29,17 +35,28 @@ impl Stat {
         let flags: u64 = fields.nth(4)?.parse().ok()?;
         let threads = fields.nth(10)?.parse().ok()?;
         let start = fields.nth(1)?.parse().ok()?;
-        Some(Self { comm, parent, start, kernel_thread: flags & KERNEL_THREAD != 0, state, threads })
+        let environ_end = fields.nth(28)?.parse().ok()?;
+        let (kernel_thread, ending) = (flags & KERNEL_THREAD != 0, flags & ENDING != 0);
+        Some(Self { comm, parent, start, kernel_thread, environ_end, ending, state, threads })
     }
 
     /// Whether its first thread has ended, so that this entry has no memory, files or working folder of its own.
     pub(super) fn is_hollow(&self) -> bool {
-        matches!(self.state, b'Z' | b'X' | b'x')
+        self.ending || self.is_zombie()
     }
 
     /// A zombie is dead, unless it is only the first thread that has ended while others still work.
     pub(super) fn is_alive(&self) -> bool {
-        !self.is_hollow() || self.threads > 1
+        !self.is_zombie() || self.threads > 1
+    }
+
+    /// Whether it may be between two programs: `execve` has dropped the old one, and has no arguments yet.
+    pub(super) fn may_be_loading(&self) -> bool {
+        self.environ_end == 0 && !self.kernel_thread && !self.is_hollow()
+    }
+
+    fn is_zombie(&self) -> bool {
+        matches!(self.state, b'Z' | b'X' | b'x')
     }
 }
 
@@ -47,18 +64,21 @@ impl Stat {
 mod tests {
     use super::*;
 
+    /// Fields 23 to 52, of which the last but one is the end of the variables.
+    const REST: &str = "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 77 0";
+
     fn line(comm: &str, state: char, threads: u32) -> Vec<u8> {
-        format!(
-            "4242 ({comm}) {state} 17 4242 4242 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 {threads} 0 987654 1 2 3\n"
-        )
-        .into_bytes()
+        let start =
+            format!("4242 ({comm}) {state} 17 4242 4242 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 {threads} 0");
+        format!("{start} 987654 {REST}\n").into_bytes()
     }
 
     #[test]
     fn every_field_is_taken_from_its_place() {
         let stat = Stat::parse(&line("claude", 'S', 12)).expect("a stat line");
         assert_eq!((stat.comm.as_str(), stat.parent, stat.start), ("claude", 17, 987_654));
-        assert!(stat.is_alive() && !stat.kernel_thread);
+        assert_eq!(stat.environ_end, 77);
+        assert!(stat.is_alive() && !stat.kernel_thread && !stat.is_hollow() && !stat.may_be_loading());
     }
 
     #[test]
@@ -81,16 +101,29 @@ mod tests {
     }
 
     #[test]
-    fn kernel_threads_are_known_by_their_flag() {
-        let thread = b"2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 3 0 0";
-        assert!(Stat::parse(thread).expect("a stat line").kernel_thread);
+    fn what_is_ending_is_alive_but_has_nothing_to_show() {
+        let text = String::from_utf8(line("a", 'R', 1)).expect("text").replace(" 4194560 ", " 4194564 ");
+        let stat = Stat::parse(text.as_bytes()).expect("a stat line");
+        assert!(stat.is_alive() && stat.is_hollow());
     }
 
     #[test]
-    fn a_line_cut_before_its_start_time_is_no_stat_line() {
+    fn a_process_without_variables_in_memory_may_be_loading_its_program() {
+        let text = String::from_utf8(line("a", 'R', 1)).expect("text").replace(" 77 ", " 0 ");
+        assert!(Stat::parse(text.as_bytes()).expect("a stat line").may_be_loading());
+    }
+
+    #[test]
+    fn kernel_threads_are_known_by_their_flag() {
+        let thread = format!("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 3 {REST}");
+        assert!(Stat::parse(thread.as_bytes()).expect("a stat line").kernel_thread);
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_is_no_stat_line() {
         let whole = line("a) b", 'S', 1);
-        let end = whole.windows(6).position(|window| window == b"987654").expect("the start time");
-        for length in 0..end {
+        let end = whole.windows(4).position(|window| window == b" 77 ").expect("the last field that is read");
+        for length in 0..=end {
             assert_eq!(Stat::parse(&whole[..length]), None, "{length} bytes");
         }
     }

@@ -40,6 +40,13 @@ impl Backend {
         self.find(pid).unwrap_or_else(|| panic!("process {pid} is not in the table"))
     }
 
+    /// The same once its program is loaded: in the middle of `execve` a process has no arguments, and only the Linux
+    /// look waits for them.
+    pub(crate) fn loaded_head(&self, pid: u32) -> ProcessHead {
+        until("the program is loaded", || !self.head(pid).argv.is_empty());
+        self.head(pid)
+    }
+
     pub(crate) fn is_alive(&self, process: ProcessRef) -> bool {
         *self.kernel.is_alive(process).seen().expect("an answer")
     }

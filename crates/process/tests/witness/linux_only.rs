@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
-use agentctl_model::{HeldLock, Observed, OpenFile};
+use agentctl_model::{HeldLock, Observed, OpenFile, ProcessHead, ProcessRef};
 use agentctl_process::Want;
 
 use crate::accomplice;
@@ -140,6 +140,30 @@ fn a_program_whose_real_name_ends_in_deleted_keeps_it() {
     let head = backend.head(child.pid());
     let process = backend.kernel.inspect(&head, Want::default()).expect("alive");
     assert_eq!(process.exe, Observed::Seen(program));
+}
+
+/// `Command::spawn` returns in the middle of `execve`, when the process has neither arguments nor variables.
+#[test]
+fn a_process_that_was_just_launched_is_seen_with_all_it_has() {
+    let backend = Backend::native();
+    for _ in 0..300 {
+        let child = Kept::start(Command::new("sleep").arg("600").env("AGENTCTL_LAUNCH_ID", "x"));
+        let head = backend.head(child.pid());
+        assert_eq!(head.argv, ["sleep", "600"]);
+        let child = Kept::start(Command::new("sleep").arg("600").env("AGENTCTL_LAUNCH_ID", "x"));
+        let process = ProcessRef { pid: child.pid(), start: start_of(child.pid()), ..head.process };
+        let head = ProcessHead { process, ..head };
+        let process = backend.kernel.inspect(&head, Want::default()).expect("alive");
+        assert_eq!(process.variable("AGENTCTL_LAUNCH_ID"), Some("x"));
+        assert_eq!(process.head.argv, ["sleep", "600"]);
+    }
+}
+
+/// Without a look at the whole table, which would take longer than loading a program.
+fn start_of(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("a process");
+    let (_, fields) = stat.rsplit_once(") ").expect("a stat line");
+    fields.split(' ').nth(19).and_then(|start| start.parse().ok()).expect("a start time")
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn a_child_is_seen_with_all_it_has(backend: &Backend) {
             .env("AGENTCTL_LAUNCH_ID", "a=b c")
             .env("EMPTY", ""),
     );
-    let head = backend.head(child.pid());
+    let head = backend.loaded_head(child.pid());
     assert_eq!(head.argv, ["sleep", "600.0"]);
     assert_eq!(head.comm, "sleep");
     assert_eq!(head.parent, std::process::id());
@@ -54,7 +54,7 @@ fn a_name_with_parentheses_and_spaces_confuses_nobody(backend: &Backend) {
     let program = folder.path().join("a) (b");
     copy_of_sleep(&program);
     let child = Kept::start(Command::new(&program).arg("600"));
-    let head = backend.head(child.pid());
+    let head = backend.loaded_head(child.pid());
     assert_eq!(head.comm, "a) (b");
     assert_eq!(head.program(), "a) (b");
     assert_eq!(head.parent, std::process::id());
@@ -68,7 +68,7 @@ fn a_replaced_program_is_still_named(backend: &Backend) {
     copy_of_sleep(&program);
     let child = Kept::start(Command::new(&program).arg("600"));
     std::fs::remove_file(&program).expect("removed");
-    let process = backend.kernel.inspect(&backend.head(child.pid()), Want::default()).expect("alive");
+    let process = backend.kernel.inspect(&backend.loaded_head(child.pid()), Want::default()).expect("alive");
     assert_eq!(process.exe, Observed::Seen(program));
 }
 
@@ -98,7 +98,7 @@ fn threads_are_no_processes(backend: &Backend) {
 
 fn files_are_seen_or_said_to_be_unseen(backend: &Backend) {
     let child = Kept::sleeper();
-    let head = backend.head(child.pid());
+    let head = backend.loaded_head(child.pid());
     let witnesses = backend.kernel.witnesses();
     let process = backend.kernel.inspect(&head, Want { open_files: true }).expect("alive");
     assert_eq!(process.open_files.seen().is_some(), witnesses.open_files, "{:?}", process.open_files);
