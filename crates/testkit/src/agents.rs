@@ -27,6 +27,25 @@ pub fn claude() -> Result<PathBuf, Skip> {
     found.ok_or_else(|| Skip(format!("no native claude under {}", modules.display())))
 }
 
+/// The pinned Codex: the native program, and the Node script that npm puts on the `PATH`.
+pub fn codex() -> Result<(PathBuf, PathBuf), Skip> {
+    let modules = install("codex")?.join("node_modules/@openai");
+    Ok((native_codex(&modules, "bin/codex")?, modules.join("codex/bin/codex.js")))
+}
+
+/// The last Codex generation without thread locks, its native program alone.
+pub fn codex_without_locks() -> Result<PathBuf, Skip> {
+    let modules = install("codex-0.104")?.join("node_modules/@openai");
+    native_codex(&modules, "codex/codex")
+}
+
+fn native_codex(modules: &Path, inside: &str) -> Result<PathBuf, Skip> {
+    let (short, long) = if cfg!(target_arch = "aarch64") { ("arm64", "aarch64") } else { ("x64", "x86_64") };
+    let folder = modules.join(format!("codex-linux-{short}/vendor/{long}-unknown-linux-musl"));
+    let found = Some(folder.join(inside)).filter(|path| is_native(path));
+    found.ok_or_else(|| Skip(format!("no native codex under {}", folder.display())))
+}
+
 /// The Node that an agent's folder brings along as a dependency (the npm package `node`), for agents that need a newer
 /// one than the machine has; `None` means that the machine's own will do.
 pub fn own_node(installation: &Path) -> Option<PathBuf> {

@@ -42,7 +42,8 @@ pub(super) fn read(home: &Path, scope: &Scope<'_>, harvest: &mut Harvest) {
 }
 
 fn note(id: &str, path: &Path, metadata: &fs::Metadata) -> Registration {
-    // The owner writes the lock anew when it takes the thread: its time is when the ownership began.
+    // The owner makes the file when it takes the thread, so its time is when the ownership began. Only a server that
+    // was already running takes over the file that a killed owner left: then the time is too early, and harmless.
     let taken_at = metadata.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
     let found = Found {
         id: id.to_owned(),

@@ -77,16 +77,20 @@ fn turns(events: &[(&str, &str)]) -> Vec<u8> {
             "context" => format!(r#""turn_context","payload":{{"cwd":"/w"{id}}}"#),
             kind => format!(r#""event_msg","payload":{{"type":"{kind}"{id}}}"#),
         };
-        text += &format!("{{\"timestamp\":\"2026-11-15T07:00:{second:02}Z\",\"type\":{line}}}\n");
+        let at = format!("2026-11-15T07:00:{second:02}Z");
+        text += &(format!(r#"{{"timestamp":"{at}","type":{line}}}"#) + "\n");
     }
     text.into_bytes()
 }
+
+/// Events with the ids of their turns, and where they leave the last turn.
+type Case<'c> = (&'c [(&'c str, &'c str)], Option<TurnState>);
 
 #[test]
 fn turns_are_matched_by_their_ids_and_by_order_where_there_are_none() {
     use TurnState::{Finished, Interrupted, NotBegun, Open};
     let (start, end, abort) = ("task_started", "task_complete", "turn_aborted");
-    let cases: [(&[(&str, &str)], Option<TurnState>); 9] = [
+    let cases: [Case<'_>; 9] = [
         (&[(start, "a"), (end, "a")], Some(Finished)),
         (&[(start, "a"), (end, "a"), (start, "b")], Some(Open)),
         (&[(start, "a"), (end, "a"), (start, "b"), ("item_completed", "a"), (abort, "b")], Some(Interrupted)),
