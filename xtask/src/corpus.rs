@@ -4,6 +4,7 @@
 //! field order are those of the recorded fixtures. `manifest.json` says what each session should show.
 
 pub(crate) mod claude;
+mod codex;
 pub(crate) mod filler;
 mod manifest;
 mod outfile;
@@ -37,7 +38,7 @@ pub(crate) trait AgentCorpus {
 }
 
 fn all() -> Vec<Box<dyn AgentCorpus>> {
-    vec![Box::new(claude::Claude::default())]
+    vec![Box::new(claude::Claude::default()), Box::new(codex::Codex::default())]
 }
 
 /// What is to be written.

@@ -115,3 +115,28 @@ fn shares_add_up() {
     assert_eq!(shares(0, &[1, 1]), [0, 0]);
     assert!(shares(5, &[]).is_empty());
 }
+
+#[test]
+fn codex_rollouts_hold_what_the_manifest_says() {
+    let home = tempfile::tempdir().unwrap();
+    let agents = vec!["codex".to_owned()];
+    let manifest = write(&Options { agents, ..options(home.path(), 120, 5) }).unwrap();
+    let files = tree(home.path());
+    let mut outcomes = BTreeSet::new();
+    for row in &manifest.rows {
+        let name = format!("-{}.jsonl", row.id);
+        let mut own = files.iter().filter(|(path, _)| path.to_string_lossy().ends_with(&name));
+        let (_, (bytes, _)) = own.next().unwrap();
+        assert!(own.next().is_none(), "one file a session");
+        assert_eq!(bytes.len() as u64, row.bytes);
+        let text = std::str::from_utf8(bytes).unwrap();
+        let whole = text.rsplit_once('\n').unwrap().0;
+        let records: Vec<Value> = whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(records[0]["payload"]["id"], row.id.as_str());
+        let counters = records.iter().rfind(|record| record["type"] == "token_usage_record").unwrap();
+        let total = &counters["payload"]["thread_token_usage"];
+        assert_eq!(total["output_tokens"], row.expected["tokens"]["out"]);
+        outcomes.insert(row.expected["outcome"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(outcomes.len(), 4, "{outcomes:?}");
+}
