@@ -6,7 +6,7 @@ use agentctl_model::text::clean_cut;
 use agentctl_model::{Parent, Relation};
 use jiff::Timestamp;
 
-use super::records::{Meta, Record, Said, Usage, beginning};
+use super::records::{Beginning, Meta, Record, Said, Usage, beginning};
 
 /// The first prompt stands within the first dozen records; a fork's first counter a few tools later.
 const LINES: u32 = 400;
@@ -74,8 +74,13 @@ impl Head {
 
     pub(super) fn line(&mut self, line: &[u8]) -> ControlFlow<()> {
         self.lines += 1;
-        let bulk = beginning(line).is_some_and(|it| it.is_bulk() || it.is_output() || it.is_bookkeeping());
-        if !bulk && let Some(record) = Record::parse(line) {
+        let beginning = beginning(line);
+        let is_first = beginning.as_ref().is_some_and(|beginning| beginning.kind == b"session_meta");
+        if is_first && self.origin.is_none() {
+            self.origin = Meta::parse(line).map(|meta| Origin::of(&meta));
+        } else if beginning.is_none_or(|beginning| self.wants(&beginning))
+            && let Some(record) = Record::parse(line)
+        {
             self.take(&record);
         }
         let is_fork = self.origin.as_ref().is_some_and(|origin| origin.is_fork);
@@ -83,12 +88,21 @@ impl Head {
         if known || self.lines >= LINES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
+    /// Something that is still wanted may stand in a record that begins so.
+    fn wants(&self, beginning: &Beginning<'_>) -> bool {
+        match (beginning.kind, beginning.inner) {
+            (b"token_usage_record", _) => self.origin.as_ref().is_none_or(|origin| origin.is_fork),
+            (b"event_msg", b"item_completed" | b"user_message") => !beginning.is_bulk(),
+            _ => false,
+        }
+    }
+
     fn take(&mut self, record: &Record<'_>) {
         // Only the first one is its own: a fork of an old version repeats its parent's.
         if self.origin.is_none()
             && let Some(meta) = record.meta()
         {
-            self.origin = Some(Origin { started_at: meta.at().or_else(|| record.at()), ..Origin::of(&meta) });
+            self.origin = Some(Origin::of(&meta));
             return;
         }
         match record.said(&record.payload()) {

@@ -170,11 +170,12 @@ fn read_rollouts(places: &[Place], scope: &Scope<'_>, harvest: &mut Harvest) {
         Reach::All { since } => since,
         Reach::Live(_) | Reach::Ids(_) => None,
     };
-    let read = parallel::map(places, |place, (): &mut ()| {
+    let read = parallel::map(places, |place, buffer: &mut Vec<u8>| {
         scope.progress.tick();
-        session::read(place, since, scope)
+        session::read(place, since, scope, buffer)
     });
-    let mut by_id: HashMap<String, usize> = HashMap::new();
+    let mut by_id: HashMap<String, usize> = HashMap::with_capacity(places.len());
+    harvest.found.reserve(places.len());
     for outcome in read {
         match outcome {
             Ok(None) => {}

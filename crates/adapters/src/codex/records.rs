@@ -351,7 +351,17 @@ fn spoken(text: &str) -> Option<String> {
     (!text.trim().is_empty()).then(|| text.to_owned())
 }
 
-impl Meta<'_> {
+impl<'a> Meta<'a> {
+    /// From the whole line in one pass: most of it are instructions that nobody needs twice.
+    pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Line<'a> {
+            #[serde(borrow)]
+            payload: Meta<'a>,
+        }
+        serde_json::from_slice::<Line<'a>>(line).ok().map(|line| line.payload)
+    }
+
     pub(super) fn at(&self) -> Option<Timestamp> {
         self.timestamp.as_deref().and_then(|text| text.parse().ok())
     }
@@ -470,11 +480,6 @@ impl Beginning<'_> {
             }
             _ => false,
         }
-    }
-
-    /// A tool's answer: only its call id counts, and the rest can be megabytes.
-    pub(super) fn is_output(&self) -> bool {
-        self.kind == b"response_item" && self.inner.ends_with(b"_output")
     }
 
     /// What stands between turns and is large.

@@ -1,7 +1,7 @@
 //! One rollout file as one session.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Read};
 
 use agentctl_model::{Evidence, Fact, Facts, Found, Stamp, Witness};
 use jiff::Timestamp;
@@ -18,6 +18,8 @@ use crate::jsonl::{ReadAt, Seen, scan_back};
 
 /// A first prompt of some megabytes is read; more is not waited for.
 const HEAD_BUDGET: usize = 8 << 20;
+/// A file up to this size is read in one piece.
+const SMALL: u64 = 96 << 10;
 
 /// One session that was read, with what was odd about it.
 pub(super) struct ReadSession {
@@ -32,6 +34,7 @@ pub(super) fn read(
     place: &Place,
     since: Option<Timestamp>,
     scope: &Scope<'_>,
+    buffer: &mut Vec<u8>,
 ) -> Result<Option<ReadSession>, String> {
     let named = |error: io::Error| format!("{}: {error}", place.path.display());
     let opened = match open_regular(&place.path) {
@@ -48,6 +51,12 @@ pub(super) fn read(
         let bytes = compressed::decode(&opened.file, &scope.progress).map_err(named)?;
         let (head, tail) = (bytes.head(), bytes.tail());
         both_ends((head, head.len() as u64), (tail, tail.len() as u64), scope)
+    } else if opened.size <= SMALL {
+        // One read for both ends, and what was appended meanwhile is left for the next time.
+        buffer.clear();
+        (&opened.file).take(opened.size).read_to_end(buffer).map_err(named)?;
+        let whole = (buffer.as_slice(), buffer.len() as u64);
+        both_ends(whole, whole, scope)
     } else {
         both_ends((&opened.file, opened.size), (&opened.file, opened.size), scope)
     };

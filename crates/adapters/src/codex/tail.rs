@@ -7,7 +7,7 @@ use agentctl_model::text::clean_cut;
 use agentctl_model::{Turn, TurnState};
 use jiff::Timestamp;
 
-use super::records::{Payload, Record, Said, Usage, beginning};
+use super::records::{Beginning, Payload, Record, Said, Usage, beginning};
 use crate::jsonl::Scan;
 
 /// How far back the last words and the counters are looked for once everything else is known.
@@ -122,6 +122,21 @@ impl Tail {
         }
     }
 
+    /// Nothing that is still wanted can stand in a record that begins so.
+    fn can_skip(&self, beginning: &Beginning<'_>) -> bool {
+        let ended = self.decided || !self.endings.is_empty();
+        match beginning.kind {
+            b"response_item" if ended => true,
+            b"token_usage_record" => self.total.is_some(),
+            b"event_msg" => match beginning.inner {
+                b"token_count" => self.total.is_some(),
+                b"item_completed" => beginning.is_bulk() || (ended && self.last_message.is_some()),
+                _ => false,
+            },
+            _ => beginning.is_bulk() || beginning.is_bookkeeping(),
+        }
+    }
+
     fn worked(&mut self, at: Option<Timestamp>) {
         if !self.decided && self.worked_at.is_none() {
             self.worked_at = at;
@@ -169,19 +184,15 @@ impl Tail {
 
 impl Scan for Tail {
     fn line(&mut self, line: &[u8], distance: u64) -> ControlFlow<()> {
-        let beginning = beginning(line);
         // A half-written last line has a fine beginning too; records end with their closing brace.
         let whole = line.last() == Some(&b'}');
-        let skipped = beginning.as_ref().filter(|beginning| {
-            let unwanted_output = beginning.is_output() && (self.decided || !self.endings.is_empty());
-            whole && (beginning.is_bulk() || beginning.is_bookkeeping() || unwanted_output)
-        });
-        if let Some(beginning) = skipped {
+        let beginning = if whole { beginning(line) } else { None };
+        if let Some(beginning) = beginning.filter(|beginning| self.can_skip(beginning)) {
             self.records += 1;
             if self.updated_at.is_none() {
                 self.updated_at = beginning.time();
             }
-            if !beginning.is_bookkeeping() {
+            if self.worked_at.is_none() && !beginning.is_bookkeeping() {
                 self.worked(beginning.time());
             }
         } else if let Some(record) = Record::parse(line) {
