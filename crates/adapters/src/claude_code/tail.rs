@@ -60,6 +60,11 @@ impl Tail {
         self.turn.is_some() && self.cwd.is_some() && (self.model.is_some() || self.failed_at_once())
     }
 
+    /// The turn has ended: how and when are known.
+    fn turn_is_settled(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| turn.state != TurnState::Open) && self.cwd.is_some()
+    }
+
     /// The only reply is an error: there may be no model at all.
     fn failed_at_once(&self) -> bool {
         self.turn.as_ref().is_some_and(|turn| turn.state == TurnState::Failed)
@@ -173,6 +178,12 @@ fn tool_call(record: &Record<'_>) -> Option<String> {
 impl Scan for Tail {
     fn line(&mut self, line: &[u8], distance: u64) -> ControlFlow<()> {
         if is_certainly_bulk(line) {
+            self.records += 1;
+        } else if self.turn_is_settled()
+            && memchr::memmem::find(line, b"\"assistant\"").is_none()
+            && line.len() > 4096
+        {
+            // A long answer of a tool: only the agent's own words and short notes are still wanted.
             self.records += 1;
         } else if self.essentials_known() && self.last_message.is_some() {
             // Only a title is still wanted, and titles are short.
