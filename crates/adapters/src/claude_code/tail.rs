@@ -34,7 +34,6 @@ pub(super) struct Tail {
     pub(super) branch: Option<String>,
     pub(super) version: Option<String>,
     pub(super) session_id: Option<String>,
-    pub(super) agent_id: Option<String>,
     /// The newest records come from a run without a terminal.
     headless: bool,
     pub(super) custom_title: Option<String>,
@@ -90,8 +89,9 @@ impl Tail {
         keep(&mut self.cwd, record.cwd.as_deref());
         keep(&mut self.branch, record.branch());
         keep(&mut self.version, record.version.as_deref());
-        keep(&mut self.session_id, record.session_id.as_deref());
-        keep(&mut self.agent_id, record.agent_id.as_deref());
+        if self.sidechain {
+            keep(&mut self.session_id, record.session_id.as_deref());
+        }
         self.headless |= record.entrypoint.as_deref().is_some_and(|entry| entry.starts_with("sdk"));
         match record.kind.as_ref() {
             "custom-title" => {
