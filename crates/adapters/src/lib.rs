@@ -6,7 +6,10 @@
 pub mod claude_code;
 pub mod join;
 pub mod jsonl;
+mod listing;
 pub mod parallel;
+pub mod pi;
+pub mod pi_rust;
 pub mod scope;
 
 use std::path::{Path, PathBuf};
@@ -108,5 +111,5 @@ pub trait Adapter: Send + Sync {
 
 /// Every adapter there is. A new agent is one folder and one line here.
 pub fn registry() -> Vec<&'static dyn Adapter> {
-    vec![&claude_code::ClaudeCode]
+    vec![&claude_code::ClaudeCode, &pi::Pi, &pi_rust::PiRust]
 }

@@ -1,0 +1,127 @@
+//! Where session files lie, and which of them a question needs.
+//!
+//! Below a store stand folders named after working directories; a store that the user moved holds the files itself.
+//! The folder names are lossy and never read back: the header says the directory.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use agentctl_model::{Harvest, KernelView, Process};
+use jiff::Timestamp;
+
+use super::header::{Creator, creator_by_name};
+use super::processes::{agents, marks};
+use crate::listing::{Listed, list, written_since};
+
+/// The folder that Pi makes of a directory.
+pub(super) fn slug(cwd: &str) -> String {
+    let relative = cwd.strip_prefix(['/', '\\']).unwrap_or(cwd);
+    format!("--{}--", relative.replace(['/', '\\', ':'], "-"))
+}
+
+/// Every file in the store that may be a session of this agent.
+pub(super) fn all(stores: &[PathBuf], creator: Creator, harvest: &mut Harvest) -> Vec<PathBuf> {
+    let mut files = BTreeSet::new();
+    for store in stores {
+        for entry in list(store, harvest) {
+            if entry.name.starts_with("--") && entry.name.ends_with("--") && entry.is_folder() {
+                for inner in list(&entry.path, harvest) {
+                    take(inner, creator, harvest, &mut files);
+                }
+            } else {
+                take(entry, creator, harvest, &mut files);
+            }
+        }
+    }
+    files.into_iter().collect()
+}
+
+fn take(entry: Listed, creator: Creator, harvest: &mut Harvest, files: &mut BTreeSet<PathBuf>) {
+    if may_be(&entry.name, creator) {
+        files.insert(entry.path);
+    } else if creator == Creator::Rust
+        && has_ending(&entry.name, "sqlite")
+        && entry.name != "session-index.sqlite"
+    {
+        harvest.left_out(format!("{}: sessions kept in SQLite are not read", entry.path.display()));
+    }
+}
+
+fn has_ending(name: &str, ending: &str) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension == ending)
+}
+
+/// A name that the other agent gave is the other agent's; one that a user gave may be either's.
+fn may_be(name: &str, creator: Creator) -> bool {
+    has_ending(name, "jsonl") && creator_by_name(name).is_none_or(|by| by == creator)
+}
+
+/// What the processes of this root may be writing: the files that their marks name, and what was written in the
+/// folders of their directories since they started.
+pub(super) fn live(
+    stores: &[PathBuf],
+    creator: Creator,
+    kernel: &KernelView,
+    ours: impl Fn(&Process) -> bool,
+    harvest: &mut Harvest,
+) -> Vec<PathBuf> {
+    let mut files = BTreeSet::new();
+    let mut folders: Vec<(PathBuf, Option<Timestamp>)> = Vec::new();
+    let mut earliest = Vec::new();
+    for (process, _) in agents(kernel).filter(|(process, _)| ours(process)) {
+        let started = process.head.started_at;
+        earliest.push(started);
+        if let Some(cwd) = process.cwd.seen() {
+            let slug = slug(&cwd.to_string_lossy());
+            folders.extend(stores.iter().map(|store| (store.join(&slug), started)));
+        }
+    }
+    if earliest.is_empty() {
+        return Vec::new();
+    }
+    let named = marks(kernel).into_values().filter_map(|mark| mark.file);
+    files.extend(named.filter(|file| stores.iter().any(|store| file.starts_with(store))));
+    // An unknown start counts as the earliest.
+    let earliest = if earliest.contains(&None) { None } else { earliest.into_iter().flatten().min() };
+    folders.extend(stores.iter().map(|store| (store.clone(), earliest)));
+    for (folder, since) in folders {
+        let written = list(&folder, harvest).into_iter().filter(|entry| may_be(&entry.name, creator));
+        files.extend(written.map(|entry| entry.path).filter(|path| written_since(path, since)));
+    }
+    files.retain(|file| {
+        file.file_name().and_then(|name| name.to_str()).is_some_and(|name| may_be(name, creator))
+    });
+    files.into_iter().collect()
+}
+
+/// A path as a user writes it, with `~` for the home that `agent_folder` (`~/.pi/agent`) lies in.
+pub(super) fn expand(written: &str, agent_folder: &Path) -> Option<PathBuf> {
+    let home = || agent_folder.ends_with(".pi/agent").then(|| agent_folder.ancestors().nth(2)).flatten();
+    match written.strip_prefix('~') {
+        Some("") => home().map(Path::to_owned),
+        Some(rest) => home().map(|home| home.join(rest.trim_start_matches('/'))),
+        None => Some(PathBuf::from(written)).filter(|path| path.is_absolute()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_become_folders_as_pi_names_them() {
+        assert_eq!(slug("/home/dev/w/a-b/c"), "--home-dev-w-a-b-c--");
+        assert_eq!(slug("/home/dev/w/my proj.v1 (x)"), "--home-dev-w-my proj.v1 (x)--");
+        assert_eq!(slug("/"), "----");
+        assert_eq!(slug("/a:b\\c"), "--a-b-c--");
+    }
+
+    #[test]
+    fn a_tilde_is_the_home_of_the_agent_folder() {
+        let agent = Path::new("/h/dev/.pi/agent");
+        assert_eq!(expand("~/s", agent), Some("/h/dev/s".into()));
+        assert_eq!(expand("/abs", agent), Some("/abs".into()));
+        assert_eq!(expand("relative", agent), None, "it means another folder in every directory");
+        assert_eq!(expand("~/s", Path::new("/elsewhere")), None);
+    }
+}
