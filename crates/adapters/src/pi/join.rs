@@ -103,13 +103,11 @@ fn pair(
     }
     let claimed: HashSet<(&str, Option<&str>)> =
         joined.claims.iter().map(|claim| (claim.id.as_str(), claim.slot.as_deref())).collect();
-    let free: Vec<Found> = harvest
+    let free = harvest
         .found
         .iter()
-        .filter(|found| fits(found) && !claimed.contains(&(found.id.as_str(), found.slot.as_deref())))
-        .cloned()
-        .collect();
-    let mut paired = only_candidates(processes, &free, &[], kernel, |process| is_headless(&process.head));
+        .filter(|found| fits(found) && !claimed.contains(&(found.id.as_str(), found.slot.as_deref())));
+    let mut paired = only_candidates(processes, free, &[], kernel, |process| is_headless(&process.head));
     if let Some(tie) = tie {
         for claim in &mut paired {
             claim.tie = tie;
