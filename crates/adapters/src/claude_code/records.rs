@@ -24,6 +24,8 @@ pub(super) struct Record<'a> {
     #[serde(borrow)]
     pub(super) version: Option<Cow<'a, str>>,
     #[serde(borrow)]
+    pub(super) entrypoint: Option<Cow<'a, str>>,
+    #[serde(borrow)]
     pub(super) session_id: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub(super) agent_id: Option<Cow<'a, str>>,

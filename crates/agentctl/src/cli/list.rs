@@ -96,7 +96,10 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let listing = args.look(&fleet, surroundings);
     args.print(&listing, &fleet, surroundings, out)?;
     heard::warn(&listing.survey.sources, surroundings, out);
-    Ok(heard::exit(&listing.survey.sources, args.strict))
+    let exit = heard::exit(&listing.survey.sources, args.strict);
+    // The process ends here: ten thousand rows need not be given back one by one.
+    std::mem::forget(listing);
+    Ok(exit)
 }
 
 /// One look at the fleet, narrowed and in order.
@@ -231,7 +234,7 @@ impl Listing {
         Answer {
             as_of: self.as_of,
             host: surroundings.host(),
-            sessions: self.sessions.iter().map(|surveyed| &surveyed.session).collect(),
+            sessions: self.sessions.iter().map(|surveyed| &*surveyed.session).collect(),
             sources: &self.survey.sources,
         }
     }
