@@ -10,7 +10,7 @@ use agentctl_model::{Harvest, KernelView, Process};
 use jiff::Timestamp;
 
 use super::header::{Creator, creator_by_name};
-use super::processes::{agents, marks};
+use super::processes::{Family, agents, marks};
 use crate::listing::{Listed, list, written_since};
 
 /// The folder that Pi makes of a directory.
@@ -57,7 +57,8 @@ fn may_be(name: &str, creator: Creator) -> bool {
 }
 
 /// What the processes of this root may be writing: the files that their marks name, and what was written in the
-/// folders of their directories since they started.
+/// folders of their directories since they started. Only a process that has nothing there (it keeps no session, or
+/// was given a file from somewhere else) is looked for in the whole store, by the times of the files.
 pub(super) fn live(
     stores: &[PathBuf],
     creator: Creator,
@@ -65,32 +66,35 @@ pub(super) fn live(
     ours: impl Fn(&Process) -> bool,
     harvest: &mut Harvest,
 ) -> Vec<PathBuf> {
+    let (marks, family) = (marks(kernel), Family::of(kernel));
     let mut files = BTreeSet::new();
-    let mut folders: Vec<(PathBuf, Option<Timestamp>)> = Vec::new();
-    let mut earliest = Vec::new();
-    for (process, _) in agents(kernel).filter(|(process, _)| ours(process)) {
-        let started = process.head.started_at;
-        earliest.push(started);
-        if let Some(cwd) = process.cwd.seen() {
-            let slug = slug(&cwd.to_string_lossy());
-            folders.extend(stores.iter().map(|store| (store.join(&slug), started)));
+    let mut homeless: Vec<Option<Timestamp>> = Vec::new();
+    for (process, kind) in agents(kernel).filter(|(process, _)| ours(process)) {
+        let mark = marks.get(&process.pid());
+        let named = mark.and_then(|mark| mark.file.clone());
+        files.extend(named.filter(|file| stores.iter().any(|store| file.starts_with(store))));
+        let folders = process.cwd.seen().map(|cwd| slug(&cwd.to_string_lossy()));
+        let folders = stores
+            .iter()
+            .flat_map(|store| [folders.as_ref().map(|slug| store.join(slug)), Some(store.clone())]);
+        let before = files.len();
+        for folder in folders.flatten() {
+            let entries = list(&folder, harvest).into_iter().filter(|entry| may_be(&entry.name, creator));
+            files.extend(
+                entries.map(|entry| entry.path).filter(|path| written_since(path, process.head.started_at)),
+            );
+        }
+        let alone = mark.is_none() && kind == creator && family.agent_above(process).is_none();
+        if alone && files.len() == before {
+            homeless.push(process.head.started_at);
         }
     }
-    if earliest.is_empty() {
-        return Vec::new();
-    }
-    let named = marks(kernel).into_values().filter_map(|mark| mark.file);
-    files.extend(named.filter(|file| stores.iter().any(|store| file.starts_with(store))));
     // An unknown start counts as the earliest.
-    let earliest = if earliest.contains(&None) { None } else { earliest.into_iter().flatten().min() };
-    folders.extend(stores.iter().map(|store| (store.clone(), earliest)));
-    for (folder, since) in folders {
-        let written = list(&folder, harvest).into_iter().filter(|entry| may_be(&entry.name, creator));
-        files.extend(written.map(|entry| entry.path).filter(|path| written_since(path, since)));
+    if let Some(since) = homeless.into_iter().min() {
+        let everywhere = all(stores, creator, &mut Harvest::complete(Vec::new()));
+        files.extend(everywhere.into_iter().filter(|path| written_since(path, since)));
     }
-    files.retain(|file| {
-        file.file_name().and_then(|name| name.to_str()).is_some_and(|name| may_be(name, creator))
-    });
+    files.retain(|file| may_be(super::session::name_of(file), creator));
     files.into_iter().collect()
 }
 
