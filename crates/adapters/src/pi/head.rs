@@ -34,7 +34,9 @@ impl Head {
         if self.heading.is_none() {
             // Pi itself passes over anything that stands before the header.
             self.heading = Header::parse(line).as_ref().map(Heading::of);
-        } else if let Some(record) = Record::parse(line) {
+        } else if !is_certainly_system(line)
+            && let Some(record) = Record::parse(line)
+        {
             self.take(&record);
         }
         if self.prompt.is_some() || self.lines >= LINES {
@@ -56,4 +58,12 @@ impl Head {
             _ => {}
         }
     }
+}
+
+/// Whether a line is certainly Pi's own prompt, kilobytes of it: judged by the exact spelling only, so that a record
+/// spelled differently is parsed, slowly, and never lost.
+fn is_certainly_system(line: &[u8]) -> bool {
+    const SYSTEM: &[u8] = b"\"message\":{\"role\":\"system\"";
+    line.starts_with(b"{\"type\":\"message\",\"id\":")
+        && line[..line.len().min(200)].windows(SYSTEM.len()).any(|window| window == SYSTEM)
 }

@@ -2,20 +2,26 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
+use std::sync::LazyLock;
 
-use agentctl_model::Turn;
 use agentctl_model::text::clean_cut;
+use agentctl_model::{Turn, TurnState};
 use jiff::Timestamp;
+use memchr::memmem::Finder;
 
 use super::branch::Branch;
 use super::records::{KNOWN_TYPES, Message, Record};
 use super::turn;
 use crate::jsonl::Scan;
 
-/// How far back a title is looked for once everything else is known.
-const NAME_REACH: u64 = 64 << 10;
-/// How far back the last words and the beginning of the turn are looked for once the turn is known.
+/// How far back a title is looked for once everything else is known: most sessions have none at all.
+const NAME_REACH: u64 = 30 << 10;
+/// How far back the last words are looked for once the turn is known.
 const WORDS_REACH: u64 = 1 << 20;
+/// How far back the beginning of an open turn is looked for.
+const BEGAN_REACH: u64 = 256 << 10;
+/// What every record of a title holds, however it is spelled.
+static TITLE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("session_info"));
 /// A title is short, so a longer line cannot hold one.
 const LONGEST_TITLE_LINE: usize = 4096;
 
@@ -50,7 +56,9 @@ impl Tail {
     fn branch_is_told(&self, distance: u64) -> bool {
         let far = distance > WORDS_REACH;
         let words = self.last_message.is_some() || far;
-        let began = self.turn_began_known || far;
+        // Only of a turn that is open is it told since when.
+        let open = self.turn.as_ref().is_some_and(|turn| turn.state == TurnState::Open);
+        let began = self.turn_began_known || !open || distance > BEGAN_REACH;
         self.branch.is_at_its_root() || (self.turn.is_some() && self.model.is_some() && words && began)
     }
 
@@ -118,7 +126,7 @@ impl Scan for Tail {
     fn line(&mut self, line: &[u8], distance: u64) -> ControlFlow<()> {
         if self.branch_is_told(distance) {
             if line.len() < LONGEST_TITLE_LINE
-                && memchr::memmem::find(line, b"session_info").is_some()
+                && TITLE.find(line).is_some()
                 && let Some(record) = Record::parse(line)
             {
                 self.take_title(&record);
