@@ -346,6 +346,19 @@ fn other_homes_other_stores_and_other_programs_are_not_ours() {
 }
 
 #[test]
+fn a_process_that_names_a_file_of_ours_carries_it_whatever_its_variables_say() {
+    let home = Home::new();
+    let file = home.put(&name(A), &Tree::new(A, "/w", 1).user(2).reply(3, "toolUse"));
+    let moved = home.pi(42, 0).variable("PI_CODING_AGENT_SESSION_DIR", "/other");
+    let survey = home.all(Scripted::new().process(moved).process(home.tool(43, 42, A, &file)));
+    assert_eq!((verdict(&survey, A), session(&survey, A).pid), ((Status::Running, None), Some(42)));
+    // The variable may also say what is so without it.
+    let same = home.pi(42, 0).variable("PI_CODING_AGENT_SESSION_DIR", home.store().to_str().unwrap());
+    let survey = home.all(Scripted::new().process(same));
+    assert_eq!(verdict(&survey, A), (Status::Running, None));
+}
+
+#[test]
 fn variables_that_cannot_be_seen_make_unknown_and_never_stopped() {
     let home = Home::new();
     home.put(&name(A), &Tree::new(A, "/w", 1).user(2));
@@ -528,10 +541,10 @@ fn what_cannot_be_read_gives_no_verdict() {
 fn odd_files_are_read_for_what_they_hold() {
     let home = Home::new();
     // 0.73.1 writes the header twice; a killed process leaves half a line; a disk leaves nonsense in the middle.
-    let mut tree = Tree::new(A, "/w", 1).user(2).reply(3, "stop");
+    let mut tree = Tree::new(A, "/w", 1).user(2).reply(3, "stop").record("label", 4, r#""label":"x""#);
+    tree.lines.insert(3, "\u{0}\u{0}garbage".into());
+    tree.lines.insert(1, tree.lines[0].clone());
     tree.lines.insert(0, String::new());
-    tree.lines.insert(2, tree.lines[1].clone());
-    tree.lines.insert(4, "\u{0}\u{0}garbage".into());
     let path = home.put("any name.jsonl", &tree);
     let torn = fs::read_to_string(&path).unwrap() + r#"{"type":"message","id":"r9","par"#;
     fs::write(&path, torn).unwrap();

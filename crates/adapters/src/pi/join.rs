@@ -20,9 +20,17 @@ pub(super) fn join(
     let (marks, family) = (marks(kernel), Family::of(kernel));
     let mut joined = Joined { blind: unseen(kernel), ..Joined::default() };
     let (mut top, mut nested, mut others) = (Vec::new(), Vec::new(), Vec::new());
-    for (process, kind) in agents(kernel).filter(|(process, _)| ours(process)) {
+    for (process, kind) in agents(kernel) {
         let is_nested = family.agent_above(process).is_some();
         match marks.get(&process.pid()) {
+            // Whatever its variables say: it names a file of ours.
+            Some(mark) if !ours(process) => {
+                let file = mark.file.as_ref().map(|file| file.to_string_lossy());
+                let mut claims = marked(mark, process, harvest, kernel);
+                claims.retain(|claim| file.is_some() && claim.slot.as_deref() == file.as_deref());
+                joined.claims.extend(claims);
+            }
+            None if !ours(process) => {}
             Some(mark) => {
                 let claims = marked(mark, process, harvest, kernel);
                 if claims.is_empty() && kind == creator && !is_nested && !is_the_others(mark, creator) {

@@ -19,9 +19,9 @@ pub(super) fn slug(cwd: &str) -> String {
     format!("--{}--", relative.replace(['/', '\\', ':'], "-"))
 }
 
-/// Every file in the store that may be a session of this agent.
+/// Every file in the stores that may be a session of this agent.
 pub(super) fn all(stores: &[PathBuf], creator: Creator, harvest: &mut Harvest) -> Vec<PathBuf> {
-    let mut files = BTreeSet::new();
+    let mut files = Vec::new();
     for store in stores {
         for entry in list(store, harvest) {
             if entry.name.starts_with("--") && entry.name.ends_with("--") && entry.is_folder() {
@@ -33,12 +33,17 @@ pub(super) fn all(stores: &[PathBuf], creator: Creator, harvest: &mut Harvest) -
             }
         }
     }
-    files.into_iter().collect()
+    if stores.len() > 1 {
+        // One store may lie inside the other.
+        files.sort_unstable();
+        files.dedup();
+    }
+    files
 }
 
-fn take(entry: Listed, creator: Creator, harvest: &mut Harvest, files: &mut BTreeSet<PathBuf>) {
+fn take(entry: Listed, creator: Creator, harvest: &mut Harvest, files: &mut Vec<PathBuf>) {
     if may_be(&entry.name, creator) {
-        files.insert(entry.path);
+        files.push(entry.path);
     } else if creator == Creator::Rust
         && has_ending(&entry.name, "sqlite")
         && entry.name != "session-index.sqlite"
@@ -69,10 +74,13 @@ pub(super) fn live(
     let (marks, family) = (marks(kernel), Family::of(kernel));
     let mut files = BTreeSet::new();
     let mut homeless: Vec<Option<Timestamp>> = Vec::new();
-    for (process, kind) in agents(kernel).filter(|(process, _)| ours(process)) {
+    for (process, kind) in agents(kernel) {
         let mark = marks.get(&process.pid());
         let named = mark.and_then(|mark| mark.file.clone());
         files.extend(named.filter(|file| stores.iter().any(|store| file.starts_with(store))));
+        if !ours(process) {
+            continue;
+        }
         let folders = process.cwd.seen().map(|cwd| slug(&cwd.to_string_lossy()));
         let folders = stores
             .iter()

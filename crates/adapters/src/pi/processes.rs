@@ -49,7 +49,7 @@ pub(crate) fn is_pi(head: &ProcessHead) -> bool {
 /// only manage, and processes of other users.
 pub(super) fn agent(process: &Process) -> Option<Creator> {
     let exe = process.exe.seen()?.to_string_lossy();
-    let exe = file_name(exe.trim_end_matches(" (deleted)"));
+    let exe = file_name(&exe);
     let creator = if RUNTIMES.contains(&exe) {
         Creator::Node
     } else if exe.starts_with("pi") {

@@ -43,11 +43,11 @@ impl Store<'_> {
 
     /// Where its sessions may lie.
     fn folders(&self) -> Vec<PathBuf> {
-        if let Some(moved) = &self.root.store {
-            return vec![moved.clone()];
-        }
-        let settled = self.root.path.join("sessions");
-        std::iter::once(settled).chain((self.moved_by_settings)(&self.root.path)).collect()
+        let settled = settled(self.root);
+        // A variable stands above the settings.
+        let moved = self.root.store.is_none().then(|| (self.moved_by_settings)(&self.root.path)).flatten();
+        let moved = moved.filter(|moved| *moved != settled);
+        std::iter::once(settled).chain(moved).collect()
     }
 
     /// Why there is nothing to read: no agent was ever here, or its folder cannot be seen.
@@ -66,9 +66,10 @@ impl Store<'_> {
         reason.or(Some(Coverage::NotInstalled))
     }
 
-    /// The process's own variables resolve to this root.
+    /// The process's own variables resolve to the same store.
     fn is_ours(&self, process: &Process) -> bool {
-        process.environ.seen().and_then(|environ| self.adapter.root(environ)).as_ref() == Some(self.root)
+        let own = process.environ.seen().and_then(|environ| self.adapter.root(environ));
+        own.is_some_and(|own| settled(&own) == settled(self.root))
     }
 
     fn read(&self, files: &[PathBuf], scope: &Scope<'_>, harvest: &mut Harvest) {
@@ -94,4 +95,9 @@ impl Store<'_> {
             }
         }
     }
+}
+
+/// The store of a root: where its variables put it, else in the agent's folder.
+fn settled(root: &Root) -> PathBuf {
+    root.store.clone().unwrap_or_else(|| root.path.join("sessions"))
 }
