@@ -34,7 +34,6 @@ pub(super) struct Tail {
     pub(super) branch: Option<String>,
     pub(super) version: Option<String>,
     pub(super) session_id: Option<String>,
-    pub(super) agent_id: Option<String>,
     /// The newest records come from a run without a terminal.
     headless: bool,
     pub(super) custom_title: Option<String>,
@@ -58,6 +57,11 @@ impl Tail {
 
     fn essentials_known(&self) -> bool {
         self.turn.is_some() && self.cwd.is_some() && (self.model.is_some() || self.failed_at_once())
+    }
+
+    /// The turn has ended: how and when are known.
+    fn turn_is_settled(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| turn.state != TurnState::Open) && self.cwd.is_some()
     }
 
     /// The only reply is an error: there may be no model at all.
@@ -85,8 +89,9 @@ impl Tail {
         keep(&mut self.cwd, record.cwd.as_deref());
         keep(&mut self.branch, record.branch());
         keep(&mut self.version, record.version.as_deref());
-        keep(&mut self.session_id, record.session_id.as_deref());
-        keep(&mut self.agent_id, record.agent_id.as_deref());
+        if self.sidechain {
+            keep(&mut self.session_id, record.session_id.as_deref());
+        }
         self.headless |= record.entrypoint.as_deref().is_some_and(|entry| entry.starts_with("sdk"));
         match record.kind.as_ref() {
             "custom-title" => {
@@ -173,6 +178,12 @@ fn tool_call(record: &Record<'_>) -> Option<String> {
 impl Scan for Tail {
     fn line(&mut self, line: &[u8], distance: u64) -> ControlFlow<()> {
         if is_certainly_bulk(line) {
+            self.records += 1;
+        } else if self.turn_is_settled()
+            && memchr::memmem::find(line, b"\"assistant\"").is_none()
+            && line.len() > 4096
+        {
+            // A long answer of a tool: only the agent's own words and short notes are still wanted.
             self.records += 1;
         } else if self.essentials_known() && self.last_message.is_some() {
             // Only a title is still wanted, and titles are short.
