@@ -8,6 +8,7 @@ mod codex;
 pub(crate) mod filler;
 mod manifest;
 mod outfile;
+mod pi;
 mod rng;
 pub(crate) mod sizes;
 
@@ -38,7 +39,7 @@ pub(crate) trait AgentCorpus {
 }
 
 fn all() -> Vec<Box<dyn AgentCorpus>> {
-    vec![Box::new(claude::Claude::default()), Box::new(codex::Codex::default())]
+    vec![Box::new(claude::Claude::default()), Box::new(codex::Codex::default()), Box::new(pi::Pi)]
 }
 
 /// What is to be written.
@@ -107,7 +108,9 @@ pub(crate) fn write(options: &Options) -> anyhow::Result<Manifest> {
         bail!("no generator for agent {unknown:?}; known: {}", known.join(", "));
     }
     agents.retain(|agent| options.agents.iter().any(|word| word == agent.word()));
-    if options.home.join("manifest.json").exists() || options.home.join(".claude").exists() {
+    if options.home.join("manifest.json").exists()
+        || [".claude", ".pi"].iter().any(|agent| options.home.join(agent).exists())
+    {
         bail!("{} already holds a corpus; remove it or name another folder", options.home.display());
     }
 

@@ -7,7 +7,10 @@ pub mod claude_code;
 pub mod codex;
 pub mod join;
 pub mod jsonl;
+mod listing;
 pub mod parallel;
+pub mod pi;
+pub mod pi_rust;
 pub mod scope;
 
 use std::path::{Path, PathBuf};
@@ -109,5 +112,5 @@ pub trait Adapter: Send + Sync {
 
 /// Every adapter there is. A new agent is one folder and one line here.
 pub fn registry() -> Vec<&'static dyn Adapter> {
-    vec![&claude_code::ClaudeCode, &codex::Codex]
+    vec![&claude_code::ClaudeCode, &codex::Codex, &pi::Pi, &pi_rust::PiRust]
 }

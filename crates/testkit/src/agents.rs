@@ -46,6 +46,27 @@ fn native_codex(modules: &Path, inside: &str) -> Result<PathBuf, Skip> {
     found.ok_or_else(|| Skip(format!("no native codex under {}", folder.display())))
 }
 
+/// The pinned Pi.
+pub fn pi() -> Result<PathBuf, Skip> {
+    script(&install("pi")?, "pi")
+}
+
+/// The last Pi under its old name.
+pub fn pi_old() -> Result<PathBuf, Skip> {
+    script(&install("pi-0.73")?, "pi")
+}
+
+/// The Node that both versions of Pi run on.
+pub fn pi_node() -> Result<PathBuf, Skip> {
+    own_node(&install("pi")?).ok_or_else(|| Skip("the Node of Pi was not installed".to_owned()))
+}
+
+/// A command that a package brings along.
+fn script(installation: &Path, name: &str) -> Result<PathBuf, Skip> {
+    let path = installation.join("node_modules/.bin").join(name);
+    fs::canonicalize(&path).map_err(|error| Skip(format!("{}: {error}", path.display())))
+}
+
 /// The Node that an agent's folder brings along as a dependency (the npm package `node`), for agents that need a newer
 /// one than the machine has; `None` means that the machine's own will do.
 pub fn own_node(installation: &Path) -> Option<PathBuf> {

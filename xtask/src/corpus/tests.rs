@@ -92,6 +92,35 @@ fn the_manifest_tells_what_the_transcripts_hold() {
 }
 
 #[test]
+fn pi_sessions_are_told_by_their_manifest_too() {
+    let home = tempfile::tempdir().unwrap();
+    let options = Options { agents: vec!["pi".to_owned()], ..options(home.path(), 120, 5) };
+    let manifest = write(&options).unwrap();
+    let files = tree(home.path());
+    let mut outcomes = BTreeSet::new();
+    for row in &manifest.rows {
+        let name = format!("_{}.jsonl", row.id);
+        let of_row = |path: &Path| path.to_str().is_some_and(|path| path.ends_with(&name));
+        let (_, (bytes, _)) = files.iter().find(|(path, _)| of_row(path)).unwrap();
+        assert_eq!(bytes.len() as u64, row.bytes);
+        let text = std::str::from_utf8(bytes).unwrap();
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        let records: Vec<Value> = whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(
+            (&records[0]["type"], &records[0]["cwd"]),
+            (&Value::from("session"), &row.expected["cwd"])
+        );
+        let outputs = records.iter().filter_map(|record| record["message"]["usage"]["output"].as_u64());
+        assert_eq!(outputs.sum::<u64>(), row.expected["tokens"]["out"].as_u64().unwrap(), "{name}");
+        let ids: BTreeSet<&str> = records.iter().filter_map(|record| record["id"].as_str()).collect();
+        let parents = records.iter().filter_map(|record| record["parentId"].as_str());
+        assert!(parents.into_iter().all(|parent| ids.contains(parent)), "a record has no parent");
+        outcomes.insert(row.expected["outcome"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(outcomes.into_iter().collect::<Vec<_>>(), ["completed", "died", "failed", "interrupted"]);
+}
+
+#[test]
 fn an_existing_corpus_is_not_overwritten() {
     let home = tempfile::tempdir().unwrap();
     write(&options(home.path(), 3, 1)).unwrap();
