@@ -8,6 +8,7 @@ pub mod join;
 pub mod jsonl;
 pub mod parallel;
 pub mod scope;
+pub mod sqlite;
 
 use std::path::{Path, PathBuf};
 
