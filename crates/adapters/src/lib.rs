@@ -6,6 +6,7 @@
 pub mod claude_code;
 pub mod join;
 pub mod jsonl;
+pub mod opencode;
 pub mod parallel;
 pub mod scope;
 pub mod sqlite;
@@ -43,6 +44,8 @@ pub struct Looks {
     pub locks: bool,
     pub open_files: bool,
     pub offspring: bool,
+    /// Where the processes listen, to ask them.
+    pub listening: bool,
 }
 
 /// One place an adapter reads: a config root, and where the agent's variables moved its sessions, if they did.
@@ -109,5 +112,5 @@ pub trait Adapter: Send + Sync {
 
 /// Every adapter there is. A new agent is one folder and one line here.
 pub fn registry() -> Vec<&'static dyn Adapter> {
-    vec![&claude_code::ClaudeCode]
+    vec![&claude_code::ClaudeCode, &opencode::OpenCode]
 }
