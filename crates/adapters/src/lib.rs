@@ -9,6 +9,7 @@ pub mod jsonl;
 pub mod opencode;
 pub mod parallel;
 pub mod scope;
+pub mod slate;
 pub mod sqlite;
 
 use std::path::{Path, PathBuf};
@@ -39,6 +40,7 @@ pub struct Card {
 }
 
 /// Expensive looks at the kernel that a join needs.
+#[expect(clippy::struct_excessive_bools, reason = "each is one look")]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Looks {
     pub locks: bool,
@@ -112,5 +114,5 @@ pub trait Adapter: Send + Sync {
 
 /// Every adapter there is. A new agent is one folder and one line here.
 pub fn registry() -> Vec<&'static dyn Adapter> {
-    vec![&claude_code::ClaudeCode, &opencode::OpenCode]
+    vec![&claude_code::ClaudeCode, &opencode::OpenCode, &slate::Slate]
 }

@@ -224,7 +224,7 @@ fn uri(path: &Path, query: &str) -> String {
     for byte in path.as_os_str().as_bytes() {
         match byte {
             b'/' | b'.' | b'-' | b'_' | b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => {
-                uri.push(char::from(*byte))
+                uri.push(char::from(*byte));
             }
             other => {
                 let _ = write!(uri, "%{other:02X}");

@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 
 use agentctl_model::text::{clean_cut, one_line};
 use agentctl_model::{
-    Claim, Evidence, Joined, KernelView, Pending, PendingKind, Process, ProcessRef, Testimony, Tie, Turn, TurnState,
-    Witness,
+    Claim, Evidence, Joined, KernelView, Pending, PendingKind, Process, ProcessRef, Testimony, Tie, Turn,
+    TurnState, Witness,
 };
 use serde::Deserialize;
 
@@ -80,12 +80,11 @@ fn word_of(process: &Process, directory: &str) -> Option<(Word, SocketAddr)> {
     process.listening.seen()?.iter().find_map(|address| {
         let query = format!("?directory={}", escaped(directory));
         let json = |path: &str| get(*address, &format!("{path}{query}"));
-        let mut word = Word {
-            doing: serde_json::from_slice(&json("/session/status")?).ok()?,
-            ..Word::default()
-        };
+        let mut word =
+            Word { doing: serde_json::from_slice(&json("/session/status")?).ok()?, ..Word::default() };
         if !word.doing.is_empty() {
-            let requests = |path| json(path).and_then(|body| serde_json::from_slice::<Vec<Request>>(&body).ok());
+            let requests =
+                |path| json(path).and_then(|body| serde_json::from_slice::<Vec<Request>>(&body).ok());
             word.approvals = requests("/permission").unwrap_or_default();
             word.questions = requests("/question").unwrap_or_default();
             for request in word.approvals.iter_mut().chain(&mut word.questions) {
@@ -97,11 +96,7 @@ fn word_of(process: &Process, directory: &str) -> Option<(Word, SocketAddr)> {
 }
 
 /// A sub-agent's question keeps its parent waiting, and the parent is what people see.
-fn main_session(
-    id: &str,
-    doing: &HashMap<String, Doing>,
-    json: &dyn Fn(&str) -> Option<Vec<u8>>,
-) -> String {
+fn main_session(id: &str, doing: &HashMap<String, Doing>, json: &dyn Fn(&str) -> Option<Vec<u8>>) -> String {
     let mut id = id.to_owned();
     for _ in 0..8 {
         let safe = id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -151,7 +146,8 @@ fn hear(
 fn testimony(word: &Word, doing: &Doing, id: &str, said: impl Fn(&str) -> Evidence) -> Testimony {
     let of_this = |requests: &'_ [Request], kind| -> Vec<Pending> {
         let mine = requests.iter().filter(|request| request.session == id);
-        mine.map(|request| Pending { kind, summary: summary(request), since: None, answerable: false }).collect()
+        mine.map(|request| Pending { kind, summary: summary(request), since: None, answerable: false })
+            .collect()
     };
     let approvals = of_this(&word.approvals, PendingKind::Approval);
     let questions = of_this(&word.questions, PendingKind::Question);

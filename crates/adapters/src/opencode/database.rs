@@ -79,7 +79,8 @@ pub(super) fn heads(
     values: impl Params,
 ) -> rusqlite::Result<Heads> {
     let (columns, has_totals) = schema;
-    let mut statement = connection.prepare_cached(&format!("SELECT {columns} FROM session WHERE {condition}"))?;
+    let mut statement =
+        connection.prepare_cached(&format!("SELECT {columns} FROM session WHERE {condition}"))?;
     let mut rows = statement.query(values)?;
     let mut found = Heads { heads: Vec::new(), damaged: 0 };
     while let Some(row) = rows.next()? {
@@ -157,7 +158,9 @@ pub(super) fn knows(connection: &Connection, id: &str) -> rusqlite::Result<bool>
 /// When the newest message of a session was made: a long turn does not touch the session's row.
 pub(super) fn newest_message_at(connection: &Connection, id: &str) -> rusqlite::Result<Option<Timestamp>> {
     let newest = connection
-        .prepare_cached("SELECT time_created FROM message WHERE session_id = ?1 ORDER BY time_created DESC LIMIT 1")?
+        .prepare_cached(
+            "SELECT time_created FROM message WHERE session_id = ?1 ORDER BY time_created DESC LIMIT 1",
+        )?
         .query_row([id], |row| time(row, 0))
         .optional()?;
     Ok(newest.flatten())

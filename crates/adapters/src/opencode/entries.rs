@@ -16,7 +16,12 @@ pub(super) struct Named {
 
 /// What one message shows, oldest first. Text that still grows is shown when it is whole, or when nobody adds to it
 /// any more (`settled`).
-pub(super) fn entries(id: &str, message: &Message<'_>, parts: &[(String, Part<'_>)], settled: bool) -> Vec<Named> {
+pub(super) fn entries(
+    id: &str,
+    message: &Message<'_>,
+    parts: &[(String, Part<'_>)],
+    settled: bool,
+) -> Vec<Named> {
     let mut entries: Vec<Named> = Vec::new();
     for (part_id, part) in parts {
         let at = part.time.start().or_else(|| message.time.created());
@@ -38,12 +43,24 @@ pub(super) fn entries(id: &str, message: &Message<'_>, parts: &[(String, Part<'_
                 let tool = part.tool.as_deref().map(clean);
                 let input = state.input.map_or("", |input| input.get());
                 if state.status != "pending" {
-                    show("", Role::Tool, EntryKind::ToolCall, clean_cut(input, Some(TOOL_TEXT)), tool.clone());
+                    show(
+                        "",
+                        Role::Tool,
+                        EntryKind::ToolCall,
+                        clean_cut(input, Some(TOOL_TEXT)),
+                        tool.clone(),
+                    );
                 }
                 match state.status.as_ref() {
                     "completed" => {
                         let output = state.output.as_deref().unwrap_or_default();
-                        show("=", Role::Tool, EntryKind::ToolResult, clean_cut(output, Some(TOOL_TEXT)), tool);
+                        show(
+                            "=",
+                            Role::Tool,
+                            EntryKind::ToolResult,
+                            clean_cut(output, Some(TOOL_TEXT)),
+                            tool,
+                        );
                     }
                     "error" => {
                         let error = state.error.as_deref().unwrap_or_default();
@@ -52,7 +69,9 @@ pub(super) fn entries(id: &str, message: &Message<'_>, parts: &[(String, Part<'_
                     _ => {}
                 }
             }
-            "compaction" => show("", Role::System, EntryKind::Notice, "the conversation was compacted".into(), None),
+            "compaction" => {
+                show("", Role::System, EntryKind::Notice, "the conversation was compacted".into(), None);
+            }
             _ => {}
         }
     }

@@ -59,10 +59,8 @@ fn collect<C: Conversation>(
         let json = store.message(id, &message_id)?;
         let Some(message) = Message::parse(&json) else { continue };
         let raw = store.parts(&message_id, LARGEST_PART)?;
-        let parts: Vec<(String, Part<'_>)> = raw
-            .iter()
-            .filter_map(|raw| Some((raw.id.clone(), Part::parse(raw.json.as_deref()?)?)))
-            .collect();
+        let parts: Vec<(String, Part<'_>)> =
+            raw.iter().filter_map(|raw| Some((raw.id.clone(), Part::parse(raw.json.as_deref()?)?))).collect();
         shown.extend(entries(&message_id, &message, &parts, settled).into_iter().rev());
     }
     shown.reverse();
@@ -78,8 +76,8 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    pub(super) fn start(place: &Path, id: &str, backlog: usize) -> Result<Self, ReadError> {
-        Ok(Self { place: place.to_owned(), id: id.to_owned(), given: HashSet::new(), backlog: Some(backlog) })
+    pub(super) fn start(place: &Path, id: &str, backlog: usize) -> Self {
+        Self { place: place.to_owned(), id: id.to_owned(), given: HashSet::new(), backlog: Some(backlog) }
     }
 }
 

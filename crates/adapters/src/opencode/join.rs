@@ -7,30 +7,39 @@
 use std::collections::HashSet;
 
 use agentctl_model::{
-    Claim, Evidence, Facts, Found, Harvest, Joined, KernelView, Owner, Process, Relation, Stray, Testimony, Tie, Turn,
-    TurnState, Witness,
+    Claim, Evidence, Facts, Found, Harvest, Joined, KernelView, Owner, Process, Relation, Stray, Testimony,
+    Tie, Turn, TurnState, Witness,
 };
 use jiff::Timestamp;
 
-use super::processes::{Kind, directories, id_in_argv, kind, makes_its_own};
+use super::processes::{Kind, Program, id_in_argv};
 use super::session::{LAUNCH, LEFT_OPEN, TOUCHED};
 use crate::join::{alive, claim, only_candidates};
 
-pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Process) -> bool) -> Joined {
+pub(crate) fn join(
+    program: &Program,
+    harvest: &Harvest,
+    kernel: &KernelView,
+    ours: impl Fn(&Process) -> bool,
+) -> Joined {
+    let kind = |process: &Process| program.kind(&process.head);
     let ours: Vec<&Process> = kernel.processes.iter().filter(|process| ours(process)).collect();
     let of_kind = |kinds: &[Kind]| -> Vec<&Process> {
-        ours.iter().copied().filter(|process| kinds.contains(&kind(&process.head))).collect()
+        ours.iter().copied().filter(|process| kinds.contains(&kind(process))).collect()
     };
     let mains: Vec<&Found> = harvest.found.iter().filter(|found| !is_subagent(found)).collect();
 
     let mut joined = Joined::default();
     let mut nameless = Vec::new();
     for process in of_kind(&[Kind::Run, Kind::Terminal, Kind::Editor]) {
-        let headless = kind(&process.head) == Kind::Run;
+        let headless = kind(process) == Kind::Run;
         let id = id_in_argv(&process.head);
         let named = id.and_then(|id| harvest.found.iter().find(|found| found.id == id));
         let launched = || launched_by(process, &mains);
-        match named.map(|found| (found, "the session is in its argv")).or_else(|| Some((launched()?, "our launch is in its environment and in the session's metadata"))) {
+        match named
+            .map(|found| (found, "the session is in its argv"))
+            .or_else(|| Some((launched()?, "our launch is in its environment and in the session's metadata")))
+        {
             Some((found, how)) => {
                 let how = alive(process, kernel, how);
                 joined.claims.push(claim(&found.id, process, Tie::Exact, headless, how));
@@ -43,15 +52,21 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
             None => nameless.push(process),
         }
     }
-    let paired = pair(&nameless, &mains, &joined.claims, kernel);
+    let paired = pair(program, &nameless, &mains, &joined.claims, kernel);
     joined.claims.extend(paired);
-    leave_doubts(&of_kind(&[Kind::Terminal, Kind::Editor, Kind::Server]), &mains, kernel, &mut joined.claims);
+    leave_doubts(
+        program,
+        &of_kind(&[Kind::Terminal, Kind::Editor, Kind::Server]),
+        &mains,
+        kernel,
+        &mut joined.claims,
+    );
     notice_steps_left_open(harvest, &mut joined.claims);
 
     let carrying: HashSet<_> = joined.claims.iter().map(|claim| claim.owner.process).collect();
-    let idle = nameless.iter().filter(|process| {
-        !carrying.contains(&process.head.process) && kind(&process.head) != Kind::Editor
-    });
+    let idle = nameless
+        .iter()
+        .filter(|process| !carrying.contains(&process.head.process) && kind(process) != Kind::Editor);
     joined.strays.extend(idle.map(|process| stray(process)));
     add_wrappers(&of_kind(&[Kind::Wrapper]), &ours, kernel, &mut joined.claims);
     let below = subagents(harvest, &joined.claims);
@@ -99,16 +114,24 @@ fn time(found: &Found, key: &str) -> Option<Timestamp> {
 
 /// The rule of the only candidate, by what OpenCode itself does: every prompt touches the session's row, and a run
 /// without an id makes a session that is younger than itself.
-fn pair(nameless: &[&Process], mains: &[&Found], claims: &[Claim], kernel: &KernelView) -> Vec<Claim> {
+fn pair(
+    program: &Program,
+    nameless: &[&Process],
+    mains: &[&Found],
+    claims: &[Claim],
+    kernel: &KernelView,
+) -> Vec<Claim> {
     let claimed: Vec<&str> = claims.iter().map(|claim| claim.id.as_str()).collect();
     let placed: Vec<Process> = nameless
         .iter()
         .map(|process| {
             let mut placed = (*process).clone();
             let has_session = |directory: &&String| {
-                mains.iter().any(|found| found.facts.cwd.as_ref() == Some(directory) && may_be(process, found))
+                mains.iter().any(|found| {
+                    found.facts.cwd.as_ref() == Some(directory) && may_be(program, process, found)
+                })
             };
-            let directories = directories(process);
+            let directories = program.directories(process);
             if let Some(directory) = directories.iter().find(has_session).or(directories.last()) {
                 placed.cwd = agentctl_model::Observed::Seen(directory.into());
             }
@@ -119,36 +142,50 @@ fn pair(nameless: &[&Process], mains: &[&Found], claims: &[Claim], kernel: &Kern
     let candidates: Vec<Found> = mains
         .iter()
         .filter_map(|found| {
-            let there: Vec<&Process> =
-                placed.iter().filter(|process| cwd(process).is_some() && cwd(process) == found.facts.cwd).collect();
+            let there: Vec<&Process> = placed
+                .iter()
+                .filter(|process| cwd(process).is_some() && cwd(process) == found.facts.cwd)
+                .collect();
             let mut candidate = (!there.is_empty()).then(|| (*found).clone())?;
-            let made_by_it = matches!(there.as_slice(), [only] if makes_its_own(&only.head));
-            candidate.facts.updated_at =
-                if made_by_it { found.facts.started_at } else { time(found, TOUCHED).or(found.facts.updated_at) };
+            let made_by_it = matches!(there.as_slice(), [only] if program.makes_its_own(&only.head));
+            candidate.facts.updated_at = if made_by_it {
+                found.facts.started_at
+            } else {
+                time(found, TOUCHED).or(found.facts.updated_at)
+            };
             Some(candidate)
         })
         .collect();
     let placed: Vec<&Process> = placed.iter().collect();
-    only_candidates(&placed, &candidates, &claimed, kernel, |process| kind(&process.head) == Kind::Run)
+    only_candidates(&placed, &candidates, &claimed, kernel, |process| {
+        program.kind(&process.head) == Kind::Run
+    })
 }
 
-fn may_be(process: &Process, found: &Found) -> bool {
-    let newest = if makes_its_own(&process.head) { found.facts.started_at } else { time(found, TOUCHED) };
+fn may_be(program: &Program, process: &Process, found: &Found) -> bool {
+    let touched = || time(found, TOUCHED).or(found.facts.updated_at);
+    let newest = if program.makes_its_own(&process.head) { found.facts.started_at } else { touched() };
     newest.is_some_and(|at| process.head.started_at.is_none_or(|start| at >= start))
 }
 
 /// An open turn with records from the lifetime of a process that could run it is in doubt: a server runs any session,
 /// an interface can move on to another one in its directory and keeps its argv.
-fn leave_doubts(several: &[&Process], mains: &[&Found], kernel: &KernelView, claims: &mut Vec<Claim>) {
+fn leave_doubts(
+    program: &Program,
+    several: &[&Process],
+    mains: &[&Found],
+    kernel: &KernelView,
+    claims: &mut Vec<Claim>,
+) {
     let claimed: HashSet<String> = claims.iter().map(|claim| claim.id.clone()).collect();
     for found in mains.iter().filter(|found| !claimed.contains(&found.id)) {
         let open = found.facts.turn.as_ref().filter(|turn| turn.state == TurnState::Open);
         let Some(last) = open.and_then(|turn| turn.last) else { continue };
         for process in several {
             let in_time = process.head.started_at.is_none_or(|start| last >= start);
-            let kind = kind(&process.head);
+            let kind = program.kind(&process.head);
             let in_reach = kind != Kind::Terminal
-                || found.facts.cwd.as_ref().is_some_and(|cwd| directories(process).contains(cwd));
+                || found.facts.cwd.as_ref().is_some_and(|cwd| program.directories(process).contains(cwd));
             if in_time && in_reach {
                 let how = alive(process, kernel, "it may run this turn, nothing ties them");
                 let mut claim = claim(&found.id, process, Tie::OneOfSeveral, false, how);

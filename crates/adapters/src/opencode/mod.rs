@@ -5,20 +5,23 @@ mod database;
 mod entries;
 mod follow;
 mod http;
-mod join;
-mod processes;
+pub(crate) mod join;
+pub(crate) mod processes;
 mod records;
-mod session;
+pub(crate) mod session;
 mod survey;
-mod tree;
+pub(crate) mod tree;
 mod turn;
-mod wanted;
+pub(crate) mod wanted;
 
 use std::path::{Path, PathBuf};
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead};
 
 use crate::{Adapter, Card, Follow, Looks, ReadError, Root, Scope};
+use processes::OPENCODE;
+
+pub(crate) use records::is_default_title;
 
 pub struct OpenCode;
 
@@ -55,11 +58,11 @@ impl Adapter for OpenCode {
     }
 
     fn recognises(&self, head: &ProcessHead) -> bool {
-        processes::is_opencode(head)
+        OPENCODE.is(head)
     }
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
-        join::join(harvest, kernel, |process| self.is_ours(process, root))
+        join::join(&OPENCODE, harvest, kernel, |process| self.is_ours(process, root))
     }
 
     fn ask(&self, _root: &Root, kernel: &KernelView, joined: &mut Joined) {
@@ -71,7 +74,7 @@ impl Adapter for OpenCode {
     }
 
     fn follow(&self, place: &Path, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
-        Ok(Box::new(follow::Follower::start(place, id, backlog)?))
+        Ok(Box::new(follow::Follower::start(place, id, backlog)))
     }
 }
 

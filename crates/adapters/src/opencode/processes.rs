@@ -1,10 +1,10 @@
-//! Which processes are OpenCode, what each of them is for, and what its argv says. Pure.
+//! Which processes are OpenCode (or its relative Slate), what each is for, and what its argv says. Pure.
 
 use agentctl_model::{Process, ProcessHead};
 
 /// What a process of OpenCode does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// `opencode run`: one prompt, ends with the turn.
     Run,
     /// The terminal interface.
@@ -73,37 +73,67 @@ const WITH_VALUE: [&str; 22] = [
     "--cwd",
 ];
 
-fn is_native(name: &str) -> bool {
-    matches!(name, "opencode" | "opencode.exe" | ".opencode" | "opencode-cli")
+/// The names under which an agent of this family runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Program {
+    pub(crate) natives: &'static [&'static str],
+    /// The script of the npm package, which only starts the native program.
+    pub(crate) scripts: &'static [&'static str],
 }
+
+pub(super) const OPENCODE: Program = Program {
+    natives: &["opencode", "opencode.exe", ".opencode", "opencode-cli"],
+    scripts: &["opencode", "opencode.js"],
+};
 
 fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// `node …/opencode run …`: the script of the npm package.
-fn is_wrapper(head: &ProcessHead) -> bool {
-    matches!(head.program(), "node" | "nodejs" | "bun")
-        && head.argv.get(1).is_some_and(|script| matches!(file_name(script), "opencode" | "opencode.js"))
-}
-
-pub(super) fn is_opencode(head: &ProcessHead) -> bool {
-    is_native(head.program()) || is_wrapper(head)
-}
-
-pub(super) fn kind(head: &ProcessHead) -> Kind {
-    if is_wrapper(head) {
-        return Kind::Wrapper;
+impl Program {
+    /// `node …/opencode run …`
+    fn is_wrapper(&self, head: &ProcessHead) -> bool {
+        matches!(head.program(), "node" | "nodejs" | "bun")
+            && head.argv.get(1).is_some_and(|script| self.scripts.contains(&file_name(script)))
     }
-    match subcommand(head) {
-        Some("run") if head.option("--attach").is_some() => Kind::Neither,
-        Some("run") => Kind::Run,
-        Some("serve" | "web") => Kind::Server,
-        Some("acp") => Kind::Editor,
-        Some(word) if NEITHER.contains(&word) => Kind::Neither,
-        _ if head.has_flag("--version") || head.has_flag("-v") || head.has_flag("--help") => Kind::Neither,
-        // Anything else is the project's folder.
-        _ => Kind::Terminal,
+
+    pub(crate) fn is(&self, head: &ProcessHead) -> bool {
+        self.natives.contains(&head.program()) || self.is_wrapper(head)
+    }
+
+    pub(crate) fn kind(&self, head: &ProcessHead) -> Kind {
+        if self.is_wrapper(head) {
+            return Kind::Wrapper;
+        }
+        match subcommand(head) {
+            Some("run") if head.option("--attach").is_some() => Kind::Neither,
+            Some("run") => Kind::Run,
+            Some("serve" | "web") => Kind::Server,
+            Some("acp") => Kind::Editor,
+            Some(word) if NEITHER.contains(&word) => Kind::Neither,
+            _ if head.has_flag("--version") || head.has_flag("-v") || head.has_flag("--help") => {
+                Kind::Neither
+            }
+            // Anything else is the project's folder.
+            _ => Kind::Terminal,
+        }
+    }
+
+    /// A run that makes a session of its own: it can carry none that is older than itself.
+    pub(crate) fn makes_its_own(&self, head: &ProcessHead) -> bool {
+        self.kind(head) == Kind::Run && !head.has_flag("--continue") && !head.has_flag("-c")
+    }
+
+    /// The directories in which its session may be: a run goes by `$PWD`, which may be stale; everything else, and
+    /// whatever was told a directory, by where it is.
+    pub(crate) fn directories(&self, process: &Process) -> Vec<String> {
+        let mut directories: Vec<String> = Vec::new();
+        if self.kind(&process.head) == Kind::Run && process.head.option("--dir").is_none() {
+            directories.extend(process.variable("PWD").map(str::to_owned));
+        }
+        let cwd = process.cwd.seen().map(|cwd| cwd.to_string_lossy().into_owned());
+        directories.extend(cwd.filter(|cwd| directories.first() != Some(cwd)));
+        directories
     }
 }
 
@@ -122,26 +152,9 @@ fn subcommand(head: &ProcessHead) -> Option<&str> {
 }
 
 /// The session in the argv. With `--fork` it is the parent's, and the real one is new.
-pub(super) fn id_in_argv(head: &ProcessHead) -> Option<&str> {
+pub(crate) fn id_in_argv(head: &ProcessHead) -> Option<&str> {
     let id = head.option("--session").or_else(|| head.option("-s"))?;
     (id.starts_with("ses") && !head.has_flag("--fork")).then_some(id)
-}
-
-/// A run that makes a session of its own: it can carry none that is older than itself.
-pub(super) fn makes_its_own(head: &ProcessHead) -> bool {
-    kind(head) == Kind::Run && !head.has_flag("--continue") && !head.has_flag("-c")
-}
-
-/// The directories in which its session may be: a run goes by `$PWD`, which may be stale; everything else, and
-/// whatever was told a directory, by where it is.
-pub(super) fn directories(process: &Process) -> Vec<String> {
-    let mut directories: Vec<String> = Vec::new();
-    if kind(&process.head) == Kind::Run && process.head.option("--dir").is_none() {
-        directories.extend(process.variable("PWD").map(str::to_owned));
-    }
-    let cwd = process.cwd.seen().map(|cwd| cwd.to_string_lossy().into_owned());
-    directories.extend(cwd.filter(|cwd| directories.first() != Some(cwd)));
-    directories
 }
 
 #[cfg(test)]
@@ -178,11 +191,13 @@ mod tests {
             (&["/x/bin/.opencode", "run", "hi"], Kind::Run),
         ] {
             let head = head(argv);
-            assert!(is_opencode(&head), "{argv:?}");
-            assert_eq!(kind(&head), wanted, "{argv:?}");
+            assert!(OPENCODE.is(&head), "{argv:?}");
+            assert_eq!(OPENCODE.kind(&head), wanted, "{argv:?}");
         }
-        for argv in [&["vim", "/x/opencode"][..], &["grep", "-r", "opencode"], &["node", "/x/opencode/server.js"]] {
-            assert!(!is_opencode(&head(argv)), "{argv:?}");
+        for argv in
+            [&["vim", "/x/opencode"][..], &["grep", "-r", "opencode"], &["node", "/x/opencode/server.js"]]
+        {
+            assert!(!OPENCODE.is(&head(argv)), "{argv:?}");
         }
     }
 

@@ -140,7 +140,8 @@ impl Mistake<'_> {
     /// `APIError: 401 no such key`, as much of it as there is.
     pub(super) fn words(&self) -> String {
         let name = self.name.as_deref().unwrap_or("error");
-        let data: Option<serde_json::Value> = self.data.and_then(|data| serde_json::from_str(data.get()).ok());
+        let data: Option<serde_json::Value> =
+            self.data.and_then(|data| serde_json::from_str(data.get()).ok());
         let message = data.as_ref().and_then(|data| data.get("message")).and_then(|message| message.as_str());
         message.map_or_else(|| name.to_owned(), |message| format!("{name}: {message}"))
     }
@@ -305,7 +306,7 @@ pub(super) struct SessionFile<'a> {
 }
 
 /// Titles that OpenCode gives before anybody named the session: `New session - 2026-11-15T06:53:17.988Z`.
-pub(super) fn is_default_title(title: &str) -> bool {
+pub(crate) fn is_default_title(title: &str) -> bool {
     ["New session - ", "Child session - "]
         .iter()
         .filter_map(|start| title.strip_prefix(start))

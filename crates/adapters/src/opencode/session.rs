@@ -23,44 +23,44 @@ const LOOK_AHEAD: usize = 8;
 const LARGEST_PART: u64 = 1 << 20;
 
 /// `Found.facts.meta`: when the session's own record was last touched, which every prompt does.
-pub(super) const TOUCHED: &str = "touchedAt";
+pub(crate) const TOUCHED: &str = "touchedAt";
 /// The newest step that was left open, behind a later message.
-pub(super) const LEFT_OPEN: &str = "leftOpenAt";
+pub(crate) const LEFT_OPEN: &str = "leftOpenAt";
 /// The launch that the session's metadata names.
-pub(super) const LAUNCH: &str = "launchMark";
+pub(crate) const LAUNCH: &str = "launchMark";
 
 /// What the session's own row or file says.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Head {
-    pub(super) id: String,
-    pub(super) parent: Option<String>,
-    pub(super) directory: Option<String>,
-    pub(super) title: Option<String>,
-    pub(super) version: Option<String>,
-    pub(super) agent: Option<String>,
-    pub(super) model: Option<String>,
-    pub(super) launch: Option<String>,
-    pub(super) created: Option<Timestamp>,
-    pub(super) updated: Option<Timestamp>,
-    pub(super) archived: Option<Timestamp>,
+pub(crate) struct Head {
+    pub(crate) id: String,
+    pub(crate) parent: Option<String>,
+    pub(crate) directory: Option<String>,
+    pub(crate) title: Option<String>,
+    pub(crate) version: Option<String>,
+    pub(crate) agent: Option<String>,
+    pub(crate) model: Option<String>,
+    pub(crate) launch: Option<String>,
+    pub(crate) created: Option<Timestamp>,
+    pub(crate) updated: Option<Timestamp>,
+    pub(crate) archived: Option<Timestamp>,
     /// The agent's running totals, copies of a forked conversation included. `None` where it keeps none.
-    pub(super) total: Option<Total>,
+    pub(crate) total: Option<Total>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Total {
-    pub(super) tokens: Option<Tokens>,
-    pub(super) cost: Option<f64>,
+pub(crate) struct Total {
+    pub(crate) tokens: Option<Tokens>,
+    pub(crate) cost: Option<f64>,
 }
 
 /// One part as it is stored; without bytes when it is larger than was asked for.
-pub(super) struct RawPart {
-    pub(super) id: String,
-    pub(super) json: Option<Vec<u8>>,
+pub(crate) struct RawPart {
+    pub(crate) id: String,
+    pub(crate) json: Option<Vec<u8>>,
 }
 
 /// Where messages lie: the database, or the old tree of files.
-pub(super) trait Conversation {
+pub(crate) trait Conversation {
     type Trouble: Display;
 
     /// Ids of the newest messages, newest first.
@@ -73,14 +73,14 @@ pub(super) trait Conversation {
 }
 
 /// One session that was read, with what was odd about it.
-pub(super) struct ReadSession {
-    pub(super) found: Found,
-    pub(super) damaged: u64,
-    pub(super) drift: BTreeMap<String, u64>,
+pub(crate) struct ReadSession {
+    pub(crate) found: Found,
+    pub(crate) damaged: u64,
+    pub(crate) drift: BTreeMap<String, u64>,
 }
 
 /// Reads what a list needs: a bounded number of messages from both ends.
-pub(super) fn read<C: Conversation>(
+pub(crate) fn read<C: Conversation>(
     head: Head,
     place: PathBuf,
     stamp: Option<Stamp>,
@@ -246,7 +246,10 @@ impl<C: Conversation> Reader<'_, '_, C> {
             match Part::parse(json) {
                 Some(part) => {
                     if !part.is_known() {
-                        *self.drift.entry(format!("part {}", clean_cut(&part.kind, Some(60)))).or_default() += 1;
+                        *self
+                            .drift
+                            .entry(format!("part {}", clean_cut(&part.kind, Some(60))))
+                            .or_default() += 1;
                     }
                     parts.push(part);
                 }

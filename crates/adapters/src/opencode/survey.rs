@@ -10,15 +10,13 @@ use jiff::Timestamp;
 use rusqlite::Connection;
 
 use super::database::{self, Heads, Schema, Stored};
+use super::is_database;
+use super::processes::OPENCODE;
 use super::session::{self, Head, ReadSession};
 use super::tree::{self, Place, Tree};
-use super::wanted::{self, Carrier};
-use super::is_database;
+use super::wanted::{self, Question, add_ancestors, add_descendants, without_twins};
 use crate::sqlite::{self, Database};
 use crate::{Reach, Root, Scope};
-
-/// Sub-agents of sub-agents of …: deeper than anybody nests them.
-const GENERATIONS: usize = 8;
 
 pub(super) fn survey(root: &Root, scope: &Scope<'_>, ours: impl Fn(&Process) -> bool) -> Harvest {
     let databases = match databases(root) {
@@ -26,16 +24,10 @@ pub(super) fn survey(root: &Root, scope: &Scope<'_>, ours: impl Fn(&Process) -> 
         Ok(None) => return Harvest::nothing(Coverage::NotInstalled),
         Err(error) => return failed(format!("{}: {error}", root.path.display())),
     };
-    let carriers: Vec<Carrier> = match scope.reach {
-        Reach::Live(kernel) => {
-            kernel.processes.iter().filter(|process| ours(process)).filter_map(Carrier::of).collect()
-        }
-        Reach::Ids(_) | Reach::All { .. } => Vec::new(),
-    };
-    if matches!(scope.reach, Reach::Live(_)) && carriers.is_empty() {
+    let question = Question::new(&OPENCODE, scope, ours);
+    if question.reaches_nothing() {
         return Harvest::complete(Vec::new());
     }
-    let question = Question { scope, carriers };
     let storage = root.path.join("storage");
     let mut old = match question.places(&storage) {
         Ok(places) => places,
@@ -121,16 +113,13 @@ impl Reading {
     }
 }
 
-struct Question<'q, 's> {
-    scope: &'q Scope<'s>,
-    carriers: Vec<Carrier>,
-}
-
 impl Question<'_, '_> {
     fn read_database(&self, path: &Path, old: &[Place]) -> Result<Reading, sqlite::Error> {
-        sqlite::read(path, |database| self.read_opened(path, database, old))?.map_err(|words| sqlite::Error::Io {
-            path: path.to_owned(),
-            source: io::Error::new(io::ErrorKind::InvalidData, words),
+        sqlite::read(path, |database| self.read_opened(path, database, old))?.map_err(|words| {
+            sqlite::Error::Io {
+                path: path.to_owned(),
+                source: io::Error::new(io::ErrorKind::InvalidData, words),
+            }
         })
     }
 
@@ -172,7 +161,8 @@ impl Question<'_, '_> {
         let select = |condition: &str, value: &str| database::heads(connection, schema, condition, [value]);
         match self.scope.reach {
             Reach::All { since } => {
-                let condition = if self.scope.subagents { "?1 = ''" } else { "?1 = '' AND parent_id IS NULL" };
+                let condition =
+                    if self.scope.subagents { "?1 = ''" } else { "?1 = '' AND parent_id IS NULL" };
                 let mut all = select(condition, "")?;
                 let mut recent = Vec::with_capacity(all.heads.len());
                 for head in all.heads.drain(..) {
@@ -208,48 +198,21 @@ impl Question<'_, '_> {
             }
             Reach::Live(_) => {
                 let since = wanted::earliest(&self.carriers).map_or(0, Timestamp::as_millisecond);
-                let mut live = database::heads(connection, schema, "parent_id IS NULL AND time_updated >= ?1", [since])?;
+                let mut live =
+                    database::heads(connection, schema, "parent_id IS NULL AND time_updated >= ?1", [since])?;
                 live.heads.retain(|head| self.carriers.iter().any(|carrier| carrier.may_carry(head)));
                 for id in self.carriers.iter().filter_map(|carrier| carrier.id.as_deref()) {
                     live.heads.extend(select("id = ?1", id)?.heads);
                 }
                 without_twins(&mut live.heads);
                 if self.scope.subagents {
-                    add_descendants(&mut live.heads, |id| select("parent_id = ?1", id).map(|found| found.heads))?;
+                    add_descendants(&mut live.heads, |id| {
+                        select("parent_id = ?1", id).map(|found| found.heads)
+                    })?;
                 }
                 Ok(live)
             }
         }
-    }
-
-    /// Files of the old tree that the question may reach. Reading their heads is left for later.
-    fn places(&self, storage: &Path) -> io::Result<Vec<Place>> {
-        let mut places = tree::places(storage)?;
-        match self.scope.reach {
-            Reach::All { since: Some(since) } => places.retain(|place| {
-                let messages = storage.join("message").join(&place.id);
-                place.modified().max(tree::modified(&messages)).is_none_or(|at| at >= since)
-            }),
-            Reach::All { since: None } => {}
-            Reach::Ids(ids) => {
-                let projects: HashSet<PathBuf> = places
-                    .iter()
-                    .filter(|place| self.scope.reach.names(&place.id))
-                    .filter_map(|place| place.path.parent().map(Path::to_owned))
-                    .collect();
-                let is_near = |place: &Place| place.path.parent().is_some_and(|folder| projects.contains(folder));
-                let one_by_one = wanted::is_named_one_by_one(ids);
-                places.retain(|place| self.scope.reach.names(&place.id) || (one_by_one && is_near(place)));
-            }
-            // Every prompt rewrites the session's file.
-            Reach::Live(_) => {
-                let since = wanted::earliest(&self.carriers);
-                let named =
-                    |id: &str| self.carriers.iter().any(|carrier| carrier.id.as_deref() == Some(id));
-                places.retain(|place| named(&place.id) || place.modified().is_none_or(|at| Some(at) >= since));
-            }
-        }
-        Ok(places)
     }
 
     fn read_tree(&self, storage: &Path, places: Vec<Place>) -> Reading {
@@ -279,44 +242,6 @@ impl Question<'_, '_> {
         }
         reading
     }
-
-    /// The same choice as [`Self::heads`] makes, among heads that are all known.
-    fn chosen(&self, heads: Vec<Head>) -> Vec<Head> {
-        let find = |id: &str| -> Vec<Head> { heads.iter().filter(|head| head.id == id).cloned().collect() };
-        let below =
-            |id: &str| -> Vec<Head> { heads.iter().filter(|head| head.parent.as_deref() == Some(id)).cloned().collect() };
-        match self.scope.reach {
-            Reach::All { .. } => {
-                heads.into_iter().filter(|head| self.scope.subagents || head.parent.is_none()).collect()
-            }
-            Reach::Ids(ids) => {
-                let mut named: Vec<Head> = heads
-                    .iter()
-                    .filter(|head| self.scope.reach.names(&head.id))
-                    .filter(|head| self.scope.subagents || head.parent.is_none())
-                    .cloned()
-                    .collect();
-                if wanted::is_named_one_by_one(ids) {
-                    let _ = add_ancestors(&mut named, |id| Ok::<_, io::Error>(find(id)));
-                    let chosen = wanted::neighbours(&named, heads);
-                    named.extend(chosen);
-                }
-                named
-            }
-            Reach::Live(_) => {
-                let may = |head: &&Head| {
-                    let named = self.carriers.iter().any(|carrier| carrier.id.as_ref() == Some(&head.id));
-                    let carried = self.carriers.iter().any(|carrier| carrier.may_carry(head));
-                    named || (carried && head.parent.is_none())
-                };
-                let mut live: Vec<Head> = heads.iter().filter(may).cloned().collect();
-                if self.scope.subagents {
-                    let _ = add_descendants(&mut live, |id| Ok::<_, io::Error>(below(id)));
-                }
-                live
-            }
-        }
-    }
 }
 
 /// Whether the session was written since then. A long turn does not touch the session's own row.
@@ -325,45 +250,4 @@ fn is_recent(connection: &Connection, head: &Head, since: Option<Timestamp>) -> 
         return Ok(true);
     }
     Ok(database::newest_message_at(connection, &head.id)? >= since)
-}
-
-fn without_twins(heads: &mut Vec<Head>) {
-    let mut seen = HashSet::new();
-    heads.retain(|head| seen.insert(head.id.clone()));
-}
-
-/// What a sub-agent is, its parent's process decides.
-fn add_ancestors<E>(heads: &mut Vec<Head>, find: impl Fn(&str) -> Result<Vec<Head>, E>) -> Result<(), E> {
-    for _ in 0..GENERATIONS {
-        let missing: HashSet<String> = heads
-            .iter()
-            .filter_map(|head| head.parent.clone())
-            .filter(|parent| !heads.iter().any(|head| head.id == *parent))
-            .collect();
-        let before = heads.len();
-        for id in missing {
-            heads.extend(find(&id)?);
-        }
-        if heads.len() == before {
-            break;
-        }
-    }
-    Ok(())
-}
-
-fn add_descendants<E>(heads: &mut Vec<Head>, below: impl Fn(&str) -> Result<Vec<Head>, E>) -> Result<(), E> {
-    let mut parents: Vec<String> = heads.iter().map(|head| head.id.clone()).collect();
-    for _ in 0..GENERATIONS {
-        let mut fresh = Vec::new();
-        for id in parents.drain(..) {
-            fresh.extend(below(&id)?);
-        }
-        fresh.retain(|head| !heads.iter().any(|known| known.id == head.id));
-        if fresh.is_empty() {
-            break;
-        }
-        parents.extend(fresh.iter().map(|head| head.id.clone()));
-        heads.extend(fresh);
-    }
-    Ok(())
 }

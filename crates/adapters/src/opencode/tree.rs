@@ -17,19 +17,19 @@ use crate::jsonl::open::read_small;
 const FILE_LIMIT: u64 = 64 << 20;
 
 /// A session's own file, before it was opened.
-pub(super) struct Place {
-    pub(super) path: PathBuf,
-    pub(super) id: String,
+pub(crate) struct Place {
+    pub(crate) path: PathBuf,
+    pub(crate) id: String,
 }
 
 impl Place {
-    pub(super) fn modified(&self) -> Option<Timestamp> {
+    pub(crate) fn modified(&self) -> Option<Timestamp> {
         modified(&self.path)
     }
 }
 
 /// Every session file below `storage/session`. A tree that is not there has none.
-pub(super) fn places(storage: &Path) -> io::Result<Vec<Place>> {
+pub(crate) fn places(storage: &Path) -> io::Result<Vec<Place>> {
     let mut places = Vec::new();
     for project in listed(&storage.join("session"))? {
         if !project.is_dir() {
@@ -57,7 +57,7 @@ fn listed(folder: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Reads a session's own file. Files are rewritten in place, so one that does
 /// not parse may be half written and is read once more.
-pub(super) fn head(place: &Place) -> io::Result<Head> {
+pub(crate) fn head(place: &Place) -> io::Result<Head> {
     for _ in 0..3 {
         let bytes = read_small(&place.path, FILE_LIMIT)?;
         // The name of the file leads to the messages, so it must be the session's own.
@@ -89,14 +89,14 @@ fn parse(bytes: &[u8]) -> Option<Head> {
 }
 
 /// The tree below `storage`. Names sort by time.
-pub(super) struct Tree {
+pub(crate) struct Tree {
     storage: PathBuf,
     /// The messages of the session that is being read, oldest first.
     listed: RefCell<HashMap<String, Vec<String>>>,
 }
 
 impl Tree {
-    pub(super) fn new(storage: PathBuf) -> Self {
+    pub(crate) fn new(storage: PathBuf) -> Self {
         Self { storage, listed: RefCell::default() }
     }
 
@@ -151,6 +151,6 @@ impl Conversation for Tree {
 }
 
 /// When a folder or file was last changed.
-pub(super) fn modified(path: &Path) -> Option<Timestamp> {
+pub(crate) fn modified(path: &Path) -> Option<Timestamp> {
     fs::metadata(path).ok()?.modified().ok().and_then(|time| Timestamp::try_from(time).ok())
 }

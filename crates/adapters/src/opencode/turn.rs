@@ -48,7 +48,8 @@ fn state(message: &Message<'_>, parts: &[Part<'_>]) -> TurnState {
 
 /// The tool and what it works on, in a few words: `bash: make test`.
 pub(super) fn tool_words(part: &Part<'_>, state: &ToolState<'_>) -> String {
-    let input: Option<serde_json::Value> = state.input.and_then(|input| serde_json::from_str(input.get()).ok());
+    let input: Option<serde_json::Value> =
+        state.input.and_then(|input| serde_json::from_str(input.get()).ok());
     let telling = ["command", "filePath", "path", "pattern", "url", "description", "prompt"];
     let what = input
         .as_ref()
@@ -72,7 +73,9 @@ mod tests {
     fn every_line_of_the_table() {
         let running = r#"{"type":"tool","tool":"bash","state":{"status":"running","input":{"command":"sleep 9"},"time":{"start":5000}}}"#;
         let shell = r#"{"type":"tool","tool":"bash","state":{"status":"completed","time":{"start":5000,"end":6000}}}"#;
-        let done = |rest: &str| format!(r#"{{"role":"assistant","time":{{"created":1000,"completed":2000}}{rest}}}"#);
+        let done = |rest: &str| {
+            format!(r#"{{"role":"assistant","time":{{"created":1000,"completed":2000}}{rest}}}"#)
+        };
         let cases: [(String, &[&str], TurnState); 11] = [
             (r#"{"role":"user","time":{"created":1000}}"#.into(), &[], TurnState::Open),
             (r#"{"role":"assistant","time":{"created":1000}}"#.into(), &[running], TurnState::Open),
@@ -96,7 +99,7 @@ mod tests {
         let running = r#"{"type":"tool","tool":"bash","state":{"status":"running","input":{"command":"sleep\n 9"},"time":{"start":5000}}}"#;
         let open = of(r#"{"role":"assistant","time":{"created":1000}}"#, &[running]);
         assert_eq!(open.detail.as_deref(), Some("bash: sleep 9"));
-        assert_eq!(open.last.map(|at| at.as_millisecond()), Some(5000));
+        assert_eq!(open.last.map(jiff::Timestamp::as_millisecond), Some(5000));
         let failed = of(
             r#"{"role":"assistant","time":{"created":1},"error":{"name":"APIError","data":{"message":"bad key"}}}"#,
             &[],

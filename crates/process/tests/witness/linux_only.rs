@@ -186,7 +186,8 @@ fn listening_sockets_are_seen_with_their_port() {
     let is_this = |head: &&ProcessHead| head.process.pid == std::process::id();
     let this = heads.seen().expect("a process table").iter().find(is_this).expect("this process");
     let listens = || {
-        let process = backend.kernel.inspect(this, Want { listening: true, ..Want::default() }).expect("alive");
+        let process =
+            backend.kernel.inspect(this, Want { listening: true, ..Want::default() }).expect("alive");
         process.listening.seen().expect("its sockets").contains(&address)
     };
     assert!(listens());
