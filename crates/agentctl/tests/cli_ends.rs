@@ -122,8 +122,8 @@ mod live {
                 .spawn()
                 .unwrap();
             let pid = child.id();
-            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-            let start = stat.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().to_owned();
+            let fields = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+            let start = fields.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().to_owned();
             machine.write(
                 &format!(".claude/sessions/{pid}.json"),
                 &format!(

@@ -24,6 +24,8 @@ pub(super) struct Record<'a> {
     #[serde(borrow)]
     pub(super) version: Option<Cow<'a, str>>,
     #[serde(borrow)]
+    pub(super) entrypoint: Option<Cow<'a, str>>,
+    #[serde(borrow)]
     pub(super) session_id: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub(super) agent_id: Option<Cow<'a, str>>,
@@ -55,14 +57,11 @@ pub(super) struct Record<'a> {
 #[serde(default)]
 pub(super) struct Message<'a> {
     #[serde(borrow)]
-    pub(super) id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
     pub(super) model: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub(super) stop_reason: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub(super) content: Option<&'a RawValue>,
-    pub(super) usage: Option<Usage>,
 }
 
 /// The usage of one model reply.
