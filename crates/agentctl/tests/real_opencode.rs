@@ -12,6 +12,7 @@ use agentctl_testkit::{Background, FakeModel, OpenCode, Signal, TestHome, skip, 
 use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_mins(3);
+const HEALTH: &str = "/global/health";
 
 fn settled() -> TestHome {
     TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"))
@@ -115,20 +116,28 @@ fn headless_runs_are_seen_from_their_first_row_to_their_end() {
     assert!(said.lines().count() >= 3, "{said}");
 }
 
-/// One request to OpenCode's own server.
+/// One request to OpenCode's own server, which does not always close the connection behind its answer.
 fn ask(port: u16, method: &str, target: &str, body: &str) -> Option<String> {
+    // A connection that is made while the server starts may never be answered.
+    let patience = if target == HEALTH { Duration::from_secs(2) } else { PATIENCE };
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    stream.set_read_timeout(Some(PATIENCE)).ok()?;
-    let length = body.len();
-    write!(
-        stream,
-        "{method} {target} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-    )
-    .ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    head.contains(" 20").then(|| body.to_owned())
+    stream.set_read_timeout(Some(patience)).ok()?;
+    let request = format!(
+        "{method} {target} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).ok()?;
+    let (mut answer, mut chunk) = (String::new(), [0; 4096]);
+    loop {
+        let count = stream.read(&mut chunk).ok()?;
+        answer.push_str(&String::from_utf8_lossy(&chunk[..count]));
+        let Some((head, body)) = answer.split_once("\r\n\r\n") else { continue };
+        let length =
+            head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+        if count == 0 || head.contains(" 204") || length.is_some_and(|length: usize| body.len() >= length) {
+            return head.contains(" 20").then(|| body.to_owned());
+        }
+    }
 }
 
 fn quoted<'t>(text: &'t str, start: &str) -> Option<&'t str> {
@@ -148,7 +157,7 @@ fn a_server_is_asked_what_its_sessions_wait_for() {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
     let server: Background = opencode.serve(&home, &home.work_dir("elsewhere"), port);
     until_seen(PATIENCE, "the server", || {
-        ask(port, "GET", "/global/health", "").ok_or_else(|| format!("{}{}", server.stdout(), server.stderr()))
+        ask(port, "GET", HEALTH, "").ok_or_else(|| format!("{}{}", server.stdout(), server.stderr()))
     });
     let query = format!("?directory={}", path(&cwd));
     let made = ask(port, "POST", &format!("/session{query}"), r#"{"title":"asked"}"#).expect("a session");
@@ -173,7 +182,11 @@ fn a_server_is_asked_what_its_sessions_wait_for() {
 
     model.open("end");
     let done = wait_for(&home, "the end of the turn", |session| session["outcome"] == "completed");
-    assert_eq!((&done["status"], &done["pid"]), (&json!("stopped"), &Value::Null), "a server keeps nothing open");
+    assert_eq!(
+        (&done["status"], &done["pid"]),
+        (&json!("stopped"), &Value::Null),
+        "a server keeps nothing open"
+    );
 }
 
 #[test]
@@ -216,14 +229,22 @@ fn version_1_1_with_its_wrapper_and_its_tree_of_files() {
     });
     let native = running["pid"].as_u64().expect("a pid");
     assert_ne!(native, u64::from(wrapper.pid()), "the wrapper is not the agent: {running:#}");
-    let roles: Vec<&str> =
-        running["processes"].as_array().expect("a list").iter().filter_map(|one| one["role"].as_str()).collect();
+    let roles: Vec<&str> = running["processes"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|one| one["role"].as_str())
+        .collect();
     assert_eq!(roles, ["agent", "wrapper"]);
-    assert!(home.path().join(".local/share/opencode/storage/session").is_dir(), "it is the version with files");
+    assert!(
+        home.path().join(".local/share/opencode/storage/session").is_dir(),
+        "it is the version with files"
+    );
 
     wrapper.signal(Signal::KILL);
     wrapper.wait(PATIENCE);
-    let orphan = wait_for(&home, "the orphan", |session| session["processes"].as_array().map(Vec::len) == Some(1));
+    let orphan =
+        wait_for(&home, "the orphan", |session| session["processes"].as_array().map(Vec::len) == Some(1));
     assert_eq!((&orphan["status"], orphan["pid"].as_u64()), (&json!("running"), Some(native)));
     end(native);
     let died = wait_for(&home, "its death", |session| is(session, "stopped", &json!("died")));
@@ -231,7 +252,8 @@ fn version_1_1_with_its_wrapper_and_its_tree_of_files() {
     let id = died["id"].as_str().expect("an id");
     let mut again = opencode.run(&home, &cwd, "[[usage:7,3,2,1]] [[text:resumed well]]", &["--session", id]);
     again.wait(PATIENCE);
-    let done = wait_for(&home, "the resumed turn's end", |session| is(session, "stopped", &json!("completed")));
+    let done =
+        wait_for(&home, "the resumed turn's end", |session| is(session, "stopped", &json!("completed")));
     assert_eq!((done["id"].as_str(), done["lastMessage"].as_str()), (Some(id), Some("resumed well")));
     assert_eq!(done["tokens"]["out"], 3, "{done:#}");
 }

@@ -32,7 +32,8 @@ pub fn opencode() -> Result<PathBuf, Skip> {
     let modules = install("opencode")?.join("node_modules");
     let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
     // Without install scripts there is only the platform's own package.
-    let candidates = ["opencode-ai/bin/opencode.exe".to_owned(), format!("opencode-linux-{arch}/bin/opencode")];
+    let candidates =
+        ["opencode-ai/bin/opencode.exe".to_owned(), format!("opencode-linux-{arch}/bin/opencode")];
     let found = candidates.iter().map(|path| modules.join(path)).find(|path| is_native(path));
     found.ok_or_else(|| Skip(format!("no native opencode under {}", modules.display())))
 }

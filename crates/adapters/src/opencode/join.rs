@@ -157,7 +157,7 @@ fn pair(
         })
         .collect();
     let placed: Vec<&Process> = placed.iter().collect();
-    only_candidates(&placed, &candidates, &claimed, kernel, |process| {
+    only_candidates(&placed, candidates.iter(), &claimed, kernel, |process| {
         program.kind(&process.head) == Kind::Run
     })
 }

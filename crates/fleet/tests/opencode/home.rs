@@ -127,7 +127,7 @@ impl Home {
             let mut found: Vec<Session> = survey
                 .sessions
                 .into_iter()
-                .map(|one| one.session)
+                .map(|one| *one.session)
                 .filter(|session| session.id == id)
                 .collect();
             assert!(found.len() < 2, "two rows for one session");
