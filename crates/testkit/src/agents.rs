@@ -67,6 +67,23 @@ fn script(installation: &Path, name: &str) -> Result<PathBuf, Skip> {
     fs::canonicalize(&path).map_err(|error| Skip(format!("{}: {error}", path.display())))
 }
 
+/// The pinned OpenCode: a native program.
+pub fn opencode() -> Result<PathBuf, Skip> {
+    let modules = install("opencode")?.join("node_modules");
+    let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
+    // Without install scripts there is only the platform's own package.
+    let candidates =
+        ["opencode-ai/bin/opencode.exe".to_owned(), format!("opencode-linux-{arch}/bin/opencode")];
+    let found = candidates.iter().map(|path| modules.join(path)).find(|path| is_native(path));
+    found.ok_or_else(|| Skip(format!("no native opencode under {}", modules.display())))
+}
+
+/// OpenCode 1.1.65, the last one with a tree of files: a Node script that starts the native program.
+pub fn opencode_1_1() -> Result<PathBuf, Skip> {
+    let script = install("opencode-1.1.65")?.join("node_modules/opencode-ai/bin/opencode");
+    if script.is_file() { Ok(script) } else { Err(Skip(format!("no {}", script.display()))) }
+}
+
 /// The Node that an agent's folder brings along as a dependency (the npm package `node`), for agents that need a newer
 /// one than the machine has; `None` means that the machine's own will do.
 pub fn own_node(installation: &Path) -> Option<PathBuf> {

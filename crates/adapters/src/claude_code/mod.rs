@@ -35,7 +35,7 @@ static CARD: Card = Card {
     programs: &["claude"],
     known_good: "2.1.301 – 2.1.325",
     capabilities: &[Capability::Peek],
-    looks: Looks { locks: false, open_files: false, offspring: false },
+    looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
     can_be_asked: false,
     verified: true,
 };
