@@ -4,8 +4,11 @@
 //! It returns what it found, claims about who carries what, and nothing else.
 
 pub mod claude_code;
+pub mod copilot;
+pub mod folder;
 pub mod join;
 pub mod jsonl;
+pub mod node;
 pub mod parallel;
 pub mod scope;
 
@@ -108,5 +111,5 @@ pub trait Adapter: Send + Sync {
 
 /// Every adapter there is. A new agent is one folder and one line here.
 pub fn registry() -> Vec<&'static dyn Adapter> {
-    vec![&claude_code::ClaudeCode]
+    vec![&claude_code::ClaudeCode, &copilot::Copilot]
 }

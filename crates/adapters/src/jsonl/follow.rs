@@ -64,16 +64,21 @@ impl JsonlFollower {
     /// Starts where the last `backlog` entries begin.
     pub fn start(path: &Path, parse: ParseEntries, backlog: usize) -> Result<Self, ReadError> {
         let offset = backlog_start(path, parse, backlog).map_err(|error| ReadError::new(path, error))?;
-        Ok(Self {
+        Ok(Self { offset, ..Self::from_beginning(path, parse) })
+    }
+
+    /// Gives everything; the file may not be there yet.
+    pub fn from_beginning(path: &Path, parse: ParseEntries) -> Self {
+        Self {
             path: path.to_owned(),
             parse,
             file: None,
-            offset,
+            offset: 0,
             partial: Vec::new(),
             given: HashSet::new(),
             newest: None,
             replaying: false,
-        })
+        }
     }
 
     fn reopen(&mut self) -> std::io::Result<bool> {
