@@ -1,5 +1,6 @@
 //! Joins that several agents share. Pure: registrations and processes in, claims out.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use agentctl_model::{
@@ -66,47 +67,44 @@ fn registered(note: &Registration, process: &Process, how: Evidence) -> Claim {
 /// The contract's rule for agents that tie nothing to their process: exactly one unclaimed process in a
 /// directory and exactly one session there with records newer than that process are a pair; several are
 /// all uncertain. Processes that found no partner are left for the caller.
-pub fn only_candidates(
+pub fn only_candidates<'f>(
     unclaimed: &[&Process],
-    found: &[Found],
+    found: impl Iterator<Item = &'f Found>,
     claimed: &[&str],
     kernel: &KernelView,
     headless: impl Fn(&Process) -> bool,
 ) -> Vec<Claim> {
-    let mut by_cwd: HashMap<String, Vec<&Process>> = HashMap::new();
+    let mut by_cwd: HashMap<Cow<'_, str>, (Vec<&Process>, Vec<&Found>)> = HashMap::new();
     for process in unclaimed {
         if let Some(cwd) = process.cwd.seen() {
-            by_cwd.entry(cwd.to_string_lossy().into_owned()).or_default().push(process);
+            by_cwd.entry(cwd.to_string_lossy()).or_default().0.push(process);
+        }
+    }
+    if by_cwd.is_empty() {
+        return Vec::new();
+    }
+    for session in found {
+        let Some(cwd) = session.facts.cwd.as_deref() else { continue };
+        let Some((processes, candidates)) = by_cwd.get_mut(cwd) else { continue };
+        let earliest = processes.iter().filter_map(|process| process.head.started_at).min();
+        let newer = session.facts.updated_at.is_some_and(|at| earliest.is_none_or(|start| at >= start));
+        if newer && !claimed.contains(&session.id.as_str()) {
+            candidates.push(session);
         }
     }
     let mut claims = Vec::new();
-    for (cwd, processes) in by_cwd {
-        let in_cwd = |session: &&Found| session.facts.cwd.as_deref() == Some(cwd.as_str());
-        let earliest = processes.iter().filter_map(|process| process.head.started_at).min();
-        let candidates: Vec<&Found> = found
-            .iter()
-            .filter(in_cwd)
-            .filter(|session| !claimed.contains(&session.id.as_str()))
-            .filter(|session| {
-                session.facts.updated_at.is_some_and(|at| earliest.is_none_or(|start| at >= start))
-            })
-            .collect();
-        let tie = if processes.len() == 1 && candidates.len() == 1 {
-            Tie::OnlyCandidate
+    for (processes, candidates) in by_cwd.values() {
+        let paired = processes.len() == 1 && candidates.len() == 1;
+        let (tie, why) = if paired {
+            (Tie::OnlyCandidate, "only candidate in this directory".to_owned())
         } else {
-            Tie::OneOfSeveral
+            let why = format!("one of {} that fit in this directory, nothing ties them", processes.len());
+            (Tie::OneOfSeveral, why)
         };
-        for session in candidates {
-            for process in &processes {
-                let why = match tie {
-                    Tie::OnlyCandidate => "only candidate in this directory".to_owned(),
-                    _ => format!("one of {} that fit in this directory, nothing ties them", processes.len()),
-                };
-                let mut claim =
-                    claim(&session.id, process, tie, headless(process), alive(process, kernel, &why));
-                claim.slot.clone_from(&session.slot);
-                claims.push(claim);
-            }
+        for (session, process) in candidates.iter().flat_map(|one| processes.iter().map(move |p| (one, p))) {
+            let mut claim = claim(&session.id, process, tie, headless(process), alive(process, kernel, &why));
+            claim.slot.clone_from(&session.slot);
+            claims.push(claim);
         }
     }
     claims

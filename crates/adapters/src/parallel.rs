@@ -39,7 +39,9 @@ pub fn map<T: Sync, S: Default, R: Send>(items: &[T], work: impl Fn(&T, &mut S) 
         batches
     });
     batches.sort_unstable_by_key(|(from, _)| *from);
-    batches.into_iter().flat_map(|(_, batch)| batch).collect()
+    let mut answers = Vec::with_capacity(items.len());
+    answers.extend(batches.into_iter().flat_map(|(_, batch)| batch));
+    answers
 }
 
 #[cfg(test)]

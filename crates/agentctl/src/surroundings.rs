@@ -38,7 +38,9 @@ impl Surroundings {
 
     #[expect(clippy::disallowed_methods, clippy::unused_self, reason = "the one place that reads the clock")]
     pub(crate) fn now(&self) -> Timestamp {
-        Timestamp::now()
+        // Milliseconds are as fine as any agent writes.
+        let now = Timestamp::now();
+        Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
     }
 
     #[expect(clippy::unused_self, reason = "the machine is part of the surroundings")]

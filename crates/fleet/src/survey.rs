@@ -171,9 +171,14 @@ fn conclude(
         let blind = look.heads.why_not().map(str::to_owned);
         let case =
             Case { card: source.adapter.card(), root: &root, harvest, joined, as_of: look.as_of, blind };
-        let sessions = case.sessions();
+        let mut sessions = case.sessions();
         report.sessions = answered.then_some(sessions.len());
-        survey.sessions.extend(sessions.into_iter().filter(|surveyed| is_wanted(surveyed, question)));
+        sessions.retain(|surveyed| is_wanted(surveyed, question));
+        if survey.sessions.is_empty() {
+            survey.sessions = sessions;
+        } else {
+            survey.sessions.append(&mut sessions);
+        }
         survey.sources.push(report);
     }
     survey

@@ -6,6 +6,7 @@ use agentctl_model::text::clean_cut;
 use jiff::Timestamp;
 
 use super::records::{Record, Said, is_certainly_bulk, is_interruption, is_synthetic, said, text_of};
+use crate::jsonl::head::Piece;
 
 /// Reads records oldest first until the first prompt is known.
 #[derive(Default)]
@@ -14,8 +15,6 @@ pub(super) struct Head {
     pub(super) text_limit: Option<usize>,
     pub(super) started_at: Option<Timestamp>,
     pub(super) prompt: Option<String>,
-    /// The first directory: for a transcript whose end names none.
-    pub(super) cwd: Option<String>,
     /// The first record is a copy out of another session's transcript.
     pub(super) forked_from: Option<String>,
     lines: u32,
@@ -29,22 +28,37 @@ impl Head {
         Self { sidechain, text_limit, ..Self::default() }
     }
 
-    pub(super) fn line(&mut self, line: &[u8]) -> ControlFlow<()> {
+    pub(super) fn piece(&mut self, piece: Piece<'_>) -> ControlFlow<()> {
+        match piece {
+            Piece::Line(line) => self.line(line),
+            // A list shows the first characters: a prompt of megabytes need not be read to its end for them.
+            Piece::Fragment(fragment) if self.text_limit.is_some_and(|limit| fragment.len() > 6 * limit) => {
+                if let Some(record) = completed(fragment).iter().find_map(|whole| Record::parse(whole)) {
+                    self.take(&record);
+                }
+                self.flow()
+            }
+            Piece::Fragment(_) => ControlFlow::Continue(()),
+        }
+    }
+
+    fn line(&mut self, line: &[u8]) -> ControlFlow<()> {
         self.lines += 1;
         if !is_certainly_bulk(line)
             && let Some(record) = Record::parse(line)
         {
             self.take(&record);
         }
-        let known = self.prompt.is_some() && self.started_at.is_some() && self.cwd.is_some();
+        self.flow()
+    }
+
+    fn flow(&self) -> ControlFlow<()> {
+        let known = self.prompt.is_some() && self.started_at.is_some();
         if known || self.lines >= LINES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     fn take(&mut self, record: &Record<'_>) {
         self.started_at = self.started_at.or_else(|| record.at());
-        if self.cwd.is_none() {
-            self.cwd = record.cwd.as_deref().map(|cwd| clean_cut(cwd, None));
-        }
         if self.forked_from.is_none() {
             self.forked_from = record.forked_from.and_then(|value| fork_parent(value.get()));
         }
@@ -64,6 +78,18 @@ impl Head {
     }
 }
 
+/// A record that ends inside its prompt, closed in each way a prompt can stand in a record.
+fn completed(fragment: &[u8]) -> [Vec<u8>; 3] {
+    // Not through an escape or a character of several bytes.
+    let mut end = fragment.len();
+    while end > 0 && !fragment[end - 1].is_ascii_alphanumeric() && fragment[end - 1] != b' ' {
+        end -= 1;
+    }
+    let escape = memchr::memrchr(b'\\', &fragment[..end]).filter(|at| end - at < 7);
+    let kept = &fragment[..escape.unwrap_or(end)];
+    [&b"\"}"[..], b"\"}}", b"\"}]}}"].map(|closing| [kept, closing].concat())
+}
+
 /// The session a copied record names: `{"sessionId": …}` or the id itself.
 fn fork_parent(value: &str) -> Option<String> {
     let value: serde_json::Value = serde_json::from_str(value).ok()?;
@@ -71,4 +97,34 @@ fn fork_parent(value: &str) -> Option<String> {
         .as_str()
         .or_else(|| value.get("sessionId").and_then(|id| id.as_str()))
         .map(|id| clean_cut(id, Some(200)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_of_a_giant_prompt_is_enough_for_a_list() {
+        let text = "word é \\n \\u00e9 ".repeat(400);
+        for line in [
+            format!(
+                r#"{{"type":"queue-operation","operation":"enqueue","timestamp":"2026-11-15T06:51:03Z","content":"{text}"#
+            ),
+            format!(
+                r#"{{"type":"user","timestamp":"2026-11-15T06:51:03Z","message":{{"role":"user","content":"{text}"#
+            ),
+            format!(
+                r#"{{"type":"user","timestamp":"2026-11-15T06:51:03Z","message":{{"content":[{{"type":"text","text":"{text}"#
+            ),
+        ] {
+            for cut in 0..40 {
+                let mut head = Head::new(false, Some(200));
+                assert!(head.piece(Piece::Fragment(&line.as_bytes()[..line.len() - cut])).is_break());
+                assert_eq!(head.prompt.as_ref().map(|prompt| prompt.chars().count()), Some(200));
+                assert!(head.prompt.unwrap().starts_with("word é \n é word"));
+            }
+        }
+        let mut whole = Head::new(false, None);
+        assert!(whole.piece(Piece::Fragment(b"{\"type\":\"queue-operation\"")).is_continue());
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use agentctl_model::{Claim, Harvest, Joined, KernelView, Process, Relation, Stray, Tie, TurnState};
+use agentctl_model::{Claim, Found, Harvest, Joined, KernelView, Process, Relation, Stray, Tie, TurnState};
 
 use super::processes::{id_in_argv, is_headless, is_helper};
 use crate::join::{alive, by_registration, claim, only_candidates, unclaimed};
@@ -29,8 +29,8 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
         }
     }
     let claimed: Vec<&str> = claims.iter().map(|claim| claim.id.as_str()).collect();
-    let mains: Vec<_> = harvest.found.iter().filter(|found| found.facts.parent.is_none()).cloned().collect();
-    let paired = only_candidates(&nameless, &mains, &claimed, kernel, |process| is_headless(&process.head));
+    let mains = harvest.found.iter().filter(|found| subagent_of(found).is_none());
+    let paired = only_candidates(&nameless, mains, &claimed, kernel, |process| is_headless(&process.head));
     claims.extend(paired);
 
     let carried: HashSet<_> = claims.iter().map(|claim| claim.owner.process).collect();
@@ -70,4 +70,10 @@ fn subagents(harvest: &Harvest, claims: &[Claim]) -> Vec<Claim> {
             })
         })
         .collect()
+}
+
+/// The session whose sub-agent this is.
+fn subagent_of(found: &Found) -> Option<&str> {
+    let parent = found.facts.parent.as_ref()?;
+    (parent.relation == Relation::Subagent).then_some(parent.id.as_str())
 }

@@ -189,7 +189,8 @@ fn read_transcripts(places: &[Place], scope: &Scope<'_>, harvest: &mut Harvest) 
         scope.progress.tick();
         session::read(place, since, scope, buffer)
     });
-    let mut by_id: HashMap<String, usize> = HashMap::new();
+    let mut by_id: HashMap<String, usize> = HashMap::with_capacity(places.len());
+    harvest.found.reserve(places.len());
     for outcome in read {
         match outcome {
             Ok(None) => {}

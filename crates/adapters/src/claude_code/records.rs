@@ -55,14 +55,11 @@ pub(super) struct Record<'a> {
 #[serde(default)]
 pub(super) struct Message<'a> {
     #[serde(borrow)]
-    pub(super) id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
     pub(super) model: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub(super) stop_reason: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub(super) content: Option<&'a RawValue>,
-    pub(super) usage: Option<Usage>,
 }
 
 /// The usage of one model reply.

@@ -5,17 +5,18 @@ use std::collections::BTreeMap;
 use agentctl_model::text::clean_cut;
 use agentctl_model::{Evidence, Fact, Facts, Found, Parent, Relation, Stamp, Turn, TurnState, Witness};
 use jiff::Timestamp;
+use memchr::memmem::Finder;
 use serde::Deserialize;
 
 use super::head::Head;
 use super::places::Place;
 use super::tail::Tail;
-use super::usage::UsageSum;
+use super::usage::{self, UsageSum};
 use crate::Scope;
-use crate::jsonl::head::scan_head;
+use crate::jsonl::head::scan_head_pieces;
 use crate::jsonl::open::{Opened, open_regular, read_small};
 use crate::jsonl::scan_back;
-use crate::jsonl::whole::scan_whole;
+use crate::jsonl::whole::scan_containing;
 
 /// A first prompt of some megabytes is read; more is not waited for.
 const HEAD_BUDGET: usize = 8 << 20;
@@ -55,10 +56,10 @@ fn read_opened(
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "holds no readable record"));
     }
     let mut head = Head::new(sidechain, scope.text_limit);
-    scan_head(&opened.file, opened.size, HEAD_BUDGET, |line| head.line(line))?;
+    scan_head_pieces(&opened.file, opened.size, HEAD_BUDGET, |piece| head.piece(piece))?;
     let tokens = if scope.usage {
         let mut sum = UsageSum::default();
-        scan_whole(&opened.file, buffer, |line| sum.line(line, sidechain))?;
+        scan_containing(&opened.file, buffer, &Finder::new(usage::MARK), |line| sum.line(line, sidechain))?;
         sum.total()
     } else {
         None
@@ -93,7 +94,7 @@ fn facts(tail: Tail, head: Head, place: &Place) -> Facts {
         turn: Some(tail.turn.unwrap_or_else(|| Turn::new(TurnState::NotBegun, tail.updated_at))),
         prompt: head.prompt,
         last_message: tail.last_message,
-        cwd: tail.cwd.or(head.cwd),
+        cwd: tail.cwd,
         branch: tail.branch,
         model: tail.model,
         started_at: head.started_at,

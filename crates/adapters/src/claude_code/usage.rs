@@ -1,10 +1,38 @@
 //! Token totals: every model reply once, whatever number of lines repeats it. Pure.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use agentctl_model::Tokens;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
-use super::records::{NO_MODEL, Record, Usage};
+use super::records::{NO_MODEL, Usage};
+
+/// Every record with usage has this key, whatever its spacing; lines without it need not even be split.
+pub(super) const MARK: &str = "\"usage\"";
+
+/// The few fields that count, so that the text of a reply is skipped instead of read.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Record<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(default)]
+    is_sidechain: bool,
+    forked_from: Option<IgnoredAny>,
+    #[serde(borrow)]
+    message: Option<Message<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    model: Option<Cow<'a, str>>,
+    usage: Option<Usage>,
+}
 
 /// Sums usage over records, once per message id; copies out of a forked session are its parent's.
 #[derive(Default)]
@@ -15,11 +43,11 @@ pub(super) struct UsageSum {
 
 impl UsageSum {
     pub(super) fn line(&mut self, line: &[u8], sidechain: bool) {
-        // Every usage record has the key, whatever the spacing; most lines do not and are skipped unparsed.
-        if memchr::memmem::find(line, b"\"usage\"").is_none() {
+        // The agent repeats a message's usage with each of its blocks.
+        if message_id(line).is_some_and(|id| self.by_message.contains_key(id)) {
             return;
         }
-        let Some(record) = Record::parse(line) else { return };
+        let Ok(record) = serde_json::from_slice::<Record<'_>>(line) else { return };
         if record.kind != "assistant" || record.is_sidechain != sidechain || record.forked_from.is_some() {
             return;
         }
@@ -56,6 +84,15 @@ impl UsageSum {
     }
 }
 
+/// The message id where a record begins exactly as the agent writes it; any other spelling is parsed.
+fn message_id(line: &[u8]) -> Option<&str> {
+    let beginning = &line[..line.len().min(200)];
+    let key = b",\"message\":{\"id\":\"";
+    let at = memchr::memmem::find(beginning, key)? + key.len();
+    let id = &beginning[at..];
+    std::str::from_utf8(&id[..memchr::memchr(b'"', id)?]).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,7 +105,9 @@ mod tests {
         let error = br#"{"type":"assistant","message":{"id":"m3","model":"<synthetic>","usage":{"input_tokens":99}}}"#;
         let other =
             br#"{"type":"assistant","isSidechain":true,"message":{"id":"m4","usage":{"input_tokens":99}}}"#;
-        for line in [&reply[..], reply, spaced, error, other] {
+        let block = br#"{"parentUuid":"p","isSidechain":false,"message":{"id":"m1","usage":{"input_tokens":10}},"type":"assistant"}"#;
+        assert_eq!(message_id(block), Some("m1"));
+        for line in [&reply[..], reply, block, spaced, error, other] {
             sum.line(line, false);
         }
         let tokens = sum.total().unwrap();

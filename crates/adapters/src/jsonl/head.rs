@@ -1,5 +1,6 @@
 //! The first lines of a file, in a window that grows only as long as the first line needs it to.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::ops::ControlFlow;
@@ -7,6 +8,18 @@ use std::ops::ControlFlow;
 use super::ReadAt;
 
 const FIRST_WINDOW: usize = 4 << 10;
+
+thread_local! {
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// What the beginning of a file gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Piece<'a> {
+    Line(&'a [u8]),
+    /// The beginning of a line whose end lies behind the window: it comes again, longer, if it is not enough.
+    Fragment(&'a [u8]),
+}
 
 /// Hands complete lines to `take`, oldest first, until it breaks, the file ends, or `budget` bytes were read.
 /// A last line without a line break is not handed over.
@@ -16,21 +29,52 @@ pub fn scan_head(
     budget: usize,
     mut take: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) -> io::Result<()> {
+    scan_head_pieces(file, size, budget, |piece| match piece {
+        Piece::Line(line) => take(line),
+        Piece::Fragment(_) => ControlFlow::Continue(()),
+    })
+}
+
+/// The same, for callers that can use the beginning of a line of megabytes.
+pub fn scan_head_pieces(
+    file: &File,
+    size: u64,
+    budget: usize,
+    mut take: impl FnMut(Piece<'_>) -> ControlFlow<()>,
+) -> io::Result<()> {
+    let mut bytes = SCRATCH.take();
+    let done = read_lines(file, size, budget, &mut bytes, &mut take);
+    bytes.truncate(64 * FIRST_WINDOW);
+    bytes.shrink_to(64 * FIRST_WINDOW);
+    SCRATCH.set(bytes);
+    done
+}
+
+fn read_lines(
+    file: &File,
+    size: u64,
+    budget: usize,
+    bytes: &mut Vec<u8>,
+    take: &mut impl FnMut(Piece<'_>) -> ControlFlow<()>,
+) -> io::Result<()> {
     let limit = usize::try_from(size).unwrap_or(usize::MAX).min(budget);
-    let mut bytes: Vec<u8> = Vec::new();
-    let mut given = 0;
+    let (mut filled, mut given) = (0, 0);
     let mut window = FIRST_WINDOW;
-    while bytes.len() < limit {
-        let had = bytes.len();
-        bytes.resize(window.min(limit), 0);
-        let got = ReadAt::read_at(file, &mut bytes[had..], had as u64)?;
-        bytes.truncate(had + got);
-        while let Some(length) = memchr::memchr(b'\n', &bytes[given..]) {
+    while filled < limit {
+        if bytes.len() < window {
+            bytes.resize(window, 0);
+        }
+        let got = ReadAt::read_at(file, &mut bytes[filled..window.min(limit)], filled as u64)?;
+        filled += got;
+        while let Some(length) = memchr::memchr(b'\n', &bytes[given..filled]) {
             let line = &bytes[given..given + length];
-            if take(line.strip_suffix(b"\r").unwrap_or(line)).is_break() {
+            if take(Piece::Line(line.strip_suffix(b"\r").unwrap_or(line))).is_break() {
                 return Ok(());
             }
             given += length + 1;
+        }
+        if given < filled && take(Piece::Fragment(&bytes[given..filled])).is_break() {
+            return Ok(());
         }
         if got == 0 {
             break;

@@ -1,5 +1,6 @@
 //! The backward scan: lines of a file, newest first, in growing windows.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::ops::ControlFlow;
@@ -8,8 +9,14 @@ use std::os::unix::fs::FileExt;
 /// A line longer than this is passed over (and counted): no record that matters is that long.
 pub const LINE_LIMIT: usize = 32 << 20;
 
-const FIRST_WINDOW: u64 = 16 << 10;
-const LARGEST_WINDOW: u64 = 1 << 20;
+/// The first window; each further one is three times as large.
+const FIRST_WINDOW: usize = 16 << 10;
+const LARGEST_WINDOW: usize = 1 << 20;
+
+thread_local! {
+    /// Windows are read into one buffer per thread: ten thousand files do not need ten thousand allocations.
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// Takes lines, newest first. Pure: it cannot fail and cannot block.
 pub trait Scan {
@@ -53,91 +60,99 @@ impl ReadAt for [u8] {
 /// A last line without a line break is handed over too: whether it is half a record is the parser's to see.
 /// A file that shrinks during the read ends the scan early with what is left of it.
 pub fn scan_back(source: &(impl ReadAt + ?Sized), size: u64, scan: &mut impl Scan) -> io::Result<Seen> {
-    Backward { source, size, seen: Seen::default() }.run(scan)
+    let mut buffer = SCRATCH.take();
+    let seen =
+        Backward { buffer: &mut buffer, start: 0, end: 0, seen: Seen::default() }.run(source, size, scan);
+    buffer.truncate(4 * LARGEST_WINDOW);
+    buffer.shrink_to(4 * LARGEST_WINDOW);
+    SCRATCH.set(buffer);
+    seen
 }
 
-struct Backward<'s, S: ?Sized> {
-    source: &'s S,
-    size: u64,
+/// `buffer[start..end]` is the line that is not complete yet; windows are read in front of it.
+struct Backward<'b> {
+    buffer: &'b mut Vec<u8>,
+    start: usize,
+    end: usize,
     seen: Seen,
 }
 
-impl<S: ReadAt + ?Sized> Backward<'_, S> {
-    fn run(mut self, scan: &mut impl Scan) -> io::Result<Seen> {
-        // `held` is the file from `start` up to the end of the line that is not complete yet.
-        let mut held: Vec<u8> = Vec::new();
-        let mut start = self.size;
+impl Backward<'_> {
+    fn run(mut self, source: &(impl ReadAt + ?Sized), size: u64, scan: &mut impl Scan) -> io::Result<Seen> {
+        let mut offset = size;
         let mut window = FIRST_WINDOW;
         let mut skipping = false;
-        while start > 0 {
-            let from = start.saturating_sub(window);
-            let length = usize::try_from(start - from).unwrap_or(usize::MAX);
-            let mut fresh = vec![0; length];
-            let got = self.fill(&mut fresh, from)?;
+        while offset > 0 {
+            let length = usize::try_from(offset).unwrap_or(usize::MAX).min(window);
+            self.make_room(length);
+            offset -= length as u64;
+            let fresh = self.start - length;
+            let got = fill(source, &mut self.buffer[fresh..self.start], offset)?;
+            // The file shrank under us: what was held lay behind bytes that no longer exist.
             if got < length {
-                // The file shrank under us: what was held lay behind bytes that no longer exist.
-                fresh.truncate(got);
-                held.clear();
+                self.end = fresh + got;
             }
-            if start == self.size {
-                self.seen.torn = fresh.last().is_some_and(|byte| *byte != b'\n');
+            let mut unsearched = fresh + got;
+            self.start = fresh;
+            if offset + length as u64 == size {
+                self.seen.torn = got > 0 && self.buffer[unsearched - 1] != b'\n';
             }
-            let mut end = fresh.len();
-            // Lines that end inside the fresh window; the first one found is completed by what is held.
-            while let Some(newline) = memchr::memrchr(b'\n', &fresh[..end]) {
-                let piece = &fresh[newline + 1..end];
-                let distance = self.size - (from + newline as u64 + 1);
-                let flow = if skipping || piece.len() + held.len() > LINE_LIMIT {
+            while let Some(newline) = memchr::memrchr(b'\n', &self.buffer[fresh..unsearched]) {
+                let newline = fresh + newline;
+                let line = &self.buffer[newline + 1..self.end];
+                self.end = newline;
+                unsearched = newline;
+                if skipping || line.len() > LINE_LIMIT {
                     skipping = false;
-                    held.clear();
                     self.seen.too_long += 1;
-                    ControlFlow::Continue(())
-                } else if held.is_empty() {
-                    give(scan, piece, distance)
-                } else {
-                    let mut line = piece.to_vec();
-                    line.append(&mut held);
-                    give(scan, &line, distance)
-                };
-                if flow.is_break() {
+                } else if give(scan, line, size - (offset + (newline - fresh) as u64 + 1)).is_break() {
                     return Ok(self.seen);
                 }
-                end = newline;
             }
-            if !skipping {
-                fresh.truncate(end);
-                fresh.append(&mut held);
-                held = fresh;
-                if held.len() > LINE_LIMIT {
-                    skipping = true;
-                    held = Vec::new();
-                }
+            if skipping || self.end - self.start > LINE_LIMIT {
+                skipping = true;
+                self.end = self.start;
             }
-            start = from;
-            window = (window * 2).min(LARGEST_WINDOW.max(held.len() as u64));
+            window = (window * 3).min(LARGEST_WINDOW);
         }
         self.seen.whole = true;
-        if skipping || held.len() > LINE_LIMIT {
+        if skipping || self.end - self.start > LINE_LIMIT {
             self.seen.too_long += 1;
         } else {
-            let _ = give(scan, &held, self.size);
+            let _ = give(scan, &self.buffer[self.start..self.end], size);
         }
         Ok(self.seen)
     }
 
-    /// Reads until the buffer is full or the file ends.
-    fn fill(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let mut filled = 0;
-        while filled < buffer.len() {
-            match self.source.read_at(&mut buffer[filled..], offset + filled as u64) {
-                Ok(0) => break,
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
+    /// Makes `length` bytes free in front of the held line.
+    fn make_room(&mut self, length: usize) {
+        if self.start >= length {
+            return;
         }
-        Ok(filled)
+        let held = self.end - self.start;
+        let capacity = self.buffer.len();
+        if held + length > capacity {
+            self.buffer.resize((held + length).next_power_of_two().max(4 * FIRST_WINDOW), 0);
+        }
+        let new_start = self.buffer.len() - held;
+        self.buffer.copy_within(self.start..self.end, new_start);
+        self.start = new_start;
+        self.end = self.buffer.len();
     }
+}
+
+/// Reads until the buffer is full or the file ends.
+fn fill(source: &(impl ReadAt + ?Sized), buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match source.read_at(&mut buffer[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
 }
 
 fn give(scan: &mut impl Scan, line: &[u8], distance: u64) -> ControlFlow<()> {

@@ -3,13 +3,47 @@
 use std::fs::File;
 use std::io;
 
+use memchr::memmem::Finder;
+
 use super::{LINE_LIMIT, ReadAt};
 
-const CHUNK: usize = 1 << 20;
+/// Small enough to stay in a core's own cache between the kernel's copy and our look at it.
+const CHUNK: usize = 256 << 10;
 
-/// Hands every complete line to `take`. Lines beyond the limit are passed over.
-/// A last line without a line break is handed over too.
+/// Hands every line to `take`, a last one without a line break too. Lines beyond the limit are passed over.
 pub fn scan_whole(file: &File, buffer: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+    each_region(file, buffer, |region| {
+        let mut rest = region;
+        while let Some(length) = memchr::memchr(b'\n', rest) {
+            take(&rest[..length]);
+            rest = &rest[length + 1..];
+        }
+        if !rest.is_empty() {
+            take(rest);
+        }
+    })
+}
+
+/// Hands over only the lines that contain `needle`: the others are not even split.
+pub fn scan_containing(
+    file: &File,
+    buffer: &mut Vec<u8>,
+    needle: &Finder<'_>,
+    mut take: impl FnMut(&[u8]),
+) -> io::Result<()> {
+    each_region(file, buffer, |region| {
+        let mut rest = region;
+        while let Some(at) = needle.find(rest) {
+            let start = memchr::memrchr(b'\n', &rest[..at]).map_or(0, |newline| newline + 1);
+            let end = memchr::memchr(b'\n', &rest[at..]).map_or(rest.len(), |length| at + length);
+            take(&rest[start..end]);
+            rest = rest.get(end + 1..).unwrap_or_default();
+        }
+    })
+}
+
+/// Reads the file once and hands over regions that hold whole lines only.
+fn each_region(file: &File, buffer: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -> io::Result<()> {
     if buffer.len() < CHUNK {
         buffer.resize(CHUNK, 0);
     }
@@ -23,30 +57,35 @@ pub fn scan_whole(file: &File, buffer: &mut Vec<u8>, mut take: impl FnMut(&[u8])
         };
         offset += got as u64;
         let end = filled + got;
-        // Only the fresh bytes can hold a line break.
-        let mut from = 0;
-        let mut search = filled;
-        while let Some(length) = memchr::memchr(b'\n', &buffer[search..end]) {
-            let newline = search + length;
-            if !std::mem::take(&mut skipping) {
-                take(&buffer[from..newline]);
-            }
-            from = newline + 1;
-            search = from;
-        }
         if got == 0 {
-            if from < end && !skipping {
-                take(&buffer[from..end]);
+            if filled > 0 && !skipping {
+                take(&buffer[..filled]);
             }
             return Ok(());
         }
+        // Only the fresh bytes can hold a line break.
+        let from = match memchr::memrchr(b'\n', &buffer[filled..end]) {
+            None => 0,
+            Some(last) => {
+                let last = filled + last;
+                let mut region = &buffer[..=last];
+                if std::mem::take(&mut skipping) {
+                    let over = memchr::memchr(b'\n', region).map_or(region.len(), |newline| newline + 1);
+                    region = &region[over..];
+                }
+                take(region);
+                last + 1
+            }
+        };
         buffer.copy_within(from..end, 0);
         filled = end - from;
-        if filled > LINE_LIMIT {
+        if filled >= LINE_LIMIT {
             skipping = true;
+        }
+        if skipping {
             filled = 0;
         } else if filled == buffer.len() {
-            buffer.resize(buffer.len() * 2, 0);
+            buffer.resize((buffer.len() * 2).min(LINE_LIMIT), 0);
         }
     }
 }
@@ -68,5 +107,37 @@ mod tests {
         let mut seen = Vec::new();
         scan_whole(&file, &mut Vec::new(), |line| seen.push(line.len())).unwrap();
         assert_eq!(seen, [1, 0, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK, 7, 4]);
+    }
+
+    #[test]
+    fn only_the_lines_with_the_needle_and_each_of_them_once() {
+        let mut file = tempfile::tempfile().unwrap();
+        let filler = "x".repeat(CHUNK / 3);
+        let mut expected = Vec::new();
+        for number in 0..40 {
+            let line =
+                if number % 3 == 0 { format!("{number} needle needle {filler}") } else { filler.clone() };
+            writeln!(file, "{line}").unwrap();
+            if number % 3 == 0 {
+                expected.push(line);
+            }
+        }
+        write!(file, "torn needle").unwrap();
+        expected.push("torn needle".to_owned());
+        let mut seen = Vec::new();
+        let take = |line: &[u8]| seen.push(String::from_utf8_lossy(line).into_owned());
+        scan_containing(&file, &mut Vec::new(), &Finder::new("needle"), take).unwrap();
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn a_line_beyond_the_limit_costs_only_itself() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"first\n").unwrap();
+        file.write_all(&vec![b'm'; LINE_LIMIT + CHUNK]).unwrap();
+        file.write_all(b"\nlast\n").unwrap();
+        let mut seen = Vec::new();
+        scan_whole(&file, &mut Vec::new(), |line| seen.push(line.len())).unwrap();
+        assert_eq!(seen, [5, 4]);
     }
 }

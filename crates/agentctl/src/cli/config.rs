@@ -102,6 +102,7 @@ fn show(as_json: bool, surroundings: &Surroundings, out: &mut Output) -> Result<
         let value = match &line.value {
             Value::Null => "-".to_owned(),
             Value::String(text) => text.clone(),
+            Value::Array(items) if items.is_empty() => "-".to_owned(),
             Value::Array(items) => {
                 items.iter().map(|item| item.as_str().unwrap_or_default()).collect::<Vec<_>>().join(", ")
             }

@@ -44,9 +44,8 @@ pub(crate) struct Explanation<'a> {
     sources: &'a [SourceReport],
 }
 
-/// Widths of the columns that name the witness and the time.
-const WHO: usize = 12;
-const WHEN: usize = 10;
+/// Room for the longest witness and a time.
+const LABEL: usize = 20;
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let fleet = surroundings.fleet()?;
@@ -77,18 +76,25 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     if let Some(detail) = &session.status_detail {
         writeln!(out, "  {}", text::one_line(detail))?;
     }
-    writeln!(out, "\n{}  {}", paint.dim("rule"), found.rule.words())?;
-    writeln!(out, "\n{}", paint.dim("witnesses, strongest first"))?;
+    writeln!(out)?;
+    labelled(out, "rule", found.rule.words())?;
     for evidence in &session.evidence {
-        let when = evidence.at.map(|at| format!("{} ago", time::ago(now, at))).unwrap_or_default();
-        let margin = format!("  {:<WHO$}{}", evidence.source.word(), paint.dim(&format!("{when:<WHEN$}")));
-        let room = out.width().saturating_sub(2 + WHO + WHEN).max(20);
-        for (index, line) in wrap(&text::one_line(&evidence.fact.to_string()), room).iter().enumerate() {
-            let margin = if index == 0 { margin.clone() } else { " ".repeat(2 + WHO + WHEN) };
-            writeln!(out, "{margin}{line}")?;
-        }
+        let when = evidence.at.map(|at| format!(", {} ago", time::ago(now, at))).unwrap_or_default();
+        let label = format!("{}{when}", evidence.source.word());
+        labelled(out, &label, &evidence.fact.to_string())?;
     }
     let records = path::shown(&found.place.to_string_lossy(), surroundings.home.as_deref());
-    writeln!(out, "\n{}  {records}", paint.dim("records"))?;
+    writeln!(out, "  {}{records}", paint.dim(&format!("{:<LABEL$}", "records")))?;
     Ok(Exit::Done)
+}
+
+/// A label, and its sentence beside it on as many lines as it takes.
+fn labelled(out: &mut Output, label: &str, sentence: &str) -> Result<(), Failure> {
+    let room = out.width().saturating_sub(2 + LABEL).max(20);
+    for (index, line) in wrap(&text::one_line(sentence), room).iter().enumerate() {
+        let label = if index == 0 { label } else { "" };
+        let label = out.paint.dim(&format!("{label:<LABEL$}"));
+        writeln!(out, "  {label}{line}")?;
+    }
+    Ok(())
 }

@@ -26,8 +26,8 @@ use crate::surroundings::Surroundings;
     agentctl list                        what runs now, who waits for you first\n  \
     agentctl list -a --since 30d         also what stopped in the last 30 days\n  \
     agentctl list --status failed        failed ones, stopped or not\n  \
-    agentctl list --cwd . --tree         this folder, sub-agents under their parents\n  \
-    agentctl list -q --status waiting    only the ids of those that wait for a person\n  \
+    agentctl list --cwd . --tree         this folder, with sub-agents\n  \
+    agentctl list -q --status waiting    only ids of those that wait\n  \
     agentctl list --json | jq -r '.sessions[] | select(.status == \"idle\") | .id'")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Args {
@@ -58,7 +58,7 @@ pub(crate) struct Args {
     /// Sub-agents as rows of their own
     #[arg(long)]
     all_agents: bool,
-    /// Tokens and cost, even where whole conversations must be read for them
+    /// Tokens (in/out) and cost, even where whole conversations must be read for them
     #[arg(long)]
     usage: bool,
     /// Order of the rows
@@ -124,11 +124,10 @@ impl Args {
 
     pub(crate) fn look(&self, fleet: &Fleet, surroundings: &Surroundings) -> Listing {
         let since = self.since.unwrap_or(Since::DEFAULT).start(surroundings.now());
-        let subagents = self.tree || self.all_agents;
         let wanted = if self.everything() { Wanted::All { since } } else { Wanted::Live };
         let mut survey = fleet.survey(&Question {
             usage: self.usage,
-            subagents,
+            subagents: self.tree || self.all_agents,
             adapters: self.adapter.clone(),
             ..Question::new(wanted)
         });
@@ -138,7 +137,6 @@ impl Args {
             statuses: self.status.clone(),
             group: self.group.clone(),
             folders: self.folders(surroundings),
-            subagents,
         };
         let mut sessions = selection.of(std::mem::take(&mut survey.sessions));
         order::sort(&mut sessions, self.sort);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use agentctl_fleet::{Fleet, Question, Wanted};
-use agentctl_model::{Status, Surveyed};
+use agentctl_model::{Status, Survey, Surveyed};
 
 use super::peek::{Reader, print_last};
 use super::target::Target;
@@ -56,9 +56,12 @@ fn follow(
 ) -> Result<Exit, Failure> {
     let refuse = |error: agentctl_adapters::ReadError| Failure::new(Exit::Failed, error.to_string());
     let interrupt = Interrupt::listen();
-    let Some(mut news) = fleet.follow(session, backlog).map_err(refuse)? else {
-        return Err(Failure::new(Exit::Failed, "this session keeps no records that could be followed"));
+    let open = |session: &Surveyed, backlog: usize| {
+        let news = fleet.follow(session, backlog).map_err(refuse)?;
+        news.ok_or_else(|| Failure::new(Exit::Failed, "this session keeps no records that could be followed"))
     };
+    let mut news = open(session, backlog)?;
+    let mut place = session.place.clone();
     let mut ended = session.session.status == Status::Stopped;
     let mut asked = Instant::now();
     loop {
@@ -73,9 +76,16 @@ fn follow(
             return Ok(Exit::Interrupted);
         }
         if asked.elapsed() >= ASK {
-            ended = has_ended(fleet, session);
+            let survey = ask(fleet, session);
             asked = Instant::now();
-            if ended {
+            ended = survey.prove_ended(&session.key).is_some();
+            // An agent at its empty prompt has no conversation yet; with the first message there is one to follow.
+            let moved = survey.sessions.iter().find(|seen| seen.key == session.key && seen.place != place);
+            if let Some(moved) = moved {
+                news = open(moved, usize::MAX)?;
+                place.clone_from(&moved.place);
+            }
+            if ended || moved.is_some() {
                 continue;
             }
         }
@@ -85,13 +95,12 @@ fn follow(
     }
 }
 
-/// A source that cannot be heard proves nothing: then we go on.
-fn has_ended(fleet: &Fleet, session: &Surveyed) -> bool {
-    let question = Question {
+/// One fresh look at this session. A source that cannot be heard proves nothing: then we go on.
+fn ask(fleet: &Fleet, session: &Surveyed) -> Survey {
+    fleet.survey(&Question {
         subagents: true,
         adapters: vec![session.key.adapter.clone()],
         root: Some(session.key.root.clone()),
         ..Question::new(Wanted::Ids(vec![session.key.id.clone()]))
-    };
-    fleet.survey(&question).prove_ended(&session.key).is_some()
+    })
 }

@@ -18,7 +18,9 @@ pub(crate) enum Sort {
     Updated,
     /// Newest first.
     Started,
+    /// Name or prompt, A to Z.
     Name,
+    /// Folder, newest activity first within one.
     Cwd,
     /// Most first; give --usage so that all are known.
     Tokens,

@@ -50,7 +50,6 @@ pub(crate) struct Selection {
     pub(crate) group: Option<String>,
     /// This folder or below; as typed and as it really is.
     pub(crate) folders: Vec<PathBuf>,
-    pub(crate) subagents: bool,
 }
 
 impl Selection {
@@ -72,8 +71,7 @@ impl Selection {
                 .cwd
                 .as_deref()
                 .is_some_and(|cwd| self.folders.iter().any(|folder| Path::new(cwd).starts_with(folder)));
-        let agent = self.subagents || !session.is_subagent();
-        present && status && group && folder && agent
+        present && status && group && folder
     }
 }
 

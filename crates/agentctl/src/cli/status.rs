@@ -63,7 +63,9 @@ impl Sheet<'_> {
             outcome.unwrap_or_default()
         );
         self.line("status", &status, look.tone)?;
-        self.maybe("", session.status_detail.as_deref())?;
+        let said =
+            |detail: &&str| session.pending.iter().any(|pending| pending.summary.as_deref() == Some(detail));
+        self.maybe("", session.status_detail.as_deref().filter(|detail| !said(detail)))?;
         for pending in &session.pending {
             let kind = serde_json::to_value(pending.kind).ok();
             let kind = kind.as_ref().and_then(|kind| kind.as_str()).unwrap_or("pending").to_owned();
@@ -118,9 +120,13 @@ impl Sheet<'_> {
         value.map_or(Ok(()), |value| self.line(label, value, Tone::Plain))
     }
 
+    /// A path stays in one piece, so that it can be copied.
     fn folder(&mut self, label: &str, value: Option<&str>) -> Result<(), Failure> {
-        let shown = value.map(|value| path::shown(value, self.surroundings.home.as_deref()));
-        self.maybe(label, shown.as_deref())
+        let Some(value) = value else { return Ok(()) };
+        let shown = path::shown(value, self.surroundings.home.as_deref());
+        let label = self.out.paint.dim(&format!("{label:<width$} ", width = LABEL - 1));
+        writeln!(self.out, "{label}{shown}")?;
+        Ok(())
     }
 
     fn moment(&mut self, label: &str, value: Option<Timestamp>) -> Result<(), Failure> {

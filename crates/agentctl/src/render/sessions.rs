@@ -28,15 +28,15 @@ pub(crate) fn table(rows: &[Row<'_>], view: &View<'_>) -> Table {
     let mut table = Table::new(vec![
         Column::whole("ID"),
         Column::whole("STATUS"),
-        Column::whole("AGENT").expendable(2),
+        Column::whole("AGENT").expendable(3),
         Column::flexible("NAME/PROMPT", 16),
-        Column::flexible("DETAIL", 12).expendable(6),
-        Column::flexible("MODEL", 15).expendable(4),
-        Column::flexible("CWD", 10).keep_end().expendable(3),
-        Column::flexible("BRANCH", 8).expendable(5),
+        Column::flexible("DETAIL", 12).expendable(7),
+        Column::flexible("MODEL", 15).expendable(5),
+        Column::flexible("CWD", 10).keep_end().expendable(4),
+        Column::flexible("BRANCH", 8).expendable(6),
         Column::whole("TOKENS").expendable(1),
         Column::whole("COST").expendable(1),
-        Column::whole("AGE").expendable(1),
+        Column::whole("AGE").expendable(2),
     ]);
     let ids = short_ids(rows.iter().map(|row| row.session.id.as_str()));
     for (row, id) in rows.iter().zip(ids) {
@@ -91,12 +91,12 @@ fn age(session: &Session, now: Timestamp) -> Option<String> {
     session.updated_at.or(session.started_at).map(|then| time::ago(now, then))
 }
 
-/// What went in (cached or not) and what came out.
+/// What went in (cached or not) over what came out.
 fn tokens(tokens: &Tokens) -> String {
     let read = [tokens.input, tokens.cache_read, tokens.cache_write];
     let input: Option<u64> = read.iter().any(Option::is_some).then(|| read.iter().flatten().sum());
     let shown = |count: Option<u64>| count.map_or_else(|| "?".to_owned(), amount);
-    format!("{} in {} out", shown(input), shown(tokens.output))
+    format!("{}/{}", shown(input), shown(tokens.output))
 }
 
 pub(crate) fn total_tokens(tokens: &Tokens) -> u64 {
@@ -122,7 +122,7 @@ fn amount(count: u64) -> String {
 }
 
 pub(crate) fn cost(dollars: f64) -> String {
-    format!("${dollars:.2}")
+    if dollars > 0.0 && dollars < 0.01 { format!("${dollars:.4}") } else { format!("${dollars:.2}") }
 }
 
 /// For each id the shortest beginning that no other has. Ids that begin with the time of day are told apart
@@ -143,7 +143,11 @@ pub(crate) fn short_ids<'a>(ids: impl Iterator<Item = &'a str>) -> Vec<&'a str> 
     ids.into_iter()
         .map(|id| {
             let least = if is_time_ordered(id) { 13 } else { 8 };
-            let mut length = least.max(shared.get(id).copied().unwrap_or(0) + 1).min(id.len());
+            let mut length = least.max(shared.get(id).copied().unwrap_or(0) + 1);
+            // Almost the whole id is harder to read than the id.
+            if length + least > id.len() {
+                return id;
+            }
             while !id.is_char_boundary(length) {
                 length += 1;
             }

@@ -1,7 +1,7 @@
 //! A table that fits: columns give way by rank, flexible ones share what is left.
 
 use super::style::{Paint, Tone};
-use super::width::{cut_end, cut_start, measure};
+use super::width::{cut_end, cut_path, measure};
 
 const GAP: usize = 2;
 
@@ -9,6 +9,7 @@ const GAP: usize = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keep {
     Start,
+    /// For paths.
     End,
 }
 
@@ -69,7 +70,7 @@ impl Cell {
             return self.clone();
         }
         if let (Keep::End, [(text, tone)]) = (keep, self.0.as_slice()) {
-            return Self::new(cut_start(text, width), *tone);
+            return Self::new(cut_path(text, width), *tone);
         }
         let mut left = width;
         let mut cut = Self::default();

@@ -28,8 +28,8 @@ pub(crate) fn cut_end(text: &str, width: usize) -> String {
     kept
 }
 
-/// At most `width` columns; what is cut at the beginning leaves a mark. For paths, whose end says most.
-pub(crate) fn cut_start(text: &str, width: usize) -> String {
+/// At most `width` columns of a path, whose end says most: cut at the beginning, at a slash if there is one.
+pub(crate) fn cut_path(text: &str, width: usize) -> String {
     if measure(text) <= width {
         return text.to_owned();
     }
@@ -38,7 +38,8 @@ pub(crate) fn cut_start(text: &str, width: usize) -> String {
     if width > 0 {
         kept.push(ELLIPSIS);
     }
-    kept.extend(backwards.chars().rev());
+    let tail: String = backwards.chars().rev().collect();
+    kept.push_str(&tail[tail.find('/').unwrap_or(0)..]);
     kept
 }
 
@@ -91,11 +92,13 @@ mod tests {
         assert_eq!(measure("日本"), 4);
         assert_eq!(cut_end("日本語", 5), "日本…");
         assert_eq!(cut_end("日本語", 4), "日…");
-        assert_eq!(cut_start("日本語", 4), "…語");
+        assert_eq!(cut_path("日本語", 4), "…語");
         assert_eq!(cut_end("abc", 3), "abc");
         assert_eq!(cut_end("abcd", 1), "…");
         assert_eq!(cut_end("abcd", 0), "");
-        assert_eq!(cut_start("/home/dev/mono", 6), "…/mono");
+        assert_eq!(cut_path("/home/dev/mono", 6), "…/mono");
+        assert_eq!(cut_path("/home/dev/mono", 9), "…/mono");
+        assert_eq!(cut_path("/home/dev/monorepo", 5), "…repo");
     }
 
     #[test]

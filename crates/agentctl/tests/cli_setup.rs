@@ -1,0 +1,147 @@
+//! The first minutes with agentctl: an empty machine, settings, completions, schemas, the manual.
+#![allow(clippy::disallowed_methods, reason = "tests run the binary")]
+
+mod machine;
+
+use machine::{Ended, Machine, TOOLS};
+use serde_json::Value;
+
+#[test]
+fn an_empty_machine_gets_a_useful_screen() {
+    let machine = Machine::empty();
+    let ended = machine.run(&[]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    for words in ["claude-code", "~/.claude", "`claude`", "config.toml", "agentctl doctor"] {
+        assert!(ended.out.contains(words), "{words}: {}", ended.out);
+    }
+    assert!(ended.out.lines().all(|line| line.chars().count() <= 80), "{}", ended.out);
+    assert!(ended.err.is_empty());
+    assert_eq!(machine.run(&["list", "-q"]).out, "");
+    let answer = machine.json(&["list", "--json", "--strict"]);
+    assert_eq!(answer["sessions"], Value::Array(vec![]));
+    assert_eq!(answer["sources"][0]["coverage"], "not-installed");
+    assert_eq!(machine.run(&["status", "x"]).code, Some(3));
+    assert_eq!(machine.run(&["doctor"]).code, Some(0));
+    assert_eq!(std::fs::read_dir(machine.home()).unwrap().count(), 0, "reading writes nothing");
+}
+
+#[test]
+fn a_machine_without_a_home_is_no_crash() {
+    let machine = Machine::empty();
+    let ended = Ended::of(&machine.command(&[]).env_remove("HOME").output().unwrap());
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.out.contains("HOME is not set"), "{ended:?}");
+}
+
+#[test]
+fn roots_come_from_settings_and_variables() {
+    let machine = Machine::furnished();
+    let other = Machine::furnished();
+    let place = other.home().join(".claude");
+    machine.write(
+        ".agentctl/config.toml",
+        &format!("[adapters.claude-code]\nroots = [\"{}\", \"~/.claude\"]\n", place.display()),
+    );
+    let answer = machine.json(&["list", "--json"]);
+    assert_eq!(answer["sources"].as_array().unwrap().len(), 2, "{answer:#}");
+    // The same recorded session stands under both roots, so the bare id is ambiguous and a root decides.
+    assert_eq!(machine.run(&["status", TOOLS]).code, Some(4));
+    let chosen = machine.json(&["status", TOOLS, "--root", place.to_str().unwrap(), "--json"]);
+    assert_eq!(chosen["configRoot"], place.to_str().unwrap());
+
+    let shown = Ended::of(
+        &Machine::empty().command(&["config", "show"]).env("CLAUDE_CONFIG_DIR", &place).output().unwrap(),
+    );
+    assert!(shown.out.contains("$CLAUDE_CONFIG_DIR"), "{shown:?}");
+
+    machine.write(".agentctl/config.toml", "[adapters.claude-code]\nenabled = false\n");
+    assert_eq!(machine.json(&["list", "-a", "--json"])["sources"], Value::Array(vec![]));
+}
+
+#[test]
+fn a_mistake_in_the_settings_names_its_line_everywhere() {
+    let machine = Machine::furnished();
+    machine.write(".agentctl/config.toml", "[adapters.claude-code]\nenabled = true\ntimeot = \"2s\"\n");
+    for args in [&["list"][..], &["status", TOOLS], &["config", "show"], &["config", "check"]] {
+        let ended = machine.run(args);
+        assert_eq!(ended.code, Some(1), "{args:?}: {ended:?}");
+        assert!(ended.err.contains("line 3") && ended.err.contains("timeot"), "{args:?}: {ended:?}");
+    }
+    let checked = machine.run(&["config", "check", "--json"]);
+    let checked: Value = serde_json::from_str(&checked.out).unwrap();
+    assert_eq!((&checked["valid"], &checked["error"]["line"]), (&Value::Bool(false), &Value::from(3)));
+    let doctor = machine.run(&["doctor", "--json"]);
+    assert_eq!(doctor.code, Some(1));
+    let doctor: Value = serde_json::from_str(&doctor.out).unwrap();
+    assert!(doctor["config"]["error"].as_str().unwrap().contains("timeot"));
+    assert_eq!(doctor["adapters"][0]["sources"][0]["coverage"], "complete");
+}
+
+#[test]
+fn doctor_reads_the_version_beside_the_program() {
+    use std::os::unix::fs::PermissionsExt;
+    let machine = Machine::furnished();
+    machine.write("lib/claude/cli.js", "#!/bin/false\n");
+    machine.write("lib/claude/package.json", r#"{"version": "2.1.325"}"#);
+    machine.write("bin/.keep", "");
+    let program = machine.home().join("lib/claude/cli.js");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let bin = machine.home().join("bin");
+    std::os::unix::fs::symlink(&program, bin.join("claude")).unwrap();
+    let ended = Ended::of(&machine.command(&["doctor", "--json"]).env("PATH", &bin).output().unwrap());
+    let report: Value = serde_json::from_str(&ended.out).unwrap();
+    let claude = &report["adapters"][0];
+    assert_eq!(claude["version"], "2.1.325");
+    assert_eq!(claude["program"], bin.join("claude").to_str().unwrap());
+    assert_eq!(claude["sources"][0]["sessions"], 4, "{report:#}");
+    assert_eq!(report["healthy"], true);
+}
+
+#[test]
+fn shells_complete_commands_agents_and_live_ids() {
+    let machine = Machine::furnished();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ended = machine.run(&["completions", shell]);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert!(ended.out.contains("COMPLETE"), "{ended:?}");
+    }
+    let complete = |args: &[&str]| {
+        let line = [&["--", "agentctl"], args].concat();
+        Ended::of(&machine.command(&line).env("COMPLETE", "fish").output().unwrap()).out
+    };
+    assert!(complete(&["exp"]).contains("explain"));
+    let ids = complete(&["status", "2222"]);
+    assert!(ids.starts_with(TOOLS) && ids.contains("do [[bash:"), "{ids}");
+    assert!(!ids.contains("a0000000"), "{ids}");
+    assert!(complete(&["list", "--adapter", ""]).contains("claude-code\tClaude Code"));
+}
+
+#[test]
+fn a_real_session_has_every_key_that_its_schema_requires() {
+    let machine = Machine::furnished();
+    let schema = machine.json(&["schema", "session"]);
+    let session = machine.json(&["status", TOOLS, "--json"]);
+    let required = schema["required"].as_array().unwrap();
+    assert_eq!(required.len(), session.as_object().unwrap().len());
+    assert!(required.iter().all(|key| session.get(key.as_str().unwrap()).is_some()));
+    let all = machine.json(&["schema"]);
+    for name in ["session", "list", "entry", "explain", "doctor", "adapters"] {
+        assert!(all[name].is_object(), "{name}");
+    }
+}
+
+#[test]
+fn the_manual_the_version_and_the_adapters() {
+    let machine = Machine::empty();
+    assert!(machine.run(&["man"]).out.contains(".TH agentctl 1"));
+    let pages = machine.home().join("man");
+    assert_eq!(machine.run(&["man", "--dir", pages.to_str().unwrap()]).code, Some(0));
+    assert!(pages.join("agentctl-list.1").is_file());
+    let version = machine.run(&["--version"]).out;
+    assert!(version.starts_with(concat!("agentctl ", env!("CARGO_PKG_VERSION"), " (")), "{version}");
+    let adapters = machine.json(&["adapters", "--json"]);
+    for key in ["name", "title", "programs", "knownGood", "capabilities", "verified"] {
+        assert!(adapters[0].get(key).is_some(), "{key}");
+    }
+    assert!(machine.run(&["adapters"]).out.contains("Claude Code"));
+}
