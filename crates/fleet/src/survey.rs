@@ -36,14 +36,12 @@ impl Fleet {
                 if joined.iter().any(|joined| joined.unsettled) {
                     std::thread::sleep(SETTLING);
                 }
-                for (index, again) in doubts.iter().map(|doubt| doubt.0).zip(hear(
-                    doubts
-                        .iter()
-                        .map(|(index, ids)| (sources[*index].clone(), Errand::Ids(ids.clone())))
-                        .collect(),
-                    question,
-                )) {
-                    merge(&mut heard[index].harvest, again.harvest);
+                let errands = doubts
+                    .iter()
+                    .map(|(index, ids)| (sources[*index].clone(), Errand::Ids(ids.clone())))
+                    .collect();
+                for ((index, ids), again) in doubts.iter().zip(hear(errands, question)) {
+                    merge(&mut heard[*index].harvest, again.harvest, ids);
                 }
                 let seen = look();
                 joined = self.join_all(&sources, &heard, &seen);
@@ -126,12 +124,16 @@ fn has_moved_on(found: &Found) -> bool {
     })
 }
 
-/// The second reading replaces what it read again; what it could not read stays as it was.
-fn merge(harvest: &mut Harvest, again: Harvest) {
+/// The second reading replaces what it read again; what it did not or could not read stays as it was. A note that
+/// stays though it is gone does no harm: it counts only if the kernel confirms it.
+fn merge(harvest: &mut Harvest, again: Harvest, ids: &[String]) {
     if !matches!(again.coverage, Coverage::Complete | Coverage::Partial) {
         return;
     }
-    harvest.registrations = again.registrations;
+    harvest.registrations.retain(|old| {
+        !ids.contains(&old.id) && !again.registrations.iter().any(|new| new.place == old.place)
+    });
+    harvest.registrations.extend(again.registrations);
     for found in again.found {
         match harvest.found.iter_mut().find(|known| known.id == found.id && known.slot == found.slot) {
             Some(known) => *known = found,
