@@ -10,6 +10,7 @@ pub mod join;
 pub mod jsonl;
 pub mod node;
 pub mod parallel;
+pub mod qwen;
 pub mod scope;
 
 use std::path::{Path, PathBuf};
@@ -111,5 +112,5 @@ pub trait Adapter: Send + Sync {
 
 /// Every adapter there is. A new agent is one folder and one line here.
 pub fn registry() -> Vec<&'static dyn Adapter> {
-    vec![&claude_code::ClaudeCode, &copilot::Copilot]
+    vec![&claude_code::ClaudeCode, &copilot::Copilot, &qwen::Qwen]
 }

@@ -81,6 +81,24 @@ impl<'h> Invocation<'h> {
         })
     }
 
+    /// The words that belong to no option. Every option takes a value, but for these switches.
+    pub fn words(&self, switches: &[&str]) -> Vec<&'h str> {
+        let mut words = Vec::new();
+        let mut arguments = self.arguments.iter().map(String::as_str).peekable();
+        while let Some(argument) = arguments.next() {
+            if argument == "--" {
+                words.extend(arguments);
+                break;
+            }
+            if !argument.starts_with('-') {
+                words.push(argument);
+            } else if !argument.contains('=') && !switches.contains(&argument) {
+                arguments.next_if(|value| !value.starts_with('-'));
+            }
+        }
+        words
+    }
+
     /// The first argument, if it is a word and no option.
     pub fn first_word(&self) -> Option<&'h str> {
         self.arguments.first().map(String::as_str).filter(|word| !word.starts_with('-'))

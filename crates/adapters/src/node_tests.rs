@@ -56,6 +56,11 @@ fn options_belong_to_the_script_and_not_to_node() {
     assert_eq!(run.option(&["--c"]), None);
     assert!(run.has(&["--a"]) && !run.has(&["--c"]));
     assert_eq!(run.first_word(), None);
+    assert_eq!(run.words(&[]), ["--c", "d"]);
+    let process = self::process(1, 0, &["node", "/b/qwen", "-y", "do it", "-o", "json", "--x=1", "more"]);
+    let run = Invocation::of(&process.head).unwrap();
+    assert_eq!(run.words(&["-y"]), ["do it", "more"]);
+    assert_eq!(run.words(&[]), ["more"]);
 }
 
 #[test]

@@ -9,18 +9,19 @@ use agentctl_model::{
     Evidence, Fact, Facts, Found, Holder, Parent, Registration, Relation, Stamp, Turn, TurnState, Witness,
 };
 use jiff::Timestamp;
+use memchr::memmem::Finder;
 
 use super::head::Head;
 use super::places::{Place, note_pid};
 use super::tail::Tail;
-use super::usage::UsageSum;
+use super::usage::{self, UsageSum};
 use super::workspace::Workspace;
 use crate::Scope;
 use crate::join::said_by_registry;
 use crate::jsonl::head::scan_head;
 use crate::jsonl::open::{Opened, open_regular, read_small};
 use crate::jsonl::scan_back;
-use crate::jsonl::whole::scan_whole;
+use crate::jsonl::whole::scan_containing;
 
 /// A first prompt of some megabytes is read; more is not waited for.
 const HEAD_BUDGET: usize = 8 << 20;
@@ -115,7 +116,7 @@ fn read_events(
     scan_head(&opened.file, opened.size, HEAD_BUDGET, |line| head.line(line))?;
     let tokens = if scope.usage {
         let mut sum = UsageSum::new(&place.id);
-        scan_whole(&opened.file, buffer, |line| sum.line(line))?;
+        scan_containing(&opened.file, buffer, &Finder::new(usage::MARK), |line| sum.line(line))?;
         sum.total()
     } else {
         None

@@ -6,6 +6,9 @@ use agentctl_model::Tokens;
 
 use super::records::Record;
 
+/// What every accounting record contains; other lines need not even be split.
+pub(super) const MARK: &str = "session.usage_record";
+
 /// Sums the accounting records. A call of a sub-agent, or one that was copied out of another session, is not counted.
 pub(super) struct UsageSum<'s> {
     session: &'s str,
@@ -18,9 +21,6 @@ impl<'s> UsageSum<'s> {
     }
 
     pub(super) fn line(&mut self, line: &[u8]) {
-        if memchr::memmem::find(line, b"session.usage_record").is_none() {
-            return;
-        }
         let Some(record) = Record::parse(line) else { return };
         if record.kind != "session.usage_record" || !record.is_main() {
             return;
