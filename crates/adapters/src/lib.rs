@@ -6,6 +6,7 @@
 pub mod claude_code;
 pub mod copilot;
 pub mod folder;
+pub mod gemini;
 pub mod join;
 pub mod jsonl;
 pub mod node;
@@ -112,5 +113,5 @@ pub trait Adapter: Send + Sync {
 
 /// Every adapter there is. A new agent is one folder and one line here.
 pub fn registry() -> Vec<&'static dyn Adapter> {
-    vec![&claude_code::ClaudeCode, &copilot::Copilot, &qwen::Qwen]
+    vec![&claude_code::ClaudeCode, &copilot::Copilot, &qwen::Qwen, &gemini::Gemini]
 }

@@ -82,7 +82,11 @@ fn subagents_of(parent: &str, folder: &Path, harvest: &mut Harvest, places: &mut
 /// The locks of writers: there are as many as servers have sessions open.
 fn locks(store: &Path, harvest: &mut Harvest) -> Vec<PathBuf> {
     let entries = list(&store.join("tmp/session-writer-locks"), harvest);
-    entries.into_iter().filter(|entry| entry.name.strip_suffix(".lock").is_some()).map(|entry| entry.path).collect()
+    entries
+        .into_iter()
+        .filter(|entry| entry.name.strip_suffix(".lock").is_some())
+        .map(|entry| entry.path)
+        .collect()
 }
 
 /// What live processes may be writing: the sessions that their argv or a note of theirs names, and for processes that
