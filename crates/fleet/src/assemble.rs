@@ -73,14 +73,14 @@ impl Case<'_> {
             since: since(&verdict, turn.as_ref(), testimony),
             pending: pending(&verdict, recorded.as_ref(), testimony),
         };
-        let session = self.session(&found, verdict, claims, about);
         let key = SessionKey {
             adapter: self.card.name.to_owned(),
             root: self.root.to_owned(),
-            id: found.id,
+            id: found.id.clone(),
             slot: found.slot,
         };
-        Surveyed { key, session, place: found.place, rule }
+        let session = self.session(found.id, found.facts, verdict, claims, about);
+        Surveyed { key, session: Box::new(session), place: found.place, rule }
     }
 
     fn liveness(&self, claims: &[Claim]) -> Liveness {
@@ -102,13 +102,12 @@ impl Case<'_> {
         }
     }
 
-    fn session(&self, found: &Found, verdict: Verdict, claims: &[Claim], about: About) -> Session {
-        let facts = &found.facts;
+    fn session(&self, id: String, facts: Facts, verdict: Verdict, claims: &[Claim], about: About) -> Session {
         let (status, outcome) = (verdict.status(), verdict.outcome());
         let firm = || claims.iter().filter(|claim| claim.tie != Tie::OneOfSeveral);
         let alive = firm().next().is_some();
         Session {
-            id: found.id.clone(),
+            id,
             adapter: self.card.name.to_owned(),
             config_root: self.root.to_owned(),
             status,
@@ -116,15 +115,14 @@ impl Case<'_> {
             status_detail: about.detail,
             since: about.since,
             pending: about.pending,
-            name: facts.name.clone(),
-            prompt: facts.prompt.clone(),
-            last_message: facts.last_message.clone(),
-            cwd: facts.cwd.clone(),
+            name: facts.name,
+            prompt: facts.prompt,
+            last_message: facts.last_message,
             branch: facts
                 .branch
-                .clone()
                 .or_else(|| facts.cwd.as_deref().filter(|_| alive).and_then(|cwd| branch_of(cwd.as_ref()))),
-            model: facts.model.clone(),
+            cwd: facts.cwd,
+            model: facts.model,
             started_at: facts.started_at,
             updated_at: facts.updated_at,
             stopped_at: facts.stopped_at.filter(|_| status == Status::Stopped),
@@ -139,13 +137,13 @@ impl Case<'_> {
                     command: claim.command.clone(),
                 })
                 .collect(),
-            parent_id: facts.parent.as_ref().map(|parent| parent.id.clone()),
             relation: facts.parent.as_ref().map(|parent| parent.relation),
+            parent_id: facts.parent.map(|parent| parent.id),
             group: None,
             launch: None,
             capabilities: self.card.capabilities.to_vec(),
             evidence: verdict.into_evidence(),
-            meta: facts.meta.clone(),
+            meta: facts.meta,
         }
     }
 }

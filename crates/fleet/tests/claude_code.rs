@@ -279,7 +279,7 @@ fn list_live_list_and_status_give_the_same_session() {
     assert_eq!(live.sessions.len(), 1);
     let all = fleet.survey(&Question::new(Wanted::All { since: None }));
     let (one, _) = fleet.find(&Selector { text: A[..8].into(), ..Selector::default() }).unwrap();
-    for mut other in [session(&all, A).clone(), one.session] {
+    for mut other in [session(&all, A).clone(), *one.session] {
         // Complete usage is only asked for by status; when each look was taken is not part of the truth.
         other.tokens = None;
         let timeless = |session: &Session| {

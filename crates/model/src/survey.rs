@@ -145,7 +145,8 @@ impl SourceReport {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Surveyed {
     pub key: SessionKey,
-    pub session: Session,
+    /// Boxed, since lists of thousands are sorted and narrowed.
+    pub session: Box<Session>,
     /// Where its records are.
     pub place: PathBuf,
     /// Which line of the law decided.

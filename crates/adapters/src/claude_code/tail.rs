@@ -10,8 +10,9 @@ use jiff::Timestamp;
 use super::records::{KNOWN_TYPES, NO_MODEL, Record, Said, is_certainly_bulk, said};
 use crate::jsonl::Scan;
 
-/// The agent repeats titles within this distance of the end, for its own lists.
+/// The agent repeats titles within this distance of the end, for its own lists. Runs without a terminal get none.
 const TITLE_REACH: u64 = 64 << 10;
+const TITLE_REACH_HEADLESS: u64 = 8 << 10;
 /// How far back the last words are looked for once everything else is known.
 const WORDS_REACH: u64 = 1 << 20;
 
@@ -33,7 +34,8 @@ pub(super) struct Tail {
     pub(super) branch: Option<String>,
     pub(super) version: Option<String>,
     pub(super) session_id: Option<String>,
-    pub(super) agent_id: Option<String>,
+    /// The newest records come from a run without a terminal.
+    headless: bool,
     pub(super) custom_title: Option<String>,
     pub(super) ai_title: Option<String>,
     pub(super) cost: Option<f64>,
@@ -57,6 +59,11 @@ impl Tail {
         self.turn.is_some() && self.cwd.is_some() && (self.model.is_some() || self.failed_at_once())
     }
 
+    /// The turn has ended: how and when are known.
+    fn turn_is_settled(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| turn.state != TurnState::Open) && self.cwd.is_some()
+    }
+
     /// The only reply is an error: there may be no model at all.
     fn failed_at_once(&self) -> bool {
         self.turn.as_ref().is_some_and(|turn| turn.state == TurnState::Failed)
@@ -64,7 +71,8 @@ impl Tail {
 
     fn enough(&self, distance: u64) -> bool {
         let words = self.last_message.is_some() || distance > WORDS_REACH;
-        let title = self.custom_title.is_some() || distance > TITLE_REACH;
+        let reach = if self.headless { TITLE_REACH_HEADLESS } else { TITLE_REACH };
+        let title = self.custom_title.is_some() || distance > reach;
         self.essentials_known() && words && title
     }
 
@@ -81,8 +89,10 @@ impl Tail {
         keep(&mut self.cwd, record.cwd.as_deref());
         keep(&mut self.branch, record.branch());
         keep(&mut self.version, record.version.as_deref());
-        keep(&mut self.session_id, record.session_id.as_deref());
-        keep(&mut self.agent_id, record.agent_id.as_deref());
+        if self.sidechain {
+            keep(&mut self.session_id, record.session_id.as_deref());
+        }
+        self.headless |= record.entrypoint.as_deref().is_some_and(|entry| entry.starts_with("sdk"));
         match record.kind.as_ref() {
             "custom-title" => {
                 keep(&mut self.custom_title, record.custom_title.as_deref().filter(|t| !t.is_empty()));
@@ -168,6 +178,12 @@ fn tool_call(record: &Record<'_>) -> Option<String> {
 impl Scan for Tail {
     fn line(&mut self, line: &[u8], distance: u64) -> ControlFlow<()> {
         if is_certainly_bulk(line) {
+            self.records += 1;
+        } else if self.turn_is_settled()
+            && memchr::memmem::find(line, b"\"assistant\"").is_none()
+            && line.len() > 4096
+        {
+            // A long answer of a tool: only the agent's own words and short notes are still wanted.
             self.records += 1;
         } else if self.essentials_known() && self.last_message.is_some() {
             // Only a title is still wanted, and titles are short.

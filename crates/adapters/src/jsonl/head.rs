@@ -8,6 +8,8 @@ use std::ops::ControlFlow;
 use super::ReadAt;
 
 const FIRST_WINDOW: usize = 4 << 10;
+/// How much of the buffer outlives one giant line, so that the next one costs no new memory.
+const KEPT: usize = 8 << 20;
 
 thread_local! {
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
@@ -44,8 +46,8 @@ pub fn scan_head_pieces(
 ) -> io::Result<()> {
     let mut bytes = SCRATCH.take();
     let done = read_lines(file, size, budget, &mut bytes, &mut take);
-    bytes.truncate(64 * FIRST_WINDOW);
-    bytes.shrink_to(64 * FIRST_WINDOW);
+    bytes.truncate(KEPT);
+    bytes.shrink_to(KEPT);
     SCRATCH.set(bytes);
     done
 }

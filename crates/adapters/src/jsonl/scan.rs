@@ -12,6 +12,8 @@ pub const LINE_LIMIT: usize = 32 << 20;
 /// The first window; each further one is three times as large.
 const FIRST_WINDOW: usize = 16 << 10;
 const LARGEST_WINDOW: usize = 1 << 20;
+/// How much of the buffer outlives one giant line.
+const KEPT: usize = 8 << 20;
 
 thread_local! {
     /// Windows are read into one buffer per thread: ten thousand files do not need ten thousand allocations.
@@ -63,8 +65,8 @@ pub fn scan_back(source: &(impl ReadAt + ?Sized), size: u64, scan: &mut impl Sca
     let mut buffer = SCRATCH.take();
     let seen =
         Backward { buffer: &mut buffer, start: 0, end: 0, seen: Seen::default() }.run(source, size, scan);
-    buffer.truncate(4 * LARGEST_WINDOW);
-    buffer.shrink_to(4 * LARGEST_WINDOW);
+    buffer.truncate(KEPT);
+    buffer.shrink_to(KEPT);
     SCRATCH.set(buffer);
     seen
 }

@@ -96,7 +96,10 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let listing = args.look(&fleet, surroundings);
     args.print(&listing, &fleet, surroundings, out)?;
     heard::warn(&listing.survey.sources, surroundings, out);
-    Ok(heard::exit(&listing.survey.sources, args.strict))
+    let exit = heard::exit(&listing.survey.sources, args.strict);
+    // The process ends here: ten thousand rows need not be given back one by one.
+    std::mem::forget(listing);
+    Ok(exit)
 }
 
 /// One look at the fleet, narrowed and in order.
@@ -162,7 +165,7 @@ impl Args {
         out: &mut Output,
     ) -> Result<(), Failure> {
         if self.json {
-            return json::answer(out, &listing.answer(surroundings));
+            return listing.print_json(surroundings, out);
         }
         if self.quiet {
             for surveyed in &listing.sessions {
@@ -226,12 +229,33 @@ impl Args {
     }
 }
 
+/// From here on an answer for a pipe is made on all cores.
+const LONG: usize = 500;
+
 impl Listing {
+    fn print_json(&self, surroundings: &Surroundings, out: &mut Output) -> Result<(), Failure> {
+        let mut answer = self.answer(surroundings);
+        if out.is_terminal() || answer.sessions.len() < LONG {
+            return json::answer(out, &answer);
+        }
+        let parts = json::parts(&std::mem::take(&mut answer.sessions))?;
+        let mut frame = Vec::new();
+        json::line(&mut frame, &answer)?;
+        let open = b"\"sessions\":[";
+        let Some(at) = frame.windows(open.len()).position(|bytes| bytes == open) else {
+            unreachable!("the answer has this key")
+        };
+        let (before, after) = frame.split_at(at + open.len());
+        out.write_all(before)?;
+        out.write_all(&parts.join(&b','))?;
+        Ok(out.write_all(after)?)
+    }
+
     pub(crate) fn answer(&self, surroundings: &Surroundings) -> Answer<'_> {
         Answer {
             as_of: self.as_of,
             host: surroundings.host(),
-            sessions: self.sessions.iter().map(|surveyed| &surveyed.session).collect(),
+            sessions: self.sessions.iter().map(|surveyed| &*surveyed.session).collect(),
             sources: &self.survey.sources,
         }
     }

@@ -27,25 +27,24 @@ pub(crate) enum Sort {
 }
 
 pub(crate) fn sort(sessions: &mut [Surveyed], by: Sort) {
-    // The id is the last word, so that a watch does not dance.
-    sessions.sort_by(|a, b| a.key.cmp(&b.key));
     match by {
-        Sort::Attention => sessions.sort_by_key(|surveyed| attention(&surveyed.session)),
-        Sort::Updated => sessions.sort_by_key(|surveyed| Reverse(surveyed.session.updated_at)),
-        Sort::Started => sessions.sort_by_key(|surveyed| Reverse(surveyed.session.started_at)),
-        Sort::Name => sessions.sort_by_cached_key(|surveyed| {
-            let session = &surveyed.session;
+        Sort::Attention => by_key(sessions, attention),
+        Sort::Updated => by_key(sessions, |session| Reverse(session.updated_at)),
+        Sort::Started => by_key(sessions, |session| Reverse(session.started_at)),
+        Sort::Name => by_key(sessions, |session| {
             let title = session.name.as_ref().or(session.prompt.as_ref());
             (title.is_none(), title.map(|title| title.to_lowercase()))
         }),
-        Sort::Cwd => sessions.sort_by_cached_key(|surveyed| {
-            let cwd = surveyed.session.cwd.clone();
-            (cwd.is_none(), cwd, Reverse(surveyed.session.updated_at))
+        Sort::Cwd => by_key(sessions, |session| {
+            (session.cwd.is_none(), session.cwd.clone(), Reverse(session.updated_at))
         }),
-        Sort::Tokens => {
-            sessions.sort_by_key(|surveyed| Reverse(surveyed.session.tokens.as_ref().map(total_tokens)));
-        }
+        Sort::Tokens => by_key(sessions, |session| Reverse(session.tokens.as_ref().map(total_tokens))),
     }
+}
+
+/// The id is the last word, so that a watch does not dance.
+fn by_key<K: Ord>(sessions: &mut [Surveyed], key: impl Fn(&Session) -> K) {
+    sessions.sort_by(|a, b| key(&a.session).cmp(&key(&b.session)).then_with(|| a.key.cmp(&b.key)));
 }
 
 /// Waiting, live ones whose last turn went wrong, those of which nothing is known, then working, idle, stopped.
@@ -77,7 +76,7 @@ pub(crate) fn tree(sessions: &[Surveyed]) -> Vec<Row<'_>> {
     let listed: HashSet<_> = sessions.iter().map(|s| place(&s.session, &s.session.id)).collect();
     let mut children: HashMap<_, Vec<&Session>> = HashMap::new();
     let mut roots = Vec::new();
-    for session in sessions.iter().map(|surveyed| &surveyed.session) {
+    for session in sessions.iter().map(|surveyed| &*surveyed.session) {
         let parent = session.parent_id.as_deref().filter(|id| *id != session.id).map(|id| place(session, id));
         match parent.filter(|parent| listed.contains(parent)) {
             Some(parent) => children.entry(parent).or_default().push(session),

@@ -98,7 +98,7 @@ fn draw(
 /// What was shown last, to tell what is new.
 #[derive(Default)]
 struct Changes {
-    known: BTreeMap<SessionKey, Session>,
+    known: BTreeMap<SessionKey, Box<Session>>,
     begun: bool,
 }
 

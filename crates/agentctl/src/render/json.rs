@@ -27,6 +27,27 @@ pub(crate) fn line(out: &mut impl Write, value: &impl Serialize) -> Result<(), F
     Ok(())
 }
 
+/// The elements of a long array, each part made on its own core: joined by commas they are the array.
+pub(crate) fn parts<T: Serialize + Sync>(values: &[T]) -> Result<Vec<Vec<u8>>, Failure> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let part = |values: &[T]| {
+        let mut bytes = Vec::with_capacity(values.len() * 1500);
+        for value in values {
+            if !bytes.is_empty() {
+                bytes.push(b',');
+            }
+            write(&mut bytes, value, CompactFormatter)?;
+        }
+        Ok(bytes)
+    };
+    std::thread::scope(|scope| {
+        let chunks = values.chunks(values.len().div_ceil(cores).max(1));
+        let threads: Vec<_> = chunks.map(|chunk| scope.spawn(move || part(chunk))).collect();
+        let joined = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
+        joined.map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
+}
+
 fn write(out: impl Write, value: &impl Serialize, inner: impl Formatter) -> serde_json::Result<()> {
     value.serialize(&mut Serializer::with_formatter(out, Harmless(inner)))
 }

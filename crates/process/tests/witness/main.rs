@@ -3,11 +3,10 @@
     clippy::disallowed_methods,
     reason = "this crate is the hands, and its tests start what they look at"
 )]
-#![allow(clippy::print_stdout, reason = "children talk to their tests, and the measurement to people")]
+#![allow(clippy::print_stdout, reason = "children talk to their tests")]
 
 mod backend;
 mod child;
-mod cost;
 mod death;
 mod denied;
 mod identity;
