@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-use agentctl_model::{Coverage, Found, Harvest, Joined, SourceReport, Stamp, Survey, Surveyed, TurnState};
+use agentctl_model::{
+    Coverage, Found, Harvest, Joined, SourceReport, Stamp, Survey, Surveyed, Tie, TurnState,
+};
 use jiff::Timestamp;
 
 use crate::ask::ask_owners;
@@ -28,8 +30,12 @@ impl Fleet {
 
         let errands = self.errands(&sources, &question.wanted, look);
         let mut heard = hear(errands, question);
-        let seen = look();
+        let mut seen = look();
         let mut joined = self.join_all(&sources, &heard, &seen);
+        if self.hear_rivals(&sources, &mut heard, &joined, &seen, question) {
+            seen = look();
+            joined = self.join_all(&sources, &heard, &seen);
+        }
         let seen = match doubts(&sources, &heard, &joined) {
             None => seen,
             Some(doubts) => {
@@ -49,6 +55,33 @@ impl Fleet {
             }
         };
         conclude(&sources, heard, joined, &seen, question)
+    }
+
+    /// That a session is the only candidate of a process can be said only when all were read: one that was asked for by
+    /// its id was read alone. Says whether there was anything to read.
+    fn hear_rivals(
+        &self,
+        sources: &[Source],
+        heard: &mut [Heard],
+        joined: &[Joined],
+        seen: &Look,
+        question: &Question,
+    ) -> bool {
+        if !matches!(question.wanted, Wanted::Ids(_)) {
+            return false;
+        }
+        let paired = |joined: &Joined| joined.claims.iter().any(|claim| claim.tie == Tie::OnlyCandidate);
+        let indices: Vec<usize> = (0..sources.len()).filter(|index| paired(&joined[*index])).collect();
+        let errand = |index: &usize| {
+            let source = sources[*index].clone();
+            let view = seen.view(self.kernel.as_ref(), &source, Some(&heard[*index].harvest));
+            (source, Errand::Live(Box::new(view)))
+        };
+        let errands = indices.iter().map(errand).collect();
+        for (index, again) in indices.iter().zip(hear(errands, question)) {
+            merge(&mut heard[*index].harvest, again.harvest, &[]);
+        }
+        !indices.is_empty()
     }
 
     fn errands(&self, sources: &[Source], wanted: &Wanted, look: impl Fn() -> Look) -> Vec<(Source, Errand)> {

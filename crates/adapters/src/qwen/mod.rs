@@ -112,8 +112,10 @@ fn read_notes(places: &Places, scope: &Scope<'_>, harvest: &mut Harvest) {
     for path in &places.notes {
         scope.progress.tick();
         // A note that is no note, or was removed meanwhile, says nothing; the process itself will be seen or not.
-        let note = read_small(path, 64 << 10).ok().and_then(|bytes| notes::parse(&bytes, path));
-        harvest.registrations.extend(note.filter(|note| scope.reach.names(&note.id)));
+        // Whoever is asked for: a process that a note ties to one session is no candidate for another.
+        harvest
+            .registrations
+            .extend(read_small(path, 64 << 10).ok().and_then(|bytes| notes::parse(&bytes, path)));
     }
 }
 
