@@ -6,6 +6,7 @@
 pub(crate) mod claude;
 pub(crate) mod filler;
 mod manifest;
+mod node_agents;
 mod outfile;
 mod rng;
 pub(crate) mod sizes;
@@ -37,7 +38,9 @@ pub(crate) trait AgentCorpus {
 }
 
 fn all() -> Vec<Box<dyn AgentCorpus>> {
-    vec![Box::new(claude::Claude::default())]
+    let mut agents: Vec<Box<dyn AgentCorpus>> = vec![Box::new(claude::Claude::default())];
+    agents.extend(node_agents::all());
+    agents
 }
 
 /// What is to be written.

@@ -92,6 +92,34 @@ fn the_manifest_tells_what_the_transcripts_hold() {
 }
 
 #[test]
+fn the_agents_in_node_write_records_that_parse() {
+    let home = tempfile::tempdir().unwrap();
+    let mut options = options(home.path(), 90, 5);
+    options.agents = ["copilot", "qwen", "gemini"].map(str::to_owned).to_vec();
+    let manifest = write(&options).unwrap();
+    let files = tree(home.path());
+    for row in &manifest.rows {
+        let begins = row.id[..8].to_owned();
+        let (_, (bytes, _)) = files
+            .iter()
+            .find(|(path, _)| {
+                path.extension().is_some_and(|kind| kind == "jsonl")
+                    && path.to_str().unwrap().contains(&begins)
+            })
+            .unwrap();
+        assert_eq!(bytes.len() as u64, row.bytes);
+        let text = std::str::from_utf8(bytes).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let whole = if text.ends_with('\n') { &lines[..] } else { &lines[..lines.len() - 1] };
+        assert!(whole.iter().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{}", row.id);
+        assert!(text.contains(row.id.as_str()));
+    }
+    for adapter in ["copilot", "qwen", "gemini"] {
+        assert_eq!(manifest.rows.iter().filter(|row| row.adapter == adapter).count(), 30);
+    }
+}
+
+#[test]
 fn an_existing_corpus_is_not_overwritten() {
     let home = tempfile::tempdir().unwrap();
     write(&options(home.path(), 3, 1)).unwrap();
