@@ -7,6 +7,7 @@ pub(crate) mod claude;
 mod codex;
 pub(crate) mod filler;
 mod manifest;
+mod node_agents;
 mod outfile;
 mod pi;
 mod rng;
@@ -40,6 +41,9 @@ pub(crate) trait AgentCorpus {
 
 fn all() -> Vec<Box<dyn AgentCorpus>> {
     vec![Box::new(claude::Claude::default()), Box::new(codex::Codex::default()), Box::new(pi::Pi)]
+    let mut agents: Vec<Box<dyn AgentCorpus>> = vec![Box::new(claude::Claude::default())];
+    agents.extend(node_agents::all());
+    agents
 }
 
 /// What is to be written.

@@ -118,6 +118,31 @@ fn pi_sessions_are_told_by_their_manifest_too() {
         outcomes.insert(row.expected["outcome"].as_str().unwrap().to_owned());
     }
     assert_eq!(outcomes.into_iter().collect::<Vec<_>>(), ["completed", "died", "failed", "interrupted"]);
+fn the_agents_in_node_write_records_that_parse() {
+    let home = tempfile::tempdir().unwrap();
+    let mut options = options(home.path(), 90, 5);
+    options.agents = ["copilot", "qwen", "gemini"].map(str::to_owned).to_vec();
+    let manifest = write(&options).unwrap();
+    let files = tree(home.path());
+    for row in &manifest.rows {
+        let begins = row.id[..8].to_owned();
+        let (_, (bytes, _)) = files
+            .iter()
+            .find(|(path, _)| {
+                path.extension().is_some_and(|kind| kind == "jsonl")
+                    && path.to_str().unwrap().contains(&begins)
+            })
+            .unwrap();
+        assert_eq!(bytes.len() as u64, row.bytes);
+        let text = std::str::from_utf8(bytes).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let whole = if text.ends_with('\n') { &lines[..] } else { &lines[..lines.len() - 1] };
+        assert!(whole.iter().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{}", row.id);
+        assert!(text.contains(row.id.as_str()));
+    }
+    for adapter in ["copilot", "qwen", "gemini"] {
+        assert_eq!(manifest.rows.iter().filter(|row| row.adapter == adapter).count(), 30);
+    }
 }
 
 #[test]
