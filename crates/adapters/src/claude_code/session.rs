@@ -59,7 +59,9 @@ fn read_opened(
     scan_head_pieces(&opened.file, opened.size, HEAD_BUDGET, |piece| head.piece(piece))?;
     let tokens = if scope.usage {
         let mut sum = UsageSum::default();
-        scan_containing(&opened.file, buffer, &Finder::new(usage::MARK), |line| sum.line(line, sidechain))?;
+        scan_containing(&opened.file, buffer, &Finder::new(usage::MARK), |passage| {
+            sum.passage(passage, sidechain);
+        })?;
         sum.total()
     } else {
         None

@@ -24,21 +24,32 @@ pub fn scan_whole(file: &File, buffer: &mut Vec<u8>, mut take: impl FnMut(&[u8])
     })
 }
 
-/// Hands over only the lines that contain `needle`: the others are not even split.
+/// What a scan for a needle comes across.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passage<'a> {
+    /// A line that contains the needle.
+    Line(&'a [u8]),
+    /// Whole lines without it, not split, each with its line break.
+    Without(&'a [u8]),
+}
+
+/// Hands over the lines that contain `needle` one by one; those between them are not even split.
 pub fn scan_containing(
     file: &File,
     buffer: &mut Vec<u8>,
     needle: &Finder<'_>,
-    mut take: impl FnMut(&[u8]),
+    mut take: impl FnMut(Passage<'_>),
 ) -> io::Result<()> {
     each_region(file, buffer, |region| {
         let mut rest = region;
         while let Some(at) = needle.find(rest) {
             let start = memchr::memrchr(b'\n', &rest[..at]).map_or(0, |newline| newline + 1);
             let end = memchr::memchr(b'\n', &rest[at..]).map_or(rest.len(), |length| at + length);
-            take(&rest[start..end]);
+            take(Passage::Without(&rest[..start]));
+            take(Passage::Line(&rest[start..end]));
             rest = rest.get(end + 1..).unwrap_or_default();
         }
+        take(Passage::Without(rest));
     })
 }
 
@@ -124,10 +135,14 @@ mod tests {
         }
         write!(file, "torn needle").unwrap();
         expected.push("torn needle".to_owned());
-        let mut seen = Vec::new();
-        let take = |line: &[u8]| seen.push(String::from_utf8_lossy(line).into_owned());
+        let (mut seen, mut others) = (Vec::new(), 0);
+        let take = |passage: Passage<'_>| match passage {
+            Passage::Line(line) => seen.push(String::from_utf8_lossy(line).into_owned()),
+            Passage::Without(lines) => others += lines.split_inclusive(|byte| *byte == b'\n').count(),
+        };
         scan_containing(&file, &mut Vec::new(), &Finder::new("needle"), take).unwrap();
         assert_eq!(seen, expected);
+        assert_eq!(others, 40 - expected.len() + 1, "and the others are passed");
     }
 
     #[test]
