@@ -49,12 +49,16 @@ struct Message<'a> {
 pub(super) struct UsageSum {
     /// What follows is this session's own.
     own: bool,
+    /// Lines that hold usage and are no records, and whether the last line is such a one.
+    broken: u64,
+    last_broken: bool,
     by_message: HashMap<Box<str>, Usage>,
     nameless: Vec<Usage>,
 }
 
 impl UsageSum {
     pub(super) fn passage(&mut self, passage: Passage<'_>, sidechain: bool) {
+        self.last_broken &= passage == Passage::Without(b"");
         match passage {
             Passage::Line(line) if line.starts_with(REQUEST) => self.own = true,
             Passage::Line(line) => self.line(line, sidechain),
@@ -70,7 +74,11 @@ impl UsageSum {
         if message_id(line).is_some_and(|id| self.by_message.contains_key(id)) {
             return;
         }
-        let Ok(record) = serde_json::from_slice::<Record<'_>>(line) else { return };
+        let Ok(record) = serde_json::from_slice::<Record<'_>>(line) else {
+            self.broken += 1;
+            self.last_broken = true;
+            return;
+        };
         if record.kind != "assistant" || record.is_sidechain != sidechain || record.forked_from.is_some() {
             return;
         }
@@ -89,6 +97,11 @@ impl UsageSum {
             }
             None => self.nameless.push(usage),
         }
+    }
+
+    /// Whether usage was lost to a damaged record; a last line that is still being written is none.
+    pub(super) fn is_damaged(&self, torn: bool) -> bool {
+        self.broken > u64::from(self.last_broken && torn)
     }
 
     /// `None` when no usage was ever recorded.
@@ -152,7 +165,9 @@ mod tests {
         let request = "{\"type\":\"mode\"}\n{\"type\":\"api-request\",\"id\":\"r\"}\n";
         let input = |passages: &[Passage<'_>]| {
             let mut sum = UsageSum::default();
-            passages.iter().for_each(|passage| sum.passage(*passage, false));
+            for passage in passages {
+                sum.passage(*passage, false);
+            }
             sum.total().and_then(|tokens| tokens.input)
         };
         let (copy, own) = (reply("m1", ""), reply("m2", ""));

@@ -10,8 +10,9 @@ use super::{LINE_LIMIT, ReadAt};
 /// Small enough to stay in a core's own cache between the kernel's copy and our look at it.
 const CHUNK: usize = 256 << 10;
 
-/// Hands every line to `take`, a last one without a line break too. Lines beyond the limit are passed over.
-pub fn scan_whole(file: &File, buffer: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+/// Hands every line to `take`, a last one without a line break too. Lines beyond the limit are passed over; how many,
+/// is the answer.
+pub fn scan_whole(file: &File, buffer: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -> io::Result<u32> {
     each_region(file, buffer, |region| {
         let mut rest = region;
         while let Some(length) = memchr::memchr(b'\n', rest) {
@@ -33,13 +34,14 @@ pub enum Passage<'a> {
     Without(&'a [u8]),
 }
 
-/// Hands over the lines that contain `needle` one by one; those between them are not even split.
+/// Hands over the lines that contain `needle` one by one; those between them are not even split. Answers how many
+/// lines were beyond the limit and passed over.
 pub fn scan_containing(
     file: &File,
     buffer: &mut Vec<u8>,
     needle: &Finder<'_>,
     mut take: impl FnMut(Passage<'_>),
-) -> io::Result<()> {
+) -> io::Result<u32> {
     each_region(file, buffer, |region| {
         let mut rest = region;
         while let Some(at) = needle.find(rest) {
@@ -54,12 +56,12 @@ pub fn scan_containing(
 }
 
 /// Reads the file once and hands over regions that hold whole lines only.
-fn each_region(file: &File, buffer: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+fn each_region(file: &File, buffer: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -> io::Result<u32> {
     if buffer.len() < CHUNK {
         buffer.resize(CHUNK, 0);
     }
     let (mut filled, mut offset) = (0, 0u64);
-    let mut skipping = false;
+    let (mut skipping, mut too_long) = (false, 0);
     loop {
         let got = match ReadAt::read_at(file, &mut buffer[filled..], offset) {
             Ok(got) => got,
@@ -72,7 +74,7 @@ fn each_region(file: &File, buffer: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -
             if filled > 0 && !skipping {
                 take(&buffer[..filled]);
             }
-            return Ok(());
+            return Ok(too_long);
         }
         // Only the fresh bytes can hold a line break.
         let from = match memchr::memrchr(b'\n', &buffer[filled..end]) {
@@ -92,6 +94,7 @@ fn each_region(file: &File, buffer: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -
         filled = end - from;
         if filled >= LINE_LIMIT {
             skipping = true;
+            too_long += 1;
         }
         if skipping {
             filled = 0;
@@ -152,7 +155,7 @@ mod tests {
         file.write_all(&vec![b'm'; LINE_LIMIT + CHUNK]).unwrap();
         file.write_all(b"\nlast\n").unwrap();
         let mut seen = Vec::new();
-        scan_whole(&file, &mut Vec::new(), |line| seen.push(line.len())).unwrap();
-        assert_eq!(seen, [5, 4]);
+        let too_long = scan_whole(&file, &mut Vec::new(), |line| seen.push(line.len())).unwrap();
+        assert_eq!((seen, too_long), (vec![5, 4], 1));
     }
 }
