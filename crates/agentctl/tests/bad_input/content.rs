@@ -44,9 +44,11 @@ fn a_file_without_a_single_record_is_left_out() {
     }
 }
 
+type Damage = fn(&str) -> Vec<u8>;
+
 #[test]
 fn damage_in_the_first_the_middle_and_the_last_line() {
-    let damages: [(&str, fn(&str) -> Vec<u8>); 4] = [
+    let damages: [(&str, Damage); 4] = [
         ("corrupt", |line| line.replacen(':', ";", 3).into_bytes()),
         ("truncated", |line| [&line.as_bytes()[..line.len() / 2], b"\n"].concat()),
         ("with NULs", |line| [&[0; 512][..], line.as_bytes()].concat()),
@@ -98,7 +100,7 @@ fn a_line_of_a_hundred_megabytes_costs_only_itself() {
     for last in [false, true] {
         let storage = Storage::sound();
         let mut bytes = conversation(HURT, "first").into_bytes();
-        bytes.extend(format!("{{\"type\":\"user\",\"message\":{{\"content\":\"").as_bytes());
+        bytes.extend(b"{\"type\":\"user\",\"message\":{\"content\":\"");
         bytes.resize(bytes.len() + (100 << 20), b'x');
         bytes.extend(b"\"}}\n");
         if !last {

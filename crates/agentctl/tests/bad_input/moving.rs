@@ -17,7 +17,7 @@ fn files_that_come_and_go_while_they_are_listed_change_nothing_else() {
                 let note = storage.path(&format!("sessions/{}.json", 4_000_000 + round % 64));
                 std::fs::write(&path, conversation(&id, "short-lived")).unwrap();
                 std::fs::write(&note, "{\"pid\":1,").unwrap();
-                if round % 3 == 0 {
+                if round.is_multiple_of(3) {
                     std::fs::rename(&path, path.with_extension("moved")).unwrap();
                     let _ = std::fs::remove_file(path.with_extension("moved"));
                 } else {

@@ -9,13 +9,16 @@ use agentctl_testkit::{Output, skip};
 
 use crate::storage::{Examined, HURT, Storage, conversation, snapshot};
 
+/// Puts something in the place of a file.
+type Make = fn(&Path);
+
 fn make_fifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
 #[test]
 fn a_directory_a_fifo_and_a_symlink_loop_in_place_of_a_transcript() {
-    let kinds: [(&str, fn(&Path)); 4] = [
+    let kinds: [(&str, Make); 4] = [
         ("a directory", |path| std::fs::create_dir(path).unwrap()),
         ("a FIFO", make_fifo),
         ("a symlink to itself", |path| symlink(path, path).unwrap()),
@@ -46,7 +49,7 @@ fn folders_that_loop_or_are_none_cost_only_themselves() {
 
 #[test]
 fn a_registry_file_that_is_none() {
-    let kinds: [fn(&Path); 4] = [
+    let kinds: [Make; 4] = [
         make_fifo,
         |path| std::fs::create_dir(path).unwrap(),
         |path| symlink(path, path).unwrap(),
