@@ -40,8 +40,8 @@ pub(crate) trait AgentCorpus {
 }
 
 fn all() -> Vec<Box<dyn AgentCorpus>> {
-    vec![Box::new(claude::Claude::default()), Box::new(codex::Codex::default()), Box::new(pi::Pi)]
-    let mut agents: Vec<Box<dyn AgentCorpus>> = vec![Box::new(claude::Claude::default())];
+    let mut agents: Vec<Box<dyn AgentCorpus>> =
+        vec![Box::new(claude::Claude::default()), Box::new(codex::Codex::default()), Box::new(pi::Pi)];
     agents.extend(node_agents::all());
     agents
 }

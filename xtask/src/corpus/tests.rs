@@ -118,6 +118,9 @@ fn pi_sessions_are_told_by_their_manifest_too() {
         outcomes.insert(row.expected["outcome"].as_str().unwrap().to_owned());
     }
     assert_eq!(outcomes.into_iter().collect::<Vec<_>>(), ["completed", "died", "failed", "interrupted"]);
+}
+
+#[test]
 fn the_agents_in_node_write_records_that_parse() {
     let home = tempfile::tempdir().unwrap();
     let mut options = options(home.path(), 90, 5);

@@ -37,7 +37,7 @@ static CARD: Card = Card {
     programs: &["codex"],
     known_good: "0.104.0 – 0.166.0",
     capabilities: &[Capability::Peek],
-    looks: Looks { locks: true, open_files: true, offspring: false },
+    looks: Looks { locks: true, open_files: true, offspring: false, listening: false },
     can_be_asked: true,
     verified: true,
 };

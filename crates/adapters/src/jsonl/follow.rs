@@ -90,8 +90,11 @@ impl JsonlFollower {
         offset: u64,
         shown: impl Iterator<Item = &'l [u8]>,
     ) -> Self {
-        let mut follower = Self {
-        Ok(Self { offset, ..Self::from_beginning(path, parse) })
+        let mut follower = Self { offset, ..Self::from_beginning(path, parse) };
+        for line in shown {
+            follower.take_line(line, &mut Vec::new());
+        }
+        follower
     }
 
     /// Gives everything; the file may not be there yet.
@@ -105,11 +108,6 @@ impl JsonlFollower {
             given: HashSet::new(),
             newest: None,
             replaying: false,
-        };
-        for line in shown {
-            follower.take_line(line, &mut Vec::new());
-        }
-        follower
         }
     }
 

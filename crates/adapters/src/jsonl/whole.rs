@@ -55,6 +55,20 @@ pub fn scan_containing(
     })
 }
 
+/// The same for callers that want nothing but the lines with the needle.
+pub fn lines_containing(
+    file: &File,
+    buffer: &mut Vec<u8>,
+    needle: &Finder<'_>,
+    mut take: impl FnMut(&[u8]),
+) -> io::Result<u32> {
+    scan_containing(file, buffer, needle, |passage| {
+        if let Passage::Line(line) = passage {
+            take(line);
+        }
+    })
+}
+
 /// Reads the file once and hands over regions that hold whole lines only.
 fn each_region(file: &File, buffer: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -> io::Result<u32> {
     if buffer.len() < CHUNK {

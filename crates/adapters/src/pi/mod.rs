@@ -45,7 +45,7 @@ static CARD: Card = Card {
 };
 
 /// Tools carry the session's id in their variables.
-pub(crate) const LOOKS: Looks = Looks { locks: false, open_files: false, offspring: true };
+pub(crate) const LOOKS: Looks = Looks { locks: false, open_files: false, offspring: true, listening: false };
 
 impl Adapter for Pi {
     fn card(&self) -> &'static Card {
