@@ -6,7 +6,7 @@ use agentctl_model::text::clean_cut;
 use agentctl_model::{Parent, Relation};
 use jiff::Timestamp;
 
-use super::records::{Beginning, Meta, Record, Said, Usage, beginning};
+use super::records::{Beginning, Meta, Record, Said, Usage, beginning, without_instructions};
 
 /// The first prompt stands within the first dozen records; a fork's first counter a few tools later.
 const LINES: u32 = 400;
@@ -77,7 +77,7 @@ impl Head {
         let beginning = beginning(line);
         let is_first = beginning.as_ref().is_some_and(|beginning| beginning.kind == b"session_meta");
         if is_first && self.origin.is_none() {
-            self.origin = Meta::parse(line).map(|meta| Origin::of(&meta));
+            self.origin = Meta::parse(&without_instructions(line)).map(|meta| Origin::of(&meta));
         } else if beginning.is_none_or(|beginning| self.wants(&beginning))
             && let Some(record) = Record::parse(line)
         {

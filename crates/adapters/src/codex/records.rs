@@ -352,7 +352,7 @@ fn spoken(text: &str) -> Option<String> {
 }
 
 impl<'a> Meta<'a> {
-    /// From the whole line in one pass: most of it are instructions that nobody needs twice.
+    /// From the whole line in one pass.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
         #[derive(Deserialize)]
         struct Line<'a> {
@@ -432,6 +432,22 @@ const WITHIN_TURNS: [&str; 26] = [
     "collab_agent_spawn_end",
     "collab_waiting_end",
 ];
+
+/// The first record without the instructions inside it, which are nine tenths of it and say nothing about the
+/// session. Whatever is not spelled as expected stays.
+pub(super) fn without_instructions(line: &[u8]) -> Cow<'_, [u8]> {
+    let mark = b"\"base_instructions\":{\"text\":\"";
+    let Some(from) = memchr::memmem::find(line, mark).map(|at| at + mark.len()) else { return line.into() };
+    // A quote ends the text unless an odd number of backslashes stands before it.
+    let ends = |quote: &usize| {
+        let escapes = line[from..*quote].iter().rev().take_while(|byte| **byte == b'\\').count();
+        escapes % 2 == 0
+    };
+    match memchr::memchr_iter(b'"', &line[from..]).map(|at| from + at).find(ends) {
+        Some(to) => [&line[..from], &line[to..]].concat().into(),
+        None => line.into(),
+    }
+}
 
 /// The beginning of a line, read by its exact spelling: type, and type of the payload when that comes first.
 pub(super) struct Beginning<'l> {

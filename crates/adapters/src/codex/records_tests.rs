@@ -105,3 +105,18 @@ fn only_exact_beginnings_are_bulk() {
         r#"{"timestamp":"t","type":"event_msg","payload":{"type":"item_completed","item":{"type":"Agent"#
     ));
 }
+
+#[test]
+fn instructions_are_cut_out_and_nothing_else() {
+    let line = |text: &str| {
+        format!(r#"{{"type":"session_meta","payload":{{"base_instructions":{{"text":"{text}"}},"id":"x"}}}}"#)
+    };
+    for text in ["", "plain", r#"a \"quoted\" word"#, r"ends with a backslash \\", r#"\\\" both"#] {
+        assert_eq!(without_instructions(line(text).as_bytes()), line("").as_bytes(), "{text}");
+    }
+    for other in
+        ["", r#"{"base_instructions":{"text":"never ends"#, r#"{"cwd":"\"base_instructions\":{\"text\":\""}"#]
+    {
+        assert_eq!(without_instructions(other.as_bytes()), other.as_bytes());
+    }
+}
