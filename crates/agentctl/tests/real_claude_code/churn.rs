@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use agentctl_testkit::{Background, Claude, Signal, new_uuid, until};
 use serde_json::Value;
 
-use crate::scene::{PATIENCE, Scene, is_alive, verdict};
+use crate::scene::{PATIENCE, Scene, is_alive, verdict, wait_number};
 
 /// The full count is for the long run.
 fn rounds() -> usize {
-    if std::env::var_os("AGENTCTL_LONG").is_some() { 200 } else { 6 }
+    if std::env::var_os("AGENTCTL_LONG").is_some() { 200 } else { 7 }
 }
 
 /// What the test itself knows about one session.
@@ -87,7 +87,11 @@ fn live_and_die(scene: &Scene, cwd: &Path, round: usize, lives: &Mutex<BTreeMap<
         change(lives.lock().unwrap().get_mut(&id).unwrap(), Instant::now());
     };
     let gate = format!("gate-{round}");
-    let prompt = format!("[[bash:echo hi]] [[hang:{gate}]]");
+    // Ended while the model is silent, or in the middle of a tool, which some ends leave behind for two seconds.
+    let in_tool = round % 8 == 5 || round % 8 == 6;
+    let loops = if in_tool { 20 } else { 0 };
+    let tool = format!("echo $$ > tool-{round}; for i in $(seq {loops}); do sleep 0.1; done");
+    let prompt = format!("[[bash:{tool}]] [[hang:{gate}]]");
     let mut run = {
         // No listing is checked between the start and the knowledge of it.
         let mut lives = lives.lock().unwrap();
@@ -112,7 +116,11 @@ fn live_and_die(scene: &Scene, cwd: &Path, round: usize, lives: &Mutex<BTreeMap<
         until(PATIENCE, "a registry entry", || Claude::registry(&scene.home, run.pid()));
         return end(&mut run);
     }
-    scene.model.wait_turn(&gate, 1);
+    if in_tool {
+        wait_number(&cwd.join(format!("tool-{round}")));
+    } else {
+        scene.model.wait_turn(&gate, 1);
+    }
     let slug: String =
         cwd.to_str().unwrap().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let transcript = scene.home.path().join(format!(".claude/projects/{slug}/{id}.jsonl"));
