@@ -4,8 +4,10 @@
 //! field order are those of the recorded fixtures. `manifest.json` says what each session should show.
 
 pub(crate) mod claude;
+mod codex;
 pub(crate) mod filler;
 mod manifest;
+mod node_agents;
 mod outfile;
 mod pi;
 mod rng;
@@ -38,7 +40,10 @@ pub(crate) trait AgentCorpus {
 }
 
 fn all() -> Vec<Box<dyn AgentCorpus>> {
-    vec![Box::new(claude::Claude::default()), Box::new(pi::Pi)]
+    vec![Box::new(claude::Claude::default()), Box::new(codex::Codex::default()), Box::new(pi::Pi)]
+    let mut agents: Vec<Box<dyn AgentCorpus>> = vec![Box::new(claude::Claude::default())];
+    agents.extend(node_agents::all());
+    agents
 }
 
 /// What is to be written.

@@ -4,13 +4,25 @@
 //! It returns what it found, claims about who carries what, and nothing else.
 
 pub mod claude_code;
+pub mod codex;
 pub mod join;
 pub mod jsonl;
 mod listing;
+pub mod opencode;
 pub mod parallel;
 pub mod pi;
 pub mod pi_rust;
+pub mod copilot;
+pub mod folder;
+pub mod gemini;
+pub mod join;
+pub mod jsonl;
+pub mod node;
+pub mod parallel;
+pub mod qwen;
 pub mod scope;
+pub mod slate;
+pub mod sqlite;
 
 use std::path::{Path, PathBuf};
 
@@ -40,11 +52,14 @@ pub struct Card {
 }
 
 /// Expensive looks at the kernel that a join needs.
+#[expect(clippy::struct_excessive_bools, reason = "each is one look")]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Looks {
     pub locks: bool,
     pub open_files: bool,
     pub offspring: bool,
+    /// Where the processes listen, to ask them.
+    pub listening: bool,
 }
 
 /// One place an adapter reads: a config root, and where the agent's variables moved its sessions, if they did.
@@ -111,5 +126,5 @@ pub trait Adapter: Send + Sync {
 
 /// Every adapter there is. A new agent is one folder and one line here.
 pub fn registry() -> Vec<&'static dyn Adapter> {
-    vec![&claude_code::ClaudeCode, &pi::Pi, &pi_rust::PiRust]
+    vec![&claude_code::ClaudeCode, &codex::Codex, &pi::Pi, &pi_rust::PiRust, &opencode::OpenCode, &slate::Slate, &copilot::Copilot, &qwen::Qwen, &gemini::Gemini]
 }

@@ -58,7 +58,9 @@ impl Look {
             .registrations
             .iter()
             .flat_map(|note| match &note.holder {
-                Holder::Process { pid, .. } | Holder::OpenFile { pid, .. } => vec![*pid],
+                Holder::Process { pid, .. } | Holder::Since { pid, .. } | Holder::OpenFile { pid, .. } => {
+                    vec![*pid]
+                }
                 Holder::Lock { device, inode } => holders(*device, *inode).map(|lock| lock.pid).collect(),
             })
             .collect()
@@ -66,7 +68,7 @@ impl Look {
 }
 
 fn inspect(kernel: &dyn Kernel, heads: &[&ProcessHead], looks: Looks) -> Vec<Process> {
-    let want = Want { open_files: looks.open_files };
+    let want = Want { open_files: looks.open_files, listening: looks.listening };
     heads.iter().filter_map(|head| kernel.inspect(head, want)).collect()
 }
 

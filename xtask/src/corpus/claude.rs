@@ -11,6 +11,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+pub(super) use self::transcript::stamp;
 use super::filler::visible_prefix;
 use super::rng::Rng;
 use super::sizes::{Plan, SizeShape};

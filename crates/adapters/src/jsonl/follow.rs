@@ -91,10 +91,16 @@ impl JsonlFollower {
         shown: impl Iterator<Item = &'l [u8]>,
     ) -> Self {
         let mut follower = Self {
+        Ok(Self { offset, ..Self::from_beginning(path, parse) })
+    }
+
+    /// Gives everything; the file may not be there yet.
+    pub fn from_beginning(path: &Path, parse: ParseEntries) -> Self {
+        Self {
             path: path.to_owned(),
             parse,
             file: None,
-            offset,
+            offset: 0,
             partial: Vec::new(),
             given: HashSet::new(),
             newest: None,
@@ -104,6 +110,7 @@ impl JsonlFollower {
             follower.take_line(line, &mut Vec::new());
         }
         follower
+        }
     }
 
     fn reopen(&mut self) -> std::io::Result<bool> {
