@@ -14,8 +14,9 @@ use super::records::{KNOWN_TYPES, Message, Record};
 use super::turn;
 use crate::jsonl::Scan;
 
-/// How far back a title is looked for once everything else is known: most sessions have none at all.
-const NAME_REACH: u64 = 30 << 10;
+/// How far back a title is looked for once everything else is known: no further than the first window of the scan, since
+/// most sessions have none at all. One from the very beginning is found there.
+const NAME_REACH: u64 = 14 << 10;
 /// How far back the last words are looked for once the turn is known.
 const WORDS_REACH: u64 = 1 << 20;
 /// How far back the beginning of an open turn is looked for.
