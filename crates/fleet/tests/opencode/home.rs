@@ -153,6 +153,8 @@ fn whole(wanted: Wanted) -> Question {
     Question { subagents: true, ..Question::new(wanted) }
 }
 
+/// What a finished turn records.
+#[allow(clippy::unnecessary_wraps, reason = "the value of an optional field")]
 pub(crate) fn stop() -> Option<serde_json::Value> {
     Some(json!({"finish": "stop"}))
 }
