@@ -6,6 +6,7 @@
 pub(crate) mod claude;
 pub(crate) mod filler;
 mod manifest;
+pub(crate) mod opencode;
 mod outfile;
 mod rng;
 pub(crate) mod sizes;
@@ -37,7 +38,7 @@ pub(crate) trait AgentCorpus {
 }
 
 fn all() -> Vec<Box<dyn AgentCorpus>> {
-    vec![Box::new(claude::Claude::default())]
+    vec![Box::new(claude::Claude::default()), Box::new(opencode::OpenCode::default())]
 }
 
 /// What is to be written.
@@ -106,7 +107,10 @@ pub(crate) fn write(options: &Options) -> anyhow::Result<Manifest> {
         bail!("no generator for agent {unknown:?}; known: {}", known.join(", "));
     }
     agents.retain(|agent| options.agents.iter().any(|word| word == agent.word()));
-    if options.home.join("manifest.json").exists() || options.home.join(".claude").exists() {
+    if options.home.join("manifest.json").exists()
+        || options.home.join(".claude").exists()
+        || options.home.join(".local").exists()
+    {
         bail!("{} already holds a corpus; remove it or name another folder", options.home.display());
     }
 

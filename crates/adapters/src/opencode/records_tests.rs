@@ -4,7 +4,8 @@ use proptest::prelude::*;
 const USER: &str = r#"{"role":"user","time":{"created":1794726970030},"agent":"build","model":{"providerID":"fake","modelID":"fake-small"},"summary":{"diffs":[]}}"#;
 const ASSISTANT: &str = r#"{"parentID":"msg_1de1042ae001KHSj7tLjjT7aar","role":"assistant","mode":"build","agent":"build","path":{"cwd":"/home/dev/work/sub","root":"/home/dev/work/sub"},"cost":0.25,"tokens":{"total":168,"input":112,"output":42,"reasoning":3,"cache":{"write":5,"read":11}},"modelID":"fake-small","providerID":"fake","time":{"created":1794726977463,"completed":1794726986038},"finish":"stop"}"#;
 const TOOL: &str = r#"{"type":"tool","callID":"call_1","tool":"bash","state":{"status":"completed","input":{"command":"sleep 92"},"output":"done\n","time":{"start":1794726130595,"end":1794726130695}}}"#;
-const TEXT: &str = r#"{"type":"text","text":"Hello \"you\"","time":{"start":1794726984803,"end":1794726984875}}"#;
+const TEXT: &str =
+    r#"{"type":"text","text":"Hello \"you\"","time":{"start":1794726984803,"end":1794726984875}}"#;
 const SESSION: &str = r#"{"id":"ses_e21fcbd3cffezvH9zda9ZzW3Rw","version":"1.1.65","projectID":"global","directory":"/home/dev/work/old","title":"Old","time":{"created":1794726118083,"updated":1794726118862}}"#;
 
 #[test]

@@ -16,7 +16,7 @@ use crate::Scope;
 /// How many of the last messages are looked at for what the very last one does not say.
 const LOOK_BACK: usize = 48;
 /// A step that was left open may lie this far back, when another process went on with the session.
-const OPEN_STEPS: usize = 6;
+const OPEN_STEPS: usize = 4;
 /// The first prompt stands at the beginning.
 const LOOK_AHEAD: usize = 8;
 /// A part beyond this is not read for a list; whole texts are asked for by `status` only.
@@ -81,7 +81,7 @@ pub(crate) struct ReadSession {
 
 /// Reads what a list needs: a bounded number of messages from both ends.
 pub(crate) fn read<C: Conversation>(
-    head: Head,
+    head: &Head,
     place: PathBuf,
     stamp: Option<Stamp>,
     witness: Witness,
@@ -89,21 +89,21 @@ pub(crate) fn read<C: Conversation>(
     scope: &Scope<'_>,
 ) -> Result<ReadSession, C::Trouble> {
     let mut reader = Reader { store, scope, damaged: 0, drift: BTreeMap::new() };
-    let recent = reader.recent(&head)?;
-    let opening = reader.opening(&head)?;
-    let (tokens, cost) = reader.spent(&head, opening.is_copied)?;
+    let recent = reader.recent(head)?;
+    let opening = reader.opening(head)?;
+    let (tokens, cost) = reader.spent(head, opening.is_copied)?;
     let touched = head.updated;
     let mut facts = Facts {
-        name: head.title.filter(|title| !title.is_empty() && !records::is_default_title(title)),
+        name: head.title.clone().filter(|title| !title.is_empty() && !records::is_default_title(title)),
         prompt: opening.prompt,
         last_message: recent.words,
-        cwd: head.directory,
-        model: recent.model.or(head.model),
+        cwd: head.directory.clone(),
+        model: recent.model.or_else(|| head.model.clone()),
         started_at: head.created,
         updated_at: touched.max(recent.turn.last),
         tokens,
         cost,
-        parent: head.parent.map(|id| Parent { id, relation: Relation::Subagent }),
+        parent: head.parent.clone().map(|id| Parent { id, relation: Relation::Subagent }),
         ..Facts::default()
     };
     let mut note = |key: &str, value: Option<String>| {
@@ -111,15 +111,15 @@ pub(crate) fn read<C: Conversation>(
             facts.meta.insert(key.to_owned(), value.into());
         }
     };
-    note("version", head.version);
-    note("agent", head.agent);
+    note("version", head.version.clone());
+    note("agent", head.agent.clone());
     note("archivedAt", head.archived.map(|at| at.to_string()));
     note(TOUCHED, touched.map(|at| at.to_string()));
     note(LEFT_OPEN, recent.left_open.map(|at| at.to_string()));
-    note(LAUNCH, head.launch);
+    note(LAUNCH, head.launch.clone());
     let evidence = vec![Evidence::new(witness, Fact::TurnIs(recent.turn.state), recent.turn.last)];
     facts.turn = Some(recent.turn);
-    let found = Found { id: head.id, slot: None, place, stamp, facts, evidence };
+    let found = Found { id: head.id.clone(), slot: None, place, stamp, facts, evidence };
     Ok(ReadSession { found, damaged: reader.damaged, drift: reader.drift })
 }
 
