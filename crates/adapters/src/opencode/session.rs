@@ -19,8 +19,8 @@ const LOOK_BACK: usize = 48;
 const OPEN_STEPS: usize = 4;
 /// The first prompt stands at the beginning.
 const LOOK_AHEAD: usize = 8;
-/// A part beyond this is not read for a list; whole texts are asked for by `status` only.
-const LARGEST_PART: u64 = 1 << 20;
+/// Of a larger part only the beginning is read for a list; whole texts are asked for by `status` only.
+const LARGEST_PART: u64 = 64 << 10;
 
 /// `Found.facts.meta`: when the session's own record was last touched, which every prompt does.
 pub(crate) const TOUCHED: &str = "touchedAt";
@@ -53,10 +53,21 @@ pub(crate) struct Total {
     pub(crate) cost: Option<f64>,
 }
 
-/// One part as it is stored; without bytes when it is larger than was asked for.
+/// How much of a part is given that is larger than was asked for.
+pub(crate) const BEGINNING: usize = 16 << 10;
+
+/// One part as it is stored.
 pub(crate) struct RawPart {
     pub(crate) id: String,
-    pub(crate) json: Option<Vec<u8>>,
+    pub(crate) json: Vec<u8>,
+    /// Only its beginning: it is larger than was asked for.
+    pub(crate) is_cut: bool,
+}
+
+impl RawPart {
+    pub(super) fn parse(&self) -> Option<Part<'_>> {
+        if self.is_cut { Part::parse_beginning(&self.json) } else { Part::parse(&self.json) }
+    }
 }
 
 /// Where messages lie: the database, or the old tree of files.
@@ -150,8 +161,16 @@ impl<C: Conversation> Reader<'_, '_, C> {
         let mut recent =
             Recent { turn: Turn::new(TurnState::NotBegun, None), words: None, model: None, left_open: None };
         let mut seen = 0;
-        for id in self.store.newest(&head.id, LOOK_BACK)? {
-            let json = self.store.message(&head.id, &id)?;
+        let mut ids = self.store.newest(&head.id, OPEN_STEPS)?;
+        let mut index = 0;
+        loop {
+            // More than the last few are hardly ever needed, and only then looked up.
+            if index == OPEN_STEPS && ids.len() == OPEN_STEPS {
+                ids = self.store.newest(&head.id, LOOK_BACK)?;
+            }
+            let Some(id) = ids.get(index) else { break };
+            index += 1;
+            let json = self.store.message(&head.id, id)?;
             let Some(message) = Message::parse(&json) else {
                 self.damaged += 1;
                 continue;
@@ -163,7 +182,7 @@ impl<C: Conversation> Reader<'_, '_, C> {
             seen += 1;
             let wants_words = recent.words.is_none() && message.is_assistant();
             if seen == 1 || wants_words {
-                let raw = self.store.parts(&id, self.largest_part())?;
+                let raw = self.store.parts(id, self.largest_part())?;
                 let parts = self.parse(&raw);
                 if seen == 1 {
                     recent.turn = super::turn::turn(&message, &parts);
@@ -191,15 +210,22 @@ impl<C: Conversation> Reader<'_, '_, C> {
 
     fn opening(&mut self, head: &Head) -> Result<Opening, C::Trouble> {
         let mut opening = Opening::default();
-        for (index, id) in self.store.oldest(&head.id, LOOK_AHEAD)?.into_iter().enumerate() {
-            let json = self.store.message(&head.id, &id)?;
+        let mut ids = self.store.oldest(&head.id, 1)?;
+        let mut index = 0;
+        loop {
+            if index == 1 && ids.len() == 1 {
+                ids = self.store.oldest(&head.id, LOOK_AHEAD)?;
+            }
+            let Some(id) = ids.get(index) else { break };
+            index += 1;
+            let json = self.store.message(&head.id, id)?;
             // A damaged one was counted when the newest were read, or lies in the middle where nobody looks.
             let Some(message) = Message::parse(&json) else { continue };
-            if index == 0 {
+            if index == 1 {
                 opening.is_copied = message.time.created().is_some_and(|at| Some(at) < head.created);
             }
             if message.is_user() {
-                let raw = self.store.parts(&id, u64::MAX)?;
+                let raw = self.store.parts(id, self.largest_part())?;
                 let parts = self.parse(&raw);
                 let prompt = parts.iter().find_map(Part::words);
                 opening.prompt = prompt.map(|text| clean_cut(text, self.scope.text_limit));
@@ -242,8 +268,8 @@ impl<C: Conversation> Reader<'_, '_, C> {
 
     fn parse<'p>(&mut self, raw: &'p [RawPart]) -> Vec<Part<'p>> {
         let mut parts = Vec::with_capacity(raw.len());
-        for json in raw.iter().filter_map(|part| part.json.as_deref()) {
-            match Part::parse(json) {
+        for raw in raw {
+            match raw.parse() {
                 Some(part) => {
                     if !part.is_known() {
                         *self
@@ -253,6 +279,7 @@ impl<C: Conversation> Reader<'_, '_, C> {
                     }
                     parts.push(part);
                 }
+                None if raw.is_cut => {}
                 None => self.damaged += 1,
             }
         }
