@@ -4,10 +4,13 @@
 //! field order are those of the recorded fixtures. `manifest.json` says what each session should show.
 
 pub(crate) mod claude;
+mod codex;
 pub(crate) mod filler;
 mod manifest;
+mod node_agents;
 pub(crate) mod opencode;
 mod outfile;
+mod pi;
 mod rng;
 pub(crate) mod sizes;
 
@@ -38,7 +41,14 @@ pub(crate) trait AgentCorpus {
 }
 
 fn all() -> Vec<Box<dyn AgentCorpus>> {
-    vec![Box::new(claude::Claude::default()), Box::new(opencode::OpenCode::default())]
+    let mut agents: Vec<Box<dyn AgentCorpus>> = vec![
+        Box::new(claude::Claude::default()),
+        Box::new(codex::Codex::default()),
+        Box::new(pi::Pi),
+        Box::new(opencode::OpenCode::default()),
+    ];
+    agents.extend(node_agents::all());
+    agents
 }
 
 /// What is to be written.
@@ -108,8 +118,7 @@ pub(crate) fn write(options: &Options) -> anyhow::Result<Manifest> {
     }
     agents.retain(|agent| options.agents.iter().any(|word| word == agent.word()));
     if options.home.join("manifest.json").exists()
-        || options.home.join(".claude").exists()
-        || options.home.join(".local").exists()
+        || [".claude", ".pi", ".local"].iter().any(|agent| options.home.join(agent).exists())
     {
         bail!("{} already holds a corpus; remove it or name another folder", options.home.display());
     }

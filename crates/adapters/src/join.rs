@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use agentctl_model::{
-    Claim, Evidence, Found, Harvest, Holder, KernelView, Owner, Process, ProcessRef, Registration, Testimony,
-    Tie, Witness,
+    Claim, Evidence, Found, Harvest, Holder, KernelView, Owner, Process, ProcessRef, Registration, Relation,
+    Testimony, Tie, TurnState, Witness,
 };
 
 /// A claim of `process` on the session `id`.
@@ -36,6 +36,12 @@ pub fn by_registration(harvest: &Harvest, kernel: &KernelView) -> Vec<Claim> {
             Holder::Process { pid, start } => {
                 let process = by_pid.get(pid).filter(|process| process.head.process.start == *start)?;
                 (*process, "start time matches")
+            }
+            Holder::Since { pid, at } => {
+                let was_running =
+                    |process: &&&Process| process.head.started_at.is_none_or(|start| start <= *at);
+                let process = by_pid.get(pid).filter(was_running)?;
+                (*process, "was running when its pid was written down")
             }
             Holder::Lock { device, inode } => {
                 let locks = kernel.locks.seen()?;
@@ -119,4 +125,33 @@ pub fn unclaimed<'k>(kernel: &'k KernelView, claims: &[Claim]) -> Vec<&'k Proces
 /// The testimony of a registration that says nothing but who holds the session.
 pub fn said_by_registry(words: String) -> Testimony {
     Testimony { evidence: vec![Evidence::said(Witness::Registry, words, None)], ..Testimony::default() }
+}
+
+/// A sub-agent at work is carried by its parent's process. A finished one is nobody's.
+pub fn subagents(harvest: &Harvest, claims: &[Claim]) -> Vec<Claim> {
+    let at_work = harvest
+        .found
+        .iter()
+        .filter(|found| found.facts.turn.as_ref().is_some_and(|turn| turn.state == TurnState::Open));
+    at_work
+        .filter_map(|found| {
+            let parent = subagent_of(found)?;
+            Some((found, claims.iter().filter(move |claim| claim.id == parent)))
+        })
+        .flat_map(|(found, parents)| {
+            parents.map(|parent| Claim {
+                id: found.id.clone(),
+                testimony: None,
+                found: None,
+                owner: Owner { headless: false, ..parent.owner.clone() },
+                ..parent.clone()
+            })
+        })
+        .collect()
+}
+
+/// The session whose sub-agent this is.
+pub fn subagent_of(found: &Found) -> Option<&str> {
+    let parent = found.facts.parent.as_ref()?;
+    (parent.relation == Relation::Subagent).then_some(parent.id.as_str())
 }

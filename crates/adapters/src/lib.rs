@@ -4,10 +4,19 @@
 //! It returns what it found, claims about who carries what, and nothing else.
 
 pub mod claude_code;
+pub mod codex;
+pub mod copilot;
+pub mod folder;
+pub mod gemini;
 pub mod join;
 pub mod jsonl;
+mod listing;
+pub mod node;
 pub mod opencode;
 pub mod parallel;
+pub mod pi;
+pub mod pi_rust;
+pub mod qwen;
 pub mod scope;
 pub mod slate;
 pub mod sqlite;
@@ -114,5 +123,15 @@ pub trait Adapter: Send + Sync {
 
 /// Every adapter there is. A new agent is one folder and one line here.
 pub fn registry() -> Vec<&'static dyn Adapter> {
-    vec![&claude_code::ClaudeCode, &opencode::OpenCode, &slate::Slate]
+    vec![
+        &claude_code::ClaudeCode,
+        &codex::Codex,
+        &pi::Pi,
+        &pi_rust::PiRust,
+        &opencode::OpenCode,
+        &slate::Slate,
+        &copilot::Copilot,
+        &qwen::Qwen,
+        &gemini::Gemini,
+    ]
 }

@@ -58,7 +58,9 @@ impl Look {
             .registrations
             .iter()
             .flat_map(|note| match &note.holder {
-                Holder::Process { pid, .. } | Holder::OpenFile { pid, .. } => vec![*pid],
+                Holder::Process { pid, .. } | Holder::Since { pid, .. } | Holder::OpenFile { pid, .. } => {
+                    vec![*pid]
+                }
                 Holder::Lock { device, inode } => holders(*device, *inode).map(|lock| lock.pid).collect(),
             })
             .collect()

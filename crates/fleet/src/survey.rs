@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-use agentctl_model::{Coverage, Found, Harvest, Joined, SourceReport, Stamp, Survey, Surveyed, TurnState};
+use agentctl_model::{
+    Coverage, Found, Harvest, Joined, SourceReport, Stamp, Survey, Surveyed, Tie, TurnState,
+};
 use jiff::Timestamp;
 
 use crate::ask::ask_owners;
@@ -28,22 +30,24 @@ impl Fleet {
 
         let errands = self.errands(&sources, &question.wanted, look);
         let mut heard = hear(errands, question);
-        let seen = look();
+        let mut seen = look();
         let mut joined = self.join_all(&sources, &heard, &seen);
+        if self.hear_rivals(&sources, &mut heard, &joined, &seen, question) {
+            seen = look();
+            joined = self.join_all(&sources, &heard, &seen);
+        }
         let seen = match doubts(&sources, &heard, &joined) {
             None => seen,
             Some(doubts) => {
                 if joined.iter().any(|joined| joined.unsettled) {
                     std::thread::sleep(SETTLING);
                 }
-                for (index, again) in doubts.iter().map(|doubt| doubt.0).zip(hear(
-                    doubts
-                        .iter()
-                        .map(|(index, ids)| (sources[*index].clone(), Errand::Ids(ids.clone())))
-                        .collect(),
-                    question,
-                )) {
-                    merge(&mut heard[index].harvest, again.harvest);
+                let errands = doubts
+                    .iter()
+                    .map(|(index, ids)| (sources[*index].clone(), Errand::Ids(ids.clone())))
+                    .collect();
+                for ((index, ids), again) in doubts.iter().zip(hear(errands, question)) {
+                    merge(&mut heard[*index].harvest, again.harvest, ids);
                 }
                 let seen = look();
                 joined = self.join_all(&sources, &heard, &seen);
@@ -51,6 +55,33 @@ impl Fleet {
             }
         };
         conclude(&sources, heard, joined, &seen, question)
+    }
+
+    /// That a session is the only candidate of a process can be said only when all were read: one that was asked for by
+    /// its id was read alone. Says whether there was anything to read.
+    fn hear_rivals(
+        &self,
+        sources: &[Source],
+        heard: &mut [Heard],
+        joined: &[Joined],
+        seen: &Look,
+        question: &Question,
+    ) -> bool {
+        if !matches!(question.wanted, Wanted::Ids(_)) {
+            return false;
+        }
+        let paired = |joined: &Joined| joined.claims.iter().any(|claim| claim.tie == Tie::OnlyCandidate);
+        let indices: Vec<usize> = (0..sources.len()).filter(|index| paired(&joined[*index])).collect();
+        let errand = |index: &usize| {
+            let source = sources[*index].clone();
+            let view = seen.view(self.kernel.as_ref(), &source, Some(&heard[*index].harvest));
+            (source, Errand::Live(Box::new(view)))
+        };
+        let errands = indices.iter().map(errand).collect();
+        for (index, again) in indices.iter().zip(hear(errands, question)) {
+            merge(&mut heard[*index].harvest, again.harvest, &[]);
+        }
+        !indices.is_empty()
     }
 
     fn errands(&self, sources: &[Source], wanted: &Wanted, look: impl Fn() -> Look) -> Vec<(Source, Errand)> {
@@ -126,12 +157,16 @@ fn has_moved_on(found: &Found) -> bool {
     })
 }
 
-/// The second reading replaces what it read again; what it could not read stays as it was.
-fn merge(harvest: &mut Harvest, again: Harvest) {
+/// The second reading replaces what it read again; what it did not or could not read stays as it was. A note that
+/// stays though it is gone does no harm: it counts only if the kernel confirms it.
+fn merge(harvest: &mut Harvest, again: Harvest, ids: &[String]) {
     if !matches!(again.coverage, Coverage::Complete | Coverage::Partial) {
         return;
     }
-    harvest.registrations = again.registrations;
+    harvest.registrations.retain(|old| {
+        !ids.contains(&old.id) && !again.registrations.iter().any(|new| new.place == old.place)
+    });
+    harvest.registrations.extend(again.registrations);
     for found in again.found {
         match harvest.found.iter_mut().find(|known| known.id == found.id && known.slot == found.slot) {
             Some(known) => *known = found,

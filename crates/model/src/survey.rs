@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +58,8 @@ pub enum Holder {
     Process { pid: u32, start: u64 },
     /// Whoever holds a lock on this file.
     Lock { device: u64, inode: u64 },
+    /// The agent wrote down its pid at this moment: whoever has it now must have been running by then.
+    Since { pid: u32, at: Timestamp },
     /// This pid, if it holds this file open.
     OpenFile { pid: u32, path: PathBuf },
 }

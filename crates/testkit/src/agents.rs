@@ -27,6 +27,46 @@ pub fn claude() -> Result<PathBuf, Skip> {
     found.ok_or_else(|| Skip(format!("no native claude under {}", modules.display())))
 }
 
+/// The pinned Codex: the native program, and the Node script that npm puts on the `PATH`.
+pub fn codex() -> Result<(PathBuf, PathBuf), Skip> {
+    let modules = install("codex")?.join("node_modules/@openai");
+    Ok((native_codex(&modules, "bin/codex")?, modules.join("codex/bin/codex.js")))
+}
+
+/// The last Codex generation without thread locks, its native program alone.
+pub fn codex_without_locks() -> Result<PathBuf, Skip> {
+    let modules = install("codex-0.104")?.join("node_modules/@openai");
+    native_codex(&modules, "codex/codex")
+}
+
+fn native_codex(modules: &Path, inside: &str) -> Result<PathBuf, Skip> {
+    let (short, long) = if cfg!(target_arch = "aarch64") { ("arm64", "aarch64") } else { ("x64", "x86_64") };
+    let folder = modules.join(format!("codex-linux-{short}/vendor/{long}-unknown-linux-musl"));
+    let found = Some(folder.join(inside)).filter(|path| is_native(path));
+    found.ok_or_else(|| Skip(format!("no native codex under {}", folder.display())))
+}
+
+/// The pinned Pi.
+pub fn pi() -> Result<PathBuf, Skip> {
+    script(&install("pi")?, "pi")
+}
+
+/// The last Pi under its old name.
+pub fn pi_old() -> Result<PathBuf, Skip> {
+    script(&install("pi-0.73")?, "pi")
+}
+
+/// The Node that both versions of Pi run on.
+pub fn pi_node() -> Result<PathBuf, Skip> {
+    own_node(&install("pi")?).ok_or_else(|| Skip("the Node of Pi was not installed".to_owned()))
+}
+
+/// A command that a package brings along.
+fn script(installation: &Path, name: &str) -> Result<PathBuf, Skip> {
+    let path = installation.join("node_modules/.bin").join(name);
+    fs::canonicalize(&path).map_err(|error| Skip(format!("{}: {error}", path.display())))
+}
+
 /// The pinned OpenCode: a native program.
 pub fn opencode() -> Result<PathBuf, Skip> {
     let modules = install("opencode")?.join("node_modules");

@@ -15,11 +15,14 @@ const TAIL_BYTES: usize = 16 << 10;
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// Where agents keep transcripts, with how many levels of folders lie below.
-const ROOTS: [(&str, usize); 4] = [
+const ROOTS: [(&str, usize); 7] = [
     (".claude/projects", 1),
     (".codex/sessions", 3),
     (".codex/archived_sessions", 0),
     (".pi/agent/sessions", 1),
+    (".copilot/session-state", 1),
+    (".qwen/projects", 2),
+    (".gemini/tmp", 2),
 ];
 
 /// How much of each file is read.

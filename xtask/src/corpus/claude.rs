@@ -5,6 +5,8 @@ mod bulk;
 mod session;
 mod transcript;
 
+pub(crate) use self::transcript::stamp;
+
 use std::path::Path;
 
 use serde_json::{Value, json};

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use agentctl_model::{Claim, Found, Harvest, Joined, KernelView, Process, Relation, Stray, Tie, TurnState};
+use agentctl_model::{Harvest, Joined, KernelView, Process, Stray, Tie};
 
 use super::processes::{id_in_argv, is_headless, is_helper};
-use crate::join::{alive, by_registration, claim, only_candidates, unclaimed};
+use crate::join::{alive, by_registration, claim, only_candidates, subagent_of, subagents, unclaimed};
 
 /// The agent's registry first, then the argv, then the contract's rule of the only candidate.
 pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Process) -> bool) -> Joined {
@@ -46,34 +46,4 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
     let unsettled = claims.len() > registered || !strays.is_empty();
     claims.extend(subagents(harvest, &claims));
     Joined { claims, strays, unsettled, blind: None }
-}
-
-/// A sub-agent at work is carried by its parent's process. A finished one is nobody's.
-fn subagents(harvest: &Harvest, claims: &[Claim]) -> Vec<Claim> {
-    let at_work = harvest
-        .found
-        .iter()
-        .filter(|found| found.facts.turn.as_ref().is_some_and(|turn| turn.state == TurnState::Open));
-    at_work
-        .filter_map(|found| {
-            let parent =
-                found.facts.parent.as_ref().filter(|parent| parent.relation == Relation::Subagent)?;
-            Some((found, claims.iter().filter(|claim| claim.id == parent.id)))
-        })
-        .flat_map(|(found, parents)| {
-            parents.map(|parent| Claim {
-                id: found.id.clone(),
-                testimony: None,
-                found: None,
-                owner: agentctl_model::Owner { headless: false, ..parent.owner.clone() },
-                ..parent.clone()
-            })
-        })
-        .collect()
-}
-
-/// The session whose sub-agent this is.
-fn subagent_of(found: &Found) -> Option<&str> {
-    let parent = found.facts.parent.as_ref()?;
-    (parent.relation == Relation::Subagent).then_some(parent.id.as_str())
 }

@@ -108,7 +108,8 @@ fn read_registry(folder: &Path, scope: &Scope<'_>, harvest: &mut Harvest) {
         match read_registration(&path) {
             Ok(Some(note)) => harvest.registrations.push(note),
             Ok(None) => {}
-            Err(error) => harvest.warnings.push(format!("{}: {error}", path.display())),
+            // It may name a session that has no other trace yet, so silence about that one proves nothing.
+            Err(error) => harvest.left_out(format!("{}: {error}", path.display())),
         }
     }
 }

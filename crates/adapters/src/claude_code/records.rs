@@ -27,8 +27,6 @@ pub(super) struct Record<'a> {
     pub(super) entrypoint: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub(super) session_id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) agent_id: Option<Cow<'a, str>>,
     pub(super) is_sidechain: bool,
     pub(super) is_meta: bool,
     pub(super) is_compact_summary: bool,
@@ -183,20 +181,27 @@ pub(super) fn said(record: &Record<'_>, own_sidechain: bool) -> Said {
             Some("end_turn" | "stop_sequence" | "max_tokens" | "refusal") => Said::AgentEnded,
             _ => Said::AgentGoesOn,
         },
-        "user" => match record.text() {
-            Some(text) if is_interruption(&text) => Said::Interrupted,
-            Some(text) if is_synthetic(&text) => Said::Nothing,
-            Some(_) => Said::Prompt,
-            None if record.blocks().iter().any(|block| block.kind == "tool_result") => Said::ToolResult,
-            // An image alone is a prompt too.
-            None if record.message.as_ref().is_some_and(|message| message.content.is_some()) => Said::Prompt,
-            None => Said::Nothing,
-        },
+        "user" => said_by_user(record),
         "system" => match record.subtype.as_deref() {
             Some("turn_duration" | "stop_hook_summary") => Said::TurnClosed,
             _ => Said::Nothing,
         },
         _ => Said::Nothing,
+    }
+}
+
+/// What stands in the user's name: a prompt, a tool's answer, an interruption, or the machinery's own notes.
+fn said_by_user(record: &Record<'_>) -> Said {
+    let blocks = record.blocks();
+    let mut texts =
+        blocks.iter().filter(|block| block.kind == "text").filter_map(|block| block.text.as_deref());
+    match texts.next() {
+        Some(text) if is_interruption(text) => Said::Interrupted,
+        Some(text) if is_synthetic(text) => Said::Nothing,
+        None if blocks.iter().any(|block| block.kind == "tool_result") => Said::ToolResult,
+        None if blocks.is_empty() => Said::Nothing,
+        // An image alone is a prompt too.
+        Some(_) | None => Said::Prompt,
     }
 }
 

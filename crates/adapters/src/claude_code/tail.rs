@@ -34,7 +34,6 @@ pub(super) struct Tail {
     pub(super) branch: Option<String>,
     pub(super) version: Option<String>,
     pub(super) session_id: Option<String>,
-    pub(super) agent_id: Option<String>,
     /// The newest records come from a run without a terminal.
     headless: bool,
     pub(super) custom_title: Option<String>,
@@ -42,8 +41,11 @@ pub(super) struct Tail {
     pub(super) cost: Option<f64>,
     cost_outdated: bool,
     pub(super) records: u64,
-    /// Lines in the middle that are no records.
+    lines: u64,
+    /// Lines that are no records, but for the last one.
     pub(super) broken: u64,
+    /// The last line is no record: damaged, or still being written.
+    pub(super) last_broken: bool,
     pub(super) drift: BTreeMap<String, u64>,
 }
 
@@ -90,8 +92,9 @@ impl Tail {
         keep(&mut self.cwd, record.cwd.as_deref());
         keep(&mut self.branch, record.branch());
         keep(&mut self.version, record.version.as_deref());
-        keep(&mut self.session_id, record.session_id.as_deref());
-        keep(&mut self.agent_id, record.agent_id.as_deref());
+        if self.sidechain {
+            keep(&mut self.session_id, record.session_id.as_deref());
+        }
         self.headless |= record.entrypoint.as_deref().is_some_and(|entry| entry.starts_with("sdk"));
         match record.kind.as_ref() {
             "custom-title" => {
@@ -177,6 +180,7 @@ fn tool_call(record: &Record<'_>) -> Option<String> {
 
 impl Scan for Tail {
     fn line(&mut self, line: &[u8], distance: u64) -> ControlFlow<()> {
+        self.lines += 1;
         if is_certainly_bulk(line) {
             self.records += 1;
         } else if self.turn_is_settled()
@@ -195,7 +199,9 @@ impl Scan for Tail {
             }
         } else if let Some(record) = Record::parse(line) {
             self.take(&record);
-        } else if self.records > 0 {
+        } else if self.lines == 1 {
+            self.last_broken = true;
+        } else {
             self.broken += 1;
         }
         if self.enough(distance) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -4,6 +4,7 @@
 
 pub mod follow;
 pub mod head;
+pub mod lenient;
 pub mod open;
 pub mod peek;
 mod scan;

@@ -153,7 +153,8 @@ fn whole(wanted: Wanted) -> Question {
     Question { subagents: true, ..Question::new(wanted) }
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "it is given as the end of a step, which there may be none of")]
+/// What a finished turn records.
+#[allow(clippy::unnecessary_wraps, reason = "the value of an optional field")]
 pub(crate) fn stop() -> Option<serde_json::Value> {
     Some(json!({"finish": "stop"}))
 }

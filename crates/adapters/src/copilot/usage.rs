@@ -1,0 +1,83 @@
+//! Token totals: every model call once, this session's own only. Pure.
+
+use std::collections::HashMap;
+
+use agentctl_model::Tokens;
+
+use super::records::Record;
+
+/// What every accounting record contains; other lines need not even be split.
+pub(super) const MARK: &str = "session.usage_record";
+
+/// Sums the accounting records. A call of a sub-agent, or one that was copied out of another session, is not counted.
+pub(super) struct UsageSum<'s> {
+    session: &'s str,
+    by_call: HashMap<Box<str>, Tokens>,
+}
+
+impl<'s> UsageSum<'s> {
+    pub(super) fn new(session: &'s str) -> Self {
+        Self { session, by_call: HashMap::new() }
+    }
+
+    pub(super) fn line(&mut self, line: &[u8]) {
+        let Some(record) = Record::parse(line) else { return };
+        if record.kind != "session.usage_record" || !record.is_main() {
+            return;
+        }
+        let Some(usage) = &record.data.usage else { return };
+        let accounting = usage.accounting.as_ref();
+        let source = accounting.and_then(|accounting| accounting.source_session_id.as_deref());
+        if source.is_some_and(|source| source != self.session) {
+            return;
+        }
+        let name = accounting.and_then(|accounting| accounting.usage_id.as_deref()).or(record.id.as_deref());
+        let name = name.map_or_else(|| format!("nameless {}", self.by_call.len()), str::to_owned);
+        // The input figure includes what was read from and written to a cache.
+        let cached = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
+        let tokens = Tokens {
+            input: Some(usage.input_tokens.saturating_sub(cached)),
+            output: Some(usage.output_tokens),
+            cache_read: Some(usage.cache_read_tokens),
+            cache_write: Some(usage.cache_write_tokens),
+        };
+        self.by_call.insert(name.into(), tokens);
+    }
+
+    /// `None` when no usage was ever recorded.
+    pub(super) fn total(self) -> Option<Tokens> {
+        let add = |a: Option<u64>, b: Option<u64>| Some(a.unwrap_or(0).saturating_add(b.unwrap_or(0)));
+        self.by_call.into_values().reduce(|sum, one| Tokens {
+            input: add(sum.input, one.input),
+            output: add(sum.output, one.output),
+            cache_read: add(sum.cache_read, one.cache_read),
+            cache_write: add(sum.cache_write, one.cache_write),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(id: &str, more: &str) -> String {
+        format!(
+            r#"{{"type":"session.usage_record","data":{{"usage":{{"inputTokens":101,"outputTokens":23,"cacheReadTokens":11,"cacheWriteTokens":5{more}}}}},"id":"{id}"}}"#
+        )
+    }
+
+    #[test]
+    fn each_call_counts_once_and_only_in_the_session_that_made_it() {
+        let mut sum = UsageSum::new("me");
+        let own = record("1", r#","accounting":{"sourceSessionId":"me","usageId":"u1"}"#);
+        let copied = record("2", r#","accounting":{"sourceSessionId":"parent","usageId":"u0"}"#);
+        let sub = record("3", "").replace(r#""id":"3""#, r#""id":"3","agentId":"a""#);
+        for line in [&own, &own, &copied, &sub, &record("4", "")] {
+            sum.line(line.as_bytes());
+        }
+        let expected =
+            Tokens { input: Some(170), output: Some(46), cache_read: Some(22), cache_write: Some(10) };
+        assert_eq!(sum.total(), Some(expected));
+        assert_eq!(UsageSum::new("me").total(), None);
+    }
+}

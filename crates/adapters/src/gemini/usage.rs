@@ -1,0 +1,77 @@
+//! Token totals: the usage of every reply once, from the records as they were written. Pure.
+//!
+//! The replayed conversation would lose some: a session that is taken up again is rewritten without its tokens.
+
+use std::collections::HashMap;
+
+use agentctl_model::Tokens;
+
+use super::records::{Message, Record, Usage};
+
+/// Every reply with usage has this key; lines without it need not even be split.
+pub(super) const MARK: &str = "\"tokens\"";
+
+/// The usage of replies by their id: the last form of a message counts.
+#[derive(Default)]
+pub(super) struct UsageSum {
+    by_reply: HashMap<String, Usage>,
+}
+
+impl UsageSum {
+    pub(super) fn line(&mut self, line: &[u8]) {
+        if let Some(Record::Message(message)) = Record::parse(line) {
+            self.message(&message);
+        }
+    }
+
+    pub(super) fn message(&mut self, message: &Message<'_>) {
+        if let (Some(usage), "gemini") = (message.tokens, message.kind.as_ref()) {
+            self.by_reply.insert(message.id.as_ref().to_owned(), usage);
+        }
+    }
+
+    /// The same session in a second file.
+    pub(super) fn add(&mut self, other: Self) {
+        self.by_reply.extend(other.by_reply);
+    }
+
+    /// `None` when no usage was ever recorded. There is no figure for what was written to a cache.
+    pub(super) fn total(&self) -> Option<Tokens> {
+        if self.by_reply.is_empty() {
+            return None;
+        }
+        let mut sum = Tokens { input: Some(0), output: Some(0), cache_read: Some(0), cache_write: None };
+        let add = |slot: &mut Option<u64>, more: u64| *slot = slot.map(|total| total.saturating_add(more));
+        for usage in self.by_reply.values() {
+            add(&mut sum.input, usage.input.saturating_sub(usage.cached));
+            add(&mut sum.output, usage.output);
+            add(&mut sum.cache_read, usage.cached);
+        }
+        Some(sum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_counts_once_whatever_is_rewritten() {
+        let reply = |id: &str, input: u64| {
+            format!(
+                r#"{{"id":"{id}","type":"gemini","content":"","tokens":{{"input":{input},"output":23,"cached":11}}}}"#
+            )
+        };
+        let rewritten = format!(r#"{{"$set":{{"messages":[{}]}}}}"#, reply("z", 999));
+        let mut sum = UsageSum::default();
+        for line in [reply("a", 1), reply("a", 101), reply("b", 101), rewritten] {
+            sum.line(line.as_bytes());
+        }
+        let mut twin = UsageSum::default();
+        twin.line(reply("b", 101).as_bytes());
+        sum.add(twin);
+        let expected = Tokens { input: Some(180), output: Some(46), cache_read: Some(22), cache_write: None };
+        assert_eq!(sum.total(), Some(expected));
+        assert_eq!(UsageSum::default().total(), None);
+    }
+}

@@ -1,0 +1,158 @@
+//! Qwen Code: transcripts under `projects/<folder>/chats/`, and notes of the processes that write them.
+
+mod entries;
+mod head;
+mod join;
+mod notes;
+mod places;
+mod processes;
+mod records;
+mod session;
+mod tail;
+mod usage;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use agentctl_model::{Capability, Entry, Environ, Found, Harvest, Joined, KernelView, Process, ProcessHead};
+
+use crate::folder::absence;
+use crate::jsonl::follow::{Follow, JsonlFollower};
+use crate::jsonl::open::read_small;
+use crate::jsonl::peek::read_last;
+use crate::{Adapter, Card, Looks, Reach, ReadError, Root, Scope, parallel};
+use places::{Place, Places};
+
+pub struct Qwen;
+
+static CARD: Card = Card {
+    name: "qwen",
+    title: "Qwen Code",
+    programs: &["qwen"],
+    known_good: "0.24.4",
+    capabilities: &[Capability::Peek],
+    looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
+    can_be_asked: false,
+    verified: true,
+};
+
+impl Adapter for Qwen {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn root(&self, environ: &Environ) -> Option<Root> {
+        let home = environ.path("HOME");
+        // The agent itself understands a tilde in its variables.
+        let resolved = |path: PathBuf| match (path.strip_prefix("~"), &home) {
+            (Ok(inside), Some(home)) => home.join(inside),
+            _ => path.clone(),
+        };
+        let moved = environ.path("QWEN_HOME").map(resolved);
+        let path = moved.or_else(|| home.as_ref().map(|home| home.join(".qwen")))?;
+        let store = environ.path("QWEN_RUNTIME_DIR").map(resolved).filter(|store| *store != path);
+        Some(Root { path, store })
+    }
+
+    fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
+        let store = root.store.as_ref().unwrap_or(&root.path);
+        if let Some(absent) = absence(store) {
+            return Harvest::nothing(absent);
+        }
+        let mut harvest = Harvest::complete(Vec::new());
+        let mut places = match scope.reach {
+            Reach::Live(kernel) => {
+                let ours = |process: &Process| self.is_ours(process, root);
+                places::live(store, kernel, ours, scope.subagents, &mut harvest)
+            }
+            Reach::Ids(_) | Reach::All { .. } => places::all(store, scope.subagents, &mut harvest),
+        };
+        if let Reach::Ids(_) = scope.reach {
+            places.transcripts.retain(|place| scope.reach.names(&place.id));
+        }
+        read_notes(&places, scope, &mut harvest);
+        read_transcripts(&places.transcripts, scope, &mut harvest);
+        harvest
+    }
+
+    fn recognises(&self, head: &ProcessHead) -> bool {
+        processes::is_qwen(head)
+    }
+
+    fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
+        join::join(harvest, kernel, |process| self.is_ours(process, root))
+    }
+
+    fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
+        // A session at its empty prompt has only the agent's note: nothing was said yet.
+        if is_transcript(place) { read_last(place, entries::entries, limit) } else { Ok(Vec::new()) }
+    }
+
+    fn follow(&self, place: &Path, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
+        if is_transcript(place) {
+            return Ok(Box::new(JsonlFollower::start(place, entries::entries, backlog)?));
+        }
+        let transcript = place.with_file_name(format!("{id}.jsonl"));
+        Ok(Box::new(JsonlFollower::from_beginning(&transcript, entries::entries)))
+    }
+}
+
+impl Qwen {
+    /// The process's own variables resolve to this root.
+    fn is_ours(&self, process: &Process, root: &Root) -> bool {
+        process.environ.seen().and_then(|environ| self.root(environ)).is_some_and(|own| own == *root)
+    }
+}
+
+fn is_transcript(place: &Path) -> bool {
+    place.extension().is_some_and(|extension| extension == "jsonl")
+}
+
+fn read_notes(places: &Places, scope: &Scope<'_>, harvest: &mut Harvest) {
+    for path in &places.notes {
+        scope.progress.tick();
+        // A note that is no note, or was removed meanwhile, says nothing; the process itself will be seen or not.
+        // Whoever is asked for: a process that a note ties to one session is no candidate for another.
+        harvest
+            .registrations
+            .extend(read_small(path, 64 << 10).ok().and_then(|bytes| notes::parse(&bytes, path)));
+    }
+}
+
+fn read_transcripts(places: &[Place], scope: &Scope<'_>, harvest: &mut Harvest) {
+    let since = match scope.reach {
+        Reach::All { since } => since,
+        Reach::Live(_) | Reach::Ids(_) => None,
+    };
+    let read = parallel::map(places, |place, buffer: &mut Vec<u8>| {
+        scope.progress.tick();
+        session::read(place, since, scope, buffer)
+    });
+    let mut by_id: HashMap<String, usize> = HashMap::with_capacity(places.len());
+    harvest.found.reserve(places.len());
+    for outcome in read {
+        match outcome {
+            Ok(None) => {}
+            Ok(Some(session)) => {
+                harvest.warnings.extend(session.warning);
+                for (kind, count) in session.drift {
+                    *harvest.drift.entry(kind).or_default() += count;
+                }
+                keep_newest(session.found, &mut harvest.found, &mut by_id);
+            }
+            Err(warning) => harvest.left_out(warning),
+        }
+    }
+}
+
+/// One id is one session, even if a copy of its file lies in another folder: the newer one is it.
+fn keep_newest(found: Found, all: &mut Vec<Found>, by_id: &mut HashMap<String, usize>) {
+    match by_id.get(&found.id) {
+        Some(index) if all[*index].facts.updated_at < found.facts.updated_at => all[*index] = found,
+        Some(_) => {}
+        None => {
+            by_id.insert(found.id.clone(), all.len());
+            all.push(found);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Token totals: the usage of every reply once. Pure.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use agentctl_model::Tokens;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+/// Every reply with usage has this key; lines without it need not even be split.
+pub(super) const MARK: &str = "\"usageMetadata\"";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Record<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    uuid: Option<Cow<'a, str>>,
+    forked_from: Option<IgnoredAny>,
+    usage_metadata: Option<Usage>,
+}
+
+#[expect(clippy::struct_field_names, reason = "the agent's own names")]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Usage {
+    prompt_token_count: Option<u64>,
+    candidates_token_count: Option<u64>,
+    cached_content_token_count: Option<u64>,
+}
+
+/// Sums the usage of replies. Telemetry repeats it and adds side calls, so it is not counted; copies out of a
+/// session that was forked are its parent's.
+#[derive(Default)]
+pub(super) struct UsageSum {
+    by_reply: HashMap<Box<str>, Usage>,
+}
+
+impl UsageSum {
+    pub(super) fn line(&mut self, line: &[u8]) {
+        let Ok(record) = serde_json::from_slice::<Record<'_>>(line) else { return };
+        let Some(usage) = record.usage_metadata else { return };
+        if record.kind != "assistant" || record.forked_from.is_some() {
+            return;
+        }
+        let name = record.uuid.map_or_else(|| format!("nameless {}", self.by_reply.len()), Cow::into_owned);
+        self.by_reply.insert(name.into(), usage);
+    }
+
+    /// `None` when no usage was ever recorded. There is no figure for what was written to a cache.
+    pub(super) fn total(self) -> Option<Tokens> {
+        if self.by_reply.is_empty() {
+            return None;
+        }
+        let mut sum = Tokens { input: Some(0), output: Some(0), cache_read: Some(0), cache_write: None };
+        let add = |slot: &mut Option<u64>, more: u64| *slot = slot.map(|total| total.saturating_add(more));
+        for usage in self.by_reply.into_values() {
+            let cached = usage.cached_content_token_count.unwrap_or(0);
+            // The input figure includes what was read from a cache.
+            add(&mut sum.input, usage.prompt_token_count.unwrap_or(0).saturating_sub(cached));
+            add(&mut sum.output, usage.candidates_token_count.unwrap_or(0));
+            add(&mut sum.cache_read, cached);
+        }
+        Some(sum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_count_once_and_copies_not_at_all() {
+        let reply = |uuid: &str, more: &str| {
+            format!(
+                r#"{{"uuid":"{uuid}","type":"assistant"{more},"usageMetadata":{{"promptTokenCount":101,"candidatesTokenCount":23,"cachedContentTokenCount":11}}}}"#
+            )
+        };
+        let copied = reply("c", r#","forkedFrom":{"sessionId":"p"}"#);
+        let mut sum = UsageSum::default();
+        for line in [reply("a", ""), reply("a", ""), reply("b", ""), copied] {
+            sum.line(line.as_bytes());
+        }
+        let expected = Tokens { input: Some(180), output: Some(46), cache_read: Some(22), cache_write: None };
+        assert_eq!(sum.total(), Some(expected));
+        assert_eq!(UsageSum::default().total(), None);
+    }
+}

@@ -1,0 +1,8 @@
+//! Agents that run in Node joined with a scripted kernel: contract rows N1, N2, N4, N7, N9 and the traps of each.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod copilot;
+mod gemini;
+mod qwen;
+mod stage;
