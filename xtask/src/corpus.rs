@@ -8,6 +8,7 @@ mod codex;
 pub(crate) mod filler;
 mod manifest;
 mod node_agents;
+pub(crate) mod opencode;
 mod outfile;
 mod pi;
 mod rng;
@@ -40,8 +41,12 @@ pub(crate) trait AgentCorpus {
 }
 
 fn all() -> Vec<Box<dyn AgentCorpus>> {
-    let mut agents: Vec<Box<dyn AgentCorpus>> =
-        vec![Box::new(claude::Claude::default()), Box::new(codex::Codex::default()), Box::new(pi::Pi)];
+    let mut agents: Vec<Box<dyn AgentCorpus>> = vec![
+        Box::new(claude::Claude::default()),
+        Box::new(codex::Codex::default()),
+        Box::new(pi::Pi),
+        Box::new(opencode::OpenCode::default()),
+    ];
     agents.extend(node_agents::all());
     agents
 }
@@ -113,7 +118,7 @@ pub(crate) fn write(options: &Options) -> anyhow::Result<Manifest> {
     }
     agents.retain(|agent| options.agents.iter().any(|word| word == agent.word()));
     if options.home.join("manifest.json").exists()
-        || [".claude", ".pi"].iter().any(|agent| options.home.join(agent).exists())
+        || [".claude", ".pi", ".local"].iter().any(|agent| options.home.join(agent).exists())
     {
         bail!("{} already holds a corpus; remove it or name another folder", options.home.display());
     }

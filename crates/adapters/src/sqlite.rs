@@ -77,6 +77,24 @@ pub struct Database<'c> {
     /// The state of the file, where nobody had the database open when it was read. `None` beside live writers, who
     /// change the `-wal` and leave the file itself as it is.
     pub still: Option<Stamp>,
+    /// How other threads open it; a private copy cannot be opened again.
+    pub opener: Option<Opener<'c>>,
+}
+
+/// Opens a database once more, for another thread.
+#[derive(Clone, Copy)]
+pub struct Opener<'c> {
+    path: &'c Path,
+    query: &'static str,
+}
+
+impl Opener<'_> {
+    /// A connection in a transaction of its own.
+    pub fn open(&self) -> rusqlite::Result<Connection> {
+        let connection = open(self.path, self.query)?;
+        connection.execute_batch("BEGIN")?;
+        Ok(connection)
+    }
 }
 
 /// Gives `work` a consistent view of the database. It may be called again when the files changed under it, and only
@@ -87,31 +105,27 @@ pub fn read<T>(path: &Path, mut work: impl FnMut(&Database<'_>) -> rusqlite::Res
             std::thread::sleep(PATIENCE / ATTEMPTS);
         }
         let before = Files::look(path)?;
-        let answer = match before.way(path)? {
+        let way = before.way(path)?;
+        let still = matches!(way, Way::Alone(_) | Way::Copy).then(|| before.main.stamp());
+        let answer = match way {
             Way::Wait => continue,
-            Way::BesideWriters => {
-                return in_place(path, "mode=ro&readonly_shm=1", &mut |connection| {
-                    work(&Database { connection, still: None })
-                });
-            }
-            Way::Locked => {
-                return in_place(path, "mode=ro", &mut |connection| {
-                    work(&Database { connection, still: None })
-                });
-            }
-            Way::Alone => in_place(path, "immutable=1", &mut |connection| {
-                work(&Database { connection, still: Some(before.main.stamp()) })
-            }),
             Way::Copy => {
-                let mut work = |connection: &Connection| {
-                    work(&Database { connection, still: Some(before.main.stamp()) })
-                };
-                match private::read(path, &before, &mut work) {
+                let opener = None;
+                match private::read(path, &before, &mut |connection| {
+                    work(&Database { connection, still, opener })
+                }) {
                     Err(Error::Busy(_)) => continue,
                     answer => answer,
                 }
             }
+            Way::InPlace(query) | Way::Alone(query) => {
+                let opener = Some(Opener { path, query });
+                in_place(path, query, &mut |connection| work(&Database { connection, still, opener }))
+            }
         };
+        if matches!(way, Way::InPlace(_)) {
+            return answer;
+        }
         // What was read without the protection of locks counts only if nobody wrote meanwhile; that includes errors.
         if Files::look(path)? == before {
             return answer;
@@ -122,14 +136,19 @@ pub fn read<T>(path: &Path, mut work: impl FnMut(&Database<'_>) -> rusqlite::Res
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    BesideWriters,
-    /// A database with a rollback journal: SQLite's own locks are all that is needed, and leave nothing.
-    Locked,
-    Alone,
+    /// Under SQLite's own locks.
+    InPlace(&'static str),
+    /// Without locks, because nobody has it open.
+    Alone(&'static str),
     Copy,
     /// In between: somebody is just opening or closing it.
     Wait,
 }
+
+const BESIDE_WRITERS: Way = Way::InPlace("mode=ro&readonly_shm=1");
+/// A database with a rollback journal: a reader's locks are all that is needed, and leave nothing.
+const WITH_JOURNAL: Way = Way::InPlace("mode=ro");
+const IMMUTABLE: Way = Way::Alone("immutable=1");
 
 /// One file as it was at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,12 +197,12 @@ impl Files {
         let held = locks::held_file(path)?;
         let is_held = locks::is_locked(&held).map_err(|error| Error::io(path, error))?;
         Ok(match (self.wal, self.shm) {
-            (Some(_), true) => Way::BesideWriters,
+            (Some(_), true) => BESIDE_WRITERS,
             (Some(_), false) if is_held => Way::Wait,
             (Some(_), false) => Way::Copy,
-            (None, _) if !is_wal_mode(&held) => Way::Locked,
+            (None, _) if !is_wal_mode(&held) => WITH_JOURNAL,
             (None, _) if is_held => Way::Wait,
-            (None, _) => Way::Alone,
+            (None, _) => IMMUTABLE,
         })
     }
 }

@@ -6,10 +6,10 @@ use std::path::Path;
 use agentctl_model::Tokens;
 use jiff::Timestamp;
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use rusqlite::{Connection, MAIN_DB, OptionalExtension, Params, Row, params};
 
 use super::records::{counted, launch_in_metadata, model_of_column, moment};
-use super::session::{Conversation, Head, RawPart, Total};
+use super::session::{BEGINNING, Conversation, Head, RawPart, Total};
 
 /// Columns that a head is made of. Older versions do not have all of them.
 const COLUMNS: [&str; 16] = [
@@ -201,18 +201,28 @@ impl Conversation for Stored<'_> {
     }
 
     fn parts(&self, message: &str, largest: u64) -> rusqlite::Result<Vec<RawPart>> {
-        // The length is in the row itself: a part that is too large is not even read.
-        let sql = "SELECT id, CASE WHEN octet_length(data) <= ?2 THEN data END FROM part WHERE message_id = ?1 ORDER BY id";
+        // The length is in the row itself: what is too large is not even loaded.
+        let sql = "SELECT id, rowid, CASE WHEN octet_length(data) <= ?2 THEN data END FROM part WHERE message_id = ?1 ORDER BY id";
         let largest = i64::try_from(largest).unwrap_or(i64::MAX);
         let mut statement = self.0.prepare_cached(sql)?;
         let part = |row: &Row<'_>| {
-            let json = match row.get_ref(1)? {
-                ValueRef::Null => None,
-                value => Some(bytes(value)),
+            let (json, is_cut) = match row.get_ref(2)? {
+                ValueRef::Null => (self.beginning(row.get(1)?)?, true),
+                value => (bytes(value), false),
             };
-            Ok(RawPart { id: row.get(0)?, json })
+            Ok(RawPart { id: row.get(0)?, json, is_cut })
         };
         statement.query_map(params![message, largest], part)?.collect()
+    }
+}
+
+impl Stored<'_> {
+    fn beginning(&self, rowid: i64) -> rusqlite::Result<Vec<u8>> {
+        let blob = self.0.blob_open(MAIN_DB, "part", "data", rowid, true)?;
+        let mut json = vec![0; BEGINNING.min(blob.len())];
+        let count = blob.read_at(&mut json, 0)?;
+        json.truncate(count);
+        Ok(json)
     }
 }
 

@@ -60,7 +60,7 @@ fn collect<C: Conversation>(
         let Some(message) = Message::parse(&json) else { continue };
         let raw = store.parts(&message_id, LARGEST_PART)?;
         let parts: Vec<(String, Part<'_>)> =
-            raw.iter().filter_map(|raw| Some((raw.id.clone(), Part::parse(raw.json.as_deref()?)?))).collect();
+            raw.iter().filter_map(|raw| Some((raw.id.clone(), raw.parse()?))).collect();
         shown.extend(entries(&message_id, &message, &parts, settled).into_iter().rev());
     }
     shown.reverse();

@@ -269,6 +269,24 @@ impl<'a> Part<'a> {
         serde_json::from_slice::<Self>(json).ok().filter(|part| !part.kind.is_empty())
     }
 
+    /// A part of which only the beginning is there: its text as far as it goes, if it is text.
+    pub(super) fn parse_beginning(json: &[u8]) -> Option<Part<'static>> {
+        let kind = value_of(json, b"\"type\"")?;
+        let is_text = json[kind..].starts_with(b"\"text\"");
+        let text = value_of(json, b"\"text\":").or_else(|| value_of(json, b"\"text\" :"))?;
+        let text = json[text..].strip_prefix(b"\"").filter(|_| is_text)?;
+        // Without the end of the string, and what may be half a character or half an escape.
+        let mut end = text.len().saturating_sub(12);
+        let escape = memchr::memrchr(b'\\', &text[..end]).filter(|at| end - at < 12);
+        end = escape.unwrap_or(end);
+        let text = std::str::from_utf8(&text[..end]).map_or_else(
+            |error| String::from_utf8_lossy(&text[..error.valid_up_to()]).into_owned(),
+            str::to_owned,
+        );
+        let text: String = serde_json::from_str(&format!("\"{text}\"")).ok()?;
+        Some(Part { kind: Cow::Borrowed("text"), text: Some(Cow::Owned(text)), ..Part::default() })
+    }
+
     pub(super) fn is_known(&self) -> bool {
         KNOWN_PARTS.contains(&self.kind.as_ref())
     }
@@ -286,6 +304,14 @@ impl<'a> Part<'a> {
     pub(super) fn latest(&self) -> Option<Timestamp> {
         self.time.latest().max(self.state.as_ref().and_then(|state| state.time.latest()))
     }
+}
+
+/// Where the value of a key begins; the key stands near the beginning.
+fn value_of(json: &[u8], key: &[u8]) -> Option<usize> {
+    let at = memchr::memmem::find(&json[..json.len().min(400)], key)? + key.len();
+    let rest = &json[at..];
+    let skipped = rest.iter().position(|byte| !matches!(byte, b':' | b' ' | b'\n' | b'\t'))?;
+    Some(at + skipped)
 }
 
 /// The session file of the old tree.

@@ -56,6 +56,23 @@ fn words_that_the_agent_put_into_the_users_mouth_are_not_a_prompt() {
     assert_eq!(part(r#"{"type":"text","text":" \n"}"#).words(), None);
 }
 
+#[test]
+fn the_beginning_of_a_long_text_is_its_beginning() {
+    let said = "line \\\"one\\\"\\n日本 \\u00e9 ".repeat(900);
+    let whole = format!(r#"{{"type":"text","text":"{said}","time":{{}}}}"#);
+    let pretty = format!("{{\n  \"id\": \"prt_1\",\n  \"type\": \"text\",\n  \"text\": \"{said}\"\n}}");
+    let text = Part::parse(whole.as_bytes()).unwrap().text.unwrap().into_owned();
+    for json in [&whole, &pretty] {
+        for cut in 300..360 {
+            let part = Part::parse_beginning(&json.as_bytes()[..cut]).unwrap();
+            let beginning = part.words().unwrap();
+            assert!(beginning.len() > 50 && text.starts_with(beginning), "{cut}: {beginning}");
+        }
+    }
+    assert!(Part::parse_beginning(&TOOL.repeat(9).as_bytes()[..500]).is_none());
+    assert!(Part::parse_beginning(br#"{"type":"text""#).is_none());
+}
+
 /// A recorded file, damaged: cut, changed, or with another one behind it.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let record = prop::sample::select(vec![USER, ASSISTANT, TOOL, TEXT, SESSION]);
@@ -95,6 +112,7 @@ proptest! {
             }
             let _ = crate::opencode::turn::turn(&message, &[]);
         }
+        let _ = Part::parse_beginning(&bytes);
         if let Some(part) = Part::parse(&bytes) {
             if let Some(words) = part.words() {
                 prop_assert!(stands_in(&bytes, words));

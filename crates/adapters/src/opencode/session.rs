@@ -16,11 +16,11 @@ use crate::Scope;
 /// How many of the last messages are looked at for what the very last one does not say.
 const LOOK_BACK: usize = 48;
 /// A step that was left open may lie this far back, when another process went on with the session.
-const OPEN_STEPS: usize = 6;
+const OPEN_STEPS: usize = 4;
 /// The first prompt stands at the beginning.
 const LOOK_AHEAD: usize = 8;
-/// A part beyond this is not read for a list; whole texts are asked for by `status` only.
-const LARGEST_PART: u64 = 1 << 20;
+/// Of a larger part only the beginning is read for a list; whole texts are asked for by `status` only.
+const LARGEST_PART: u64 = 64 << 10;
 
 /// `Found.facts.meta`: when the session's own record was last touched, which every prompt does.
 pub(crate) const TOUCHED: &str = "touchedAt";
@@ -53,10 +53,21 @@ pub(crate) struct Total {
     pub(crate) cost: Option<f64>,
 }
 
-/// One part as it is stored; without bytes when it is larger than was asked for.
+/// How much of a part is given that is larger than was asked for.
+pub(crate) const BEGINNING: usize = 16 << 10;
+
+/// One part as it is stored.
 pub(crate) struct RawPart {
     pub(crate) id: String,
-    pub(crate) json: Option<Vec<u8>>,
+    pub(crate) json: Vec<u8>,
+    /// Only its beginning: it is larger than was asked for.
+    pub(crate) is_cut: bool,
+}
+
+impl RawPart {
+    pub(super) fn parse(&self) -> Option<Part<'_>> {
+        if self.is_cut { Part::parse_beginning(&self.json) } else { Part::parse(&self.json) }
+    }
 }
 
 /// Where messages lie: the database, or the old tree of files.
@@ -81,7 +92,7 @@ pub(crate) struct ReadSession {
 
 /// Reads what a list needs: a bounded number of messages from both ends.
 pub(crate) fn read<C: Conversation>(
-    head: Head,
+    head: &Head,
     place: PathBuf,
     stamp: Option<Stamp>,
     witness: Witness,
@@ -89,21 +100,21 @@ pub(crate) fn read<C: Conversation>(
     scope: &Scope<'_>,
 ) -> Result<ReadSession, C::Trouble> {
     let mut reader = Reader { store, scope, damaged: 0, drift: BTreeMap::new() };
-    let recent = reader.recent(&head)?;
-    let opening = reader.opening(&head)?;
-    let (tokens, cost) = reader.spent(&head, opening.is_copied)?;
+    let recent = reader.recent(head)?;
+    let opening = reader.opening(head)?;
+    let (tokens, cost) = reader.spent(head, opening.is_copied)?;
     let touched = head.updated;
     let mut facts = Facts {
-        name: head.title.filter(|title| !title.is_empty() && !records::is_default_title(title)),
+        name: head.title.clone().filter(|title| !title.is_empty() && !records::is_default_title(title)),
         prompt: opening.prompt,
         last_message: recent.words,
-        cwd: head.directory,
-        model: recent.model.or(head.model),
+        cwd: head.directory.clone(),
+        model: recent.model.or_else(|| head.model.clone()),
         started_at: head.created,
         updated_at: touched.max(recent.turn.last),
         tokens,
         cost,
-        parent: head.parent.map(|id| Parent { id, relation: Relation::Subagent }),
+        parent: head.parent.clone().map(|id| Parent { id, relation: Relation::Subagent }),
         ..Facts::default()
     };
     let mut note = |key: &str, value: Option<String>| {
@@ -111,15 +122,15 @@ pub(crate) fn read<C: Conversation>(
             facts.meta.insert(key.to_owned(), value.into());
         }
     };
-    note("version", head.version);
-    note("agent", head.agent);
+    note("version", head.version.clone());
+    note("agent", head.agent.clone());
     note("archivedAt", head.archived.map(|at| at.to_string()));
     note(TOUCHED, touched.map(|at| at.to_string()));
     note(LEFT_OPEN, recent.left_open.map(|at| at.to_string()));
-    note(LAUNCH, head.launch);
+    note(LAUNCH, head.launch.clone());
     let evidence = vec![Evidence::new(witness, Fact::TurnIs(recent.turn.state), recent.turn.last)];
     facts.turn = Some(recent.turn);
-    let found = Found { id: head.id, slot: None, place, stamp, facts, evidence };
+    let found = Found { id: head.id.clone(), slot: None, place, stamp, facts, evidence };
     Ok(ReadSession { found, damaged: reader.damaged, drift: reader.drift })
 }
 
@@ -150,8 +161,16 @@ impl<C: Conversation> Reader<'_, '_, C> {
         let mut recent =
             Recent { turn: Turn::new(TurnState::NotBegun, None), words: None, model: None, left_open: None };
         let mut seen = 0;
-        for id in self.store.newest(&head.id, LOOK_BACK)? {
-            let json = self.store.message(&head.id, &id)?;
+        let mut ids = self.store.newest(&head.id, OPEN_STEPS)?;
+        let mut index = 0;
+        loop {
+            // More than the last few are hardly ever needed, and only then looked up.
+            if index == OPEN_STEPS && ids.len() == OPEN_STEPS {
+                ids = self.store.newest(&head.id, LOOK_BACK)?;
+            }
+            let Some(id) = ids.get(index) else { break };
+            index += 1;
+            let json = self.store.message(&head.id, id)?;
             let Some(message) = Message::parse(&json) else {
                 self.damaged += 1;
                 continue;
@@ -163,7 +182,7 @@ impl<C: Conversation> Reader<'_, '_, C> {
             seen += 1;
             let wants_words = recent.words.is_none() && message.is_assistant();
             if seen == 1 || wants_words {
-                let raw = self.store.parts(&id, self.largest_part())?;
+                let raw = self.store.parts(id, self.largest_part())?;
                 let parts = self.parse(&raw);
                 if seen == 1 {
                     recent.turn = super::turn::turn(&message, &parts);
@@ -191,15 +210,22 @@ impl<C: Conversation> Reader<'_, '_, C> {
 
     fn opening(&mut self, head: &Head) -> Result<Opening, C::Trouble> {
         let mut opening = Opening::default();
-        for (index, id) in self.store.oldest(&head.id, LOOK_AHEAD)?.into_iter().enumerate() {
-            let json = self.store.message(&head.id, &id)?;
+        let mut ids = self.store.oldest(&head.id, 1)?;
+        let mut index = 0;
+        loop {
+            if index == 1 && ids.len() == 1 {
+                ids = self.store.oldest(&head.id, LOOK_AHEAD)?;
+            }
+            let Some(id) = ids.get(index) else { break };
+            index += 1;
+            let json = self.store.message(&head.id, id)?;
             // A damaged one was counted when the newest were read, or lies in the middle where nobody looks.
             let Some(message) = Message::parse(&json) else { continue };
-            if index == 0 {
+            if index == 1 {
                 opening.is_copied = message.time.created().is_some_and(|at| Some(at) < head.created);
             }
             if message.is_user() {
-                let raw = self.store.parts(&id, u64::MAX)?;
+                let raw = self.store.parts(id, self.largest_part())?;
                 let parts = self.parse(&raw);
                 let prompt = parts.iter().find_map(Part::words);
                 opening.prompt = prompt.map(|text| clean_cut(text, self.scope.text_limit));
@@ -242,8 +268,8 @@ impl<C: Conversation> Reader<'_, '_, C> {
 
     fn parse<'p>(&mut self, raw: &'p [RawPart]) -> Vec<Part<'p>> {
         let mut parts = Vec::with_capacity(raw.len());
-        for json in raw.iter().filter_map(|part| part.json.as_deref()) {
-            match Part::parse(json) {
+        for raw in raw {
+            match raw.parse() {
                 Some(part) => {
                     if !part.is_known() {
                         *self
@@ -253,6 +279,7 @@ impl<C: Conversation> Reader<'_, '_, C> {
                     }
                     parts.push(part);
                 }
+                None if raw.is_cut => {}
                 None => self.damaged += 1,
             }
         }

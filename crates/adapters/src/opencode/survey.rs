@@ -15,8 +15,12 @@ use super::processes::OPENCODE;
 use super::session::{self, Head, ReadSession};
 use super::tree::{self, Place, Tree};
 use super::wanted::{self, Question, add_ancestors, add_descendants, without_twins};
+use crate::parallel;
 use crate::sqlite::{self, Database};
 use crate::{Reach, Root, Scope};
+
+/// Opening a connection costs as much as reading some sessions.
+const WORTH_SEVERAL_CONNECTIONS: usize = 64;
 
 pub(super) fn survey(root: &Root, scope: &Scope<'_>, ours: impl Fn(&Process) -> bool) -> Harvest {
     let databases = match databases(root) {
@@ -146,13 +150,23 @@ impl Question<'_, '_> {
                 reading.known.insert(place.id.clone());
             }
         }
-        let store = Stored(connection);
-        for head in heads.heads {
-            self.scope.progress.tick();
-            let id = head.id.clone();
-            let read =
-                session::read(head, path.to_owned(), database.still, Witness::Database, &store, self.scope);
-            reading.add(path, &id, read);
+        let (still, scope) = (database.still, self.scope);
+        let read = |head: &Head, connection: &Connection| {
+            scope.progress.tick();
+            session::read(head, path.to_owned(), still, Witness::Database, &Stored(connection), scope)
+        };
+        let several = database.opener.filter(|_| heads.heads.len() > WORTH_SEVERAL_CONNECTIONS);
+        let sessions: Vec<_> = match several {
+            None => heads.heads.iter().map(|head| read(head, connection)).collect(),
+            Some(opener) => parallel::map(&heads.heads, |head, own: &mut Option<Connection>| {
+                if own.is_none() {
+                    *own = Some(opener.open()?);
+                }
+                own.as_ref().map_or(Err(rusqlite::Error::InvalidQuery), |own| read(head, own))
+            }),
+        };
+        for (head, session) in heads.heads.iter().zip(sessions) {
+            reading.add(path, &head.id, session);
         }
         Ok(Ok(reading))
     }
@@ -237,7 +251,7 @@ impl Question<'_, '_> {
             let Some(path) = files.remove(&head.id) else { continue };
             let id = head.id.clone();
             // No stamp: a turn moves on without touching the session's own file.
-            let read = session::read(head, path.clone(), None, Witness::Transcript, &tree, self.scope);
+            let read = session::read(&head, path.clone(), None, Witness::Transcript, &tree, self.scope);
             reading.add(&path, &id, read);
         }
         reading

@@ -10,7 +10,7 @@ use agentctl_model::text::clean;
 use jiff::Timestamp;
 
 use super::records::SessionFile;
-use super::session::{Conversation, Head, RawPart};
+use super::session::{BEGINNING, Conversation, Head, RawPart};
 use crate::jsonl::open::read_small;
 
 /// No record file is this large: a part holds at most what a tool printed.
@@ -141,12 +141,13 @@ impl Conversation for Tree {
         let folder = self.storage.join("part").join(message);
         let part = |id: String| {
             let path = folder.join(format!("{id}.json"));
-            let is_wanted = fs::metadata(&path).is_ok_and(|metadata| metadata.len() <= largest);
             // One that cannot be read, or was just removed by a revert, is one part less.
-            let json = if is_wanted { read_small(&path, FILE_LIMIT).ok() } else { None };
-            RawPart { id, json }
+            let size = fs::metadata(&path).ok()?.len();
+            let is_cut = size > largest;
+            let json = read_small(&path, if is_cut { BEGINNING as u64 } else { FILE_LIMIT }).ok()?;
+            Some(RawPart { id, json, is_cut })
         };
-        Ok(ids_in(&folder)?.into_iter().map(part).collect())
+        Ok(ids_in(&folder)?.into_iter().filter_map(part).collect())
     }
 }
 
