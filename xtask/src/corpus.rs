@@ -4,10 +4,12 @@
 //! field order are those of the recorded fixtures. `manifest.json` says what each session should show.
 
 pub(crate) mod claude;
+mod codex;
 pub(crate) mod filler;
 mod manifest;
 mod node_agents;
 mod outfile;
+mod pi;
 mod rng;
 pub(crate) mod sizes;
 
@@ -38,7 +40,8 @@ pub(crate) trait AgentCorpus {
 }
 
 fn all() -> Vec<Box<dyn AgentCorpus>> {
-    let mut agents: Vec<Box<dyn AgentCorpus>> = vec![Box::new(claude::Claude::default())];
+    let mut agents: Vec<Box<dyn AgentCorpus>> =
+        vec![Box::new(claude::Claude::default()), Box::new(codex::Codex::default()), Box::new(pi::Pi)];
     agents.extend(node_agents::all());
     agents
 }
@@ -109,7 +112,9 @@ pub(crate) fn write(options: &Options) -> anyhow::Result<Manifest> {
         bail!("no generator for agent {unknown:?}; known: {}", known.join(", "));
     }
     agents.retain(|agent| options.agents.iter().any(|word| word == agent.word()));
-    if options.home.join("manifest.json").exists() || options.home.join(".claude").exists() {
+    if options.home.join("manifest.json").exists()
+        || [".claude", ".pi"].iter().any(|agent| options.home.join(agent).exists())
+    {
         bail!("{} already holds a corpus; remove it or name another folder", options.home.display());
     }
 

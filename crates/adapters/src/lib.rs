@@ -4,15 +4,22 @@
 //! It returns what it found, claims about who carries what, and nothing else.
 
 pub mod claude_code;
+pub mod codex;
 pub mod copilot;
 pub mod folder;
 pub mod gemini;
 pub mod join;
 pub mod jsonl;
+mod listing;
 pub mod node;
+pub mod opencode;
 pub mod parallel;
+pub mod pi;
+pub mod pi_rust;
 pub mod qwen;
 pub mod scope;
+pub mod slate;
+pub mod sqlite;
 
 use std::path::{Path, PathBuf};
 
@@ -42,11 +49,14 @@ pub struct Card {
 }
 
 /// Expensive looks at the kernel that a join needs.
+#[expect(clippy::struct_excessive_bools, reason = "each is one look")]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Looks {
     pub locks: bool,
     pub open_files: bool,
     pub offspring: bool,
+    /// Where the processes listen, to ask them.
+    pub listening: bool,
 }
 
 /// One place an adapter reads: a config root, and where the agent's variables moved its sessions, if they did.
@@ -113,5 +123,15 @@ pub trait Adapter: Send + Sync {
 
 /// Every adapter there is. A new agent is one folder and one line here.
 pub fn registry() -> Vec<&'static dyn Adapter> {
-    vec![&claude_code::ClaudeCode, &copilot::Copilot, &qwen::Qwen, &gemini::Gemini]
+    vec![
+        &claude_code::ClaudeCode,
+        &codex::Codex,
+        &pi::Pi,
+        &pi_rust::PiRust,
+        &opencode::OpenCode,
+        &slate::Slate,
+        &copilot::Copilot,
+        &qwen::Qwen,
+        &gemini::Gemini,
+    ]
 }

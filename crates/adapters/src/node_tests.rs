@@ -15,6 +15,7 @@ fn process(pid: u32, parent: u32, argv: &[&str]) -> Process {
         cwd: Observed::Unobservable(String::new()),
         environ: Observed::Unobservable(String::new()),
         open_files: Observed::Unobservable(String::new()),
+        listening: Observed::Unobservable(String::new()),
     }
 }
 

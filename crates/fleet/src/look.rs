@@ -68,7 +68,7 @@ impl Look {
 }
 
 fn inspect(kernel: &dyn Kernel, heads: &[&ProcessHead], looks: Looks) -> Vec<Process> {
-    let want = Want { open_files: looks.open_files };
+    let want = Want { open_files: looks.open_files, listening: looks.listening };
     heads.iter().filter_map(|head| kernel.inspect(head, want)).collect()
 }
 

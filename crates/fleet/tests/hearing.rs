@@ -48,7 +48,7 @@ const fn card(name: &'static str) -> Card {
         programs: &[],
         known_good: "",
         capabilities: &[],
-        looks: Looks { locks: false, open_files: false, offspring: false },
+        looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
         can_be_asked: false,
         verified: true,
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
@@ -125,6 +126,8 @@ pub struct Process {
     pub cwd: Observed<PathBuf>,
     pub environ: Observed<Environ>,
     pub open_files: Observed<Vec<OpenFile>>,
+    /// TCP addresses it listens on and that can be reached from here.
+    pub listening: Observed<Vec<SocketAddr>>,
 }
 
 impl Process {

@@ -11,6 +11,7 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -48,6 +49,7 @@ impl ScriptedProcess {
             cwd: Observed::Seen(PathBuf::from("/")),
             environ: Observed::Seen(Environ::default()),
             open_files: Observed::Seen(Vec::new()),
+            listening: Observed::Seen(Vec::new()),
         };
         Self { process, gone_when_inspected: false }
     }
@@ -105,6 +107,14 @@ impl ScriptedProcess {
         self
     }
 
+    #[must_use]
+    pub fn listens(mut self, address: SocketAddr) -> Self {
+        let mut addresses = self.process.listening.seen().cloned().unwrap_or_default();
+        addresses.push(address);
+        self.process.listening = Observed::Seen(addresses);
+        self
+    }
+
     /// Another user's process: listed, but nothing behind the list can be seen.
     #[must_use]
     pub fn closed(mut self, why: &str) -> Self {
@@ -112,6 +122,7 @@ impl ScriptedProcess {
         self.process.cwd = Observed::Unobservable(why.into());
         self.process.environ = Observed::Unobservable(why.into());
         self.process.open_files = Observed::Unobservable(why.into());
+        self.process.listening = Observed::Unobservable(why.into());
         self
     }
 
@@ -255,6 +266,9 @@ impl Kernel for Scripted {
         if !want.open_files {
             process.open_files = Observed::Unobservable("not looked at".into());
         }
+        if !want.listening {
+            process.listening = Observed::Unobservable("not looked at".into());
+        }
         Some(process)
     }
 
@@ -318,7 +332,7 @@ mod tests {
         let kernel = Scripted::new().process(agent);
         let unasked = kernel.inspect(&head, Want::default()).expect("alive");
         assert!(unasked.open_files.why_not().is_some());
-        let asked = kernel.inspect(&head, Want { open_files: true }).expect("alive");
+        let asked = kernel.inspect(&head, Want { open_files: true, ..Want::default() }).expect("alive");
         assert_eq!(asked.open_files.seen().map(Vec::len), Some(1));
     }
 }

@@ -19,6 +19,7 @@ pub use signal::{Sent, Signal, SignalError, signal, wait_gone};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Want {
     pub open_files: bool,
+    pub listening: bool,
 }
 
 /// A process table that can be asked. One implementation per platform, and a scripted one for tests.

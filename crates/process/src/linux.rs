@@ -9,6 +9,7 @@ mod descriptors;
 mod entry;
 mod holders;
 mod locks;
+mod sockets;
 mod stat;
 mod strings;
 
@@ -101,6 +102,11 @@ impl Linux {
         } else {
             Observed::Unobservable("not looked at".into())
         };
+        let listening = if want.listening {
+            observed(sockets::listening(body, &mut buffer), &name("listening sockets"))
+        } else {
+            Observed::Unobservable("not looked at".into())
+        };
         let argv = argv(body, &mut buffer)?;
         // A process that died meanwhile has no files and no variables: that must not be taken for what it had.
         let stat = entry.stat(&mut buffer)?;
@@ -115,7 +121,8 @@ impl Linux {
             argv,
             started_at: StartClock::now().at(stat.start),
         };
-        Ok(Process { head, exe, cwd, environ: observed(environ, &name("environ")), open_files })
+        let environ = observed(environ, &name("environ"));
+        Ok(Process { head, exe, cwd, environ, open_files, listening })
     }
 }
 
@@ -139,7 +146,8 @@ impl Kernel for Linux {
                     exe: Observed::Unobservable(why.clone()),
                     cwd: Observed::Unobservable(why.clone()),
                     environ: Observed::Unobservable(why.clone()),
-                    open_files: Observed::Unobservable(why),
+                    open_files: Observed::Unobservable(why.clone()),
+                    listening: Observed::Unobservable(why),
                 })
             }
         }

@@ -54,7 +54,8 @@ impl Kernel for Portable {
                 exe: Observed::Unobservable(why.clone()),
                 cwd: Observed::Unobservable(why.clone()),
                 environ: Observed::Unobservable(why.clone()),
-                open_files: Observed::Unobservable(why),
+                open_files: Observed::Unobservable(why.clone()),
+                listening: Observed::Unobservable(why),
             }),
         }
     }
@@ -141,6 +142,7 @@ fn inspected(found: &Process) -> SeenProcess {
         cwd: place(found.cwd(), "working folder"),
         environ,
         open_files: Observed::Unobservable(unseen("open files")),
+        listening: Observed::Unobservable(unseen("listening sockets")),
     }
 }
 

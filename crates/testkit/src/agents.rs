@@ -27,6 +27,63 @@ pub fn claude() -> Result<PathBuf, Skip> {
     found.ok_or_else(|| Skip(format!("no native claude under {}", modules.display())))
 }
 
+/// The pinned Codex: the native program, and the Node script that npm puts on the `PATH`.
+pub fn codex() -> Result<(PathBuf, PathBuf), Skip> {
+    let modules = install("codex")?.join("node_modules/@openai");
+    Ok((native_codex(&modules, "bin/codex")?, modules.join("codex/bin/codex.js")))
+}
+
+/// The last Codex generation without thread locks, its native program alone.
+pub fn codex_without_locks() -> Result<PathBuf, Skip> {
+    let modules = install("codex-0.104")?.join("node_modules/@openai");
+    native_codex(&modules, "codex/codex")
+}
+
+fn native_codex(modules: &Path, inside: &str) -> Result<PathBuf, Skip> {
+    let (short, long) = if cfg!(target_arch = "aarch64") { ("arm64", "aarch64") } else { ("x64", "x86_64") };
+    let folder = modules.join(format!("codex-linux-{short}/vendor/{long}-unknown-linux-musl"));
+    let found = Some(folder.join(inside)).filter(|path| is_native(path));
+    found.ok_or_else(|| Skip(format!("no native codex under {}", folder.display())))
+}
+
+/// The pinned Pi.
+pub fn pi() -> Result<PathBuf, Skip> {
+    script(&install("pi")?, "pi")
+}
+
+/// The last Pi under its old name.
+pub fn pi_old() -> Result<PathBuf, Skip> {
+    script(&install("pi-0.73")?, "pi")
+}
+
+/// The Node that both versions of Pi run on.
+pub fn pi_node() -> Result<PathBuf, Skip> {
+    own_node(&install("pi")?).ok_or_else(|| Skip("the Node of Pi was not installed".to_owned()))
+}
+
+/// A command that a package brings along.
+fn script(installation: &Path, name: &str) -> Result<PathBuf, Skip> {
+    let path = installation.join("node_modules/.bin").join(name);
+    fs::canonicalize(&path).map_err(|error| Skip(format!("{}: {error}", path.display())))
+}
+
+/// The pinned OpenCode: a native program.
+pub fn opencode() -> Result<PathBuf, Skip> {
+    let modules = install("opencode")?.join("node_modules");
+    let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
+    // Without install scripts there is only the platform's own package.
+    let candidates =
+        ["opencode-ai/bin/opencode.exe".to_owned(), format!("opencode-linux-{arch}/bin/opencode")];
+    let found = candidates.iter().map(|path| modules.join(path)).find(|path| is_native(path));
+    found.ok_or_else(|| Skip(format!("no native opencode under {}", modules.display())))
+}
+
+/// OpenCode 1.1.65, the last one with a tree of files: a Node script that starts the native program.
+pub fn opencode_1_1() -> Result<PathBuf, Skip> {
+    let script = install("opencode-1.1.65")?.join("node_modules/opencode-ai/bin/opencode");
+    if script.is_file() { Ok(script) } else { Err(Skip(format!("no {}", script.display()))) }
+}
+
 /// The Node that an agent's folder brings along as a dependency (the npm package `node`), for agents that need a newer
 /// one than the machine has; `None` means that the machine's own will do.
 pub fn own_node(installation: &Path) -> Option<PathBuf> {

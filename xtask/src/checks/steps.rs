@@ -13,7 +13,8 @@ use super::tally::Tally;
 use crate::workspace;
 
 /// The agents whose recorded fixtures this build must understand.
-const FIXTURE_AGENTS: &[&str] = &["claude-code", "copilot", "qwen", "gemini"];
+const FIXTURE_AGENTS: &[&str] =
+    &["claude-code", "codex", "pi", "opencode", "slate", "copilot", "qwen", "gemini"];
 
 /// Tells tests where to write down what they skipped; `testkit::skip` knows it.
 pub(crate) const SKIP_LOG: &str = "AGENTCTL_SKIP_LOG";

@@ -5,11 +5,12 @@ mod bulk;
 mod session;
 mod transcript;
 
+pub(crate) use self::transcript::stamp;
+
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-pub(super) use self::transcript::stamp;
 use super::filler::visible_prefix;
 use super::rng::Rng;
 use super::sizes::{Plan, SizeShape};

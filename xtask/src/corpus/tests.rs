@@ -92,6 +92,35 @@ fn the_manifest_tells_what_the_transcripts_hold() {
 }
 
 #[test]
+fn pi_sessions_are_told_by_their_manifest_too() {
+    let home = tempfile::tempdir().unwrap();
+    let options = Options { agents: vec!["pi".to_owned()], ..options(home.path(), 120, 5) };
+    let manifest = write(&options).unwrap();
+    let files = tree(home.path());
+    let mut outcomes = BTreeSet::new();
+    for row in &manifest.rows {
+        let name = format!("_{}.jsonl", row.id);
+        let of_row = |path: &Path| path.to_str().is_some_and(|path| path.ends_with(&name));
+        let (_, (bytes, _)) = files.iter().find(|(path, _)| of_row(path)).unwrap();
+        assert_eq!(bytes.len() as u64, row.bytes);
+        let text = std::str::from_utf8(bytes).unwrap();
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        let records: Vec<Value> = whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(
+            (&records[0]["type"], &records[0]["cwd"]),
+            (&Value::from("session"), &row.expected["cwd"])
+        );
+        let outputs = records.iter().filter_map(|record| record["message"]["usage"]["output"].as_u64());
+        assert_eq!(outputs.sum::<u64>(), row.expected["tokens"]["out"].as_u64().unwrap(), "{name}");
+        let ids: BTreeSet<&str> = records.iter().filter_map(|record| record["id"].as_str()).collect();
+        let parents = records.iter().filter_map(|record| record["parentId"].as_str());
+        assert!(parents.into_iter().all(|parent| ids.contains(parent)), "a record has no parent");
+        outcomes.insert(row.expected["outcome"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(outcomes.into_iter().collect::<Vec<_>>(), ["completed", "died", "failed", "interrupted"]);
+}
+
+#[test]
 fn the_agents_in_node_write_records_that_parse() {
     let home = tempfile::tempdir().unwrap();
     let mut options = options(home.path(), 90, 5);
@@ -142,4 +171,29 @@ fn shares_add_up() {
     assert_eq!(shares(10, &[50, 25, 15, 10]), [5, 2, 1, 2]);
     assert_eq!(shares(0, &[1, 1]), [0, 0]);
     assert!(shares(5, &[]).is_empty());
+}
+
+#[test]
+fn codex_rollouts_hold_what_the_manifest_says() {
+    let home = tempfile::tempdir().unwrap();
+    let agents = vec!["codex".to_owned()];
+    let manifest = write(&Options { agents, ..options(home.path(), 120, 5) }).unwrap();
+    let files = tree(home.path());
+    let mut outcomes = BTreeSet::new();
+    for row in &manifest.rows {
+        let name = format!("-{}.jsonl", row.id);
+        let mut own = files.iter().filter(|(path, _)| path.to_string_lossy().ends_with(&name));
+        let (_, (bytes, _)) = own.next().unwrap();
+        assert!(own.next().is_none(), "one file a session");
+        assert_eq!(bytes.len() as u64, row.bytes);
+        let text = std::str::from_utf8(bytes).unwrap();
+        let whole = text.rsplit_once('\n').unwrap().0;
+        let records: Vec<Value> = whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(records[0]["payload"]["id"], row.id.as_str());
+        let counters = records.iter().rfind(|record| record["type"] == "token_usage_record").unwrap();
+        let total = &counters["payload"]["thread_token_usage"];
+        assert_eq!(total["output_tokens"], row.expected["tokens"]["out"]);
+        outcomes.insert(row.expected["outcome"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(outcomes.len(), 4, "{outcomes:?}");
 }

@@ -18,6 +18,8 @@ pub(super) struct Head {
     /// The first record is a copy out of another session's transcript.
     pub(super) forked_from: Option<String>,
     lines: u32,
+    /// Lines that are no records.
+    pub(super) broken: u32,
 }
 
 /// The first prompt stands near the beginning; a transcript without one is not read to its end for it.
@@ -44,10 +46,11 @@ impl Head {
 
     fn line(&mut self, line: &[u8]) -> ControlFlow<()> {
         self.lines += 1;
-        if !is_certainly_bulk(line)
-            && let Some(record) = Record::parse(line)
-        {
-            self.take(&record);
+        if !is_certainly_bulk(line) {
+            match Record::parse(line) {
+                Some(record) => self.take(&record),
+                None => self.broken += u32::from(!line.iter().all(u8::is_ascii_whitespace)),
+            }
         }
         self.flow()
     }

@@ -35,7 +35,7 @@ static CARD: Card = Card {
     programs: &["claude"],
     known_good: "2.1.301 – 2.1.325",
     capabilities: &[Capability::Peek],
-    looks: Looks { locks: false, open_files: false, offspring: false },
+    looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
     can_be_asked: false,
     verified: true,
 };
@@ -108,7 +108,8 @@ fn read_registry(folder: &Path, scope: &Scope<'_>, harvest: &mut Harvest) {
         match read_registration(&path) {
             Ok(Some(note)) => harvest.registrations.push(note),
             Ok(None) => {}
-            Err(error) => harvest.warnings.push(format!("{}: {error}", path.display())),
+            // It may name a session that has no other trace yet, so silence about that one proves nothing.
+            Err(error) => harvest.left_out(format!("{}: {error}", path.display())),
         }
     }
 }

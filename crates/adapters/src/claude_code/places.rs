@@ -1,13 +1,12 @@
 //! Where Claude Code keeps transcripts, and which of them a question needs.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use agentctl_model::{Harvest, Process};
-use jiff::Timestamp;
 
 use super::processes::is_uuid;
+use crate::listing::{Listed, list, written_since};
 
 /// One transcript that may be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,51 +114,4 @@ pub(super) fn live(
         }
     }
     places
-}
-
-/// Whether a file was written since then; unknown counts as yes.
-pub(super) fn written_since(path: &Path, since: Option<Timestamp>) -> bool {
-    let (Some(since), Ok(modified)) = (since, path.metadata().and_then(|metadata| metadata.modified()))
-    else {
-        return true;
-    };
-    Timestamp::try_from(modified).map_or(true, |modified| modified >= since)
-}
-
-struct Listed {
-    name: String,
-    path: PathBuf,
-    kind: Option<fs::FileType>,
-}
-
-impl Listed {
-    fn is_folder(&self) -> bool {
-        self.kind.is_some_and(|kind| kind.is_dir() || (kind.is_symlink() && self.path.is_dir()))
-    }
-}
-
-/// The entries of a folder, in a stable order. A missing folder is empty; an unreadable one is left out, with its name.
-fn list(folder: &Path, harvest: &mut Harvest) -> Vec<Listed> {
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
-        Err(error) => {
-            harvest.left_out(format!("{}: {error}", folder.display()));
-            return Vec::new();
-        }
-    };
-    let mut listed = Vec::new();
-    for entry in entries {
-        match entry {
-            Ok(entry) => listed.push(Listed {
-                // A name that is no UTF-8 is not one the agent gives.
-                name: entry.file_name().to_string_lossy().into_owned(),
-                path: entry.path(),
-                kind: entry.file_type().ok(),
-            }),
-            Err(error) => harvest.left_out(format!("{}: {error}", folder.display())),
-        }
-    }
-    listed.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-    listed
 }

@@ -198,11 +198,10 @@ fn said_by_user(record: &Record<'_>) -> Said {
     match texts.next() {
         Some(text) if is_interruption(text) => Said::Interrupted,
         Some(text) if is_synthetic(text) => Said::Nothing,
-        Some(_) => Said::Prompt,
         None if blocks.iter().any(|block| block.kind == "tool_result") => Said::ToolResult,
-        // An image alone is a prompt too.
         None if blocks.is_empty() => Said::Nothing,
-        None => Said::Prompt,
+        // An image alone is a prompt too.
+        Some(_) | None => Said::Prompt,
     }
 }
 

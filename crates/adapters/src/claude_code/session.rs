@@ -57,22 +57,24 @@ fn read_opened(
     }
     let mut head = Head::new(sidechain, scope.text_limit);
     scan_head_pieces(&opened.file, opened.size, HEAD_BUDGET, |piece| head.piece(piece))?;
-    let tokens = if scope.usage {
-        let mut sum = UsageSum::default();
-        scan_containing(&opened.file, buffer, &Finder::new(usage::MARK), |line| sum.line(line, sidechain))?;
-        sum.total()
-    } else {
-        None
-    };
-    let warning = match (tail.broken, seen.too_long) {
-        (0, 0) => None,
-        (0, _) => Some("has a line too long to read"),
-        _ => Some("has a damaged record"),
+    let mut sum = UsageSum::default();
+    let mut too_long = seen.too_long;
+    if scope.usage {
+        too_long += scan_containing(&opened.file, buffer, &Finder::new(usage::MARK), |passage| {
+            sum.passage(passage, sidechain);
+        })?;
+    }
+    let damaged =
+        tail.broken > 0 || (tail.last_broken && !seen.torn) || head.broken > 0 || sum.is_damaged(seen.torn);
+    let warning = match (damaged, too_long) {
+        (false, 0) => None,
+        (false, _) => Some("has a line too long to read"),
+        (true, _) => Some("has a damaged record"),
     }
     .map(|what| format!("{}: {what}", place.path.display()));
     let drift = std::mem::take(&mut tail.drift);
     let mut facts = facts(tail, head, place);
-    facts.tokens = tokens;
+    facts.tokens = sum.total();
     let evidence = facts.turn.as_ref().map_or_else(
         || Evidence::new(Witness::Transcript, Fact::TurnNotSaid, facts.updated_at),
         |turn| Evidence::new(Witness::Transcript, Fact::TurnIs(turn.state), turn.last),

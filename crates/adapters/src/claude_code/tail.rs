@@ -41,8 +41,11 @@ pub(super) struct Tail {
     pub(super) cost: Option<f64>,
     cost_outdated: bool,
     pub(super) records: u64,
-    /// Lines in the middle that are no records.
+    lines: u64,
+    /// Lines that are no records, but for the last one.
     pub(super) broken: u64,
+    /// The last line is no record: damaged, or still being written.
+    pub(super) last_broken: bool,
     pub(super) drift: BTreeMap<String, u64>,
 }
 
@@ -177,6 +180,7 @@ fn tool_call(record: &Record<'_>) -> Option<String> {
 
 impl Scan for Tail {
     fn line(&mut self, line: &[u8], distance: u64) -> ControlFlow<()> {
+        self.lines += 1;
         if is_certainly_bulk(line) {
             self.records += 1;
         } else if self.turn_is_settled()
@@ -195,7 +199,9 @@ impl Scan for Tail {
             }
         } else if let Some(record) = Record::parse(line) {
             self.take(&record);
-        } else if self.records > 0 {
+        } else if self.lines == 1 {
+            self.last_broken = true;
+        } else {
             self.broken += 1;
         }
         if self.enough(distance) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -8,9 +8,14 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::records::{NO_MODEL, Usage};
+use crate::jsonl::whole::Passage;
 
 /// Every record with usage has this key, whatever its spacing; lines without it need not even be split.
 pub(super) const MARK: &str = "\"usage\"";
+
+/// The agent writes down each request before the reply to it, in the transcript of the session that asked.
+const REQUEST: &[u8] = b"{\"type\":\"api-request";
+const NEXT_REQUEST: &[u8] = b"\n{\"type\":\"api-request";
 
 /// The few fields that count, so that the text of a reply is skipped instead of read.
 #[derive(Deserialize)]
@@ -21,6 +26,8 @@ struct Record<'a> {
     #[serde(default)]
     is_sidechain: bool,
     forked_from: Option<IgnoredAny>,
+    /// The request that was answered; older versions do not write it.
+    request_ref: Option<IgnoredAny>,
     #[serde(borrow)]
     message: Option<Message<'a>>,
 }
@@ -34,33 +41,67 @@ struct Message<'a> {
     usage: Option<Usage>,
 }
 
-/// Sums usage over records, once per message id; copies out of a forked session are its parent's.
+/// Sums usage over records, once per message id.
+///
+/// A forked session begins with copies of its parent's records. `/branch` marks them; `--fork-session` does not, but
+/// it leaves the requests behind: a reply that names a request in a file that holds none so far is a copy.
 #[derive(Default)]
 pub(super) struct UsageSum {
+    /// What follows is this session's own.
+    own: bool,
+    /// Lines that hold usage and are no records, and whether the last line is such a one.
+    broken: u64,
+    last_broken: bool,
     by_message: HashMap<Box<str>, Usage>,
     nameless: Vec<Usage>,
 }
 
 impl UsageSum {
-    pub(super) fn line(&mut self, line: &[u8], sidechain: bool) {
+    pub(super) fn passage(&mut self, passage: Passage<'_>, sidechain: bool) {
+        self.last_broken &= passage == Passage::Without(b"");
+        match passage {
+            Passage::Line(line) if line.starts_with(REQUEST) => self.own = true,
+            Passage::Line(line) => self.line(line, sidechain),
+            Passage::Without(lines) if !self.own => {
+                self.own = lines.starts_with(REQUEST) || memchr::memmem::find(lines, NEXT_REQUEST).is_some();
+            }
+            Passage::Without(_) => {}
+        }
+    }
+
+    fn line(&mut self, line: &[u8], sidechain: bool) {
         // The agent repeats a message's usage with each of its blocks.
         if message_id(line).is_some_and(|id| self.by_message.contains_key(id)) {
             return;
         }
-        let Ok(record) = serde_json::from_slice::<Record<'_>>(line) else { return };
+        let Ok(record) = serde_json::from_slice::<Record<'_>>(line) else {
+            self.broken += 1;
+            self.last_broken = true;
+            return;
+        };
         if record.kind != "assistant" || record.is_sidechain != sidechain || record.forked_from.is_some() {
+            return;
+        }
+        if !self.own && record.request_ref.is_some() {
             return;
         }
         let Some(message) = record.message else { return };
         let (Some(usage), false) = (message.usage, message.model.as_deref() == Some(NO_MODEL)) else {
             return;
         };
+        // Where requests are not written down, nothing tells copies: the replies are taken for this session's.
+        self.own = true;
         match message.id {
             Some(id) => {
                 self.by_message.insert(id.into(), usage);
             }
             None => self.nameless.push(usage),
         }
+    }
+
+    /// Whether usage was lost to a damaged record; a last line that is still being written is none.
+    pub(super) fn is_damaged(&self, torn: bool) -> bool {
+        self.broken > u64::from(self.last_broken && torn)
     }
 
     /// `None` when no usage was ever recorded.
@@ -113,5 +154,33 @@ mod tests {
         let tokens = sum.total().unwrap();
         assert_eq!((tokens.input, tokens.output), (Some(11), Some(3)));
         assert_eq!(UsageSum::default().total(), None);
+    }
+    #[test]
+    fn replies_copied_out_of_a_forked_session_are_its_parents() {
+        let reply = |id: &str, more: &str| {
+            format!(
+                r#"{{"type":"assistant","message":{{"id":"{id}","usage":{{"input_tokens":5}}}},"requestRef":"r"{more}}}"#
+            )
+        };
+        let request = "{\"type\":\"mode\"}\n{\"type\":\"api-request\",\"id\":\"r\"}\n";
+        let input = |passages: &[Passage<'_>]| {
+            let mut sum = UsageSum::default();
+            for passage in passages {
+                sum.passage(*passage, false);
+            }
+            sum.total().and_then(|tokens| tokens.input)
+        };
+        let (copy, own) = (reply("m1", ""), reply("m2", ""));
+        let marked = reply("m3", r#","forkedFrom":{"sessionId":"s"}"#);
+        let [copy, own, marked] = [&copy, &own, &marked].map(|line| Passage::Line(line.as_bytes()));
+        let request = Passage::Without(request.as_bytes());
+        assert_eq!(input(&[copy, copy]), None, "killed before its own first request");
+        assert_eq!(input(&[copy, request, own]), Some(5));
+        assert_eq!(input(&[request, copy, own]), Some(10));
+        assert_eq!(input(&[request, marked, own]), Some(5));
+        let quoting = Passage::Line(br#"{"type":"api-request","tail":{"usage":1}}"#);
+        assert_eq!(input(&[copy, quoting, own]), Some(5));
+        let old = Passage::Line(br#"{"type":"assistant","message":{"id":"m0","usage":{"input_tokens":7}}}"#);
+        assert_eq!(input(&[old, copy]), Some(12), "begun by a version that writes no requests");
     }
 }

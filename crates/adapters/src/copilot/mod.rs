@@ -29,7 +29,7 @@ static CARD: Card = Card {
     programs: &["copilot"],
     known_good: "1.0.102",
     capabilities: &[Capability::Peek],
-    looks: Looks { locks: false, open_files: true, offspring: false },
+    looks: Looks { locks: false, open_files: true, offspring: false, listening: false },
     can_be_asked: false,
     verified: true,
 };

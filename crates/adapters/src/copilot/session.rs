@@ -21,7 +21,7 @@ use crate::join::said_by_registry;
 use crate::jsonl::head::scan_head;
 use crate::jsonl::open::{Opened, open_regular, read_small};
 use crate::jsonl::scan_back;
-use crate::jsonl::whole::scan_containing;
+use crate::jsonl::whole::lines_containing;
 
 /// A first prompt of some megabytes is read; more is not waited for.
 const HEAD_BUDGET: usize = 8 << 20;
@@ -116,7 +116,7 @@ fn read_events(
     scan_head(&opened.file, opened.size, HEAD_BUDGET, |line| head.line(line))?;
     let tokens = if scope.usage {
         let mut sum = UsageSum::new(&place.id);
-        scan_containing(&opened.file, buffer, &Finder::new(usage::MARK), |line| sum.line(line))?;
+        lines_containing(&opened.file, buffer, &Finder::new(usage::MARK), |line| sum.line(line))?;
         sum.total()
     } else {
         None

@@ -35,7 +35,7 @@ static CARD: Card = Card {
     programs: &["gemini"],
     known_good: "0.61.0",
     capabilities: &[Capability::Peek],
-    looks: Looks { locks: false, open_files: false, offspring: false },
+    looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
     can_be_asked: false,
     verified: true,
 };

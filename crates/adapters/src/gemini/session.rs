@@ -17,7 +17,7 @@ use super::usage::{self, UsageSum};
 use crate::Scope;
 use crate::jsonl::head::scan_head;
 use crate::jsonl::open::{Opened, open_regular, read_small};
-use crate::jsonl::whole::scan_containing;
+use crate::jsonl::whole::lines_containing;
 use crate::jsonl::{LINE_LIMIT, scan_back};
 
 /// A first prompt of some megabytes is read; more is not waited for.
@@ -95,7 +95,7 @@ fn read_lines(
     let seen = scan_back(&opened.file, opened.size, &mut file.tail)?;
     scan_head(&opened.file, opened.size, HEAD_BUDGET, |line| file.head.line(line))?;
     if scope.usage {
-        scan_containing(&opened.file, buffer, &Finder::new(usage::MARK), |line| file.usage.line(line))?;
+        lines_containing(&opened.file, buffer, &Finder::new(usage::MARK), |line| file.usage.line(line))?;
     }
     file.warning = match (file.tail.broken, seen.too_long) {
         (0, 0) => None,

@@ -45,6 +45,22 @@ fn backlog_start(path: &Path, parse: ParseEntries, backlog: usize) -> std::io::R
     Ok(opened.size - count.distance)
 }
 
+/// The end of the last complete line within the first `size` bytes.
+pub fn end_of_lines(source: &(impl ReadAt + ?Sized), size: u64) -> std::io::Result<u64> {
+    const WINDOW: u64 = 64 << 10;
+    let mut end = size;
+    while end > 0 {
+        let from = end.saturating_sub(WINDOW);
+        let mut bytes = vec![0; usize::try_from(end - from).unwrap_or(0)];
+        let got = source.read_at(&mut bytes, from)?;
+        if let Some(newline) = memchr::memrchr(b'\n', &bytes[..got]) {
+            return Ok(from + newline as u64 + 1);
+        }
+        end = from;
+    }
+    Ok(0)
+}
+
 /// Follows one file of JSON lines.
 pub struct JsonlFollower {
     path: PathBuf,
@@ -64,7 +80,21 @@ impl JsonlFollower {
     /// Starts where the last `backlog` entries begin.
     pub fn start(path: &Path, parse: ParseEntries, backlog: usize) -> Result<Self, ReadError> {
         let offset = backlog_start(path, parse, backlog).map_err(|error| ReadError::new(path, error))?;
-        Ok(Self { offset, ..Self::from_beginning(path, parse) })
+        Ok(Self::after(path, parse, offset, std::iter::empty()))
+    }
+
+    /// Goes on behind the first `offset` bytes, of which these lines were shown already: a rewritten file brings them again.
+    pub fn after<'l>(
+        path: &Path,
+        parse: ParseEntries,
+        offset: u64,
+        shown: impl Iterator<Item = &'l [u8]>,
+    ) -> Self {
+        let mut follower = Self { offset, ..Self::from_beginning(path, parse) };
+        for line in shown {
+            follower.take_line(line, &mut Vec::new());
+        }
+        follower
     }
 
     /// Gives everything; the file may not be there yet.
@@ -158,6 +188,22 @@ mod tests {
 
     fn texts(follower: &mut JsonlFollower) -> Vec<String> {
         follower.next().unwrap().into_iter().map(|entry| entry.text).collect()
+    }
+
+    #[test]
+    fn goes_on_behind_what_was_shown_even_if_the_file_is_rewritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.jsonl");
+        std::fs::write(&path, "1 a\n2 b\n3 to").unwrap();
+        let opened = open_regular(&path).unwrap();
+        let end = end_of_lines(&opened.file, opened.size).unwrap();
+        assert_eq!(end, 8);
+        let mut follower = JsonlFollower::after(&path, parse, end, [&b"1 a"[..], b"2 b"].into_iter());
+        assert!(texts(&mut follower).is_empty());
+        let rewritten = folder.path().join("new");
+        std::fs::write(&rewritten, "1 a\n2 b\n3 torn\n").unwrap();
+        std::fs::rename(&rewritten, &path).unwrap();
+        assert_eq!(texts(&mut follower), ["3 torn"]);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! The first lines of a file, in a window that grows only as long as the first line needs it to.
 
 use std::cell::Cell;
-use std::fs::File;
 use std::io;
 use std::ops::ControlFlow;
 
@@ -26,12 +25,12 @@ pub enum Piece<'a> {
 /// Hands complete lines to `take`, oldest first, until it breaks, the file ends, or `budget` bytes were read.
 /// A last line without a line break is not handed over.
 pub fn scan_head(
-    file: &File,
+    source: &(impl ReadAt + ?Sized),
     size: u64,
     budget: usize,
     mut take: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) -> io::Result<()> {
-    scan_head_pieces(file, size, budget, |piece| match piece {
+    scan_head_pieces(source, size, budget, |piece| match piece {
         Piece::Line(line) => take(line),
         Piece::Fragment(_) => ControlFlow::Continue(()),
     })
@@ -39,13 +38,13 @@ pub fn scan_head(
 
 /// The same, for callers that can use the beginning of a line of megabytes.
 pub fn scan_head_pieces(
-    file: &File,
+    source: &(impl ReadAt + ?Sized),
     size: u64,
     budget: usize,
     mut take: impl FnMut(Piece<'_>) -> ControlFlow<()>,
 ) -> io::Result<()> {
     let mut bytes = SCRATCH.take();
-    let done = read_lines(file, size, budget, &mut bytes, &mut take);
+    let done = read_lines(source, size, budget, &mut bytes, &mut take);
     bytes.truncate(KEPT);
     bytes.shrink_to(KEPT);
     SCRATCH.set(bytes);
@@ -53,7 +52,7 @@ pub fn scan_head_pieces(
 }
 
 fn read_lines(
-    file: &File,
+    source: &(impl ReadAt + ?Sized),
     size: u64,
     budget: usize,
     bytes: &mut Vec<u8>,
@@ -66,7 +65,7 @@ fn read_lines(
         if bytes.len() < window {
             bytes.resize(window, 0);
         }
-        let got = ReadAt::read_at(file, &mut bytes[filled..window.min(limit)], filled as u64)?;
+        let got = source.read_at(&mut bytes[filled..window.min(limit)], filled as u64)?;
         filled += got;
         while let Some(length) = memchr::memchr(b'\n', &bytes[given..filled]) {
             let line = &bytes[given..given + length];

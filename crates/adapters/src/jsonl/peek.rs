@@ -1,5 +1,6 @@
 //! The last entries of a transcript.
 
+use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -7,7 +8,7 @@ use agentctl_model::Entry;
 
 use super::follow::ParseEntries;
 use super::open::open_regular;
-use super::{Scan, scan_back};
+use super::{ReadAt, Scan, scan_back};
 use crate::ReadError;
 
 struct Collect {
@@ -28,11 +29,21 @@ impl Scan for Collect {
 pub fn read_last(path: &Path, parse: ParseEntries, limit: usize) -> Result<Vec<Entry>, ReadError> {
     let read = || {
         let opened = open_regular(path)?;
-        let mut collect = Collect { parse, limit, entries: Vec::new() };
-        scan_back(&opened.file, opened.size, &mut collect)?;
-        Ok(collect.entries)
+        last_entries(&opened.file, opened.size, parse, limit)
     };
-    let mut entries = read().map_err(|error| ReadError::new(path, error))?;
+    read().map_err(|error| ReadError::new(path, error))
+}
+
+/// The last `limit` entries of `size` bytes of JSON lines, oldest first.
+pub fn last_entries(
+    source: &(impl ReadAt + ?Sized),
+    size: u64,
+    parse: ParseEntries,
+    limit: usize,
+) -> io::Result<Vec<Entry>> {
+    let mut collect = Collect { parse, limit, entries: Vec::new() };
+    scan_back(source, size, &mut collect)?;
+    let mut entries = collect.entries;
     entries.truncate(limit);
     entries.reverse();
     Ok(entries)

@@ -10,8 +10,9 @@ use super::{LINE_LIMIT, ReadAt};
 /// Small enough to stay in a core's own cache between the kernel's copy and our look at it.
 const CHUNK: usize = 256 << 10;
 
-/// Hands every line to `take`, a last one without a line break too. Lines beyond the limit are passed over.
-pub fn scan_whole(file: &File, buffer: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+/// Hands every line to `take`, a last one without a line break too. Lines beyond the limit are passed over; how many,
+/// is the answer.
+pub fn scan_whole(file: &File, buffer: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -> io::Result<u32> {
     each_region(file, buffer, |region| {
         let mut rest = region;
         while let Some(length) = memchr::memchr(b'\n', rest) {
@@ -24,31 +25,57 @@ pub fn scan_whole(file: &File, buffer: &mut Vec<u8>, mut take: impl FnMut(&[u8])
     })
 }
 
-/// Hands over only the lines that contain `needle`: the others are not even split.
+/// What a scan for a needle comes across.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passage<'a> {
+    /// A line that contains the needle.
+    Line(&'a [u8]),
+    /// Whole lines without it, not split, each with its line break.
+    Without(&'a [u8]),
+}
+
+/// Hands over the lines that contain `needle` one by one; those between them are not even split. Answers how many
+/// lines were beyond the limit and passed over.
 pub fn scan_containing(
     file: &File,
     buffer: &mut Vec<u8>,
     needle: &Finder<'_>,
-    mut take: impl FnMut(&[u8]),
-) -> io::Result<()> {
+    mut take: impl FnMut(Passage<'_>),
+) -> io::Result<u32> {
     each_region(file, buffer, |region| {
         let mut rest = region;
         while let Some(at) = needle.find(rest) {
             let start = memchr::memrchr(b'\n', &rest[..at]).map_or(0, |newline| newline + 1);
             let end = memchr::memchr(b'\n', &rest[at..]).map_or(rest.len(), |length| at + length);
-            take(&rest[start..end]);
+            take(Passage::Without(&rest[..start]));
+            take(Passage::Line(&rest[start..end]));
             rest = rest.get(end + 1..).unwrap_or_default();
+        }
+        take(Passage::Without(rest));
+    })
+}
+
+/// The same for callers that want nothing but the lines with the needle.
+pub fn lines_containing(
+    file: &File,
+    buffer: &mut Vec<u8>,
+    needle: &Finder<'_>,
+    mut take: impl FnMut(&[u8]),
+) -> io::Result<u32> {
+    scan_containing(file, buffer, needle, |passage| {
+        if let Passage::Line(line) = passage {
+            take(line);
         }
     })
 }
 
 /// Reads the file once and hands over regions that hold whole lines only.
-fn each_region(file: &File, buffer: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+fn each_region(file: &File, buffer: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -> io::Result<u32> {
     if buffer.len() < CHUNK {
         buffer.resize(CHUNK, 0);
     }
     let (mut filled, mut offset) = (0, 0u64);
-    let mut skipping = false;
+    let (mut skipping, mut too_long) = (false, 0);
     loop {
         let got = match ReadAt::read_at(file, &mut buffer[filled..], offset) {
             Ok(got) => got,
@@ -61,7 +88,7 @@ fn each_region(file: &File, buffer: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -
             if filled > 0 && !skipping {
                 take(&buffer[..filled]);
             }
-            return Ok(());
+            return Ok(too_long);
         }
         // Only the fresh bytes can hold a line break.
         let from = match memchr::memrchr(b'\n', &buffer[filled..end]) {
@@ -81,6 +108,7 @@ fn each_region(file: &File, buffer: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -
         filled = end - from;
         if filled >= LINE_LIMIT {
             skipping = true;
+            too_long += 1;
         }
         if skipping {
             filled = 0;
@@ -124,10 +152,14 @@ mod tests {
         }
         write!(file, "torn needle").unwrap();
         expected.push("torn needle".to_owned());
-        let mut seen = Vec::new();
-        let take = |line: &[u8]| seen.push(String::from_utf8_lossy(line).into_owned());
+        let (mut seen, mut others) = (Vec::new(), 0);
+        let take = |passage: Passage<'_>| match passage {
+            Passage::Line(line) => seen.push(String::from_utf8_lossy(line).into_owned()),
+            Passage::Without(lines) => others += lines.split_inclusive(|byte| *byte == b'\n').count(),
+        };
         scan_containing(&file, &mut Vec::new(), &Finder::new("needle"), take).unwrap();
         assert_eq!(seen, expected);
+        assert_eq!(others, 40 - expected.len() + 1, "and the others are passed");
     }
 
     #[test]
@@ -137,7 +169,7 @@ mod tests {
         file.write_all(&vec![b'm'; LINE_LIMIT + CHUNK]).unwrap();
         file.write_all(b"\nlast\n").unwrap();
         let mut seen = Vec::new();
-        scan_whole(&file, &mut Vec::new(), |line| seen.push(line.len())).unwrap();
-        assert_eq!(seen, [5, 4]);
+        let too_long = scan_whole(&file, &mut Vec::new(), |line| seen.push(line.len())).unwrap();
+        assert_eq!((seen, too_long), (vec![5, 4], 1));
     }
 }

@@ -31,7 +31,7 @@ static CARD: Card = Card {
     programs: &["qwen"],
     known_good: "0.24.4",
     capabilities: &[Capability::Peek],
-    looks: Looks { locks: false, open_files: false, offspring: false },
+    looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
     can_be_asked: false,
     verified: true,
 };

@@ -14,7 +14,7 @@ use crate::Scope;
 use crate::jsonl::head::scan_head;
 use crate::jsonl::open::{Opened, open_regular};
 use crate::jsonl::scan_back;
-use crate::jsonl::whole::scan_containing;
+use crate::jsonl::whole::lines_containing;
 
 /// A first prompt of some megabytes is read; more is not waited for.
 const HEAD_BUDGET: usize = 8 << 20;
@@ -65,7 +65,7 @@ fn read_opened(
     scan_head(&opened.file, opened.size, HEAD_BUDGET, |line| head.line(line))?;
     let tokens = if scope.usage {
         let mut sum = UsageSum::default();
-        scan_containing(&opened.file, buffer, &Finder::new(usage::MARK), |line| sum.line(line))?;
+        lines_containing(&opened.file, buffer, &Finder::new(usage::MARK), |line| sum.line(line))?;
         sum.total()
     } else {
         None

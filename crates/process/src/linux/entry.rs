@@ -110,6 +110,17 @@ impl Entry {
         }
     }
 
+    /// Reads a table that is given piece by piece, until nothing more comes.
+    pub(super) fn read_to_end(&self, name: &str, buffer: &mut Vec<u8>) -> Result<(), Blind> {
+        use std::io::Read;
+        let file = openat(&self.0, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        buffer.clear();
+        match std::fs::File::from(file).read_to_end(buffer) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error).into()),
+        }
+    }
+
     /// Reads what a process has since its program was loaded: its arguments and its variables. For a moment within
     /// `execve` both are empty, and a process that was just launched is looked at in that very moment.
     pub(super) fn read_loaded(&self, name: &str, buffer: &mut Vec<u8>) -> Result<(), Blind> {

@@ -21,7 +21,8 @@ fn a_process_of_another_user_is_never_missing(backend: &Backend) {
         assert_eq!(head.uid, Some(NOBODY));
     }
     assert!(backend.is_alive(head.process));
-    let process = backend.kernel.inspect(&head, Want { open_files: true }).expect("not missing");
+    let process =
+        backend.kernel.inspect(&head, Want { open_files: true, ..Want::default() }).expect("not missing");
     assert_eq!(process.head.process, head.process);
 }
 
@@ -55,7 +56,10 @@ mod linux_as_nobody {
         let pid = child.as_ref().map_or(1, Kept::pid);
         as_nobody(|| {
             let head = backend.head(pid);
-            let process = backend.kernel.inspect(&head, Want { open_files: true }).expect("not missing");
+            let process = backend
+                .kernel
+                .inspect(&head, Want { open_files: true, ..Want::default() })
+                .expect("not missing");
             for why in [
                 process.environ.why_not(),
                 process.cwd.why_not(),

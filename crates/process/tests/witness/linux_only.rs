@@ -85,7 +85,7 @@ fn a_process_lives_as_long_as_its_last_thread() {
     let head = backend.head(child.pid());
     assert_eq!(head.argv.last().map(String::as_str), Some(PROGRAM));
     assert!(backend.is_alive(head.process));
-    let process = backend.kernel.inspect(&head, Want { open_files: true }).expect("alive");
+    let process = backend.kernel.inspect(&head, Want { open_files: true, ..Want::default() }).expect("alive");
     assert_eq!((process.cwd.seen(), process.variable("MARK")), (Some(&place), Some("here")));
     assert!(process.open_files.seen().is_some() && process.exe.seen().is_some());
     assert!(!(backend.wait_gone)(head.process, std::time::Duration::from_millis(30)));
@@ -116,7 +116,7 @@ fn open_files_are_seen_with_what_they_are_open_for() {
     let mut child = accomplice::start("holds_files", &place);
     child.says("holding");
     let head = backend.head(child.pid());
-    let process = backend.kernel.inspect(&head, Want { open_files: true }).expect("alive");
+    let process = backend.kernel.inspect(&head, Want { open_files: true, ..Want::default() }).expect("alive");
     let mut files: Vec<OpenFile> = process.open_files.seen().expect("open files").clone();
     files.retain(|file| file.path.starts_with(&place));
     files.sort_by(|a, b| a.path.cmp(&b.path));
@@ -178,4 +178,22 @@ fn kernel_threads_are_nobodys_agent() {
 fn the_system_has_every_witness() {
     let witnesses = agentctl_process::system().witnesses();
     assert!(witnesses.locks && witnesses.open_files && witnesses.environ);
+}
+
+#[test]
+fn listening_sockets_are_seen_with_their_port() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address");
+    let backend = Backend::native();
+    let heads = backend.kernel.heads();
+    let is_this = |head: &&ProcessHead| head.process.pid == std::process::id();
+    let this = heads.seen().expect("a process table").iter().find(is_this).expect("this process");
+    let listens = || {
+        let process =
+            backend.kernel.inspect(this, Want { listening: true, ..Want::default() }).expect("alive");
+        process.listening.seen().expect("its sockets").contains(&address)
+    };
+    assert!(listens());
+    drop(listener);
+    assert!(!listens());
 }

@@ -100,7 +100,7 @@ fn files_are_seen_or_said_to_be_unseen(backend: &Backend) {
     let child = Kept::sleeper();
     let head = backend.loaded_head(child.pid());
     let witnesses = backend.kernel.witnesses();
-    let process = backend.kernel.inspect(&head, Want { open_files: true }).expect("alive");
+    let process = backend.kernel.inspect(&head, Want { open_files: true, ..Want::default() }).expect("alive");
     assert_eq!(process.open_files.seen().is_some(), witnesses.open_files, "{:?}", process.open_files);
     assert_eq!(backend.kernel.locks().seen().is_some(), witnesses.locks);
     assert_eq!(process.environ.seen().is_some(), witnesses.environ);

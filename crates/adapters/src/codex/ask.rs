@@ -1,0 +1,185 @@
+//! Asking a live app-server about its threads. The rollout cannot tell a tool at work from one that waits for a
+//! person; the server that owns the thread can.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use agentctl_model::{
+    Claim, Evidence, Joined, KernelView, Pending, PendingKind, Process, ProcessRef, Testimony, Turn,
+    TurnState, Witness,
+};
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::processes::listens_on;
+use super::websocket::WebSocket;
+
+/// A server on this machine answers within milliseconds; one that does not is left alone.
+const PATIENCE: Duration = Duration::from_millis(700);
+
+/// Puts the word of every server that can be reached into the claims of its threads.
+pub(super) fn ask_servers(
+    root: &Path,
+    kernel: &KernelView,
+    joined: &mut Joined,
+    ours: impl Fn(&Process) -> bool,
+) {
+    let mut by_server: BTreeMap<ProcessRef, Vec<&mut Claim>> = BTreeMap::new();
+    for claim in joined.claims.iter_mut().filter(|claim| claim.role == "server") {
+        by_server.entry(claim.owner.process).or_default().push(claim);
+    }
+    for (server, claims) in by_server {
+        let process = kernel.processes.iter().find(|process| process.head.process == server && ours(process));
+        if let Some(socket) = process.and_then(|process| socket_of(root, process)) {
+            // A server that does not answer leaves the claims as they are.
+            let _ = ask(&socket, kernel.as_of, claims);
+        }
+    }
+}
+
+fn socket_of(root: &Path, process: &Process) -> Option<PathBuf> {
+    match listens_on(&process.head)? {
+        "" => Some(root.join("app-server-control/app-server-control.sock")),
+        path => Some(PathBuf::from(path)),
+    }
+}
+
+fn ask(socket: &Path, as_of: Timestamp, claims: Vec<&mut Claim>) -> io::Result<()> {
+    let mut server = WebSocket::connect(socket, PATIENCE)?;
+    let client =
+        json!({"clientInfo": {"name": "agentctl", "title": null, "version": env!("CARGO_PKG_VERSION")}});
+    call(&mut server, 0, "initialize", &client)?;
+    server.say(&json!({"method": "initialized"}).to_string())?;
+    for (number, claim) in (1..).zip(claims) {
+        let question = json!({"threadId": claim.id, "includeTurns": false});
+        let answer = call(&mut server, number, "thread/read", &question)?;
+        claim.testimony = testimony(&answer, &claim.id, as_of);
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Envelope {
+    id: Option<u64>,
+    /// Only of the server's own questions, which may carry any id.
+    method: Option<String>,
+}
+
+/// Says one request and waits for its answer; what else the server tells meanwhile is passed over.
+fn call(
+    server: &mut WebSocket<UnixStream>,
+    number: u64,
+    method: &str,
+    params: &serde_json::Value,
+) -> io::Result<Vec<u8>> {
+    server.say(&json!({"id": number, "method": method, "params": params}).to_string())?;
+    loop {
+        let message = server.hear()?;
+        let envelope: Option<Envelope> = serde_json::from_slice(&message).ok();
+        if envelope.is_some_and(|envelope| envelope.method.is_none() && envelope.id == Some(number)) {
+            return Ok(message);
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    result: Reading,
+}
+
+#[derive(Deserialize)]
+struct Reading {
+    thread: Thread,
+}
+
+#[derive(Deserialize)]
+struct Thread {
+    id: String,
+    status: Status,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    active_flags: Vec<String>,
+}
+
+/// What an answer to `thread/read` says of the thread. Pure. `None` when it says nothing: the server answers for
+/// threads that it does not own too, and then knows only their files.
+fn testimony(answer: &[u8], id: &str, as_of: Timestamp) -> Option<Testimony> {
+    let thread = serde_json::from_slice::<Answer>(answer).ok()?.result.thread;
+    if thread.id != id {
+        return None;
+    }
+    let status = thread.status;
+    let flagged = |flag: &str| status.active_flags.iter().any(|set| set == flag);
+    let (state, pending) = match status.kind.as_str() {
+        "active" if flagged("waitingOnApproval") => (TurnState::Approval, Some(PendingKind::Approval)),
+        "active" if flagged("waitingOnUserInput") => (TurnState::Question, Some(PendingKind::Question)),
+        "active" => (TurnState::Open, None),
+        // How the last turn ended is in the records.
+        "idle" | "systemError" => (TurnState::Ended, None),
+        _ => return None,
+    };
+    let mut words = format!("app-server says {}", status.kind);
+    for flag in &status.active_flags {
+        words = format!("{words}, {flag}");
+    }
+    let pending = pending
+        .map(|kind| Pending { kind, summary: None, since: None, answerable: false })
+        .into_iter()
+        .collect();
+    Some(Testimony {
+        turn: Some(Turn::new(state, None)),
+        detail: Some(state.words().to_owned()),
+        pending,
+        since: None,
+        evidence: vec![Evidence::said(
+            Witness::Gateway,
+            agentctl_model::text::clean_cut(&words, Some(200)),
+            Some(as_of),
+        )],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(status: &str) -> Option<TurnState> {
+        let answer = format!(r#"{{"id":1,"result":{{"thread":{{"id":"t","status":{status}}}}}}}"#);
+        let word = testimony(answer.as_bytes(), "t", Timestamp::UNIX_EPOCH)?;
+        assert_eq!(word.pending.len(), usize::from(answer.contains("waiting")));
+        word.turn.map(|turn| turn.state)
+    }
+
+    #[test]
+    fn the_servers_words_become_a_turn() {
+        assert_eq!(
+            state(r#"{"type":"active","activeFlags":["waitingOnApproval"]}"#),
+            Some(TurnState::Approval)
+        );
+        assert_eq!(
+            state(r#"{"type":"active","activeFlags":["waitingOnUserInput"]}"#),
+            Some(TurnState::Question)
+        );
+        assert_eq!(state(r#"{"type":"active","activeFlags":[]}"#), Some(TurnState::Open));
+        assert_eq!(state(r#"{"type":"idle"}"#), Some(TurnState::Ended));
+        assert_eq!(state(r#"{"type":"systemError"}"#), Some(TurnState::Ended));
+        assert_eq!(state(r#"{"type":"notLoaded"}"#), None, "owned by somebody else: that is not stopped");
+    }
+
+    #[test]
+    fn another_answer_says_nothing() {
+        let other = br#"{"id":1,"result":{"thread":{"id":"x","status":{"type":"idle"}}}}"#;
+        assert_eq!(testimony(other, "t", Timestamp::UNIX_EPOCH), None);
+        assert_eq!(testimony(br#"{"id":1,"error":{"code":-1}}"#, "t", Timestamp::UNIX_EPOCH), None);
+    }
+}

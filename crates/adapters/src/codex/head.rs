@@ -1,0 +1,118 @@
+//! What the beginning of a rollout says: who it is, where it came from, what was asked first. Pure.
+
+use std::ops::ControlFlow;
+
+use agentctl_model::text::clean_cut;
+use agentctl_model::{Parent, Relation};
+use jiff::Timestamp;
+
+use super::records::{Beginning, Meta, Record, Said, Usage, beginning, without_instructions};
+
+/// The first prompt stands within the first dozen records; a fork's first counter a few tools later.
+const LINES: u32 = 400;
+
+#[derive(Debug, Default)]
+pub(super) struct Head {
+    text_limit: Option<usize>,
+    lines: u32,
+    pub(super) origin: Option<Origin>,
+    pub(super) prompt: Option<String>,
+    /// What the counters stood at when a fork began.
+    pub(super) inherited: Option<Usage>,
+}
+
+/// The first record, in our words.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub(super) started_at: Option<Timestamp>,
+    pub(super) cwd: Option<String>,
+    pub(super) branch: Option<String>,
+    pub(super) version: Option<String>,
+    pub(super) originator: Option<String>,
+    pub(super) source: Option<String>,
+    pub(super) thread_source: Option<String>,
+    pub(super) nickname: Option<String>,
+    pub(super) parent: Option<Parent>,
+    /// Its counters begin at those of the thread it was forked from.
+    pub(super) is_fork: bool,
+}
+
+impl Origin {
+    fn of(meta: &Meta<'_>) -> Self {
+        let text =
+            |value: Option<&str>| value.filter(|text| !text.is_empty()).map(|text| clean_cut(text, None));
+        let source = meta.source();
+        let is_subagent = source.is_subagent
+            || meta.parent_thread_id.is_some()
+            || meta.thread_source.as_deref() == Some("subagent");
+        let root = text(meta.session_id.as_deref()).filter(|root| meta.id.as_deref() != Some(root.as_str()));
+        let spawned_by = text(meta.parent_thread_id.as_deref()).or(source.parent).or(root);
+        let forked_from = text(meta.forked_from_id.as_deref());
+        let parent = match spawned_by.filter(|_| is_subagent) {
+            Some(id) => Some(Parent { id, relation: Relation::Subagent }),
+            None => forked_from.clone().map(|id| Parent { id, relation: Relation::Fork }),
+        };
+        Self {
+            started_at: meta.at(),
+            cwd: text(meta.cwd.as_deref()),
+            branch: meta.branch(),
+            version: text(meta.cli_version.as_deref()),
+            originator: text(meta.originator.as_deref()),
+            source: source.word,
+            thread_source: text(meta.thread_source.as_deref()),
+            nickname: text(meta.agent_nickname.as_deref()),
+            parent,
+            is_fork: forked_from.is_some(),
+        }
+    }
+}
+
+impl Head {
+    pub(super) fn new(text_limit: Option<usize>) -> Self {
+        Self { text_limit, ..Self::default() }
+    }
+
+    pub(super) fn line(&mut self, line: &[u8]) -> ControlFlow<()> {
+        self.lines += 1;
+        let beginning = beginning(line);
+        let is_first = beginning.as_ref().is_some_and(|beginning| beginning.kind == b"session_meta");
+        if is_first && self.origin.is_none() {
+            self.origin = Meta::parse(&without_instructions(line)).map(|meta| Origin::of(&meta));
+        } else if beginning.is_none_or(|beginning| self.wants(&beginning))
+            && let Some(record) = Record::parse(line)
+        {
+            self.take(&record);
+        }
+        let is_fork = self.origin.as_ref().is_some_and(|origin| origin.is_fork);
+        let known = self.origin.is_some() && self.prompt.is_some() && (!is_fork || self.inherited.is_some());
+        if known || self.lines >= LINES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// Something that is still wanted may stand in a record that begins so.
+    fn wants(&self, beginning: &Beginning<'_>) -> bool {
+        match (beginning.kind, beginning.inner) {
+            (b"token_usage_record", _) => self.origin.as_ref().is_none_or(|origin| origin.is_fork),
+            (b"event_msg", b"item_completed" | b"user_message") => !beginning.is_bulk(),
+            _ => false,
+        }
+    }
+
+    fn take(&mut self, record: &Record<'_>) {
+        // Only the first one is its own: a fork of an old version repeats its parent's.
+        if self.origin.is_none()
+            && let Some(meta) = record.meta()
+        {
+            self.origin = Some(Origin::of(&meta));
+            return;
+        }
+        match record.said(&record.payload()) {
+            Said::Prompt(text) if self.prompt.is_none() => {
+                self.prompt = Some(clean_cut(&text, self.text_limit));
+            }
+            Said::Total { total, reply: Some(reply) } if self.inherited.is_none() => {
+                self.inherited = Some(total.less(&reply));
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Who carries which Codex thread. Pure.
+//!
+//! One process may own many threads (a parent and its sub-agents; the shared server), so ties are made per thread:
+//! by the lock that the owner holds on it, and for versions without locks by the rollout that it holds open.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use agentctl_model::{Claim, Found, Harvest, Joined, KernelView, Process, ProcessRef, Relation, Stray, Tie};
+
+use super::locks;
+use super::places::{id_in_name, made_at};
+use super::processes::{Role, is_ephemeral, role};
+use crate::join::{alive, by_registration, claim, unclaimed};
+
+pub(super) fn join(
+    root: &Path,
+    harvest: &Harvest,
+    kernel: &KernelView,
+    ours: impl Fn(&Process) -> bool,
+) -> Joined {
+    let known: HashMap<&str, &Found> = harvest.found.iter().map(|found| (found.id.as_str(), found)).collect();
+    let mut claims = by_registration(harvest, kernel);
+    for process in &kernel.processes {
+        by_open_files(process, root, harvest, &known, kernel, &ours, &mut claims);
+    }
+    let processes: HashMap<ProcessRef, &Process> =
+        kernel.processes.iter().map(|process| (process.head.process, process)).collect();
+    for claim in &mut claims {
+        if let Some(process) = processes.get(&claim.owner.process) {
+            describe(claim, process, known.get(claim.id.as_str()).copied());
+        }
+    }
+    let idle_hands: Vec<&Process> =
+        unclaimed(kernel, &claims).into_iter().filter(|process| ours(process)).collect();
+    let strays = strays(&idle_hands, kernel, &ours);
+    let settled = strays.iter().all(|(_, process)| is_ephemeral(&process.head));
+    Joined {
+        blind: blindness(kernel, &claims, &ours),
+        strays: strays.into_iter().map(|(stray, _)| stray).collect(),
+        unsettled: !settled,
+        claims,
+    }
+}
+
+/// Ties by the files that a process holds open: a lock where locks cannot be seen, a rollout where there are none.
+fn by_open_files(
+    process: &Process,
+    root: &Path,
+    harvest: &Harvest,
+    known: &HashMap<&str, &Found>,
+    kernel: &KernelView,
+    ours: &impl Fn(&Process) -> bool,
+    claims: &mut Vec<Claim>,
+) {
+    let Some(files) = process.open_files.seen() else { return };
+    for file in files.iter().filter(|file| file.writable) {
+        let rollout = file.path.file_name().and_then(|name| name.to_str()).and_then(id_in_name);
+        let (id, why) = match (rollout, locks::thread_of(&file.path)) {
+            (Some((id, _)), _) => {
+                let here = match known.get(id) {
+                    Some(found) => found.place == file.path,
+                    // Not read yet, or not written yet: claimed, so that it is read once more.
+                    None => file.path.starts_with(root) || ours(process),
+                };
+                (Some(id).filter(|_| here), "holds the session's file open")
+            }
+            (None, Some(id)) => {
+                let noted = harvest.registrations.iter().any(|note| note.place == file.path);
+                let unseen = kernel.locks.seen().is_none();
+                (Some(id).filter(|_| noted && unseen), "holds the session's lock file open")
+            }
+            (None, None) => continue,
+        };
+        let Some(id) = id else { continue };
+        let twice = |claim: &Claim| claim.id == id && claim.owner.process == process.head.process;
+        if !claims.iter().any(twice) {
+            let mut tied = claim(id, process, Tie::Exact, false, alive(process, kernel, why));
+            tied.found =
+                harvest.registrations.iter().find(|note| note.id == id).and_then(|note| note.found.clone());
+            claims.push(tied);
+        }
+    }
+}
+
+/// What the owner is to the thread, and since when it has it.
+fn describe(claim: &mut Claim, process: &Process, known: Option<&Found>) {
+    let role = role(&process.head);
+    let is_subagent = known
+        .and_then(|found| found.facts.parent.as_ref())
+        .is_some_and(|parent| parent.relation == Relation::Subagent);
+    claim.owner.headless = role == Role::Run && !is_subagent;
+    claim.role = if role == Role::Server { "server" } else { "agent" };
+    // A server, and a terminal that changes threads, are older than their hold on this one: a turn that was left
+    // open before they took the lock is not theirs.
+    let taken_at = claim.found.as_ref().and_then(|note| note.stamp).and_then(|stamp| stamp.modified);
+    claim.owner.started_at = claim.owner.started_at.max(taken_at);
+    if known.is_some() {
+        claim.found = None;
+    } else if let Some(found) = &mut claim.found {
+        found.facts.started_at = made_at(&found.id);
+        found.facts.updated_at = found.facts.started_at;
+        if role != Role::Server {
+            found.facts.cwd = process.cwd.seen().map(|cwd| cwd.to_string_lossy().into_owned());
+        }
+    }
+}
+
+/// Live runs and terminals that carry no thread. A terminal beside a live server is that server's client.
+fn strays<'p>(
+    idle_hands: &[&'p Process],
+    kernel: &KernelView,
+    ours: impl Fn(&Process) -> bool,
+) -> Vec<(Stray, &'p Process)> {
+    let served = kernel.processes.iter().any(|process| role(&process.head) == Role::Server && ours(process));
+    let is_stray = |process: &&&Process| match role(&process.head) {
+        Role::Run => true,
+        Role::Terminal => !served,
+        Role::Server | Role::Wrapper | Role::Helper => false,
+    };
+    let stray = |process: &&'p Process| {
+        let cwd = process.cwd.seen().map(|cwd| cwd.to_string_lossy().into_owned());
+        (Stray::of(&process.head, cwd), *process)
+    };
+    idle_hands.iter().filter(is_stray).map(stray).collect()
+}
+
+/// Why nobody may be called stopped: a live process may own threads of this root, and what it holds cannot be seen.
+fn blindness(kernel: &KernelView, claims: &[Claim], ours: impl Fn(&Process) -> bool) -> Option<String> {
+    let locks_hidden = kernel.locks.why_not();
+    let may_own = |process: &&Process| {
+        let hidden_owner = locks_hidden.is_some() && process.environ.seen().is_none();
+        matches!(role(&process.head), Role::Run | Role::Terminal | Role::Server)
+            && (ours(process) || hidden_owner)
+    };
+    unclaimed(kernel, claims).into_iter().filter(may_own).find_map(|process| {
+        let why = process.open_files.why_not()?;
+        let locks = locks_hidden.map(|why| format!("; locks: {why}")).unwrap_or_default();
+        Some(format!(
+            "pid {} is alive, and which sessions it holds cannot be seen: {why}{locks}",
+            process.pid()
+        ))
+    })
+}

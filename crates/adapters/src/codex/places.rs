@@ -1,0 +1,193 @@
+//! Where Codex keeps rollouts, and which of them a question needs.
+//!
+//! `sessions/YYYY/MM/DD/rollout-<local time>-<id>.jsonl`, archived ones flat in `archived_sessions/`, either of them
+//! possibly as `.jsonl.zst`. A thread keeps its file for ever, so an old day's folder may hold the active one.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use agentctl_model::Harvest;
+use jiff::{Timestamp, ToSpan, tz::TimeZone};
+
+/// One rollout that may be read.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) id: String,
+    pub(super) path: PathBuf,
+    pub(super) compressed: bool,
+    pub(super) archived: bool,
+}
+
+impl Place {
+    /// The rollout at `path`, if its name is one.
+    pub(super) fn at(path: PathBuf) -> Option<Self> {
+        let (id, compressed) = id_in_name(path.file_name()?.to_str()?)?;
+        let id = id.to_owned();
+        let archived = path.parent()?.file_name()? == ARCHIVED;
+        Some(Self { id, path, compressed, archived })
+    }
+}
+
+const SESSIONS: &str = "sessions";
+const ARCHIVED: &str = "archived_sessions";
+
+pub(super) fn is_uuid(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(index, byte)| match index {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+/// `rollout-2026-11-15T07-00-37-<uuid>.jsonl`: the id, and whether it is compressed.
+pub(super) fn id_in_name(name: &str) -> Option<(&str, bool)> {
+    let stem = name.strip_prefix("rollout-")?;
+    let (stem, compressed) = match stem.strip_suffix(".jsonl") {
+        Some(stem) => (stem, false),
+        None => (stem.strip_suffix(".jsonl.zst")?, true),
+    };
+    let id = stem.get(stem.len().checked_sub(36)?..)?;
+    is_uuid(id).then_some((id, compressed))
+}
+
+/// When a thread with this id was made: the ids are UUIDs of version 7, which begin with the time.
+pub(super) fn made_at(id: &str) -> Option<Timestamp> {
+    if !is_uuid(id) || id.as_bytes().get(14) != Some(&b'7') {
+        return None;
+    }
+    let millis = i64::from_str_radix(&format!("{}{}", &id[..8], &id[9..13]), 16).ok()?;
+    Timestamp::from_millisecond(millis).ok()
+}
+
+/// Every rollout that is stored.
+pub(super) fn all(home: &Path, harvest: &mut Harvest) -> Vec<Place> {
+    let mut places = Vec::new();
+    below(&home.join(SESSIONS), 3, harvest, &mut places);
+    below(&home.join(ARCHIVED), 0, harvest, &mut places);
+    places
+}
+
+/// The rollouts of sessions whose ids begin with one of these.
+pub(super) fn named(home: &Path, prefixes: &[String], harvest: &mut Harvest) -> Vec<Place> {
+    let whole: BTreeSet<String> = prefixes.iter().filter(|prefix| is_uuid(prefix)).cloned().collect();
+    if whole.len() == prefixes.len() {
+        let near = by_day(home, &whole, harvest);
+        if whole.iter().all(|id| near.iter().any(|place| place.id == *id)) {
+            return near;
+        }
+    }
+    let mut places = all(home, harvest);
+    places.retain(|place| prefixes.iter().any(|prefix| place.id.starts_with(prefix.as_str())));
+    places
+}
+
+/// The rollouts of these ids in the folders of the days on which they were made: the folder's name is local time
+/// somewhere, so a day before and a day after are looked at too.
+fn by_day(home: &Path, ids: &BTreeSet<String>, harvest: &mut Harvest) -> Vec<Place> {
+    let mut days = BTreeSet::new();
+    for made in ids.iter().filter_map(|id| made_at(id)) {
+        let date = made.to_zoned(TimeZone::UTC).date();
+        days.extend([-1, 0, 1].into_iter().filter_map(|away: i64| date.checked_add(away.days()).ok()));
+    }
+    let mut places = Vec::new();
+    for day in days {
+        let folder = format!("{SESSIONS}/{:04}/{:02}/{:02}", day.year(), day.month(), day.day());
+        below(&home.join(folder), 0, harvest, &mut places);
+    }
+    places.retain(|place| ids.contains(&place.id));
+    places
+}
+
+/// The rollouts below a folder, at most `levels` deeper, in a stable order. A missing folder is empty; an unreadable
+/// one is left out, with its name.
+fn below(folder: &Path, levels: u32, harvest: &mut Harvest, places: &mut Vec<Place>) {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+        Err(error) => {
+            harvest.left_out(format!("{}: {error}", folder.display()));
+            return;
+        }
+    };
+    let mut folders = Vec::new();
+    for entry in entries {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => {
+                harvest.left_out(format!("{}: {error}", folder.display()));
+                continue;
+            }
+        };
+        if let Some(place) = Place::at(entry.path()) {
+            places.push(place);
+        } else if levels > 0
+            && entry
+                .file_type()
+                .is_ok_and(|kind| kind.is_dir() || (kind.is_symlink() && entry.path().is_dir()))
+        {
+            folders.push(entry.path());
+        }
+    }
+    folders.sort_unstable();
+    for inside in folders {
+        below(&inside, levels - 1, harvest, places);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "01a1de02-06f9-76e3-baa0-41a740e9eec8";
+
+    #[test]
+    fn only_rollouts_have_ids() {
+        let name = |suffix: &str| format!("rollout-2026-11-15T07-00-37-{ID}{suffix}");
+        assert_eq!(id_in_name(&name(".jsonl")), Some((ID, false)));
+        assert_eq!(id_in_name(&name(".jsonl.zst")), Some((ID, true)));
+        for other in
+            [name(".jsonl.bak"), name(".jsonl (deleted)"), format!("{ID}.jsonl"), "rollout-ä.jsonl".into()]
+        {
+            assert_eq!(id_in_name(&other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn an_id_says_when_it_was_made() {
+        assert_eq!(made_at(ID).unwrap().to_string(), "2026-11-15T07:00:37.241Z");
+        assert_eq!(
+            made_at("11111111-1111-4111-8111-111111111111"),
+            None,
+            "another kind of UUID says nothing"
+        );
+        assert_eq!(made_at("ffffffff-ffff-7fff-8fff-ffffffffffff"), None, "no time that a clock could show");
+    }
+
+    #[test]
+    fn a_session_is_found_by_its_day_and_else_by_looking_everywhere() {
+        let home = tempfile::tempdir().unwrap();
+        let put = |folder: &str, id: &str| {
+            let folder = home.path().join(folder);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join(format!("rollout-x-{id}.jsonl")), "").unwrap();
+        };
+        let other = "01a1de02-06f9-76e3-baa0-41a740e9ffff";
+        let (old, moved) = ("11111111-1111-4111-8111-111111111111", "01a1de02-06f9-76e3-baa0-000000000000");
+        put("sessions/2026/11/14", ID);
+        put("sessions/2025/01/01", old);
+        put("archived_sessions", moved);
+        put("sessions/2026/11/15", other);
+        let mut harvest = Harvest::complete(vec![]);
+        let mut find = |ids: &[&str]| {
+            let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+            let found = named(home.path(), &ids, &mut harvest);
+            found.into_iter().map(|place| (place.id, place.archived)).collect::<Vec<_>>()
+        };
+        assert_eq!(find(&[ID]), [(ID.to_owned(), false)], "the folder is named by another time zone");
+        assert_eq!(find(&[old]), [(old.to_owned(), false)]);
+        assert_eq!(find(&[moved]), [(moved.to_owned(), true)]);
+        assert_eq!(find(&["01a1de02"]).len(), 3);
+        assert!(find(&["22222222"]).is_empty());
+    }
+}

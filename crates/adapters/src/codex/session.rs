@@ -1,0 +1,143 @@
+//! One rollout file as one session.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+
+use agentctl_model::{Evidence, Fact, Facts, Found, Stamp, Witness};
+use jiff::Timestamp;
+
+use super::compressed;
+use super::head::Head;
+use super::places::Place;
+use super::tail::Tail;
+use super::tokens;
+use crate::Scope;
+use crate::jsonl::head::scan_head;
+use crate::jsonl::open::{Opened, open_regular};
+use crate::jsonl::{ReadAt, Seen, scan_back};
+
+/// A first prompt of some megabytes is read; more is not waited for.
+const HEAD_BUDGET: usize = 8 << 20;
+/// A file up to this size is read in one piece.
+const SMALL: u64 = 96 << 10;
+
+/// One session that was read, with what was odd about it.
+pub(super) struct ReadSession {
+    pub(super) found: Found,
+    pub(super) warning: Option<String>,
+    pub(super) drift: BTreeMap<String, u64>,
+}
+
+/// Reads one rollout: `Ok(None)` if it was not written since then or not written at all yet (the agent makes the
+/// file first and its first record later); `Err` names what had to be left out.
+pub(super) fn read(
+    place: &Place,
+    since: Option<Timestamp>,
+    scope: &Scope<'_>,
+    buffer: &mut Vec<u8>,
+) -> Result<Option<ReadSession>, String> {
+    let named = |error: io::Error| format!("{}: {error}", place.path.display());
+    let opened = match open_regular(&place.path) {
+        Ok(opened) => opened,
+        // Archived or deleted since the folder was listed: it will be found where it is now, or not at all.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(named(error)),
+    };
+    let untouched = opened.modified.is_some_and(|modified| since.is_some_and(|since| modified < since));
+    if untouched || opened.size == 0 {
+        return Ok(None);
+    }
+    let both = if place.compressed {
+        let bytes = compressed::decode(&opened.file, &scope.progress).map_err(named)?;
+        let (head, tail) = (bytes.head(), bytes.tail());
+        both_ends((head, head.len() as u64), (tail, tail.len() as u64), scope)
+    } else if opened.size <= SMALL {
+        // One read for both ends, and what was appended meanwhile is left for the next time.
+        buffer.clear();
+        (&opened.file).take(opened.size).read_to_end(buffer).map_err(named)?;
+        let whole = (buffer.as_slice(), buffer.len() as u64);
+        both_ends(whole, whole, scope)
+    } else {
+        both_ends((&opened.file, opened.size), (&opened.file, opened.size), scope)
+    };
+    both.and_then(|ends| session(place, &opened, ends)).map_err(named).map(Some)
+}
+
+struct Ends {
+    head: Head,
+    tail: Tail,
+    seen: Seen,
+}
+
+fn both_ends<S: ReadAt + ?Sized>(begin: (&S, u64), end: (&S, u64), scope: &Scope<'_>) -> io::Result<Ends> {
+    let mut tail = Tail::new(scope.text_limit, scope.usage);
+    let seen = scan_back(end.0, end.1, &mut tail)?;
+    let mut head = Head::new(scope.text_limit);
+    scan_head(begin.0, begin.1, HEAD_BUDGET, |line| head.line(line))?;
+    Ok(Ends { head, tail, seen })
+}
+
+fn session(place: &Place, opened: &Opened, ends: Ends) -> io::Result<ReadSession> {
+    let Ends { head, mut tail, seen } = ends;
+    if tail.records == 0 {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "holds no readable record"));
+    }
+    let warning = match (tail.broken, seen.too_long) {
+        (0, 0) => None,
+        (0, _) => Some("has a line too long to read"),
+        _ => Some("has a damaged record"),
+    }
+    .map(|what| format!("{}: {what}", place.path.display()));
+    let drift = std::mem::take(&mut tail.drift);
+    let facts = facts(place, head, tail);
+    let evidence = facts.turn.as_ref().map_or_else(
+        || Evidence::new(Witness::Transcript, Fact::TurnNotSaid, facts.updated_at),
+        |turn| Evidence::new(Witness::Transcript, Fact::TurnIs(turn.state), turn.last),
+    );
+    let found = Found {
+        id: place.id.clone(),
+        slot: None,
+        place: place.path.clone(),
+        stamp: Some(Stamp { size: opened.size, modified: opened.modified }),
+        facts,
+        evidence: vec![evidence],
+    };
+    Ok(ReadSession { found, warning, drift })
+}
+
+fn facts(place: &Place, head: Head, mut tail: Tail) -> Facts {
+    let origin = head.origin.unwrap_or_default();
+    let mut facts = Facts {
+        turn: tail.turn(),
+        name: origin.nickname,
+        prompt: head.prompt,
+        last_message: tail.last_message,
+        cwd: tail.cwd.or(origin.cwd),
+        branch: origin.branch,
+        model: tail.model,
+        started_at: origin.started_at,
+        updated_at: tail.updated_at,
+        tokens: tokens::own(tail.total, origin.is_fork, head.inherited),
+        parent: origin.parent.filter(|parent| parent.id != place.id),
+        ..Facts::default()
+    };
+    let extras = [
+        ("version", origin.version),
+        ("source", origin.source),
+        ("originator", origin.originator),
+        ("threadSource", origin.thread_source),
+    ];
+    for (key, value) in extras {
+        if let Some(value) = value {
+            facts.meta.insert(key.to_owned(), value.into());
+        }
+    }
+    if place.archived {
+        facts.meta.insert("archived".to_owned(), true.into());
+    }
+    facts
+}
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

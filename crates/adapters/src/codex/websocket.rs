@@ -1,0 +1,265 @@
+//! The least of a WebSocket client that a question to a local server needs: text messages over any stream.
+//!
+//! It waits no longer than its deadline, keeps no more than one message, and never reconnects.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const LARGEST_MESSAGE: usize = 4 << 20;
+const LARGEST_GREETING: usize = 16 << 10;
+
+const TEXT: u8 = 1;
+const CLOSE: u8 = 8;
+const PING: u8 = 9;
+const PONG: u8 = 10;
+
+/// A stream whose reads can be bounded in time.
+pub(super) trait Timed: Read + Write {
+    fn wait_at_most(&self, time: Duration) -> io::Result<()>;
+}
+
+impl Timed for UnixStream {
+    fn wait_at_most(&self, time: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(time))?;
+        self.set_write_timeout(Some(time))
+    }
+}
+
+pub(super) struct WebSocket<S> {
+    stream: S,
+    deadline: Instant,
+    /// Bytes that arrived and were not used yet.
+    held: Vec<u8>,
+}
+
+impl WebSocket<UnixStream> {
+    pub(super) fn connect(path: &Path, patience: Duration) -> io::Result<Self> {
+        Self::open(UnixStream::connect(path)?, patience)
+    }
+}
+
+impl<S: Timed> WebSocket<S> {
+    /// Asks the server to speak WebSocket. The key is no secret and needs not be random: it only keeps caches away.
+    pub(super) fn open(stream: S, patience: Duration) -> io::Result<Self> {
+        let mut socket = Self { stream, deadline: Instant::now() + patience, held: Vec::new() };
+        let request = "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+            Sec-WebSocket-Key: YWdlbnRjdGwtcXVlc3Rpb24=\r\nSec-WebSocket-Version: 13\r\n\r\n";
+        socket.send(request.as_bytes())?;
+        let end = loop {
+            if let Some(end) = memchr::memmem::find(&socket.held, b"\r\n\r\n") {
+                break end + 4;
+            }
+            if socket.held.len() > LARGEST_GREETING {
+                return Err(odd("the greeting has no end"));
+            }
+            socket.receive()?;
+        };
+        let status = socket.held.split(|byte| *byte == b' ').nth(1);
+        if status != Some(b"101") {
+            return Err(odd("the server does not speak WebSocket"));
+        }
+        socket.held.drain(..end);
+        Ok(socket)
+    }
+
+    pub(super) fn say(&mut self, text: &str) -> io::Result<()> {
+        self.frame(TEXT, text.as_bytes())
+    }
+
+    /// The next text message; control frames are answered or passed over.
+    pub(super) fn hear(&mut self) -> io::Result<Vec<u8>> {
+        let mut message = Vec::new();
+        loop {
+            let (last, kind, mut payload) = self.next_frame()?;
+            match kind {
+                CLOSE => return Err(io::ErrorKind::ConnectionAborted.into()),
+                PING => self.frame(PONG, &payload)?,
+                PONG => {}
+                _ => {
+                    message.append(&mut payload);
+                    if message.len() > LARGEST_MESSAGE {
+                        return Err(odd("a message is too large"));
+                    }
+                    if last {
+                        return Ok(message);
+                    }
+                }
+            }
+        }
+    }
+
+    fn frame(&mut self, kind: u8, payload: &[u8]) -> io::Result<()> {
+        // A client must mask what it sends; a mask of zeros is one.
+        let mut frame = vec![0x80 | kind];
+        match u16::try_from(payload.len()) {
+            Ok(length @ 0..126) => frame.push(0x80 | length.to_be_bytes()[1]),
+            Ok(length) => {
+                frame.push(0x80 | 0x7e);
+                frame.extend(length.to_be_bytes());
+            }
+            Err(_) => {
+                frame.push(0x80 | 0x7f);
+                frame.extend((payload.len() as u64).to_be_bytes());
+            }
+        }
+        frame.extend([0; 4]);
+        frame.extend_from_slice(payload);
+        self.send(&frame)
+    }
+
+    fn next_frame(&mut self) -> io::Result<(bool, u8, Vec<u8>)> {
+        let [first, second] = self.take()?;
+        let length = match second & 0x7f {
+            126 => u64::from(u16::from_be_bytes(self.take()?)),
+            127 => u64::from_be_bytes(self.take()?),
+            short => u64::from(short),
+        };
+        let length = usize::try_from(length).ok().filter(|length| *length <= LARGEST_MESSAGE);
+        let length = length.ok_or_else(|| odd("a message is too large"))?;
+        if second & 0x80 != 0 {
+            return Err(odd("a server must not mask"));
+        }
+        while self.held.len() < length {
+            self.receive()?;
+        }
+        let rest = self.held.split_off(length);
+        Ok((first & 0x80 != 0, first & 0x0f, std::mem::replace(&mut self.held, rest)))
+    }
+
+    fn take<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        while self.held.len() < N {
+            self.receive()?;
+        }
+        let mut taken = [0; N];
+        taken.copy_from_slice(&self.held[..N]);
+        self.held.drain(..N);
+        Ok(taken)
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.bound()?;
+        self.stream.write_all(bytes)
+    }
+
+    fn receive(&mut self) -> io::Result<()> {
+        self.bound()?;
+        let mut chunk = [0; 16 << 10];
+        match self.stream.read(&mut chunk) {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(got) => {
+                self.held.extend_from_slice(&chunk[..got]);
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn bound(&self) -> io::Result<()> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.wait_at_most(left)
+    }
+}
+
+fn odd(words: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, words.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A server that was recorded: it says its bytes in small pieces, whatever it is told.
+    struct Recorded {
+        says: Vec<u8>,
+        at: usize,
+        heard: Vec<u8>,
+    }
+
+    impl Read for Recorded {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let rest = &self.says[self.at..];
+            let count = rest.len().min(into.len()).min(7);
+            into[..count].copy_from_slice(&rest[..count]);
+            self.at += count;
+            Ok(count)
+        }
+    }
+
+    impl Write for Recorded {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.heard.extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Timed for Recorded {
+        fn wait_at_most(&self, _: Duration) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    const GREETING: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\r\n";
+
+    fn open(says: &[u8]) -> io::Result<WebSocket<Recorded>> {
+        let recorded = Recorded { says: says.to_vec(), at: 0, heard: Vec::new() };
+        WebSocket::open(recorded, Duration::from_mins(1))
+    }
+
+    #[test]
+    fn messages_are_put_together_and_pings_answered() {
+        let long = vec![b'x'; 300];
+        let mut says = GREETING.to_vec();
+        says.extend(b"\x89\x02hi\x01\x02ab\x80\x01c\x81\x7e\x01\x2c");
+        says.extend(&long);
+        says.extend(b"\x88\x00");
+        let mut socket = open(&says).unwrap();
+        let greeted = socket.stream.heard.len();
+        assert_eq!(socket.hear().unwrap(), b"abc");
+        assert_eq!(&socket.stream.heard[greeted..], b"\x8a\x82\0\0\0\0hi");
+        assert_eq!(socket.hear().unwrap(), long);
+        assert!(socket.hear().is_err(), "closed");
+    }
+
+    #[test]
+    fn long_questions_have_the_right_length() {
+        let mut socket = open(GREETING).unwrap();
+        for (length, beginning) in
+            [(5, &[0x81, 0x85][..]), (200, &[0x81, 0xfe, 0, 200]), (70_000, &[0x81, 0xff, 0, 0])]
+        {
+            socket.stream.heard.clear();
+            socket.say(&"q".repeat(length)).unwrap();
+            assert!(socket.stream.heard.starts_with(beginning) && socket.stream.heard.ends_with(b"qqqqq"));
+        }
+    }
+
+    #[test]
+    fn another_protocol_is_no_answer() {
+        assert!(open(b"HTTP/1.1 404 Not Found\r\n\r\n").is_err());
+        assert!(open(b"hello").is_err());
+        let mut says = GREETING.to_vec();
+        says.extend(b"\x81\x7f\xff\xff\xff\xff\xff\xff\xff\xff");
+        assert!(open(&says).unwrap().hear().is_err(), "nobody is that large");
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic_or_hang(noise in prop::collection::vec(any::<u8>(), 0..400)) {
+            let _ = open(&noise);
+            let mut says = GREETING.to_vec();
+            says.extend(&noise);
+            if let Ok(mut socket) = open(&says) {
+                while socket.hear().is_ok() {}
+            }
+        }
+    }
+}

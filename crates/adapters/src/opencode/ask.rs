@@ -1,0 +1,177 @@
+//! Asking OpenCode's own server which sessions it works on and what they wait for.
+//!
+//! Only the process that runs a turn knows: other servers answer too, but not about it. So each is asked on its own
+//! port, about the directories of sessions that it may run.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::SocketAddr;
+
+use agentctl_model::text::{clean_cut, one_line};
+use agentctl_model::{
+    Claim, Evidence, Joined, KernelView, Pending, PendingKind, Process, ProcessRef, Testimony, Tie, Turn,
+    TurnState, Witness,
+};
+use serde::Deserialize;
+
+use super::http::{escaped, get};
+
+/// What a session does right now: `busy`, `retry`; an idle one is not in the list.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Doing {
+    #[serde(rename = "type")]
+    kind: String,
+    message: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Request {
+    #[serde(rename = "sessionID")]
+    session: String,
+    /// What is to be permitted: `bash`, `edit`, …
+    permission: Option<String>,
+    patterns: Vec<String>,
+    questions: Vec<AskedQuestion>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct AskedQuestion {
+    question: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Parentage {
+    #[serde(rename = "parentID")]
+    parent: Option<String>,
+}
+
+/// What one server said about one directory.
+#[derive(Debug, Default)]
+pub(super) struct Word {
+    doing: HashMap<String, Doing>,
+    approvals: Vec<Request>,
+    questions: Vec<Request>,
+}
+
+/// Puts the servers' words into the claims. Who does not answer leaves its claims as they are.
+pub(super) fn ask(kernel: &KernelView, joined: &mut Joined) {
+    let mut wanted: BTreeMap<ProcessRef, BTreeSet<String>> = BTreeMap::new();
+    for claim in &joined.claims {
+        if let Some(directory) = claim.found.as_ref().and_then(|found| found.facts.cwd.clone()) {
+            wanted.entry(claim.owner.process).or_default().insert(directory);
+        }
+    }
+    for (reference, directories) in wanted {
+        let Some(process) = kernel.processes.iter().find(|process| process.head.process == reference) else {
+            continue;
+        };
+        for directory in directories {
+            if let Some((word, address)) = word_of(process, &directory) {
+                hear(&word, reference, &directory, address, kernel, &mut joined.claims);
+            }
+        }
+    }
+}
+
+fn word_of(process: &Process, directory: &str) -> Option<(Word, SocketAddr)> {
+    process.listening.seen()?.iter().find_map(|address| {
+        let query = format!("?directory={}", escaped(directory));
+        let json = |path: &str| get(*address, &format!("{path}{query}"));
+        let mut word =
+            Word { doing: serde_json::from_slice(&json("/session/status")?).ok()?, ..Word::default() };
+        if !word.doing.is_empty() {
+            let requests =
+                |path| json(path).and_then(|body| serde_json::from_slice::<Vec<Request>>(&body).ok());
+            word.approvals = requests("/permission").unwrap_or_default();
+            word.questions = requests("/question").unwrap_or_default();
+            for request in word.approvals.iter_mut().chain(&mut word.questions) {
+                request.session = main_session(&request.session, &word.doing, &json);
+            }
+        }
+        Some((word, *address))
+    })
+}
+
+/// A sub-agent's question keeps its parent waiting, and the parent is what people see.
+fn main_session(id: &str, doing: &HashMap<String, Doing>, json: &dyn Fn(&str) -> Option<Vec<u8>>) -> String {
+    let mut id = id.to_owned();
+    for _ in 0..8 {
+        let safe = id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        let body = safe.then(|| json(&format!("/session/{id}"))).flatten();
+        let parent = body.and_then(|body| serde_json::from_slice::<Parentage>(&body).ok()?.parent);
+        match parent {
+            Some(parent) if doing.contains_key(&parent) => id = parent,
+            _ => break,
+        }
+    }
+    id
+}
+
+fn hear(
+    word: &Word,
+    process: ProcessRef,
+    directory: &str,
+    address: SocketAddr,
+    kernel: &KernelView,
+    claims: &mut Vec<Claim>,
+) {
+    let concerns = |claim: &Claim| {
+        let there = claim.found.as_ref().and_then(|found| found.facts.cwd.as_deref());
+        claim.owner.process == process && there == Some(directory)
+    };
+    // A server that may run a turn and says that it does not is no owner of the session.
+    claims.retain(|claim| {
+        !concerns(claim) || claim.tie != Tie::OneOfSeveral || word.doing.contains_key(&claim.id)
+    });
+    for claim in claims.iter_mut().filter(|claim| concerns(claim)) {
+        let said = |words: String| Evidence::said(Witness::Gateway, words, Some(kernel.as_of));
+        let Some(doing) = word.doing.get(&claim.id) else {
+            claim.testimony = Some(Testimony {
+                turn: Some(Turn::new(TurnState::Ended, None)),
+                evidence: vec![said(format!("the server at {address} does not work on it"))],
+                ..Testimony::default()
+            });
+            continue;
+        };
+        claim.tie = Tie::Exact;
+        claim.testimony = Some(testimony(word, doing, &claim.id, |state| {
+            said(format!("the server at {address} says: {state}"))
+        }));
+    }
+}
+
+fn testimony(word: &Word, doing: &Doing, id: &str, said: impl Fn(&str) -> Evidence) -> Testimony {
+    let of_this = |requests: &'_ [Request], kind| -> Vec<Pending> {
+        let mine = requests.iter().filter(|request| request.session == id);
+        mine.map(|request| Pending { kind, summary: summary(request), since: None, answerable: false })
+            .collect()
+    };
+    let approvals = of_this(&word.approvals, PendingKind::Approval);
+    let questions = of_this(&word.questions, PendingKind::Question);
+    let (state, words) = if !approvals.is_empty() {
+        (TurnState::Approval, "waits for an approval")
+    } else if !questions.is_empty() {
+        (TurnState::Question, "waits for an answer")
+    } else {
+        (TurnState::Open, doing.kind.as_str())
+    };
+    let mut turn = Turn::new(state, None);
+    if doing.kind == "retry" {
+        let message = doing.message.as_deref().map(one_line).unwrap_or_default();
+        turn.detail = Some(clean_cut(&format!("retrying: {message}"), Some(300)));
+    }
+    let pending: Vec<Pending> = approvals.into_iter().chain(questions).collect();
+    let detail = pending.first().and_then(|pending| pending.summary.clone());
+    Testimony { turn: Some(turn), detail, pending, since: None, evidence: vec![said(words)] }
+}
+
+fn summary(request: &Request) -> Option<String> {
+    let what = request.questions.first().map(|asked| asked.question.clone()).or_else(|| {
+        let permission = request.permission.as_deref()?;
+        Some(format!("{permission}: {}", request.patterns.join(" ")))
+    })?;
+    Some(clean_cut(&one_line(&what), Some(300)))
+}

@@ -1,0 +1,99 @@
+//! OpenCode: one SQLite database per user since 1.2, a tree of JSON files before.
+
+mod ask;
+mod database;
+mod entries;
+mod follow;
+mod http;
+pub(crate) mod join;
+pub(crate) mod processes;
+mod records;
+pub(crate) mod session;
+mod survey;
+pub(crate) mod tree;
+mod turn;
+pub(crate) mod wanted;
+
+use std::path::{Path, PathBuf};
+
+use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead};
+
+use crate::{Adapter, Card, Follow, Looks, ReadError, Root, Scope};
+use processes::OPENCODE;
+
+pub(crate) use records::is_default_title;
+
+pub struct OpenCode;
+
+static CARD: Card = Card {
+    name: "opencode",
+    title: "OpenCode",
+    programs: &["opencode"],
+    known_good: "1.1.65, 1.2.11, 1.18.33",
+    capabilities: &[Capability::Peek],
+    looks: Looks { locks: false, open_files: true, offspring: false, listening: true },
+    can_be_asked: true,
+    verified: true,
+};
+
+impl Adapter for OpenCode {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn root(&self, environ: &Environ) -> Option<Root> {
+        let data = environ
+            .path("XDG_DATA_HOME")
+            .or_else(|| environ.path("HOME").map(|home| home.join(".local/share")))?
+            .join("opencode");
+        match environ.path("OPENCODE_DB") {
+            // Such a process keeps its sessions to itself.
+            Some(database) if database.as_os_str() == ":memory:" => None,
+            database => Some(Root { store: database.map(|database| data.join(database)), path: data }),
+        }
+    }
+
+    fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
+        survey::survey(root, scope, |process| self.is_ours(process, root))
+    }
+
+    fn recognises(&self, head: &ProcessHead) -> bool {
+        OPENCODE.is(head)
+    }
+
+    fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
+        join::join(&OPENCODE, harvest, kernel, |process| self.is_ours(process, root))
+    }
+
+    fn ask(&self, _root: &Root, kernel: &KernelView, joined: &mut Joined) {
+        ask::ask(kernel, joined);
+    }
+
+    fn read(&self, place: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
+        follow::read_last(place, id, limit)
+    }
+
+    fn follow(&self, place: &Path, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
+        Ok(Box::new(follow::Follower::start(place, id, backlog)))
+    }
+}
+
+impl OpenCode {
+    /// The process's own variables resolve to this root, or it holds its database open.
+    fn is_ours(&self, process: &Process, root: &Root) -> bool {
+        if let Some(environ) = process.environ.seen() {
+            return self.root(environ).as_ref() == Some(root);
+        }
+        let holds = |path: &PathBuf| match &root.store {
+            Some(store) => path == store,
+            None => path.parent() == Some(&root.path) && is_database(path),
+        };
+        process.open_files.seen().is_some_and(|files| files.iter().any(|file| holds(&file.path)))
+    }
+}
+
+/// `opencode.db`, or that of a channel: `opencode-dev.db`.
+fn is_database(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.strip_suffix(".db").is_some_and(|stem| stem == "opencode" || stem.starts_with("opencode-"))
+}

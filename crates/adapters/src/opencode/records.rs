@@ -1,0 +1,318 @@
+//! OpenCode's records: messages and their parts, in the database and in the old tree alike. Pure.
+
+use std::borrow::Cow;
+
+use agentctl_model::Tokens;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Number;
+use serde_json::value::RawValue;
+
+/// Part types that mean something here or are known to mean nothing.
+const KNOWN_PARTS: [&str; 12] = [
+    "text",
+    "reasoning",
+    "step-start",
+    "step-finish",
+    "patch",
+    "tool",
+    "file",
+    "agent",
+    "subtask",
+    "compaction",
+    "retry",
+    "snapshot",
+];
+
+/// Milliseconds since 1970, as every OpenCode time is.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Times {
+    created: Option<Number>,
+    completed: Option<Number>,
+    start: Option<Number>,
+    end: Option<Number>,
+    updated: Option<Number>,
+    archived: Option<Number>,
+}
+
+pub(super) fn moment(milliseconds: i64) -> Option<Timestamp> {
+    Timestamp::from_millisecond(milliseconds).ok()
+}
+
+fn number(value: Option<&Number>) -> Option<Timestamp> {
+    value.and_then(Number::as_i64).and_then(moment)
+}
+
+impl Times {
+    pub(super) fn created(&self) -> Option<Timestamp> {
+        number(self.created.as_ref())
+    }
+
+    pub(super) fn updated(&self) -> Option<Timestamp> {
+        number(self.updated.as_ref())
+    }
+
+    pub(super) fn archived(&self) -> Option<Timestamp> {
+        number(self.archived.as_ref())
+    }
+
+    pub(super) fn is_completed(&self) -> bool {
+        self.completed.is_some()
+    }
+
+    /// The latest moment that is named here.
+    pub(super) fn latest(&self) -> Option<Timestamp> {
+        [&self.created, &self.completed, &self.start, &self.end]
+            .into_iter()
+            .filter_map(|time| number(time.as_ref()))
+            .max()
+    }
+
+    pub(super) fn is_ended(&self) -> bool {
+        self.end.is_some()
+    }
+
+    pub(super) fn start(&self) -> Option<Timestamp> {
+        number(self.start.as_ref())
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ModelName<'a> {
+    #[serde(borrow, rename = "providerID")]
+    provider: Option<Cow<'a, str>>,
+    /// In messages; the column of the session says `id`.
+    #[serde(borrow, rename = "modelID", alias = "id")]
+    model: Option<Cow<'a, str>>,
+}
+
+fn named(provider: Option<&str>, model: Option<&str>) -> Option<String> {
+    match (provider.filter(|name| !name.is_empty()), model.filter(|name| !name.is_empty())) {
+        (Some(provider), Some(model)) => Some(format!("{provider}/{model}")),
+        _ => None,
+    }
+}
+
+/// The model in the session's own column.
+pub(super) fn model_of_column(json: &str) -> Option<String> {
+    let model: ModelName<'_> = serde_json::from_str(json).ok()?;
+    named(model.provider.as_deref(), model.model.as_deref())
+}
+
+/// The launch that the session's metadata names: `{"agentctl": {"launch": …}}`.
+pub(super) fn launch_in_metadata(json: &str) -> Option<String> {
+    let metadata: serde_json::Value = serde_json::from_str(json).ok()?;
+    metadata.get("agentctl")?.get("launch")?.as_str().map(str::to_owned)
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Cache {
+    read: Option<Number>,
+    write: Option<Number>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Spent {
+    input: Option<Number>,
+    output: Option<Number>,
+    cache: Cache,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Mistake<'a> {
+    #[serde(borrow)]
+    pub(super) name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+}
+
+impl Mistake<'_> {
+    /// A person or a client stopped the turn.
+    pub(super) fn is_abort(&self) -> bool {
+        self.name.as_deref() == Some("MessageAbortedError")
+    }
+
+    /// `APIError: 401 no such key`, as much of it as there is.
+    pub(super) fn words(&self) -> String {
+        let name = self.name.as_deref().unwrap_or("error");
+        let data: Option<serde_json::Value> =
+            self.data.and_then(|data| serde_json::from_str(data.get()).ok());
+        let message = data.as_ref().and_then(|data| data.get("message")).and_then(|message| message.as_str());
+        message.map_or_else(|| name.to_owned(), |message| format!("{name}: {message}"))
+    }
+}
+
+/// One message: a prompt, or one step of the model.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Message<'a> {
+    #[serde(borrow)]
+    pub(super) role: Cow<'a, str>,
+    pub(super) time: Times,
+    #[serde(borrow)]
+    pub(super) error: Option<Mistake<'a>>,
+    #[serde(borrow)]
+    pub(super) finish: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "providerID")]
+    provider: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "modelID")]
+    model_id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    model: Option<ModelName<'a>>,
+    tokens: Option<Spent>,
+    pub(super) cost: Option<f64>,
+}
+
+impl<'a> Message<'a> {
+    /// `None` for what is no message: damaged, or half written.
+    pub(super) fn parse(json: &'a [u8]) -> Option<Self> {
+        serde_json::from_slice::<Self>(json).ok().filter(|message| !message.role.is_empty())
+    }
+
+    pub(super) fn is_user(&self) -> bool {
+        self.role == "user"
+    }
+
+    pub(super) fn is_assistant(&self) -> bool {
+        self.role == "assistant"
+    }
+
+    /// The agent began this step and has not closed it.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_assistant() && !self.time.is_completed() && self.error.is_none()
+    }
+
+    pub(super) fn model(&self) -> Option<String> {
+        named(self.provider.as_deref(), self.model_id.as_deref()).or_else(|| {
+            let model = self.model.as_ref()?;
+            named(model.provider.as_deref(), model.model.as_deref())
+        })
+    }
+
+    /// What this step used; `None` when nothing was counted.
+    pub(super) fn tokens(&self) -> Option<Tokens> {
+        let spent = self.tokens.as_ref().filter(|_| self.is_assistant())?;
+        counted(Tokens {
+            input: spent.input.as_ref().and_then(Number::as_u64),
+            output: spent.output.as_ref().and_then(Number::as_u64),
+            cache_read: spent.cache.read.as_ref().and_then(Number::as_u64),
+            cache_write: spent.cache.write.as_ref().and_then(Number::as_u64),
+        })
+    }
+}
+
+/// OpenCode writes zeros before anything is counted.
+pub(super) fn counted(tokens: Tokens) -> Option<Tokens> {
+    let parts = [tokens.input, tokens.output, tokens.cache_read, tokens.cache_write];
+    parts.into_iter().flatten().any(|count| count > 0).then_some(tokens)
+}
+
+pub(super) fn add(sum: Option<Tokens>, one: Tokens) -> Tokens {
+    let plus = |a: Option<u64>, b: Option<u64>| match (a, b) {
+        (Some(a), Some(b)) => Some(a.saturating_add(b)),
+        (a, b) => a.or(b),
+    };
+    let sum = sum.unwrap_or_default();
+    Tokens {
+        input: plus(sum.input, one.input),
+        output: plus(sum.output, one.output),
+        cache_read: plus(sum.cache_read, one.cache_read),
+        cache_write: plus(sum.cache_write, one.cache_write),
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ToolState<'a> {
+    #[serde(borrow)]
+    pub(super) status: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) output: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) error: Option<Cow<'a, str>>,
+    pub(super) time: Times,
+}
+
+impl ToolState<'_> {
+    pub(super) fn is_at_work(&self) -> bool {
+        matches!(self.status.as_ref(), "running" | "pending")
+    }
+}
+
+/// One part of a message.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Part<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) text: Option<Cow<'a, str>>,
+    /// Written by the agent in the user's name.
+    synthetic: Option<bool>,
+    ignored: Option<bool>,
+    pub(super) time: Times,
+    #[serde(borrow)]
+    pub(super) tool: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) state: Option<ToolState<'a>>,
+}
+
+impl<'a> Part<'a> {
+    pub(super) fn parse(json: &'a [u8]) -> Option<Self> {
+        serde_json::from_slice::<Self>(json).ok().filter(|part| !part.kind.is_empty())
+    }
+
+    pub(super) fn is_known(&self) -> bool {
+        KNOWN_PARTS.contains(&self.kind.as_ref())
+    }
+
+    /// The words of a text part that somebody really said.
+    pub(super) fn words(&self) -> Option<&str> {
+        let said = self.kind == "text" && self.synthetic != Some(true) && self.ignored != Some(true);
+        self.text.as_deref().filter(|text| said && !text.trim().is_empty())
+    }
+
+    pub(super) fn tool_at_work(&self) -> Option<&ToolState<'a>> {
+        self.state.as_ref().filter(|state| self.kind == "tool" && state.is_at_work())
+    }
+
+    pub(super) fn latest(&self) -> Option<Timestamp> {
+        self.time.latest().max(self.state.as_ref().and_then(|state| state.time.latest()))
+    }
+}
+
+/// The session file of the old tree.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct SessionFile<'a> {
+    #[serde(borrow)]
+    pub(super) id: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) directory: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) title: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) version: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "parentID")]
+    pub(super) parent: Option<Cow<'a, str>>,
+    pub(super) time: Times,
+}
+
+/// Titles that OpenCode gives before anybody named the session: `New session - 2026-11-15T06:53:17.988Z`.
+pub(crate) fn is_default_title(title: &str) -> bool {
+    ["New session - ", "Child session - "]
+        .iter()
+        .filter_map(|start| title.strip_prefix(start))
+        .any(|rest| rest.parse::<Timestamp>().is_ok())
+}
+
+#[cfg(test)]
+#[path = "records_tests.rs"]
+mod tests;

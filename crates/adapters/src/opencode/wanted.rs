@@ -1,0 +1,225 @@
+//! Which sessions a question reaches, by their heads alone.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use agentctl_model::Process;
+use jiff::Timestamp;
+
+use super::processes::{Kind, Program, id_in_argv};
+use super::session::Head;
+use super::tree::{self, Place};
+use crate::{Reach, Scope};
+
+/// A question by id for more than this many is a second reading of what a whole answer already has.
+const NAMED_ONE_BY_ONE: usize = 16;
+/// Sub-agents of sub-agents of …: deeper than anybody nests them.
+const GENERATIONS: usize = 8;
+/// As many as can matter for the rule of the only candidate: two, and those that others carry for certain.
+const NEIGHBOURS: usize = 8;
+
+/// What a live process says about which sessions it may carry.
+#[derive(Debug, Clone)]
+pub(super) struct Carrier {
+    started_at: Option<Timestamp>,
+    pub(super) id: Option<String>,
+    /// `None`: any directory.
+    directories: Option<Vec<String>>,
+}
+
+impl Carrier {
+    /// `None` for processes that never carry a session themselves.
+    fn of(program: &Program, process: &Process) -> Option<Self> {
+        let everywhere = match program.kind(&process.head) {
+            Kind::Wrapper | Kind::Neither => return None,
+            Kind::Server | Kind::Editor => true,
+            Kind::Run | Kind::Terminal => false,
+        };
+        Some(Self {
+            started_at: process.head.started_at,
+            id: id_in_argv(&process.head).map(str::to_owned),
+            directories: (!everywhere).then(|| program.directories(process)),
+        })
+    }
+
+    pub(super) fn may_carry(&self, head: &Head) -> bool {
+        let in_reach = match (&self.directories, &head.directory) {
+            (None, _) => true,
+            (Some(there), Some(directory)) => there.contains(directory),
+            (Some(_), None) => false,
+        };
+        in_reach && head.updated.is_none_or(|at| self.started_at.is_none_or(|start| at >= start))
+    }
+}
+
+/// The start of the oldest process; `None` when nothing can be left out by time.
+pub(super) fn earliest(carriers: &[Carrier]) -> Option<Timestamp> {
+    carriers.iter().map(|carrier| carrier.started_at).min().flatten()
+}
+
+pub(super) fn is_named_one_by_one(ids: &[String]) -> bool {
+    ids.len() <= NAMED_ONE_BY_ONE
+}
+
+/// The sessions beside the named ones that decide whether a process has only one candidate: the newest ones of the
+/// same directories, by both times that count there.
+pub(super) fn neighbours(named: &[Head], mut beside: Vec<Head>) -> Vec<Head> {
+    let known: HashSet<&str> = named.iter().map(|head| head.id.as_str()).collect();
+    beside.retain(|head| head.parent.is_none() && !known.contains(head.id.as_str()));
+    let directories: HashSet<&Option<String>> = named.iter().map(|head| &head.directory).collect();
+    let mut chosen: Vec<Head> = Vec::new();
+    for directory in directories {
+        let mut there: Vec<&Head> = beside.iter().filter(|head| head.directory == *directory).collect();
+        for by in [|head: &Head| head.updated, |head: &Head| head.created] {
+            there.sort_by_key(|head| std::cmp::Reverse(by(head)));
+            for head in there.iter().take(NEIGHBOURS) {
+                if !chosen.contains(head) {
+                    chosen.push((*head).clone());
+                }
+            }
+        }
+    }
+    chosen
+}
+
+/// A question, and the live processes that narrow it when only live sessions are wanted.
+pub(crate) struct Question<'q, 's> {
+    pub(crate) scope: &'q Scope<'s>,
+    pub(super) carriers: Vec<Carrier>,
+}
+
+impl<'q, 's> Question<'q, 's> {
+    pub(crate) fn new(program: &Program, scope: &'q Scope<'s>, ours: impl Fn(&Process) -> bool) -> Self {
+        let carriers = match scope.reach {
+            Reach::Live(kernel) => {
+                let mine = kernel.processes.iter().filter(|process| ours(process));
+                mine.filter_map(|process| Carrier::of(program, process)).collect()
+            }
+            Reach::Ids(_) | Reach::All { .. } => Vec::new(),
+        };
+        Self { scope, carriers }
+    }
+
+    /// Only live sessions are wanted, and nobody lives who could carry one.
+    pub(crate) fn reaches_nothing(&self) -> bool {
+        matches!(self.scope.reach, Reach::Live(_)) && self.carriers.is_empty()
+    }
+
+    /// Files of the old tree that the question may reach. Reading their heads is left for later.
+    pub(crate) fn places(&self, storage: &Path) -> io::Result<Vec<Place>> {
+        let mut places = tree::places(storage)?;
+        match self.scope.reach {
+            Reach::All { since: Some(since) } => places.retain(|place| {
+                let messages = storage.join("message").join(&place.id);
+                place.modified().max(tree::modified(&messages)).is_none_or(|at| at >= since)
+            }),
+            Reach::All { since: None } => {}
+            Reach::Ids(ids) => {
+                let projects: HashSet<PathBuf> = places
+                    .iter()
+                    .filter(|place| self.scope.reach.names(&place.id))
+                    .filter_map(|place| place.path.parent().map(Path::to_owned))
+                    .collect();
+                let is_near =
+                    |place: &Place| place.path.parent().is_some_and(|folder| projects.contains(folder));
+                let one_by_one = is_named_one_by_one(ids);
+                places.retain(|place| self.scope.reach.names(&place.id) || (one_by_one && is_near(place)));
+            }
+            // Every prompt rewrites the session's file.
+            Reach::Live(_) => {
+                let since = earliest(&self.carriers);
+                let named = |id: &str| self.carriers.iter().any(|carrier| carrier.id.as_deref() == Some(id));
+                places
+                    .retain(|place| named(&place.id) || place.modified().is_none_or(|at| Some(at) >= since));
+            }
+        }
+        Ok(places)
+    }
+
+    /// Which of these heads are wanted, with those that decide about them.
+    pub(crate) fn chosen(&self, heads: Vec<Head>) -> Vec<Head> {
+        let find = |id: &str| -> Vec<Head> { heads.iter().filter(|head| head.id == id).cloned().collect() };
+        let below = |id: &str| -> Vec<Head> {
+            heads.iter().filter(|head| head.parent.as_deref() == Some(id)).cloned().collect()
+        };
+        match self.scope.reach {
+            Reach::All { .. } => {
+                heads.into_iter().filter(|head| self.scope.subagents || head.parent.is_none()).collect()
+            }
+            Reach::Ids(ids) => {
+                let mut named: Vec<Head> = heads
+                    .iter()
+                    .filter(|head| self.scope.reach.names(&head.id))
+                    .filter(|head| self.scope.subagents || head.parent.is_none())
+                    .cloned()
+                    .collect();
+                if is_named_one_by_one(ids) {
+                    let _ = add_ancestors(&mut named, |id| Ok::<_, io::Error>(find(id)));
+                    let chosen = neighbours(&named, heads);
+                    named.extend(chosen);
+                }
+                named
+            }
+            Reach::Live(_) => {
+                let may = |head: &&Head| {
+                    let named = self.carriers.iter().any(|carrier| carrier.id.as_ref() == Some(&head.id));
+                    let carried = self.carriers.iter().any(|carrier| carrier.may_carry(head));
+                    named || (carried && head.parent.is_none())
+                };
+                let mut live: Vec<Head> = heads.iter().filter(may).cloned().collect();
+                if self.scope.subagents {
+                    let _ = add_descendants(&mut live, |id| Ok::<_, io::Error>(below(id)));
+                }
+                live
+            }
+        }
+    }
+}
+
+pub(super) fn without_twins(heads: &mut Vec<Head>) {
+    let mut seen = HashSet::new();
+    heads.retain(|head| seen.insert(head.id.clone()));
+}
+
+/// What a sub-agent is, its parent's process decides.
+pub(super) fn add_ancestors<E>(
+    heads: &mut Vec<Head>,
+    find: impl Fn(&str) -> Result<Vec<Head>, E>,
+) -> Result<(), E> {
+    for _ in 0..GENERATIONS {
+        let missing: HashSet<String> = heads
+            .iter()
+            .filter_map(|head| head.parent.clone())
+            .filter(|parent| !heads.iter().any(|head| head.id == *parent))
+            .collect();
+        let before = heads.len();
+        for id in missing {
+            heads.extend(find(&id)?);
+        }
+        if heads.len() == before {
+            break;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn add_descendants<E>(
+    heads: &mut Vec<Head>,
+    below: impl Fn(&str) -> Result<Vec<Head>, E>,
+) -> Result<(), E> {
+    let mut parents: Vec<String> = heads.iter().map(|head| head.id.clone()).collect();
+    for _ in 0..GENERATIONS {
+        let mut fresh = Vec::new();
+        for id in parents.drain(..) {
+            fresh.extend(below(&id)?);
+        }
+        fresh.retain(|head| !heads.iter().any(|known| known.id == head.id));
+        if fresh.is_empty() {
+            break;
+        }
+        parents.extend(fresh.iter().map(|head| head.id.clone()));
+        heads.extend(fresh);
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! Who carries which session of Pi or Pi Rust. Pure.
+
+use std::collections::HashSet;
+
+use agentctl_model::{Claim, Found, Harvest, Joined, KernelView, Process, Stray, Tie, TurnState};
+
+use super::header::{Creator, creator_by_name};
+use super::processes::{Family, Mark, agents, is_headless, marks};
+use super::session::name_of;
+use crate::join::{alive, claim, only_candidates};
+
+/// Exact marks first, then the contract's rule of the only candidate. The two agents can continue each other's
+/// sessions: marks are believed of either, but a directory pairs an agent only with sessions of its own making.
+pub(super) fn join(
+    creator: Creator,
+    harvest: &Harvest,
+    kernel: &KernelView,
+    ours: impl Fn(&Process) -> bool,
+) -> Joined {
+    let (marks, family) = (marks(kernel), Family::of(kernel));
+    let mut joined = Joined { blind: unseen(kernel), ..Joined::default() };
+    let (mut top, mut nested, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    for (process, kind) in agents(kernel) {
+        let is_nested = family.agent_above(process).is_some();
+        match marks.get(&process.pid()) {
+            // Whatever its variables say: it names a file of ours.
+            Some(mark) if !ours(process) => {
+                let file = mark.file.as_ref().map(|file| file.to_string_lossy());
+                let mut claims = marked(mark, process, harvest, kernel);
+                claims.retain(|claim| file.is_some() && claim.slot.as_deref() == file.as_deref());
+                joined.claims.extend(claims);
+            }
+            None if !ours(process) => {}
+            Some(mark) => {
+                let claims = marked(mark, process, harvest, kernel);
+                if claims.is_empty() && kind == creator && !is_nested && !is_the_others(mark, creator) {
+                    joined.strays.push(stray(process));
+                    joined.claims.extend(unread(mark, process, kernel));
+                }
+                joined.claims.extend(claims);
+            }
+            None if kind != creator => others.push(process),
+            None if is_nested => nested.push(process),
+            None => top.push(process),
+        }
+    }
+    pair(&top, harvest, kernel, &mut joined, |_| true, None);
+    // An agent that another one started is a run with a prompt: what it carries has an open turn.
+    pair(&nested, harvest, kernel, &mut joined, is_open, None);
+    // The other agent may have continued a session of this one's making; nothing more can be said.
+    pair(&others, harvest, kernel, &mut joined, is_open, Some(Tie::OneOfSeveral));
+
+    let carried: HashSet<_> = joined.claims.iter().map(|claim| claim.owner.process).collect();
+    let idle = top.iter().filter(|process| !carried.contains(&process.head.process));
+    joined.strays.extend(idle.map(|process| stray(process)));
+    joined
+}
+
+/// The sessions that a mark names: one, or several when an id stands twice and nothing tells them apart.
+fn marked(mark: &Mark, process: &Process, harvest: &Harvest, kernel: &KernelView) -> Vec<Claim> {
+    let fits = |found: &&Found| match (&mark.id, &mark.file) {
+        (Some(id), _) => found.id == *id,
+        (None, Some(file)) => name_of(&found.place) == name_of(file),
+        (None, None) => false,
+    };
+    let all: Vec<&Found> = harvest.found.iter().filter(fits).collect();
+    let narrowed = |narrow: &dyn Fn(&&&Found) -> bool| {
+        let some: Vec<&Found> = all.iter().filter(narrow).copied().collect();
+        (!some.is_empty()).then_some(some)
+    };
+    let cwd = process.cwd.seen().map(|cwd| cwd.to_string_lossy());
+    let chosen = narrowed(&|found| mark.file.as_deref() == Some(&found.place))
+        .or_else(|| narrowed(&|found| mark.file.as_deref().map(name_of) == Some(name_of(&found.place))))
+        .or_else(|| narrowed(&|found| found.facts.cwd.as_deref() == cwd.as_deref()))
+        .unwrap_or(all);
+    let tie = if chosen.len() == 1 { Tie::Exact } else { Tie::OneOfSeveral };
+    let how = || alive(process, kernel, mark.how);
+    chosen
+        .into_iter()
+        .map(|found| Claim {
+            slot: found.slot.clone(),
+            ..claim(&found.id, process, tie, is_headless(&process.head), how())
+        })
+        .collect()
+}
+
+/// A mark names a file that was not read yet: asking for its id has it read.
+fn unread(mark: &Mark, process: &Process, kernel: &KernelView) -> Option<Claim> {
+    let (id, file) = (mark.id.as_deref()?, mark.file.as_ref()?);
+    let how = alive(process, kernel, mark.how);
+    let slot = Some(file.to_string_lossy().into_owned());
+    Some(Claim { slot, ..claim(id, process, Tie::Exact, is_headless(&process.head), how) })
+}
+
+fn is_the_others(mark: &Mark, creator: Creator) -> bool {
+    let by = mark.file.as_deref().and_then(|file| creator_by_name(name_of(file)));
+    by.is_some_and(|by| by != creator)
+}
+
+/// The rule of the only candidate, among sessions that nobody claims yet.
+fn pair(
+    processes: &[&Process],
+    harvest: &Harvest,
+    kernel: &KernelView,
+    joined: &mut Joined,
+    fits: impl Fn(&Found) -> bool,
+    tie: Option<Tie>,
+) {
+    if processes.is_empty() {
+        return;
+    }
+    let claimed: HashSet<(&str, Option<&str>)> =
+        joined.claims.iter().map(|claim| (claim.id.as_str(), claim.slot.as_deref())).collect();
+    let free = harvest
+        .found
+        .iter()
+        .filter(|found| fits(found) && !claimed.contains(&(found.id.as_str(), found.slot.as_deref())));
+    let mut paired = only_candidates(processes, free, &[], kernel, |process| is_headless(&process.head));
+    if let Some(tie) = tie {
+        for claim in &mut paired {
+            claim.tie = tie;
+        }
+    }
+    joined.claims.extend(paired);
+}
+
+fn is_open(found: &Found) -> bool {
+    found.facts.turn.as_ref().is_some_and(|turn| turn.state == TurnState::Open)
+}
+
+/// An agent whose variables cannot be seen may be ours: then nobody may be called stopped.
+fn unseen(kernel: &KernelView) -> Option<String> {
+    agents(kernel).find_map(|(process, _)| {
+        let why = process.environ.why_not()?;
+        Some(format!("the variables of pid {} cannot be seen: {why}", process.pid()))
+    })
+}
+
+fn stray(process: &Process) -> Stray {
+    Stray::of(&process.head, process.cwd.seen().map(|cwd| cwd.to_string_lossy().into_owned()))
+}

@@ -1,0 +1,271 @@
+//! The records of a Pi session file, as Pi and Pi Rust write them: only the fields that are used, all optional. Pure.
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// The record that names the session. It is no part of the tree.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Header<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    version: Option<&'a RawValue>,
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+    #[serde(borrow)]
+    timestamp: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) cwd: Option<Cow<'a, str>>,
+    /// The file that this session was forked from.
+    #[serde(borrow)]
+    parent_session: Option<Cow<'a, str>>,
+    /// The same in the words of Pi Rust. Everything below is Pi Rust's alone.
+    #[serde(borrow)]
+    branched_from: Option<Cow<'a, str>>,
+    /// The active leaf, where it is not the last record.
+    #[serde(borrow)]
+    pub(super) leaf_id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) provider: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) model_id: Option<Cow<'a, str>>,
+}
+
+impl<'a> Header<'a> {
+    /// `None` for anything but a header that names a session.
+    pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
+        let header: Self = serde_json::from_slice(line).ok()?;
+        let named = !header.id.is_empty() && !header.id.chars().any(char::is_control);
+        (header.kind == "session" && named).then_some(header)
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(super) fn at(&self) -> Option<Timestamp> {
+        self.timestamp.and_then(time_of)
+    }
+
+    pub(super) fn parent_file(&self) -> Option<&str> {
+        self.parent_session.as_deref().or(self.branched_from.as_deref())
+    }
+
+    /// The format version; the first format wrote none.
+    pub(super) fn version(&self) -> u64 {
+        self.version.and_then(|value| value.get().parse().ok()).unwrap_or(1)
+    }
+}
+
+/// One record of the tree.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Record<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) parent_id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) timestamp: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) message: Option<Message<'a>>,
+    /// Of a model change.
+    #[serde(borrow)]
+    pub(super) provider: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) model_id: Option<Cow<'a, str>>,
+    /// The title, in a `session_info`.
+    #[serde(borrow)]
+    pub(super) name: Option<Cow<'a, str>>,
+    /// What a `context_edit` takes back.
+    #[serde(borrow)]
+    pub(super) target_id: Option<Cow<'a, str>>,
+    /// Of compactions, branch summaries and extra model calls.
+    #[serde(borrow)]
+    pub(super) usage: Option<&'a RawValue>,
+    /// Of an extension's message.
+    #[serde(borrow)]
+    pub(super) content: Option<&'a RawValue>,
+    pub(super) display: Option<bool>,
+}
+
+#[expect(clippy::struct_field_names, reason = "the agent's own names")]
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Message<'a> {
+    #[serde(borrow)]
+    pub(super) role: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) provider: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) model: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) stop_reason: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) error_message: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) tool_name: Option<Cow<'a, str>>,
+    pub(super) is_error: Option<bool>,
+    /// Of a command that the user ran himself.
+    #[serde(borrow)]
+    pub(super) command: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) output: Option<Cow<'a, str>>,
+}
+
+/// One block of a message.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Block<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) text: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) arguments: Option<&'a RawValue>,
+}
+
+impl<'a> Record<'a> {
+    /// `None` for half a line, or anything that is no record.
+    pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
+        let record: Self = serde_json::from_slice(line).ok()?;
+        (!record.kind.is_empty()).then_some(record)
+    }
+
+    pub(super) fn at(&self) -> Option<Timestamp> {
+        self.timestamp.and_then(time_of)
+    }
+
+    /// A header again: 0.73.1 writes it twice.
+    pub(super) fn is_header(&self) -> bool {
+        self.kind == "session"
+    }
+
+    pub(super) fn role(&self) -> &str {
+        self.message.as_ref().map_or("", |message| &message.role)
+    }
+
+    /// The model that this record names, as the agent's own flag takes it.
+    pub(super) fn model(&self) -> Option<String> {
+        match (self.kind.as_ref(), &self.message) {
+            ("model_change", _) => model_name(self.provider.as_deref(), self.model_id.as_deref()),
+            ("message", Some(message)) if message.role == "assistant" => {
+                model_name(message.provider.as_deref(), message.model.as_deref())
+            }
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Message<'a> {
+    /// The blocks of a message; a plain string is one text block.
+    pub(super) fn blocks(&self) -> Vec<Block<'a>> {
+        self.content.map(blocks_of).unwrap_or_default()
+    }
+
+    /// The text blocks, joined; `None` when there are no words in them.
+    pub(super) fn text(&self) -> Option<String> {
+        self.content.and_then(text_of)
+    }
+}
+
+fn blocks_of<'a>(content: &'a RawValue) -> Vec<Block<'a>> {
+    if let Ok(text) = serde_json::from_str::<Cow<'a, str>>(content.get()) {
+        return vec![Block { kind: "text".into(), text: Some(text), ..Block::default() }];
+    }
+    serde_json::from_str(content.get()).unwrap_or_default()
+}
+
+/// The words of a `content` value: a string, or the text blocks of a list.
+pub(super) fn text_of(content: &RawValue) -> Option<String> {
+    let blocks = blocks_of(content);
+    let texts = blocks.iter().filter(|block| block.kind == "text").filter_map(|block| block.text.as_deref());
+    let text = texts.collect::<Vec<_>>().join("\n");
+    (!text.trim().is_empty()).then_some(text)
+}
+
+/// `provider/model`, as the agent's own flag takes it.
+pub(super) fn model_name(provider: Option<&str>, model: Option<&str>) -> Option<String> {
+    let model = model.filter(|model| !model.is_empty())?;
+    Some(match provider.filter(|provider| !provider.is_empty()) {
+        Some(provider) => format!("{provider}/{model}"),
+        None => model.to_owned(),
+    })
+}
+
+/// A time as text, or as milliseconds since 1970.
+fn time_of(value: &RawValue) -> Option<Timestamp> {
+    match serde_json::from_str::<Cow<'_, str>>(value.get()) {
+        Ok(text) => text.parse().ok(),
+        Err(_) => value.get().parse().ok().and_then(|millis| Timestamp::from_millisecond(millis).ok()),
+    }
+}
+
+/// Record types of the two agents; others are counted as drift.
+pub(super) const KNOWN_TYPES: [&str; 12] = [
+    "session",
+    "message",
+    "model_change",
+    "thinking_level_change",
+    "session_info",
+    "compaction",
+    "branch_summary",
+    "context_edit",
+    "usage",
+    "custom",
+    "custom_message",
+    "label",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_record_that_names_a_session_is_a_header() {
+        let header = |line: &str| Header::parse(line.as_bytes()).map(|header| header.id().to_owned());
+        assert_eq!(header(r#"{"type":"session","id":"a","new":[1]}"#).as_deref(), Some("a"));
+        for none in [r#"{"type":"session"}"#, r#"{"type":"message","id":"a"}"#, "[]", "{", "", "\u{0}"] {
+            assert_eq!(header(none), None, "{none}");
+        }
+        let old = Header::parse(br#"{"type":"session","id":"a","timestamp":1794726249922}"#).unwrap();
+        assert_eq!((old.version(), old.at().map(Timestamp::as_millisecond)), (1, Some(1_794_726_249_922)));
+    }
+
+    #[test]
+    fn text_is_a_string_or_blocks_and_blanks_are_none() {
+        let text = |json: &str| {
+            let line = format!(r#"{{"type":"message","message":{{"role":"user","content":{json}}}}}"#);
+            Record::parse(line.as_bytes()).unwrap().message.unwrap().text()
+        };
+        assert_eq!(text(r#""a""#).as_deref(), Some("a"));
+        let blocks =
+            r#"[{"type":"thinking","thinking":"t"},{"type":"text","text":"a"},{"type":"text","text":"b"}]"#;
+        assert_eq!(text(blocks).as_deref(), Some("a\nb"));
+        for none in [r#""  ""#, "[]", "7", r#"[{"type":"image","data":"x"}]"#] {
+            assert_eq!(text(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn models_are_named_with_their_provider() {
+        let model = |line: &str| Record::parse(line.as_bytes()).unwrap().model();
+        let change = r#"{"type":"model_change","provider":"p","modelId":"m"}"#;
+        assert_eq!(model(change).as_deref(), Some("p/m"));
+        let reply = r#"{"type":"message","message":{"role":"assistant","provider":"p","model":"n"}}"#;
+        assert_eq!(model(reply).as_deref(), Some("p/n"));
+        assert_eq!(model(r#"{"type":"message","message":{"role":"user","model":"n"}}"#), None);
+    }
+}

@@ -1,0 +1,140 @@
+//! Totals that need the whole file: tokens, cost, and the title wherever it stands. Pure.
+
+use agentctl_model::Tokens;
+use agentctl_model::text::clean_cut;
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::records::Record;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Usage {
+    input: Option<u64>,
+    output: Option<u64>,
+    cache_read: Option<u64>,
+    cache_write: Option<u64>,
+    cost: Option<Cost>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Cost {
+    total: Option<f64>,
+}
+
+/// Sums usage over the records of all branches.
+#[derive(Debug, Default)]
+pub(super) struct Totals {
+    /// A fork begins with copies of its parent's records: what is older than this was not its own doing.
+    own_since: Option<Timestamp>,
+    tokens: Option<Tokens>,
+    cost: f64,
+    /// The last title; empty if it was taken away.
+    pub(super) name: Option<String>,
+}
+
+impl Totals {
+    pub(super) fn new(own_since: Option<Timestamp>) -> Self {
+        Self { own_since, ..Self::default() }
+    }
+
+    pub(super) fn line(&mut self, line: &[u8]) {
+        // Most lines hold neither word and are passed over unparsed.
+        let told = |word: &[u8]| memchr::memmem::find(line, word).is_some();
+        if !told(b"\"usage\"") && !told(b"session_info") {
+            return;
+        }
+        let Some(record) = Record::parse(line) else { return };
+        let usage = match (record.kind.as_ref(), record.role()) {
+            ("session_info", _) => {
+                self.name = Some(clean_cut(record.name.as_deref().unwrap_or("").trim(), Some(200)));
+                return;
+            }
+            ("message", "assistant" | "toolResult") => {
+                record.message.as_ref().and_then(|message| message.usage)
+            }
+            ("compaction" | "branch_summary" | "usage", _) => record.usage,
+            _ => return,
+        };
+        let copied = record.at().is_some_and(|at| self.own_since.is_some_and(|since| at < since));
+        if let (Some(usage), false) = (usage.and_then(|usage| serde_json::from_str(usage.get()).ok()), copied)
+        {
+            self.add(&usage);
+        }
+    }
+
+    fn add(&mut self, usage: &Usage) {
+        let sum = self.tokens.get_or_insert_default();
+        let add = |part: &mut Option<u64>, more: Option<u64>| {
+            if let Some(more) = more {
+                *part = Some(part.unwrap_or(0).saturating_add(more));
+            }
+        };
+        add(&mut sum.input, usage.input);
+        add(&mut sum.output, usage.output);
+        add(&mut sum.cache_read, usage.cache_read);
+        add(&mut sum.cache_write, usage.cache_write);
+        self.cost += usage.cost.as_ref().and_then(|cost| cost.total).unwrap_or(0.0);
+    }
+
+    /// `None` when no usage was ever recorded.
+    pub(super) fn tokens(&self) -> Option<Tokens> {
+        self.tokens
+    }
+
+    /// Pi writes 0 where it knows no price.
+    pub(super) fn cost(&self) -> Option<f64> {
+        (self.cost > 0.0).then_some(self.cost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn totals(own_since: Option<&str>, lines: &[&str]) -> Totals {
+        let mut totals = Totals::new(own_since.map(|time| time.parse().unwrap()));
+        for line in lines {
+            totals.line(line.as_bytes());
+        }
+        totals
+    }
+
+    #[test]
+    fn every_kind_of_usage_counts_on_every_branch() {
+        let lines = [
+            r#"{"type":"message","id":"a","message":{"role":"assistant","usage":{"input":1,"output":2,"cost":{"total":0.5}}}}"#,
+            r#"{"type":"message","id":"b","parentId":"x","message":{"role":"toolResult","usage":{"input":10}}}"#,
+            r#"{"type":"compaction","usage":{"input":100,"cacheRead":7}}"#,
+            r#"{"type":"branch_summary","usage":{"input":1000}}"#,
+            r#"{"type":"usage","kind":"cache_warm","usage":{"input":10000,"cost":{"total":0.25}}}"#,
+            r#"{"type":"message","message":{"role":"user","content":"\"usage\"","usage":{"input":5}}}"#,
+            r#"{"type":"message","message":{"role":"assistant","usage":"none"}}"#,
+        ];
+        let sum = totals(None, &lines);
+        let tokens = sum.tokens().unwrap();
+        assert_eq!((tokens.input, tokens.output), (Some(11111), Some(2)));
+        assert_eq!((tokens.cache_read, tokens.cache_write), (Some(7), None), "not reported is not zero");
+        assert_eq!(sum.cost(), Some(0.75));
+    }
+
+    #[test]
+    fn a_fork_counts_only_what_it_did_itself() {
+        let at = |time: &str| {
+            format!(r#"{{"type":"usage","timestamp":"2026-11-15T07:04:{time}Z","usage":{{"input":1}}}}"#)
+        };
+        let (before, same, after) = (at("10.762"), at("10.763"), at("11.000"));
+        let fork = totals(Some("2026-11-15T07:04:10.763Z"), &[&before, &same, &after]);
+        assert_eq!(fork.tokens().unwrap().input, Some(2));
+    }
+
+    #[test]
+    fn nothing_recorded_is_not_zero_and_the_last_title_wins() {
+        let none = totals(
+            None,
+            &[r#"{"type":"session_info","name":"a"}"#, r#"{"type":"session_info","name":" b "}"#],
+        );
+        assert_eq!((none.tokens(), none.cost(), none.name.as_deref()), (None, None, Some("b")));
+    }
+}

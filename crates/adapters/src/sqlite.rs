@@ -1,0 +1,244 @@
+//! Reading an agent's SQLite database without leaving a trace, whether its writers live or not.
+//!
+//! SQLite itself would create `-wal` and `-shm` beside a database in WAL mode, even for a reader, and leave them.
+//! So the files that lie there decide the way:
+//!
+//! | beside the database | way |
+//! |---|---|
+//! | `-wal` and `-shm` | in place, with `readonly_shm`: beside live writers by their locks; when all of them are gone SQLite keeps its index of the WAL in memory and writes nothing |
+//! | `-wal` only | a private copy of both, if nobody holds a lock before and after; an exclusive writer leaves exactly these files, and copying around its lock would be reading half a transaction |
+//! | neither | in place as `immutable`, if nothing was written meanwhile: in WAL mode nobody has such a database open |
+//!
+//! Never written to, never checkpointed. Who cannot be heard in a short time is busy, and that is an error, not an
+//! empty answer.
+
+mod locks;
+mod private;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use agentctl_model::Stamp;
+use jiff::Timestamp;
+
+/// How long a writer's lock is waited for.
+const PATIENCE: Duration = Duration::from_millis(250);
+/// How often a database that changes under a read without locks is read anew before it counts as busy.
+const ATTEMPTS: u32 = 4;
+
+/// Why a database could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{}: no such database", .0.display())]
+    Missing(PathBuf),
+    #[error("{}: {source}", path.display())]
+    Io {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// A writer holds it, or it never stood still.
+    #[error("{}: the database is busy", .0.display())]
+    Busy(PathBuf),
+    #[error("{}: {source}", path.display())]
+    Sqlite {
+        path: PathBuf,
+        #[source]
+        source: rusqlite::Error,
+    },
+}
+
+impl Error {
+    fn io(path: &Path, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::NotFound => Self::Missing(path.to_owned()),
+            _ => Self::Io { path: path.to_owned(), source },
+        }
+    }
+
+    fn sqlite(path: &Path, source: rusqlite::Error) -> Self {
+        match source.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy(path.to_owned()),
+            _ => Self::Sqlite { path: path.to_owned(), source },
+        }
+    }
+}
+
+/// What is read, and whether somebody may be writing at the same time.
+pub struct Database<'c> {
+    pub connection: &'c Connection,
+    /// The state of the file, where nobody had the database open when it was read. `None` beside live writers, who
+    /// change the `-wal` and leave the file itself as it is.
+    pub still: Option<Stamp>,
+}
+
+/// Gives `work` a consistent view of the database. It may be called again when the files changed under it, and only
+/// the last answer counts.
+pub fn read<T>(path: &Path, mut work: impl FnMut(&Database<'_>) -> rusqlite::Result<T>) -> Result<T, Error> {
+    for attempt in 0..ATTEMPTS {
+        if attempt > 0 {
+            std::thread::sleep(PATIENCE / ATTEMPTS);
+        }
+        let before = Files::look(path)?;
+        let answer = match before.way(path)? {
+            Way::Wait => continue,
+            Way::BesideWriters => {
+                return in_place(path, "mode=ro&readonly_shm=1", &mut |connection| {
+                    work(&Database { connection, still: None })
+                });
+            }
+            Way::Locked => {
+                return in_place(path, "mode=ro", &mut |connection| {
+                    work(&Database { connection, still: None })
+                });
+            }
+            Way::Alone => in_place(path, "immutable=1", &mut |connection| {
+                work(&Database { connection, still: Some(before.main.stamp()) })
+            }),
+            Way::Copy => {
+                let mut work = |connection: &Connection| {
+                    work(&Database { connection, still: Some(before.main.stamp()) })
+                };
+                match private::read(path, &before, &mut work) {
+                    Err(Error::Busy(_)) => continue,
+                    answer => answer,
+                }
+            }
+        };
+        // What was read without the protection of locks counts only if nobody wrote meanwhile; that includes errors.
+        if Files::look(path)? == before {
+            return answer;
+        }
+    }
+    Err(Error::Busy(path.to_owned()))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    BesideWriters,
+    /// A database with a rollback journal: SQLite's own locks are all that is needed, and leave nothing.
+    Locked,
+    Alone,
+    Copy,
+    /// In between: somebody is just opening or closing it.
+    Wait,
+}
+
+/// One file as it was at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FileState {
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+}
+
+impl FileState {
+    fn of(path: &Path) -> Result<Option<Self>, Error> {
+        match fs::metadata(path) {
+            Ok(metadata) => Ok(Some(Self {
+                inode: metadata.ino(),
+                size: metadata.size(),
+                modified: (metadata.mtime(), metadata.mtime_nsec()),
+            })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io(path, error)),
+        }
+    }
+
+    fn stamp(&self) -> Stamp {
+        let nanoseconds = i32::try_from(self.modified.1).unwrap_or(0);
+        Stamp { size: self.size, modified: Timestamp::new(self.modified.0, nanoseconds).ok() }
+    }
+}
+
+/// What lies there: the database and the files that SQLite keeps beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Files {
+    main: FileState,
+    wal: Option<FileState>,
+    shm: bool,
+}
+
+impl Files {
+    fn look(path: &Path) -> Result<Self, Error> {
+        let main = FileState::of(path)?.ok_or_else(|| Error::Missing(path.to_owned()))?;
+        let wal = FileState::of(&beside(path, "-wal"))?;
+        let shm = FileState::of(&beside(path, "-shm"))?.is_some();
+        Ok(Self { main, wal, shm })
+    }
+
+    fn way(&self, path: &Path) -> Result<Way, Error> {
+        let held = locks::held_file(path)?;
+        let is_held = locks::is_locked(&held).map_err(|error| Error::io(path, error))?;
+        Ok(match (self.wal, self.shm) {
+            (Some(_), true) => Way::BesideWriters,
+            (Some(_), false) if is_held => Way::Wait,
+            (Some(_), false) => Way::Copy,
+            (None, _) if !is_wal_mode(&held) => Way::Locked,
+            (None, _) if is_held => Way::Wait,
+            (None, _) => Way::Alone,
+        })
+    }
+}
+
+/// Bytes 18 and 19 of the file: 2 means a write-ahead log, 1 a rollback journal.
+fn is_wal_mode(file: &fs::File) -> bool {
+    let mut versions = [0; 2];
+    file.read_exact_at(&mut versions, 18).is_ok() && versions.contains(&2)
+}
+
+fn in_place<T>(
+    path: &Path,
+    query: &str,
+    work: &mut dyn FnMut(&Connection) -> rusqlite::Result<T>,
+) -> Result<T, Error> {
+    let mut read = || {
+        let connection = open(path, query)?;
+        let snapshot = connection.unchecked_transaction()?;
+        work(&snapshot)
+    };
+    read().map_err(|error| Error::sqlite(path, error))
+}
+
+fn open(path: &Path, query: &str) -> rusqlite::Result<Connection> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(uri(path, query), flags)?;
+    connection.busy_timeout(PATIENCE)?;
+    // Somebody else's schema must not run anything, and sorting must not write files either.
+    connection.execute_batch("PRAGMA trusted_schema=OFF; PRAGMA temp_store=MEMORY;")?;
+    connection.set_prepared_statement_cache_capacity(32);
+    Ok(connection)
+}
+
+fn uri(path: &Path, query: &str) -> String {
+    use std::fmt::Write;
+    let mut uri = String::from("file:");
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' | b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => {
+                uri.push(char::from(*byte));
+            }
+            other => {
+                let _ = write!(uri, "%{other:02X}");
+            }
+        }
+    }
+    uri + "?" + query
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests;

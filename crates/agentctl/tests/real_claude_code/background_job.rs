@@ -1,0 +1,63 @@
+//! `--bg`: a session carried by a worker, among helpers that are none.
+
+use std::collections::BTreeSet;
+
+use agentctl_testkit::until_seen;
+use serde_json::Value;
+
+use crate::scene::{PATIENCE, Scene, verdict};
+
+/// Live Claude Code processes of this home that are helpers by their own title or argv.
+fn helpers(scene: &Scene) -> BTreeSet<u32> {
+    let home = format!("HOME={}", scene.home.path().display());
+    let pids = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let read = |pid: u32, file: &str| std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let is_helper = |pid: &u32| {
+        let argv = String::from_utf8_lossy(&read(*pid, "cmdline")).replace('\0', " ");
+        let ours = read(*pid, "environ").split(|byte| *byte == 0).any(|entry| entry == home.as_bytes());
+        ours && ["daemon run", "--bg-pty-host", "--bg-spare"].iter().any(|word| argv.contains(word))
+    };
+    pids.filter(is_helper).collect()
+}
+
+#[test]
+fn a_background_job_is_one_session_and_its_helpers_are_none() {
+    let Some(scene) = Scene::open() else { return };
+    let cwd = scene.home.git_repo("project");
+    agentctl_testkit::claude::trust(&scene.home, &cwd);
+    let mut command = scene.home.command(scene.claude.executable());
+    command.args(["--bg", "in the background [[hang:job]]"]).current_dir(&cwd);
+    let said = scene.home.run(command).ok().stdout;
+    scene.model.wait_turn("in the background", 0);
+    let job = until_seen(PATIENCE, "the job", || {
+        let rows = scene.rows(&[]);
+        let job = rows.iter().find(|row| verdict(row) == "running").cloned();
+        job.ok_or_else(|| format!("{rows:#?}"))
+    });
+    let id = job["id"].as_str().unwrap().to_owned();
+    assert!(said.contains(&id[..8]), "{said}");
+    assert_eq!(job["meta"]["kind"], "bg");
+    let helpers = until_seen(PATIENCE, "the daemon, a pty host and a spare", || {
+        let helpers = helpers(&scene);
+        if helpers.len() >= 3 { Ok(helpers) } else { Err(format!("{helpers:?}")) }
+    });
+    let is_alone = |rows: &[Value]| {
+        assert_eq!(rows.len(), 1, "a helper is no session: {rows:#?}");
+        assert_eq!(rows[0]["id"], id.as_str());
+        assert_eq!(rows[0]["processes"].as_array().unwrap().len(), 1, "{rows:#?}");
+    };
+    is_alone(&scene.rows(&[]));
+    is_alone(&scene.rows(&["--since", "all", "--all-agents"]));
+    let doctor = scene.ask(&["doctor", "--json"]);
+    let strays = doctor["strays"].as_array().unwrap();
+    assert!(strays.is_empty(), "helpers {helpers:?} are no strays: {strays:#?}");
+
+    scene.model.open("job");
+    scene.wait_verdict(&id, "idle/completed");
+    let mut command = scene.home.command(scene.claude.executable());
+    command.args(["stop", &id[..8]]).current_dir(&cwd);
+    let _ = scene.home.run(command).ok();
+    scene.wait_verdict(&id, "stopped/completed");
+    assert!(scene.rows(&[]).is_empty(), "the daemon that stays is no session");
+}

@@ -1,0 +1,95 @@
+//! OpenCode in a [`TestHome`], talking to a fake model.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::agents;
+use crate::background::Background;
+use crate::home::TestHome;
+use crate::pty::Pty;
+use crate::skip::Skip;
+
+/// The name under which the fake model is configured, as `provider/model`.
+pub const MODEL: &str = "fake/fake-model";
+
+/// OpenCode, moved into one home.
+pub struct OpenCode {
+    executable: PathBuf,
+}
+
+impl OpenCode {
+    /// Makes the newest pinned OpenCode usable in `home`: on the `PATH` as `opencode`, pointed at the model, and
+    /// silent towards the rest of the world. `permission` goes into its configuration as it is.
+    pub fn settle(home: &mut TestHome, model_url: &str, permission: &Value) -> Result<Self, Skip> {
+        Self::settled(agents::opencode()?, home, model_url, permission)
+    }
+
+    /// The same for 1.1.65.
+    pub fn settle_1_1(home: &mut TestHome, model_url: &str) -> Result<Self, Skip> {
+        Self::settled(agents::opencode_1_1()?, home, model_url, &json!("allow"))
+    }
+
+    fn settled(
+        executable: PathBuf,
+        home: &mut TestHome,
+        model_url: &str,
+        permission: &Value,
+    ) -> Result<Self, Skip> {
+        home.put_on_path("opencode", &executable);
+        let switches = [
+            "OPENCODE_DISABLE_MODELS_FETCH",
+            "OPENCODE_DISABLE_AUTOUPDATE",
+            "OPENCODE_DISABLE_LSP_DOWNLOAD",
+            "OPENCODE_DISABLE_SHARE",
+            "OPENCODE_DISABLE_DEFAULT_PLUGINS",
+        ];
+        for switch in switches {
+            home.set_env(switch, "1");
+        }
+        let model = |name: &str| {
+            json!({"name": name, "limit": {"context": 200_000, "output": 8000},
+                   "cost": {"input": 3, "output": 15, "cache_read": 0.3, "cache_write": 3.75}})
+        };
+        let config = json!({
+            "autoupdate": false, "share": "disabled", "model": MODEL, "small_model": MODEL,
+            "enabled_providers": ["fake"], "permission": permission,
+            "provider": {"fake": {"name": "Fake", "npm": "@ai-sdk/openai-compatible",
+                "options": {"baseURL": format!("{model_url}/v1"), "apiKey": "x"},
+                "models": {"fake-model": model("Fake")}}},
+        });
+        let folder = home.path().join(".config/opencode");
+        let write = || {
+            fs::create_dir_all(&folder)?;
+            fs::write(folder.join("opencode.json"), config.to_string())
+        };
+        write().map_err(|error| Skip(format!("configure opencode: {error}")))?;
+        Ok(Self { executable })
+    }
+
+    /// `opencode run` with the prompt on stdin and events as JSON on stdout.
+    pub fn run(&self, home: &TestHome, cwd: &Path, prompt: &str, extra: &[&str]) -> Background {
+        let mut command = self.command(home, cwd, &["run", "--format", "json", "--title", "a test"]);
+        command.args(extra);
+        Background::spawn_with_input(home, command, prompt)
+    }
+
+    /// `opencode` in a terminal.
+    pub fn terminal(&self, home: &TestHome, cwd: &Path, extra: &[&str]) -> Pty {
+        Pty::spawn(&self.command(home, cwd, extra))
+    }
+
+    /// `opencode serve` on a port of its own choice, and its address once it listens.
+    pub fn serve(&self, home: &TestHome, cwd: &Path, port: u16) -> Background {
+        Background::spawn(home, self.command(home, cwd, &["serve", "--port", &port.to_string()]))
+    }
+
+    fn command(&self, home: &TestHome, cwd: &Path, arguments: &[&str]) -> Command {
+        let mut command = home.command(&self.executable);
+        // A run goes by this variable and not by where it is.
+        command.args(arguments).current_dir(cwd).env("PWD", cwd);
+        command
+    }
+}
