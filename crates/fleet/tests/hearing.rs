@@ -76,10 +76,17 @@ fn source(behaves: &'static Behaves, timeout: Duration) -> Source {
     Source { adapter: behaves, root: Root::at("/scripted"), timeout }
 }
 
+/// Long enough for any test machine.
+const PATIENT: Duration = Duration::from_mins(1);
+
 fn fleet(bad: fn(&Scope<'_>) -> Harvest) -> Fleet {
+    fleet_with(bad, PATIENT)
+}
+
+fn fleet_with(bad: fn(&Scope<'_>) -> Harvest, patience: Duration) -> Fleet {
     let good: &'static Behaves = Box::leak(Box::new(Behaves { card: &GOOD, survey: one_session }));
     let bad: &'static Behaves = Box::leak(Box::new(Behaves { card: &BAD, survey: bad }));
-    let sources = vec![source(good, Duration::from_secs(5)), source(bad, Duration::from_millis(200))];
+    let sources = vec![source(good, PATIENT), source(bad, patience)];
     Fleet::new(sources, Arc::new(Scripted::new()))
 }
 
@@ -93,10 +100,11 @@ fn selector(text: &str) -> Selector {
 
 #[test]
 fn a_source_that_hangs_is_timed_out_and_the_others_are_heard() {
-    let fleet = fleet(|_| {
+    let hangs = |_: &Scope<'_>| {
         std::thread::sleep(Duration::from_hours(1));
         Harvest::complete(vec![])
-    });
+    };
+    let fleet = fleet_with(hangs, Duration::from_millis(200));
     let began = Instant::now();
     let survey = fleet.survey(&everything());
     assert!(began.elapsed() < Duration::from_mins(1), "the hanging source was waited for");
@@ -108,13 +116,15 @@ fn a_source_that_hangs_is_timed_out_and_the_others_are_heard() {
 
 #[test]
 fn a_slow_source_that_makes_progress_is_heard_to_its_end() {
-    let fleet = fleet(|scope| {
-        for _ in 0..30 {
-            std::thread::sleep(Duration::from_millis(20));
+    // It works for several times its patience, and never rests for as long.
+    let slow = |scope: &Scope<'_>| {
+        for _ in 0..40 {
+            std::thread::sleep(Duration::from_millis(100));
             scope.progress.tick();
         }
         Harvest::complete(vec![found("slow-1")])
-    });
+    };
+    let fleet = fleet_with(slow, Duration::from_secs(2));
     let survey = fleet.survey(&everything());
     assert_eq!(survey.sources[1].coverage, "complete");
     assert_eq!(survey.sessions.len(), 2);
@@ -158,7 +168,7 @@ fn not_found_is_only_said_when_every_source_was_heard() {
 fn a_kernel_that_cannot_be_seen_makes_everything_unknown_and_nothing_stopped() {
     let good: &'static Behaves = Box::leak(Box::new(Behaves { card: &GOOD, survey: one_session }));
     let blind = Scripted::new().unobservable("no process table here");
-    let fleet = Fleet::new(vec![source(good, Duration::from_secs(5))], Arc::new(blind));
+    let fleet = Fleet::new(vec![source(good, PATIENT)], Arc::new(blind));
     let survey = fleet.survey(&everything());
     assert_eq!(survey.sessions[0].session.status, Status::Unknown);
     assert_eq!(survey.sessions[0].session.status_detail.as_deref(), Some("no process table here"));
