@@ -35,10 +35,7 @@ pub fn absence(root: &Path) -> Option<Coverage> {
 pub fn list(folder: &Path, harvest: &mut Harvest) -> Vec<Listed> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
-        // A file in the place of a folder holds no sessions either.
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Vec::new();
-        }
+        Err(error) if error.kind() == ErrorKind::NotFound => return Vec::new(),
         Err(error) => {
             harvest.left_out(format!("{}: {error}", folder.display()));
             return Vec::new();

@@ -11,20 +11,21 @@ mod session;
 mod tail;
 mod usage;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use agentctl_model::{
-    Capability, Coverage, Entry, Environ, Found, Harvest, Holder, Joined, KernelView, Process, ProcessHead,
-    Registration,
+    Capability, Entry, Environ, Harvest, Holder, Joined, KernelView, Process, ProcessHead, Registration,
 };
 
+use crate::folder::absence;
+use crate::gather::gather;
 use crate::jsonl::follow::{Follow, JsonlFollower};
 use crate::jsonl::open::read_small;
 use crate::jsonl::peek::read_last;
-use crate::{Adapter, Card, Looks, Reach, ReadError, Root, Scope, parallel};
+use crate::{Adapter, Card, Looks, Reach, ReadError, Root, Scope};
 use places::Place;
 
 pub struct ClaudeCode;
@@ -51,16 +52,13 @@ impl Adapter for ClaudeCode {
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
-        if let Err(error) = fs::metadata(&root.path) {
-            return Harvest::nothing(match error.kind() {
-                std::io::ErrorKind::NotFound => Coverage::NotInstalled,
-                _ => Coverage::Failed { error: format!("{}: {error}", root.path.display()) },
-            });
+        if let Some(absent) = absence(&root.path) {
+            return Harvest::nothing(absent);
         }
         let mut harvest = Harvest::complete(Vec::new());
         read_registry(&root.path.join("sessions"), scope, &mut harvest);
         let places = wanted_places(&root.path.join("projects"), root, scope, &mut harvest);
-        read_transcripts(&places, scope, &mut harvest);
+        gather(&places, scope, &mut harvest, session::read);
         harvest
     }
 
@@ -179,42 +177,4 @@ fn live_places(
         }
     }
     places::live(projects, &ids, &cwds, &nameless, scope.subagents, harvest)
-}
-
-fn read_transcripts(places: &[Place], scope: &Scope<'_>, harvest: &mut Harvest) {
-    let since = match scope.reach {
-        Reach::All { since } => since,
-        Reach::Live(_) | Reach::Ids(_) => None,
-    };
-    let read = parallel::map(places, |place, buffer: &mut Vec<u8>| {
-        scope.progress.tick();
-        session::read(place, since, scope, buffer)
-    });
-    let mut by_id: HashMap<String, usize> = HashMap::with_capacity(places.len());
-    harvest.found.reserve(places.len());
-    for outcome in read {
-        match outcome {
-            Ok(None) => {}
-            Ok(Some(session)) => {
-                harvest.warnings.extend(session.warning);
-                for (kind, count) in session.drift {
-                    *harvest.drift.entry(kind).or_default() += count;
-                }
-                keep_newest(session.found, &mut harvest.found, &mut by_id);
-            }
-            Err(warning) => harvest.left_out(warning),
-        }
-    }
-}
-
-/// One id is one session, even if a copy of its file lies in another folder: the newer one is it.
-fn keep_newest(found: Found, all: &mut Vec<Found>, by_id: &mut HashMap<String, usize>) {
-    match by_id.get(&found.id) {
-        Some(index) if all[*index].facts.updated_at < found.facts.updated_at => all[*index] = found,
-        Some(_) => {}
-        None => {
-            by_id.insert(found.id.clone(), all.len());
-            all.push(found);
-        }
-    }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use agentctl_model::{Harvest, Process};
 
 use super::processes::is_uuid;
-use crate::listing::{Listed, list, written_since};
+use crate::folder::{Listed, list, written_since};
 
 /// One transcript that may be read.
 #[derive(Debug, Clone, PartialEq, Eq)]

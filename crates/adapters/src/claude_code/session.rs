@@ -1,7 +1,5 @@
 //! One transcript file as one session.
 
-use std::collections::BTreeMap;
-
 use agentctl_model::text::clean_cut;
 use agentctl_model::{Evidence, Fact, Facts, Found, Parent, Relation, Stamp, Turn, TurnState, Witness};
 use jiff::Timestamp;
@@ -13,6 +11,7 @@ use super::places::Place;
 use super::tail::Tail;
 use super::usage::{self, UsageSum};
 use crate::Scope;
+use crate::gather::{Gathered, ReadSession};
 use crate::jsonl::head::scan_head_pieces;
 use crate::jsonl::open::{Opened, open_regular, read_small};
 use crate::jsonl::scan_back;
@@ -21,20 +20,13 @@ use crate::jsonl::whole::scan_containing;
 /// A first prompt of some megabytes is read; more is not waited for.
 const HEAD_BUDGET: usize = 8 << 20;
 
-/// One session that was read, with what was odd about it.
-pub(super) struct ReadSession {
-    pub(super) found: Found,
-    pub(super) warning: Option<String>,
-    pub(super) drift: BTreeMap<String, u64>,
-}
-
 /// Reads one transcript: `Ok(None)` if it was not written since then, `Err` names what had to be left out.
 pub(super) fn read(
     place: &Place,
     since: Option<Timestamp>,
     scope: &Scope<'_>,
     buffer: &mut Vec<u8>,
-) -> Result<Option<ReadSession>, String> {
+) -> Gathered {
     let named = |error: std::io::Error| format!("{}: {error}", place.path.display());
     let opened = open_regular(&place.path).map_err(named)?;
     if opened.modified.is_some_and(|modified| since.is_some_and(|since| modified < since)) {

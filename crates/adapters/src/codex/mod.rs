@@ -15,18 +15,19 @@ mod tail;
 mod tokens;
 mod websocket;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 use agentctl_model::{
-    Capability, Coverage, Entry, Environ, Found, Harvest, Holder, Joined, KernelView, Process, ProcessHead,
+    Capability, Coverage, Entry, Environ, Harvest, Holder, Joined, KernelView, Process, ProcessHead,
 };
 
+use crate::gather::gather;
 use crate::jsonl::follow::{Follow, JsonlFollower};
 use crate::jsonl::open::open_regular;
 use crate::jsonl::peek::{last_entries, read_last};
-use crate::{Adapter, Card, Looks, Progress, Reach, ReadError, Root, Scope, parallel};
+use crate::{Adapter, Card, Looks, Progress, Reach, ReadError, Root, Scope};
 use places::Place;
 
 pub struct Codex;
@@ -73,7 +74,7 @@ impl Adapter for Codex {
             Reach::Ids(ids) => places::named(&home, ids, &mut harvest),
             Reach::Live(kernel) => live_places(&home, kernel, &mut harvest),
         };
-        read_rollouts(&wanted, scope, &mut harvest);
+        gather(&wanted, scope, &mut harvest, session::read);
         names::give(&home, &mut harvest);
         harvest
     }
@@ -163,42 +164,4 @@ fn live_places(home: &Path, kernel: &KernelView, harvest: &mut Harvest) -> Vec<P
         places.extend(places::named(home, &ids, harvest));
     }
     places
-}
-
-fn read_rollouts(places: &[Place], scope: &Scope<'_>, harvest: &mut Harvest) {
-    let since = match scope.reach {
-        Reach::All { since } => since,
-        Reach::Live(_) | Reach::Ids(_) => None,
-    };
-    let read = parallel::map(places, |place, buffer: &mut Vec<u8>| {
-        scope.progress.tick();
-        session::read(place, since, scope, buffer)
-    });
-    let mut by_id: HashMap<String, usize> = HashMap::with_capacity(places.len());
-    harvest.found.reserve(places.len());
-    for outcome in read {
-        match outcome {
-            Ok(None) => {}
-            Ok(Some(session)) => {
-                harvest.warnings.extend(session.warning);
-                for (kind, count) in session.drift {
-                    *harvest.drift.entry(kind).or_default() += count;
-                }
-                keep_newest(session.found, &mut harvest.found, &mut by_id);
-            }
-            Err(warning) => harvest.left_out(warning),
-        }
-    }
-}
-
-/// One id is one session, even while its file is being archived or compressed: the newer one is it.
-fn keep_newest(found: Found, all: &mut Vec<Found>, by_id: &mut HashMap<String, usize>) {
-    match by_id.get(&found.id) {
-        Some(index) if all[*index].facts.updated_at < found.facts.updated_at => all[*index] = found,
-        Some(_) => {}
-        None => {
-            by_id.insert(found.id.clone(), all.len());
-            all.push(found);
-        }
-    }
 }

@@ -1,6 +1,5 @@
 //! One rollout file as one session.
 
-use std::collections::BTreeMap;
 use std::io::{self, Read};
 
 use agentctl_model::{Evidence, Fact, Facts, Found, Stamp, Witness};
@@ -12,6 +11,7 @@ use super::places::Place;
 use super::tail::Tail;
 use super::tokens;
 use crate::Scope;
+use crate::gather::{Gathered, ReadSession};
 use crate::jsonl::head::scan_head;
 use crate::jsonl::open::{Opened, open_regular};
 use crate::jsonl::{ReadAt, Seen, scan_back};
@@ -21,13 +21,6 @@ const HEAD_BUDGET: usize = 8 << 20;
 /// A file up to this size is read in one piece.
 const SMALL: u64 = 96 << 10;
 
-/// One session that was read, with what was odd about it.
-pub(super) struct ReadSession {
-    pub(super) found: Found,
-    pub(super) warning: Option<String>,
-    pub(super) drift: BTreeMap<String, u64>,
-}
-
 /// Reads one rollout: `Ok(None)` if it was not written since then or not written at all yet (the agent makes the
 /// file first and its first record later); `Err` names what had to be left out.
 pub(super) fn read(
@@ -35,7 +28,7 @@ pub(super) fn read(
     since: Option<Timestamp>,
     scope: &Scope<'_>,
     buffer: &mut Vec<u8>,
-) -> Result<Option<ReadSession>, String> {
+) -> Gathered {
     let named = |error: io::Error| format!("{}: {error}", place.path.display());
     let opened = match open_regular(&place.path) {
         Ok(opened) => opened,

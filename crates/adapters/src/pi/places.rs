@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::header::{Creator, creator_by_name};
 use super::processes::{Family, agents, marks};
-use crate::listing::{Listed, list, written_since};
+use crate::folder::{Listed, list, written_since};
 
 /// The folder that Pi makes of a directory.
 pub(super) fn slug(cwd: &str) -> String {

@@ -1,6 +1,5 @@
 //! One session file: its beginning, its end, and the whole of it where totals are wanted.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +11,7 @@ use super::header::{Creator, Heading, creator_by_name, id_in_name};
 use super::tail::Tail;
 use super::usage::Totals;
 use crate::Scope;
+use crate::gather::{Gathered, ReadSession};
 use crate::jsonl::head::scan_head;
 use crate::jsonl::open::{Opened, open_regular};
 use crate::jsonl::whole::scan_whole;
@@ -22,13 +22,6 @@ const HEAD_BUDGET: usize = 8 << 20;
 /// Pi itself looks no further for a header.
 const HEADER_BUDGET: usize = 1 << 20;
 
-/// One session that was read, with what was odd about it.
-pub(super) struct ReadSession {
-    pub(super) found: Found,
-    pub(super) warning: Option<String>,
-    pub(super) drift: BTreeMap<String, u64>,
-}
-
 /// Reads one file: `Ok(None)` if it is not asked for, or the other agent's; `Err` names what had to be left out.
 pub(super) fn read(
     path: &Path,
@@ -36,7 +29,7 @@ pub(super) fn read(
     since: Option<Timestamp>,
     scope: &Scope<'_>,
     buffer: &mut Vec<u8>,
-) -> Result<Option<ReadSession>, String> {
+) -> Gathered {
     let named = |error: std::io::Error| format!("{}: {error}", path.display());
     let opened = match open_regular(path) {
         Ok(opened) => opened,

@@ -7,7 +7,8 @@ use agentctl_model::{Coverage, Harvest, Joined, KernelView, Process};
 
 use super::header::Creator;
 use super::{join, places, session};
-use crate::{Adapter, Reach, Root, Scope, parallel};
+use crate::gather::gather;
+use crate::{Adapter, Reach, Root, Scope};
 
 /// One root of one of the two agents.
 pub(crate) struct Store<'r> {
@@ -73,27 +74,9 @@ impl Store<'_> {
     }
 
     fn read(&self, files: &[PathBuf], scope: &Scope<'_>, harvest: &mut Harvest) {
-        let since = match scope.reach {
-            Reach::All { since } => since,
-            Reach::Live(_) | Reach::Ids(_) => None,
-        };
-        let read = parallel::map(files, |path, buffer: &mut Vec<u8>| {
-            scope.progress.tick();
+        gather(files, scope, harvest, |path, since, scope, buffer| {
             session::read(path, self.creator, since, scope, buffer)
         });
-        for outcome in read {
-            match outcome {
-                Ok(None) => {}
-                Ok(Some(session)) => {
-                    harvest.warnings.extend(session.warning);
-                    for (kind, count) in session.drift {
-                        *harvest.drift.entry(kind).or_default() += count;
-                    }
-                    harvest.found.push(session.found);
-                }
-                Err(warning) => harvest.left_out(warning),
-            }
-        }
     }
 }
 

@@ -11,17 +11,17 @@ mod session;
 mod tail;
 mod usage;
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use agentctl_model::{Capability, Entry, Environ, Found, Harvest, Joined, KernelView, Process, ProcessHead};
+use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead};
 
 use crate::folder::absence;
+use crate::gather::gather;
 use crate::jsonl::follow::{Follow, JsonlFollower};
 use crate::jsonl::open::read_small;
 use crate::jsonl::peek::read_last;
-use crate::{Adapter, Card, Looks, Reach, ReadError, Root, Scope, parallel};
-use places::{Place, Places};
+use crate::{Adapter, Card, Looks, Reach, ReadError, Root, Scope};
+use places::Places;
 
 pub struct Qwen;
 
@@ -71,7 +71,7 @@ impl Adapter for Qwen {
             places.transcripts.retain(|place| scope.reach.names(&place.id));
         }
         read_notes(&places, scope, &mut harvest);
-        read_transcripts(&places.transcripts, scope, &mut harvest);
+        gather(&places.transcripts, scope, &mut harvest, session::read);
         harvest
     }
 
@@ -116,43 +116,5 @@ fn read_notes(places: &Places, scope: &Scope<'_>, harvest: &mut Harvest) {
         harvest
             .registrations
             .extend(read_small(path, 64 << 10).ok().and_then(|bytes| notes::parse(&bytes, path)));
-    }
-}
-
-fn read_transcripts(places: &[Place], scope: &Scope<'_>, harvest: &mut Harvest) {
-    let since = match scope.reach {
-        Reach::All { since } => since,
-        Reach::Live(_) | Reach::Ids(_) => None,
-    };
-    let read = parallel::map(places, |place, buffer: &mut Vec<u8>| {
-        scope.progress.tick();
-        session::read(place, since, scope, buffer)
-    });
-    let mut by_id: HashMap<String, usize> = HashMap::with_capacity(places.len());
-    harvest.found.reserve(places.len());
-    for outcome in read {
-        match outcome {
-            Ok(None) => {}
-            Ok(Some(session)) => {
-                harvest.warnings.extend(session.warning);
-                for (kind, count) in session.drift {
-                    *harvest.drift.entry(kind).or_default() += count;
-                }
-                keep_newest(session.found, &mut harvest.found, &mut by_id);
-            }
-            Err(warning) => harvest.left_out(warning),
-        }
-    }
-}
-
-/// One id is one session, even if a copy of its file lies in another folder: the newer one is it.
-fn keep_newest(found: Found, all: &mut Vec<Found>, by_id: &mut HashMap<String, usize>) {
-    match by_id.get(&found.id) {
-        Some(index) if all[*index].facts.updated_at < found.facts.updated_at => all[*index] = found,
-        Some(_) => {}
-        None => {
-            by_id.insert(found.id.clone(), all.len());
-            all.push(found);
-        }
     }
 }

@@ -1,7 +1,5 @@
 //! One transcript file as one session.
 
-use std::collections::BTreeMap;
-
 use agentctl_model::{Evidence, Fact, Facts, Found, Parent, Relation, Stamp, Turn, TurnState, Witness};
 use jiff::Timestamp;
 use memchr::memmem::Finder;
@@ -11,6 +9,7 @@ use super::places::Place;
 use super::tail::Tail;
 use super::usage::{self, UsageSum};
 use crate::Scope;
+use crate::gather::{Gathered, ReadSession};
 use crate::jsonl::head::scan_head;
 use crate::jsonl::open::{Opened, open_regular};
 use crate::jsonl::scan_back;
@@ -19,20 +18,13 @@ use crate::jsonl::whole::lines_containing;
 /// A first prompt of some megabytes is read; more is not waited for.
 const HEAD_BUDGET: usize = 8 << 20;
 
-/// One session that was read, with what was odd about it.
-pub(super) struct ReadSession {
-    pub(super) found: Found,
-    pub(super) warning: Option<String>,
-    pub(super) drift: BTreeMap<String, u64>,
-}
-
 /// Reads one transcript: `Ok(None)` if it was not written since then or is gone, `Err` names what had to be left out.
 pub(super) fn read(
     place: &Place,
     since: Option<Timestamp>,
     scope: &Scope<'_>,
     buffer: &mut Vec<u8>,
-) -> Result<Option<ReadSession>, String> {
+) -> Gathered {
     let named = |error: std::io::Error| format!("{}: {error}", place.path.display());
     let opened = match open_regular(&place.path) {
         Ok(opened) => opened,
