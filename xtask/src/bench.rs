@@ -29,6 +29,8 @@ const LIVE_AMONG: usize = 1000;
 
 pub(crate) struct Options {
     pub(crate) sessions: Vec<usize>,
+    /// Whose sessions the corpora hold.
+    pub(crate) agents: Vec<String>,
     pub(crate) keep: Option<PathBuf>,
     pub(crate) repeats: usize,
     pub(crate) agentctl: PathBuf,
@@ -45,12 +47,14 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     };
     let mut all = Vec::new();
     for &count in &options.sessions {
-        let home = base.join(format!("corpus-{}-{SEED}-{count}", corpus::GENERATION));
-        let manifest = ready_corpus(&home, count)?;
+        let whose = options.agents.join("+");
+        let home = base.join(format!("corpus-{}-{SEED}-{whose}-{count}", corpus::GENERATION));
+        let manifest = ready_corpus(&home, count, &options.agents)?;
         let bench = Bench { options, home: &home, manifest: &manifest, scratch: scratch.path() };
         all.push(bench.stored(&["list", "--all", "--since", "all", "--json"], Depth::Ends)?);
         all.push(bench.stored(&["list", "--all", "--since", "all", "--usage", "--json"], Depth::All)?);
-        if live_among == Some(count) {
+        // The stand-ins are Claude Code's.
+        if live_among == Some(count) && options.agents.iter().any(|agent| agent == "claude") {
             all.push(bench.live()?);
         }
     }
@@ -63,7 +67,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
 }
 
 /// The corpus from an earlier run, or a new one. The manifest is written last, so its presence says complete.
-fn ready_corpus(home: &Path, sessions: usize) -> anyhow::Result<Manifest> {
+fn ready_corpus(home: &Path, sessions: usize, agents: &[String]) -> anyhow::Result<Manifest> {
     let manifest = home.join("manifest.json");
     if manifest.exists() {
         return Manifest::load(&manifest);
@@ -80,7 +84,7 @@ fn ready_corpus(home: &Path, sessions: usize) -> anyhow::Result<Manifest> {
         seed: SEED,
         scale: MeanScale::Auto,
         now_ms: crate::now_ms(),
-        agents: vec!["claude".to_owned()],
+        agents: agents.to_vec(),
     })
 }
 

@@ -51,6 +51,14 @@ fn all() -> Vec<Box<dyn AgentCorpus>> {
     agents
 }
 
+/// The words that were given, with `all` standing for every agent there is.
+pub(crate) fn expand(words: &[String]) -> Vec<String> {
+    if words.iter().any(|word| word == "all") {
+        return all().iter().map(|agent| agent.word().to_owned()).collect();
+    }
+    words.to_vec()
+}
+
 /// What is to be written.
 pub(crate) struct Options {
     pub(crate) home: PathBuf,

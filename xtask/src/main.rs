@@ -48,6 +48,9 @@ struct BenchArgs {
     /// Sizes of the corpora
     #[arg(long, value_delimiter = ',', default_value = "100,1000,10000")]
     sessions: Vec<usize>,
+    /// Whose sessions, or `all`
+    #[arg(long, value_delimiter = ',', default_value = "claude")]
+    agents: Vec<String>,
     /// Keep the corpora here [default: target/bench]
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -77,6 +80,7 @@ struct CorpusArgs {
     /// The moment taken as the present, in seconds since 1970 [default: the clock]
     #[arg(long)]
     now: Option<i64>,
+    /// Whose sessions, or `all`
     #[arg(long, value_delimiter = ',', default_value = "claude")]
     agents: Vec<String>,
 }
@@ -114,7 +118,7 @@ fn run() -> anyhow::Result<ExitCode> {
                 seed: args.seed,
                 scale: args.mean_scale,
                 now_ms: args.now.map_or_else(now_ms, |seconds| seconds * 1000),
-                agents: args.agents,
+                agents: corpus::expand(&args.agents),
             };
             corpus::run(&options).map(|()| ExitCode::SUCCESS)
         }
@@ -141,6 +145,7 @@ fn run_bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
     let agentctl = agentctl.canonicalize().with_context(|| format!("cannot find {}", agentctl.display()))?;
     let options = bench::Options {
         sessions: args.sessions,
+        agents: corpus::expand(&args.agents),
         keep: args.keep,
         repeats: args.repeats,
         agentctl,

@@ -13,3 +13,32 @@ fn a_finished_and_a_failed_run() {
 fn two_at_work_in_one_directory_killed_and_resumed() {
     node_agent::at_work_killed_and_resumed("copilot", NodeAgent::copilot);
 }
+
+/// In a terminal: idle at its empty prompt, waiting for leave to run a tool, idle again when it is done.
+#[test]
+fn a_session_in_a_terminal_waits_for_leave() {
+    let Some(scene) = node_agent::Scene::set("copilot", NodeAgent::copilot) else { return };
+    let cwd = scene.home.git_repo("project");
+    let mut terminal = scene.agent.interactive(&scene.home, &cwd);
+    let id = scene.wait_for_any("an empty prompt", |row| row["status"] == "idle");
+    terminal.wait_for("Do you trust the files in this folder?");
+    terminal.press_until_gone("\r", "Do you trust the files in this folder?");
+    terminal.send("[[bash:touch made]] [[text:Made.]]");
+    terminal.wait_for("[[text:Made.]]");
+    terminal.send("\r");
+    let row = scene.wait_for(&id, "a question for leave", |row| row["status"] == "waiting");
+    assert_eq!(row["pending"][0]["kind"], "approval", "{row:#}");
+    assert_eq!(row["pending"][0]["summary"], "shell: touch made");
+    terminal.wait_for("Do you want to run this command?");
+    terminal.press_until_gone("\r", "Do you want to run this command?");
+    let row = scene.wait_for(&id, "the end of the turn", |row| row["outcome"] == "completed");
+    assert_eq!(
+        (row["status"].as_str(), row["lastMessage"].as_str()),
+        (Some("idle"), Some("Made.")),
+        "{row:#}"
+    );
+    assert!(cwd.join("made").exists());
+    drop(terminal);
+    let row = scene.wait_for(&id, "the end of the terminal", |row| row["status"] == "stopped");
+    assert_eq!(row["outcome"], "completed", "{row:#}");
+}

@@ -24,8 +24,6 @@ pub(super) struct Record<'a> {
     #[serde(borrow)]
     pub(super) version: Option<Cow<'a, str>>,
     #[serde(borrow)]
-    pub(super) entrypoint: Option<Cow<'a, str>>,
-    #[serde(borrow)]
     pub(super) session_id: Option<Cow<'a, str>>,
     pub(super) is_sidechain: bool,
     pub(super) is_meta: bool,

@@ -10,9 +10,8 @@ use jiff::Timestamp;
 use super::records::{KNOWN_TYPES, NO_MODEL, Record, Said, is_certainly_bulk, said};
 use crate::jsonl::Scan;
 
-/// The agent repeats titles within this distance of the end, for its own lists. Runs without a terminal get none.
-const TITLE_REACH: u64 = 64 << 10;
-const TITLE_REACH_HEADLESS: u64 = 8 << 10;
+/// The agent repeats titles close to the end, and its registry names live sessions: the first window is enough.
+const TITLE_REACH: u64 = 14 << 10;
 /// How far back the last words are looked for once everything else is known.
 const WORDS_REACH: u64 = 1 << 20;
 
@@ -34,8 +33,6 @@ pub(super) struct Tail {
     pub(super) branch: Option<String>,
     pub(super) version: Option<String>,
     pub(super) session_id: Option<String>,
-    /// The newest records come from a run without a terminal.
-    headless: bool,
     pub(super) custom_title: Option<String>,
     pub(super) ai_title: Option<String>,
     pub(super) cost: Option<f64>,
@@ -74,8 +71,7 @@ impl Tail {
 
     fn enough(&self, distance: u64) -> bool {
         let words = self.last_message.is_some() || distance > WORDS_REACH;
-        let reach = if self.headless { TITLE_REACH_HEADLESS } else { TITLE_REACH };
-        let title = self.custom_title.is_some() || distance > reach;
+        let title = self.custom_title.is_some() || distance > TITLE_REACH;
         self.essentials_known() && words && title
     }
 
@@ -95,7 +91,6 @@ impl Tail {
         if self.sidechain {
             keep(&mut self.session_id, record.session_id.as_deref());
         }
-        self.headless |= record.entrypoint.as_deref().is_some_and(|entry| entry.starts_with("sdk"));
         match record.kind.as_ref() {
             "custom-title" => {
                 keep(&mut self.custom_title, record.custom_title.as_deref().filter(|t| !t.is_empty()));

@@ -19,8 +19,6 @@ pub(super) struct Record<'a> {
     #[serde(borrow, rename = "type")]
     pub(super) kind: Cow<'a, str>,
     #[serde(borrow)]
-    pub(super) id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
     timestamp: Option<Cow<'a, str>>,
     /// Of a sub-agent; absent for the main conversation.
     #[serde(borrow)]
@@ -88,8 +86,6 @@ pub(super) struct Data<'a> {
     pub(super) shutdown_type: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub(super) error_reason: Option<Cow<'a, str>>,
-    #[serde(borrow, deserialize_with = "lenient")]
-    pub(super) usage: Option<Usage<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -144,27 +140,6 @@ impl PermissionRequest<'_> {
         let what = what.into_iter().find_map(|words| words.as_deref()).unwrap_or_default();
         call_in_words(self.kind.as_deref().unwrap_or("permission"), what)
     }
-}
-
-/// The usage of one model call.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Usage<'a> {
-    pub(super) input_tokens: u64,
-    pub(super) output_tokens: u64,
-    pub(super) cache_read_tokens: u64,
-    pub(super) cache_write_tokens: u64,
-    #[serde(borrow)]
-    pub(super) accounting: Option<Accounting<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Accounting<'a> {
-    #[serde(borrow)]
-    pub(super) source_session_id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) usage_id: Option<Cow<'a, str>>,
 }
 
 impl<'a> Record<'a> {

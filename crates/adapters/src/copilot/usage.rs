@@ -1,13 +1,55 @@
 //! Token totals: every model call once, this session's own only. Pure.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use agentctl_model::Tokens;
-
-use super::records::Record;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 /// What every accounting record contains; other lines need not even be split.
 pub(super) const MARK: &str = "session.usage_record";
+
+/// The few fields that count, so that everything else is skipped instead of read.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Record<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    id: Option<Cow<'a, str>>,
+    /// Of a sub-agent.
+    agent_id: Option<IgnoredAny>,
+    #[serde(borrow)]
+    data: Data<'a>,
+}
+
+#[derive(Deserialize)]
+struct Data<'a> {
+    #[serde(borrow)]
+    usage: Option<Usage<'a>>,
+}
+
+/// The usage of one model call.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Usage<'a> {
+    input_tokens: u64,
+    output_tokens: u64,
+    cache_read_tokens: u64,
+    cache_write_tokens: u64,
+    #[serde(borrow)]
+    accounting: Option<Accounting<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Accounting<'a> {
+    #[serde(borrow)]
+    source_session_id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    usage_id: Option<Cow<'a, str>>,
+}
 
 /// Sums the accounting records. A call of a sub-agent, or one that was copied out of another session, is not counted.
 pub(super) struct UsageSum<'s> {
@@ -21,8 +63,12 @@ impl<'s> UsageSum<'s> {
     }
 
     pub(super) fn line(&mut self, line: &[u8]) {
-        let Some(record) = Record::parse(line) else { return };
-        if record.kind != "session.usage_record" || !record.is_main() {
+        // A tool's answer may quote the mark: as the agent writes it, the record itself begins with it.
+        if line.starts_with(b"{\"type\":\"") && !line[9..].starts_with(MARK.as_bytes()) {
+            return;
+        }
+        let Ok(record) = serde_json::from_slice::<Record<'_>>(line) else { return };
+        if record.kind != MARK || record.agent_id.is_some() {
             return;
         }
         let Some(usage) = &record.data.usage else { return };

@@ -30,7 +30,8 @@ pub(super) fn of_line(line: &[u8]) -> Vec<Entry> {
 }
 
 fn words_of(message: &Message<'_>) -> Option<Entry> {
-    let said = message.said();
+    let content = message.content();
+    let said = message.said(&content);
     let (role, kind) = match message.kind.as_ref() {
         "user" if said == Said::Prompt => (Role::User, EntryKind::Message),
         "gemini" => (Role::Agent, EntryKind::Message),
@@ -38,7 +39,7 @@ fn words_of(message: &Message<'_>) -> Option<Entry> {
         "info" | "warning" => (Role::System, EntryKind::Notice),
         _ => return None,
     };
-    let text = message.text()?;
+    let text = content.text?;
     Some(Entry { at: message.at(), role, kind, text: clean(&text), tool: None })
 }
 

@@ -58,8 +58,11 @@ impl Head {
         if self.directory.is_none() {
             self.directory = directory_in_context(message);
         }
-        if self.prompt.is_none() && message.said() == Said::Prompt {
-            self.prompt = message.text().map(|text| clean_cut(&text, self.text_limit));
+        if self.prompt.is_none() {
+            let content = message.content();
+            if message.said(&content) == Said::Prompt {
+                self.prompt = content.text.map(|text| clean_cut(&text, self.text_limit));
+            }
         }
     }
 }

@@ -214,48 +214,51 @@ impl<'a> Message<'a> {
             .unwrap_or_default()
     }
 
-    /// The texts of the message, joined; thoughts are not said.
-    pub(super) fn text(&self) -> Option<String> {
+    /// What is in the message, read once.
+    pub(super) fn content(&self) -> Content {
         let parts = self.parts();
         let spoken = parts.iter().filter(|part| !part.thought);
         let texts: Vec<&str> = spoken.filter_map(|part| part.text.as_deref()).collect();
-        Some(texts.concat()).filter(|text| !text.trim().is_empty())
+        Content {
+            text: Some(texts.concat()).filter(|text| !text.trim().is_empty()),
+            calls: parts.iter().any(|part| part.function_call.is_some()),
+            answers: parts.iter().any(|part| part.function_response.is_some()),
+            wordless: parts.iter().any(|part| part.text.is_none()),
+        }
     }
 
-    pub(super) fn said(&self) -> Said {
+    /// What the message is to the conversation, by what is in it.
+    pub(super) fn said(&self, content: &Content) -> Said {
         match self.kind.as_ref() {
-            "user" => {
-                let parts = self.parts();
-                if parts.iter().any(|part| part.function_response.is_some()) {
-                    return Said::ToolAnswer;
-                }
-                match self.text() {
-                    Some(text) if is_context(&text) => Said::Nothing,
-                    Some(_) => Said::Prompt,
-                    // An image alone is a prompt too.
-                    None if parts.iter().any(|part| part.text.is_none()) => Said::Prompt,
-                    None => Said::Nothing,
-                }
+            "user" if content.answers => Said::ToolAnswer,
+            "user" => match &content.text {
+                Some(text) if is_context(text) => Said::Nothing,
+                Some(_) => Said::Prompt,
+                // An image alone is a prompt too.
+                None if content.wordless => Said::Prompt,
+                None => Said::Nothing,
+            },
+            "gemini" if !self.tool_calls.is_empty() => {
+                let refused = |call: &ToolCall<'_>| call.status.as_deref() == Some("cancelled");
+                if self.tool_calls.iter().all(refused) { Said::CallsRefused } else { Said::CallsDone }
             }
-            "gemini" => {
-                let status = |word: &'static str| {
-                    self.tool_calls.iter().all(|call| call.status.as_deref() == Some(word))
-                };
-                if !self.tool_calls.is_empty() {
-                    if status("cancelled") { Said::CallsRefused } else { Said::CallsDone }
-                } else if self.parts().iter().any(|part| part.function_call.is_some()) {
-                    Said::Call
-                } else if self.text().is_some() {
-                    Said::Words
-                } else {
-                    // While a tool runs, or waits for leave, the agent's message stands there empty.
-                    Said::Call
-                }
-            }
+            // While a tool runs, or waits for leave, the agent's message stands there empty.
+            "gemini" if content.calls || content.text.is_none() => Said::Call,
+            "gemini" => Said::Words,
             "error" => Said::Error,
             _ => Said::Nothing,
         }
     }
+}
+
+/// What is in a message.
+pub(super) struct Content {
+    /// Its texts, joined; thoughts are not said.
+    pub(super) text: Option<String>,
+    calls: bool,
+    answers: bool,
+    /// It has parts that are no text.
+    wordless: bool,
 }
 
 /// What the agent puts before a conversation in the user's name.
@@ -266,7 +269,10 @@ fn is_context(text: &str) -> bool {
 
 /// The directory that the context of a session names, for folders that do not say which directory they are for.
 pub(super) fn directory_in_context(message: &Message<'_>) -> Option<String> {
-    let text = message.text().filter(|text| is_context(text) || text.contains("working in the directory"))?;
+    let text = message
+        .content()
+        .text
+        .filter(|text| is_context(text) || text.contains("working in the directory"))?;
     let after = |mark: &str| text.split_once(mark).map(|(_, rest)| rest);
     let named =
         after("Workspace Directories:**").and_then(|rest| rest.split_once("- ").map(|(_, rest)| rest));
@@ -296,7 +302,7 @@ mod tests {
 
     fn said(line: &str) -> Said {
         match Record::parse(line.as_bytes()) {
-            Some(Record::Message(message)) => message.said(),
+            Some(Record::Message(message)) => message.said(&message.content()),
             other => panic!("{other:?}"),
         }
     }

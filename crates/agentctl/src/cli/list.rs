@@ -238,7 +238,7 @@ impl Listing {
         if out.is_terminal() || answer.sessions.len() < LONG {
             return json::answer(out, &answer);
         }
-        let parts = json::parts(&std::mem::take(&mut answer.sessions))?;
+        let sessions = std::mem::take(&mut answer.sessions);
         let mut frame = Vec::new();
         json::line(&mut frame, &answer)?;
         let open = b"\"sessions\":[";
@@ -247,7 +247,7 @@ impl Listing {
         };
         let (before, after) = frame.split_at(at + open.len());
         out.write_all(before)?;
-        out.write_all(&parts.join(&b','))?;
+        json::elements(out, &sessions)?;
         Ok(out.write_all(after)?)
     }
 

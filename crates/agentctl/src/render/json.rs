@@ -27,25 +27,43 @@ pub(crate) fn line(out: &mut impl Write, value: &impl Serialize) -> Result<(), F
     Ok(())
 }
 
-/// The elements of a long array, each part made on its own core: joined by commas they are the array.
-pub(crate) fn parts<T: Serialize + Sync>(values: &[T]) -> Result<Vec<Vec<u8>>, Failure> {
+/// How many elements of a long array one core makes at a time.
+const PORTION: usize = 256;
+
+/// The elements of a long array, joined by commas: made on all cores, portion by portion, in buffers that are used again.
+pub(crate) fn elements<T: Serialize + Sync>(out: &mut impl Write, values: &[T]) -> Result<(), Failure> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let part = |values: &[T]| {
-        let mut bytes = Vec::with_capacity(values.len() * 1500);
-        for value in values {
-            if !bytes.is_empty() {
-                bytes.push(b',');
-            }
-            write(&mut bytes, value, CompactFormatter)?;
+    let mut buffers: Vec<Vec<u8>> = vec![Vec::new(); cores];
+    for (round, portions) in values.chunks(cores * PORTION).enumerate() {
+        let made: serde_json::Result<Vec<()>> = std::thread::scope(|scope| {
+            let work = portions.chunks(PORTION).zip(&mut buffers).enumerate();
+            let threads: Vec<_> = work
+                .map(|(index, (portion, buffer))| {
+                    let first = round == 0 && index == 0;
+                    scope.spawn(move || fill(buffer, portion, first))
+                })
+                .collect();
+            let joined = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
+            joined.map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        });
+        made?;
+        for buffer in &buffers[..portions.len().div_ceil(PORTION)] {
+            out.write_all(buffer)?;
         }
-        Ok(bytes)
-    };
-    std::thread::scope(|scope| {
-        let chunks = values.chunks(values.len().div_ceil(cores).max(1));
-        let threads: Vec<_> = chunks.map(|chunk| scope.spawn(move || part(chunk))).collect();
-        let joined = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
-        joined.map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-    })
+    }
+    Ok(())
+}
+
+/// Each element after its comma, but for the very first one.
+fn fill<T: Serialize>(buffer: &mut Vec<u8>, values: &[T], first: bool) -> serde_json::Result<()> {
+    buffer.clear();
+    for (index, value) in values.iter().enumerate() {
+        if !(first && index == 0) {
+            buffer.push(b',');
+        }
+        write(&mut *buffer, value, CompactFormatter)?;
+    }
+    Ok(())
 }
 
 fn write(out: impl Write, value: &impl Serialize, inner: impl Formatter) -> serde_json::Result<()> {
@@ -117,6 +135,15 @@ impl<F: Formatter> Formatter for Harmless<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_array_made_on_all_cores_is_the_array() {
+        let values: Vec<String> = (0..3000).map(|number| format!("value {number}")).collect();
+        let mut bytes = Vec::new();
+        elements(&mut bytes, &values).unwrap();
+        let whole = format!("[{}]", String::from_utf8(bytes).unwrap());
+        assert_eq!(serde_json::from_str::<Vec<String>>(&whole).unwrap(), values);
+    }
 
     #[test]
     fn control_characters_are_gone_from_values_and_keys() {

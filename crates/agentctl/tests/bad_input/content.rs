@@ -1,5 +1,7 @@
 //! Transcripts whose bytes are not what they should be.
 
+use std::path::Path;
+
 use serde_json::Value;
 
 use crate::storage::{HURT, Storage, answered, asked, conversation};
@@ -121,15 +123,20 @@ fn hostile_text_reaches_no_terminal() {
         line(asked(HURT, "EVIL")),
         line(answered(HURT, "m1", "EVIL"))
             .replace("\"/work\"", &format!("\"/work/{EVIL}\""))
-            .replace("\"main\"", &format!("\"{EVIL}\"")),
+            .replace("\"main\"", &format!("\"{EVIL}\""))
+            .replace("claude-x", EVIL),
         format!("{{\"type\":\"custom-title\",\"customTitle\":\"{EVIL}\",\"sessionId\":\"{HURT}\"}}\n"),
     ]
     .concat();
     std::fs::write(storage.hurt(), text).unwrap();
+    // A name that a warning will quote.
+    let folder = "projects/-\u{1b}[31m\u{9b}\u{202e}-plain-words";
+    std::fs::create_dir_all(storage.path(&format!("{folder}/bad00000-0000-4000-8000-00000000000d.jsonl")))
+        .unwrap();
     let seen = storage.examine();
-    seen.complete();
+    seen.left_out(Path::new("-plain-words"));
     let row = seen.row(HURT).unwrap();
-    for key in ["name", "prompt", "lastMessage", "cwd", "branch"] {
+    for key in ["name", "prompt", "lastMessage", "cwd", "branch", "model"] {
         let text = row[key].as_str().unwrap();
         assert!(text.contains("plain words") && text.contains("owned"), "{key} lost its words: {row:#}");
         assert!(!text.chars().any(is_hostile), "{key}: {text:?}");
@@ -137,15 +144,19 @@ fn hostile_text_reaches_no_terminal() {
     for arguments in [
         &["list", "--since", "all"][..],
         &["list", "--since", "all", "--tree", "--usage"],
+        &["list", "--since", "all", "--json"],
         &["status", HURT],
         &["explain", HURT],
         &["peek", HURT],
         &["logs", HURT],
         &["doctor"],
+        &["doctor", "--json"],
     ] {
-        let output = storage.home.agentctl(arguments).ok();
+        let output = storage.home.agentctl(arguments);
         let shown = output.stdout + &output.stderr;
         assert!(!shown.chars().any(is_hostile), "{arguments:?}: {shown:?}");
+        let escaped = ["\\u001b", "\\u009b", "\\u202e", "\\u0000"];
+        assert!(!escaped.iter().any(|escape| shown.contains(escape)), "{arguments:?}: {shown}");
     }
 }
 

@@ -2,6 +2,7 @@
 //! same directory, without its wrapper, killed, and taken up again.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(dead_code, reason = "each agent uses a part of it")]
 
 use std::path::Path;
 use std::time::Duration;
@@ -50,6 +51,17 @@ impl Scene {
         let row = rows.next().cloned();
         assert!(rows.next().is_none(), "{id} is listed twice: {list:#}");
         row
+    }
+
+    /// The id of the only session there is, once it looks like this.
+    pub(crate) fn wait_for_any(&self, what: &str, fits: impl Fn(&Value) -> bool) -> String {
+        until_seen(PATIENCE, what, || {
+            let list = self.list();
+            match list["sessions"].as_array().map(Vec::as_slice) {
+                Some([row]) if fits(row) => Ok(row["id"].as_str().unwrap().to_owned()),
+                _ => Err(format!("{list:#}")),
+            }
+        })
     }
 
     pub(crate) fn wait_for(&self, id: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {

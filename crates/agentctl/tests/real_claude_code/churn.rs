@@ -19,6 +19,8 @@ fn rounds() -> usize {
 /// What the test itself knows about one session.
 struct Life {
     pid: u32,
+    /// How it will end, where the agent itself records its end before it goes: nobody may ever see another one.
+    outcome: Option<&'static str>,
     /// Registered and with records: from here on it may not be called stopped as long as its process lives.
     at_work: Option<Instant>,
     /// The moment before it was told to end, or let go: until here it runs.
@@ -96,7 +98,8 @@ fn live_and_die(scene: &Scene, cwd: &Path, round: usize, lives: &Mutex<BTreeMap<
         // No listing is checked between the start and the knowledge of it.
         let mut lives = lives.lock().unwrap();
         let run = scene.run(cwd, &id, &prompt);
-        let life = Life { pid: run.pid(), at_work: None, ending: None, reaped: None };
+        let outcome = [None, None, Some("interrupted"), Some("completed")][round % 4];
+        let life = Life { pid: run.pid(), outcome, at_work: None, ending: None, reaped: None };
         lives.insert(id.clone(), life);
         run
     };
@@ -150,6 +153,9 @@ fn check(listing: &Listing, lives: &BTreeMap<String, Life>) {
         }
         if life.at_work.is_some_and(|from| from <= listing.began) && listing.alive.contains(&life.pid) {
             assert!(!stopped, "its process lived all the time: {row:#}");
+        }
+        if let Some(outcome) = life.outcome.filter(|_| stopped) {
+            assert_eq!(row["outcome"], outcome, "its end was recorded before it went: {row:#}");
         }
         if during(life.reaped, None) {
             assert!(stopped, "it was gone before the listing began: {row:#}");
