@@ -197,17 +197,7 @@ impl Question<'_, '_> {
                 }
                 named.heads.retain(|head| self.scope.subagents || head.parent.is_none());
                 without_twins(&mut named.heads);
-                if wanted::is_named_one_by_one(ids) {
-                    add_ancestors(&mut named.heads, |id| select("id = ?1", id).map(|found| found.heads))?;
-                    let mut beside = Vec::new();
-                    let directories: HashSet<&str> =
-                        named.heads.iter().filter_map(|head| head.directory.as_deref()).collect();
-                    for directory in directories {
-                        beside.extend(select("directory = ?1 AND parent_id IS NULL", directory)?.heads);
-                    }
-                    let chosen = wanted::neighbours(&named.heads, beside);
-                    named.heads.extend(chosen);
-                }
+                add_ancestors(&mut named.heads, |id| select("id = ?1", id).map(|found| found.heads))?;
                 Ok(named)
             }
             Reach::Live(_) => {

@@ -16,8 +16,6 @@ use crate::{Reach, Scope};
 const NAMED_ONE_BY_ONE: usize = 16;
 /// Sub-agents of sub-agents of …: deeper than anybody nests them.
 const GENERATIONS: usize = 8;
-/// As many as can matter for the rule of the only candidate: two, and those that others carry for certain.
-const NEIGHBOURS: usize = 8;
 
 /// What a live process says about which sessions it may carry.
 #[derive(Debug, Clone)]
@@ -56,31 +54,6 @@ impl Carrier {
 /// The start of the oldest process; `None` when nothing can be left out by time.
 pub(super) fn earliest(carriers: &[Carrier]) -> Option<Timestamp> {
     carriers.iter().map(|carrier| carrier.started_at).min().flatten()
-}
-
-pub(super) fn is_named_one_by_one(ids: &[String]) -> bool {
-    ids.len() <= NAMED_ONE_BY_ONE
-}
-
-/// The sessions beside the named ones that decide whether a process has only one candidate: the newest ones of the
-/// same directories, by both times that count there.
-pub(super) fn neighbours(named: &[Head], mut beside: Vec<Head>) -> Vec<Head> {
-    let known: HashSet<&str> = named.iter().map(|head| head.id.as_str()).collect();
-    beside.retain(|head| head.parent.is_none() && !known.contains(head.id.as_str()));
-    let directories: HashSet<&Option<String>> = named.iter().map(|head| &head.directory).collect();
-    let mut chosen: Vec<Head> = Vec::new();
-    for directory in directories {
-        let mut there: Vec<&Head> = beside.iter().filter(|head| head.directory == *directory).collect();
-        for by in [|head: &Head| head.updated, |head: &Head| head.created] {
-            there.sort_by_key(|head| std::cmp::Reverse(by(head)));
-            for head in there.iter().take(NEIGHBOURS) {
-                if !chosen.contains(head) {
-                    chosen.push((*head).clone());
-                }
-            }
-        }
-    }
-    chosen
 }
 
 /// A question, and the live processes that narrow it when only live sessions are wanted.
@@ -123,7 +96,8 @@ impl<'q, 's> Question<'q, 's> {
                     .collect();
                 let is_near =
                     |place: &Place| place.path.parent().is_some_and(|folder| projects.contains(folder));
-                let one_by_one = is_named_one_by_one(ids);
+                // A sub-agent's parent lies in the same folder.
+                let one_by_one = ids.len() <= NAMED_ONE_BY_ONE;
                 places.retain(|place| self.scope.reach.names(&place.id) || (one_by_one && is_near(place)));
             }
             // Every prompt rewrites the session's file.
@@ -147,18 +121,14 @@ impl<'q, 's> Question<'q, 's> {
             Reach::All { .. } => {
                 heads.into_iter().filter(|head| self.scope.subagents || head.parent.is_none()).collect()
             }
-            Reach::Ids(ids) => {
+            Reach::Ids(_) => {
                 let mut named: Vec<Head> = heads
                     .iter()
                     .filter(|head| self.scope.reach.names(&head.id))
                     .filter(|head| self.scope.subagents || head.parent.is_none())
                     .cloned()
                     .collect();
-                if is_named_one_by_one(ids) {
-                    let _ = add_ancestors(&mut named, |id| Ok::<_, io::Error>(find(id)));
-                    let chosen = neighbours(&named, heads);
-                    named.extend(chosen);
-                }
+                let _ = add_ancestors(&mut named, |id| Ok::<_, io::Error>(find(id)));
                 named
             }
             Reach::Live(_) => {

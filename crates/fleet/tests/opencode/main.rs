@@ -88,6 +88,22 @@ fn two_in_one_directory_are_told_apart_by_argv_or_not_at_all() {
 }
 
 #[test]
+fn one_terminal_and_two_sessions_that_fit_are_unknown_whoever_is_asked_for() {
+    let home = Home::new();
+    home.session("ses_1", "/w", 100, 100);
+    home.step("ses_1", 101, stop(), "done");
+    home.session("ses_2", "/w", 110, 110);
+    home.step("ses_2", 111, None, "");
+    home.session("ses_old", "/w", 10, 20);
+    home.step("ses_old", 21, stop(), "done");
+    let terminal = [home.process(7, &["opencode"], "/w", 90)];
+    for id in ["ses_1", "ses_2"] {
+        assert_eq!(home.seen(&terminal, id).status, Status::Unknown, "{id}");
+    }
+    assert_eq!(home.seen(&terminal, "ses_old").status, Status::Stopped);
+}
+
+#[test]
 fn a_fresh_run_carries_only_what_is_younger_than_itself() {
     let home = Home::new();
     // Made before, and prompted by somebody else during the life of the run.
