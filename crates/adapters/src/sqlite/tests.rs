@@ -134,7 +134,7 @@ fn an_exclusive_writer_makes_the_database_busy_and_is_not_copied_around() {
     }
 }
 
-/// Another process that holds the database exclusively: this test binary itself, asked to be [`hold`].
+/// Another process that holds the database exclusively, until its stdin says that it may go.
 struct Holder(Child, ChildStdin);
 
 impl Holder {
@@ -143,16 +143,15 @@ impl Holder {
         reason = "locks only stand between processes, so the test needs another one"
     )]
     fn start(path: &Path, mode: &str) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "sqlite::tests::hold", "--ignored", "--nocapture"])
-            .env("HOLD", path)
-            .env("HOLD_MODE", mode)
+        let mut child = Command::new("python3")
+            .args(["-c", HOLD])
+            .arg(path)
+            .arg(mode)
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
+            .stdout(Stdio::piped())
             .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+            .expect("python3 with its sqlite3 module");
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         assert!(lines.map_while(Result::ok).any(|line| line.contains("held")), "the holder did not start");
         let stdin = child.stdin.take().unwrap();
         Self(child, stdin)
@@ -165,14 +164,13 @@ impl Holder {
     }
 }
 
-#[test]
-#[ignore = "the other process of a test above"]
-#[expect(clippy::disallowed_methods, reason = "the parent says by variables what to hold")]
-fn hold() {
-    let (path, mode) = (std::env::var_os("HOLD").unwrap(), std::env::var("HOLD_MODE").unwrap());
-    let connection = Connection::open(path).unwrap();
-    let setup = format!("PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode={mode}; INSERT INTO t VALUES(7)");
-    connection.execute_batch(&setup).unwrap();
-    eprintln!("held");
-    std::io::stdin().read_line(&mut String::new()).unwrap();
-}
+const HOLD: &str = r#"
+import sqlite3, sys
+held = sqlite3.connect(sys.argv[1], isolation_level=None)
+held.execute("PRAGMA locking_mode=EXCLUSIVE")
+held.execute("PRAGMA journal_mode=" + sys.argv[2])
+held.execute("INSERT INTO t VALUES(7)")
+print("held", flush=True)
+sys.stdin.readline()
+held.close()
+"#;
