@@ -1,6 +1,6 @@
 //! Many transcript files, read on all cores and brought together as one harvest.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use agentctl_model::{Found, Harvest};
 use jiff::Timestamp;
@@ -32,7 +32,6 @@ pub(crate) fn gather<P: Sync>(
         scope.progress.tick();
         read(place, since, scope, buffer)
     });
-    let mut known: HashMap<(String, Option<String>), usize> = HashMap::with_capacity(places.len());
     harvest.found.reserve(places.len());
     for outcome in outcomes {
         match outcome {
@@ -42,21 +41,59 @@ pub(crate) fn gather<P: Sync>(
                 for (kind, count) in session.drift {
                     *harvest.drift.entry(kind).or_default() += count;
                 }
-                keep_newest(session.found, &mut harvest.found, &mut known);
+                harvest.found.push(session.found);
             }
             Err(warning) => harvest.left_out(warning),
         }
     }
+    drop_older_copies(&mut harvest.found);
 }
 
-fn keep_newest(found: Found, all: &mut Vec<Found>, known: &mut HashMap<(String, Option<String>), usize>) {
-    let key = (found.id.clone(), found.slot.clone());
-    match known.get(&key) {
-        Some(index) if all[*index].facts.updated_at < found.facts.updated_at => all[*index] = found,
-        Some(_) => {}
-        None => {
-            known.insert(key, all.len());
-            all.push(found);
+fn drop_older_copies(found: &mut Vec<Found>) {
+    let mut newest: HashMap<(&str, Option<&str>), usize> = HashMap::with_capacity(found.len());
+    let mut older = HashSet::new();
+    for (index, one) in found.iter().enumerate() {
+        newest
+            .entry((&one.id, one.slot.as_deref()))
+            .and_modify(|known| {
+                let is_newer = found[*known].facts.updated_at < one.facts.updated_at;
+                older.insert(if is_newer { std::mem::replace(known, index) } else { index });
+            })
+            .or_insert(index);
+    }
+    if !older.is_empty() {
+        let mut index = 0;
+        found.retain(|_| {
+            index += 1;
+            !older.contains(&(index - 1))
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use agentctl_model::Facts;
+
+    fn found(id: &str, slot: Option<&str>, second: i64) -> Found {
+        let updated_at = Timestamp::from_second(second).ok();
+        Found {
+            id: id.into(),
+            slot: slot.map(Into::into),
+            place: format!("/{second}").into(),
+            stamp: None,
+            facts: Facts { updated_at, ..Facts::default() },
+            evidence: vec![],
         }
+    }
+
+    #[test]
+    fn one_id_is_one_session_and_the_newest_copy_is_it() {
+        let mut all =
+            vec![found("a", None, 1), found("b", None, 5), found("a", None, 3), found("a", None, 2)];
+        all.extend([found("c", Some("x"), 1), found("c", Some("y"), 2)]);
+        drop_older_copies(&mut all);
+        let places: Vec<_> = all.iter().map(|one| one.place.to_str().unwrap().to_owned()).collect();
+        assert_eq!(places, ["/5", "/3", "/1", "/2"], "two slots of one id are two sessions");
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct Head {
 
 /// The first prompt stands near the beginning; a transcript without one is not read to its end for it.
 const LINES: u32 = 60;
+/// Lines beyond this are not parsed whole for a list.
+const GIANT: usize = 64 << 10;
 
 impl Head {
     pub(super) fn new(sidechain: bool, text_limit: Option<usize>) -> Self {
@@ -32,6 +34,11 @@ impl Head {
 
     pub(super) fn piece(&mut self, piece: Piece<'_>) -> ControlFlow<()> {
         match piece {
+            // The beginning of this line was enough for the prompt: only its time is still wanted.
+            Piece::Line(line) if self.prompt.is_some() && line.len() > GIANT => {
+                self.started_at = self.started_at.or_else(|| late_time(line));
+                self.flow()
+            }
             Piece::Line(line) => self.line(line),
             // A list shows the first characters: a prompt of megabytes need not be read to its end for them.
             Piece::Fragment(fragment) if self.text_limit.is_some_and(|limit| fragment.len() > 6 * limit) => {
@@ -81,6 +88,15 @@ impl Head {
     }
 }
 
+/// The time of a record whose text is followed by it, as the agent writes its user records.
+fn late_time(line: &[u8]) -> Option<Timestamp> {
+    let end = &line[line.len().saturating_sub(4 << 10)..];
+    let key = b"\"timestamp\":\"";
+    let at = memchr::memmem::rfind(end, key)? + key.len();
+    let text = &end[at..at + memchr::memchr(b'"', &end[at..])?];
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
 /// A record that ends inside its prompt, closed in each way a prompt can stand in a record.
 fn completed(fragment: &[u8]) -> [Vec<u8>; 3] {
     // Not through an escape or a character of several bytes.
@@ -127,6 +143,15 @@ mod tests {
                 assert!(head.prompt.unwrap().starts_with("word é \n é word"));
             }
         }
+        let mut late = Head::new(false, Some(200));
+        let user = format!(r#"{{"type":"user","message":{{"role":"user","content":"{}"#, text.repeat(20));
+        assert!(
+            late.piece(Piece::Fragment(&user.as_bytes()[..4096])).is_continue(),
+            "its time comes behind the text"
+        );
+        let line = format!(r#"{user}"}},"uuid":"u","timestamp":"2026-11-15T06:51:03Z","cwd":"/w"}}"#);
+        assert!(late.piece(Piece::Line(line.as_bytes())).is_break());
+        assert_eq!(late.started_at, "2026-11-15T06:51:03Z".parse().ok());
         let mut whole = Head::new(false, None);
         assert!(whole.piece(Piece::Fragment(b"{\"type\":\"queue-operation\"")).is_continue());
     }

@@ -88,6 +88,11 @@ pub(super) struct Block<'a> {
     pub(super) is_error: Option<bool>,
 }
 
+/// A string, borrowed from the line where it has no escapes.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
 /// The placeholder the agent writes where no model spoke.
 pub(super) const NO_MODEL: &str = "<synthetic>";
 
@@ -116,7 +121,7 @@ impl<'a> Record<'a> {
         let Some(content) = self.message.as_ref().and_then(|message| message.content) else {
             return Vec::new();
         };
-        if let Ok(text) = serde_json::from_str::<Cow<'a, str>>(content.get()) {
+        if let Ok(Text(text)) = serde_json::from_str(content.get()) {
             return vec![Block { kind: "text".into(), text: Some(text), ..Block::default() }];
         }
         serde_json::from_str(content.get()).unwrap_or_default()

@@ -12,6 +12,8 @@ use crate::jsonl::Scan;
 
 /// The agent repeats titles close to the end, and its registry names live sessions: the first window is enough.
 const TITLE_REACH: u64 = 14 << 10;
+/// Longer lines are looked at for what they cannot be before they are parsed.
+const LONG: usize = 4 << 10;
 /// How far back the last words are looked for once everything else is known.
 const WORDS_REACH: u64 = 1 << 20;
 
@@ -59,9 +61,15 @@ impl Tail {
         self.turn.is_some() && self.cwd.is_some() && (self.model.is_some() || self.failed_at_once())
     }
 
-    /// The turn has ended: how and when are known.
-    fn turn_is_settled(&self) -> bool {
-        self.turn.as_ref().is_some_and(|turn| turn.state != TurnState::Open) && self.cwd.is_some()
+    /// The turn is known, and this long line is neither the agent's nor the prompt that began it.
+    fn turn_needs_no(&self, line: &[u8]) -> bool {
+        let contains = |word: &[u8]| memchr::memmem::find(line, word).is_some();
+        self.cwd.is_some()
+            && self
+                .turn
+                .as_ref()
+                .is_some_and(|turn| turn.state != TurnState::Open || contains(b"\"tool_result\""))
+            && !contains(b"\"assistant\"")
     }
 
     /// The only reply is an error: there may be no model at all.
@@ -178,10 +186,7 @@ impl Scan for Tail {
         self.lines += 1;
         if is_certainly_bulk(line) {
             self.records += 1;
-        } else if self.turn_is_settled()
-            && memchr::memmem::find(line, b"\"assistant\"").is_none()
-            && line.len() > 4096
-        {
+        } else if line.len() > LONG && self.turn_needs_no(line) {
             // A long answer of a tool: only the agent's own words and short notes are still wanted.
             self.records += 1;
         } else if self.essentials_known() && self.last_message.is_some() {
