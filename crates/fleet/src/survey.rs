@@ -36,21 +36,19 @@ impl Fleet {
             seen = look();
             joined = self.join_all(&sources, &heard, &seen);
         }
-        let seen = match doubts(&sources, &heard, &joined) {
+        let seen = match doubts(&heard, &joined) {
             None => seen,
             Some(doubts) => {
                 if joined.iter().any(|joined| joined.unsettled) {
                     std::thread::sleep(SETTLING);
                 }
-                let errands = doubts
-                    .iter()
-                    .map(|(index, ids)| (sources[*index].clone(), Errand::Ids(ids.clone())))
-                    .collect();
-                for ((index, ids), again) in doubts.iter().zip(hear(errands, question)) {
-                    merge(&mut heard[*index].harvest, again.harvest, ids);
-                }
+                hear_again(&sources, &mut heard, &doubts, question);
                 let seen = look();
                 joined = self.join_all(&sources, &heard, &seen);
+                // Whoever went between the two looks may have closed its turn before. It is gone for good: this needs
+                // no third look.
+                let last_words = last_words(&heard, &joined);
+                hear_again(&sources, &mut heard, &last_words, question);
                 seen
             }
         };
@@ -113,24 +111,29 @@ fn is_asked(source: &Source, question: &Question) -> bool {
     named && question.root.as_ref().is_none_or(|root| source.root.path.as_os_str() == root.as_str())
 }
 
-/// Per source, the ids that must be read once more; `None` when nothing contradicts.
-fn doubts(sources: &[Source], heard: &[Heard], joined: &[Joined]) -> Option<Vec<(usize, Vec<String>)>> {
+/// What is to be read again: per source, by its index, the ids.
+type Doubts = Vec<(usize, Vec<String>)>;
+
+fn hear_again(sources: &[Source], heard: &mut [Heard], doubts: &Doubts, question: &Question) {
+    let errand = |(index, ids): &(usize, Vec<String>)| (sources[*index].clone(), Errand::Ids(ids.clone()));
+    let errands = doubts.iter().map(errand).collect();
+    for ((index, ids), again) in doubts.iter().zip(hear(errands, question)) {
+        merge(&mut heard[*index].harvest, again.harvest, ids);
+    }
+}
+
+/// The ids that must be read once more; `None` when nothing contradicts.
+fn doubts(heard: &[Heard], joined: &[Joined]) -> Option<Doubts> {
     let mut doubts = Vec::new();
-    for (index, _) in sources.iter().enumerate() {
-        let (harvest, joined) = (&heard[index].harvest, &joined[index]);
+    for (index, (heard, joined)) in heard.iter().zip(joined).enumerate() {
+        let harvest = &heard.harvest;
         if !matches!(harvest.coverage, Coverage::Complete | Coverage::Partial) {
             continue;
         }
-        let mut ids: Vec<String> = joined
-            .claims
-            .iter()
-            .filter(|claim| !harvest.found.iter().any(|found| found.id == claim.id))
-            .map(|claim| claim.id.clone())
-            .collect();
-        let left_open = harvest.found.iter().filter(|found| {
-            is_open(found) && !joined.claims.iter().any(|claim| claim.id == found.id) && has_moved_on(found)
-        });
-        ids.extend(left_open.map(|found| found.id.clone()));
+        let unread =
+            joined.claims.iter().filter(|claim| !harvest.found.iter().any(|found| found.id == claim.id));
+        let mut ids: Vec<String> = unread.map(|claim| claim.id.clone()).collect();
+        ids.extend(left_open(harvest, joined));
         ids.sort_unstable();
         ids.dedup();
         if !ids.is_empty() || joined.unsettled {
@@ -138,6 +141,20 @@ fn doubts(sources: &[Source], heard: &[Heard], joined: &[Joined]) -> Option<Vec<
         }
     }
     (!doubts.is_empty()).then_some(doubts)
+}
+
+/// The ids of those whose process went after they were read, and wrote until then.
+fn last_words(heard: &[Heard], joined: &[Joined]) -> Doubts {
+    let ids = heard.iter().zip(joined).map(|(heard, joined)| left_open(&heard.harvest, joined).collect());
+    ids.enumerate().filter(|(_, ids): &(usize, Vec<String>)| !ids.is_empty()).collect()
+}
+
+/// Sessions with an open turn that nobody carries and that moved on since they were read.
+fn left_open(harvest: &Harvest, joined: &Joined) -> impl Iterator<Item = String> {
+    let carried = |found: &Found| joined.claims.iter().any(|claim| claim.id == found.id);
+    let left =
+        harvest.found.iter().filter(move |found| is_open(found) && !carried(found) && has_moved_on(found));
+    left.map(|found| found.id.clone())
 }
 
 fn is_open(found: &Found) -> bool {

@@ -4,11 +4,13 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use agentctl_adapters::{Adapter, claude_code::ClaudeCode};
 use agentctl_fleet::{Fleet, Question, Selector, Source, Wanted};
 use agentctl_model::{Environ, Outcome, PendingKind, Session, Status, Survey};
+use agentctl_process::Kernel;
 use agentctl_process::fake::{Scripted, ScriptedProcess};
 use jiff::Timestamp;
 use tempfile::TempDir;
@@ -76,7 +78,7 @@ impl Home {
             .started_at(minute(10))
     }
 
-    fn fleet(&self, kernel: Scripted) -> Fleet {
+    fn fleet(&self, kernel: impl Kernel + 'static) -> Fleet {
         let environ = Environ::from_iter([("HOME", self.path())]);
         let root = ClaudeCode.root(&environ).unwrap();
         let source = Source { adapter: &ClaudeCode, root, timeout: Duration::from_secs(20) };
@@ -84,6 +86,10 @@ impl Home {
     }
 
     fn all(&self, kernel: Scripted) -> Survey {
+        self.all_seen_by(kernel)
+    }
+
+    fn all_seen_by(&self, kernel: impl Kernel + 'static) -> Survey {
         self.fleet(kernel).survey(&Question { subagents: true, ..Question::new(Wanted::All { since: None }) })
     }
 }
@@ -299,32 +305,48 @@ fn the_turn_that_ended_between_the_two_looks_is_read_again() {
     // nobody, and by then the file has moved on.
     let file = home.path().join(format!(".claude/projects/-w/{A}.jsonl"));
     let finished = [prompt(A, 11), reply(A, 12, "end_turn")].join("\n") + "\n";
-    let kernel = Finishes { file, text: finished, inner: Scripted::new() };
-    let environ = Environ::from_iter([("HOME", home.path())]);
-    let source = Source {
-        adapter: &ClaudeCode,
-        root: ClaudeCode.root(&environ).unwrap(),
-        timeout: Duration::from_secs(20),
-    };
-    let survey =
-        Fleet::new(vec![source], Arc::new(kernel)).survey(&Question::new(Wanted::All { since: None }));
-    assert_eq!(verdict(&survey, A), (Status::Stopped, Some(Outcome::Completed)));
+    let kernel = Finishes::after(0, Scripted::new(), &file, &finished);
+    assert_eq!(verdict(&home.all_seen_by(kernel), A), (Status::Stopped, Some(Outcome::Completed)));
 }
 
-/// A kernel that sees nobody, and a file that is finished at the moment of the look.
+#[test]
+fn the_turn_that_ended_between_the_second_two_looks_is_read_a_third_time() {
+    let home = Home::new();
+    // Its note is gone already, so the first look is not the last; before the second one it ends as it should.
+    home.transcript(A, &[prompt(A, 11)]);
+    let file = home.path().join(format!(".claude/projects/-w/{A}.jsonl"));
+    let finished = [prompt(A, 11), reply(A, 12, "end_turn")].join("\n") + "\n";
+    let first = Scripted::new().process(home.claude(42, &["-p", "--session-id", A]));
+    let kernel = Finishes::after(1, first, &file, &finished);
+    assert_eq!(verdict(&home.all_seen_by(kernel), A), (Status::Stopped, Some(Outcome::Completed)));
+}
+
+/// A kernel that sees what is scripted for some looks and nobody from then on, and a file that is finished at the
+/// moment of the look that sees nobody.
 struct Finishes {
     file: std::path::PathBuf,
     text: String,
+    looks: AtomicUsize,
+    before: usize,
     inner: Scripted,
 }
 
-impl agentctl_process::Kernel for Finishes {
+impl Finishes {
+    fn after(before: usize, inner: Scripted, file: &Path, text: &str) -> Self {
+        Self { file: file.to_owned(), text: text.to_owned(), looks: AtomicUsize::new(0), before, inner }
+    }
+}
+
+impl Kernel for Finishes {
     fn witnesses(&self) -> agentctl_model::Witnesses {
         self.inner.witnesses()
     }
     fn heads(&self) -> agentctl_model::Observed<Vec<agentctl_model::ProcessHead>> {
+        if self.looks.fetch_add(1, Ordering::Relaxed) < self.before {
+            return self.inner.heads();
+        }
         fs::write(&self.file, &self.text).unwrap();
-        self.inner.heads()
+        Scripted::new().heads()
     }
     fn inspect(
         &self,
