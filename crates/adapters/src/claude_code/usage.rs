@@ -60,8 +60,8 @@ impl UsageSum {
     pub(super) fn passage(&mut self, passage: Passage<'_>, sidechain: bool) {
         self.last_broken &= passage == Passage::Without(b"");
         match passage {
-            Passage::Line(line) if line.starts_with(REQUEST) => self.own = true,
-            Passage::Line(line) => self.line(line, sidechain),
+            Passage::Line(line, _) if line.starts_with(REQUEST) => self.own = true,
+            Passage::Line(line, at) => self.line(line, at, sidechain),
             Passage::Without(lines) if !self.own => {
                 self.own = lines.starts_with(REQUEST) || memchr::memmem::find(lines, NEXT_REQUEST).is_some();
             }
@@ -69,10 +69,23 @@ impl UsageSum {
         }
     }
 
-    fn line(&mut self, line: &[u8], sidechain: bool) {
-        // The agent repeats a message's usage with each of its blocks.
-        if message_id(line).is_some_and(|id| self.by_message.contains_key(id)) {
-            return;
+    /// A line whose first mention of usage stands at `at`.
+    fn line(&mut self, line: &[u8], at: usize, sidechain: bool) {
+        let written = AsWritten::of(line);
+        if let Some(written) = &written {
+            // The agent repeats a message's usage with each of its blocks.
+            if self.by_message.contains_key(written.id) {
+                return;
+            }
+            if self.own
+                && written.is_sidechain == sidechain
+                && let Some(usage) = usage_as_written(line, at)
+            {
+                if written.model != NO_MODEL {
+                    self.by_message.insert(written.id.into(), usage);
+                }
+                return;
+            }
         }
         let Ok(record) = serde_json::from_slice::<Record<'_>>(line) else {
             self.broken += 1;
@@ -125,18 +138,88 @@ impl UsageSum {
     }
 }
 
-/// The message id where a record begins exactly as the agent writes it; any other spelling is parsed.
-fn message_id(line: &[u8]) -> Option<&str> {
-    let beginning = &line[..line.len().min(200)];
-    let key = b",\"message\":{\"id\":\"";
-    let at = memchr::memmem::find(beginning, key)? + key.len();
-    let id = &beginning[at..];
-    std::str::from_utf8(&id[..memchr::memchr(b'"', id)?]).ok()
+/// The beginning of a reply, exactly as the agent writes it. Any other spelling is parsed whole.
+struct AsWritten<'a> {
+    is_sidechain: bool,
+    id: &'a str,
+    model: &'a str,
+}
+
+impl<'a> AsWritten<'a> {
+    fn of(line: &'a [u8]) -> Option<Self> {
+        let beginning = &line[..line.len().min(400)];
+        let rest = beginning.strip_prefix(b"{\"parentUuid\":")?;
+        let rest = &rest[memchr::memchr(b',', rest)? + 1..];
+        let rest = rest.strip_prefix(b"\"isSidechain\":")?;
+        let is_sidechain = rest.starts_with(b"true");
+        let rest = &rest[memchr::memchr(b',', rest)? + 1..];
+        // A sub-agent's records name it here.
+        let rest = match rest.strip_prefix(b"\"agentId\":") {
+            Some(named) => &named[memchr::memchr(b',', named)? + 1..],
+            None => rest,
+        };
+        let rest = rest.strip_prefix(b"\"message\":{\"id\":\"")?;
+        let (id, rest) = rest.split_at(memchr::memchr(b'"', rest)?);
+        let rest = rest.strip_prefix(b"\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"")?;
+        let model = &rest[..memchr::memchr(b'"', rest)?];
+        Some(Self {
+            is_sidechain,
+            id: std::str::from_utf8(id).ok()?,
+            model: std::str::from_utf8(model).ok()?,
+        })
+    }
+}
+
+/// The usage of a reply that mentions it only once, behind its content and where the agent writes it, in a line that
+/// is no copy. The content itself need not be looked at then.
+fn usage_as_written(line: &[u8], at: usize) -> Option<Usage> {
+    let near = |from: usize, to: usize, words: &[u8]| memchr::memmem::find(line.get(from..to)?, words);
+    near(at.saturating_sub(200), at, b"\"stop_sequence\":")?;
+    let behind = &line[at + MARK.len()..];
+    if behind.len() > 4096 || memchr::memmem::find(behind, MARK.as_bytes()).is_some() {
+        return None;
+    }
+    let is_whole = line.ends_with(b"}") && memchr::memmem::find(behind, b"\"type\":\"assistant\"").is_some();
+    let is_copy = memchr::memmem::find(behind, b"\"forkedFrom\"").is_some();
+    let object = behind.strip_prefix(b":").filter(|_| is_whole && !is_copy)?;
+    Usage::deserialize(&mut serde_json::Deserializer::from_slice(object)).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As the scan hands a line over.
+    fn mentioned(line: &[u8]) -> Passage<'_> {
+        Passage::Line(line, memchr::memmem::find(line, MARK.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn a_reply_as_the_agent_writes_it_counts_the_same_without_its_content_being_read() {
+        let reply = |content: &str, model: &str, more: &str| {
+            format!(
+                r#"{{"parentUuid":"p","isSidechain":false,"message":{{"id":"m1","type":"message","role":"assistant","model":"{model}","content":[{content}],"stop_reason":"tool_use","stop_sequence":null,"usage":{{"input_tokens":7,"cache_creation_input_tokens":1,"cache_read_input_tokens":2,"output_tokens":3}},"stop_details":null}},"type":"assistant","uuid":"u"{more}}}"#
+            )
+        };
+        let counted = |line: &str, sidechain| {
+            let mut sum = UsageSum { own: true, ..UsageSum::default() };
+            sum.passage(mentioned(line.as_bytes()), sidechain);
+            sum.total().map(|tokens| (tokens.input, tokens.output, tokens.cache_read, tokens.cache_write))
+        };
+        let fast = |line: &str| usage_as_written(line.as_bytes(), line.find(MARK).unwrap()).is_some();
+        let whole = Some((Some(7), Some(3), Some(2), Some(1)));
+        let plain = reply(r#"{"type":"text","text":"words"}"#, "x", "");
+        assert!(fast(&plain) && AsWritten::of(plain.as_bytes()).is_some());
+        assert_eq!(counted(&plain, false), whole);
+        assert_eq!(counted(&plain, true), None, "not the sub-agent's");
+        assert_eq!(counted(&plain.replacen(':', " : ", 1), false), whole, "another spelling is parsed");
+        let quoting = reply(r#"{"type":"tool_use","input":{"usage":{"input_tokens":99}}}"#, "x", "");
+        assert!(!fast(&quoting));
+        assert_eq!(counted(&quoting, false), whole, "what a tool is given is no usage");
+        assert_eq!(counted(&reply("", "<synthetic>", ""), false), None);
+        assert_eq!(counted(&reply("", "x", r#","forkedFrom":{"sessionId":"s"}"#), false), None);
+        assert_eq!(counted(&plain[..plain.len() - 1], false), None, "half a line counts nothing");
+    }
 
     #[test]
     fn repeated_lines_of_one_message_count_once_and_errors_not_at_all() {
@@ -146,15 +229,15 @@ mod tests {
         let error = br#"{"type":"assistant","message":{"id":"m3","model":"<synthetic>","usage":{"input_tokens":99}}}"#;
         let other =
             br#"{"type":"assistant","isSidechain":true,"message":{"id":"m4","usage":{"input_tokens":99}}}"#;
-        let block = br#"{"parentUuid":"p","isSidechain":false,"message":{"id":"m1","usage":{"input_tokens":10}},"type":"assistant"}"#;
-        assert_eq!(message_id(block), Some("m1"));
+        let block = br#"{"parentUuid":"p","isSidechain":false,"message":{"id":"m1","usage":{"input_tokens":10,"output_tokens":3}},"type":"assistant"}"#;
         for line in [&reply[..], reply, block, spaced, error, other] {
-            sum.line(line, false);
+            sum.passage(mentioned(line), false);
         }
         let tokens = sum.total().unwrap();
         assert_eq!((tokens.input, tokens.output), (Some(11), Some(3)));
         assert_eq!(UsageSum::default().total(), None);
     }
+
     #[test]
     fn replies_copied_out_of_a_forked_session_are_its_parents() {
         let reply = |id: &str, more: &str| {
@@ -172,15 +255,15 @@ mod tests {
         };
         let (copy, own) = (reply("m1", ""), reply("m2", ""));
         let marked = reply("m3", r#","forkedFrom":{"sessionId":"s"}"#);
-        let [copy, own, marked] = [&copy, &own, &marked].map(|line| Passage::Line(line.as_bytes()));
+        let [copy, own, marked] = [&copy, &own, &marked].map(|line| mentioned(line.as_bytes()));
         let request = Passage::Without(request.as_bytes());
         assert_eq!(input(&[copy, copy]), None, "killed before its own first request");
         assert_eq!(input(&[copy, request, own]), Some(5));
         assert_eq!(input(&[request, copy, own]), Some(10));
         assert_eq!(input(&[request, marked, own]), Some(5));
-        let quoting = Passage::Line(br#"{"type":"api-request","tail":{"usage":1}}"#);
+        let quoting = mentioned(br#"{"type":"api-request","tail":{"usage":1}}"#);
         assert_eq!(input(&[copy, quoting, own]), Some(5));
-        let old = Passage::Line(br#"{"type":"assistant","message":{"id":"m0","usage":{"input_tokens":7}}}"#);
+        let old = mentioned(br#"{"type":"assistant","message":{"id":"m0","usage":{"input_tokens":7}}}"#);
         assert_eq!(input(&[old, copy]), Some(12), "begun by a version that writes no requests");
     }
 }

@@ -28,8 +28,8 @@ pub fn scan_whole(file: &File, buffer: &mut Vec<u8>, mut take: impl FnMut(&[u8])
 /// What a scan for a needle comes across.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passage<'a> {
-    /// A line that contains the needle.
-    Line(&'a [u8]),
+    /// A line that contains the needle, and where in it the needle stands first.
+    Line(&'a [u8], usize),
     /// Whole lines without it, not split, each with its line break.
     Without(&'a [u8]),
 }
@@ -48,7 +48,7 @@ pub fn scan_containing(
             let start = memchr::memrchr(b'\n', &rest[..at]).map_or(0, |newline| newline + 1);
             let end = memchr::memchr(b'\n', &rest[at..]).map_or(rest.len(), |length| at + length);
             take(Passage::Without(&rest[..start]));
-            take(Passage::Line(&rest[start..end]));
+            take(Passage::Line(&rest[start..end], at - start));
             rest = rest.get(end + 1..).unwrap_or_default();
         }
         take(Passage::Without(rest));
@@ -63,7 +63,7 @@ pub fn lines_containing(
     mut take: impl FnMut(&[u8]),
 ) -> io::Result<u32> {
     scan_containing(file, buffer, needle, |passage| {
-        if let Passage::Line(line) = passage {
+        if let Passage::Line(line, _) = passage {
             take(line);
         }
     })
@@ -154,7 +154,10 @@ mod tests {
         expected.push("torn needle".to_owned());
         let (mut seen, mut others) = (Vec::new(), 0);
         let take = |passage: Passage<'_>| match passage {
-            Passage::Line(line) => seen.push(String::from_utf8_lossy(line).into_owned()),
+            Passage::Line(line, at) => {
+                assert!(line[at..].starts_with(b"needle"));
+                seen.push(String::from_utf8_lossy(line).into_owned());
+            }
             Passage::Without(lines) => others += lines.split_inclusive(|byte| *byte == b'\n').count(),
         };
         scan_containing(&file, &mut Vec::new(), &Finder::new("needle"), take).unwrap();
