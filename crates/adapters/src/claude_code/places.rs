@@ -7,6 +7,7 @@ use agentctl_model::{Harvest, Process};
 
 use super::processes::is_uuid;
 use crate::folder::{Listed, list, written_since};
+use crate::parallel;
 
 /// One transcript that may be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,12 +23,19 @@ fn slug(cwd: &str) -> String {
     cwd.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
 
-/// Every transcript below `projects/`. What cannot be listed is left out with a warning.
+/// Every transcript below `projects/`, its folders listed on all cores. What cannot be listed is left out with a warning.
 pub(super) fn all(projects: &Path, subagents: bool, harvest: &mut Harvest) -> Vec<Place> {
+    let folders: Vec<Listed> = list(projects, harvest).into_iter().filter(Listed::is_folder).collect();
+    let inside = parallel::map(&folders, |folder, (): &mut ()| {
+        let (mut found, mut places) = (Harvest::complete(Vec::new()), Vec::new());
+        in_folder(&folder.path, subagents, &mut found, &mut places);
+        (places, found.warnings)
+    });
     let mut places = Vec::new();
-    for folder in list(projects, harvest) {
-        if folder.is_folder() {
-            in_folder(&folder.path, subagents, harvest, &mut places);
+    for (mut more, warnings) in inside {
+        places.append(&mut more);
+        for warning in warnings {
+            harvest.left_out(warning);
         }
     }
     places
