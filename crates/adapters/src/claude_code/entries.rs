@@ -11,7 +11,7 @@ const TOOL_TEXT: usize = 2000;
 /// What one record shows. Works for main conversations and for sub-agents' own files.
 pub(super) fn entries(line: &[u8]) -> Vec<Entry> {
     let Some(record) = Record::parse(line) else { return Vec::new() };
-    if record.is_meta || record.is_compact_summary {
+    if record.is_meta || record.is_compact_summary || record.is_filler() {
         return Vec::new();
     }
     let at = record.at();

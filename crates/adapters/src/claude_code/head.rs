@@ -79,7 +79,7 @@ impl Head {
             "queue-operation" if record.operation.as_deref() == Some("enqueue") => {
                 record.content.and_then(text_of)
             }
-            "user" if said(record, self.sidechain) == Said::Prompt => record.text(),
+            "user" if said(record, self.sidechain) == Said::Prompt => record.typed(),
             _ => None,
         };
         self.prompt = text

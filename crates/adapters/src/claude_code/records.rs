@@ -111,6 +111,19 @@ impl<'a> Record<'a> {
         self.git_branch.as_deref().filter(|branch| !branch.is_empty() && *branch != "HEAD")
     }
 
+    /// What a person typed: without what their editor or the machinery puts beside it.
+    pub(super) fn typed(&self) -> Option<String> {
+        let blocks = self.blocks();
+        let texts: Vec<&str> = typed_texts(&blocks).collect();
+        (!texts.is_empty()).then(|| texts.join("\n"))
+    }
+
+    /// No model spoke: the agent filled a gap in its conversation with words of its own.
+    pub(super) fn is_filler(&self) -> bool {
+        let model = self.message.as_ref().and_then(|message| message.model.as_deref());
+        self.kind == "assistant" && model == Some(NO_MODEL) && !self.is_api_error_message
+    }
+
     /// The text of a user's message or of the agent: its text blocks, joined.
     pub(super) fn text(&self) -> Option<String> {
         self.message.as_ref().and_then(|message| message.content).and_then(text_of)
@@ -140,6 +153,11 @@ pub(super) fn text_of(content: &RawValue) -> Option<String> {
         .filter_map(|block| block.text.as_deref())
         .collect();
     (!texts.is_empty()).then(|| texts.join("\n"))
+}
+
+fn typed_texts<'b>(blocks: &'b [Block<'_>]) -> impl Iterator<Item = &'b str> {
+    let texts = blocks.iter().filter(|block| block.kind == "text").filter_map(|block| block.text.as_deref());
+    texts.filter(|text| !is_synthetic(text))
 }
 
 /// Text that the agent's machinery wrote in the user's name: commands, notifications, reminders.
@@ -179,6 +197,7 @@ pub(super) fn said(record: &Record<'_>, own_sidechain: bool) -> Said {
     }
     match record.kind.as_ref() {
         "assistant" if record.is_api_error_message => Said::Error,
+        "assistant" if record.is_filler() => Said::Nothing,
         "assistant" if record.is_aborted_mid_stream => Said::Interrupted,
         "assistant" => match record.message.as_ref().and_then(|message| message.stop_reason.as_deref()) {
             Some("end_turn" | "stop_sequence" | "max_tokens" | "refusal") => Said::AgentEnded,
@@ -196,13 +215,11 @@ pub(super) fn said(record: &Record<'_>, own_sidechain: bool) -> Said {
 /// What stands in the user's name: a prompt, a tool's answer, an interruption, or the machinery's own notes.
 fn said_by_user(record: &Record<'_>) -> Said {
     let blocks = record.blocks();
-    let mut texts =
-        blocks.iter().filter(|block| block.kind == "text").filter_map(|block| block.text.as_deref());
-    match texts.next() {
+    let has = |kind: &str| blocks.iter().any(|block| block.kind == kind);
+    match typed_texts(&blocks).next() {
         Some(text) if is_interruption(text) => Said::Interrupted,
-        Some(text) if is_synthetic(text) => Said::Nothing,
-        None if blocks.iter().any(|block| block.kind == "tool_result") => Said::ToolResult,
-        None if blocks.is_empty() => Said::Nothing,
+        None if has("tool_result") => Said::ToolResult,
+        None if has("text") || blocks.is_empty() => Said::Nothing,
         // An image alone is a prompt too.
         Some(_) | None => Said::Prompt,
     }
@@ -270,6 +287,10 @@ mod tests {
             (r#"{"type":"user","message":{"content":"fix it"}}"#, Said::Prompt),
             (r#"{"type":"user","message":{"content":[{"type":"text","text":"fix"}]}}"#, Said::Prompt),
             (r#"{"type":"user","message":{"content":"<task-notification>x"}}"#, Said::Nothing),
+            (
+                r#"{"type":"user","message":{"content":[{"type":"text","text":"<ide_opened_file>x"},{"type":"text","text":"fix"}]}}"#,
+                Said::Prompt,
+            ),
             (r#"{"type":"user","isMeta":true,"message":{"content":"x"}}"#, Said::Nothing),
             (r#"{"type":"user","isSidechain":true,"message":{"content":"x"}}"#, Said::Nothing),
             (r#"{"type":"user","isCompactSummary":true,"message":{"content":"x"}}"#, Said::Nothing),
@@ -289,6 +310,10 @@ mod tests {
                 Said::Error,
             ),
             (r#"{"type":"assistant","isAbortedMidStream":true,"message":{}}"#, Said::Interrupted),
+            (
+                r#"{"type":"assistant","message":{"model":"<synthetic>","stop_reason":"stop_sequence"}}"#,
+                Said::Nothing,
+            ),
             (r#"{"type":"system","subtype":"api_error"}"#, Said::Nothing),
             (r#"{"type":"system","subtype":"turn_duration"}"#, Said::TurnClosed),
             (r#"{"type":"something-new"}"#, Said::Nothing),

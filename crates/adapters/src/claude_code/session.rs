@@ -20,7 +20,7 @@ use crate::jsonl::whole::scan_containing;
 /// A first prompt of some megabytes is read; more is not waited for.
 const HEAD_BUDGET: usize = 8 << 20;
 
-/// Reads one transcript: `Ok(None)` if it was not written since then, `Err` names what had to be left out.
+/// Reads one transcript: `Ok(None)` if it was not written since then, or not at all so far, `Err` names what had to be left out.
 pub(super) fn read(
     place: &Place,
     since: Option<Timestamp>,
@@ -29,7 +29,8 @@ pub(super) fn read(
 ) -> Gathered {
     let named = |error: std::io::Error| format!("{}: {error}", place.path.display());
     let opened = open_regular(&place.path).map_err(named)?;
-    if opened.modified.is_some_and(|modified| since.is_some_and(|since| modified < since)) {
+    let old = opened.modified.is_some_and(|modified| since.is_some_and(|since| modified < since));
+    if old || opened.size == 0 {
         return Ok(None);
     }
     read_opened(place, &opened, scope, buffer).map_err(named).map(Some)

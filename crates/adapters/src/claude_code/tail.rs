@@ -93,8 +93,11 @@ impl Tail {
                 *slot = value.map(|text| clean_cut(text, None));
             }
         };
+        // The branch is the one of the directory it was recorded with.
+        if self.cwd.is_none() {
+            keep(&mut self.branch, record.branch());
+        }
         keep(&mut self.cwd, record.cwd.as_deref());
-        keep(&mut self.branch, record.branch());
         keep(&mut self.version, record.version.as_deref());
         if self.sidechain {
             keep(&mut self.session_id, record.session_id.as_deref());
@@ -127,7 +130,7 @@ impl Tail {
         if self.model.is_none() {
             self.model = model.filter(|model| *model != NO_MODEL).map(str::to_owned);
         }
-        if self.last_message.is_none() && !record.is_api_error_message {
+        if self.last_message.is_none() && !record.is_api_error_message && !record.is_filler() {
             self.last_message =
                 record.text().filter(|text| !text.trim().is_empty()).map(|t| clean_cut(&t, self.text_limit));
         }
@@ -205,5 +208,38 @@ impl Scan for Tail {
             self.broken += 1;
         }
         if self.enough(distance) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines oldest first, as a file holds them.
+    fn read(lines: &[&str]) -> Tail {
+        let mut tail = Tail::new(false, None);
+        for line in lines.iter().rev() {
+            let _ = tail.line(line.as_bytes(), 0);
+        }
+        tail
+    }
+
+    #[test]
+    fn the_branch_is_the_one_of_the_last_directory() {
+        let before = r#"{"type":"user","cwd":"/repo","gitBranch":"main","message":{"content":"one"}}"#;
+        let after = r#"{"type":"user","cwd":"/else","gitBranch":"HEAD","message":{"content":"two"}}"#;
+        let tail = read(&[before, after]);
+        assert_eq!((tail.cwd.as_deref(), tail.branch), (Some("/else"), None));
+        assert_eq!(read(&[after, before]).branch.as_deref(), Some("main"));
+    }
+
+    #[test]
+    fn words_that_fill_a_gap_end_no_turn_and_are_nobodys() {
+        let words = r#"{"type":"assistant","message":{"model":"m","stop_reason":"tool_use","content":"so"}}"#;
+        let stop = r#"{"type":"user","message":{"content":"[Request interrupted by user]"}}"#;
+        let filler = r#"{"type":"assistant","message":{"model":"<synthetic>","stop_reason":"stop_sequence","content":"No response requested."}}"#;
+        let tail = read(&[words, stop, filler]);
+        assert_eq!(tail.turn.map(|turn| turn.state), Some(TurnState::Interrupted));
+        assert_eq!(tail.last_message.as_deref(), Some("so"));
     }
 }

@@ -14,8 +14,21 @@ use crate::jsonl::whole::Passage;
 pub(super) const MARK: &str = "\"usage\"";
 
 /// The agent writes down each request before the reply to it, in the transcript of the session that asked.
-const REQUEST: &[u8] = b"{\"type\":\"api-request";
-const NEXT_REQUEST: &[u8] = b"\n{\"type\":\"api-request";
+const REQUEST: &[u8] = b"\"api-request";
+
+/// Whether these lines hold a request, whatever their spacing. Where a text quotes one, its quote is escaped.
+fn hold_request(lines: &[u8]) -> bool {
+    let is_type = |at: usize| {
+        let before = lines[..at].trim_ascii_end();
+        before.strip_suffix(b":").is_some_and(|key| key.trim_ascii_end().ends_with(b"\"type\""))
+    };
+    memchr::memmem::find_iter(lines, REQUEST).any(is_type)
+}
+
+/// A request says what it is before anything else.
+fn is_request(line: &[u8]) -> bool {
+    hold_request(&line[..line.len().min(40)])
+}
 
 /// The few fields that count, so that the text of a reply is skipped instead of read.
 #[derive(Deserialize)]
@@ -44,7 +57,8 @@ struct Message<'a> {
 /// Sums usage over records, once per message id.
 ///
 /// A forked session begins with copies of its parent's records. `/branch` marks them; `--fork-session` does not, but
-/// it leaves the requests behind: a reply that names a request in a file that holds none so far is a copy.
+/// it leaves the requests behind: a reply that names a request before the first one in the file is a copy. A file
+/// without any request tells nothing of copies.
 #[derive(Default)]
 pub(super) struct UsageSum {
     /// What follows is this session's own.
@@ -54,34 +68,38 @@ pub(super) struct UsageSum {
     last_broken: bool,
     by_message: HashMap<Box<str>, Usage>,
     nameless: Vec<Usage>,
+    /// Copies, if a request follows.
+    unsure: HashMap<Box<str>, Usage>,
 }
 
 impl UsageSum {
     pub(super) fn passage(&mut self, passage: Passage<'_>, sidechain: bool) {
         self.last_broken &= passage == Passage::Without(b"");
         match passage {
-            Passage::Line(line, _) if line.starts_with(REQUEST) => self.own = true,
+            Passage::Line(line, _) if !self.own && is_request(line) => self.begin_own(),
             Passage::Line(line, at) => self.line(line, at, sidechain),
-            Passage::Without(lines) if !self.own => {
-                self.own = lines.starts_with(REQUEST) || memchr::memmem::find(lines, NEXT_REQUEST).is_some();
-            }
+            Passage::Without(lines) if !self.own && hold_request(lines) => self.begin_own(),
             Passage::Without(_) => {}
         }
+    }
+
+    fn begin_own(&mut self) {
+        self.own = true;
+        self.unsure.clear();
     }
 
     /// A line whose first mention of usage stands at `at`.
     fn line(&mut self, line: &[u8], at: usize, sidechain: bool) {
         let written = AsWritten::of(line);
         if let Some(written) = &written {
-            // The agent repeats a message's usage with each of its blocks.
-            if self.by_message.contains_key(written.id) {
-                return;
-            }
             if self.own
                 && written.is_sidechain == sidechain
                 && let Some(usage) = usage_as_written(line, at)
             {
-                if written.model != NO_MODEL {
+                // The agent repeats a message's usage with each of its blocks; the last one is of the whole message.
+                if let Some(known) = self.by_message.get_mut(written.id) {
+                    *known = usage;
+                } else if written.model != NO_MODEL {
                     self.by_message.insert(written.id.into(), usage);
                 }
                 return;
@@ -95,17 +113,16 @@ impl UsageSum {
         if record.kind != "assistant" || record.is_sidechain != sidechain || record.forked_from.is_some() {
             return;
         }
-        if !self.own && record.request_ref.is_some() {
-            return;
-        }
         let Some(message) = record.message else { return };
         let (Some(usage), false) = (message.usage, message.model.as_deref() == Some(NO_MODEL)) else {
             return;
         };
-        // Where requests are not written down, nothing tells copies: the replies are taken for this session's.
-        self.own = true;
         match message.id {
+            Some(id) if !self.own && record.request_ref.is_some() => {
+                self.unsure.insert(id.into(), usage);
+            }
             Some(id) => {
+                self.own = true;
                 self.by_message.insert(id.into(), usage);
             }
             None => self.nameless.push(usage),
@@ -119,7 +136,8 @@ impl UsageSum {
 
     /// `None` when no usage was ever recorded.
     pub(super) fn total(self) -> Option<Tokens> {
-        let mut all = self.by_message.into_values().chain(self.nameless).peekable();
+        let mut all =
+            self.by_message.into_values().chain(self.nameless).chain(self.unsure.into_values()).peekable();
         all.peek()?;
         let sum = all.fold(Usage::default(), |sum, one| Usage {
             input_tokens: sum.input_tokens.saturating_add(one.input_tokens),
@@ -226,15 +244,16 @@ mod tests {
         let mut sum = UsageSum::default();
         let reply = br#"{"type":"assistant","message":{"id":"m1","model":"x","usage":{"input_tokens":10,"output_tokens":3}}}"#;
         let spaced = br#"{ "type" : "assistant", "message" : {"id":"m2","model":"x", "usage" : {"input_tokens" : 1}}}"#;
+        let grown = br#"{"parentUuid":"p","isSidechain":false,"message":{"id":"m1","type":"message","role":"assistant","model":"x","content":[],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":10,"output_tokens":5}},"type":"assistant"}"#;
         let error = br#"{"type":"assistant","message":{"id":"m3","model":"<synthetic>","usage":{"input_tokens":99}}}"#;
         let other =
             br#"{"type":"assistant","isSidechain":true,"message":{"id":"m4","usage":{"input_tokens":99}}}"#;
         let block = br#"{"parentUuid":"p","isSidechain":false,"message":{"id":"m1","usage":{"input_tokens":10,"output_tokens":3}},"type":"assistant"}"#;
-        for line in [&reply[..], reply, block, spaced, error, other] {
+        for line in [&reply[..], reply, block, spaced, grown, error, other] {
             sum.passage(mentioned(line), false);
         }
         let tokens = sum.total().unwrap();
-        assert_eq!((tokens.input, tokens.output), (Some(11), Some(3)));
+        assert_eq!((tokens.input, tokens.output), (Some(11), Some(5)), "the last line has the whole figure");
         assert_eq!(UsageSum::default().total(), None);
     }
 
@@ -257,10 +276,14 @@ mod tests {
         let marked = reply("m3", r#","forkedFrom":{"sessionId":"s"}"#);
         let [copy, own, marked] = [&copy, &own, &marked].map(|line| mentioned(line.as_bytes()));
         let request = Passage::Without(request.as_bytes());
-        assert_eq!(input(&[copy, copy]), None, "killed before its own first request");
+        assert_eq!(input(&[copy, copy]), Some(5), "without a request nothing tells copies");
         assert_eq!(input(&[copy, request, own]), Some(5));
         assert_eq!(input(&[request, copy, own]), Some(10));
         assert_eq!(input(&[request, marked, own]), Some(5));
+        let spaced = Passage::Without(b"{ \"type\" : \"api-request\"}\n");
+        assert_eq!(input(&[copy, spaced, own]), Some(5), "whatever its spacing");
+        let quoted = Passage::Without(br#"{"type":"user","text":"{\"type\":\"api-request\"}"}"#);
+        assert_eq!(input(&[copy, quoted, own]), Some(10), "a text that quotes one is none");
         let quoting = mentioned(br#"{"type":"api-request","tail":{"usage":1}}"#);
         assert_eq!(input(&[copy, quoting, own]), Some(5));
         let old = mentioned(br#"{"type":"assistant","message":{"id":"m0","usage":{"input_tokens":7}}}"#);
