@@ -72,6 +72,23 @@ fn a_file_of_pi_rust_is_read_from_the_leaf_that_its_header_names() {
 }
 
 #[test]
+fn an_early_title_that_was_replaced_in_the_middle_is_never_shown() {
+    let long = "x".repeat(3000);
+    let reply = format!(
+        r#"{{"type":"message","id":"r","parentId":"n","message":{{"role":"assistant","stopReason":"stop","provider":"p","model":"m","content":"{long}"}}}}"#
+    );
+    for (given, expected) in [("later", Some("later")), ("", None)] {
+        let title = format!(r#"{{"type":"session_info","id":"n","parentId":null,"name":"{given}"}}"#);
+        let bytes =
+            [RECORDED[5], title.as_bytes(), b"\n", format!("{reply}\n").repeat(20).as_bytes()].concat();
+        for usage in [false, true] {
+            let (_folder, _, harvest) = survey(&Pi, &bytes, usage);
+            assert_eq!(harvest.found[0].facts.name.as_deref(), expected, "usage: {usage}");
+        }
+    }
+}
+
+#[test]
 fn a_peek_shows_the_active_branch_and_only_the_last_of_several_attempts() {
     let texts = |bytes: &[u8], limit: usize| -> Vec<(Role, String)> {
         let (_folder, file, _) = survey(&Pi, bytes, false);

@@ -48,9 +48,7 @@ impl Head {
 
     fn take(&mut self, record: &Record<'_>) {
         match (record.kind.as_ref(), record.role()) {
-            ("session_info", _) => {
-                self.name = Some(clean_cut(record.name.as_deref().unwrap_or("").trim(), Some(200)));
-            }
+            ("session_info", _) => self.name = record.title(),
             ("message", "user") => {
                 let text = record.message.as_ref().and_then(super::records::Message::text);
                 self.prompt = text.map(|text| clean_cut(&text, self.text_limit));

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use agentctl_model::text::clean_cut;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -155,6 +156,12 @@ impl<'a> Record<'a> {
 
     pub(super) fn role(&self) -> &str {
         self.message.as_ref().map_or("", |message| &message.role)
+    }
+
+    /// The title that this record gives; empty if it takes the title away.
+    pub(super) fn title(&self) -> Option<String> {
+        let name = || clean_cut(self.name.as_deref().unwrap_or("").trim(), Some(200));
+        (self.kind == "session_info").then(name)
     }
 
     /// The model that this record names, as the agent's own flag takes it.

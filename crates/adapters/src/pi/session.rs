@@ -1,5 +1,6 @@
 //! One session file: its beginning, its end, and the whole of it where totals are wanted.
 
+use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -8,13 +9,14 @@ use jiff::Timestamp;
 
 use super::head::Head;
 use super::header::{Creator, Heading, creator_by_name, id_in_name};
-use super::tail::Tail;
+use super::records::Record;
+use super::tail::{TITLE, Tail};
 use super::usage::Totals;
 use crate::Scope;
 use crate::gather::{Gathered, ReadSession};
 use crate::jsonl::head::scan_head;
 use crate::jsonl::open::{Opened, open_regular};
-use crate::jsonl::whole::scan_whole;
+use crate::jsonl::whole::{lines_containing, scan_whole};
 use crate::jsonl::{Seen, scan_back};
 
 /// A first prompt can be megabytes long.
@@ -85,6 +87,11 @@ fn read_opened(
     } else {
         None
     };
+    // A title from before the first prompt may have been replaced where the tail did not look: a stale one is worse
+    // than a longer read, which only sessions with such a title need.
+    if !scope.usage && tail.name.is_none() && head.name.is_some() && !seen.whole {
+        tail.name = last_title(&opened.file, buffer)?;
+    }
     let warning = match (tail.broken, seen.too_long) {
         (0, 0) => None,
         (0, _) => Some("has a line too long to read"),
@@ -123,6 +130,16 @@ fn read_tail(
         seen = scan_back(&opened.file, opened.size, &mut tail)?;
     }
     Ok((tail, seen))
+}
+
+/// The title that counts, wherever in the file it stands.
+fn last_title(file: &File, buffer: &mut Vec<u8>) -> std::io::Result<Option<String>> {
+    let mut title = None;
+    lines_containing(file, buffer, &TITLE, |line| {
+        let given = Record::parse(line).and_then(|record| record.title());
+        title = given.or(title.take());
+    })?;
+    Ok(title)
 }
 
 /// Gives a lone line without an end to the head.

@@ -22,7 +22,7 @@ const WORDS_REACH: u64 = 1 << 20;
 /// How far back the beginning of an open turn is looked for.
 const BEGAN_REACH: u64 = 256 << 10;
 /// What every record of a title holds, however it is spelled.
-static TITLE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("session_info"));
+pub(super) static TITLE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("session_info"));
 /// A title is short, so a longer line cannot hold one.
 const LONGEST_TITLE_LINE: usize = 4096;
 
@@ -95,8 +95,8 @@ impl Tail {
     }
 
     fn take_title(&mut self, record: &Record<'_>) {
-        if self.name.is_none() && record.kind == "session_info" {
-            self.name = Some(clean_cut(record.name.as_deref().unwrap_or("").trim(), Some(200)));
+        if self.name.is_none() {
+            self.name = record.title();
         }
     }
 

@@ -1,7 +1,6 @@
 //! Totals that need the whole file: tokens, cost, and the title wherever it stands. Pure.
 
 use agentctl_model::Tokens;
-use agentctl_model::text::clean_cut;
 use jiff::Timestamp;
 use serde::Deserialize;
 
@@ -48,7 +47,7 @@ impl Totals {
         let Some(record) = Record::parse(line) else { return };
         let usage = match (record.kind.as_ref(), record.role()) {
             ("session_info", _) => {
-                self.name = Some(clean_cut(record.name.as_deref().unwrap_or("").trim(), Some(200)));
+                self.name = record.title();
                 return;
             }
             ("message", "assistant" | "toolResult") => {
