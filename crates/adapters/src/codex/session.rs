@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::compressed;
 use super::head::Head;
-use super::places::Place;
+use super::places::{Place, made_at};
 use super::tail::Tail;
 use super::tokens;
 use crate::Scope;
@@ -76,6 +76,8 @@ fn session(place: &Place, opened: &Opened, ends: Ends) -> io::Result<ReadSession
         return Err(io::Error::new(io::ErrorKind::InvalidData, "holds no readable record"));
     }
     let warning = match (tail.broken, seen.too_long) {
+        // The tail stops long before the first record.
+        (0, 0) if head.origin.is_none() => Some("has no first record that can be read"),
         (0, 0) => None,
         (0, _) => Some("has a line too long to read"),
         _ => Some("has a damaged record"),
@@ -108,7 +110,8 @@ fn facts(place: &Place, head: Head, mut tail: Tail) -> Facts {
         cwd: tail.cwd.or(origin.cwd),
         branch: origin.branch,
         model: tail.model,
-        started_at: origin.started_at,
+        // The id begins with the moment it was made.
+        started_at: origin.started_at.or_else(|| made_at(&place.id)),
         updated_at: tail.updated_at,
         tokens: tokens::own(tail.total, origin.is_fork, head.inherited),
         parent: origin.parent.filter(|parent| parent.id != place.id),

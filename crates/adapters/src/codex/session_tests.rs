@@ -53,6 +53,18 @@ fn a_fork_and_a_sub_agent_name_their_parents_and_count_their_own() {
 }
 
 #[test]
+fn without_its_first_record_the_id_says_when_it_began() {
+    let bytes = recorded("interrupted");
+    let first = bytes.iter().position(|byte| *byte == b'\n').unwrap();
+    let Ends { head, tail, .. } = ends_of(&bytes[first + 1..]);
+    let id = "01a1de02-3f69-7400-ad71-c7bf8fe9c780".to_owned();
+    let place = Place { id, path: "/p".into(), compressed: false, archived: false };
+    let facts = facts(&place, head, tail);
+    assert_eq!(facts.started_at.unwrap().to_string(), "2026-11-15T07:00:51.689Z");
+    assert_eq!(facts.cwd.as_deref(), Some("/home/dev/proj"), "of the last turn");
+}
+
+#[test]
 fn a_resumed_old_file_is_read_in_both_forms() {
     let facts = facts_of(recorded("legacy-resumed"));
     assert_eq!(facts.prompt.as_deref(), Some("Old version hello"));
