@@ -4,9 +4,11 @@ use std::borrow::Cow;
 
 use agentctl_model::Tokens;
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Number;
 use serde_json::value::RawValue;
+
+use crate::jsonl::lenient::lenient;
 
 /// Part types that mean something here or are known to mean nothing.
 const KNOWN_PARTS: [&str; 12] = [
@@ -119,6 +121,7 @@ struct Cache {
 struct Spent {
     input: Option<Number>,
     output: Option<Number>,
+    #[serde(deserialize_with = "lenient")]
     cache: Cache,
 }
 
@@ -147,14 +150,21 @@ impl Mistake<'_> {
     }
 }
 
+/// An error of another shape than expected is an error all the same.
+fn any_mistake<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Mistake<'de>>, D::Error> {
+    let raw = <&'de RawValue>::deserialize(from)?;
+    Ok((raw.get() != "null").then(|| serde_json::from_str(raw.get()).unwrap_or_default()))
+}
+
 /// One message: a prompt, or one step of the model.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Message<'a> {
     #[serde(borrow)]
     pub(super) role: Cow<'a, str>,
+    #[serde(deserialize_with = "lenient")]
     pub(super) time: Times,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "any_mistake")]
     pub(super) error: Option<Mistake<'a>>,
     #[serde(borrow)]
     pub(super) finish: Option<Cow<'a, str>>,
@@ -162,9 +172,11 @@ pub(super) struct Message<'a> {
     provider: Option<Cow<'a, str>>,
     #[serde(borrow, rename = "modelID")]
     model_id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "lenient")]
     model: Option<ModelName<'a>>,
+    #[serde(deserialize_with = "lenient")]
     tokens: Option<Spent>,
+    #[serde(deserialize_with = "lenient")]
     pub(super) cost: Option<f64>,
 }
 
@@ -233,10 +245,11 @@ pub(super) struct ToolState<'a> {
     pub(super) status: Cow<'a, str>,
     #[serde(borrow)]
     pub(super) input: Option<&'a RawValue>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "lenient")]
     pub(super) output: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "lenient")]
     pub(super) error: Option<Cow<'a, str>>,
+    #[serde(deserialize_with = "lenient")]
     pub(super) time: Times,
 }
 
@@ -257,10 +270,11 @@ pub(super) struct Part<'a> {
     /// Written by the agent in the user's name.
     synthetic: Option<bool>,
     ignored: Option<bool>,
+    #[serde(deserialize_with = "lenient")]
     pub(super) time: Times,
     #[serde(borrow)]
     pub(super) tool: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "lenient")]
     pub(super) state: Option<ToolState<'a>>,
 }
 
@@ -331,8 +345,10 @@ pub(super) struct SessionFile<'a> {
     pub(super) time: Times,
 }
 
-/// Titles that OpenCode gives before anybody named the session: `New session - 2026-11-15T06:53:17.988Z`.
+/// Titles that OpenCode gives before anybody named the session: `New session - 2026-11-15T06:53:17.988Z`. A fork of
+/// such a one is called the same, with ` (fork #1)` behind it.
 pub(crate) fn is_default_title(title: &str) -> bool {
+    let title = title.split_once(" (fork #").map_or(title, |(origin, _)| origin);
     ["New session - ", "Child session - "]
         .iter()
         .filter_map(|start| title.strip_prefix(start))

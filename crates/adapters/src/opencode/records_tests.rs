@@ -40,10 +40,30 @@ fn zeros_and_odd_numbers_are_not_counts() {
 }
 
 #[test]
+fn an_odd_field_does_not_cost_the_message() {
+    let odd =
+        ASSISTANT.replace(r#"{"write":5,"read":11}"#, "null").replace(r#""cost":0.25"#, r#""cost":"dear""#);
+    let message = Message::parse(odd.as_bytes()).unwrap();
+    let tokens = message.tokens().unwrap();
+    assert_eq!((tokens.input, tokens.cache_read, message.cost), (Some(112), None, None));
+    assert!(!message.is_open() && message.error.is_none());
+    let error = |json: &str| {
+        let line = format!(r#"{{"role":"assistant","time":null,"error":{json}}}"#);
+        Message::parse(line.as_bytes()).unwrap().error.map(|error| error.words())
+    };
+    assert_eq!(error(r#""lost""#).as_deref(), Some("error"), "an error of any shape is one");
+    assert_eq!(error("null"), None);
+    let tool = TOOL.replace(r#""done\n""#, "[1]");
+    assert!(Part::parse(tool.as_bytes()).unwrap().state.unwrap().output.is_none());
+}
+
+#[test]
 fn only_the_agents_own_titles_are_no_names() {
     assert!(is_default_title("New session - 2026-11-15T06:56:06.111Z"));
     assert!(is_default_title("Child session - 2026-11-15T06:56:06.111Z"));
+    assert!(is_default_title("New session - 2026-11-15T06:56:06.111Z (fork #2)"));
     assert!(!is_default_title("New session - my plan"));
+    assert!(!is_default_title("my plan (fork #1)"));
     assert!(!is_default_title("New session"));
 }
 

@@ -211,7 +211,7 @@ impl<C: Conversation> Reader<'_, '_, C> {
     fn opening(&mut self, head: &Head) -> Result<Opening, C::Trouble> {
         let mut opening = Opening::default();
         let mut ids = self.store.oldest(&head.id, 1)?;
-        let mut index = 0;
+        let (mut index, mut seen) = (0, 0);
         loop {
             if index == 1 && ids.len() == 1 {
                 ids = self.store.oldest(&head.id, LOOK_AHEAD)?;
@@ -221,7 +221,8 @@ impl<C: Conversation> Reader<'_, '_, C> {
             let json = self.store.message(&head.id, id)?;
             // A damaged one was counted when the newest were read, or lies in the middle where nobody looks.
             let Some(message) = Message::parse(&json) else { continue };
-            if index == 1 {
+            seen += 1;
+            if seen == 1 {
                 opening.is_copied = message.time.created().is_some_and(|at| Some(at) < head.created);
             }
             if message.is_user() {
@@ -239,7 +240,8 @@ impl<C: Conversation> Reader<'_, '_, C> {
 
     /// The session's own tokens and cost: the running totals where they are its own, else the sum of its messages.
     fn spent(&self, head: &Head, is_copied: bool) -> Result<(Option<Tokens>, Option<f64>), C::Trouble> {
-        if let Some(total) = head.total.filter(|_| !is_copied) {
+        // Totals that count nothing were not kept up: the messages may know more.
+        if let Some(total) = head.total.filter(|total| !is_copied && total.tokens.is_some()) {
             return Ok((total.tokens, total.cost));
         }
         if !self.scope.usage {
@@ -286,3 +288,7 @@ impl<C: Conversation> Reader<'_, '_, C> {
         parts
     }
 }
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

@@ -38,16 +38,28 @@ pub(super) fn survey(root: &Root, scope: &Scope<'_>, ours: impl Fn(&Process) -> 
         Err(error) => return failed(format!("{}: {error}", storage.display())),
     };
     let mut harvest = Harvest::complete(Vec::new());
+    let (mut any_read, mut broken) = (false, Vec::new());
     for path in databases {
         match question.read_database(&path, &old) {
             Ok(reading) => {
+                any_read = true;
                 // A file whose session is in the database is a stale copy of it.
                 old.retain(|place| !reading.known.contains(&place.id));
                 reading.reap(&mut harvest);
             }
             Err(sqlite::Error::Missing(_)) => {}
-            Err(error) => return failed(error.to_string()),
+            Err(error) => broken.push(error.to_string()),
         }
+    }
+    if !broken.is_empty() {
+        if !any_read {
+            return failed(broken.join("; "));
+        }
+        // Which files of the old tree are stale copies, only the broken one knows.
+        for error in broken {
+            harvest.left_out(error);
+        }
+        return harvest;
     }
     question.read_tree(&storage, old).reap(&mut harvest);
     harvest
@@ -254,4 +266,37 @@ fn is_recent(connection: &Connection, head: &Head, since: Option<Timestamp>) -> 
         return Ok(true);
     }
     Ok(database::newest_message_at(connection, &head.id)? >= since)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Progress;
+
+    #[test]
+    fn a_broken_database_takes_no_other_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let whole = Connection::open(folder.path().join("opencode.db")).unwrap();
+        let tables = "CREATE TABLE session(id, directory, parent_id, time_created, time_updated);
+            CREATE TABLE message(id, session_id, time_created, data); CREATE TABLE part(id, message_id, data);
+            INSERT INTO session VALUES('ses_a', '/w', NULL, 1, 1);";
+        whole.execute_batch(tables).unwrap();
+        drop(whole);
+        fs::write(folder.path().join("opencode-dev.db"), "no database at all, and longer than a header")
+            .unwrap();
+        let scope = Scope {
+            reach: Reach::All { since: None },
+            usage: false,
+            subagents: true,
+            text_limit: None,
+            progress: Progress::default(),
+        };
+        let look = || survey(&Root::at(folder.path()), &scope, |_| true);
+        let harvest = look();
+        let ids: Vec<&str> = harvest.found.iter().map(|found| found.id.as_str()).collect();
+        assert_eq!(ids, ["ses_a"], "{harvest:?}");
+        assert!(matches!(harvest.coverage, Coverage::Partial), "{harvest:?}");
+        fs::remove_file(folder.path().join("opencode.db")).unwrap();
+        assert!(matches!(look().coverage, Coverage::Failed { .. }), "nothing could be read");
+    }
 }
