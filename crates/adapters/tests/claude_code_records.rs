@@ -190,18 +190,21 @@ fn counted(bytes: &[u8]) -> Option<Tokens> {
     let mut by_message: HashMap<String, [u64; 4]> = HashMap::new();
     let mut own = false;
     for line in bytes.split(|byte| *byte == b'\n') {
-        own |= line.starts_with(b"{\"type\":\"api-request");
+        if !own && line.starts_with(b"{\"type\":\"api-request") {
+            // What was copied out of another session stands before the first request.
+            by_message.clear();
+            own = true;
+        }
         let Ok(record) = serde_json::from_slice::<Value>(line) else { continue };
         let message = &record["message"];
-        let copied = !own && record.get("requestRef").is_some();
-        if record["type"] != "assistant" || message["model"] == "<synthetic>" || copied {
+        if record["type"] != "assistant" || message["model"] == "<synthetic>" {
             continue;
         }
-        own = true;
+        own |= record.get("requestRef").is_none();
         let keys =
             ["input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
         let usage = keys.map(|key| message["usage"][key].as_u64().unwrap_or(0));
-        by_message.entry(message["id"].as_str().unwrap().to_owned()).or_insert(usage);
+        by_message.insert(message["id"].as_str().unwrap().to_owned(), usage);
     }
     let total =
         by_message.into_values().reduce(|a, b| [a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]])?;

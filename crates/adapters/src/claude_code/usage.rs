@@ -68,8 +68,6 @@ pub(super) struct UsageSum {
     last_broken: bool,
     by_message: HashMap<Box<str>, Usage>,
     nameless: Vec<Usage>,
-    /// Copies, if a request follows.
-    unsure: HashMap<Box<str>, Usage>,
 }
 
 impl UsageSum {
@@ -83,9 +81,11 @@ impl UsageSum {
         }
     }
 
+    /// The first request: what was counted before it are copies.
     fn begin_own(&mut self) {
         self.own = true;
-        self.unsure.clear();
+        self.by_message.clear();
+        self.nameless.clear();
     }
 
     /// A line whose first mention of usage stands at `at`.
@@ -117,12 +117,10 @@ impl UsageSum {
         let (Some(usage), false) = (message.usage, message.model.as_deref() == Some(NO_MODEL)) else {
             return;
         };
+        // Begun by a version that does not write requests down: no later one makes this a copy.
+        self.own |= record.request_ref.is_none();
         match message.id {
-            Some(id) if !self.own && record.request_ref.is_some() => {
-                self.unsure.insert(id.into(), usage);
-            }
             Some(id) => {
-                self.own = true;
                 self.by_message.insert(id.into(), usage);
             }
             None => self.nameless.push(usage),
@@ -136,8 +134,7 @@ impl UsageSum {
 
     /// `None` when no usage was ever recorded.
     pub(super) fn total(self) -> Option<Tokens> {
-        let mut all =
-            self.by_message.into_values().chain(self.nameless).chain(self.unsure.into_values()).peekable();
+        let mut all = self.by_message.into_values().chain(self.nameless).peekable();
         all.peek()?;
         let sum = all.fold(Usage::default(), |sum, one| Usage {
             input_tokens: sum.input_tokens.saturating_add(one.input_tokens),
