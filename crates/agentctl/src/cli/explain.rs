@@ -17,6 +17,9 @@ use crate::surroundings::Surroundings;
 
 /// Explain a session's status: each witness, what it said, when, and which rule decided
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    agentctl explain 5f0c\n  \
+    agentctl explain 5f0c --json | jq -r .ruleText")]
 pub(crate) struct Args {
     #[command(flatten)]
     target: Target,

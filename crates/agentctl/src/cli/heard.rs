@@ -1,5 +1,6 @@
 //! How well the sources were heard, told to the person on standard error.
 
+use agentctl_fleet::Fleet;
 use agentctl_model::{SourceReport, text};
 
 use crate::exit_codes::Exit;
@@ -24,6 +25,17 @@ pub(crate) fn warn(sources: &[SourceReport], surroundings: &Surroundings, out: &
     for source in sources.iter().filter(|source| source.is_incomplete()) {
         let words = words(source, surroundings);
         out.warn(&format!("{words}; its sessions may be missing (`agentctl doctor` says more)"));
+    }
+}
+
+/// An agent that was asked for by name and that nobody reads: its silence is the user's own decision.
+pub(crate) fn warn_unread<'a>(names: impl IntoIterator<Item = &'a String>, fleet: &Fleet, out: &mut Output) {
+    for name in names {
+        if !fleet.sources().iter().any(|source| source.name() == name) {
+            out.warn(&format!(
+                "{name} is not read: it is turned off or has no root (`agentctl config show`)"
+            ));
+        }
     }
 }
 

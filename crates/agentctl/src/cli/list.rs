@@ -23,12 +23,12 @@ use crate::surroundings::Surroundings;
 /// List sessions: those that live, and with -a also stopped ones
 #[derive(Debug, Default, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    agentctl list                        what runs now, who waits for you first\n  \
-    agentctl list -a --since 30d         also what stopped in the last 30 days\n  \
-    agentctl list --status failed        failed ones, stopped or not\n  \
-    agentctl list --cwd . --tree         this folder, with sub-agents\n  \
-    agentctl list -q --status waiting    only ids of those that wait\n  \
-    agentctl list --json | jq -r '.sessions[] | select(.status == \"idle\") | .id'")]
+    agentctl list                      what runs now, who waits first\n  \
+    agentctl list -a --since 30d       also what stopped in 30 days\n  \
+    agentctl list --status failed      failed ones, stopped or not\n  \
+    agentctl list --cwd . --tree       this folder, with sub-agents\n  \
+    agentctl list -q --status waiting  only ids of those that wait\n  \
+    agentctl list --json | jq '.sessions[] | {id, status, cwd}'")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Args {
     /// Also stopped sessions of the last 7 days, and idle ones of gateways
@@ -95,6 +95,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     }
     let listing = args.look(&fleet, surroundings);
     args.print(&listing, &fleet, surroundings, out)?;
+    heard::warn_unread(&args.adapter, &fleet, out);
     heard::warn(&listing.survey.sources, surroundings, out);
     let exit = heard::exit(&listing.survey.sources, args.strict);
     // The process ends here: ten thousand rows need not be given back one by one.
@@ -173,7 +174,11 @@ impl Args {
             }
             return Ok(());
         }
-        if listing.sessions.is_empty() && welcome::is_empty_machine(&listing.survey) {
+        // Who asks about some agents learns nothing about the machine.
+        if self.adapter.is_empty()
+            && listing.sessions.is_empty()
+            && welcome::is_empty_machine(&listing.survey)
+        {
             return welcome::print(fleet, surroundings, out);
         }
         for line in self.lines(listing, surroundings, out) {
@@ -214,18 +219,16 @@ impl Args {
             || self.group.is_some()
             || self.cwd.is_some()
             || self.limit == Some(0);
-        let next = match (self.everything(), narrowed) {
-            (false, _) => "`agentctl list -a` also shows stopped ones",
-            (true, true) => "fewer filters, or `--since all`, show more",
-            (true, false) => "`agentctl list --since all` looks further back",
+        let ever = self.since == Some(Since::Ever);
+        let words = match (self.everything(), narrowed) {
+            (false, false) => "no live sessions; `agentctl list -a` also shows stopped ones",
+            (false, true) => "no live session fits; `agentctl list -a` also shows stopped ones",
+            (true, false) if ever => "no sessions are stored",
+            (true, true) if ever => "no session fits; fewer filters show more",
+            (true, false) => "no sessions in this time; `agentctl list --since all` looks further back",
+            (true, true) => "no session fits; fewer filters, or `--since all`, show more",
         };
-        let what = match (self.everything(), narrowed) {
-            (false, false) => "no live sessions",
-            (false, true) => "no live session fits",
-            (true, false) => "no sessions in this time",
-            (true, true) => "no session fits",
-        };
-        format!("{what}; {next}")
+        words.to_owned()
     }
 }
 

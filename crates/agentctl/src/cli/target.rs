@@ -41,13 +41,14 @@ impl Target {
         surroundings: &Surroundings,
         out: &mut Output,
     ) -> Result<(Surveyed, Survey), Failure> {
+        heard::warn_unread(&self.adapter, fleet, out);
         let selector = Selector {
             text: self.id.clone(),
             adapter: self.adapter.clone(),
             root: self.root(fleet, surroundings)?,
             cwd: self.cwd.as_ref().map(|cwd| surroundings.meant(cwd).to_string_lossy().into_owned()),
         };
-        let found = fleet.find(&selector).map_err(|error| explain(&error, surroundings, out.width()))?;
+        let found = fleet.find(&selector).map_err(|error| self.explain(&error, surroundings, out.width()))?;
         heard::warn(&found.1.sources, surroundings, out);
         Ok(found)
     }
@@ -61,31 +62,40 @@ impl Target {
         if let Some(path) = known.clone().find(same) {
             return Ok(Some(path.to_string_lossy().into_owned()));
         }
-        let known: Vec<String> = known.map(|path| surroundings.shown(path)).collect();
+        // Two agents may share a root, which is one place to name.
+        let mut known: Vec<String> = known.map(|path| surroundings.shown(path)).collect();
+        known.sort_unstable();
+        known.dedup();
         let failure = Failure::new(Exit::NotFound, format!("no source reads {}", meant.display()));
         Err(failure.hint(format!("these are read: {}", known.join(", "))))
     }
-}
 
-fn explain(error: &FindError, surroundings: &Surroundings, width: usize) -> Failure {
-    match error {
-        FindError::NotFound { text } => {
-            Failure::new(Exit::NotFound, format!("no session has the id or name `{}`", text::one_line(text)))
-                .hint("`agentctl list --all --since all` shows everything that is stored")
-        }
-        FindError::NotHeard { text, sources } => {
-            let first =
-                format!("`{}` was not found, but not everything could be heard", text::one_line(text));
-            let unheard = sources.iter().map(|source| heard::words(source, surroundings));
-            let message = paragraph(first, unheard);
-            Failure::new(Exit::Incomplete, message).hint("`agentctl doctor` says more about each source")
-        }
-        FindError::Ambiguous { text, candidates: found } => {
-            let view = View { now: surroundings.now(), home: surroundings.home.as_deref(), usage: false };
-            let first = format!("`{}` fits {} sessions", text::one_line(text), found.len());
-            let message = paragraph(first, candidates(found, &view, width.saturating_sub(2)).into_iter());
-            Failure::new(Exit::Ambiguous, message)
-                .hint("give more of the id, or narrow it with --adapter, --root or --cwd")
+    fn explain(&self, error: &FindError, surroundings: &Surroundings, width: usize) -> Failure {
+        match error {
+            FindError::NotFound { text } => {
+                let narrowed = self.adapter.is_some() || self.root.is_some() || self.cwd.is_some();
+                let (fit, next) = if narrowed {
+                    ("that fits ", "it may be found without --adapter, --root or --cwd")
+                } else {
+                    ("", "`agentctl list --all --since all` shows everything that is stored")
+                };
+                let message = format!("no session {fit}has the id or name `{}`", text::one_line(text));
+                Failure::new(Exit::NotFound, message).hint(next)
+            }
+            FindError::NotHeard { text, sources } => {
+                let first =
+                    format!("`{}` was not found, but not everything could be heard", text::one_line(text));
+                let unheard = sources.iter().map(|source| heard::words(source, surroundings));
+                let message = paragraph(first, unheard);
+                Failure::new(Exit::Incomplete, message).hint("`agentctl doctor` says more about each source")
+            }
+            FindError::Ambiguous { text, candidates: found } => {
+                let view = View { now: surroundings.now(), home: surroundings.home.as_deref(), usage: false };
+                let first = format!("`{}` fits {} sessions", text::one_line(text), found.len());
+                let message = paragraph(first, candidates(found, &view, width.saturating_sub(2)).into_iter());
+                Failure::new(Exit::Ambiguous, message)
+                    .hint("give more of the id, or narrow it with --adapter, --root or --cwd")
+            }
         }
     }
 }
