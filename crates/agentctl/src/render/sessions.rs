@@ -142,7 +142,7 @@ pub(crate) fn short_ids<'a>(ids: impl Iterator<Item = &'a str>) -> Vec<&'a str> 
     }
     ids.into_iter()
         .map(|id| {
-            let least = if is_time_ordered(id) { 13 } else { 8 };
+            let least = if is_time_ordered(id) { TO_THE_MILLISECOND } else { 8 };
             let mut length = least.max(shared.get(id).copied().unwrap_or(0) + 1);
             // Almost the whole id is harder to read than the id.
             if length + least > id.len() {
@@ -156,10 +156,14 @@ pub(crate) fn short_ids<'a>(ids: impl Iterator<Item = &'a str>) -> Vec<&'a str> 
         .collect()
 }
 
-/// A UUID of version 7.
+/// In both kinds of such ids: two groups of a UUID, or `ses_` and nine digits.
+const TO_THE_MILLISECOND: usize = 13;
+
+/// A UUID of version 7, or the id of OpenCode and its relatives.
 fn is_time_ordered(id: &str) -> bool {
     let bytes = id.as_bytes();
-    bytes.len() == 36 && bytes[8] == b'-' && bytes[13] == b'-' && bytes[14] == b'7'
+    let uuid = bytes.len() == 36 && bytes[8] == b'-' && bytes[13] == b'-' && bytes[14] == b'7';
+    uuid || (id.starts_with("ses_") && id.len() == 30)
 }
 
 /// The candidates for an id that fits several, as lines.

@@ -94,8 +94,8 @@ fn ids_are_as_short_as_they_can_be_told_apart() {
     assert_eq!(short_ids(ids.into_iter()), ["aaaaaaaa-1", "aaaaaaaa-2", "bbbbbbbb", "short", "aaaaaaaa-2"]);
     let prefix_of_other = ["abcdefgh", "abcdefgh-and-many-more-letters"];
     assert_eq!(short_ids(prefix_of_other.into_iter()), ["abcdefgh", "abcdefgh-"]);
-    let time_ordered = ["019a8b3c-1234-7abc-8def-0123456789ab"];
-    assert_eq!(short_ids(time_ordered.into_iter()), ["019a8b3c-1234"]);
+    let time_ordered = ["019a8b3c-1234-7abc-8def-0123456789ab", "ses_e21ea66fdffeFNtGz2kRmfzFJY"];
+    assert_eq!(short_ids(time_ordered.into_iter()), ["019a8b3c-1234", "ses_e21ea66fd"]);
     assert_eq!(short_ids(["ééééééééééééé"].into_iter()), ["éééé"]);
 }
 
