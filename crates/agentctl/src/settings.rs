@@ -1,17 +1,25 @@
 //! `config.toml`: what it may say, and where each effective value came from. Pure; reading the file is the
 //! business of `surroundings`.
 
+mod adapters;
+mod prices;
+mod tellings;
+
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use agentctl_fleet::{Price, Prices};
+use agentctl_model::Environ;
 use serde::Deserialize;
 
-use crate::render::{path, time};
+use self::adapters::{AdapterForm, AdapterName, AdapterSettings};
+use self::prices::PriceForm;
+use self::tellings::{Notify, NotifyForm, Webhook, WebhookForm};
+use crate::render::time;
 
-/// The longest silence of a source before it counts as timed out.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the record of a launch that ended is kept.
+const RETENTION: Duration = Duration::from_hours(7 * 24);
 
 /// Where a value came from; a later layer wins.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,28 +56,36 @@ impl<T> Setting<T> {
     }
 }
 
-/// What the user decided about one adapter.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AdapterSettings {
-    pub(crate) enabled: Setting<bool>,
-    /// The agent's program, when it is not found by its usual name.
-    pub(crate) binary: Setting<Option<PathBuf>>,
-    /// Roots beside the one that the agent's own variables name.
-    pub(crate) roots: Setting<Vec<PathBuf>>,
-    pub(crate) timeout: Setting<Duration>,
+impl<T> Setting<Option<T>> {
+    /// Nothing, unless the file says something.
+    fn optional(file: Option<T>) -> Self {
+        Self::layered(None, file.map(Some))
+    }
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Settings {
+    /// What `launch` starts when no agent is named.
+    pub(crate) adapter: Setting<Option<String>>,
+    pub(crate) model: Setting<Option<String>>,
     adapters: BTreeMap<String, AdapterSettings>,
+    pub(crate) webhook: Webhook,
+    pub(crate) notify: Notify,
+    /// How long the record of a launch that ended is kept.
+    pub(crate) launches_kept: Setting<Duration>,
+    pub(crate) prices: Prices,
 }
 
 impl Settings {
-    /// What a file with this text says; `~` is `home`.
-    pub(crate) fn parse(text: &str, home: Option<&Path>) -> Result<Self, Mistake> {
+    /// What a file with this text says; the environment has the last word.
+    pub(crate) fn parse(text: &str, environ: &Environ) -> Result<Self, Mistake> {
         let file: FileForm = toml::from_str(text).map_err(|error| Mistake::locate(text, &error))?;
-        let adapters = file.adapters.into_iter().map(|(name, form)| (name.0, form.settle(home)));
-        Ok(Self { adapters: adapters.collect() })
+        Ok(file.settle(environ))
+    }
+
+    /// What holds without a file.
+    pub(crate) fn defaults(environ: &Environ) -> Self {
+        FileForm::default().settle(environ)
     }
 
     pub(crate) fn adapter(&self, name: &str) -> AdapterSettings {
@@ -91,9 +107,23 @@ impl Mistake {
         Self {
             line: before.map(|before| before.matches('\n').count() + 1),
             column: before.map(|before| before.rsplit('\n').next().unwrap_or("").chars().count() + 1),
-            message: agentctl_model::text::one_line(error.message()),
+            message: in_words_of_toml(&agentctl_model::text::one_line(error.message())),
         }
     }
+}
+
+/// The parser names what it expected as a programmer would.
+fn in_words_of_toml(message: &str) -> String {
+    let Some((found, expected)) = message.rsplit_once(", expected ") else { return message.to_owned() };
+    let expected = match expected {
+        "f64" => "a number",
+        "a boolean" => "true or false",
+        "a sequence" => "a list",
+        "a map" => "a table",
+        form if form.starts_with("struct ") => "a table",
+        other => other,
+    };
+    format!("{found}, expected {expected}")
 }
 
 impl fmt::Display for Mistake {
@@ -107,78 +137,76 @@ impl fmt::Display for Mistake {
 
 /// The file as it is written.
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 struct FileForm {
-    #[serde(default)]
+    adapter: Option<AdapterName>,
+    model: Option<String>,
     adapters: BTreeMap<AdapterName, AdapterForm>,
+    webhook: WebhookForm,
+    notify: NotifyForm,
+    retention: RetentionForm,
+    prices: BTreeMap<String, PriceForm>,
+}
+
+impl FileForm {
+    fn settle(self, environ: &Environ) -> Settings {
+        let home = environ.path("HOME");
+        let adapters = self.adapters.into_iter().map(|(name, form)| (name.0, form.settle(home.as_deref())));
+        Settings {
+            adapter: Setting::optional(self.adapter.map(|name| name.0)),
+            model: Setting::optional(self.model),
+            adapters: adapters.collect(),
+            webhook: self.webhook.settle(environ),
+            notify: self.notify.settle(),
+            launches_kept: Setting::layered(RETENTION, self.retention.launches.map(|kept| kept.0)),
+            prices: self.prices.into_iter().map(|(model, form)| (model, Price::from(form))).collect(),
+        }
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AdapterForm {
-    enabled: Option<bool>,
-    binary: Option<PathBuf>,
-    roots: Option<Vec<PathBuf>>,
-    timeout: Option<Patience>,
+struct RetentionForm {
+    launches: Option<Length>,
 }
 
-impl AdapterForm {
-    fn settle(self, home: Option<&Path>) -> AdapterSettings {
-        let expand = |given: PathBuf| path::expand(&given, home);
-        AdapterSettings {
-            enabled: Setting::layered(true, self.enabled),
-            binary: Setting::layered(None, self.binary.map(|binary| Some(expand(binary)))),
-            roots: Setting::layered(
-                Vec::new(),
-                self.roots.map(|roots| roots.into_iter().map(expand).collect()),
-            ),
-            timeout: Setting::layered(PATIENCE, self.timeout.map(|patience| patience.0)),
-        }
-    }
-}
-
-/// The name of an adapter that exists.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(try_from = "String")]
-struct AdapterName(String);
-
-impl TryFrom<String> for AdapterName {
-    type Error = String;
-
-    fn try_from(name: String) -> Result<Self, String> {
-        let known: Vec<&str> =
-            agentctl_adapters::registry().iter().map(|adapter| adapter.card().name).collect();
-        if known.contains(&name.as_str()) {
-            return Ok(Self(name));
-        }
-        Err(format!("no adapter is called `{name}`, expected one of {}", known.join(", ")))
-    }
-}
-
-/// A length of time, at least one millisecond.
+/// A length of time such as "7d".
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "String")]
-struct Patience(Duration);
+struct Length(Duration);
 
-impl TryFrom<String> for Patience {
+impl TryFrom<String> for Length {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        match time::parse_duration(&text)? {
-            Duration::ZERO => {
-                Err("a timeout of nothing would silence the source; use enabled = false".into())
-            }
-            duration => Ok(Self(duration)),
-        }
+        time::parse_duration(&text).map(Self)
     }
+}
+
+/// A word that must be one of those that exist.
+fn known(word: String, kind: &str, words: impl Iterator<Item = &'static str>) -> Result<String, String> {
+    let words: Vec<&str> = words.collect();
+    if words.contains(&word.as_str()) {
+        return Ok(word);
+    }
+    Err(format!("no {kind} is called `{word}`, expected one of {}", words.join(", ")))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+    use std::path::Path;
+
+    use super::adapters::PATIENCE;
     use super::*;
 
+    fn environ(more: &[(&str, &str)]) -> Environ {
+        let variables = more.iter().chain(&[("HOME", "/home/dev")]);
+        variables.map(|(name, value)| (OsString::from(name), OsString::from(value))).collect()
+    }
+
     fn parse(text: &str) -> Result<Settings, Mistake> {
-        Settings::parse(text, Some(Path::new("/home/dev")))
+        Settings::parse(text, &environ(&[]))
     }
 
     #[test]
@@ -205,6 +233,19 @@ mod tests {
             ("[adapters.claude-code]\ntimeout = \"0s\"\n", 2, "enabled = false"),
             ("[adapters.claude-code]\nenabled = \"yes\"\n", 2, "yes"),
             ("[adapters\n", 1, ""),
+            ("adapter = \"claud\"\n", 1, "claud"),
+            ("model = 5\n", 1, "5"),
+            ("[webhook]\nurl = \"example.org\"\n", 2, "https://"),
+            ("[webhook]\nevents = [\"session.stoped\"]\n", 2, "session.stopped"),
+            ("[webhook]\nsecret = 1\n", 2, "1"),
+            ("[notify]\non = [\"waiting\", \"fail\"]\n", 2, "interrupted"),
+            ("[notify]\ncomand = \"x\"\n", 2, "comand"),
+            ("[retention]\nlaunches = 7\n", 2, "7"),
+            ("[prices.m]\nin = \"3\"\n", 2, "expected a number"),
+            ("[prices]\nm = 3\n", 2, "expected a table"),
+            ("[adapters.codex]\nroots = \"/x\"\n", 2, "expected a list"),
+            ("[prices.m]\nin = 3\nout = -1\n", 3, "-1"),
+            ("[prices.m]\ncache_read = 1\n", 2, "cacheRead"),
         ] {
             let mistake = parse(text).unwrap_err();
             assert_eq!(mistake.line, Some(line), "{text:?}: {mistake}");
@@ -214,6 +255,28 @@ mod tests {
 
     #[test]
     fn an_empty_file_is_all_defaults() {
-        assert_eq!(parse(""), Ok(Settings::default()));
+        assert_eq!(parse(""), Ok(Settings::defaults(&environ(&[]))));
+    }
+
+    #[test]
+    fn every_documented_section_is_understood() {
+        let text = "adapter = \"codex\"\nmodel = \"m\"\n\
+            [webhook]\nurl = \"https://example.org/hook\"\nsecret = \"s\"\nevents = [\"session.waiting\"]\n\
+            [notify]\ncommand = \"notify-send agent\"\non = [\"died\"]\n\
+            [retention]\nlaunches = \"2w\"\n\
+            [prices.\"claude-opus-5-5\"]\nin = 5\nout = 25.5\ncacheRead = 0.5\n";
+        let settings = parse(text).unwrap();
+        assert_eq!(settings.adapter.value.as_deref(), Some("codex"));
+        assert_eq!(settings.webhook.events.value, ["session.waiting"]);
+        assert_eq!(settings.notify.on.value, ["died"]);
+        assert_eq!(settings.launches_kept.value, 2 * RETENTION);
+        let price = Price { input: Some(5.0), output: Some(25.5), cache_read: Some(0.5), cache_write: None };
+        assert_eq!(settings.prices["claude-opus-5-5"], price);
+
+        let moved =
+            Settings::parse(text, &environ(&[("AGENTCTL_WEBHOOK_URL", "http://127.0.0.1:1")])).unwrap();
+        assert_eq!(moved.webhook.url.value.as_deref(), Some("http://127.0.0.1:1"));
+        assert_eq!(moved.webhook.url.origin, Origin::Environment("AGENTCTL_WEBHOOK_URL".into()));
+        assert_eq!(moved.webhook.secret, settings.webhook.secret);
     }
 }

@@ -72,11 +72,11 @@ impl Surroundings {
 
     /// The settings in force, or what is wrong with them.
     pub(crate) fn settings(&self) -> Result<Settings, SettingsError> {
-        let Some(path) = self.config_path() else { return Ok(Settings::default()) };
+        let Some(path) = self.config_path() else { return Ok(Settings::defaults(&self.environ)) };
         match std::fs::read_to_string(&path) {
-            Ok(text) => Settings::parse(&text, self.home.as_deref())
+            Ok(text) => Settings::parse(&text, &self.environ)
                 .map_err(|mistake| SettingsError::Mistake { path, mistake }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Settings::default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Settings::defaults(&self.environ)),
             Err(error) => Err(SettingsError::Unreadable { path, error }),
         }
     }
@@ -96,7 +96,7 @@ impl Surroundings {
                 sources.extend(roots.into_iter().map(|root| Source { adapter, root, timeout }));
             }
         }
-        Fleet::new(sources, agentctl_process::system())
+        Fleet::new(sources, agentctl_process::system()).with_prices(settings.prices.clone())
     }
 
     /// The root that the agent's own variables name, then the configured ones; each place once.

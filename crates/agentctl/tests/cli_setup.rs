@@ -3,7 +3,7 @@
 
 mod machine;
 
-use machine::{Ended, Machine, TOOLS};
+use machine::{Ended, Machine, SUBAGENT, TOOLS};
 use serde_json::Value;
 
 #[test]
@@ -61,6 +61,71 @@ fn roots_come_from_settings_and_variables() {
 fn sources_of_claude(answer: &Value) -> usize {
     let sources = answer["sources"].as_array().unwrap();
     sources.iter().filter(|source| source["adapter"] == "claude-code").count()
+}
+
+#[test]
+fn every_documented_section_is_accepted_and_shown_but_for_the_secret() {
+    let machine = Machine::furnished();
+    machine.write(
+        ".agentctl/config.toml",
+        "adapter = \"codex\"\n[webhook]\nurl = \"https://example.org/hook\"\nsecret = \"do-not-show\"\n\
+         [notify]\ncommand = \"notify-send agent\"\n[retention]\nlaunches = \"3d\"\n\
+         [prices.\"claude-opus-5-5\"]\nin = 5\nout = 25\n",
+    );
+    assert_eq!(machine.run(&["list", "--strict"]).code, Some(0));
+    let shown = machine.json(&["config", "show", "--json"]);
+    let value = |key: &str| {
+        let lines = shown["settings"].as_array().unwrap().iter();
+        lines
+            .clone()
+            .find(|line| line["key"] == key)
+            .map(|line| (line["value"].clone(), line["origin"].clone()))
+    };
+    let from_file = |value: Value| Some((value, Value::from("config.toml")));
+    assert_eq!(value("adapter"), from_file("codex".into()));
+    assert_eq!(value("webhook.secret"), from_file("(hidden)".into()));
+    assert_eq!(value("webhook.events").unwrap().1, "default");
+    assert_eq!(value("retention.launches"), from_file("3d".into()));
+    assert_eq!(value("prices.\"claude-opus-5-5\".out"), from_file(25.0.into()));
+    assert!(!machine.run(&["config", "show"]).out.contains("do-not-show"));
+}
+
+#[test]
+fn a_price_gives_a_cost_where_the_agent_is_silent() {
+    let machine = Machine::furnished();
+    let cost = |id: &str| machine.json(&["status", id, "--json"])["cost"].clone();
+    assert_eq!(cost(SUBAGENT), Value::Null);
+    let said = cost(TOOLS);
+    assert!(said.is_f64(), "{said}");
+    let tokens = machine.json(&["status", SUBAGENT, "--json"])["tokens"].clone();
+    let count = |part: &str| tokens[part].as_f64().unwrap();
+    let expected =
+        (2.0 * count("in") + 3.0 * count("out") + 5.0 * count("cacheRead") + 7.0 * count("cacheWrite")) / 1e6;
+
+    let prices = "[prices.claude-opus-5-5]\nin = 2\nout = 3\ncacheRead = 5\ncacheWrite = 7\n";
+    machine.write(".agentctl/config.toml", prices);
+    let computed = cost(SUBAGENT).as_f64().unwrap();
+    assert!(expected > 0.0 && (computed - expected).abs() < 1e-9, "{computed} {expected}");
+    assert_eq!(cost(TOOLS), said, "the word of the agent stands");
+    machine.write(".agentctl/config.toml", "[prices.claude-opus-5-5]\nin = 2\n");
+    assert_eq!(cost(SUBAGENT), Value::Null, "output has no price");
+}
+
+#[test]
+fn an_agent_that_is_turned_off_is_not_called_absent() {
+    let machine = Machine::furnished();
+    machine.write(".agentctl/config.toml", "[adapters.claude-code]\nenabled = false\n");
+    let listed = machine.run(&["list", "-a", "--adapter", "claude-code"]);
+    assert_eq!(listed.code, Some(0));
+    assert!(listed.out.starts_with("no session fits"), "{listed:?}");
+    assert!(listed.err.contains("claude-code is not read"), "{listed:?}");
+    let asked = machine.run(&["status", TOOLS, "--adapter", "claude-code"]);
+    assert_eq!(asked.code, Some(3));
+    assert!(asked.err.contains("claude-code is not read"), "{asked:?}");
+    assert!(asked.err.contains("without --adapter"), "{asked:?}");
+    // On this machine another agent is only not there, which says nothing of the machine.
+    let other = Machine::furnished().run(&["list", "-a", "--adapter", "codex"]);
+    assert!(other.out.starts_with("no session fits") && other.err.is_empty(), "{other:?}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod find;
 mod git_head;
 mod hear;
 mod look;
+mod prices;
 mod question;
 mod survey;
 
@@ -19,6 +20,7 @@ use agentctl_model::{Entry, Surveyed};
 use agentctl_process::Kernel;
 
 pub use find::{FindError, Selector};
+pub use prices::{Price, Prices};
 pub use question::{Question, Wanted};
 
 /// One place to read, with the patience for it.
@@ -40,11 +42,18 @@ impl Source {
 pub struct Fleet {
     sources: Vec<Source>,
     kernel: Arc<dyn Kernel>,
+    prices: Prices,
 }
 
 impl Fleet {
     pub fn new(sources: Vec<Source>, kernel: Arc<dyn Kernel>) -> Self {
-        Self { sources, kernel }
+        Self { sources, kernel, prices: Prices::new() }
+    }
+
+    /// The same, with costs where the agents give none.
+    #[must_use]
+    pub fn with_prices(self, prices: Prices) -> Self {
+        Self { prices, ..self }
     }
 
     pub fn sources(&self) -> &[Source] {

@@ -15,7 +15,7 @@ use crate::assemble::Case;
 use crate::hear::{Errand, Heard, hear};
 use crate::look::Look;
 use crate::question::{Question, Wanted};
-use crate::{Fleet, Source};
+use crate::{Fleet, Source, prices};
 
 /// How long a half-written note of an agent may take to be whole: a pause before looking again, never a verdict.
 const SETTLING: Duration = Duration::from_millis(10);
@@ -52,7 +52,11 @@ impl Fleet {
                 seen
             }
         };
-        conclude(&sources, heard, joined, &seen, question)
+        let mut survey = conclude(&sources, heard, joined, &seen, question);
+        if !self.prices.is_empty() {
+            survey.sessions.iter_mut().for_each(|surveyed| prices::fill(&mut surveyed.session, &self.prices));
+        }
+        survey
     }
 
     /// That a session is the only candidate of a process can be said only when all were read: one that was asked for by

@@ -109,7 +109,7 @@ fn show(as_json: bool, surroundings: &Surroundings, out: &mut Output) -> Result<
             other => other.to_string(),
         };
         table.row(vec![
-            Cell::plain(line.key.clone()),
+            Cell::plain(agentctl_model::text::one_line(&line.key)),
             Cell::plain(agentctl_model::text::one_line(&value)),
             Cell::new(line.origin.clone(), Tone::Dim),
         ]);
@@ -126,6 +126,8 @@ fn lines(settings: &Settings, surroundings: &Surroundings) -> Vec<Line> {
     if let Some((folder, origin)) = surroundings.own_folder() {
         lines.push(line("home".into(), json!(folder.to_string_lossy()), &origin));
     }
+    lines.push(line("adapter".into(), json!(settings.adapter.value), &settings.adapter.origin));
+    lines.push(line("model".into(), json!(settings.model.value), &settings.model.origin));
     for adapter in agentctl_adapters::registry() {
         let chosen = settings.adapter(adapter.card().name);
         let key = |name: &str| format!("adapters.{}.{name}", adapter.card().name);
@@ -137,6 +139,28 @@ fn lines(settings: &Settings, surroundings: &Surroundings) -> Vec<Line> {
         lines.push(line(key("binary"), json!(chosen.binary.value), &chosen.binary.origin));
         let timeout = time::exact(chosen.timeout.value);
         lines.push(line(key("timeout"), json!(timeout), &chosen.timeout.origin));
+    }
+    let (webhook, notify) = (&settings.webhook, &settings.notify);
+    let secret = webhook.secret.value.as_ref().map(|_| "(hidden)");
+    lines.push(line("webhook.url".into(), json!(webhook.url.value), &webhook.url.origin));
+    lines.push(line("webhook.secret".into(), json!(secret), &webhook.secret.origin));
+    lines.push(line("webhook.events".into(), json!(webhook.events.value), &webhook.events.origin));
+    lines.push(line("notify.command".into(), json!(notify.command.value), &notify.command.origin));
+    lines.push(line("notify.on".into(), json!(notify.on.value), &notify.on.origin));
+    let kept = &settings.launches_kept;
+    lines.push(line("retention.launches".into(), json!(time::exact(kept.value)), &kept.origin));
+    for (model, price) in &settings.prices {
+        let parts = [
+            ("in", price.input),
+            ("out", price.output),
+            ("cacheRead", price.cache_read),
+            ("cacheWrite", price.cache_write),
+        ];
+        for (part, dollars) in parts {
+            if let Some(dollars) = dollars {
+                lines.push(line(format!("prices.\"{model}\".{part}"), json!(dollars), &Origin::File));
+            }
+        }
     }
     lines
 }

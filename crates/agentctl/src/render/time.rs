@@ -28,13 +28,18 @@ pub(crate) fn short(duration: Duration) -> String {
     }
 }
 
-/// A length of time that reads back as the same one: "2s", "1500ms".
+/// A length of time that reads back as the same one, in the largest unit that can say it: "7d", "90s", "1500ms".
 pub(crate) fn exact(duration: Duration) -> String {
-    if duration.subsec_millis() == 0 {
-        format!("{}s", duration.as_secs())
-    } else {
-        format!("{}ms", duration.as_millis())
+    let seconds = duration.as_secs();
+    if duration.subsec_millis() != 0 {
+        return format!("{}ms", duration.as_millis());
     }
+    let unit = [(DAY, "d"), (HOUR, "h"), (MINUTE, "m")];
+    let (length, letter) = unit
+        .into_iter()
+        .find(|(length, _)| seconds > 0 && seconds.is_multiple_of(*length))
+        .unwrap_or((1, "s"));
+    format!("{}{letter}", seconds / length)
 }
 
 /// A moment with its distance: "2026-11-15 07:00:12 (3m ago)".
@@ -151,6 +156,22 @@ mod tests {
             ["", "7", "d", "1.5h", "-3m", "3x", "m3", "99999999999999999999d", "18446744073709551615w"]
         {
             assert!(parse_duration(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn an_exact_length_reads_back() {
+        for (text, shown) in [
+            ("7d", "7d"),
+            ("2w", "14d"),
+            ("1m 30s", "90s"),
+            ("24h", "1d"),
+            ("1500ms", "1500ms"),
+            ("0s", "0s"),
+        ] {
+            let duration = parse_duration(text).unwrap();
+            assert_eq!(exact(duration), shown);
+            assert_eq!(parse_duration(shown), Ok(duration));
         }
     }
 

@@ -87,7 +87,7 @@ pub(crate) struct StrayReport {
 pub(crate) fn examine(surroundings: &Surroundings) -> Report {
     let (settings, error) = match surroundings.settings() {
         Ok(settings) => (settings, None),
-        Err(error) => (Settings::default(), words(error.into())),
+        Err(error) => (Settings::defaults(&surroundings.environ), words(error.into())),
     };
     let fleet = surroundings.fleet_under(&settings);
     let survey = fleet.survey(&Question::new(Wanted::All { since: None }));

@@ -1,0 +1,79 @@
+//! `[adapters.NAME]`: what the user decided about one agent.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::{Setting, known};
+use crate::render::{path, time};
+
+/// The longest silence of a source before it counts as timed out.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AdapterSettings {
+    pub(crate) enabled: Setting<bool>,
+    /// The agent's program, when it is not found by its usual name.
+    pub(crate) binary: Setting<Option<PathBuf>>,
+    /// Roots beside the one that the agent's own variables name.
+    pub(crate) roots: Setting<Vec<PathBuf>>,
+    pub(crate) timeout: Setting<Duration>,
+}
+
+/// The section as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AdapterForm {
+    enabled: Option<bool>,
+    binary: Option<PathBuf>,
+    roots: Option<Vec<PathBuf>>,
+    timeout: Option<Patience>,
+}
+
+impl AdapterForm {
+    pub(super) fn settle(self, home: Option<&Path>) -> AdapterSettings {
+        let expand = |given: PathBuf| path::expand(&given, home);
+        AdapterSettings {
+            enabled: Setting::layered(true, self.enabled),
+            binary: Setting::layered(None, self.binary.map(|binary| Some(expand(binary)))),
+            roots: Setting::layered(
+                Vec::new(),
+                self.roots.map(|roots| roots.into_iter().map(expand).collect()),
+            ),
+            timeout: Setting::layered(PATIENCE, self.timeout.map(|patience| patience.0)),
+        }
+    }
+}
+
+/// The name of an adapter that exists.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct AdapterName(pub(super) String);
+
+impl TryFrom<String> for AdapterName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let names = agentctl_adapters::registry().into_iter().map(|adapter| adapter.card().name);
+        known(name, "adapter", names).map(Self)
+    }
+}
+
+/// A length of time, at least one millisecond.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct Patience(Duration);
+
+impl TryFrom<String> for Patience {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match time::parse_duration(&text)? {
+            Duration::ZERO => {
+                Err("a timeout of nothing would silence the source; use enabled = false".into())
+            }
+            duration => Ok(Self(duration)),
+        }
+    }
+}

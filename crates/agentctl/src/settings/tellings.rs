@@ -1,0 +1,124 @@
+//! `[webhook]` and `[notify]`: whom agentctl tells about changes, and about which.
+
+use agentctl_model::{Environ, Outcome, Status};
+use serde::Deserialize;
+
+use super::{Origin, Setting, known};
+
+/// Every type of event.
+const EVENTS: [&str; 15] = [
+    "session.started",
+    "session.running",
+    "session.waiting",
+    "session.idle",
+    "session.stopped",
+    "session.gone",
+    "lock.acquired",
+    "lock.released",
+    "fuse.set",
+    "fuse.extended",
+    "fuse.warned",
+    "fuse.expired",
+    "source.failed",
+    "source.recovered",
+    "launch.exited",
+];
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Webhook {
+    pub(crate) url: Setting<Option<String>>,
+    /// Signs what is sent; must never be shown.
+    pub(crate) secret: Setting<Option<String>>,
+    pub(crate) events: Setting<Vec<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WebhookForm {
+    url: Option<Address>,
+    secret: Option<String>,
+    events: Option<Vec<EventType>>,
+}
+
+impl WebhookForm {
+    /// The variables win over the file.
+    pub(super) fn settle(self, environ: &Environ) -> Webhook {
+        let layered = |file: Option<String>, name: &str| match environ.text(name) {
+            Some(value) => {
+                Setting { value: Some(value.to_owned()), origin: Origin::Environment(name.to_owned()) }
+            }
+            None => Setting::optional(file),
+        };
+        let events = self.events.map(|events| events.into_iter().map(|event| event.0).collect());
+        Webhook {
+            url: layered(self.url.map(|url| url.0), "AGENTCTL_WEBHOOK_URL"),
+            secret: layered(self.secret, "AGENTCTL_WEBHOOK_SECRET"),
+            events: Setting::layered(vec!["session.stopped".to_owned()], events),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Notify {
+    pub(crate) command: Setting<Option<String>>,
+    /// Words of status or outcome.
+    pub(crate) on: Setting<Vec<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NotifyForm {
+    command: Option<String>,
+    on: Option<Vec<Change>>,
+}
+
+impl NotifyForm {
+    pub(super) fn settle(self) -> Notify {
+        let on = self.on.map(|changes| changes.into_iter().map(|change| change.0).collect());
+        Notify {
+            command: Setting::optional(self.command),
+            on: Setting::layered(vec!["waiting".to_owned(), "failed".to_owned()], on),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct Address(String);
+
+impl TryFrom<String> for Address {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if text.starts_with("https://") || text.starts_with("http://") {
+            return Ok(Self(text));
+        }
+        Err(format!("`{text}` is no address of a webhook, expected https://… or http://…"))
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct EventType(String);
+
+impl TryFrom<String> for EventType {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        known(name, "event", EVENTS.into_iter()).map(Self)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct Change(String);
+
+impl TryFrom<String> for Change {
+    type Error = String;
+
+    fn try_from(word: String) -> Result<Self, String> {
+        let statuses = Status::ALL.into_iter().map(Status::word);
+        known(word, "status or outcome", statuses.chain(Outcome::ALL.into_iter().map(Outcome::word)))
+            .map(Self)
+    }
+}
