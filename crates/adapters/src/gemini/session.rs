@@ -73,7 +73,7 @@ pub(super) fn read(
         read_lines(&mut file, &opened, scope, buffer)
     };
     read.map_err(named)?;
-    file.tail.settle();
+    file.tail.finish();
     if file.tail.records == 0 && opened.size > 0 {
         return Err(named(std::io::Error::new(ErrorKind::InvalidData, "holds no readable record")));
     }

@@ -37,6 +37,8 @@ pub(super) struct Tail {
     /// A rewritten conversation with nothing said after it, by the ids in it. Whether it was taken up again by a new
     /// process or something was taken back shows in what stands before it.
     rewritten: Option<(HashSet<String>, Option<Timestamp>)>,
+    /// The newest rewritten conversation that has words in it, for a file that holds them nowhere else.
+    conversation: Option<Box<Tail>>,
     /// The message that is last in the conversation so far, and whether an older one confirmed it.
     last: Option<Last>,
 }
@@ -59,6 +61,19 @@ impl Tail {
             self.take_message(message);
         }
         self.settle();
+    }
+
+    /// The file was read to its beginning, or far enough.
+    pub(super) fn finish(&mut self) {
+        self.settle();
+        let Some(rewritten) = self.conversation.take() else { return };
+        if !self.has_content {
+            self.has_content = true;
+            self.turn = rewritten.turn;
+        }
+        self.last_message = self.last_message.take().or(rewritten.last_message);
+        self.model = self.model.take().or(rewritten.model);
+        self.updated_at = self.updated_at.max(rewritten.updated_at);
     }
 
     /// Nothing older can change what was read.
@@ -108,7 +123,14 @@ impl Tail {
                 self.seen.extend(messages[from..].iter().map(|message| message.id.as_ref().to_owned()));
                 self.rewound_to = None;
             }
-        } else if self.last.is_some() {
+            return;
+        }
+        if self.conversation.is_none() && self.last_message.is_none() {
+            let mut rewritten = Self::new(self.text_limit);
+            rewritten.take_document(messages);
+            self.conversation = rewritten.has_content.then(|| Box::new(rewritten));
+        }
+        if self.last.is_some() {
             self.settle();
         } else if self.turn.is_none() && self.rewritten.is_none() {
             let ids = messages.iter().map(|message| message.id.as_ref().to_owned()).collect();
@@ -151,6 +173,8 @@ impl Tail {
     fn take_turn(&mut self, message: &Message<'_>, said: Said, text: Option<&str>) {
         if let Some((ids, at)) = self.rewritten.take()
             && !ids.contains(message.id.as_ref())
+            // A reply is not taken back: the conversation behind it was compacted.
+            && said != Said::Words
         {
             let mut turn = Turn::new(TurnState::Failed, message.last_at().max(at));
             turn.began = message.at().filter(|_| said == Said::Prompt);

@@ -45,7 +45,7 @@ fn tail(lines: &[String]) -> Tail {
     let bytes = lines.join("\n") + "\n";
     let mut tail = Tail::new(None);
     scan_back(bytes.as_bytes(), bytes.len() as u64, &mut tail).unwrap();
-    tail.settle();
+    tail.finish();
     tail
 }
 
@@ -136,4 +136,25 @@ fn a_rewind_takes_back_what_came_after() {
     let all = and(begun(), &[user("a", 1), r#"{"$rewindTo":"unknown"}"#.to_owned()]);
     let tail_ = tail(&all);
     assert!(tail_.turn.is_none() && tail_.has_content);
+}
+
+#[test]
+fn a_finished_conversation_that_was_compacted_is_still_finished() {
+    let summary = [user("s1", 5), gemini("s2", 5, "Got it.", "")];
+    let read = tail(&[header(0), user("u", 1), gemini("g", 2, "done", ""), set(&summary, 5)]);
+    assert_eq!(read.turn.map(|turn| turn.state), Some(TurnState::Finished));
+    assert_eq!(read.last_message.as_deref(), Some("done"));
+}
+
+#[test]
+fn a_conversation_that_stands_only_in_a_rewrite_is_one() {
+    let whole = [context(), user("u", 1), gemini("g", 2, "done", "")];
+    let read = tail(&[header(0), set(&whole, 3)]);
+    assert!(read.has_content);
+    assert_eq!(read.turn.map(|turn| turn.state), Some(TurnState::Finished));
+    assert_eq!((read.last_message.as_deref(), read.model.as_deref()), (Some("done"), Some("m")));
+    let read = tail(&[header(0), set(&whole, 3), user("v", 4)]);
+    assert_eq!(read.turn.map(|turn| turn.state), Some(TurnState::Open));
+    assert_eq!(read.last_message.as_deref(), Some("done"));
+    assert!(!tail(&[header(0), set(&[context()], 3)]).has_content, "a context is none");
 }
