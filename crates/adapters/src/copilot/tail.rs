@@ -109,6 +109,8 @@ impl Tail {
             }
             "session.error" => self.decide(TurnState::Failed, at, data.message.as_deref()),
             "abort" => self.decide(TurnState::Interrupted, at, None),
+            // What was closed in good order is the process that began here, not the turn before it.
+            "session.resume" => self.shut_down = false,
             "session.start" => self.decide(TurnState::NotBegun, at, None),
             "session.task_complete" => {
                 self.newest = self.newest.max(at);

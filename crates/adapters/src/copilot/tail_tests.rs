@@ -127,3 +127,11 @@ fn an_unknown_event_is_drift_and_half_a_line_at_the_end_is_not_damage() {
     assert_eq!(tail.drift.get("brand_new.thing"), Some(&1));
     assert_eq!((tail.broken, tail.turn.unwrap().state), (0, TurnState::Open));
 }
+
+#[test]
+fn a_later_process_that_closes_in_good_order_did_not_stop_the_turn_before_it() {
+    let mut events = begun();
+    events.push(event("session.resume", 5, r#""context":{"cwd":"/w"}"#));
+    events.push(event("session.shutdown", 6, r#""shutdownType":"routine""#));
+    assert_eq!(state(&events), TurnState::Open);
+}
