@@ -6,6 +6,9 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Number;
+use serde_json::value::RawValue;
+
+use crate::jsonl::lenient::lenient;
 
 fn moment(number: Option<&Number>) -> Option<Timestamp> {
     // The agent writes 0 where it has no time.
@@ -46,10 +49,11 @@ pub(super) struct SessionFile<'a> {
     pub(super) version: Option<Cow<'a, str>>,
     #[serde(borrow, rename = "rootSessionID")]
     root: Option<Cow<'a, str>>,
-    #[serde(borrow, rename = "modelConfig")]
+    #[serde(borrow, rename = "modelConfig", deserialize_with = "lenient")]
     models: HashMap<Cow<'a, str>, Slot<'a>>,
-    #[serde(borrow, rename = "agentConfig")]
+    #[serde(borrow, rename = "agentConfig", deserialize_with = "lenient")]
     agent: AgentConfig<'a>,
+    #[serde(deserialize_with = "lenient")]
     time: Times,
 }
 
@@ -92,7 +96,7 @@ struct Content<'a> {
 pub(super) struct Message<'a> {
     #[serde(borrow)]
     pub(super) role: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "lenient")]
     content: Vec<Content<'a>>,
     timestamp: Option<Number>,
 }
@@ -135,21 +139,25 @@ pub(super) struct Event<'a> {
     kind: Cow<'a, str>,
     #[serde(borrow)]
     pub(super) id: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "lenient")]
     span: Span<'a>,
+    /// Words, or an object with a message.
     #[serde(borrow)]
-    error: Option<Cow<'a, str>>,
+    error: Option<&'a RawValue>,
     timestamp: Option<Number>,
 }
 
 /// What a line of the trace says about the turn.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Step {
     Opened,
     Closed,
     Failed(Option<String>),
+    /// A run began, and no step of it yet.
+    RunOpened,
     /// The whole run was closed. A run that fails is never closed, so that its absence says nothing.
     RunClosed,
+    #[default]
     Nothing,
 }
 
@@ -168,12 +176,20 @@ impl<'a> Event<'a> {
             ("agent.step", Some("close"))
                 if self.error.is_some() || self.span.status.as_deref() == Some("error") =>
             {
-                Step::Failed(self.error.as_deref().map(str::to_owned))
+                Step::Failed(self.error.and_then(error_words))
             }
             ("agent.step", Some("close")) => Step::Closed,
+            ("agent.run", Some("open")) => Step::RunOpened,
             ("agent.run", Some("close")) => Step::RunClosed,
             _ => Step::Nothing,
         }
+    }
+}
+
+fn error_words(error: &RawValue) -> Option<String> {
+    match serde_json::from_str(error.get()).ok()? {
+        serde_json::Value::String(words) => Some(words),
+        told => told.get("message")?.as_str().map(str::to_owned),
     }
 }
 
@@ -198,7 +214,17 @@ mod tests {
         let open = br#"{"type":"agent.step","span":{"kind":"open"}}"#;
         assert_eq!(Event::parse(open).unwrap().step(), Step::Opened);
         let run = br#"{"type":"agent.run","span":{"kind":"open"}}"#;
-        assert_eq!(Event::parse(run).unwrap().step(), Step::Nothing);
+        assert_eq!(Event::parse(run).unwrap().step(), Step::RunOpened);
+        let object = br#"{"type":"agent.step","span":{"kind":"close"},"error":{"message":"no"}}"#;
+        assert_eq!(Event::parse(object).unwrap().step(), Step::Failed(Some("no".into())));
+    }
+
+    #[test]
+    fn an_odd_field_does_not_cost_the_record() {
+        let file =
+            SessionFile::parse(br#"{"id":"ses_1","modelConfig":[],"agentConfig":null,"time":7}"#).unwrap();
+        assert_eq!((file.model(), file.created()), (None, None));
+        assert_eq!(Message::parse(br#"{"role":"user","content":null}"#).unwrap().words(), None);
     }
 
     proptest! {

@@ -114,13 +114,15 @@ fn first_prompt(tree: &Tree, id: &str, scope: &Scope<'_>) -> io::Result<Option<S
 /// the last message, says that the turn is over.
 fn turn(trace: &Trace, last_role: Option<&str>) -> Option<Turn> {
     let (state, detail) = match (&trace.step, last_role) {
-        (Step::Opened, _) => (TurnState::Open, None),
+        (Step::Opened | Step::RunOpened, _) => (TurnState::Open, None),
         (Step::Failed(words), _) => {
             (TurnState::Failed, words.as_deref().map(|words| clean_cut(words, Some(500))))
         }
         (Step::Closed, Some("assistant")) => (TurnState::Finished, None),
         (Step::Closed, _) if trace.is_run_closed => (TurnState::Finished, None),
         (Step::Nothing | Step::RunClosed, None) => (TurnState::NotBegun, None),
+        // A prompt without an answer. A damaged trace may have told of one.
+        (Step::Nothing, Some("user")) if !trace.is_damaged => (TurnState::Open, None),
         (Step::Closed | Step::Nothing | Step::RunClosed, _) => return None,
     };
     let mut turn = Turn::new(state, trace.at.or(trace.last));
@@ -129,6 +131,7 @@ fn turn(trace: &Trace, last_role: Option<&str>) -> Option<Turn> {
 }
 
 /// The end of a trace.
+#[derive(Default)]
 struct Trace {
     /// The last word about a step.
     step: Step,
@@ -141,14 +144,7 @@ struct Trace {
 
 impl Trace {
     fn read(path: &Path) -> io::Result<Self> {
-        let mut trace = Self {
-            step: Step::Nothing,
-            at: None,
-            is_run_closed: false,
-            last: None,
-            is_damaged: false,
-            lines: 0,
-        };
+        let mut trace = Self::default();
         match open_regular(path) {
             Ok(opened) => scan_back(&opened.file, opened.size, &mut trace).map(|_| trace),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(trace),
@@ -172,6 +168,8 @@ impl Scan for Trace {
                 self.is_run_closed = true;
                 ControlFlow::Continue(())
             }
+            // A run that was closed without any step says nothing.
+            Step::RunOpened if self.is_run_closed => ControlFlow::Continue(()),
             step => {
                 self.at = event.at();
                 self.step = step;
@@ -231,5 +229,41 @@ impl Scan for Errors {
             self.0.push((event.id.into_owned(), entry));
         }
         ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(trace: &[&str], last_role: Option<&str>) -> Option<TurnState> {
+        let bytes = trace.join("\n").into_bytes();
+        let mut trace = Trace::default();
+        scan_back(bytes.as_slice(), bytes.len() as u64, &mut trace).unwrap();
+        turn(&trace, last_role).map(|turn| turn.state)
+    }
+
+    #[test]
+    fn the_last_run_decides_and_a_prompt_without_an_answer_is_open() {
+        const RUN: &str = r#"{"type":"agent.run","span":{"kind":"open"}}"#;
+        const RUN_END: &str = r#"{"type":"agent.run","span":{"kind":"close"}}"#;
+        const STEP: &str = r#"{"type":"agent.step","span":{"kind":"open"}}"#;
+        const DONE: &str = r#"{"type":"agent.step","span":{"kind":"close"}}"#;
+        const FAILED: &str = r#"{"type":"agent.step","span":{"kind":"close"},"error":"no"}"#;
+        let (user, agent) = (Some("user"), Some("assistant"));
+        let cases: [(&[&str], Option<&str>, Option<TurnState>); 9] = [
+            (&[], None, Some(TurnState::NotBegun)),
+            (&[], user, Some(TurnState::Open)),
+            (&[], agent, None),
+            (&["{half", "{half"], user, None),
+            (&[RUN, STEP], user, Some(TurnState::Open)),
+            (&[RUN, STEP, FAILED], user, Some(TurnState::Failed)),
+            (&[RUN, STEP, FAILED, RUN], user, Some(TurnState::Open)),
+            (&[RUN, STEP, DONE, RUN_END], user, Some(TurnState::Finished)),
+            (&[RUN, STEP, DONE], agent, Some(TurnState::Finished)),
+        ];
+        for (trace, last_role, expected) in cases {
+            assert_eq!(state(trace, last_role), expected, "{trace:?} {last_role:?}");
+        }
     }
 }
