@@ -15,7 +15,7 @@ const TITLE_REACH: u64 = 14 << 10;
 /// Longer lines are looked at for what they cannot be before they are parsed.
 const LONG: usize = 4 << 10;
 /// How far back the last words are looked for once everything else is known.
-const WORDS_REACH: u64 = 1 << 20;
+const WORDS_REACH: u64 = 8 << 20;
 
 /// Reads records newest first until nothing more is wanted.
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing already heard")]

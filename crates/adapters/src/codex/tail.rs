@@ -11,7 +11,7 @@ use super::records::{Beginning, Payload, Record, Said, Usage, beginning};
 use crate::jsonl::Scan;
 
 /// How far back the last words and the counters are looked for once everything else is known.
-const WORDS_REACH: u64 = 1 << 20;
+const WORDS_REACH: u64 = 8 << 20;
 /// How far back the beginning of the last turn is looked for: one turn of this size has never been seen.
 const TURN_REACH: u64 = 64 << 20;
 

@@ -11,7 +11,7 @@ use super::records::{ASKS_A_PERSON, Record, is_certainly_bulk, is_known};
 use crate::jsonl::Scan;
 
 /// How far back the last words are looked for once everything else is known.
-const WORDS_REACH: u64 = 1 << 20;
+const WORDS_REACH: u64 = 8 << 20;
 
 /// Reads events newest first until nothing more is wanted.
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing already heard")]

@@ -11,7 +11,7 @@ use super::records::{KNOWN_TYPES, Message, Record, Said, Set};
 use crate::jsonl::Scan;
 
 /// How far back the last words are looked for once everything else is known.
-const WORDS_REACH: u64 = 1 << 20;
+const WORDS_REACH: u64 = 8 << 20;
 
 /// Why a prompt that was taken back has no better name.
 const ROLLED_BACK: &str = "the agent took the prompt back: an error, or it was cancelled";

@@ -18,7 +18,7 @@ use crate::jsonl::Scan;
 /// most sessions have none at all. One from the very beginning is found there.
 const NAME_REACH: u64 = 14 << 10;
 /// How far back the last words are looked for once the turn is known.
-const WORDS_REACH: u64 = 1 << 20;
+const WORDS_REACH: u64 = 8 << 20;
 /// How far back the beginning of an open turn is looked for.
 const BEGAN_REACH: u64 = 256 << 10;
 /// What every record of a title holds, however it is spelled.

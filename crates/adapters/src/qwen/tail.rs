@@ -13,7 +13,7 @@ use crate::jsonl::Scan;
 /// The agent repeats a title whenever this much was written after it.
 const TITLE_REACH: u64 = 33 << 10;
 /// How far back the last words are looked for once everything else is known.
-const WORDS_REACH: u64 = 1 << 20;
+const WORDS_REACH: u64 = 8 << 20;
 
 /// Reads records newest first until nothing more is wanted.
 #[derive(Default)]
