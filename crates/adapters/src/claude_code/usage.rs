@@ -90,20 +90,18 @@ impl UsageSum {
 
     /// A line whose first mention of usage stands at `at`.
     fn line(&mut self, line: &[u8], at: usize, sidechain: bool) {
-        let written = AsWritten::of(line);
-        if let Some(written) = &written {
-            if self.own
-                && written.is_sidechain == sidechain
-                && let Some(usage) = usage_as_written(line, at)
-            {
-                // The agent repeats a message's usage with each of its blocks; the last one is of the whole message.
-                if let Some(known) = self.by_message.get_mut(written.id) {
-                    *known = usage;
-                } else if written.model != NO_MODEL {
-                    self.by_message.insert(written.id.into(), usage);
-                }
-                return;
+        if self.own
+            && let Some(written) = AsWritten::of(line)
+            && written.is_sidechain == sidechain
+            && let Some(usage) = usage_as_written(line, at)
+        {
+            // The agent repeats a message's usage with each of its blocks; the last one is of the whole message.
+            if let Some(known) = self.by_message.get_mut(written.id) {
+                *known = usage;
+            } else if written.model != NO_MODEL {
+                self.by_message.insert(written.id.into(), usage);
             }
+            return;
         }
         let Ok(record) = serde_json::from_slice::<Record<'_>>(line) else {
             self.broken += 1;
