@@ -72,6 +72,15 @@ fn a_file_of_pi_rust_is_read_from_the_leaf_that_its_header_names() {
 }
 
 #[test]
+fn a_prompt_whose_line_is_not_ended_is_the_prompt() {
+    let header = r#"{"type":"session","version":3,"id":"a","cwd":"/w"}"#;
+    let prompt = r#"{"type":"message","id":"1","parentId":null,"message":{"role":"user","content":"hi"}}"#;
+    let found = one(&Pi, format!("{header}\n{prompt}").as_bytes());
+    assert_eq!(found.facts.prompt.as_deref(), Some("hi"));
+    assert_eq!(one(&Pi, header.as_bytes()).facts.cwd.as_deref(), Some("/w"));
+}
+
+#[test]
 fn an_early_title_that_was_replaced_in_the_middle_is_never_shown() {
     let long = "x".repeat(3000);
     let reply = format!(

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::io;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use super::ReadAt;
 
@@ -23,20 +23,27 @@ pub enum Piece<'a> {
 }
 
 /// Hands complete lines to `take`, oldest first, until it breaks, the file ends, or `budget` bytes were read.
-/// A last line without a line break is not handed over.
+/// A last line without a line break is handed over too: whether it is half a record is the parser's to see.
 pub fn scan_head(
     source: &(impl ReadAt + ?Sized),
     size: u64,
     budget: usize,
     mut take: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) -> io::Result<()> {
-    scan_head_pieces(source, size, budget, |piece| match piece {
+    let mut bytes = SCRATCH.take();
+    let rest = read_lines(source, size, budget, &mut bytes, &mut |piece| match piece {
         Piece::Line(line) => take(line),
         Piece::Fragment(_) => ControlFlow::Continue(()),
-    })
+    });
+    if let Ok(Some(rest)) = &rest {
+        let _ = take(&bytes[rest.clone()]);
+    }
+    keep(bytes);
+    rest.map(|_| ())
 }
 
-/// The same, for callers that can use the beginning of a line of megabytes.
+/// The same, for callers that can use the beginning of a line of megabytes. A last line without a line break is a
+/// fragment to them.
 pub fn scan_head_pieces(
     source: &(impl ReadAt + ?Sized),
     size: u64,
@@ -44,20 +51,25 @@ pub fn scan_head_pieces(
     mut take: impl FnMut(Piece<'_>) -> ControlFlow<()>,
 ) -> io::Result<()> {
     let mut bytes = SCRATCH.take();
-    let done = read_lines(source, size, budget, &mut bytes, &mut take);
+    let rest = read_lines(source, size, budget, &mut bytes, &mut take);
+    keep(bytes);
+    rest.map(|_| ())
+}
+
+fn keep(mut bytes: Vec<u8>) {
     bytes.truncate(KEPT);
     bytes.shrink_to(KEPT);
     SCRATCH.set(bytes);
-    done
 }
 
+/// Answers where in `bytes` a last line without a line break stands, if the file was read to its end and has one.
 fn read_lines(
     source: &(impl ReadAt + ?Sized),
     size: u64,
     budget: usize,
     bytes: &mut Vec<u8>,
     take: &mut impl FnMut(Piece<'_>) -> ControlFlow<()>,
-) -> io::Result<()> {
+) -> io::Result<Option<Range<usize>>> {
     let limit = usize::try_from(size).unwrap_or(usize::MAX).min(budget);
     let (mut filled, mut given) = (0, 0);
     let mut window = FIRST_WINDOW;
@@ -70,17 +82,41 @@ fn read_lines(
         while let Some(length) = memchr::memchr(b'\n', &bytes[given..filled]) {
             let line = &bytes[given..given + length];
             if take(Piece::Line(line.strip_suffix(b"\r").unwrap_or(line))).is_break() {
-                return Ok(());
+                return Ok(None);
             }
             given += length + 1;
         }
         if given < filled && take(Piece::Fragment(&bytes[given..filled])).is_break() {
-            return Ok(());
+            return Ok(None);
         }
         if got == 0 {
             break;
         }
         window = window.saturating_mul(2);
     }
-    Ok(())
+    Ok((given < filled && filled as u64 == size).then_some(given..filled))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(bytes: &[u8], budget: usize) -> Vec<String> {
+        let mut lines = Vec::new();
+        let take = |line: &[u8]| {
+            lines.push(String::from_utf8_lossy(line).into_owned());
+            ControlFlow::Continue(())
+        };
+        scan_head(bytes, bytes.len() as u64, budget, take).unwrap();
+        lines
+    }
+
+    #[test]
+    fn the_last_line_needs_no_line_break_but_must_be_whole() {
+        assert_eq!(lines(b"a\nb\n", 100), ["a", "b"]);
+        assert_eq!(lines(b"a\nb", 100), ["a", "b"]);
+        assert_eq!(lines(b"a", 100), ["a"]);
+        assert_eq!(lines(b"a\nbcd", 3), ["a"], "the budget ended in the middle of it");
+        assert!(lines(b"", 100).is_empty());
+    }
 }

@@ -66,10 +66,6 @@ fn read_opened(
             flow
         }
     })?;
-    if head.heading.is_none() {
-        // A header that was just written has no line break behind it for a moment, or for ever.
-        scan_back(&opened.file, opened.size.min(HEADER_BUDGET as u64), &mut OnlyLine(&mut head))?;
-    }
     let Some(heading) = head.heading.take() else {
         if creator_by_name(name_of(path)).unwrap_or(Creator::Node) != creator {
             return Ok(None);
@@ -140,16 +136,6 @@ fn last_title(file: &File, buffer: &mut Vec<u8>) -> std::io::Result<Option<Strin
         title = given.or(title.take());
     })?;
     Ok(title)
-}
-
-/// Gives a lone line without an end to the head.
-struct OnlyLine<'h>(&'h mut Head);
-
-impl crate::jsonl::Scan for OnlyLine<'_> {
-    fn line(&mut self, line: &[u8], _: u64) -> ControlFlow<()> {
-        let _ = self.0.line(line);
-        ControlFlow::Break(())
-    }
 }
 
 fn facts(
