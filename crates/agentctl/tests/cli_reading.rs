@@ -88,6 +88,24 @@ fn lists_are_narrowed_by_status_folder_and_limit() {
 }
 
 #[test]
+fn a_folder_is_found_by_its_link_and_by_its_real_path() {
+    let machine = Machine::empty();
+    let place = |name: &str| machine.home().join(name).to_str().unwrap().to_owned();
+    let (real, link) = (place("real"), place("link"));
+    std::fs::create_dir(&real).unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    let id = "dddddddd-0000-4000-8000-00000000000d";
+    let prompt = json!({"type": "user", "message": {"role": "user", "content": "do it"},
+        "timestamp": "2026-11-15T07:00:00Z", "cwd": link, "sessionId": id});
+    machine.write(&format!(".claude/projects/-w/{id}.jsonl"), &format!("{prompt}\n"));
+    for folder in [&real, &link] {
+        assert_eq!(machine.ids(&["--cwd", folder]), [id], "{folder}");
+        assert_eq!(machine.run(&["status", id, "--cwd", folder]).code, Some(0), "{folder}");
+    }
+    assert!(machine.ids(&["--cwd", &place("elsewhere")]).is_empty());
+}
+
+#[test]
 fn a_plain_list_shows_only_what_lives_and_says_so() {
     let machine = Machine::furnished();
     let ended = machine.run(&["list"]);

@@ -1,6 +1,6 @@
 //! From what a person typed to one session.
 
-use agentctl_model::{SourceReport, Survey, Surveyed};
+use agentctl_model::{Session, SourceReport, Survey, Surveyed};
 
 use crate::Fleet;
 use crate::question::{Question, Wanted};
@@ -104,12 +104,20 @@ enum Pick {
     Several(Vec<Surveyed>),
 }
 
+/// Some agents record a folder as it was typed, others as it really is.
+fn works_in(session: &Session, folder: &str) -> bool {
+    let real = |path: &str| std::fs::canonicalize(path).ok();
+    session.cwd.as_deref().is_some_and(|cwd| {
+        cwd == folder || real(cwd).zip(real(folder)).is_some_and(|(cwd, folder)| cwd == folder)
+    })
+}
+
 fn pick(selector: &Selector, survey: &Survey, fits: impl Fn(&Surveyed) -> bool) -> Pick {
     let mut candidates: Vec<Surveyed> = survey
         .sessions
         .iter()
         .filter(|surveyed| fits(surveyed))
-        .filter(|surveyed| selector.cwd.is_none() || surveyed.session.cwd == selector.cwd)
+        .filter(|surveyed| selector.cwd.as_deref().is_none_or(|cwd| works_in(&surveyed.session, cwd)))
         .cloned()
         .collect();
     match candidates.len() {

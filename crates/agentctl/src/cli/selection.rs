@@ -1,5 +1,6 @@
-//! Which of the surveyed sessions a list shows. Pure.
+//! Which of the surveyed sessions a list shows. Pure, but for links among their folders.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use agentctl_model::{Outcome, Session, Status, Surveyed};
@@ -54,7 +55,19 @@ pub(crate) struct Selection {
 
 impl Selection {
     pub(crate) fn of(&self, sessions: Vec<Surveyed>) -> Vec<Surveyed> {
-        sessions.into_iter().filter(|surveyed| self.fits(&surveyed.session)).collect()
+        // Many sessions share few folders, and looking one up costs calls of the system.
+        let mut covered: HashMap<String, bool> = HashMap::new();
+        let mut covers = |session: &Session| {
+            let Some(cwd) = &session.cwd else { return false };
+            if let Some(known) = covered.get(cwd) {
+                return *known;
+            }
+            let covers = self.covers(Path::new(cwd));
+            covered.insert(cwd.clone(), covers);
+            covers
+        };
+        let mut fits = |session: &Session| self.fits(session) && (self.folders.is_empty() || covers(session));
+        sessions.into_iter().filter(|surveyed| fits(&surveyed.session)).collect()
     }
 
     fn fits(&self, session: &Session) -> bool {
@@ -66,19 +79,20 @@ impl Selection {
         let present = session.is_live() || (!self.live && recent);
         let status = self.statuses.is_empty() || self.statuses.iter().any(|word| word.fits(session));
         let group = self.group.is_none() || self.group == session.group;
-        let folder = self.folders.is_empty()
-            || session
-                .cwd
-                .as_deref()
-                .is_some_and(|cwd| self.folders.iter().any(|folder| Path::new(cwd).starts_with(folder)));
-        present && status && group && folder
+        present && status && group
+    }
+
+    /// Some agents record a folder as it was typed, others as it really is.
+    fn covers(&self, cwd: &Path) -> bool {
+        let within = |cwd: &Path| self.folders.iter().any(|folder| cwd.starts_with(folder));
+        within(cwd) || cwd.canonicalize().is_ok_and(|real| within(&real))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::order::tests::session;
+    use crate::cli::order::tests::{session, surveyed};
 
     #[test]
     fn status_words_are_those_of_the_contract_and_done() {
@@ -113,7 +127,7 @@ mod tests {
     fn a_folder_is_itself_and_what_is_below() {
         let within = |folder: &str| {
             let selection = Selection { folders: vec![folder.into()], ..Selection::default() };
-            selection.fits(&session("a", Status::Running, None))
+            !selection.of(vec![surveyed(session("a", Status::Running, None))]).is_empty()
         };
         assert!(within("/home/dev/work") && within("/home/dev/work/mono/services/auth") && within("/"));
         assert!(!within("/home/dev/wor") && !within("/srv"));
