@@ -17,6 +17,7 @@ fn wrong_usage_is_two() {
         &["list", "--since", "yesterday"],
         &["list", "--status", "working"],
         &["list", "-q", "--json"],
+        &["list", "-q", "--watch"],
         &["completions", "tcsh"],
     ] {
         let ended = machine.run(args);

@@ -59,8 +59,8 @@ fn roots_come_from_settings_and_variables() {
 }
 
 fn sources_of_claude(answer: &Value) -> usize {
-    let sources = answer["sources"].as_array().unwrap();
-    sources.iter().filter(|source| source["adapter"] == "claude-code").count()
+    let sources = answer["sources"].as_array().into_iter().flatten();
+    sources.filter(|source| source["adapter"] == "claude-code").count()
 }
 
 #[test]

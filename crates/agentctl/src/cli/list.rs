@@ -65,7 +65,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BY", value_enum, default_value_t)]
     sort: Sort,
     /// Only ids, one per line
-    #[arg(short, long, conflicts_with = "json")]
+    #[arg(short, long, conflicts_with_all = ["json", "watch"])]
     quiet: bool,
     /// Keep the list up to date until Ctrl-C; into a pipe, print what changes
     #[arg(short, long)]
