@@ -43,7 +43,7 @@ fn read_opened(
     buffer: &mut Vec<u8>,
 ) -> std::io::Result<ReadSession> {
     let sidechain = place.parent.is_some();
-    let mut tail = Tail::new(sidechain, scope.text_limit);
+    let mut tail = Tail::new(sidechain, scope.text_limit, scope.usage);
     let seen = scan_back(&opened.file, opened.size, &mut tail)?;
     if tail.records == 0 {
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "holds no readable record"));

@@ -12,6 +12,9 @@ use crate::jsonl::Scan;
 
 /// The agent repeats titles close to the end, and its registry names live sessions: the first window is enough.
 const TITLE_REACH: u64 = 14 << 10;
+/// A killed session repeated nothing: where the whole file is read anyway, its title is looked for as far back as the
+/// agent itself does.
+const TITLE_REACH_WHOLE: u64 = 64 << 10;
 /// Longer lines are looked at for what they cannot be before they are parsed.
 const LONG: usize = 4 << 10;
 /// How far back the last words are looked for once everything else is known.
@@ -24,6 +27,7 @@ pub(super) struct Tail {
     /// The file belongs to a sub-agent: its own records are the side chain.
     pub(super) sidechain: bool,
     pub(super) text_limit: Option<usize>,
+    title_reach: u64,
 
     pub(super) turn: Option<Turn>,
     turn_began_known: bool,
@@ -49,8 +53,10 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    pub(super) fn new(sidechain: bool, text_limit: Option<usize>) -> Self {
-        Self { sidechain, text_limit, ..Self::default() }
+    /// `whole`: the file is read to its beginning for other reasons.
+    pub(super) fn new(sidechain: bool, text_limit: Option<usize>, whole: bool) -> Self {
+        let title_reach = if whole { TITLE_REACH_WHOLE } else { TITLE_REACH };
+        Self { sidechain, text_limit, title_reach, ..Self::default() }
     }
 
     pub(super) fn title(&self) -> Option<String> {
@@ -79,7 +85,7 @@ impl Tail {
 
     fn enough(&self, distance: u64) -> bool {
         let words = self.last_message.is_some() || distance > WORDS_REACH;
-        let title = self.custom_title.is_some() || distance > TITLE_REACH;
+        let title = self.custom_title.is_some() || distance > self.title_reach;
         self.essentials_known() && words && title
     }
 
@@ -214,13 +220,13 @@ impl Scan for Tail {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jsonl::scan_back;
 
     /// Lines oldest first, as a file holds them.
     fn read(lines: &[&str]) -> Tail {
-        let mut tail = Tail::new(false, None);
-        for line in lines.iter().rev() {
-            let _ = tail.line(line.as_bytes(), 0);
-        }
+        let mut tail = Tail::new(false, None, true);
+        let bytes = lines.join("\n") + "\n";
+        scan_back(bytes.as_bytes(), bytes.len() as u64, &mut tail).unwrap();
         tail
     }
 
@@ -231,6 +237,16 @@ mod tests {
         let tail = read(&[before, after]);
         assert_eq!((tail.cwd.as_deref(), tail.branch), (Some("/else"), None));
         assert_eq!(read(&[after, before]).branch.as_deref(), Some("main"));
+    }
+
+    #[test]
+    fn a_title_is_found_behind_a_long_turn() {
+        let title = r#"{"type":"custom-title","customTitle":"mine"}"#;
+        let long = "x".repeat(30 << 10);
+        let words = format!(
+            r#"{{"type":"assistant","cwd":"/w","message":{{"model":"m","stop_reason":"end_turn","content":"{long}"}}}}"#
+        );
+        assert_eq!(read(&[title, &words]).title().as_deref(), Some("mine"));
     }
 
     #[test]
