@@ -11,6 +11,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::jsonl::lenient::lenient;
+
 /// One line of a rollout.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -74,20 +76,21 @@ pub(super) struct Meta<'a> {
     timestamp: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub(super) cwd: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "lenient")]
     pub(super) originator: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "lenient")]
     pub(super) cli_version: Option<Cow<'a, str>>,
     #[serde(borrow)]
     source: Option<&'a RawValue>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "lenient")]
     pub(super) thread_source: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub(super) parent_thread_id: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub(super) forked_from_id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "lenient")]
     pub(super) agent_nickname: Option<Cow<'a, str>>,
+    #[serde(deserialize_with = "lenient")]
     git: Option<Git>,
 }
 

@@ -65,6 +65,20 @@ fn without_its_first_record_the_id_says_when_it_began() {
 }
 
 #[test]
+fn an_odd_field_costs_neither_the_origin_nor_the_model() {
+    let text = String::from_utf8_lossy(recorded("subagent"));
+    let odd = text.replacen(r#""cli_version":""#, r#""cli_version":[],"was":""#, 1).replacen(
+        r#""git":{"#,
+        r#""git":7,"had":{"#,
+        1,
+    );
+    let last = r#"{"type":"turn_context","payload":{"turn_id":"t","cwd":"/other","model":null}}"#;
+    let facts = facts_of(format!("{odd}{last}\n").as_bytes());
+    assert_eq!(facts.parent.unwrap().relation, Relation::Subagent);
+    assert_eq!((facts.cwd.as_deref(), facts.model.as_deref()), (Some("/other"), Some("gpt-5-codex-test")));
+}
+
+#[test]
 fn a_resumed_old_file_is_read_in_both_forms() {
     let facts = facts_of(recorded("legacy-resumed"));
     assert_eq!(facts.prompt.as_deref(), Some("Old version hello"));

@@ -86,10 +86,10 @@ impl Tail {
         }
         match said {
             Said::Context { cwd, model } => {
-                if !self.context_seen {
-                    self.context_seen = true;
-                    (self.cwd, self.model) = (cwd, model);
-                }
+                // What the newest one leaves out, an older one says.
+                self.cwd = self.cwd.take().or(cwd);
+                self.model = self.model.take().or(model);
+                self.context_seen = self.cwd.is_some() && self.model.is_some();
                 // The beginning of an ended turn lies right before this and says nothing more.
                 self.decide_by_ending(payload.turn_id.as_deref());
             }
