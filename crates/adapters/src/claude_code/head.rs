@@ -13,7 +13,10 @@ use crate::jsonl::head::Piece;
 pub(super) struct Head {
     pub(super) sidechain: bool,
     pub(super) text_limit: Option<usize>,
-    pub(super) started_at: Option<Timestamp>,
+    /// When its own first record was written.
+    started_at: Option<Timestamp>,
+    /// When the first record was written that was copied out of the session it was forked from.
+    copied_at: Option<Timestamp>,
     pub(super) prompt: Option<String>,
     /// The first record is a copy out of another session's transcript.
     pub(super) forked_from: Option<String>,
@@ -67,8 +70,19 @@ impl Head {
         if known || self.lines >= LINES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
+    /// A fork begins where its copies end; one that did nothing itself began with them.
+    pub(super) fn started_at(&self) -> Option<Timestamp> {
+        self.started_at.or(self.copied_at)
+    }
+
     fn take(&mut self, record: &Record<'_>) {
-        self.started_at = self.started_at.or_else(|| record.at());
+        if record.forked_from.is_some() {
+            // Copies are as many as the other session has records: they do not count as looked at in vain.
+            self.lines = self.lines.saturating_sub(1);
+            self.copied_at = self.copied_at.or_else(|| record.at());
+        } else {
+            self.started_at = self.started_at.or_else(|| record.at());
+        }
         if self.forked_from.is_none() {
             self.forked_from = record.forked_from.and_then(|value| fork_parent(value.get()));
         }
@@ -121,6 +135,20 @@ fn fork_parent(value: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fork_begins_where_its_copies_end() {
+        let copy = br#"{"type":"user","forkedFrom":{"sessionId":"s"},"timestamp":"2026-11-15T06:00:00Z","message":{"content":"first"}}"#;
+        let own = br#"{"type":"user","timestamp":"2026-11-15T07:00:00Z","message":{"content":"second"}}"#;
+        let mut head = Head::new(false, None);
+        for _ in 0..2 * LINES {
+            assert!(head.piece(Piece::Line(copy)).is_continue());
+        }
+        assert_eq!(head.started_at(), "2026-11-15T06:00:00Z".parse().ok(), "nothing of its own so far");
+        assert!(head.piece(Piece::Line(own)).is_break());
+        assert_eq!(head.started_at(), "2026-11-15T07:00:00Z".parse().ok());
+        assert_eq!((head.prompt.as_deref(), head.forked_from.as_deref()), (Some("first"), Some("s")));
+    }
 
     #[test]
     fn the_beginning_of_a_giant_prompt_is_enough_for_a_list() {

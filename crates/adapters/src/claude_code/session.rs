@@ -84,6 +84,7 @@ fn read_opened(
 }
 
 fn facts(tail: Tail, head: Head, place: &Place) -> Facts {
+    let started_at = head.started_at();
     let mut facts = Facts {
         name: tail.title(),
         turn: Some(tail.turn.unwrap_or_else(|| Turn::new(TurnState::NotBegun, tail.updated_at))),
@@ -92,7 +93,7 @@ fn facts(tail: Tail, head: Head, place: &Place) -> Facts {
         cwd: tail.cwd,
         branch: tail.branch,
         model: tail.model,
-        started_at: head.started_at,
+        started_at,
         updated_at: tail.updated_at,
         cost: tail.cost,
         ..Facts::default()

@@ -15,7 +15,10 @@ const LINES: u32 = 60;
 #[derive(Default)]
 pub(super) struct Head {
     text_limit: Option<usize>,
-    pub(super) started_at: Option<Timestamp>,
+    /// When its own first record was written.
+    started_at: Option<Timestamp>,
+    /// When the first record was written that was copied out of the session it was forked from.
+    copied_at: Option<Timestamp>,
     pub(super) prompt: Option<String>,
     pub(super) parent: Option<Parent>,
     lines: u32,
@@ -35,8 +38,19 @@ impl Head {
         if known || self.lines >= LINES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
+    /// A fork begins where its copies end; one that did nothing itself began with them.
+    pub(super) fn started_at(&self) -> Option<Timestamp> {
+        self.started_at.or(self.copied_at)
+    }
+
     fn take(&mut self, record: &Record<'_>) {
-        self.started_at = self.started_at.or_else(|| record.at());
+        if record.forked_from.is_some() {
+            // Copies are as many as the other session has records: they do not count as looked at in vain.
+            self.lines = self.lines.saturating_sub(1);
+            self.copied_at = self.copied_at.or_else(|| record.at());
+        } else {
+            self.started_at = self.started_at.or_else(|| record.at());
+        }
         if self.parent.is_none() {
             let made = |id: &str, relation| Parent { id: clean_cut(id, Some(200)), relation };
             let forked = record.forked_from.as_ref().and_then(|from| from.session_id.as_deref());
@@ -48,5 +62,24 @@ impl Head {
         if self.prompt.is_none() {
             self.prompt = record.prompt().map(|text| clean_cut(&text, self.text_limit));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fork_begins_where_its_copies_end() {
+        let copy = br#"{"type":"user","forkedFrom":{"sessionId":"s"},"timestamp":"2026-11-15T06:00:00Z","message":{"parts":[{"text":"first"}]}}"#;
+        let own =
+            br#"{"type":"user","timestamp":"2026-11-15T07:00:00Z","message":{"parts":[{"text":"second"}]}}"#;
+        let mut head = Head::new(None);
+        for _ in 0..2 * LINES {
+            assert!(head.line(copy).is_continue());
+        }
+        assert_eq!(head.started_at(), "2026-11-15T06:00:00Z".parse().ok(), "nothing of its own so far");
+        assert!(head.line(own).is_break());
+        assert_eq!(head.started_at(), "2026-11-15T07:00:00Z".parse().ok());
     }
 }

@@ -88,6 +88,7 @@ fn read_opened(
 
 fn facts(tail: Tail, head: Head, place: &Place) -> Facts {
     let subagent = place.parent.as_ref().map(|id| Parent { id: id.clone(), relation: Relation::Subagent });
+    let started_at = head.started_at();
     let mut facts = Facts {
         name: tail.title,
         turn: Some(tail.turn.unwrap_or_else(|| Turn::new(TurnState::NotBegun, tail.updated_at))),
@@ -96,7 +97,7 @@ fn facts(tail: Tail, head: Head, place: &Place) -> Facts {
         cwd: tail.cwd,
         branch: tail.branch,
         model: tail.model,
-        started_at: head.started_at,
+        started_at,
         updated_at: tail.updated_at,
         parent: subagent.or_else(|| head.parent.filter(|parent| parent.id != place.id)),
         ..Facts::default()
