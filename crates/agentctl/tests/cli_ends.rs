@@ -48,6 +48,7 @@ fn ambiguous_is_four_and_names_the_candidates() {
     let ended = machine.run(&["status", "a0"]);
     assert_eq!(ended.code, Some(4), "{ended:?}");
     assert!(ended.err.contains(DIED) && ended.err.contains(INTERRUPTED), "{ended:?}");
+    assert!(!ended.err.contains("ROOT"), "one root tells nobody apart: {ended:?}");
     assert!(ended.out.is_empty());
     let root = machine.home().join(".claude");
     let narrowed = ["status", DIED, "--root", root.to_str().unwrap(), "--cwd", "/home/dev/w/sig"];

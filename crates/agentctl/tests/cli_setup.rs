@@ -45,7 +45,9 @@ fn roots_come_from_settings_and_variables() {
     let answer = machine.json(&["list", "--json"]);
     assert_eq!(sources_of_claude(&answer), 2, "{answer:#}");
     // The same recorded session stands under both roots, so the bare id is ambiguous and a root decides.
-    assert_eq!(machine.run(&["status", TOOLS]).code, Some(4));
+    let ambiguous = machine.run(&["status", TOOLS]);
+    assert_eq!(ambiguous.code, Some(4));
+    assert!(ambiguous.err.contains("ROOT") && ambiguous.err.contains("~/.claude"), "{ambiguous:?}");
     let chosen = machine.json(&["status", TOOLS, "--root", place.to_str().unwrap(), "--json"]);
     assert_eq!(chosen["configRoot"], place.to_str().unwrap());
 

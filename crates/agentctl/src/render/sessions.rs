@@ -172,14 +172,24 @@ pub(crate) fn candidates(sessions: &[Surveyed], view: &View<'_>, width: usize) -
         Column::whole("ID"),
         Column::whole("STATUS").expendable(4),
         Column::whole("AGENT").expendable(2),
+        Column::flexible("ROOT", 10).keep_end(),
         Column::flexible("CWD", 12).keep_end().expendable(1),
         Column::flexible("NAME/PROMPT", 12).expendable(3),
     ]);
+    // A root says something only where the same id stands under several.
+    let root = |session: &Session| {
+        let mut others = sessions.iter().map(|other| &other.session);
+        let told_apart_by_it =
+            others.any(|other| other.id == session.id && other.config_root != session.config_root);
+        let shown = told_apart_by_it.then(|| path::shown(&session.config_root, view.home));
+        Cell::plain(shown.unwrap_or_default())
+    };
     for session in sessions.iter().map(|surveyed| &surveyed.session) {
         table.row(vec![
             Cell::plain(text::one_line(&session.id)),
             status(session, view.now),
             Cell::plain(text::one_line(&session.adapter)),
+            root(session),
             Cell::plain(session.cwd.as_deref().map(|cwd| path::shown(cwd, view.home)).unwrap_or_default()),
             title(session, 0),
         ]);
