@@ -68,6 +68,6 @@ fn open(target: &Path) -> rusqlite::Result<Connection> {
     )?;
     connection.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get::<_, i64>(0))?;
     connection.execute_batch("PRAGMA query_only=ON;")?;
-    connection.set_prepared_statement_cache_capacity(32);
+    super::keep_plans(&connection)?;
     Ok(connection)
 }
