@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use agentctl_model::Tokens;
+use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -68,6 +70,8 @@ pub(super) struct UsageSum {
     last_broken: bool,
     by_message: HashMap<Box<str>, Usage>,
     nameless: Vec<Usage>,
+    /// The last message that was counted, and its usage as it was written: its next block repeats both.
+    last: (String, Vec<u8>),
 }
 
 impl UsageSum {
@@ -84,6 +88,7 @@ impl UsageSum {
     /// The first request: what was counted before it are copies.
     fn begin_own(&mut self) {
         self.own = true;
+        self.last.0.clear();
         self.by_message.clear();
         self.nameless.clear();
     }
@@ -93,16 +98,36 @@ impl UsageSum {
         if self.own
             && let Some(written) = AsWritten::of(line)
             && written.is_sidechain == sidechain
-            && let Some(usage) = usage_as_written(line, at)
         {
-            // The agent repeats a message's usage with each of its blocks; the last one is of the whole message.
-            if let Some(known) = self.by_message.get_mut(written.id) {
-                *known = usage;
-            } else if written.model != NO_MODEL {
-                self.by_message.insert(written.id.into(), usage);
+            let repeats = written.id == self.last.0 && line[at..].starts_with(&self.last.1);
+            if repeats && line.ends_with(b"}") {
+                return;
             }
-            return;
+            if let Some((usage, length)) = usage_as_written(line, at) {
+                self.count(&written, usage);
+                self.last.0.clear();
+                self.last.0.push_str(written.id);
+                self.last.1.clear();
+                self.last.1.extend_from_slice(&line[at..at + length]);
+                return;
+            }
         }
+        self.parse(line, sidechain);
+    }
+
+    /// A reply that the agent wrote as it always does.
+    fn count(&mut self, written: &AsWritten<'_>, usage: Usage) {
+        // The agent repeats a message's usage with each of its blocks; the last one is of the whole message.
+        if let Some(known) = self.by_message.get_mut(written.id) {
+            *known = usage;
+        } else if written.model != NO_MODEL {
+            self.by_message.insert(written.id.into(), usage);
+        }
+    }
+
+    /// Any other spelling.
+    fn parse(&mut self, line: &[u8], sidechain: bool) {
+        self.last.0.clear();
         let Ok(record) = serde_json::from_slice::<Record<'_>>(line) else {
             self.broken += 1;
             self.last_broken = true;
@@ -185,18 +210,23 @@ impl<'a> AsWritten<'a> {
 
 /// The usage of a reply that mentions it only once, behind its content and where the agent writes it, in a line that
 /// is no copy. The content itself need not be looked at then.
-fn usage_as_written(line: &[u8], at: usize) -> Option<Usage> {
-    let near = |from: usize, to: usize, words: &[u8]| memchr::memmem::find(line.get(from..to)?, words);
-    near(at.saturating_sub(200), at, b"\"stop_sequence\":")?;
+fn usage_as_written(line: &[u8], at: usize) -> Option<(Usage, usize)> {
+    BEFORE_USAGE.find(line.get(at.saturating_sub(200)..at)?)?;
     let behind = &line[at + MARK.len()..];
-    if behind.len() > 4096 || memchr::memmem::find(behind, MARK.as_bytes()).is_some() {
+    if behind.len() > 4096 || MENTION.find(behind).is_some() {
         return None;
     }
-    let is_whole = line.ends_with(b"}") && memchr::memmem::find(behind, b"\"type\":\"assistant\"").is_some();
-    let is_copy = memchr::memmem::find(behind, b"\"forkedFrom\"").is_some();
-    let object = behind.strip_prefix(b":").filter(|_| is_whole && !is_copy)?;
-    Usage::deserialize(&mut serde_json::Deserializer::from_slice(object)).ok()
+    let is_whole = line.ends_with(b"}") && BY_ASSISTANT.find(behind).is_some();
+    let object = behind.strip_prefix(b":").filter(|_| is_whole && COPIED.find(behind).is_none())?;
+    let mut values = serde_json::Deserializer::from_slice(object).into_iter::<Usage>();
+    let usage = values.next()?.ok()?;
+    Some((usage, MARK.len() + 1 + values.byte_offset()))
 }
+
+static MENTION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(MARK));
+static BEFORE_USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"stop_sequence\":"));
+static BY_ASSISTANT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"type\":\"assistant\""));
+static COPIED: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"forkedFrom\""));
 
 #[cfg(test)]
 mod tests {
