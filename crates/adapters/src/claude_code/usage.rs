@@ -95,50 +95,35 @@ impl UsageSum {
 
     /// A line whose first mention of usage stands at `at`.
     fn line(&mut self, line: &[u8], at: usize, sidechain: bool) {
-        if self.own
-            && let Some(written) = AsWritten::of(line)
-            && written.is_sidechain == sidechain
-        {
-            let repeats = written.id == self.last.0 && line[at..].starts_with(&self.last.1);
-            if repeats && line.ends_with(b"}") {
-                return;
-            }
-            if let Some((usage, length)) = usage_as_written(line, at) {
-                self.count(&written, usage);
-                self.last.0.clear();
-                self.last.0.push_str(written.id);
-                self.last.1.clear();
-                self.last.1.extend_from_slice(&line[at..at + length]);
-                return;
-            }
+        // The agent repeats a message's usage with each of its blocks: what is written the same need not be read again.
+        let id = message_id(line);
+        let repeats = id.is_some_and(|id| id == self.last.0) && line[at..].starts_with(&self.last.1);
+        if repeats && line.ends_with(b"}") {
+            return;
         }
-        self.parse(line, sidechain);
-    }
-
-    /// A reply that the agent wrote as it always does.
-    fn count(&mut self, written: &AsWritten<'_>, usage: Usage) {
-        // The agent repeats a message's usage with each of its blocks; the last one is of the whole message.
-        if let Some(known) = self.by_message.get_mut(written.id) {
-            *known = usage;
-        } else if written.model != NO_MODEL {
-            self.by_message.insert(written.id.into(), usage);
-        }
-    }
-
-    /// Any other spelling.
-    fn parse(&mut self, line: &[u8], sidechain: bool) {
         self.last.0.clear();
+        if self.parse(line, sidechain)
+            && let (Some(id), Some(written)) = (id, usage_as_written(&line[at..]))
+        {
+            self.last.0.push_str(id);
+            self.last.1.clear();
+            self.last.1.extend_from_slice(written);
+        }
+    }
+
+    /// Counts a reply; says whether it was one of this session's own.
+    fn parse(&mut self, line: &[u8], sidechain: bool) -> bool {
         let Ok(record) = serde_json::from_slice::<Record<'_>>(line) else {
             self.broken += 1;
             self.last_broken = true;
-            return;
+            return false;
         };
         if record.kind != "assistant" || record.is_sidechain != sidechain || record.forked_from.is_some() {
-            return;
+            return false;
         }
-        let Some(message) = record.message else { return };
+        let Some(message) = record.message else { return false };
         let (Some(usage), false) = (message.usage, message.model.as_deref() == Some(NO_MODEL)) else {
-            return;
+            return false;
         };
         // Begun by a version that does not write requests down: no later one makes this a copy.
         self.own |= record.request_ref.is_none();
@@ -148,6 +133,7 @@ impl UsageSum {
             }
             None => self.nameless.push(usage),
         }
+        true
     }
 
     /// Whether usage was lost to a damaged record; a last line that is still being written is none.
@@ -176,57 +162,27 @@ impl UsageSum {
     }
 }
 
-/// The beginning of a reply, exactly as the agent writes it. Any other spelling is parsed whole.
-struct AsWritten<'a> {
-    is_sidechain: bool,
-    id: &'a str,
-    model: &'a str,
+/// The message id where a record begins exactly as the agent writes it.
+fn message_id(line: &[u8]) -> Option<&str> {
+    let beginning = &line[..line.len().min(300)];
+    let id = &beginning[ID.find(beginning)? + ID.needle().len()..];
+    std::str::from_utf8(&id[..memchr::memchr(b'"', id)?]).ok()
 }
 
-impl<'a> AsWritten<'a> {
-    fn of(line: &'a [u8]) -> Option<Self> {
-        let beginning = &line[..line.len().min(400)];
-        let rest = beginning.strip_prefix(b"{\"parentUuid\":")?;
-        let rest = &rest[memchr::memchr(b',', rest)? + 1..];
-        let rest = rest.strip_prefix(b"\"isSidechain\":")?;
-        let is_sidechain = rest.starts_with(b"true");
-        let rest = &rest[memchr::memchr(b',', rest)? + 1..];
-        // A sub-agent's records name it here.
-        let rest = match rest.strip_prefix(b"\"agentId\":") {
-            Some(named) => &named[memchr::memchr(b',', named)? + 1..],
-            None => rest,
-        };
-        let rest = rest.strip_prefix(b"\"message\":{\"id\":\"")?;
-        let (id, rest) = rest.split_at(memchr::memchr(b'"', rest)?);
-        let rest = rest.strip_prefix(b"\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"")?;
-        let model = &rest[..memchr::memchr(b'"', rest)?];
-        Some(Self {
-            is_sidechain,
-            id: std::str::from_utf8(id).ok()?,
-            model: std::str::from_utf8(model).ok()?,
-        })
-    }
-}
-
-/// The usage of a reply that mentions it only once, behind its content and where the agent writes it, in a line that
-/// is no copy. The content itself need not be looked at then.
-fn usage_as_written(line: &[u8], at: usize) -> Option<(Usage, usize)> {
-    BEFORE_USAGE.find(line.get(at.saturating_sub(200)..at)?)?;
-    let behind = &line[at + MARK.len()..];
-    if behind.len() > 4096 || MENTION.find(behind).is_some() {
+/// The usage as it is written, key and all, where nothing behind it mentions usage again.
+fn usage_as_written(from_mark: &[u8]) -> Option<&[u8]> {
+    let behind = &from_mark[MARK.len()..];
+    if MENTION.find(behind).is_some() {
         return None;
     }
-    let is_whole = line.ends_with(b"}") && BY_ASSISTANT.find(behind).is_some();
-    let object = behind.strip_prefix(b":").filter(|_| is_whole && COPIED.find(behind).is_none())?;
-    let mut values = serde_json::Deserializer::from_slice(object).into_iter::<Usage>();
-    let usage = values.next()?.ok()?;
-    Some((usage, MARK.len() + 1 + values.byte_offset()))
+    let mut values =
+        serde_json::Deserializer::from_slice(behind.strip_prefix(b":")?).into_iter::<IgnoredAny>();
+    values.next()?.ok()?;
+    from_mark.get(..MARK.len() + 1 + values.byte_offset())
 }
 
+static ID: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(",\"message\":{\"id\":\""));
 static MENTION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(MARK));
-static BEFORE_USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"stop_sequence\":"));
-static BY_ASSISTANT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"type\":\"assistant\""));
-static COPIED: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"forkedFrom\""));
 
 #[cfg(test)]
 mod tests {
@@ -238,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_as_the_agent_writes_it_counts_the_same_without_its_content_being_read() {
+    fn a_reply_counts_whatever_its_spelling_and_its_content() {
         let reply = |content: &str, model: &str, more: &str| {
             format!(
                 r#"{{"parentUuid":"p","isSidechain":false,"message":{{"id":"m1","type":"message","role":"assistant","model":"{model}","content":[{content}],"stop_reason":"tool_use","stop_sequence":null,"usage":{{"input_tokens":7,"cache_creation_input_tokens":1,"cache_read_input_tokens":2,"output_tokens":3}},"stop_details":null}},"type":"assistant","uuid":"u"{more}}}"#
@@ -249,19 +205,26 @@ mod tests {
             sum.passage(mentioned(line.as_bytes()), sidechain);
             sum.total().map(|tokens| (tokens.input, tokens.output, tokens.cache_read, tokens.cache_write))
         };
-        let fast = |line: &str| usage_as_written(line.as_bytes(), line.find(MARK).unwrap()).is_some();
         let whole = Some((Some(7), Some(3), Some(2), Some(1)));
         let plain = reply(r#"{"type":"text","text":"words"}"#, "x", "");
-        assert!(fast(&plain) && AsWritten::of(plain.as_bytes()).is_some());
         assert_eq!(counted(&plain, false), whole);
         assert_eq!(counted(&plain, true), None, "not the sub-agent's");
         assert_eq!(counted(&plain.replacen(':', " : ", 1), false), whole, "another spelling is parsed");
         let quoting = reply(r#"{"type":"tool_use","input":{"usage":{"input_tokens":99}}}"#, "x", "");
-        assert!(!fast(&quoting));
         assert_eq!(counted(&quoting, false), whole, "what a tool is given is no usage");
         assert_eq!(counted(&reply("", "<synthetic>", ""), false), None);
         assert_eq!(counted(&reply("", "x", r#","forkedFrom":{"sessionId":"s"}"#), false), None);
         assert_eq!(counted(&plain[..plain.len() - 1], false), None, "half a line counts nothing");
+        let mut sum = UsageSum { own: true, ..UsageSum::default() };
+        let grown = plain.replace("\"output_tokens\":3", "\"output_tokens\":30");
+        for line in [&plain, &plain, &grown, &plain, &grown] {
+            sum.passage(mentioned(line.as_bytes()), false);
+        }
+        assert_eq!(
+            sum.total().and_then(|tokens| tokens.output),
+            Some(30),
+            "the last block is of the whole message"
+        );
     }
 
     #[test]
