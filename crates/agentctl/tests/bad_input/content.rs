@@ -30,20 +30,25 @@ fn completed(row: &Value) {
 
 #[test]
 fn a_file_without_a_single_record_is_left_out() {
-    for bytes in [
-        &b""[..],
-        b"\n\n",
-        b"{\"type\":\"us",
-        b"\xff\xfe\x00\xff\n",
-        b"no json at all\nnone here\n",
-        &[0; 4096],
-    ] {
+    for bytes in
+        [&b"\n\n"[..], b"{\"type\":\"us", b"\xff\xfe\x00\xff\n", b"no json at all\nnone here\n", &[0; 4096]]
+    {
         let storage = Storage::sound();
         std::fs::write(storage.hurt(), bytes).unwrap();
         let seen = storage.examine();
         assert!(seen.row(HURT).is_none());
         seen.left_out(&storage.hurt());
     }
+}
+
+#[test]
+fn an_empty_file_is_no_conversation_yet() {
+    let storage = Storage::sound();
+    std::fs::write(storage.hurt(), b"").unwrap();
+    let seen = storage.examine();
+    assert!(seen.row(HURT).is_none());
+    seen.complete();
+    seen.without_warnings();
 }
 
 type Damage = fn(&str) -> Vec<u8>;

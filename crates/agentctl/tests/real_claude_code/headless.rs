@@ -49,9 +49,13 @@ fn a_run_is_seen_at_work_followed_and_seen_completed() {
     for word in ["running", "registry", "kernel", &format!("{}.json", run.pid())] {
         assert!(explained.contains(word), "{word} is not in {explained}");
     }
-    let peeked = entries(&scene.home.agentctl(&["peek", &id, "--json"]).ok().stdout);
-    let kinds: Vec<(&str, &str)> = peeked.iter().map(|(role, kind, _)| (&**role, &**kind)).collect();
-    assert_eq!(kinds, [("user", "message"), ("tool", "tool-call"), ("tool", "tool-result")], "{peeked:#?}");
+    // The agent asks the model again before the tool's answer is on disk.
+    let peeked = until_seen(PATIENCE, "the tool's answer in a peek", || {
+        let peeked = entries(&scene.home.agentctl(&["peek", &id, "--json"]).ok().stdout);
+        let kinds: Vec<(&str, &str)> = peeked.iter().map(|(role, kind, _)| (&**role, &**kind)).collect();
+        let whole = kinds == [("user", "message"), ("tool", "tool-call"), ("tool", "tool-result")];
+        if whole { Ok(peeked) } else { Err(format!("{peeked:#?}")) }
+    });
     assert!(peeked[1].2.contains("tool-says-hi") && peeked[2].2.contains("tool-says-hi"), "{peeked:#?}");
 
     let command = scene.home.agentctl_command(&["logs", "-f", &id, "--json"]);
