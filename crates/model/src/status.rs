@@ -237,7 +237,7 @@ impl Rule {
     }
 }
 
-/// A status with its reasons. Only [`derive`] makes one, and its evidence is never empty.
+/// A status with its reasons. Only [`derive()`] makes one, and its evidence is never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     status: Status,
