@@ -5,6 +5,7 @@
 
 pub mod claude_code;
 pub mod codex;
+pub mod control;
 pub mod copilot;
 pub mod folder;
 mod gather;
@@ -25,6 +26,7 @@ use std::path::{Path, PathBuf};
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
 
+pub use control::{Answer, Control};
 pub use jsonl::follow::Follow;
 pub use scope::{Progress, Reach, Scope};
 
@@ -119,6 +121,11 @@ pub trait Adapter: Send + Sync {
 
     /// Entries as they are written, beginning with the last `backlog` ones.
     fn follow(&self, place: &Path, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError>;
+
+    /// What can be done with this agent; `None` where it can only be read.
+    fn control(&self) -> Option<&'static dyn Control> {
+        None
+    }
 }
 
 /// Every adapter there is. A new agent is one folder and one line here.

@@ -5,6 +5,8 @@
 
 pub mod claim;
 pub mod evidence;
+pub mod intent;
+pub mod plan;
 pub mod process;
 pub mod session;
 pub mod status;
@@ -14,6 +16,8 @@ pub mod transcript;
 
 pub use claim::{Claim, Joined, Stray, Testimony, Tie};
 pub use evidence::{Evidence, Fact, Witness};
+pub use intent::{Conversation, Intent, Permission};
+pub use plan::{CleanSignal, FirstWords, IdSource, Refusal, SpawnPlan, Stdin, StopWay};
 pub use process::{
     Environ, HeldLock, KernelView, Observed, OpenFile, Process, ProcessHead, ProcessRef, Witnesses,
 };

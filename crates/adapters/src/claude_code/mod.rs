@@ -1,5 +1,6 @@
 //! Claude Code: transcripts under `projects/`, and its own registry of live processes under `sessions/`.
 
+mod control;
 mod entries;
 mod head;
 mod join;
@@ -25,7 +26,7 @@ use crate::gather::gather;
 use crate::jsonl::follow::{Follow, JsonlFollower};
 use crate::jsonl::open::read_small;
 use crate::jsonl::peek::read_last;
-use crate::{Adapter, Card, Looks, Reach, ReadError, Root, Scope};
+use crate::{Adapter, Card, Control, Looks, Reach, ReadError, Root, Scope};
 use places::Place;
 
 pub struct ClaudeCode;
@@ -35,7 +36,7 @@ static CARD: Card = Card {
     title: "Claude Code",
     programs: &["claude"],
     known_good: "2.1.301 – 2.1.325",
-    capabilities: &[Capability::Peek],
+    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork],
     looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
     can_be_asked: false,
     verified: true,
@@ -77,6 +78,10 @@ impl Adapter for ClaudeCode {
 
     fn follow(&self, place: &Path, _id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
         Ok(Box::new(JsonlFollower::start(place, entries::entries, backlog)?))
+    }
+
+    fn control(&self) -> Option<&'static dyn Control> {
+        Some(&ClaudeCode)
     }
 }
 
