@@ -41,6 +41,7 @@ impl Look {
             processes: inspect(kernel, &recognised, looks),
             offspring: inspect(kernel, &offspring, Looks::default()),
             locks: self.locks.clone(),
+            launched: Vec::new(),
         }
     }
 

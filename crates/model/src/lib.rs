@@ -19,7 +19,7 @@ pub use evidence::{Evidence, Fact, Witness};
 pub use intent::{Conversation, Intent, Permission};
 pub use plan::{CleanSignal, FirstWords, IdSource, Refusal, SpawnPlan, Stdin, StopWay};
 pub use process::{
-    Environ, HeldLock, KernelView, Observed, OpenFile, Process, ProcessHead, ProcessRef, Witnesses,
+    Environ, HeldLock, KernelView, Launched, Observed, OpenFile, Process, ProcessHead, ProcessRef, Witnesses,
 };
 pub use session::{
     Capability, Facts, Found, LaunchInfo, Parent, Pending, PendingKind, ProcessEntry, Relation, Session,
