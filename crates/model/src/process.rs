@@ -100,6 +100,14 @@ impl Environ {
         self.get(name).map(PathBuf::from)
     }
 
+    pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.0.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+
+    pub fn remove(&mut self, name: &str) {
+        self.0.remove(OsStr::new(name));
+    }
+
     pub fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
         self.0.insert(name.into(), value.into());
     }

@@ -12,8 +12,10 @@ pub mod fake;
 pub mod linux;
 pub mod portable;
 pub mod signal;
+pub mod spawn;
 
 pub use signal::{Sent, Signal, SignalError, signal, wait_gone};
+pub use spawn::{Ending, Order, Started, identity, spawn};
 
 /// Which expensive looks are wanted of one process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
