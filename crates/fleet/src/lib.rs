@@ -7,9 +7,11 @@ mod assemble;
 mod find;
 mod git_head;
 mod hear;
+pub mod kernel_lock;
 mod look;
 mod prices;
 mod question;
+pub mod store;
 mod survey;
 
 use std::sync::Arc;
@@ -20,8 +22,10 @@ use agentctl_model::{Entry, Surveyed};
 use agentctl_process::Kernel;
 
 pub use find::{FindError, Selector};
+pub use kernel_lock::KernelLock;
 pub use prices::{Price, Prices};
 pub use question::{Question, Wanted};
+pub use store::{Document, Store, StoreError};
 
 /// One place to read, with the patience for it.
 #[derive(Clone)]
