@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use agentctl_adapters::Card;
 use agentctl_model::{
-    Claim, Coverage, Facts, Found, Harvest, Joined, Liveness, Outcome, Owners, Pending, ProcessEntry,
-    Session, SessionKey, Status, Surveyed, Testimony, Tie, Turn, TurnState, Verdict, derive, prevailing,
+    Carrier, Claim, Coverage, Facts, Found, Harvest, Joined, Liveness, Outcome, Owners, Pending,
+    ProcessEntry, Session, SessionKey, Status, Surveyed, Testimony, Tie, Turn, TurnState, Verdict, derive,
+    prevailing,
 };
 use jiff::Timestamp;
 
@@ -79,8 +80,10 @@ impl Case<'_> {
             id: found.id.clone(),
             slot: found.slot,
         };
+        let firm = claims.iter().filter(|claim| claim.tie != Tie::OneOfSeveral);
+        let carriers = firm.map(|claim| Carrier { process: claim.owner.process, role: claim.role }).collect();
         let session = self.session(found.id, found.facts, verdict, claims, about);
-        Surveyed { key, session: Box::new(session), place: found.place, rule }
+        Surveyed { key, session: Box::new(session), place: found.place, rule, carriers }
     }
 
     fn liveness(&self, claims: &[Claim]) -> Liveness {

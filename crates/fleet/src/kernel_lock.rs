@@ -15,9 +15,19 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// Held until dropped, by exactly one process at a time.
 #[derive(Debug)]
-pub struct KernelLock(File);
+pub struct KernelLock(Option<File>);
 
 impl KernelLock {
+    /// The lock as a descriptor that can be given to a child: it is held until the last of its copies is closed.
+    pub fn into_file(mut self) -> Option<File> {
+        self.0.take()
+    }
+
+    /// A lock that was taken by whoever started us.
+    pub fn inherited(file: File) -> Self {
+        Self(Some(file))
+    }
+
     /// Takes the lock of a file that exists only to be locked. `None`: somebody held it all the time.
     pub fn on_file(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
         let file = OpenOptions::new()
@@ -40,7 +50,7 @@ impl KernelLock {
         let began = Instant::now();
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(Some(Self(file))),
+                Ok(()) => return Ok(Some(Self(Some(file)))),
                 Err(TryLockError::Error(error)) => return Err(error),
                 Err(TryLockError::WouldBlock) if began.elapsed() >= patience => return Ok(None),
                 Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK),
@@ -52,7 +62,9 @@ impl KernelLock {
 impl Drop for KernelLock {
     /// Closing would be enough, but a process that is just being started may still have a copy of the descriptor.
     fn drop(&mut self) {
-        let _ = self.0.unlock();
+        if let Some(file) = &self.0 {
+            let _ = file.unlock();
+        }
     }
 }
 

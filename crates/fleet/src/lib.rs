@@ -4,16 +4,22 @@
 
 mod ask;
 mod assemble;
+mod caller;
+mod family;
 mod find;
+pub mod fresh;
 mod git_head;
 mod hear;
 pub mod kernel_lock;
+pub mod launches;
 mod look;
 mod prices;
 mod question;
+mod stop;
 pub mod store;
 mod survey;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,10 +27,12 @@ use agentctl_adapters::{Adapter, Follow, ReadError, Root};
 use agentctl_model::{Entry, Surveyed};
 use agentctl_process::Kernel;
 
+pub use caller::{Caller, all_marks};
 pub use find::{FindError, Selector};
 pub use kernel_lock::KernelLock;
 pub use prices::{Price, Prices};
 pub use question::{Question, Wanted};
+pub use stop::{Patience, Stopped};
 pub use store::{Document, Store, StoreError};
 
 /// One place to read, with the patience for it.
@@ -47,17 +55,29 @@ pub struct Fleet {
     sources: Vec<Source>,
     kernel: Arc<dyn Kernel>,
     prices: Prices,
+    /// Where launch records are.
+    launches: Option<PathBuf>,
 }
 
 impl Fleet {
     pub fn new(sources: Vec<Source>, kernel: Arc<dyn Kernel>) -> Self {
-        Self { sources, kernel, prices: Prices::new() }
+        Self { sources, kernel, prices: Prices::new(), launches: None }
     }
 
     /// The same, with costs where the agents give none.
     #[must_use]
     pub fn with_prices(self, prices: Prices) -> Self {
         Self { prices, ..self }
+    }
+
+    /// The same, knowing what agentctl itself started.
+    #[must_use]
+    pub fn with_launches(self, folder: PathBuf) -> Self {
+        Self { launches: Some(folder), ..self }
+    }
+
+    pub fn kernel(&self) -> &dyn Kernel {
+        self.kernel.as_ref()
     }
 
     pub fn sources(&self) -> &[Source] {

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::claim::{Stray, Testimony};
+use crate::process::ProcessRef;
 use crate::session::{Found, Session, SessionKey};
 use crate::status::{Rule, Status};
 
@@ -151,6 +152,16 @@ pub struct Surveyed {
     pub place: PathBuf,
     /// Which line of the law decided.
     pub rule: Rule,
+    /// The processes that carry it, in the order of `session.processes`.
+    pub carriers: Vec<Carrier>,
+}
+
+/// A process that carries a session, by its identity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Carrier {
+    pub process: ProcessRef,
+    /// As in [`crate::Claim::role`].
+    pub role: &'static str,
 }
 
 /// One whole answer: every session that was found, and how well each source was heard.
