@@ -109,7 +109,16 @@ impl Control for Codex {
     }
 
     fn marks(&self) -> &'static [&'static str] {
-        &["CODEX_THREAD_ID", "CODEX_SESSION_ID", "CODEX_TOOL_CALL_ID", "CODEX_VERSION", "CODEX_CI"]
+        &[
+            "CODEX_THREAD_ID",
+            "CODEX_SESSION_ID",
+            "CODEX_TOOL_CALL_ID",
+            "CODEX_VERSION",
+            "CODEX_CI",
+            "CODEX_APPLY_PATCH_PRESERVE_LINE_ENDINGS",
+            "CODEX_MANAGED_BY_NPM",
+            "CODEX_MANAGED_PACKAGE_ROOT",
+        ]
     }
 
     fn interrupt(&self, root: &Root, kernel: &KernelView, session: &Session) -> Result<(), Refusal> {
@@ -184,3 +193,7 @@ fn events(stdout: &str) -> impl Iterator<Item = Value> {
 fn toml(text: &str) -> String {
     Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
+
+#[cfg(test)]
+#[path = "control_tests.rs"]
+mod tests;

@@ -194,3 +194,7 @@ fn reply(request: &Value, answer: &Answer) -> Result<Value, Refusal> {
         ))),
     }
 }
+
+#[cfg(test)]
+#[path = "steer_tests.rs"]
+mod tests;
