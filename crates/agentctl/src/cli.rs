@@ -7,6 +7,8 @@ mod doctor;
 mod explain;
 mod heard;
 mod list;
+mod lock;
+mod locks;
 mod logs;
 mod man;
 pub(crate) mod order;
@@ -61,6 +63,9 @@ enum Command {
     Explain(explain::Args),
     Peek(peek::Args),
     Logs(logs::Args),
+    Lock(lock::Args),
+    Unlock(lock::UnlockArgs),
+    Locks(locks::Args),
     Adapters(adapters::Args),
     Doctor(doctor::Args),
     Config(config::Args),
@@ -82,6 +87,9 @@ pub(crate) fn run(cli: Cli, surroundings: &Surroundings, out: &mut Output) -> Re
         Some(Command::Explain(args)) => explain::run(&args, surroundings, out),
         Some(Command::Peek(args)) => peek::run(&args, surroundings, out),
         Some(Command::Logs(args)) => logs::run(&args, surroundings, out),
+        Some(Command::Lock(args)) => lock::run(&args, surroundings, out),
+        Some(Command::Unlock(args)) => lock::unlock(&args, surroundings, out),
+        Some(Command::Locks(args)) => locks::run(&args, surroundings, out),
         Some(Command::Adapters(args)) => adapters::run(&args, surroundings, out),
         Some(Command::Doctor(args)) => doctor::run(&args, surroundings, out),
         Some(Command::Config(args)) => config::run(&args, surroundings, out),

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use agentctl_adapters::{Adapter, Root};
-use agentctl_fleet::{Fleet, Source};
+use agentctl_fleet::{Fleet, Source, Store};
 use agentctl_model::Environ;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -64,6 +64,13 @@ impl Surroundings {
             return Some((folder, Origin::Environment("AGENTCTL_HOME".into())));
         }
         self.home.as_ref().map(|home| (home.join(".agentctl"), Origin::Default))
+    }
+
+    /// What agentctl itself keeps.
+    pub(crate) fn store(&self) -> Result<Store, Failure> {
+        let nowhere =
+            || Failure::new(Exit::Failed, "neither AGENTCTL_HOME nor HOME says where agentctl's folder is");
+        self.own_folder().map(|(folder, _)| Store::at(folder)).ok_or_else(nowhere)
     }
 
     pub(crate) fn config_path(&self) -> Option<PathBuf> {
