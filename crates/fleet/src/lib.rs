@@ -23,6 +23,7 @@ pub mod runner;
 mod stop;
 pub mod store;
 mod survey;
+pub mod worktree;
 
 use std::path::PathBuf;
 use std::sync::Arc;
