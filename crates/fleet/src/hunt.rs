@@ -92,7 +92,8 @@ impl Hunt<'_> {
         }
         let (survived, ended): (Vec<_>, Vec<_>) =
             self.known.iter().cloned().partition(|(process, _)| self.is_alive(*process));
-        let entries = |list: Vec<(ProcessRef, ProcessEntry)>| list.into_iter().map(|(_, entry)| entry).collect();
+        let entries =
+            |list: Vec<(ProcessRef, ProcessEntry)>| list.into_iter().map(|(_, entry)| entry).collect();
         Bag { ended: entries(ended), survived: entries(survived) }
     }
 

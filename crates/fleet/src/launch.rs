@@ -109,13 +109,21 @@ impl Fleet {
             Ok(Launching { folder, runner: started? })
         };
         begin().map_err(|error| {
-            LaunchError::failed(format!("cannot start the launch in {}: {error}", caller.launches().display()))
+            LaunchError::failed(format!(
+                "cannot start the launch in {}: {error}",
+                caller.launches().display()
+            ))
         })
     }
 }
 
 /// The runner gets the lock on its folder as its standard input: so there is no moment in which nobody holds it.
-fn start_runner(folder: &LaunchFolder, held: Option<File>, launch: &str, caller: &Caller) -> io::Result<Started> {
+fn start_runner(
+    folder: &LaunchFolder,
+    held: Option<File>,
+    launch: &str,
+    caller: &Caller,
+) -> io::Result<Started> {
     let mut environ = caller.clean_environ();
     environ.set(MARK, launch);
     spawn(Order {
@@ -140,7 +148,7 @@ impl Launching {
     }
 
     /// The session, once a survey shows its turn, or why there is none.
-    pub fn outcome(&mut self, fleet: &Fleet, caller: &Caller) -> Option<Result<Surveyed, LaunchError>> {
+    pub fn outcome(&mut self, fleet: &Fleet) -> Option<Result<Surveyed, LaunchError>> {
         // Asked before the files are read: whatever it wrote before it ended is there then.
         let runner_ended = self.runner.ends_within(Duration::from_millis(20)).ok().flatten().is_some();
         if let Some(failed) = self.folder.failed() {
@@ -149,7 +157,9 @@ impl Launching {
         }
         let record = match self.folder.record() {
             Ok(record) => record,
-            Err(error) => return Some(Err(LaunchError::failed(format!("the launch record is gone: {error}")))),
+            Err(error) => {
+                return Some(Err(LaunchError::failed(format!("the launch record is gone: {error}"))));
+            }
         };
         if record.settled || runner_ended {
             let seen = show(fleet, &record);
@@ -160,7 +170,7 @@ impl Launching {
         if !runner_ended {
             return None;
         }
-        clean_up(fleet, caller, &self.folder, &record);
+        clean_up(fleet, &self.folder, &record);
         Some(Err(LaunchError::failed("the launch was killed before it had a session")))
     }
 }
@@ -181,7 +191,13 @@ pub(crate) fn show(fleet: &Fleet, record: &Record) -> Option<Surveyed> {
 }
 
 /// Undoes a launch that has no session, whoever finds it: its processes, its worktree, its record.
-pub fn clean_up(fleet: &Fleet, caller: &Caller, folder: &LaunchFolder, record: &Record) {
+pub fn clean_up(fleet: &Fleet, folder: &LaunchFolder, record: &Record) {
+    undo(fleet, record);
+    let _ = folder.remove();
+}
+
+/// Ends what a launch started and removes what it made.
+pub(crate) fn undo(fleet: &Fleet, record: &Record) {
     let process = record.process.as_ref().and_then(ProcessMark::process);
     let alive = |process| fleet.kernel.is_alive(process) != Observed::Seen(false);
     let hunt = Hunt {
@@ -194,7 +210,7 @@ pub fn clean_up(fleet: &Fleet, caller: &Caller, folder: &LaunchFolder, record: &
     };
     hunt.finish();
     if let Some(made) = &record.made {
-        worktree::remove_if_clean(made, caller);
+        // What somebody has worked in stays, and `agentctl worktree list` shows it.
+        let _ = worktree::remove_if_clean(made);
     }
-    let _ = folder.remove();
 }

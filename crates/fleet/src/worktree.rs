@@ -76,6 +76,16 @@ pub enum Undone {
 /// at the only remote branch of this name, else at the commit that is checked out in `repository`). One at a time per
 /// repository; when it fails, nothing is left.
 pub fn create(repository: &Path, branch: &str, base: Option<&str>) -> Result<Made, WorktreeError> {
+    create_noting(repository, branch, base, |_| Ok(()))
+}
+
+/// The same; `note` hears what will be made before it is made, so that whoever dies in between can be cleaned up after.
+pub fn create_noting(
+    repository: &Path,
+    branch: &str,
+    base: Option<&str>,
+    note: impl FnOnce(&Made) -> Result<(), WorktreeError>,
+) -> Result<Made, WorktreeError> {
     let common = common_folder(repository)?;
     let branch = checked_name(&common, branch)?;
     let _held = hold(&common)?;
@@ -97,6 +107,7 @@ pub fn create(repository: &Path, branch: &str, base: Option<&str>) -> Result<Mad
             return Err(WorktreeError::BranchExists(branch));
         }
         let made = made(tip, false);
+        note(&made)?;
         return add(&made, &[path.as_os_str(), branch.as_ref()]).map(|()| made);
     }
     let remote = if base.is_none() { remote_branch(&common, &branch)? } else { None };
@@ -107,6 +118,7 @@ pub fn create(repository: &Path, branch: &str, base: Option<&str>) -> Result<Mad
     };
     let start = start.ok_or_else(|| WorktreeError::BadBase(base.unwrap_or("HEAD").to_owned()))?;
     let made = made(start, true);
+    note(&made)?;
     // A commit's own name can be neither a flag nor ambiguous; only a remote branch is followed.
     let (tracking, start) = match &remote {
         Some(remote) => ("--track", remote),

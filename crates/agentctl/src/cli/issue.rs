@@ -18,7 +18,8 @@ const PATIENCE: Duration = Duration::from_mins(1);
 pub(crate) fn fetch(issue: u64, repo: Option<&str>, surroundings: &Surroundings) -> Result<String, Failure> {
     let failed = |why: String| Failure::new(Exit::Failed, format!("cannot fetch issue #{issue}: {why}"));
     let program = surroundings.on_path(Path::new("gh")).ok_or_else(|| {
-        failed("the GitHub CLI `gh` is not installed".to_owned()).hint("install it, or paste the issue into the prompt")
+        failed("the GitHub CLI `gh` is not installed".to_owned())
+            .hint("install it, or paste the issue into the prompt")
     })?;
     let number = issue.to_string();
     let mut args = vec!["issue", "view", &number, "--json", "title,body"];
@@ -37,7 +38,7 @@ pub(crate) fn fetch(issue: u64, repo: Option<&str>, surroundings: &Surroundings)
     };
     let mut started = spawn(order).map_err(|error| failed(error.to_string()))?;
     let ending = started.ends_within(PATIENCE).map_err(|error| failed(error.to_string()))?;
-    let mut text = |file: &mut File| {
+    let text = |file: &mut File| {
         let mut text = String::new();
         let read = file.rewind().and_then(|()| file.read_to_string(&mut text));
         read.map(|_| text).map_err(|error| failed(error.to_string()))
@@ -46,7 +47,8 @@ pub(crate) fn fetch(issue: u64, repo: Option<&str>, surroundings: &Surroundings)
         None => Err(failed(format!("`gh` did not answer within {} s", PATIENCE.as_secs()))),
         Some(ending) if !ending.is_success() => Err(failed(text(&mut complained)?.trim().to_owned())),
         Some(_) => {
-            let answer: Value = serde_json::from_str(&text(&mut said)?).map_err(|error| failed(error.to_string()))?;
+            let answer: Value =
+                serde_json::from_str(&text(&mut said)?).map_err(|error| failed(error.to_string()))?;
             let part = |key: &str| answer[key].as_str().unwrap_or_default().to_owned();
             Ok(format!("{}\n\n{}", part("title"), part("body")))
         }

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 
 use crate::caller::Caller;
 use crate::kernel_lock::KernelLock;
-use crate::launch::{LaunchError, clean_up, show};
+use crate::launch::{LaunchError, show, undo};
 use crate::launches::{Exit, Failed, LaunchFolder, MARK, ProcessMark, Record};
 use crate::stop::Patience;
 use crate::{Fleet, Source};
@@ -96,7 +96,9 @@ impl<'a> Runner<'a> {
         let order = &self.record.order;
         let plan = self.fleet.plan(order, &order.intent(words, cwd))?;
         let control = self.source().and_then(|source| source.adapter.control());
-        control.map(|control| (control, plan)).ok_or_else(|| LaunchError::refused("this agent can only be read"))
+        control
+            .map(|control| (control, plan))
+            .ok_or_else(|| LaunchError::refused("this agent can only be read"))
     }
 
     fn source(&self) -> Option<&Source> {
@@ -109,8 +111,11 @@ impl<'a> Runner<'a> {
 
     fn start(&mut self, plan: &SpawnPlan) -> Result<Started, LaunchError> {
         let program = self.caller.find_program(plan.program.as_ref()).ok_or_else(|| {
-            LaunchError::failed(format!("{} is not installed: no program `{}` on the PATH", self.record.order.adapter, plan.program))
-                .hint("install it, or name it in config.toml as `binary` of this adapter")
+            LaunchError::failed(format!(
+                "{} is not installed: no program `{}` on the PATH",
+                self.record.order.adapter, plan.program
+            ))
+            .hint("install it, or name it in config.toml as `binary` of this adapter")
         })?;
         let mut environ = self.caller.clean_environ();
         plan.env.iter().for_each(|(name, value)| environ.set(name, value));
@@ -138,7 +143,8 @@ impl<'a> Runner<'a> {
     fn await_turn(&mut self, running: &mut Running, plan: &SpawnPlan) -> Result<(), LaunchError> {
         let mut shown: Option<Instant> = None;
         loop {
-            let ended = running.started.ends_within(LOOK).map_err(|error| failed("wait for the agent", &error))?;
+            let ended =
+                running.started.ends_within(LOOK).map_err(|error| failed("wait for the agent", &error))?;
             if self.record.session_id.is_none()
                 && let Some(id) = running.control.learn_id(self.said().as_words())
             {
@@ -167,7 +173,12 @@ impl<'a> Runner<'a> {
     }
 
     /// The agent ended before its turn was old: that is a launch if the turn went well, and none if there was none.
-    fn ended_early(&mut self, ending: Ending, running: &mut Running, plan: &SpawnPlan) -> Result<(), LaunchError> {
+    fn ended_early(
+        &mut self,
+        ending: Ending,
+        running: &mut Running,
+        plan: &SpawnPlan,
+    ) -> Result<(), LaunchError> {
         let session = show(self.fleet, &self.record);
         let outcome = session.as_ref().and_then(|session| session.session.outcome);
         // A turn of an earlier run may have ended well: the exit of this one counts too.
@@ -177,7 +188,8 @@ impl<'a> Runner<'a> {
         }
         let said = self.said();
         let detail = session.and_then(|session| session.session.status_detail.clone());
-        let words = running.control.complaint(said.as_words()).or(detail).unwrap_or_else(|| last_lines(&said.stderr));
+        let words =
+            running.control.complaint(said.as_words()).or(detail).unwrap_or_else(|| last_lines(&said.stderr));
         let exit = match (ending.code, ending.signal) {
             (Some(code), _) => format!("exit code {code}"),
             (_, Some(signal)) => format!("signal {signal}"),
@@ -195,7 +207,10 @@ impl<'a> Runner<'a> {
     /// The life of the session, until its process ends.
     fn stay(mut self, mut running: Running) -> io::Result<()> {
         let (ending, timed_out) = self.wait_for_the_end(&mut running)?;
-        #[expect(clippy::disallowed_methods, reason = "when it ended is what the runner is there to write down")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "when it ended is what the runner is there to write down"
+        )]
         let exited_at = Some(Timestamp::now());
         let exit = Exit {
             exit_code: ending.code,
@@ -213,7 +228,10 @@ impl<'a> Runner<'a> {
     fn wait_for_the_end(&mut self, running: &mut Running) -> io::Result<(Ending, bool)> {
         let mut timed_out = false;
         loop {
-            let left = running.deadline.filter(|_| !timed_out).map(|at| at.saturating_duration_since(Instant::now()));
+            let left = running
+                .deadline
+                .filter(|_| !timed_out)
+                .map(|at| at.saturating_duration_since(Instant::now()));
             if let Some(ending) = running.started.ends_within(left.unwrap_or(WATCH).min(WATCH))? {
                 return Ok((ending, timed_out));
             }
@@ -231,8 +249,7 @@ impl<'a> Runner<'a> {
     }
 
     fn undo(&mut self) {
-        let folder = LaunchFolder::at(self.folder.path());
-        clean_up(self.fleet, self.caller, &folder, &self.record);
+        undo(self.fleet, &self.record);
     }
 
     fn write_record(&self) -> Result<(), LaunchError> {

@@ -14,7 +14,7 @@ use crate::launches::Talk;
 use crate::locks::Locks;
 use crate::question::{Question, Wanted};
 use crate::store::Store;
-use crate::worktree;
+use crate::worktree::{self, WorktreeError};
 
 /// Another launch in the same directory takes seconds; it is waited for, and then its session is what is in the way.
 const PATIENCE: Duration = Duration::from_mins(3);
@@ -25,26 +25,31 @@ const TRIES: usize = 3;
 impl Runner<'_> {
     /// Where the agent will run: a worktree of its own if one was asked for.
     pub(super) fn make_place(&mut self) -> Result<PathBuf, LaunchError> {
-        let Some(order) = self.record.order.worktree.clone() else { return Ok(self.record.order.cwd.clone()) };
+        let Some(order) = self.record.order.worktree.clone() else {
+            return Ok(self.record.order.cwd.clone());
+        };
         // Written down before it is made: whoever finds this launch dead knows what to remove.
-        let caller = self.caller;
-        let made = worktree::make(&order, caller, |planned| {
-            self.record.made = Some(planned.clone());
-            self.folder.write_record(&self.record)
-        })?;
-        let path = made.path.clone();
-        self.record.made = Some(made);
-        self.write_record()?;
-        Ok(path)
+        let made = worktree::create_noting(&order.repository, &order.branch, order.base.as_deref(), |made| {
+            self.record.made = Some(made.clone());
+            let written = self.folder.write_record(&self.record);
+            written.map_err(|source| WorktreeError::Io { path: self.folder.path().to_owned(), source })
+        });
+        match made {
+            Ok(made) => Ok(made.path),
+            Err(error) => {
+                // What git refused was not made.
+                self.record.made = None;
+                Err(LaunchError::failed(error.to_string()))
+            }
+        }
     }
 
     /// The kernel's lock on the directory, and nobody in it. Of two that race one waits here until the other's session
     /// is seen.
     pub(super) fn take_directory(&self, cwd: &Path) -> Result<Option<KernelLock>, LaunchError> {
         let place = held_place(cwd);
-        let held = KernelLock::on_folder(&place, PATIENCE).map_err(|error| {
-            LaunchError::failed(format!("cannot work in {}: {error}", place.display()))
-        })?;
+        let held = KernelLock::on_folder(&place, PATIENCE)
+            .map_err(|error| LaunchError::failed(format!("cannot work in {}: {error}", place.display())))?;
         if held.is_none() {
             let reason = format!("another launch has been starting in {} for minutes", place.display());
             return Err(LaunchError::refused(reason).hint("`agentctl doctor` shows what runs there"));

@@ -118,10 +118,18 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
 }
 
 impl Args {
-    fn slots(&self, surroundings: &Surroundings, settings: &Settings, fleet: &Fleet) -> Result<slots::Plan, Failure> {
-        let matrix = self.matrix.as_deref().map(|path| matrix::read(&surroundings.meant(path))).transpose()?;
+    fn slots(
+        &self,
+        surroundings: &Surroundings,
+        settings: &Settings,
+        fleet: &Fleet,
+    ) -> Result<slots::Plan, Failure> {
+        let matrix =
+            self.matrix.as_deref().map(|path| matrix::read(&surroundings.meant(path))).transpose()?;
         let words = match &matrix {
-            Some(matrix) if self.prompt.is_empty() => prompt::checked(matrix.prompt.clone().unwrap_or_default())?,
+            Some(matrix) if self.prompt.is_empty() => {
+                prompt::checked(matrix.prompt.clone().unwrap_or_default())?
+            }
             _ => self.prompt.words(surroundings)?,
         };
         let given = matrix.as_ref().and_then(|matrix| matrix.cwd.as_deref()).or(self.cwd.as_deref());
@@ -131,21 +139,28 @@ impl Args {
             None => self.pairs.slots(settings)?,
         };
         let several = matrix.is_some() || chosen.len() > 1;
-        let base = self.base_branch.clone().or_else(|| matrix.as_ref().and_then(|matrix| matrix.base_branch.clone()));
+        let base = self
+            .base_branch
+            .clone()
+            .or_else(|| matrix.as_ref().and_then(|matrix| matrix.base_branch.clone()));
         let group = match (&self.group, several) {
             (Some(name), _) => Some(name.clone()),
-            (None, true) => Some(fresh::group_id().map_err(|error| Failure::new(Exit::Failed, error.to_string()))?),
+            (None, true) => {
+                Some(fresh::group_id().map_err(|error| Failure::new(Exit::Failed, error.to_string()))?)
+            }
             (None, false) => None,
         };
         if several && self.worktree.is_some() {
             let message = "several agents get a working tree each by themselves";
-            return Err(Failure::new(Exit::Usage, message).hint("leave out --worktree and --branch; --cwd names the repository"));
+            return Err(Failure::new(Exit::Usage, message)
+                .hint("leave out --worktree and --branch; --cwd names the repository"));
         }
-        let single = self.worktree.as_ref().zip(self.branch.as_ref()).map(|(repository, branch)| WorktreeOrder {
-            repository: surroundings.meant(repository),
-            branch: branch.clone(),
-            base: base.clone(),
-        });
+        let single =
+            self.worktree.as_ref().zip(self.branch.as_ref()).map(|(repository, branch)| WorktreeOrder {
+                repository: surroundings.meant(repository),
+                branch: branch.clone(),
+                base: base.clone(),
+            });
         let mut slots = slots::named(&chosen);
         for slot in &mut slots {
             let worktree = match (several, &group) {

@@ -28,7 +28,9 @@ impl Pairs {
             match (word, agents.last_mut()) {
                 (Word::Adapter(name), _) => agents.push((name.clone(), Vec::new())),
                 (Word::Model(model), Some((_, models))) => models.push(model.clone()),
-                (Word::Model(model), None) => agents.push((usual().ok_or_else(unnamed)?, vec![model.clone()])),
+                (Word::Model(model), None) => {
+                    agents.push((usual().ok_or_else(unnamed)?, vec![model.clone()]))
+                }
             }
         }
         if agents.is_empty() {
@@ -59,7 +61,12 @@ impl clap::Args for Pairs {
     fn augment_args(command: Command) -> Command {
         let agents = || super::super::adapter_names();
         command
-            .arg(Arg::new("agent").value_name("ADAPTER").help("The agent [default: `adapter` in config.toml]").value_parser(agents()))
+            .arg(
+                Arg::new("agent")
+                    .value_name("ADAPTER")
+                    .help("The agent [default: `adapter` in config.toml]")
+                    .value_parser(agents()),
+            )
             .arg(
                 Arg::new("adapter")
                     .long("adapter")

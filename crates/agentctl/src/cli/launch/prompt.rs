@@ -55,7 +55,8 @@ impl Args {
             Some("-") => from_stdin()?,
             Some(text) => text.to_owned(),
             None if self.is_empty() => {
-                return Err(Failure::new(Exit::Usage, "there is no prompt").hint("give one with -p, or -p - for standard input"));
+                return Err(Failure::new(Exit::Usage, "there is no prompt")
+                    .hint("give one with -p, or -p - for standard input"));
             }
             None => String::new(),
         };
@@ -64,7 +65,12 @@ impl Args {
         }
         let limit = if self.max_file_size == 0 { MAX_FILE } else { self.max_file_size };
         if let Some(issue) = self.issue {
-            append(&mut words, "issue", &format!("#{issue}"), &super::super::issue::fetch(issue, self.repo.as_deref(), surroundings)?);
+            append(
+                &mut words,
+                "issue",
+                &format!("#{issue}"),
+                &super::super::issue::fetch(issue, self.repo.as_deref(), surroundings)?,
+            );
         }
         if let Some(spec) = &self.spec {
             let path = surroundings.meant(spec);
@@ -93,14 +99,18 @@ pub(crate) fn checked(words: String) -> Result<String, Failure> {
         return Err(Failure::new(Exit::Usage, "the prompt is empty"));
     }
     if let Some(at) = words.find('\0') {
-        return Err(Failure::new(Exit::Usage, format!("the prompt holds a NUL at byte {at}, which no agent can be given")));
+        return Err(Failure::new(
+            Exit::Usage,
+            format!("the prompt holds a NUL at byte {at}, which no agent can be given"),
+        ));
     }
     Ok(words)
 }
 
 pub(crate) fn from_stdin() -> Result<String, Failure> {
     let mut bytes = Vec::new();
-    let failed = |error: io::Error| Failure::new(Exit::Failed, format!("cannot read standard input: {error}"));
+    let failed =
+        |error: io::Error| Failure::new(Exit::Failed, format!("cannot read standard input: {error}"));
     io::stdin().lock().take(MAX_PROMPT + 1).read_to_end(&mut bytes).map_err(failed)?;
     text(bytes, "standard input", MAX_PROMPT)
 }
@@ -121,14 +131,16 @@ pub(crate) fn text_of(path: &Path, limit: u64) -> Result<String, Failure> {
 fn text(bytes: Vec<u8>, shown: &str, limit: u64) -> Result<String, Failure> {
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit {
         let message = format!("{shown} has more than {limit} bytes");
-        return Err(Failure::new(Exit::Usage, message).hint("--max-file-size allows more, or name the file in the prompt"));
+        return Err(Failure::new(Exit::Usage, message)
+            .hint("--max-file-size allows more, or name the file in the prompt"));
     }
     let refuse = |why: &str| Failure::new(Exit::Usage, format!("{shown} is no text: {why}"));
     if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
         return Err(refuse(&format!("it holds a NUL at byte {at}")));
     }
-    String::from_utf8(bytes)
-        .map_err(|error| refuse(&format!("it is not UTF-8 from byte {} on", error.utf8_error().valid_up_to())))
+    String::from_utf8(bytes).map_err(|error| {
+        refuse(&format!("it is not UTF-8 from byte {} on", error.utf8_error().valid_up_to()))
+    })
 }
 
 /// "500k", "2m", or bytes.

@@ -60,7 +60,8 @@ impl From<Unfit> for Failure {
         let exit = if unfit.unknown { Exit::Usage } else { Exit::Failed };
         let failure = Self::new(exit, unfit.message);
         if unfit.unknown {
-            return failure.hint("`agentctl adapters` lists the agents; one may be switched off in config.toml");
+            return failure
+                .hint("`agentctl adapters` lists the agents; one may be switched off in config.toml");
         }
         failure
     }

@@ -1,12 +1,12 @@
 //! Carrying out one launch or resume: waiting for its session, and telling of it.
 
 use std::io::Write;
+use std::time::Duration;
 
 use agentctl_fleet::launches::LaunchOrder;
 use agentctl_fleet::{Caller, Fleet, LaunchError, Launching};
-use agentctl_model::{Surveyed, text};
+use agentctl_model::{Outcome, Status, Surveyed, text};
 
-use crate::cli::wait;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -27,7 +27,7 @@ pub(crate) fn carry_out(
     let interrupt = Interrupt::listen();
     let mut launching = fleet.launch(order, words, caller, surroundings.now())?;
     out.progress(what);
-    let outcome = wait_for(&mut launching, fleet, caller, &interrupt);
+    let outcome = wait_for(&mut launching, fleet, &interrupt);
     out.progress_done();
     match outcome {
         Ok(session) => Ok(session),
@@ -36,14 +36,13 @@ pub(crate) fn carry_out(
     }
 }
 
-pub(super) fn wait_for(
+fn wait_for(
     launching: &mut Launching,
     fleet: &Fleet,
-    caller: &Caller,
     interrupt: &Interrupt,
 ) -> Result<Surveyed, LaunchError> {
     loop {
-        if let Some(outcome) = launching.outcome(fleet, caller) {
+        if let Some(outcome) = launching.outcome(fleet) {
             return outcome;
         }
         if interrupt.came() {
@@ -53,7 +52,12 @@ pub(super) fn wait_for(
 }
 
 /// The session and what can be done next.
-pub(crate) fn report(session: &Surveyed, as_json: bool, surroundings: &Surroundings, out: &mut Output) -> Result<(), Failure> {
+pub(crate) fn report(
+    session: &Surveyed,
+    as_json: bool,
+    surroundings: &Surroundings,
+    out: &mut Output,
+) -> Result<(), Failure> {
     if as_json {
         return Ok(json::answer(out, &session.session)?);
     }
@@ -80,8 +84,32 @@ pub(crate) fn report(session: &Surveyed, as_json: bool, surroundings: &Surroundi
 }
 
 /// Waits for the end of the turn, and tells of it.
-pub(crate) fn wait(session: &Surveyed, as_json: bool, fleet: &Fleet, out: &mut Output) -> Result<Exit, Failure> {
-    wait::until_over(session, as_json, fleet, out)
+pub(crate) fn wait(
+    session: &Surveyed,
+    as_json: bool,
+    fleet: &Fleet,
+    out: &mut Output,
+) -> Result<Exit, Failure> {
+    let interrupt = Interrupt::listen();
+    out.progress("waiting for the end of the turn");
+    let over = loop {
+        match fleet.again(session) {
+            Some(now) if matches!(now.session.status, Status::Idle | Status::Stopped) => break now,
+            _ => {}
+        }
+        if interrupt.came() {
+            return Ok(Exit::Interrupted);
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    out.progress_done();
+    if as_json {
+        json::answer(out, &over.session)?;
+    }
+    Ok(match over.session.outcome {
+        None | Some(Outcome::Completed) => Exit::Done,
+        Some(_) => Exit::Failed,
+    })
 }
 
 impl From<LaunchError> for Failure {
