@@ -20,12 +20,10 @@ use crate::surroundings::Surroundings;
 
 /// Remove working trees, unless something would be lost or somebody is there
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Kept are trees with changed or untracked files, with commits that neither a remote\n\
-    nor the base branch has, locked ones, and those in which a session lives; each is said\n\
-    with what would be lost. --force removes them all the same, but never from under a\n\
-    live process: stop that first."
-)]
+#[command(after_help = "Kept are trees with changed or untracked files, with commits that neither a\n\
+    remote nor the base branch has, locked ones, and those in which a session lives;\n\
+    each with what would be lost. --force removes them all the same, but never from\n\
+    under a live process: stop that first.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Args {
     /// The working trees
@@ -141,14 +139,17 @@ impl Cleaned {
             (false, false) => ("kept", Tone::Attention),
             (false, true) => ("would keep", Tone::Attention),
         };
-        let branch = match (&cleaning.branch, cleaning.branch_deleted, self.dry_run) {
-            (Some(branch), true, true) => format!(", and would delete its branch {}", text::one_line(branch)),
-            (Some(branch), true, false) => format!(", and its branch {}", text::one_line(branch)),
-            (Some(branch), false, _) => format!(" (branch {})", text::one_line(branch)),
-            (None, ..) => String::new(),
-        };
         let path = surroundings.shown(Path::new(&cleaning.path));
-        writeln!(out, "{} {path}{}", out.paint.apply(tone, word), out.paint.dim(&branch))?;
+        writeln!(out, "{} {path}", out.paint.apply(tone, word))?;
+        if let Some(branch) = &cleaning.branch {
+            let fate = match (cleaning.branch_deleted, self.dry_run) {
+                (true, true) => " would be deleted too",
+                (true, false) => " deleted too",
+                (false, _) if cleaning.removed => " stays",
+                (false, _) => "",
+            };
+            writeln!(out, "  {}", out.paint.dim(&format!("branch {}{fate}", text::one_line(branch))))?;
+        }
         for loss in &cleaning.losses {
             let lost = if cleaning.removed { "lost: " } else { "" };
             writeln!(out, "  {lost}{}", loss.summary)?;

@@ -79,7 +79,7 @@ fn table(trees: &[Tree], surroundings: &Surroundings) -> Table {
     let mut table = Table::new(vec![
         Column::flexible("PATH", 20).keep_end(),
         Column::flexible("BRANCH", 10),
-        Column::flexible("STATE", 10),
+        Column::whole("STATE"),
         Column::flexible("USED BY", 12),
     ]);
     for Tree { tree, holders } in trees {
@@ -101,7 +101,7 @@ fn table(trees: &[Tree], surroundings: &Surroundings) -> Table {
 }
 
 fn state(tree: &Worktree) -> String {
-    let parts = [(tree.changed, "changed"), (tree.untracked, "untracked"), (tree.unpushed, "ahead")];
+    let parts = [(tree.changed, "changed"), (tree.untracked, "new"), (tree.unpushed, "ahead")];
     let counted =
         parts.iter().filter_map(|(count, word)| count.filter(|n| *n > 0).map(|n| format!("{n} {word}")));
     let words: Vec<String> = counted.collect();
