@@ -17,6 +17,8 @@ pub(crate) struct Output {
     pub(crate) paint: Paint,
     errors: Paint,
     terminal: bool,
+    /// Standard error is a terminal.
+    errors_shown: bool,
     /// What the user says the width is, for when there is no terminal to ask.
     columns: Option<usize>,
 }
@@ -30,6 +32,7 @@ impl Output {
             paint: Paint::new(terminal && colours),
             errors: Paint::new(io::stderr().is_terminal() && colours),
             terminal,
+            errors_shown: io::stderr().is_terminal(),
             columns: surroundings.columns(),
         }
     }
@@ -74,14 +77,14 @@ impl Output {
 
     /// What takes a while, on a terminal only; the next thing printed replaces it.
     pub(crate) fn progress(&mut self, words: &str) {
-        if io::stderr().is_terminal() {
+        if self.errors_shown {
             let _ = self.out.flush();
             let _ = write!(io::stderr(), "\r\x1b[K{}", self.errors.dim(&format!("{words} ...")));
         }
     }
 
     pub(crate) fn progress_done(&mut self) {
-        if io::stderr().is_terminal() {
+        if self.errors_shown {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
     }

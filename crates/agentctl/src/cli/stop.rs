@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use agentctl_fleet::{Caller, Fleet, Patience, Stopped};
-use agentctl_model::{ProcessEntry, Surveyed, text};
+use agentctl_model::{Outcome, ProcessEntry, Surveyed, text};
 use serde_json::json;
 
 use super::target::Targets;
@@ -99,7 +99,7 @@ fn tell(target: &Surveyed, stopped: &Stopped, fleet: &Fleet, out: &mut Output) -
         writeln!(out, "{id} was stopped already")?;
         return Ok(());
     }
-    let outcome = fleet.again(target).and_then(|now| now.session.outcome).map(|outcome| outcome.word());
+    let outcome = fleet.again(target).and_then(|now| now.session.outcome).map(Outcome::word);
     let words = match (stopped.survived.is_empty(), outcome) {
         (true, Some(outcome)) => format!("stopped, {outcome}"),
         (true, None) => "stopped".to_owned(),

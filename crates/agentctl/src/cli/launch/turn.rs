@@ -59,7 +59,7 @@ pub(crate) fn report(
     out: &mut Output,
 ) -> Result<(), Failure> {
     if as_json {
-        return Ok(json::answer(out, &session.session)?);
+        return json::answer(out, &session.session);
     }
     let object = &session.session;
     let look = style::look(object.status, object.outcome);
