@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(dead_code, reason = "each agent uses a part of it")]
 
+pub(crate) mod served;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
