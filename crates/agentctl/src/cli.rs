@@ -17,6 +17,7 @@ mod schema;
 mod selection;
 mod status;
 mod target;
+mod wait;
 mod watch;
 mod welcome;
 mod worktree;
@@ -64,6 +65,7 @@ enum Command {
     Explain(explain::Args),
     Peek(peek::Args),
     Logs(logs::Args),
+    Wait(wait::Args),
     Lock(lock::Args),
     Unlock(lock::UnlockArgs),
     Locks(locks::Args),
@@ -89,6 +91,7 @@ pub(crate) fn run(cli: Cli, surroundings: &Surroundings, out: &mut Output) -> Re
         Some(Command::Explain(args)) => explain::run(&args, surroundings, out),
         Some(Command::Peek(args)) => peek::run(&args, surroundings, out),
         Some(Command::Logs(args)) => logs::run(&args, surroundings, out),
+        Some(Command::Wait(args)) => wait::run(&args, surroundings, out),
         Some(Command::Lock(args)) => lock::run(&args, surroundings, out),
         Some(Command::Unlock(args)) => lock::unlock(&args, surroundings, out),
         Some(Command::Locks(args)) => locks::run(&args, surroundings, out),

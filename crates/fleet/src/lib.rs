@@ -15,6 +15,7 @@ mod prices;
 mod question;
 pub mod store;
 mod survey;
+pub mod wait;
 pub mod worktree;
 
 use std::sync::Arc;
