@@ -6,6 +6,7 @@ mod config;
 mod doctor;
 mod explain;
 mod heard;
+mod inbox;
 mod list;
 mod lock;
 mod locks;
@@ -66,6 +67,7 @@ enum Command {
     Peek(peek::Args),
     Logs(logs::Args),
     Wait(wait::Args),
+    Inbox(inbox::Args),
     Lock(lock::Args),
     Unlock(lock::UnlockArgs),
     Locks(locks::Args),
@@ -92,6 +94,7 @@ pub(crate) fn run(cli: Cli, surroundings: &Surroundings, out: &mut Output) -> Re
         Some(Command::Peek(args)) => peek::run(&args, surroundings, out),
         Some(Command::Logs(args)) => logs::run(&args, surroundings, out),
         Some(Command::Wait(args)) => wait::run(&args, surroundings, out),
+        Some(Command::Inbox(args)) => inbox::run(&args, surroundings, out),
         Some(Command::Lock(args)) => lock::run(&args, surroundings, out),
         Some(Command::Unlock(args)) => lock::unlock(&args, surroundings, out),
         Some(Command::Locks(args)) => locks::run(&args, surroundings, out),

@@ -8,6 +8,7 @@ mod find;
 mod git_head;
 pub mod git_worktree;
 mod hear;
+pub mod inbox;
 pub mod kernel_lock;
 pub mod locks;
 mod look;

@@ -11,6 +11,7 @@ use super::adapters::AdapterEntry;
 use super::config::{Checked, Shown};
 use super::doctor::Report;
 use super::explain::Explanation;
+use super::inbox::Inbox;
 use super::list::Answer;
 use super::locks::Held;
 use super::wait::Waited;
@@ -20,12 +21,13 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::json;
 
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 15] = [
     "session",
     "list",
     "explain",
     "entry",
     "wait",
+    "inbox",
     "lock",
     "locks",
     "worktree-list",
@@ -61,6 +63,7 @@ fn schema(name: &str) -> Schema {
         "explain" => of::<Explanation<'_>>(),
         "entry" => of::<Entry>(),
         "wait" => of::<Waited<'_>>(),
+        "inbox" => of::<Inbox>(),
         "lock" => of::<DirectoryHolder>(),
         "locks" => of::<Held>(),
         "worktree-list" => of::<Trees>(),
