@@ -18,6 +18,8 @@ pub mod parallel;
 pub mod pi;
 pub mod pi_rust;
 pub mod qwen;
+#[cfg(test)]
+mod scene;
 pub mod scope;
 pub mod slate;
 pub mod sqlite;

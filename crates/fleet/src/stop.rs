@@ -100,9 +100,11 @@ impl Fleet {
             Observed::Seen(heads) => heads,
             Observed::Unobservable(_) => return Vec::new(),
         };
+        // How a session ends can depend on whether its process can be asked.
+        let want = Want { listening: true, ..Want::default() };
         let alive = target.carriers.iter().filter_map(|carrier| {
             let head = heads.iter().find(|head| head.process == carrier.process)?;
-            Some((self.kernel.inspect(head, Want::default())?, carrier.role))
+            Some((self.kernel.inspect(head, want)?, carrier.role))
         });
         alive.collect()
     }
