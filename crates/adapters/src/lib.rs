@@ -18,6 +18,8 @@ pub mod parallel;
 pub mod pi;
 pub mod pi_rust;
 pub mod qwen;
+mod refusal;
+mod said;
 pub mod scope;
 pub mod slate;
 pub mod sqlite;
