@@ -6,14 +6,21 @@ mod config;
 mod doctor;
 mod explain;
 mod heard;
+mod issue;
+mod launch;
 mod list;
+mod lock;
+mod locks;
 mod logs;
 mod man;
 pub(crate) mod order;
 mod peek;
+mod resume;
+mod runner;
 mod schema;
 mod selection;
 mod status;
+mod stop;
 mod target;
 mod watch;
 mod welcome;
@@ -61,12 +68,20 @@ enum Command {
     Explain(explain::Args),
     Peek(peek::Args),
     Logs(logs::Args),
+    Launch(Box<launch::Args>),
+    Resume(resume::Args),
+    Stop(stop::Args),
+    Lock(lock::Args),
+    Unlock(lock::UnlockArgs),
+    Locks(locks::Args),
     Adapters(adapters::Args),
     Doctor(doctor::Args),
     Config(config::Args),
     Schema(schema::Args),
     Completions(completions::Args),
     Man(man::Args),
+    #[command(name = agentctl_fleet::launch::RUNNER, hide = true)]
+    Runner(runner::Args),
 }
 
 /// The command line of this process.
@@ -82,12 +97,19 @@ pub(crate) fn run(cli: Cli, surroundings: &Surroundings, out: &mut Output) -> Re
         Some(Command::Explain(args)) => explain::run(&args, surroundings, out),
         Some(Command::Peek(args)) => peek::run(&args, surroundings, out),
         Some(Command::Logs(args)) => logs::run(&args, surroundings, out),
+        Some(Command::Launch(args)) => launch::run(&args, surroundings, out),
+        Some(Command::Resume(args)) => resume::run(&args, surroundings, out),
+        Some(Command::Stop(args)) => stop::run(&args, surroundings, out),
+        Some(Command::Lock(args)) => lock::run(&args, surroundings, out),
+        Some(Command::Unlock(args)) => lock::unlock(&args, surroundings, out),
+        Some(Command::Locks(args)) => locks::run(&args, surroundings, out),
         Some(Command::Adapters(args)) => adapters::run(&args, surroundings, out),
         Some(Command::Doctor(args)) => doctor::run(&args, surroundings, out),
         Some(Command::Config(args)) => config::run(&args, surroundings, out),
         Some(Command::Schema(args)) => schema::run(&args, out),
         Some(Command::Completions(args)) => completions::run(&args, surroundings, out),
         Some(Command::Man(args)) => man::run(&args, out),
+        Some(Command::Runner(args)) => runner::run(&args, surroundings),
     }
 }
 

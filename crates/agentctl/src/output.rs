@@ -72,6 +72,20 @@ impl Output {
         self.aside(&format!("{label} {words}"));
     }
 
+    /// What takes a while, on a terminal only; the next thing printed replaces it.
+    pub(crate) fn progress(&mut self, words: &str) {
+        if io::stderr().is_terminal() {
+            let _ = self.out.flush();
+            let _ = write!(io::stderr(), "\r\x1b[K{}", self.errors.dim(&format!("{words} ...")));
+        }
+    }
+
+    pub(crate) fn progress_done(&mut self) {
+        if io::stderr().is_terminal() {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+
     /// Standard error is best effort: when nobody reads it, there is nobody to tell.
     fn aside(&mut self, line: &str) {
         let _ = self.out.flush();

@@ -34,7 +34,7 @@ impl Fleet {
         let mut heard = hear(errands, question);
         let mut seen = look();
         let mut joined = self.join_all(&sources, &heard, &seen, &ledger);
-        if self.hear_rivals(&sources, &mut heard, &joined, &seen, question) {
+        if self.hear_rivals(&sources, &mut heard, &joined, &seen, question, &ledger) {
             seen = look();
             joined = self.join_all(&sources, &heard, &seen, &ledger);
         }
@@ -73,6 +73,7 @@ impl Fleet {
         joined: &[Joined],
         seen: &Look,
         question: &Question,
+        ledger: &Ledger,
     ) -> bool {
         if !matches!(question.wanted, Wanted::Ids(_)) {
             return false;
@@ -81,8 +82,7 @@ impl Fleet {
         let indices: Vec<usize> = (0..sources.len()).filter(|index| paired(&joined[*index])).collect();
         let errand = |index: &usize| {
             let source = sources[*index].clone();
-            let view =
-                seen.view(self.kernel.as_ref(), &source, Some(&heard[*index].harvest), &Ledger::default());
+            let view = seen.view(self.kernel.as_ref(), &source, Some(&heard[*index].harvest), ledger);
             (source, Errand::Live(Box::new(view)))
         };
         let errands = indices.iter().map(errand).collect();

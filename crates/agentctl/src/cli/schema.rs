@@ -1,5 +1,6 @@
 //! `agentctl schema`: the JSON Schema of everything that `--json` prints.
 
+use agentctl_fleet::DirectoryHolder;
 use agentctl_model::{Entry, Session};
 use clap::builder::PossibleValuesParser;
 use schemars::generate::SchemaSettings;
@@ -11,13 +12,24 @@ use super::config::{Checked, Shown};
 use super::doctor::Report;
 use super::explain::Explanation;
 use super::list::Answer;
+use super::locks::Held;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::json;
 
-const NAMES: [&str; 8] =
-    ["session", "list", "explain", "entry", "adapters", "doctor", "config-show", "config-check"];
+const NAMES: [&str; 10] = [
+    "session",
+    "list",
+    "explain",
+    "entry",
+    "lock",
+    "locks",
+    "adapters",
+    "doctor",
+    "config-show",
+    "config-check",
+];
 
 /// Print the JSON Schema of what --json prints
 #[derive(Debug, clap::Args)]
@@ -42,6 +54,8 @@ fn schema(name: &str) -> Schema {
         "list" => of::<Answer<'_>>(),
         "explain" => of::<Explanation<'_>>(),
         "entry" => of::<Entry>(),
+        "lock" => of::<DirectoryHolder>(),
+        "locks" => of::<Held>(),
         "adapters" => of::<Vec<AdapterEntry>>(),
         "doctor" => of::<Report>(),
         "config-show" => of::<Shown>(),

@@ -17,11 +17,29 @@ use crate::render::time::Since;
 use crate::render::width::cut_end;
 use crate::surroundings::Surroundings;
 
+/// The one session of a command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Target {
     /// Full id, unique beginning of one, or exact name
     #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(stored_ids))]
     id: String,
+    #[command(flatten)]
+    narrow: Narrow,
+}
+
+/// The sessions of a command that takes several.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Targets {
+    /// Full ids, unique beginnings of them, or exact names
+    #[arg(value_name = "ID", required = true, value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(stored_ids))]
+    ids: Vec<String>,
+    #[command(flatten)]
+    narrow: Narrow,
+}
+
+/// What narrows an id that fits several sessions.
+#[derive(Debug, clap::Args)]
+struct Narrow {
     /// Only sessions of this agent
     #[arg(long, value_name = "NAME", value_parser = super::adapter_names())]
     adapter: Option<String>,
@@ -41,9 +59,40 @@ impl Target {
         surroundings: &Surroundings,
         out: &mut Output,
     ) -> Result<(Surveyed, Survey), Failure> {
+        self.narrow.find(&self.id, fleet, surroundings, out)
+    }
+}
+
+impl Targets {
+    /// All of them, each once, or the first that is not one session.
+    pub(crate) fn find(
+        &self,
+        fleet: &Fleet,
+        surroundings: &Surroundings,
+        out: &mut Output,
+    ) -> Result<Vec<Surveyed>, Failure> {
+        let mut found: Vec<Surveyed> = Vec::new();
+        for id in &self.ids {
+            let (session, _) = self.narrow.find(id, fleet, surroundings, out)?;
+            if !found.iter().any(|known| known.key == session.key) {
+                found.push(session);
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Narrow {
+    fn find(
+        &self,
+        id: &str,
+        fleet: &Fleet,
+        surroundings: &Surroundings,
+        out: &mut Output,
+    ) -> Result<(Surveyed, Survey), Failure> {
         heard::warn_unread(&self.adapter, fleet, out);
         let selector = Selector {
-            text: self.id.clone(),
+            text: id.to_owned(),
             adapter: self.adapter.clone(),
             root: self.root(fleet, surroundings)?,
             cwd: self.cwd.as_ref().map(|cwd| surroundings.meant(cwd).to_string_lossy().into_owned()),

@@ -11,9 +11,7 @@ mod record;
 pub use folder::LaunchFolder;
 pub use ledger::Ledger;
 pub use prune::{Expired, Why, half_made};
-pub use record::{
-    Exit, Failed, LaunchOrder, MadeWorktree, ProcessMark, Record, Talk, VERSION, WorktreeOrder,
-};
+pub use record::{Exit, Failed, LaunchOrder, ProcessMark, Record, Talk, VERSION, WorktreeOrder};
 
 /// The name of the folder in agentctl's own.
 pub const FOLDER: &str = "launches";

@@ -7,6 +7,8 @@ use agentctl_model::{Conversation, Intent, Permission, ProcessRef};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::worktree::Made;
+
 /// The form of `launch.json`.
 pub const VERSION: u32 = 1;
 
@@ -23,7 +25,7 @@ pub struct Record {
     /// A survey has shown the turn: the launch is done, what follows is the session's life.
     pub settled: bool,
     /// What was made for this launch and is removed when it fails.
-    pub made: Option<MadeWorktree>,
+    pub made: Option<Made>,
     /// The process that was started. Who it is now is for the kernel to say.
     pub process: Option<ProcessMark>,
 }
@@ -73,16 +75,6 @@ pub struct WorktreeOrder {
     pub repository: PathBuf,
     pub branch: String,
     pub base: Option<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct MadeWorktree {
-    pub repository: PathBuf,
-    pub path: PathBuf,
-    pub branch: String,
-    /// The branch did not exist before.
-    pub new_branch: bool,
 }
 
 /// A process identity on disk.
