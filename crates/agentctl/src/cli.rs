@@ -24,6 +24,7 @@ mod stop;
 mod target;
 mod watch;
 mod welcome;
+mod worktree;
 
 use std::sync::LazyLock;
 
@@ -74,6 +75,7 @@ enum Command {
     Lock(lock::Args),
     Unlock(lock::UnlockArgs),
     Locks(locks::Args),
+    Worktree(worktree::Args),
     Adapters(adapters::Args),
     Doctor(doctor::Args),
     Config(config::Args),
@@ -103,6 +105,7 @@ pub(crate) fn run(cli: Cli, surroundings: &Surroundings, out: &mut Output) -> Re
         Some(Command::Lock(args)) => lock::run(&args, surroundings, out),
         Some(Command::Unlock(args)) => lock::unlock(&args, surroundings, out),
         Some(Command::Locks(args)) => locks::run(&args, surroundings, out),
+        Some(Command::Worktree(args)) => worktree::run(&args, surroundings, out),
         Some(Command::Adapters(args)) => adapters::run(&args, surroundings, out),
         Some(Command::Doctor(args)) => doctor::run(&args, surroundings, out),
         Some(Command::Config(args)) => config::run(&args, surroundings, out),

@@ -42,6 +42,11 @@ pub(crate) fn marked(root: &Path) -> HashSet<u32> {
     pids().filter(|pid| is_marked(*pid, root)).collect()
 }
 
+/// Dead, whether somebody has taken notice or not.
+pub(crate) fn is_gone(pid: u32) -> bool {
+    kin(pid).is_none()
+}
+
 fn is_marked(pid: u32, root: &Path) -> bool {
     let wanted = format!("{MARKER}={}", root.display());
     // An unreadable environment belongs to somebody else or to a process that is gone.

@@ -187,6 +187,21 @@ impl TestHome {
         Output { code: status.code(), stdout: read(&stdout), stderr: read(&stderr) }
     }
 
+    /// The pids and command lines of all live processes that were started in this home, ours and the agents'.
+    pub fn processes(&self) -> Vec<(u32, String)> {
+        let line = |pid: &u32| {
+            let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).replace('\0', " ")
+        };
+        let mut found: Vec<_> = family::marked(&self.root())
+            .iter()
+            .filter(|pid| !family::is_gone(**pid))
+            .map(|pid| (*pid, line(pid)))
+            .collect();
+        found.sort_unstable();
+        found
+    }
+
     /// Two fresh paths for the output of a process.
     pub(crate) fn output_files(&self) -> (PathBuf, PathBuf) {
         let number = self.outputs.fetch_add(1, Ordering::Relaxed);

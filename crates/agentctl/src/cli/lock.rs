@@ -19,8 +19,8 @@ use crate::surroundings::Surroundings;
 #[command(after_help = "Examples:\n  \
     agentctl lock . --reason 'releasing by hand' --ttl 2h\n  \
     agentctl lock ~/work/site --by ann\n\n\
-    Locking it again renews your own lock. Live sessions are not touched; they hold the\n\
-    git working tree they work in without any lock (see `agentctl locks`).")]
+    Locking it again renews your own lock. Live sessions are not touched: they hold\n\
+    the git working tree they work in without any lock (see `agentctl locks`).")]
 pub(crate) struct Args {
     /// The directory
     #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]

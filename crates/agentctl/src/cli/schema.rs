@@ -13,18 +13,22 @@ use super::doctor::Report;
 use super::explain::Explanation;
 use super::list::Answer;
 use super::locks::Held;
+use super::worktree::{Cleaned, NewTree, Trees};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::json;
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 13] = [
     "session",
     "list",
     "explain",
     "entry",
     "lock",
     "locks",
+    "worktree-list",
+    "worktree-create",
+    "worktree-clean",
     "adapters",
     "doctor",
     "config-show",
@@ -56,6 +60,9 @@ fn schema(name: &str) -> Schema {
         "entry" => of::<Entry>(),
         "lock" => of::<DirectoryHolder>(),
         "locks" => of::<Held>(),
+        "worktree-list" => of::<Trees>(),
+        "worktree-create" => of::<NewTree>(),
+        "worktree-clean" => of::<Cleaned>(),
         "adapters" => of::<Vec<AdapterEntry>>(),
         "doctor" => of::<Report>(),
         "config-show" => of::<Shown>(),

@@ -74,7 +74,7 @@ pub struct Worktree {
     pub state: TreeState,
     pub changed: Option<usize>,
     pub untracked: Option<usize>,
-    /// Commits that neither a remote nor the base branch has.
+    /// Commits that neither a remote nor the base branch has; `null` for the main tree of a repository without remotes.
     pub unpushed: Option<usize>,
     /// Locked with `git worktree lock`.
     pub locked: bool,
@@ -105,17 +105,19 @@ fn look(common: &Path, tree: &Listed, main: bool, bases: &[Base]) -> Result<Work
         return Ok(Worktree { state, ..seen });
     }
     let changes = changes(&tree.path)?;
-    let unpushed = unpushed(common, tree, bases)?.len();
+    // The main tree is the base of the others: without a remote there is nothing it could be ahead of.
+    let comparable = !main || has_remotes(common)?;
+    let unpushed = if comparable { Some(unpushed(common, tree, bases)?.len()) } else { None };
     let state = match (changes.any(), unpushed) {
         (true, _) => TreeState::Dirty,
-        (false, 0) => TreeState::Clean,
-        (false, _) => TreeState::Ahead,
+        (false, None | Some(0)) => TreeState::Clean,
+        (false, Some(_)) => TreeState::Ahead,
     };
     Ok(Worktree {
         state,
         changed: Some(changes.changed.len()),
         untracked: Some(changes.untracked.len()),
-        unpushed: Some(unpushed),
+        unpushed,
         ..seen
     })
 }
@@ -168,6 +170,10 @@ pub(super) fn changes(tree: &Path) -> Result<Changes, WorktreeError> {
         }
     }
     Ok(changes)
+}
+
+fn has_remotes(common: &Path) -> Result<bool, WorktreeError> {
+    Ok(!git(common, &["for-each-ref", "--count=1", "refs/remotes"])?.is_empty())
 }
 
 /// A commit that counts as kept, and the branch that keeps it.

@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pairs: Pairs,
     #[command(flatten)]
-    prompt: prompt::Args,
+    prompt: prompt::Prompt,
     /// Where the agent works [default: here]
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     cwd: Option<PathBuf>,

@@ -15,7 +15,7 @@ const MAX_FILE: u64 = 256 << 10;
 const MAX_PROMPT: u64 = 64 << 20;
 
 #[derive(Debug, Default, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct Prompt {
     /// What to say to the agent; - reads it from standard input
     #[arg(short = 'p', long, value_name = "TEXT", allow_hyphen_values = true)]
     prompt: Option<String>,
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     repo: Option<String>,
 }
 
-impl Args {
+impl Prompt {
     pub(super) fn is_empty(&self) -> bool {
         self.prompt.is_none() && self.spec.is_none() && self.issue.is_none()
     }
