@@ -1,5 +1,6 @@
 //! GitHub Copilot CLI: one folder per session under `session-state/`, with events and a note of the process that holds it.
 
+mod control;
 mod entries;
 mod head;
 mod join;
@@ -18,7 +19,7 @@ use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Pr
 use crate::folder::absence;
 use crate::jsonl::follow::{Follow, JsonlFollower};
 use crate::jsonl::peek::read_last;
-use crate::{Adapter, Card, Looks, Reach, ReadError, Root, Scope, parallel};
+use crate::{Adapter, Card, Control, Looks, Reach, ReadError, Root, Scope, parallel};
 use places::Place;
 
 pub struct Copilot;
@@ -28,7 +29,7 @@ static CARD: Card = Card {
     title: "GitHub Copilot CLI",
     programs: &["copilot"],
     known_good: "1.0.102",
-    capabilities: &[Capability::Peek],
+    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume],
     looks: Looks { locks: false, open_files: true, offspring: false, listening: false },
     can_be_asked: false,
     verified: true,
@@ -83,6 +84,10 @@ impl Adapter for Copilot {
             return Ok(Box::new(JsonlFollower::from_beginning(&events, entries::entries)));
         }
         Ok(Box::new(JsonlFollower::start(place, entries::entries, backlog)?))
+    }
+
+    fn control(&self) -> Option<&'static dyn Control> {
+        Some(&Copilot)
     }
 }
 
