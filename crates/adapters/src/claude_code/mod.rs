@@ -7,6 +7,7 @@ mod places;
 mod processes;
 mod records;
 mod registry;
+mod reply;
 mod session;
 mod tail;
 mod usage;
