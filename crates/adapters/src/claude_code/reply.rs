@@ -46,12 +46,12 @@ impl<'a> Reply<'a> {
         let (mut kind, mut is_sidechain, mut message) = (None, None, None);
         let (mut forked_from, mut request_ref) = (None, None);
         walk_line(line, |walk, key| match key {
-            b"type" => once(&mut kind, text(walk)),
-            b"isSidechain" => once(&mut is_sidechain, flag(walk)),
-            b"forkedFrom" => once(&mut forked_from, anything(walk)),
-            b"requestRef" => once(&mut request_ref, anything(walk)),
-            b"message" => once(&mut message, Message::glance(walk)),
-            _ => other(walk, key),
+            "type" => once(&mut kind, text(walk)),
+            "isSidechain" => once(&mut is_sidechain, flag(walk)),
+            "forkedFrom" => once(&mut forked_from, anything(walk)),
+            "requestRef" => once(&mut request_ref, anything(walk)),
+            "message" => once(&mut message, Message::glance(walk)),
+            _ => walk.value().map(drop),
         })?;
         Some(Self {
             kind: kind?,
@@ -67,13 +67,13 @@ impl<'a> Message<'a> {
     fn glance(walk: &mut Walk<'a>) -> Option<Self> {
         let (mut id, mut model, mut usage) = (None, None, None);
         walk.members(|walk, key| match key {
-            b"id" => once(&mut id, text(walk)),
-            b"model" => once(&mut model, text(walk)),
-            b"usage" => once(&mut usage, walk.value()),
-            _ => other(walk, key),
+            "id" => once(&mut id, text(walk)),
+            "model" => once(&mut model, text(walk)),
+            "usage" => once(&mut usage, usage_and_its_place(walk)),
+            _ => walk.value().map(drop),
         })?;
-        let read = usage.map(|written| serde_json::from_slice(written)).transpose().ok()?;
-        Some(Self { id, model, usage: read.flatten(), usage_as_written: usage })
+        let (usage, usage_as_written) = usage.unzip();
+        Some(Self { id, model, usage, usage_as_written })
     }
 }
 
@@ -83,7 +83,7 @@ fn once<T>(slot: &mut Option<T>, value: Option<T>) -> Option<()> {
 }
 
 fn text<'a>(walk: &mut Walk<'a>) -> Option<Cow<'a, str>> {
-    plain(walk.string()?).map(Cow::Borrowed)
+    walk.plain().map(Cow::Borrowed)
 }
 
 fn flag(walk: &mut Walk<'_>) -> Option<bool> {
@@ -98,15 +98,28 @@ fn anything(walk: &mut Walk<'_>) -> Option<Option<IgnoredAny>> {
     Some((walk.value()? != b"null").then_some(IgnoredAny))
 }
 
-/// A member that does not matter, if its key says so without escapes.
-fn other(walk: &mut Walk<'_>, key: &[u8]) -> Option<()> {
-    plain(key)?;
-    walk.value().map(drop)
+fn usage_and_its_place<'a>(walk: &mut Walk<'a>) -> Option<(Usage, &'a [u8])> {
+    let (mut input, mut output, mut cache_read, mut cache_creation) = (None, None, None, None);
+    let before = walk.ahead();
+    walk.members(|walk, key| match key {
+        "input_tokens" => once(&mut input, count(walk)),
+        "output_tokens" => once(&mut output, count(walk)),
+        "cache_read_input_tokens" => once(&mut cache_read, count(walk)),
+        "cache_creation_input_tokens" => once(&mut cache_creation, count(walk)),
+        _ => walk.value().map(drop),
+    })?;
+    let usage = Usage {
+        input_tokens: input.unwrap_or_default(),
+        output_tokens: output.unwrap_or_default(),
+        cache_read_input_tokens: cache_read.unwrap_or_default(),
+        cache_creation_input_tokens: cache_creation.unwrap_or_default(),
+    };
+    Some((usage, &before[..before.len() - walk.ahead().len()]))
 }
 
-/// A string that is written as it reads.
-fn plain(written: &[u8]) -> Option<&str> {
-    std::str::from_utf8(written).ok().filter(|text| !text.contains('\\'))
+/// A number as the agent writes tokens: nothing but digits, and few enough of them.
+fn count(walk: &mut Walk<'_>) -> Option<u64> {
+    std::str::from_utf8(walk.value()?).ok()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ pub mod lenient;
 pub mod open;
 pub mod peek;
 mod scan;
+mod scratch;
 pub mod walk;
 pub mod whole;
 

@@ -13,12 +13,9 @@ pub struct Walk<'a> {
     depth: u8,
 }
 
-/// Walks through a line that is one object and hands over its members: their key as it is written, and the walk, which
-/// stands before the value and must be led behind it.
-pub fn walk_line<'a>(
-    line: &'a [u8],
-    member: impl FnMut(&mut Walk<'a>, &'a [u8]) -> Option<()>,
-) -> Option<()> {
+/// Walks through a line that is one object and hands over its members: the walk, which stands before the value and must
+/// be led behind it, and the key. Keys written with escapes are not certain.
+pub fn walk_line<'a>(line: &'a [u8], member: impl FnMut(&mut Walk<'a>, &'a str) -> Option<()>) -> Option<()> {
     // Neither strings nor what stands between them may hold a control character.
     if !line.chunks(256).all(|chunk| chunk.iter().copied().fold(u8::MAX, u8::min) >= b' ') {
         return None;
@@ -29,11 +26,16 @@ pub fn walk_line<'a>(
 }
 
 impl<'a> Walk<'a> {
+    /// What was not walked through so far.
+    pub fn ahead(&self) -> &'a [u8] {
+        &self.line[self.at..]
+    }
+
     /// The members of the object that stands here.
-    pub fn members(&mut self, mut member: impl FnMut(&mut Self, &'a [u8]) -> Option<()>) -> Option<()> {
+    pub fn members(&mut self, mut member: impl FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {
         self.step(b'{')?;
         self.each(b'}', |walk| {
-            let key = walk.string()?;
+            let key = walk.plain()?;
             walk.step(b':')?;
             member(walk, key)
         })
@@ -43,8 +45,15 @@ impl<'a> Walk<'a> {
     pub fn value(&mut self) -> Option<&'a [u8]> {
         let from = self.at;
         match self.peek()? {
-            b'"' => return self.string_with_quotes(),
-            b'{' => self.members(|walk, _| walk.value().map(drop))?,
+            b'"' => self.string()?,
+            b'{' => {
+                self.at += 1;
+                self.each(b'}', |walk| {
+                    walk.string()?;
+                    walk.step(b':')?;
+                    walk.value().map(drop)
+                })?;
+            }
             b'[' => {
                 self.at += 1;
                 self.each(b']', |walk| walk.value().map(drop))?;
@@ -57,19 +66,24 @@ impl<'a> Walk<'a> {
         self.line.get(from..self.at)
     }
 
-    /// What stands between the quotes, escapes and all.
-    pub fn string(&mut self) -> Option<&'a [u8]> {
-        let quoted = self.string_with_quotes()?;
-        quoted.get(1..quoted.len() - 1)
+    /// A string that is written as it reads: ASCII without escapes.
+    pub fn plain(&mut self) -> Option<&'a str> {
+        self.step(b'"')?;
+        let from = self.at;
+        let rest = self.line.get(from..)?;
+        let length = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0x80..))?;
+        self.at += length;
+        self.step(b'"')?;
+        std::str::from_utf8(&rest[..length]).ok()
     }
 
-    fn string_with_quotes(&mut self) -> Option<&'a [u8]> {
-        let from = self.at;
+    /// Any string, as it is written.
+    fn string(&mut self) -> Option<()> {
         self.step(b'"')?;
         loop {
-            self.at += memchr::memchr2(b'"', b'\\', self.line.get(self.at..)?)? + 1;
+            self.at += to_quote_or_escape(self.line.get(self.at..)?)? + 1;
             if self.line[self.at - 1] == b'"' {
-                return self.line.get(from..self.at);
+                return Some(());
             }
             self.at += match self.peek()? {
                 b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => 1,
@@ -132,4 +146,21 @@ impl<'a> Walk<'a> {
     fn peek(&self) -> Option<u8> {
         self.line.get(self.at).copied()
     }
+}
+
+/// How far the next quote or backslash is away. Most strings are short: eight bytes are looked at as one number before
+/// a search is set up.
+fn to_quote_or_escape(rest: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
+    let (words, _) = rest.as_chunks::<8>();
+    for (index, word) in words.iter().take(6).enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let hits = zeros(word ^ (ONES * u64::from(b'"'))) | zeros(word ^ (ONES * u64::from(b'\\')));
+        if hits != 0 {
+            return Some(index * 8 + hits.trailing_zeros() as usize / 8);
+        }
+    }
+    let looked_at = words.len().min(6) * 8;
+    memchr::memchr2(b'"', b'\\', &rest[looked_at..]).map(|further| looked_at + further)
 }
