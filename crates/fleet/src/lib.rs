@@ -12,6 +12,7 @@ mod git_head;
 pub mod git_worktree;
 mod hear;
 mod hunt;
+pub mod inbox;
 pub mod kernel_lock;
 pub mod launch;
 pub mod launches;
@@ -24,6 +25,7 @@ pub mod runner;
 mod stop;
 pub mod store;
 mod survey;
+pub mod wait;
 pub mod worktree;
 
 use std::path::PathBuf;

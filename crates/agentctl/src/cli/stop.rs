@@ -56,9 +56,9 @@ pub(crate) fn stop_all(
 ) -> Result<Exit, Failure> {
     let (mut exit, mut answers) = (Exit::Done, Vec::new());
     for target in targets {
-        out.progress(&format!("stopping {}", text::one_line(&target.key.id)));
+        out.progress(Some(&format!("stopping {} ...", text::one_line(&target.key.id))));
         let stopped = fleet.stop(target, caller, patience);
-        out.progress_done();
+        out.progress(None);
         let stopped = match stopped {
             Ok(stopped) => stopped,
             Err(refusal) if targets.len() == 1 && !as_json => return Err(refusal.into()),

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use crate::caller::Caller;
 use crate::kernel_lock::KernelLock;
 use crate::launch::{LaunchError, show, undo};
-use crate::launches::{Exit, Failed, LaunchFolder, MARK, ProcessMark, Record};
+use crate::launches::{Exit, Failed, LaunchFolder, MARK, ProcessMark, Record, Talk};
 use crate::stop::Patience;
 use crate::{Fleet, Source};
 use hooks::Hooks;
@@ -80,12 +80,14 @@ impl<'a> Runner<'a> {
         // Held until the session itself is seen: from then on the session is the lock.
         let _directory = self.take_directory(&cwd)?;
         let (control, plan) = self.plan(cwd)?;
+        let before = self.written_before();
         let started = self.start(&plan)?;
         let mut running = Running {
             started,
             control,
             hooks: Hooks::new(&self.record, plan.cwd.clone()),
             deadline: self.record.order.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms)),
+            before,
         };
         let began = self.await_turn(&mut running, &plan);
         if began.is_err() {
@@ -165,7 +167,7 @@ impl<'a> Runner<'a> {
                 return Err(LaunchError::failed("its time was up before there was a session"));
             }
             let Some(session) = show(self.fleet, &self.record) else { continue };
-            if !is_at_work(&session) {
+            if !is_at_work(&session) || !self.is_told(&session, running) {
                 continue;
             }
             let since = *shown.get_or_insert_with(Instant::now);
@@ -178,6 +180,23 @@ impl<'a> Runner<'a> {
             if is_old || (self.record.order.is_new() && has_reply(&session)) {
                 return self.settle();
             }
+        }
+    }
+
+    /// When a session that is to be resumed was written last.
+    fn written_before(&self) -> Option<Timestamp> {
+        let Talk::Resume { id, .. } = &self.record.order.conversation else { return None };
+        let mut probe = self.record.clone();
+        probe.session_id = Some(id.clone());
+        show(self.fleet, &probe)?.session.updated_at
+    }
+
+    /// The agent has taken the words: they are in its records. A process that only has the id of its session may still
+    /// end without a turn, and what an earlier run left is not this turn.
+    fn is_told(&self, session: &Surveyed, running: &Running) -> bool {
+        match self.record.order.conversation {
+            Talk::Resume { .. } => session.session.updated_at != running.before,
+            Talk::New | Talk::Fork { .. } => session.session.prompt.is_some(),
         }
     }
 
@@ -276,6 +295,8 @@ struct Running {
     control: &'static dyn Control,
     hooks: Hooks,
     deadline: Option<Instant>,
+    /// When the session was written last, before this.
+    before: Option<Timestamp>,
 }
 
 /// What the agent printed so far.
