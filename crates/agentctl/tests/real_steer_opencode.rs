@@ -2,8 +2,8 @@
 
 mod steer;
 
-use agentctl_testkit::OpenCode;
 use agentctl_testkit::opencode::Server;
+use agentctl_testkit::{OpenCode, until_seen};
 use serde_json::{Value, json};
 use steer::{Scene, served};
 
@@ -128,4 +128,40 @@ fn a_session_of_a_server_is_answered_spoken_to_and_broken_off() {
     served::becomes(scene, &other, "the request", |seen| seen["status"] == "waiting");
     let _ = scene.agentctl(&["approve", &other]).ok();
     served::broken_off(scene, &other, served.server.process.pid());
+}
+
+#[test]
+fn a_terminal_is_ended_and_one_that_listens_is_asked() {
+    let mut agent = None;
+    let settled = Scene::set("opencode", |home, url| {
+        agent = Some(OpenCode::settle(home, url, &json!("allow"))?);
+        Ok(())
+    });
+    let (Some(scene), Some(opencode)) = (settled, agent) else { return };
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    for (flags, lives_on) in [(&["--port", &port][..], true), (&[], false)] {
+        let mut terminal = opencode.terminal(&scene.home, &scene.cwd, flags);
+        terminal.wait_for("Ask anything");
+        let words = format!("[[hang]] typed {lives_on}");
+        terminal.send(&words);
+        terminal.wait_for(&words);
+        terminal.send("\r");
+        scene.model.wait_turn(&words, 0);
+        let row = until_seen(steer::PATIENCE, "the turn", || {
+            let list = scene.agentctl(&["list", "--json"]).ok().json();
+            let row = list["sessions"][0].clone();
+            if row["status"] == "running" { Ok(row) } else { Err(format!("{list:#}")) }
+        });
+        assert_eq!(row["pid"], terminal.pid(), "{row:#}");
+        let id = row["id"].as_str().unwrap();
+        let stopped = scene.agentctl(&["stop", id, "--json"]).ok().json();
+        assert_eq!(stopped["sessions"][0]["survived"], json!([]), "{stopped:#}");
+        // A terminal writes its turn down before it goes.
+        let status = if lives_on { "idle" } else { "stopped" };
+        served::becomes(&scene, id, "its end", |seen| {
+            seen["status"] == status && seen["outcome"] == "interrupted"
+        });
+        drop(terminal);
+        scene.wait_for_silence();
+    }
 }

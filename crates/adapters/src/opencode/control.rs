@@ -111,7 +111,8 @@ impl Control for OpenCode {
         })
     }
 
-    /// A run has no clean end: its transcript stays as it is. Who serves several sessions is asked to break off one.
+    /// A run has no clean end: its transcript stays as it is. A terminal writes its turn down. Who serves several
+    /// sessions is asked to break off one.
     fn stop_way(&self, _session: &Session, process: &Process) -> StopWay {
         match OPENCODE.kind(&process.head) {
             Kind::Server | Kind::Editor => StopWay::Ask,
