@@ -1,6 +1,7 @@
 //! The command line: one file per command, all with the same shape (`Args` and `run`).
 
 mod adapters;
+mod attach;
 mod completions;
 mod config;
 mod doctor;
@@ -66,6 +67,7 @@ enum Command {
     Explain(explain::Args),
     Peek(peek::Args),
     Logs(logs::Args),
+    Attach(attach::Args),
     Wait(wait::Args),
     Inbox(inbox::Args),
     Lock(lock::Args),
@@ -95,6 +97,7 @@ pub(crate) fn run(cli: Cli, surroundings: &Surroundings, out: &mut Output) -> Re
         Some(Command::Logs(args)) => logs::run(&args, surroundings, out),
         Some(Command::Wait(args)) => wait::run(&args, surroundings, out),
         Some(Command::Inbox(args)) => inbox::run(&args, surroundings, out),
+        Some(Command::Attach(args)) => attach::run(&args, surroundings, out),
         Some(Command::Lock(args)) => lock::run(&args, surroundings, out),
         Some(Command::Unlock(args)) => lock::unlock(&args, surroundings, out),
         Some(Command::Locks(args)) => locks::run(&args, surroundings, out),

@@ -12,6 +12,7 @@ pub mod fake;
 pub mod linux;
 pub mod portable;
 pub mod signal;
+pub mod tmux;
 
 pub use signal::{Sent, Signal, SignalError, signal, wait_gone};
 

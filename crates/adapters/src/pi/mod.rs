@@ -25,7 +25,7 @@ use serde::Deserialize;
 
 use crate::jsonl::follow::Follow;
 use crate::jsonl::open::read_small;
-use crate::{Adapter, Card, Looks, ReadError, Root, Scope};
+use crate::{Adapter, Card, Looks, Opening, ReadError, Root, Scope};
 pub(crate) use header::Creator;
 pub(crate) use peek::{follow, read_last};
 pub(crate) use processes::is_pi;
@@ -54,6 +54,10 @@ impl Adapter for Pi {
 
     fn root(&self, environ: &Environ) -> Option<Root> {
         root(environ, "PI_CODING_AGENT_SESSION_DIR")
+    }
+
+    fn opening(&self, _root: &Root, _id: &str, place: &Path) -> Option<Opening> {
+        Opening::by_file("pi", place)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {

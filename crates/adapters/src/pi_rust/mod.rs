@@ -9,7 +9,7 @@ use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Pr
 
 use crate::jsonl::follow::Follow;
 use crate::pi::{self, Creator, Store};
-use crate::{Adapter, Card, ReadError, Root, Scope};
+use crate::{Adapter, Card, Opening, ReadError, Root, Scope};
 
 pub struct PiRust;
 
@@ -31,6 +31,10 @@ impl Adapter for PiRust {
 
     fn root(&self, environ: &Environ) -> Option<Root> {
         pi::root(environ, "PI_SESSIONS_DIR")
+    }
+
+    fn opening(&self, _root: &Root, _id: &str, place: &Path) -> Option<Opening> {
+        Opening::by_file("pi-rust", place)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
