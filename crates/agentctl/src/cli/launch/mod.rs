@@ -113,7 +113,9 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let what = format!("starting {} ...", slot.adapter);
     let order = slot.order.map_err(Failure::from)?;
     let session = turn::carry_out(order, &plan.words, &what, &fleet, &caller, surroundings, out)?;
-    turn::report(&session, args.json && !args.wait, surroundings, out)?;
+    if !(args.json && args.wait) {
+        turn::report(&session, args.json, surroundings, out)?;
+    }
     if args.wait {
         super::wait::for_turn(&session, args.json, &fleet, surroundings, out)
     } else {
