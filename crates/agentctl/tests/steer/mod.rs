@@ -205,3 +205,24 @@ pub(crate) fn not_installed(adapter: &'static str) {
     assert!(failed.stderr.contains("not installed"), "{failed:#?}");
     assert_eq!(folders(&home.agentctl_home().join("launches")), Vec::<PathBuf>::new());
 }
+
+/// A copy of a conversation goes on by itself; the other one stays as it was.
+pub(crate) fn forked(scene: &Scene) {
+    let launched = scene.launch("[[text:first reply]] begin", &[]).ok().json();
+    let id = launched["id"].as_str().unwrap();
+    scene.wait_for_silence();
+    let fork = scene.agentctl(&["resume", id, "[[text:forked reply]] go on", "--fork", "--json"]).ok().json();
+    let fork_id = fork["id"].as_str().unwrap();
+    assert_ne!(fork_id, id, "{fork:#}");
+    scene.wait_for_silence();
+    for (id, words) in [(id, "first reply"), (fork_id, "forked reply")] {
+        let row = scene.status(id);
+        assert_eq!(
+            (&row["status"], &row["outcome"], &row["lastMessage"]),
+            (&"stopped".into(), &"completed".into(), &words.into()),
+            "{row:#}"
+        );
+    }
+    let whole = scene.agentctl(&["peek", fork_id]).ok().stdout;
+    assert!(whole.contains("first reply") && whole.contains("forked reply"), "{whole}");
+}
