@@ -20,6 +20,8 @@ pub mod pi_rust;
 pub mod qwen;
 mod refusal;
 mod said;
+#[cfg(test)]
+mod scene;
 pub mod scope;
 pub mod slate;
 pub mod sqlite;

@@ -6,6 +6,7 @@ mod config;
 mod doctor;
 mod explain;
 mod heard;
+mod inbox;
 mod issue;
 mod launch;
 mod list;
@@ -22,6 +23,7 @@ mod selection;
 mod status;
 mod stop;
 mod target;
+mod wait;
 mod watch;
 mod welcome;
 mod worktree;
@@ -72,6 +74,8 @@ enum Command {
     Launch(Box<launch::Args>),
     Resume(resume::Args),
     Stop(stop::Args),
+    Wait(wait::Args),
+    Inbox(inbox::Args),
     Lock(lock::Args),
     Unlock(lock::UnlockArgs),
     Locks(locks::Args),
@@ -102,6 +106,8 @@ pub(crate) fn run(cli: Cli, surroundings: &Surroundings, out: &mut Output) -> Re
         Some(Command::Launch(args)) => launch::run(&args, surroundings, out),
         Some(Command::Resume(args)) => resume::run(&args, surroundings, out),
         Some(Command::Stop(args)) => stop::run(&args, surroundings, out),
+        Some(Command::Wait(args)) => wait::run(&args, surroundings, out),
+        Some(Command::Inbox(args)) => inbox::run(&args, surroundings, out),
         Some(Command::Lock(args)) => lock::run(&args, surroundings, out),
         Some(Command::Unlock(args)) => lock::unlock(&args, surroundings, out),
         Some(Command::Locks(args)) => locks::run(&args, surroundings, out),

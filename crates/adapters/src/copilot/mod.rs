@@ -107,9 +107,9 @@ fn read_sessions(places: &[Place], scope: &Scope<'_>, harvest: &mut Harvest) {
         Reach::All { since } => since,
         Reach::Live(_) | Reach::Ids(_) => None,
     };
-    let read = parallel::map(places, |place, buffer: &mut Vec<u8>| {
+    let read = parallel::map(places, |place, (): &mut ()| {
         scope.progress.tick();
-        session::read(place, since, scope, buffer)
+        session::read(place, since, scope)
     });
     for outcome in read {
         match outcome {

@@ -143,9 +143,9 @@ fn read_files(places: &[Place], projects: &Projects, scope: &Scope<'_>, harvest:
         Reach::All { since } => since,
         Reach::Live(_) | Reach::Ids(_) => None,
     };
-    let read = parallel::map(places, |place, buffer: &mut Vec<u8>| {
+    let read = parallel::map(places, |place, (): &mut ()| {
         scope.progress.tick();
-        session::read(place, since, scope, buffer)
+        session::read(place, since, scope)
     });
     let mut files = Vec::with_capacity(places.len());
     for outcome in read {

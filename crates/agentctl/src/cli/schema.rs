@@ -11,19 +11,23 @@ use super::adapters::AdapterEntry;
 use super::config::{Checked, Shown};
 use super::doctor::Report;
 use super::explain::Explanation;
+use super::inbox::Inbox;
 use super::list::Answer;
 use super::locks::Held;
+use super::wait::Waited;
 use super::worktree::{Cleaned, NewTree, Trees};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::json;
 
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 15] = [
     "session",
     "list",
     "explain",
     "entry",
+    "wait",
+    "inbox",
     "lock",
     "locks",
     "worktree-list",
@@ -58,6 +62,8 @@ fn schema(name: &str) -> Schema {
         "list" => of::<Answer<'_>>(),
         "explain" => of::<Explanation<'_>>(),
         "entry" => of::<Entry>(),
+        "wait" => of::<Waited<'_>>(),
+        "inbox" => of::<Inbox>(),
         "lock" => of::<DirectoryHolder>(),
         "locks" => of::<Held>(),
         "worktree-list" => of::<Trees>(),

@@ -30,6 +30,10 @@ const LOOK: Duration = Duration::from_millis(50);
 /// refused, a model that is not there. That long is waited for it; nothing is concluded from the time alone.
 const FIRST_MOMENTS: Duration = Duration::from_millis(1500);
 
+/// Some agents show a turn seconds before they ask their model, and say when they do: the first moments begin there. If
+/// that word does not come, they are over after this time.
+const LATE_ASKING: Duration = Duration::from_secs(30);
+
 /// How often the size of the output is looked at.
 const WATCH: Duration = Duration::from_secs(5);
 
@@ -143,7 +147,7 @@ impl<'a> Runner<'a> {
 
     /// Waits for the id, and then for the turn; the agent's end comes before both or after.
     fn await_turn(&mut self, running: &mut Running, plan: &SpawnPlan) -> Result<(), LaunchError> {
-        let mut shown: Option<Instant> = None;
+        let (mut shown, mut asked): (Option<Instant>, Option<Instant>) = (None, None);
         loop {
             let ended =
                 running.started.ends_within(LOOK).map_err(|error| failed("wait for the agent", &error))?;
@@ -168,7 +172,12 @@ impl<'a> Runner<'a> {
             }
             let since = *shown.get_or_insert_with(Instant::now);
             running.hooks.created(self.caller, &session);
-            if since.elapsed() >= FIRST_MOMENTS || (self.record.order.is_new() && has_reply(&session)) {
+            if asked.is_none() && running.control.has_asked(self.said().as_words()) {
+                asked = Some(Instant::now());
+            }
+            let is_old =
+                asked.is_some_and(|asked| asked.elapsed() >= FIRST_MOMENTS) || since.elapsed() >= LATE_ASKING;
+            if is_old || (self.record.order.is_new() && has_reply(&session)) {
                 return self.settle();
             }
         }

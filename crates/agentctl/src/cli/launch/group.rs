@@ -7,7 +7,7 @@ use agentctl_model::{Session, Surveyed, text};
 use serde::Serialize;
 
 use super::slots::{Plan, Slot};
-use super::turn;
+use crate::cli::wait;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -54,13 +54,13 @@ pub(super) fn launch(
             (name, start(slot, &plan.words, fleet, caller, surroundings))
         })
         .collect();
-    out.progress(&format!("starting {} agents", slots.len()));
+    out.progress(Some(&format!("starting {} agents ...", slots.len())));
     while slots.iter().any(|(_, state)| matches!(state, State::Starting(_))) {
         for (_, state) in &mut slots {
             step(state, fleet, &interrupt);
         }
     }
-    out.progress_done();
+    out.progress(None);
     let (mut sessions, mut failed) = (Vec::new(), Vec::new());
     for (slot, state) in slots {
         match state {
@@ -81,7 +81,7 @@ pub(super) fn launch(
     let mut exit = if failed.is_empty() { Exit::Done } else { Exit::Failed };
     if wait {
         for (_, session) in &sessions {
-            let over = turn::wait(session, false, fleet, out)?;
+            let over = wait::for_turn(session, false, fleet, surroundings, out)?;
             exit = if exit == Exit::Done { over } else { exit };
         }
     }

@@ -17,8 +17,8 @@ const MAX_PROMPT: u64 = 64 << 20;
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Prompt {
     /// What to say to the agent; - reads it from standard input
-    #[arg(short = 'p', long, value_name = "TEXT", allow_hyphen_values = true)]
-    prompt: Option<String>,
+    #[arg(short = 'p', long = "prompt", value_name = "TEXT", allow_hyphen_values = true)]
+    text: Option<String>,
     /// A specification to work by, put behind the prompt
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     spec: Option<PathBuf>,
@@ -38,7 +38,7 @@ pub(crate) struct Prompt {
 
 impl Prompt {
     pub(super) fn is_empty(&self) -> bool {
-        self.prompt.is_none() && self.spec.is_none() && self.issue.is_none()
+        self.text.is_none() && self.spec.is_none() && self.issue.is_none()
     }
 
     pub(super) fn spec(&self) -> Option<&PathBuf> {
@@ -51,7 +51,7 @@ impl Prompt {
 
     /// Everything that is said, in one text.
     pub(super) fn words(&self, surroundings: &Surroundings) -> Result<String, Failure> {
-        let mut words = match self.prompt.as_deref() {
+        let mut words = match self.text.as_deref() {
             Some("-") => from_stdin()?,
             Some(text) => text.to_owned(),
             None if self.is_empty() => {
@@ -60,7 +60,7 @@ impl Prompt {
             }
             None => String::new(),
         };
-        if self.prompt.is_some() {
+        if self.text.is_some() {
             words = checked(words)?;
         }
         let limit = if self.max_file_size == 0 { MAX_FILE } else { self.max_file_size };
