@@ -155,7 +155,13 @@ mod tests {
         let surveyed = sessions.into_iter().map(|session| {
             let key =
                 SessionKey { adapter: "pi".into(), root: "/r".into(), id: session.id.clone(), slot: None };
-            Surveyed { key, session: Box::new(session), place: "/x".into(), rule: Rule::TurnOpen, carriers: Vec::new() }
+            Surveyed {
+                key,
+                session: Box::new(session),
+                place: "/x".into(),
+                rule: Rule::TurnOpen,
+                carriers: Vec::new(),
+            }
         });
         let survey = Survey { sessions: surveyed.collect(), ..Survey::default() };
         inbox(&survey, Some(at("2026-11-15T10:00:00Z")))
