@@ -17,7 +17,7 @@ use jiff::Timestamp;
 
 use crate::caller::Caller;
 use crate::kernel_lock::KernelLock;
-use crate::launch::{LaunchError, show, undo};
+use crate::launch::{LaunchError, glance, undo};
 use crate::launches::{Exit, Failed, LaunchFolder, MARK, ProcessMark, Record, Talk};
 use crate::stop::Patience;
 use crate::{Fleet, Source};
@@ -166,7 +166,7 @@ impl<'a> Runner<'a> {
             if running.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Err(LaunchError::failed("its time was up before there was a session"));
             }
-            let Some(session) = show(self.fleet, &self.record) else { continue };
+            let Some(session) = glance(self.fleet, &self.record) else { continue };
             if !is_at_work(&session) || !self.is_told(&session, running) {
                 continue;
             }
@@ -188,7 +188,7 @@ impl<'a> Runner<'a> {
         let Talk::Resume { id, .. } = &self.record.order.conversation else { return None };
         let mut probe = self.record.clone();
         probe.session_id = Some(id.clone());
-        show(self.fleet, &probe)?.session.updated_at
+        glance(self.fleet, &probe)?.session.updated_at
     }
 
     /// The agent has taken the words: they are in its records. A process that only has the id of its session may still
@@ -207,7 +207,7 @@ impl<'a> Runner<'a> {
         running: &mut Running,
         plan: &SpawnPlan,
     ) -> Result<(), LaunchError> {
-        let session = show(self.fleet, &self.record);
+        let session = glance(self.fleet, &self.record);
         let outcome = session.as_ref().and_then(|session| session.session.outcome);
         // A turn of an earlier run may have ended well: the exit of this one counts too.
         if let (Some(session), Some(Outcome::Completed), true) = (&session, outcome, ending.is_success()) {
@@ -248,7 +248,7 @@ impl<'a> Runner<'a> {
             found_gone_at: None,
         };
         self.folder.write_exit(&exit)?;
-        let session = show(self.fleet, &self.record);
+        let session = glance(self.fleet, &self.record);
         running.hooks.completed(self.caller, session.as_ref(), ending);
         Ok(())
     }
@@ -269,7 +269,7 @@ impl<'a> Runner<'a> {
             if left.is_some_and(|left| left.is_zero()) {
                 timed_out = true;
                 let patience = Patience { grace: Duration::from_secs(10), force: false };
-                if let Some(session) = show(self.fleet, &self.record) {
+                if let Some(session) = glance(self.fleet, &self.record) {
                     let _ = self.fleet.stop(&session, self.caller, patience);
                 }
             }
