@@ -1,6 +1,7 @@
 //! The command line: one file per command, all with the same shape (`Args` and `run`).
 
 mod adapters;
+mod attach;
 mod completions;
 mod config;
 mod doctor;
@@ -74,6 +75,7 @@ enum Command {
     Launch(Box<launch::Args>),
     Resume(resume::Args),
     Stop(stop::Args),
+    Attach(attach::Args),
     Wait(wait::Args),
     Inbox(inbox::Args),
     Lock(lock::Args),
@@ -108,6 +110,7 @@ pub(crate) fn run(cli: Cli, surroundings: &Surroundings, out: &mut Output) -> Re
         Some(Command::Stop(args)) => stop::run(&args, surroundings, out),
         Some(Command::Wait(args)) => wait::run(&args, surroundings, out),
         Some(Command::Inbox(args)) => inbox::run(&args, surroundings, out),
+        Some(Command::Attach(args)) => attach::run(&args, surroundings, out),
         Some(Command::Lock(args)) => lock::run(&args, surroundings, out),
         Some(Command::Unlock(args)) => lock::unlock(&args, surroundings, out),
         Some(Command::Locks(args)) => locks::run(&args, surroundings, out),

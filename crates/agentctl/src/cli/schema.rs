@@ -8,6 +8,7 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value};
 
 use super::adapters::AdapterEntry;
+use super::attach::Way;
 use super::config::{Checked, Shown};
 use super::doctor::Report;
 use super::explain::Explanation;
@@ -21,11 +22,12 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::json;
 
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 16] = [
     "session",
     "list",
     "explain",
     "entry",
+    "attach",
     "wait",
     "inbox",
     "lock",
@@ -64,6 +66,7 @@ fn schema(name: &str) -> Schema {
         "entry" => of::<Entry>(),
         "wait" => of::<Waited<'_>>(),
         "inbox" => of::<Inbox>(),
+        "attach" => of::<Way>(),
         "lock" => of::<DirectoryHolder>(),
         "locks" => of::<Held>(),
         "worktree-list" => of::<Trees>(),
