@@ -1,5 +1,7 @@
 //! A real Codex, started, stopped and taken up again through the command line.
 
+#![allow(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
+
 mod steer;
 
 use std::path::PathBuf;
