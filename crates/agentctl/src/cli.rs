@@ -1,10 +1,12 @@
 //! The command line: one file per command, all with the same shape (`Args` and `run`).
 
 mod adapters;
+mod answer;
 mod completions;
 mod config;
 mod doctor;
 mod explain;
+mod group;
 mod heard;
 mod issue;
 mod launch;
@@ -13,12 +15,15 @@ mod lock;
 mod locks;
 mod logs;
 mod man;
+mod message;
 pub(crate) mod order;
 mod peek;
+mod prune;
 mod resume;
 mod runner;
 mod schema;
 mod selection;
+mod send;
 mod status;
 mod stop;
 mod target;
@@ -71,13 +76,19 @@ enum Command {
     Logs(logs::Args),
     Launch(Box<launch::Args>),
     Resume(resume::Args),
+    Send(send::Args),
     Stop(stop::Args),
+    Approve(answer::ApproveArgs),
+    Deny(answer::DenyArgs),
+    Answer(answer::AnswerArgs),
     Lock(lock::Args),
     Unlock(lock::UnlockArgs),
     Locks(locks::Args),
     Worktree(worktree::Args),
+    Group(group::Args),
     Adapters(adapters::Args),
     Doctor(doctor::Args),
+    Prune(prune::Args),
     Config(config::Args),
     Schema(schema::Args),
     Completions(completions::Args),
@@ -101,11 +112,17 @@ pub(crate) fn run(cli: Cli, surroundings: &Surroundings, out: &mut Output) -> Re
         Some(Command::Logs(args)) => logs::run(&args, surroundings, out),
         Some(Command::Launch(args)) => launch::run(&args, surroundings, out),
         Some(Command::Resume(args)) => resume::run(&args, surroundings, out),
+        Some(Command::Send(args)) => send::run(&args, surroundings, out),
+        Some(Command::Approve(args)) => answer::approve(&args, surroundings, out),
+        Some(Command::Deny(args)) => answer::deny(&args, surroundings, out),
+        Some(Command::Answer(args)) => answer::answer(&args, surroundings, out),
         Some(Command::Stop(args)) => stop::run(&args, surroundings, out),
         Some(Command::Lock(args)) => lock::run(&args, surroundings, out),
         Some(Command::Unlock(args)) => lock::unlock(&args, surroundings, out),
         Some(Command::Locks(args)) => locks::run(&args, surroundings, out),
         Some(Command::Worktree(args)) => worktree::run(&args, surroundings, out),
+        Some(Command::Group(args)) => group::run(&args, surroundings, out),
+        Some(Command::Prune(args)) => prune::run(&args, surroundings, out),
         Some(Command::Adapters(args)) => adapters::run(&args, surroundings, out),
         Some(Command::Doctor(args)) => doctor::run(&args, surroundings, out),
         Some(Command::Config(args)) => config::run(&args, surroundings, out),

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 
 use crate::caller::Caller;
 use crate::hunt::Hunt;
+use crate::kernel_lock::KernelLock;
 use crate::launches::{self, Failed, LaunchFolder, LaunchOrder, MARK, ProcessMark, Record};
 use crate::question::{Question, Wanted};
 use crate::{Fleet, fresh, worktree};
@@ -61,6 +62,8 @@ impl From<Failed> for LaunchError {
 pub struct Launching {
     folder: LaunchFolder,
     runner: Started,
+    /// Held until the answer was heard.
+    _awaited: Option<KernelLock>,
 }
 
 impl Fleet {
@@ -102,11 +105,12 @@ impl Fleet {
                 process: None,
             };
             let (folder, held) = LaunchFolder::create(&caller.launches(), &record, words)?;
+            let awaited = folder.await_answer()?;
             let started = start_runner(&folder, held.into_file(), &record.id, caller);
             if started.is_err() {
                 let _ = folder.remove();
             }
-            Ok(Launching { folder, runner: started? })
+            Ok(Launching { folder, runner: started?, _awaited: awaited })
         };
         begin().map_err(|error| {
             LaunchError::failed(format!(

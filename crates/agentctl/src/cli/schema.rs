@@ -11,26 +11,34 @@ use super::adapters::AdapterEntry;
 use super::config::{Checked, Shown};
 use super::doctor::Report;
 use super::explain::Explanation;
+use super::group::{self, Diffs, Listed};
 use super::list::Answer;
 use super::locks::Held;
+use super::prune;
+use super::send::Taken;
 use super::worktree::{Cleaned, NewTree, Trees};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::json;
 
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 18] = [
     "session",
     "list",
     "explain",
     "entry",
+    "accepted",
     "lock",
     "locks",
     "worktree-list",
     "worktree-create",
     "worktree-clean",
+    "group-list",
+    "group-show",
+    "group-diff",
     "adapters",
     "doctor",
+    "prune",
     "config-show",
     "config-check",
 ];
@@ -58,11 +66,16 @@ fn schema(name: &str) -> Schema {
         "list" => of::<Answer<'_>>(),
         "explain" => of::<Explanation<'_>>(),
         "entry" => of::<Entry>(),
+        "accepted" => of::<Taken>(),
         "lock" => of::<DirectoryHolder>(),
         "locks" => of::<Held>(),
         "worktree-list" => of::<Trees>(),
         "worktree-create" => of::<NewTree>(),
         "worktree-clean" => of::<Cleaned>(),
+        "group-list" => of::<Listed>(),
+        "group-show" => of::<group::Shown>(),
+        "group-diff" => of::<Diffs>(),
+        "prune" => of::<prune::Answer>(),
         "adapters" => of::<Vec<AdapterEntry>>(),
         "doctor" => of::<Report>(),
         "config-show" => of::<Shown>(),

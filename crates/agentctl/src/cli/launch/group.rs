@@ -69,6 +69,12 @@ pub(super) fn launch(
             State::Starting(_) => {}
         }
     }
+    let mut exit = if failed.is_empty() { Exit::Done } else { Exit::Failed };
+    let waits = wait && !interrupt.came();
+    // A script that waits gets one answer, with how it ended.
+    if waits && as_json {
+        exit = wait_for_all(&mut sessions, exit, fleet, out)?;
+    }
     if as_json {
         let objects = sessions.iter().map(|(_, session)| &*session.session).collect();
         json::answer(out, &Answer { group: &group, sessions: objects, failed: &failed })?;
@@ -78,11 +84,24 @@ pub(super) fn launch(
     if interrupt.came() {
         return Ok(Exit::Interrupted);
     }
-    let mut exit = if failed.is_empty() { Exit::Done } else { Exit::Failed };
-    if wait {
-        for (_, session) in &sessions {
-            let over = turn::wait(session, false, fleet, out)?;
-            exit = if exit == Exit::Done { over } else { exit };
+    if waits && !as_json {
+        exit = wait_for_all(&mut sessions, exit, fleet, out)?;
+    }
+    Ok(exit)
+}
+
+/// Until every turn is over; the first that did not go well decides.
+fn wait_for_all(
+    sessions: &mut [(String, Box<Surveyed>)],
+    mut exit: Exit,
+    fleet: &Fleet,
+    out: &mut Output,
+) -> Result<Exit, Failure> {
+    for (_, session) in sessions {
+        let over = turn::wait(session, false, fleet, out)?;
+        exit = if exit == Exit::Done { over } else { exit };
+        if let Some(now) = fleet.again(session) {
+            **session = now;
         }
     }
     Ok(exit)

@@ -79,7 +79,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = time::parse_duration)]
     timeout: Option<Duration>,
     /// Launch side by side what this YAML file lists
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with_all = ["worktree", "adapter"])]
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with_all = ["worktree", "agent", "adapter", "model"])]
     matrix: Option<PathBuf>,
     /// Launch even where a lock or a live session holds the directory
     #[arg(long)]
@@ -104,6 +104,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     }
     let caller = surroundings.caller(&settings)?;
     surroundings.prepare_home()?;
+    fleet.forget_old_launches(surroundings.now(), settings.launches_kept.value);
     if plan.is_group() {
         return group::launch(plan, args.wait, args.json, &fleet, &caller, surroundings, out);
     }
@@ -126,13 +127,9 @@ impl Args {
     ) -> Result<slots::Plan, Failure> {
         let matrix =
             self.matrix.as_deref().map(|path| matrix::read(&surroundings.meant(path))).transpose()?;
-        let words = match &matrix {
-            Some(matrix) if self.prompt.is_empty() => {
-                prompt::checked(matrix.prompt.clone().unwrap_or_default())?
-            }
-            _ => self.prompt.words(surroundings)?,
-        };
-        let given = matrix.as_ref().and_then(|matrix| matrix.cwd.as_deref()).or(self.cwd.as_deref());
+        let listed = matrix.as_ref();
+        let words = self.prompt.words(listed.and_then(|matrix| matrix.prompt.as_deref()), surroundings)?;
+        let given = self.cwd.as_deref().or(listed.and_then(|matrix| matrix.cwd.as_deref()));
         let cwd = folder(given, surroundings)?;
         let chosen = match &matrix {
             Some(matrix) => matrix.slots(),
@@ -203,6 +200,8 @@ impl Args {
             fresh_id,
             program: settings.adapter(&slot.adapter).binary.value,
             env: self.env.iter().cloned().collect::<BTreeMap<_, _>>(),
+            // A launch that is alone has no name among others.
+            slot: group.as_ref().map(|_| slot.name.clone()),
             group,
             labels: self.labels.iter().cloned().collect(),
             spec: self.prompt.spec().map(meant),
