@@ -29,6 +29,12 @@ pub trait Control: Send + Sync {
         None
     }
 
+    /// Whether the model was asked, by the words of agents that show a turn well before they ask. Only from then on can
+    /// the model refuse.
+    fn has_asked(&self, _said: FirstWords<'_>) -> bool {
+        true
+    }
+
     /// The clean way to end the session that this process carries.
     fn stop_way(&self, session: &Session, process: &Process) -> StopWay;
 
@@ -72,7 +78,8 @@ pub trait Control: Send + Sync {
     }
 }
 
-fn no_way_in(session: &Session, what: &str) -> Refusal {
+/// The refusal for a session that has no door.
+pub(crate) fn no_way_in(session: &Session, what: &str) -> Refusal {
     let reason = format!("{} offers no way in: this session cannot {what} from outside", session.adapter);
     Refusal::new(reason).hint(format!("`agentctl attach {}` opens it where it runs", session.id))
 }
@@ -92,4 +99,17 @@ pub fn fits_an_argument(words: &str, agent: &str) -> Result<(), Refusal> {
         return Err(Refusal::new(reason).hint("put the text into a file and name the file in a short prompt"));
     }
     Ok(())
+}
+
+/// One answer for each question: the whole text for one, a line each for several.
+pub(crate) fn one_for_each(text: &str, questions: usize) -> Result<Vec<String>, Refusal> {
+    if questions == 1 {
+        return Ok(vec![text.to_owned()]);
+    }
+    let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    if lines.len() == questions {
+        return Ok(lines);
+    }
+    let reason = format!("it asks {questions} questions and the answer has {} lines", lines.len());
+    Err(Refusal::new(reason).hint("give one line for each question, in their order"))
 }

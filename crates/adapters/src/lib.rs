@@ -18,6 +18,10 @@ pub mod parallel;
 pub mod pi;
 pub mod pi_rust;
 pub mod qwen;
+mod refusal;
+mod said;
+#[cfg(test)]
+mod scene;
 pub mod scope;
 pub mod slate;
 pub mod sqlite;

@@ -8,6 +8,7 @@ mod doctor;
 mod explain;
 mod group;
 mod heard;
+mod inbox;
 mod issue;
 mod launch;
 mod list;
@@ -27,6 +28,7 @@ mod send;
 mod status;
 mod stop;
 mod target;
+mod wait;
 mod watch;
 mod welcome;
 mod worktree;
@@ -78,6 +80,8 @@ enum Command {
     Resume(resume::Args),
     Send(send::Args),
     Stop(stop::Args),
+    Wait(wait::Args),
+    Inbox(inbox::Args),
     Approve(answer::ApproveArgs),
     Deny(answer::DenyArgs),
     Answer(answer::AnswerArgs),
@@ -117,6 +121,8 @@ pub(crate) fn run(cli: Cli, surroundings: &Surroundings, out: &mut Output) -> Re
         Some(Command::Deny(args)) => answer::deny(&args, surroundings, out),
         Some(Command::Answer(args)) => answer::answer(&args, surroundings, out),
         Some(Command::Stop(args)) => stop::run(&args, surroundings, out),
+        Some(Command::Wait(args)) => wait::run(&args, surroundings, out),
+        Some(Command::Inbox(args)) => inbox::run(&args, surroundings, out),
         Some(Command::Lock(args)) => lock::run(&args, surroundings, out),
         Some(Command::Unlock(args)) => lock::unlock(&args, surroundings, out),
         Some(Command::Locks(args)) => locks::run(&args, surroundings, out),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::render::style::Paint;
-use crate::render::width::DEFAULT_COLUMNS;
+use crate::render::width::{DEFAULT_COLUMNS, cut_end};
 use crate::surroundings::Surroundings;
 
 pub(crate) struct Output {
@@ -72,18 +72,14 @@ impl Output {
         self.aside(&format!("{label} {words}"));
     }
 
-    /// What takes a while, on a terminal only; the next thing printed replaces it.
-    pub(crate) fn progress(&mut self, words: &str) {
-        if io::stderr().is_terminal() {
-            let _ = self.out.flush();
-            let _ = write!(io::stderr(), "\r\x1b[K{}", self.errors.dim(&format!("{words} ...")));
+    /// One line about what is going on, replaced by the next one; `None` takes it away. Only for a person at a terminal.
+    pub(crate) fn progress(&mut self, words: Option<&str>) {
+        if !io::stderr().is_terminal() {
+            return;
         }
-    }
-
-    pub(crate) fn progress_done(&mut self) {
-        if io::stderr().is_terminal() {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
+        let line = words.map(|words| cut_end(words, self.width().saturating_sub(1))).unwrap_or_default();
+        let _ = self.out.flush();
+        let _ = write!(io::stderr(), "\r{}\u{1b}[K", self.errors.dim(&line));
     }
 
     /// Standard error is best effort: when nobody reads it, there is nobody to tell.

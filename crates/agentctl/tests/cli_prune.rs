@@ -5,7 +5,6 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::PathBuf;
-use std::process::Command;
 
 use agentctl_fleet::launches::{Exit, Failed, LaunchFolder, ProcessMark, Record};
 use agentctl_fleet::worktree;
@@ -172,9 +171,9 @@ fn what_a_killed_launch_made_is_undone_unless_somebody_worked_there() {
 
     assert_eq!(scene.pruned(), names(["1", "2", "3"]));
     assert_eq!((clean.path.exists(), dirty.path.exists(), kept.path.exists()), (false, true, true));
-    let branches = Command::new("git").arg("-C").arg(&repo).args(["branch", "--format=%(refname:short)"]);
-    let branches = { branches }.output().unwrap();
-    assert_eq!(String::from_utf8(branches.stdout).unwrap(), "main\ntry/dirty\ntry/kept\n");
+    let mut branches = scene.home.command("git");
+    branches.args(["branch", "--format=%(refname:short)"]).current_dir(&repo);
+    assert_eq!(scene.home.run(branches).ok().stdout, "main\ntry/dirty\ntry/kept\n");
     let ended = forgotten.wait(std::time::Duration::from_secs(30));
     assert!(!ended.success(), "{ended}");
 }

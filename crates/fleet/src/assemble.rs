@@ -65,7 +65,10 @@ impl Case<'_> {
             }
             _ => recorded.clone(),
         };
-        let mut heard = testimony.map(|word| word.evidence.clone()).unwrap_or_default();
+        let said = testimony.map(|word| word.evidence.as_slice()).unwrap_or_default();
+        // The kernel speaks last.
+        let mut heard = Vec::with_capacity(said.len() + found.evidence.len() + 1);
+        heard.extend_from_slice(said);
         heard.append(&mut found.evidence);
         let verdict = derive(turn.as_ref(), &liveness, heard);
         let rule = verdict.rule();

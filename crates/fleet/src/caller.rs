@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use agentctl_adapters::control::SHARED_MARKS;
-use agentctl_adapters::registry;
+use agentctl_adapters::{Adapter, Control, registry};
 use agentctl_model::Environ;
 
 use crate::launches;
@@ -51,7 +51,6 @@ impl Caller {
 
 /// The marks of every agent there is.
 pub fn all_marks() -> impl Iterator<Item = &'static str> {
-    let of_agents =
-        registry().into_iter().filter_map(|adapter| adapter.control()).flat_map(|control| control.marks());
+    let of_agents = registry().into_iter().filter_map(Adapter::control).flat_map(Control::marks);
     SHARED_MARKS.iter().chain(of_agents).copied()
 }

@@ -166,7 +166,7 @@ impl Launching {
             }
         };
         if record.settled || runner_ended {
-            let seen = show(fleet, &record);
+            let seen = show(fleet, &record, true);
             if seen.is_some() {
                 return seen.map(Ok);
             }
@@ -179,15 +179,20 @@ impl Launching {
     }
 }
 
-/// The session of this launch, if it is stored or carried.
-pub(crate) fn show(fleet: &Fleet, record: &Record) -> Option<Surveyed> {
+/// The session of this launch, if it is stored or carried, at the cost of a list.
+pub(crate) fn glance(fleet: &Fleet, record: &Record) -> Option<Surveyed> {
+    show(fleet, record, false)
+}
+
+/// The same; `complete` as `status` shows it, which may cost a read of the whole transcript.
+fn show(fleet: &Fleet, record: &Record, complete: bool) -> Option<Surveyed> {
     let id = record.session_id.as_ref()?;
     let order = &record.order;
     let survey = fleet.survey(&Question {
         adapters: vec![order.adapter.clone()],
         root: Some(order.root.clone()),
-        usage: true,
-        whole_texts: true,
+        usage: complete,
+        whole_texts: complete,
         subagents: true,
         ..Question::new(Wanted::Ids(vec![id.clone()]))
     });

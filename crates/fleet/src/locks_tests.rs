@@ -46,7 +46,13 @@ fn survey(sessions: Vec<Session>) -> Survey {
             id: session.id.clone(),
             slot: None,
         };
-        Surveyed { key, session: Box::new(session), place: "/x".into(), rule: Rule::TurnOpen }
+        Surveyed {
+            key,
+            session: Box::new(session),
+            place: "/x".into(),
+            rule: Rule::TurnOpen,
+            carriers: Vec::new(),
+        }
     });
     Survey { sessions: sessions.collect(), ..Survey::default() }
 }

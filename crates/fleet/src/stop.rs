@@ -78,7 +78,8 @@ impl Fleet {
             source: Some(source),
             known: entries.map(|(carrier, entry)| (carrier.process, entry.clone())).collect(),
         };
-        let how = self.refuse_if_shared(target, agent)?.begin(&mut hunt, target, &way, caller, patience)?;
+        self.refuse_if_shared(target, agent)?;
+        let how = begin(&mut hunt, target, &way, caller, patience)?;
         let Bag { ended, survived } = hunt.finish();
         Ok(Stopped { was_stopped: false, how, ended, survived })
     }
@@ -99,15 +100,17 @@ impl Fleet {
             Observed::Seen(heads) => heads,
             Observed::Unobservable(_) => return Vec::new(),
         };
+        // How a session ends can depend on whether its process can be asked.
+        let want = Want { listening: true, ..Want::default() };
         let alive = target.carriers.iter().filter_map(|carrier| {
             let head = heads.iter().find(|head| head.process == carrier.process)?;
-            Some((self.kernel.inspect(head, Want::default())?, carrier.role))
+            Some((self.kernel.inspect(head, want)?, carrier.role))
         });
         alive.collect()
     }
 
     /// A process that carries other sessions too is not ended for one of them.
-    fn refuse_if_shared(&self, target: &Surveyed, agent: &Process) -> Result<Begin, Refusal> {
+    fn refuse_if_shared(&self, target: &Surveyed, agent: &Process) -> Result<(), Refusal> {
         let live = self.survey(&Question {
             adapters: vec![target.key.adapter.clone()],
             root: Some(target.key.root.clone()),
@@ -118,7 +121,7 @@ impl Fleet {
                 && other.carriers.iter().any(|carrier| carrier.process == agent.head.process)
         });
         match shared {
-            None => Ok(Begin),
+            None => Ok(()),
             Some(other) => {
                 let pid = agent.pid();
                 let reason =
@@ -166,31 +169,25 @@ impl Fleet {
     }
 }
 
-/// Leave to begin: nobody else ends with the process.
-struct Begin;
-
-impl Begin {
-    /// Does the first step, and says in words what it was.
-    fn begin(
-        self,
-        hunt: &mut Hunt<'_>,
-        target: &Surveyed,
-        way: &StopWay,
-        caller: &Caller,
-        patience: Patience,
-    ) -> Result<String, Refusal> {
-        hunt.gather();
-        if patience.force {
-            return Ok("killed at once".to_owned());
-        }
-        let how = match way {
-            StopWay::Signal(clean) => tell(target, *clean),
-            StopWay::Run(plan) => run(&target.key.adapter, plan, caller, patience.grace)?,
-            StopWay::Ask => String::new(),
-        };
-        hunt.wait_for_carriers(patience.grace);
-        Ok(how)
+/// Does the first step, and says in words what it was.
+fn begin(
+    hunt: &mut Hunt<'_>,
+    target: &Surveyed,
+    way: &StopWay,
+    caller: &Caller,
+    patience: Patience,
+) -> Result<String, Refusal> {
+    hunt.gather();
+    if patience.force {
+        return Ok("killed at once".to_owned());
     }
+    let how = match way {
+        StopWay::Signal(clean) => tell(target, *clean),
+        StopWay::Run(plan) => run(&target.key.adapter, plan, caller, patience.grace)?,
+        StopWay::Ask => String::new(),
+    };
+    hunt.wait_for_carriers(patience.grace);
+    Ok(how)
 }
 
 fn tell(target: &Surveyed, clean: CleanSignal) -> String {

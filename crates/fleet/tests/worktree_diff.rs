@@ -20,19 +20,19 @@ impl Repository {
         fs::create_dir(&path).unwrap();
         let repository = Self { _folder: folder, path };
         repository.git(&["init", "--quiet", "--initial-branch=main"]);
-        repository.commit(&repository.path, "README", "one\ntwo\n");
+        commit(&repository.path, "README", "one\ntwo\n");
         repository
     }
 
     fn git(&self, arguments: &[&str]) -> String {
         git(&self.path, arguments)
     }
+}
 
-    fn commit(&self, tree: &Path, name: &str, text: &str) {
-        fs::write(tree.join(name), text).unwrap();
-        git(tree, &["add", "--", name]);
-        git(tree, &["commit", "--quiet", "--message", name]);
-    }
+fn commit(tree: &Path, name: &str, text: &str) {
+    fs::write(tree.join(name), text).unwrap();
+    git(tree, &["add", "--", name]);
+    git(tree, &["commit", "--quiet", "--message", name]);
 }
 
 fn git(folder: &Path, arguments: &[&str]) -> String {
@@ -46,8 +46,8 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn stat(files: u64, insertions: u64, deletions: u64) -> Option<DiffStat> {
-    Some(DiffStat { files, insertions, deletions })
+fn stat(files: u64, insertions: u64, deletions: u64) -> DiffStat {
+    DiffStat { files, insertions, deletions }
 }
 
 fn patch(made: &Made) -> String {
@@ -58,10 +58,10 @@ fn patch(made: &Made) -> String {
 fn committed_changed_and_new_files_count_and_the_index_stays_as_it_was() {
     let repository = Repository::new();
     let made = worktree::create(&repository.path, "try/x", None).unwrap();
-    assert_eq!(diffstat(&made, None).unwrap(), stat(0, 0, 0));
+    assert_eq!(diffstat(&made, None).unwrap(), Some(stat(0, 0, 0)));
     assert_eq!(patch(&made), "");
 
-    repository.commit(&made.path, "committed", "1\n2\n3\n");
+    commit(&made.path, "committed", "1\n2\n3\n");
     fs::write(made.path.join("README"), "one\n").unwrap();
     fs::create_dir(made.path.join("sub")).unwrap();
     fs::write(made.path.join("sub/a *new* \"one\""), "x\ny\n").unwrap();
@@ -70,7 +70,7 @@ fn committed_changed_and_new_files_count_and_the_index_stays_as_it_was() {
     let before = git(&made.path, &["status", "--porcelain"]);
     let objects = || git(&repository.path, &["count-objects"]);
     let stored = objects();
-    assert_eq!(diffstat(&made, None).unwrap(), stat(3, 5, 1));
+    assert_eq!(diffstat(&made, None).unwrap(), Some(stat(3, 5, 1)));
     let told = patch(&made);
     assert!(told.contains("+++ b/committed") && told.contains("-two") && told.contains("+x\n+y\n"), "{told}");
     assert!(!told.contains("ignored"), "{told}");
@@ -89,23 +89,23 @@ fn committed_changed_and_new_files_count_and_the_index_stays_as_it_was() {
 fn a_newer_base_is_not_the_agents_doing() {
     let repository = Repository::new();
     let made = worktree::create(&repository.path, "try/x", Some("main")).unwrap();
-    repository.commit(&made.path, "mine", "1\n");
-    repository.commit(&repository.path, "theirs", "1\n2\n");
-    assert_eq!(diffstat(&made, Some("main")).unwrap(), stat(1, 1, 0));
+    commit(&made.path, "mine", "1\n");
+    commit(&repository.path, "theirs", "1\n2\n");
+    assert_eq!(diffstat(&made, Some("main")).unwrap(), Some(stat(1, 1, 0)));
     git(&made.path, &["rebase", "--quiet", "main"]);
-    assert_eq!(diffstat(&made, Some("main")).unwrap(), stat(1, 1, 0));
-    assert_eq!(diffstat(&made, None).unwrap(), stat(1, 1, 0), "the main tree is the base");
+    assert_eq!(diffstat(&made, Some("main")).unwrap(), Some(stat(1, 1, 0)));
+    assert_eq!(diffstat(&made, None).unwrap(), Some(stat(1, 1, 0)), "the main tree is the base");
 }
 
 #[test]
 fn what_was_merged_or_whose_tree_is_gone_can_still_be_told() {
     let repository = Repository::new();
     let made = worktree::create(&repository.path, "try/x", None).unwrap();
-    repository.commit(&made.path, "mine", "1\n");
+    commit(&made.path, "mine", "1\n");
     repository.git(&["merge", "--quiet", "try/x"]);
-    assert_eq!(diffstat(&made, None).unwrap(), stat(1, 1, 0));
+    assert_eq!(diffstat(&made, None).unwrap(), Some(stat(1, 1, 0)));
     repository.git(&["worktree", "remove", made.path.to_str().unwrap()]);
-    assert_eq!(diffstat(&made, None).unwrap(), stat(1, 1, 0));
+    assert_eq!(diffstat(&made, None).unwrap(), Some(stat(1, 1, 0)));
     repository.git(&["branch", "-D", "try/x"]);
     assert_eq!(diffstat(&made, None).unwrap(), None);
 }
@@ -115,10 +115,10 @@ fn on_a_branch_that_was_there_before_only_what_came_after_counts() {
     let repository = Repository::new();
     repository.git(&["branch", "theirs"]);
     let first = worktree::create(&repository.path, "theirs", None).unwrap();
-    repository.commit(&first.path, "earlier", "1\n");
+    commit(&first.path, "earlier", "1\n");
     repository.git(&["worktree", "remove", first.path.to_str().unwrap()]);
     let made = worktree::create(&repository.path, "theirs", None).unwrap();
-    assert_eq!(diffstat(&made, None).unwrap(), stat(0, 0, 0));
+    assert_eq!(diffstat(&made, None).unwrap(), Some(stat(0, 0, 0)));
     fs::write(made.path.join("new"), "1\n").unwrap();
-    assert_eq!(diffstat(&made, None).unwrap(), stat(1, 1, 0));
+    assert_eq!(diffstat(&made, None).unwrap(), Some(stat(1, 1, 0)));
 }

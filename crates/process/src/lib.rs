@@ -40,6 +40,9 @@ pub trait Kernel: Send + Sync {
 
     /// Whether exactly this process still lives.
     fn is_alive(&self, process: ProcessRef) -> Observed<bool>;
+
+    /// How many bytes of memory it holds; `None` when that cannot be seen.
+    fn memory(&self, process: ProcessRef) -> Option<u64>;
 }
 
 /// The process table of this machine.

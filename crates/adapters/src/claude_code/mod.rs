@@ -8,6 +8,7 @@ mod places;
 mod processes;
 mod records;
 mod registry;
+mod reply;
 mod session;
 mod tail;
 mod usage;

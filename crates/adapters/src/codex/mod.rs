@@ -2,6 +2,7 @@
 
 mod ask;
 mod compressed;
+mod control;
 mod entries;
 mod head;
 mod join;
@@ -10,7 +11,9 @@ mod names;
 mod places;
 mod processes;
 mod records;
+mod server;
 mod session;
+mod steer;
 mod tail;
 mod tokens;
 mod websocket;
@@ -27,7 +30,7 @@ use crate::gather::gather;
 use crate::jsonl::follow::{Follow, JsonlFollower};
 use crate::jsonl::open::open_regular;
 use crate::jsonl::peek::{last_entries, read_last};
-use crate::{Adapter, Card, Looks, Progress, Reach, ReadError, Root, Scope};
+use crate::{Adapter, Card, Control, Looks, Progress, Reach, ReadError, Root, Scope};
 use places::Place;
 
 pub struct Codex;
@@ -37,7 +40,7 @@ static CARD: Card = Card {
     title: "Codex",
     programs: &["codex"],
     known_good: "0.104.0 – 0.166.0",
-    capabilities: &[Capability::Peek],
+    capabilities: &Capability::ALL,
     looks: Looks { locks: true, open_files: true, offspring: false, listening: false },
     can_be_asked: true,
     verified: true,
@@ -108,6 +111,10 @@ impl Adapter for Codex {
             return Ok(Box::new(Told(self.read(place, id, backlog)?)));
         }
         Ok(Box::new(JsonlFollower::start(place, entries::entries, backlog)?))
+    }
+
+    fn control(&self) -> Option<&'static dyn Control> {
+        Some(&Codex)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Gemini CLI: session files under `tmp/<project>/chats/`, replayed rather than read, and deleted by the agent itself.
 
+mod control;
 mod entries;
 mod head;
 mod join;
@@ -21,7 +22,7 @@ use crate::folder::absence;
 use crate::jsonl::follow::{Follow, JsonlFollower};
 use crate::jsonl::open::{open_regular, read_small};
 use crate::jsonl::{LINE_LIMIT, scan_back};
-use crate::{Adapter, Card, Looks, Reach, ReadError, Root, Scope, parallel};
+use crate::{Adapter, Card, Control, Looks, Reach, ReadError, Root, Scope, parallel};
 use entries::LastEntries;
 use places::Place;
 use projects::Projects;
@@ -34,7 +35,7 @@ static CARD: Card = Card {
     title: "Gemini CLI",
     programs: &["gemini"],
     known_good: "0.61.0",
-    capabilities: &[Capability::Peek],
+    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume],
     looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
     can_be_asked: false,
     verified: true,
@@ -92,6 +93,10 @@ impl Adapter for Gemini {
         }
         Ok(Box::new(JsonlFollower::start(place, entries::of_line, backlog)?))
     }
+
+    fn control(&self) -> Option<&'static dyn Control> {
+        Some(&Gemini)
+    }
 }
 
 impl Gemini {
@@ -138,9 +143,9 @@ fn read_files(places: &[Place], projects: &Projects, scope: &Scope<'_>, harvest:
         Reach::All { since } => since,
         Reach::Live(_) | Reach::Ids(_) => None,
     };
-    let read = parallel::map(places, |place, buffer: &mut Vec<u8>| {
+    let read = parallel::map(places, |place, (): &mut ()| {
         scope.progress.tick();
-        session::read(place, since, scope, buffer)
+        session::read(place, since, scope)
     });
     let mut files = Vec::with_capacity(places.len());
     for outcome in read {

@@ -7,12 +7,40 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
+use super::ReadAt;
+use super::scan::fill;
+use super::scratch::{grow, with_scratch};
+use super::whole::CHUNK;
+
+/// Reading both ends of a file of this size would cost more than reading what lies between them.
+const SMALL: usize = 64 << 10;
+
 /// A regular file, open for reading, with its size at that moment.
 #[derive(Debug)]
 pub struct Opened {
     pub file: File,
     pub size: u64,
     pub modified: Option<Timestamp>,
+}
+
+impl Opened {
+    /// What to read from, and how much there is. A small file is read here and now, for everything that is wanted of
+    /// it; where that is `all` of its lines, small is what is read at a time anyway.
+    pub fn read_through<R>(
+        &self,
+        all: bool,
+        work: impl FnOnce(&dyn ReadAt, u64) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let size = usize::try_from(self.size).unwrap_or(usize::MAX);
+        if size > if all { CHUNK } else { SMALL } {
+            return work(&self.file, self.size);
+        }
+        with_scratch(|buffer| {
+            grow(buffer, size, 0..0, false);
+            let got = fill(&self.file, &mut buffer[..size], 0)?;
+            work(&&buffer[..got], got as u64)
+        })
+    }
 }
 
 /// Opens a regular file without ever blocking; anything else is an error that says what it is.

@@ -8,11 +8,11 @@ use jiff::Timestamp;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, MAIN_DB, OptionalExtension, Params, Row, params};
 
-use super::records::{counted, launch_in_metadata, model_of_column, moment};
+use super::records::{counted, model_of_column, moment};
 use super::session::{BEGINNING, Conversation, Head, RawPart, Total};
 
 /// Columns that a head is made of. Older versions do not have all of them.
-const COLUMNS: [&str; 16] = [
+const COLUMNS: [&str; 15] = [
     "id",
     "parent_id",
     "directory",
@@ -20,7 +20,6 @@ const COLUMNS: [&str; 16] = [
     "version",
     "agent",
     "model",
-    "metadata",
     "time_created",
     "time_updated",
     "time_archived",
@@ -97,13 +96,13 @@ fn head(row: &Row<'_>, has_totals: bool) -> rusqlite::Result<Option<Head>> {
     let Some(id) = std::str::from_utf8(id).ok().filter(|id| !id.is_empty()) else { return Ok(None) };
     let total = has_totals.then(|| -> rusqlite::Result<Total> {
         let tokens = Tokens {
-            input: count(row, 12)?,
-            output: count(row, 13)?,
-            cache_read: count(row, 14)?,
-            cache_write: count(row, 15)?,
+            input: count(row, 11)?,
+            output: count(row, 12)?,
+            cache_read: count(row, 13)?,
+            cache_write: count(row, 14)?,
         };
         // A model without a price costs 0 in OpenCode's books; that is not knowing, not free.
-        let cost = real(row, 11)?.filter(|cost| *cost > 0.0);
+        let cost = real(row, 10)?.filter(|cost| *cost > 0.0);
         Ok(Total { tokens: counted(tokens), cost })
     });
     Ok(Some(Head {
@@ -114,10 +113,9 @@ fn head(row: &Row<'_>, has_totals: bool) -> rusqlite::Result<Option<Head>> {
         version: text(row, 4)?,
         agent: text(row, 5)?,
         model: text(row, 6)?.and_then(|json| model_of_column(&json)),
-        launch: text(row, 7)?.and_then(|json| launch_in_metadata(&json)),
-        created: time(row, 8)?,
-        updated: time(row, 9)?,
-        archived: time(row, 10)?,
+        created: time(row, 7)?,
+        updated: time(row, 8)?,
+        archived: time(row, 9)?,
         total: total.transpose()?,
     }))
 }

@@ -103,12 +103,6 @@ pub(super) fn model_of_column(json: &str) -> Option<String> {
     named(model.provider.as_deref(), model.model.as_deref())
 }
 
-/// The launch that the session's metadata names: `{"agentctl": {"launch": …}}`.
-pub(super) fn launch_in_metadata(json: &str) -> Option<String> {
-    let metadata: serde_json::Value = serde_json::from_str(json).ok()?;
-    metadata.get("agentctl")?.get("launch")?.as_str().map(str::to_owned)
-}
-
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Cache {

@@ -26,8 +26,6 @@ const LARGEST_PART: u64 = 64 << 10;
 pub(crate) const TOUCHED: &str = "touchedAt";
 /// The newest step that was left open, behind a later message.
 pub(crate) const LEFT_OPEN: &str = "leftOpenAt";
-/// The launch that the session's metadata names.
-pub(crate) const LAUNCH: &str = "launchMark";
 
 /// What the session's own row or file says.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -39,7 +37,6 @@ pub(crate) struct Head {
     pub(crate) version: Option<String>,
     pub(crate) agent: Option<String>,
     pub(crate) model: Option<String>,
-    pub(crate) launch: Option<String>,
     pub(crate) created: Option<Timestamp>,
     pub(crate) updated: Option<Timestamp>,
     pub(crate) archived: Option<Timestamp>,
@@ -127,7 +124,6 @@ pub(crate) fn read<C: Conversation>(
     note("archivedAt", head.archived.map(|at| at.to_string()));
     note(TOUCHED, touched.map(|at| at.to_string()));
     note(LEFT_OPEN, recent.left_open.map(|at| at.to_string()));
-    note(LAUNCH, head.launch.clone());
     let evidence = vec![Evidence::new(witness, Fact::TurnIs(recent.turn.state), recent.turn.last)];
     facts.turn = Some(recent.turn);
     let found = Found { id: head.id.clone(), slot: None, place, stamp, facts, evidence };

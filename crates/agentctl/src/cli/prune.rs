@@ -106,7 +106,7 @@ fn tell(
     ]);
     for one in pruned {
         let record = one.record.as_ref();
-        let name = one.path.file_name().map(Path::new).unwrap_or(&one.path);
+        let name = one.path.file_name().map_or(one.path.as_path(), Path::new);
         let age = record.map(|record| time::ago(surroundings.now(), record.launched_at));
         let session = record.and_then(|record| record.session_id.as_deref());
         table.row(vec![

@@ -72,10 +72,14 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     fleet.forget_old_launches(surroundings.now(), settings.launches_kept.value);
     let binary = settings.adapter(&found.key.adapter).binary.value;
     let order = args.order(&found, binary)?;
-    let what = format!("resuming {}", found.key.adapter);
+    let what = format!("resuming {} ...", found.key.adapter);
     let session = turn::carry_out(order, &words, &what, &fleet, &caller, surroundings, out)?;
     turn::report(&session, args.json && !args.wait, surroundings, out)?;
-    if args.wait { turn::wait(&session, args.json, &fleet, out) } else { Ok(Exit::Done) }
+    if args.wait {
+        super::wait::for_turn(&session, args.json, &fleet, surroundings, out)
+    } else {
+        Ok(Exit::Done)
+    }
 }
 
 /// Two processes on one conversation would tear it apart. The runner looks again when nobody else can begin.

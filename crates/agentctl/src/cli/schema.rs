@@ -12,22 +12,26 @@ use super::config::{Checked, Shown};
 use super::doctor::Report;
 use super::explain::Explanation;
 use super::group::{self, Diffs, Listed};
+use super::inbox::Inbox;
 use super::list::Answer;
 use super::locks::Held;
 use super::prune;
 use super::send::Taken;
+use super::wait::Waited;
 use super::worktree::{Cleaned, NewTree, Trees};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::json;
 
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 20] = [
     "session",
     "list",
     "explain",
     "entry",
     "accepted",
+    "wait",
+    "inbox",
     "lock",
     "locks",
     "worktree-list",
@@ -67,6 +71,8 @@ fn schema(name: &str) -> Schema {
         "explain" => of::<Explanation<'_>>(),
         "entry" => of::<Entry>(),
         "accepted" => of::<Taken>(),
+        "wait" => of::<Waited<'_>>(),
+        "inbox" => of::<Inbox>(),
         "lock" => of::<DirectoryHolder>(),
         "locks" => of::<Held>(),
         "worktree-list" => of::<Trees>(),

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use agentctl_fleet::{Caller, Fleet, Patience, Stopped};
-use agentctl_model::{ProcessEntry, Surveyed, text};
+use agentctl_model::{Outcome, ProcessEntry, Surveyed, text};
 use serde_json::json;
 
 use super::target::Targets;
@@ -56,9 +56,9 @@ pub(crate) fn stop_all(
 ) -> Result<Exit, Failure> {
     let (mut exit, mut answers) = (Exit::Done, Vec::new());
     for target in targets {
-        out.progress(&format!("stopping {}", text::one_line(&target.key.id)));
+        out.progress(Some(&format!("stopping {} ...", text::one_line(&target.key.id))));
         let stopped = fleet.stop(target, caller, patience);
-        out.progress_done();
+        out.progress(None);
         let stopped = match stopped {
             Ok(stopped) => stopped,
             Err(refusal) if targets.len() == 1 && !as_json => return Err(refusal.into()),
@@ -99,7 +99,7 @@ fn tell(target: &Surveyed, stopped: &Stopped, fleet: &Fleet, out: &mut Output) -
         writeln!(out, "{id} was stopped already")?;
         return Ok(());
     }
-    let outcome = fleet.again(target).and_then(|now| now.session.outcome).map(|outcome| outcome.word());
+    let outcome = fleet.again(target).and_then(|now| now.session.outcome).map(Outcome::word);
     let words = match (stopped.survived.is_empty(), outcome) {
         (true, Some(outcome)) => format!("stopped, {outcome}"),
         (true, None) => "stopped".to_owned(),

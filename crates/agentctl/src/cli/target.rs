@@ -17,29 +17,28 @@ use crate::render::time::Since;
 use crate::render::width::cut_end;
 use crate::surroundings::Surroundings;
 
-/// The one session of a command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Target {
     /// Full id, unique beginning of one, or exact name
     #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(stored_ids))]
     id: String,
     #[command(flatten)]
-    narrow: Narrow,
+    narrowed: Narrowed,
 }
 
-/// The sessions of a command that takes several.
+/// For commands that take several.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Targets {
-    /// Full ids, unique beginnings of them, or exact names
+    /// Full id, unique beginning of one, or exact name
     #[arg(value_name = "ID", required = true, value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(stored_ids))]
     ids: Vec<String>,
     #[command(flatten)]
-    narrow: Narrow,
+    narrowed: Narrowed,
 }
 
-/// What narrows an id that fits several sessions.
+/// What tells sessions apart that share an id or a name.
 #[derive(Debug, clap::Args)]
-struct Narrow {
+struct Narrowed {
     /// Only sessions of this agent
     #[arg(long, value_name = "NAME", value_parser = super::adapter_names())]
     adapter: Option<String>,
@@ -59,21 +58,29 @@ impl Target {
         surroundings: &Surroundings,
         out: &mut Output,
     ) -> Result<(Surveyed, Survey), Failure> {
-        self.narrow.find(&self.id, fleet, surroundings, out)
+        heard::warn_unread(&self.narrowed.adapter, fleet, out);
+        let found = self.narrowed.find(&self.id, fleet, surroundings, out)?;
+        heard::warn(&found.1.sources, surroundings, out);
+        Ok(found)
     }
 }
 
 impl Targets {
-    /// All of them, each once, or the first that is not one session.
+    /// The sessions that are meant, each once, in the order they were typed. All of them, or none.
     pub(crate) fn find(
         &self,
         fleet: &Fleet,
         surroundings: &Surroundings,
         out: &mut Output,
     ) -> Result<Vec<Surveyed>, Failure> {
+        heard::warn_unread(&self.narrowed.adapter, fleet, out);
         let mut found: Vec<Surveyed> = Vec::new();
         for id in &self.ids {
-            let (session, _) = self.narrow.find(id, fleet, surroundings, out)?;
+            let (session, survey) = self.narrowed.find(id, fleet, surroundings, out)?;
+            // Every answer has all sources in it; once is enough to say which of them were silent.
+            if found.is_empty() {
+                heard::warn(&survey.sources, surroundings, out);
+            }
             if !found.iter().any(|known| known.key == session.key) {
                 found.push(session);
             }
@@ -82,24 +89,21 @@ impl Targets {
     }
 }
 
-impl Narrow {
+impl Narrowed {
     fn find(
         &self,
         id: &str,
         fleet: &Fleet,
         surroundings: &Surroundings,
-        out: &mut Output,
+        out: &Output,
     ) -> Result<(Surveyed, Survey), Failure> {
-        heard::warn_unread(&self.adapter, fleet, out);
         let selector = Selector {
             text: id.to_owned(),
             adapter: self.adapter.clone(),
             root: self.root(fleet, surroundings)?,
             cwd: self.cwd.as_ref().map(|cwd| surroundings.meant(cwd).to_string_lossy().into_owned()),
         };
-        let found = fleet.find(&selector).map_err(|error| self.explain(&error, surroundings, out.width()))?;
-        heard::warn(&found.1.sources, surroundings, out);
-        Ok(found)
+        fleet.find(&selector).map_err(|error| self.explain(&error, surroundings, out.width()))
     }
 
     /// The root as the source that has it spells it.

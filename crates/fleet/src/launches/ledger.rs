@@ -31,7 +31,7 @@ impl Ledger {
                 Some((folder, record))
             })
             .collect();
-        entries.sort_by(|one, other| one.1.launched_at.cmp(&other.1.launched_at));
+        entries.sort_by_key(|(_, record)| record.launched_at);
         let mut by_session: HashMap<_, Vec<usize>> = HashMap::new();
         for (index, (_, record)) in entries.iter().enumerate() {
             if let Some(id) = &record.session_id {

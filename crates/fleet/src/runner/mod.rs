@@ -17,8 +17,8 @@ use jiff::Timestamp;
 
 use crate::caller::Caller;
 use crate::kernel_lock::KernelLock;
-use crate::launch::{LaunchError, show, undo};
-use crate::launches::{Exit, Failed, LaunchFolder, MARK, ProcessMark, Record};
+use crate::launch::{LaunchError, glance, undo};
+use crate::launches::{Exit, Failed, LaunchFolder, MARK, ProcessMark, Record, Talk};
 use crate::stop::Patience;
 use crate::{Fleet, Source};
 use hooks::Hooks;
@@ -29,6 +29,10 @@ const LOOK: Duration = Duration::from_millis(50);
 /// A turn that was shown may still fail in its first moments, for a reason that makes it no launch at all: a key that is
 /// refused, a model that is not there. That long is waited for it; nothing is concluded from the time alone.
 const FIRST_MOMENTS: Duration = Duration::from_millis(1500);
+
+/// Some agents show a turn seconds before they ask their model, and say when they do: the first moments begin there. If
+/// that word does not come, they are over after this time.
+const LATE_ASKING: Duration = Duration::from_secs(30);
 
 /// How often the size of the output is looked at.
 const WATCH: Duration = Duration::from_secs(5);
@@ -76,12 +80,14 @@ impl<'a> Runner<'a> {
         // Held until the session itself is seen: from then on the session is the lock.
         let _directory = self.take_directory(&cwd)?;
         let (control, plan) = self.plan(cwd)?;
+        let before = self.written_before();
         let started = self.start(&plan)?;
         let mut running = Running {
             started,
             control,
             hooks: Hooks::new(&self.record, plan.cwd.clone()),
             deadline: self.record.order.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms)),
+            before,
         };
         let began = self.await_turn(&mut running, &plan);
         if began.is_err() {
@@ -141,7 +147,7 @@ impl<'a> Runner<'a> {
 
     /// Waits for the id, and then for the turn; the agent's end comes before both or after.
     fn await_turn(&mut self, running: &mut Running, plan: &SpawnPlan) -> Result<(), LaunchError> {
-        let mut shown: Option<Instant> = None;
+        let (mut shown, mut asked): (Option<Instant>, Option<Instant>) = (None, None);
         loop {
             let ended =
                 running.started.ends_within(LOOK).map_err(|error| failed("wait for the agent", &error))?;
@@ -160,15 +166,37 @@ impl<'a> Runner<'a> {
             if running.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Err(LaunchError::failed("its time was up before there was a session"));
             }
-            let Some(session) = show(self.fleet, &self.record) else { continue };
-            if !is_at_work(&session) {
+            let Some(session) = glance(self.fleet, &self.record) else { continue };
+            if !is_at_work(&session) || !self.is_told(&session, running) {
                 continue;
             }
             let since = *shown.get_or_insert_with(Instant::now);
             running.hooks.created(self.caller, &session);
-            if since.elapsed() >= FIRST_MOMENTS || (self.record.order.is_new() && has_reply(&session)) {
+            if asked.is_none() && running.control.has_asked(self.said().as_words()) {
+                asked = Some(Instant::now());
+            }
+            let is_old =
+                asked.is_some_and(|asked| asked.elapsed() >= FIRST_MOMENTS) || since.elapsed() >= LATE_ASKING;
+            if is_old || (self.record.order.is_new() && has_reply(&session)) {
                 return self.settle();
             }
+        }
+    }
+
+    /// When a session that is to be resumed was written last.
+    fn written_before(&self) -> Option<Timestamp> {
+        let Talk::Resume { id, .. } = &self.record.order.conversation else { return None };
+        let mut probe = self.record.clone();
+        probe.session_id = Some(id.clone());
+        glance(self.fleet, &probe)?.session.updated_at
+    }
+
+    /// The agent has taken the words: they are in its records. A process that only has the id of its session may still
+    /// end without a turn, and what an earlier run left is not this turn.
+    fn is_told(&self, session: &Surveyed, running: &Running) -> bool {
+        match self.record.order.conversation {
+            Talk::Resume { .. } => session.session.updated_at != running.before,
+            Talk::New | Talk::Fork { .. } => session.session.prompt.is_some(),
         }
     }
 
@@ -179,7 +207,7 @@ impl<'a> Runner<'a> {
         running: &mut Running,
         plan: &SpawnPlan,
     ) -> Result<(), LaunchError> {
-        let session = show(self.fleet, &self.record);
+        let session = glance(self.fleet, &self.record);
         let outcome = session.as_ref().and_then(|session| session.session.outcome);
         // A turn of an earlier run may have ended well: the exit of this one counts too.
         if let (Some(session), Some(Outcome::Completed), true) = (&session, outcome, ending.is_success()) {
@@ -220,7 +248,7 @@ impl<'a> Runner<'a> {
             found_gone_at: None,
         };
         self.folder.write_exit(&exit)?;
-        let session = show(self.fleet, &self.record);
+        let session = glance(self.fleet, &self.record);
         running.hooks.completed(self.caller, session.as_ref(), ending);
         Ok(())
     }
@@ -241,7 +269,7 @@ impl<'a> Runner<'a> {
             if left.is_some_and(|left| left.is_zero()) {
                 timed_out = true;
                 let patience = Patience { grace: Duration::from_secs(10), force: false };
-                if let Some(session) = show(self.fleet, &self.record) {
+                if let Some(session) = glance(self.fleet, &self.record) {
                     let _ = self.fleet.stop(&session, self.caller, patience);
                 }
             }
@@ -267,6 +295,8 @@ struct Running {
     control: &'static dyn Control,
     hooks: Hooks,
     deadline: Option<Instant>,
+    /// When the session was written last, before this.
+    before: Option<Timestamp>,
 }
 
 /// What the agent printed so far.

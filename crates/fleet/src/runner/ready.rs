@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::Runner;
 use crate::git_worktree::held_place;
 use crate::kernel_lock::KernelLock;
-use crate::launch::{LaunchError, show};
+use crate::launch::{LaunchError, glance};
 use crate::launches::Talk;
 use crate::locks::Locks;
 use crate::question::{Question, Wanted};
@@ -95,7 +95,7 @@ impl Runner<'_> {
     fn refuse_a_live_session(&self, id: &str) -> Result<(), LaunchError> {
         let mut probe = self.record.clone();
         probe.session_id = Some(id.to_owned());
-        let Some(seen) = show(self.fleet, &probe) else { return Ok(()) };
+        let Some(seen) = glance(self.fleet, &probe) else { return Ok(()) };
         let session = &seen.session;
         if session.status == Status::Stopped {
             return Ok(());

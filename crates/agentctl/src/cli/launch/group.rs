@@ -7,7 +7,7 @@ use agentctl_model::{Session, Surveyed, text};
 use serde::Serialize;
 
 use super::slots::{Plan, Slot};
-use super::turn;
+use crate::cli::wait;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -54,13 +54,13 @@ pub(super) fn launch(
             (name, start(slot, &plan.words, fleet, caller, surroundings))
         })
         .collect();
-    out.progress(&format!("starting {} agents", slots.len()));
+    out.progress(Some(&format!("starting {} agents ...", slots.len())));
     while slots.iter().any(|(_, state)| matches!(state, State::Starting(_))) {
         for (_, state) in &mut slots {
             step(state, fleet, &interrupt);
         }
     }
-    out.progress_done();
+    out.progress(None);
     let (mut sessions, mut failed) = (Vec::new(), Vec::new());
     for (slot, state) in slots {
         match state {
@@ -69,12 +69,12 @@ pub(super) fn launch(
             State::Starting(_) => {}
         }
     }
-    let mut exit = if failed.is_empty() { Exit::Done } else { Exit::Failed };
-    let waits = wait && !interrupt.came();
     // A script that waits gets one answer, with how it ended.
-    if waits && as_json {
-        exit = wait_for_all(&mut sessions, exit, fleet, out)?;
-    }
+    let waited = if wait && as_json && !interrupt.came() {
+        wait_for_all(&mut sessions, true, fleet, surroundings, out)?
+    } else {
+        Exit::Done
+    };
     if as_json {
         let objects = sessions.iter().map(|(_, session)| &*session.session).collect();
         json::answer(out, &Answer { group: &group, sessions: objects, failed: &failed })?;
@@ -84,27 +84,27 @@ pub(super) fn launch(
     if interrupt.came() {
         return Ok(Exit::Interrupted);
     }
-    if waits && !as_json {
-        exit = wait_for_all(&mut sessions, exit, fleet, out)?;
-    }
-    Ok(exit)
+    let waited =
+        if wait && !as_json { wait_for_all(&mut sessions, false, fleet, surroundings, out)? } else { waited };
+    Ok(if failed.is_empty() { waited } else { Exit::Failed })
 }
 
-/// Until every turn is over; the first that did not go well decides.
+/// Until every turn is over.
 fn wait_for_all(
     sessions: &mut [(String, Box<Surveyed>)],
-    mut exit: Exit,
+    silent: bool,
     fleet: &Fleet,
+    surroundings: &Surroundings,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
+    let started = sessions.iter().map(|(_, session)| (**session).clone()).collect();
+    let ended = wait::for_turns(started, silent, fleet, surroundings, out)?;
     for (_, session) in sessions {
-        let over = turn::wait(session, false, fleet, out)?;
-        exit = if exit == Exit::Done { over } else { exit };
         if let Some(now) = fleet.again(session) {
             **session = now;
         }
     }
-    Ok(exit)
+    Ok(ended)
 }
 
 fn start(slot: Slot, words: &str, fleet: &Fleet, caller: &Caller, surroundings: &Surroundings) -> State {

@@ -17,7 +17,8 @@ pub(super) struct Matrix {
     pub(super) prompt: Option<String>,
     pub(super) cwd: Option<PathBuf>,
     pub(super) base_branch: Option<String>,
-    matrix: Vec<Row>,
+    #[serde(rename = "matrix")]
+    rows: Vec<Row>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -63,7 +64,7 @@ impl Matrix {
     /// Every agent of a row with every model of it.
     pub(super) fn slots(&self) -> Vec<Choice> {
         let mut choices = Vec::new();
-        for row in &self.matrix {
+        for row in &self.rows {
             let models: Vec<Option<String>> = match &row.model {
                 Some(models) => models.all().into_iter().map(Some).collect(),
                 None => vec![None],

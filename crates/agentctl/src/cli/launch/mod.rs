@@ -111,11 +111,15 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let Some(slot) = plan.slots.into_iter().next() else {
         return Err(Failure::new(Exit::Usage, "there is nothing to launch"));
     };
-    let what = format!("starting {}", slot.adapter);
+    let what = format!("starting {} ...", slot.adapter);
     let order = slot.order.map_err(Failure::from)?;
     let session = turn::carry_out(order, &plan.words, &what, &fleet, &caller, surroundings, out)?;
     turn::report(&session, args.json && !args.wait, surroundings, out)?;
-    if args.wait { turn::wait(&session, args.json, &fleet, out) } else { Ok(Exit::Done) }
+    if args.wait {
+        super::wait::for_turn(&session, args.json, &fleet, surroundings, out)
+    } else {
+        Ok(Exit::Done)
+    }
 }
 
 impl Args {

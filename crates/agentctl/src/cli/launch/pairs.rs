@@ -29,7 +29,7 @@ impl Pairs {
                 (Word::Adapter(name), _) => agents.push((name.clone(), Vec::new())),
                 (Word::Model(model), Some((_, models))) => models.push(model.clone()),
                 (Word::Model(model), None) => {
-                    agents.push((usual().ok_or_else(unnamed)?, vec![model.clone()]))
+                    agents.push((usual().ok_or_else(unnamed)?, vec![model.clone()]));
                 }
             }
         }

@@ -17,8 +17,8 @@ const MAX_PROMPT: u64 = 64 << 20;
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Prompt {
     /// What to say to the agent; - reads it from standard input
-    #[arg(short = 'p', long, value_name = "TEXT", allow_hyphen_values = true)]
-    prompt: Option<String>,
+    #[arg(short = 'p', long = "prompt", value_name = "TEXT", allow_hyphen_values = true)]
+    text: Option<String>,
     /// A specification to work by, put behind the prompt
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     spec: Option<PathBuf>,
@@ -47,9 +47,9 @@ impl Prompt {
 
     /// Everything that is said, in one text. `listed` is a prompt from elsewhere, for when none was typed.
     pub(super) fn words(&self, listed: Option<&str>, surroundings: &Surroundings) -> Result<String, Failure> {
-        let mut words = match self.prompt.as_deref().or(listed) {
+        let mut words = match self.text.as_deref().or(listed) {
             // In a file a dash is only a dash.
-            Some("-") if self.prompt.is_some() => from_stdin()?,
+            Some("-") if self.text.is_some() => from_stdin()?,
             Some(text) => text.to_owned(),
             None if self.spec.is_none() && self.issue.is_none() => {
                 return Err(Failure::new(Exit::Usage, "there is no prompt")
@@ -57,7 +57,7 @@ impl Prompt {
             }
             None => String::new(),
         };
-        if self.prompt.is_some() || listed.is_some() {
+        if self.text.is_some() || listed.is_some() {
             words = checked(words)?;
         }
         let limit = if self.max_file_size == 0 { MAX_FILE } else { self.max_file_size };

@@ -1,11 +1,10 @@
 //! Carrying out one launch or resume: waiting for its session, and telling of it.
 
 use std::io::Write;
-use std::time::Duration;
 
 use agentctl_fleet::launches::LaunchOrder;
 use agentctl_fleet::{Caller, Fleet, LaunchError, Launching};
-use agentctl_model::{Outcome, Status, Surveyed, text};
+use agentctl_model::{Surveyed, text};
 
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -26,9 +25,9 @@ pub(crate) fn carry_out(
 ) -> Result<Surveyed, Failure> {
     let interrupt = Interrupt::listen();
     let mut launching = fleet.launch(order, words, caller, surroundings.now())?;
-    out.progress(what);
+    out.progress(Some(what));
     let outcome = wait_for(&mut launching, fleet, &interrupt);
-    out.progress_done();
+    out.progress(None);
     match outcome {
         Ok(session) => Ok(session),
         Err(_) if interrupt.came() => Err(Failure::new(Exit::Interrupted, "the launch was taken back")),
@@ -59,7 +58,7 @@ pub(crate) fn report(
     out: &mut Output,
 ) -> Result<(), Failure> {
     if as_json {
-        return Ok(json::answer(out, &session.session)?);
+        return json::answer(out, &session.session);
     }
     let object = &session.session;
     let look = style::look(object.status, object.outcome);
@@ -81,35 +80,6 @@ pub(crate) fn report(
         writeln!(out, "{}", out.paint.dim(&line))?;
     }
     Ok(())
-}
-
-/// Waits for the end of the turn, and tells of it.
-pub(crate) fn wait(
-    session: &Surveyed,
-    as_json: bool,
-    fleet: &Fleet,
-    out: &mut Output,
-) -> Result<Exit, Failure> {
-    let interrupt = Interrupt::listen();
-    out.progress("waiting for the end of the turn");
-    let over = loop {
-        match fleet.again(session) {
-            Some(now) if matches!(now.session.status, Status::Idle | Status::Stopped) => break now,
-            _ => {}
-        }
-        if interrupt.came() {
-            return Ok(Exit::Interrupted);
-        }
-        std::thread::sleep(Duration::from_millis(200));
-    };
-    out.progress_done();
-    if as_json {
-        json::answer(out, &over.session)?;
-    }
-    Ok(match over.session.outcome {
-        None | Some(Outcome::Completed) => Exit::Done,
-        Some(_) => Exit::Failed,
-    })
 }
 
 impl From<LaunchError> for Failure {
