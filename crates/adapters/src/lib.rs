@@ -13,6 +13,7 @@ pub mod gemini;
 pub mod join;
 pub mod jsonl;
 pub mod node;
+pub mod open;
 pub mod opencode;
 pub mod parallel;
 pub mod pi;
@@ -32,6 +33,7 @@ use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Pr
 
 pub use control::{Answer, Control};
 pub use jsonl::follow::Follow;
+pub use open::Opening;
 pub use scope::{Progress, Reach, Scope};
 
 /// What an agent is, and what agentctl can do with it.
@@ -119,6 +121,11 @@ pub trait Adapter: Send + Sync {
     /// Only where the live owner itself can be asked (a server of the agent): puts its word into the claims.
     /// Runs under the source's deadline; a server that does not answer leaves the claims as they are.
     fn ask(&self, _root: &Root, _kernel: &KernelView, _joined: &mut Joined) {}
+
+    /// Pure: the agent's own command that opens a stored session in a terminal, where it has one.
+    fn opening(&self, _root: &Root, _id: &str, _place: &Path) -> Option<Opening> {
+        None
+    }
 
     /// The last `limit` entries of a conversation, oldest first.
     fn read(&self, place: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError>;

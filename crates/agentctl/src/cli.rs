@@ -2,6 +2,7 @@
 
 mod adapters;
 mod answer;
+mod attach;
 mod completions;
 mod config;
 mod doctor;
@@ -80,6 +81,7 @@ enum Command {
     Resume(resume::Args),
     Send(send::Args),
     Stop(stop::Args),
+    Attach(attach::Args),
     Wait(wait::Args),
     Inbox(inbox::Args),
     Approve(answer::ApproveArgs),
@@ -123,6 +125,7 @@ pub(crate) fn run(cli: Cli, surroundings: &Surroundings, out: &mut Output) -> Re
         Some(Command::Stop(args)) => stop::run(&args, surroundings, out),
         Some(Command::Wait(args)) => wait::run(&args, surroundings, out),
         Some(Command::Inbox(args)) => inbox::run(&args, surroundings, out),
+        Some(Command::Attach(args)) => attach::run(&args, surroundings, out),
         Some(Command::Lock(args)) => lock::run(&args, surroundings, out),
         Some(Command::Unlock(args)) => lock::unlock(&args, surroundings, out),
         Some(Command::Locks(args)) => locks::run(&args, surroundings, out),

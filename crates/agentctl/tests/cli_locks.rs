@@ -4,8 +4,10 @@
 mod machine;
 
 use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Instant;
 
-use machine::Machine;
+use machine::{Ended, Machine};
 use serde_json::Value;
 
 /// A folder in the machine's home.
@@ -62,6 +64,60 @@ fn a_lock_of_another_refuses_and_names_its_holder() {
     assert_eq!(machine.run(&["lock", "~/site", "--by", "bob", "--force"]).code, Some(0));
     assert_eq!(locks(&machine)[0]["by"], "bob");
     assert_eq!(locks(&machine).len(), 1);
+}
+
+#[test]
+fn of_many_at_once_exactly_one_gets_the_lock() {
+    let machine = Machine::empty();
+    folder(&machine, "site");
+    let start = |number: u32| {
+        let name = format!("person-{number}");
+        machine
+            .command(&["lock", "~/site", "--by", &name])
+            .stderr(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let running: Vec<_> = (0..20).map(start).collect();
+    let ended: Vec<Ended> =
+        running.into_iter().map(|child| Ended::of(&child.wait_with_output().unwrap())).collect();
+    let winner = locks(&machine)[0]["by"].as_str().unwrap().to_owned();
+    let (won, lost): (Vec<_>, Vec<_>) = ended.iter().partition(|one| one.code == Some(0));
+    assert_eq!((won.len(), lost.len()), (1, 19), "{ended:?}");
+    assert!(lost.iter().all(|one| one.code == Some(7) && one.err.contains(&winner)), "{lost:?}");
+}
+
+/// Killed at any moment, a writer leaves the old document or the new one, and nobody locked out.
+#[test]
+fn a_writer_that_is_killed_leaves_a_whole_document_and_no_lock_of_its_own() {
+    let machine = Machine::empty();
+    folder(&machine, "site");
+    let long = "x".repeat(100_000);
+    let start = |round: u32| {
+        let reason = format!("{round} {long}");
+        machine
+            .command(&["lock", "~/site", "--by", "ann", "--reason", &reason])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let began = Instant::now();
+    assert!(start(0).wait().unwrap().success());
+    let whole_run = began.elapsed();
+    for round in 1..=40 {
+        let mut child = start(round);
+        // Not to wait for anything: each round is killed a little later, from the start to after the end.
+        std::thread::sleep(whole_run * round / 32);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let text = std::fs::read_to_string(machine.home().join(".agentctl/locks.json")).unwrap();
+        let stored: Value = serde_json::from_str(&text).unwrap();
+        assert!(stored["locks"][0]["reason"].as_str().unwrap().ends_with(&long), "round {round}");
+    }
+    assert_eq!(machine.run(&["lock", "~/site", "--by", "ann"]).code, Some(0));
+    let names: Vec<_> = std::fs::read_dir(machine.home().join(".agentctl")).unwrap().collect();
+    assert_eq!(names.len(), 2, "the document and its lock file: {names:?}");
 }
 
 #[test]

@@ -35,8 +35,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentctl_adapters::{Adapter, Follow, ReadError, Root};
-use agentctl_model::{Entry, Surveyed};
+use agentctl_adapters::{Adapter, Follow, Opening, ReadError, Root};
+use agentctl_model::{Entry, Environ, Surveyed};
 use agentctl_process::Kernel;
 
 pub use caller::{Caller, all_marks};
@@ -114,6 +114,20 @@ impl Fleet {
         self.adapter_of(session)
             .map(|adapter| adapter.follow(&session.place, &session.key.id, backlog))
             .transpose()
+    }
+
+    /// The agent's own command that opens a session in a terminal. The variable for the root is left out where `environ`
+    /// leads there anyway.
+    pub fn opening(&self, session: &Surveyed, environ: &Environ) -> Option<Opening> {
+        let of = |source: &&Source| {
+            source.name() == session.key.adapter && source.root.path.as_os_str() == session.key.root.as_str()
+        };
+        let source = self.sources.iter().find(of)?;
+        let mut opening = source.adapter.opening(&source.root, &session.key.id, &session.place)?;
+        if source.adapter.root(environ).is_some_and(|own| own.path == source.root.path) {
+            opening.root_variable = None;
+        }
+        Some(opening)
     }
 
     fn adapter_of(&self, session: &Surveyed) -> Option<&'static dyn Adapter> {

@@ -13,6 +13,7 @@ pub mod linux;
 pub mod portable;
 pub mod signal;
 pub mod spawn;
+pub mod tmux;
 
 pub use signal::{Sent, Signal, SignalError, signal, wait_gone};
 pub use spawn::{Ending, Order, Started, identity, spawn};

@@ -27,7 +27,7 @@ use crate::gather::gather;
 use crate::jsonl::follow::{Follow, JsonlFollower};
 use crate::jsonl::open::read_small;
 use crate::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Looks, Reach, ReadError, Root, Scope};
+use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope};
 use places::Place;
 
 pub struct ClaudeCode;
@@ -51,6 +51,10 @@ impl Adapter for ClaudeCode {
     fn root(&self, environ: &Environ) -> Option<Root> {
         let moved = environ.path("CLAUDE_CONFIG_DIR");
         moved.or_else(|| environ.path("HOME").map(|home| home.join(".claude"))).map(Root::at)
+    }
+
+    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
+        Opening::by_id(&["claude", "--resume", "ID"], id, "CLAUDE_CONFIG_DIR", &root.path)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {

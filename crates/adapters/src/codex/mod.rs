@@ -30,7 +30,7 @@ use crate::gather::gather;
 use crate::jsonl::follow::{Follow, JsonlFollower};
 use crate::jsonl::open::open_regular;
 use crate::jsonl::peek::{last_entries, read_last};
-use crate::{Adapter, Card, Control, Looks, Progress, Reach, ReadError, Root, Scope};
+use crate::{Adapter, Card, Control, Looks, Opening, Progress, Reach, ReadError, Root, Scope};
 use places::Place;
 
 pub struct Codex;
@@ -54,6 +54,10 @@ impl Adapter for Codex {
     fn root(&self, environ: &Environ) -> Option<Root> {
         let moved = environ.path("CODEX_HOME");
         moved.or_else(|| environ.path("HOME").map(|home| home.join(".codex"))).map(Root::at)
+    }
+
+    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
+        Opening::by_id(&["codex", "resume", "ID"], id, "CODEX_HOME", &root.path)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {

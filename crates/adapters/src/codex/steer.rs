@@ -156,6 +156,7 @@ fn said(method: &str, words: &str) -> Refusal {
 /// What the server gets to hear for one of its requests. Pure.
 fn reply(request: &Value, answer: &Answer) -> Result<Value, Refusal> {
     let params = &request["params"];
+    let id = params["threadId"].as_str().unwrap_or("ID");
     match (request["method"].as_str().unwrap_or_default(), answer) {
         ("item/commandExecution/requestApproval" | "item/fileChange/requestApproval", Answer::Approve) => {
             Ok(json!({"decision": "accept"}))
@@ -183,10 +184,11 @@ fn reply(request: &Value, answer: &Answer) -> Result<Value, Refusal> {
         }
         ("item/tool/requestUserInput", _) => {
             Err(Refusal::new("it asks a question, which yes or no does not answer")
-                .hint("`agentctl answer ID TEXT` answers it"))
+                .hint(format!("`agentctl answer {id} TEXT` answers it")))
         }
         (method, Answer::Text(_)) if method.ends_with("requestApproval") => {
-            Err(Refusal::new("it waits for an approval").hint("`agentctl approve ID` or `agentctl deny ID`"))
+            Err(Refusal::new("it waits for an approval")
+                .hint(format!("`agentctl approve {id}` or `agentctl deny {id}`")))
         }
         (method, _) => Err(Refusal::new(format!(
             "it waits for {}, which can only be answered where it runs",

@@ -19,7 +19,7 @@ use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Pr
 use crate::folder::absence;
 use crate::jsonl::follow::{Follow, JsonlFollower};
 use crate::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Looks, Reach, ReadError, Root, Scope, parallel};
+use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, parallel};
 use places::Place;
 
 pub struct Copilot;
@@ -43,6 +43,11 @@ impl Adapter for Copilot {
     fn root(&self, environ: &Environ) -> Option<Root> {
         let moved = environ.path("COPILOT_HOME");
         moved.or_else(|| environ.path("HOME").map(|home| home.join(".copilot"))).map(Root::at)
+    }
+
+    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
+        // The value is optional, so it must be part of the word.
+        Opening::by_id(&["copilot", "--resume=ID"], id, "COPILOT_HOME", &root.path)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {

@@ -22,7 +22,7 @@ use crate::folder::absence;
 use crate::jsonl::follow::{Follow, JsonlFollower};
 use crate::jsonl::open::{open_regular, read_small};
 use crate::jsonl::{LINE_LIMIT, scan_back};
-use crate::{Adapter, Card, Control, Looks, Reach, ReadError, Root, Scope, parallel};
+use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, parallel};
 use entries::LastEntries;
 use places::Place;
 use projects::Projects;
@@ -49,6 +49,11 @@ impl Adapter for Gemini {
     fn root(&self, environ: &Environ) -> Option<Root> {
         let home = environ.path("GEMINI_CLI_HOME").or_else(|| environ.path("HOME"))?;
         Some(Root::at(home.join(".gemini")))
+    }
+
+    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
+        let home = root.path.parent().unwrap_or(&root.path);
+        Opening::by_id(&["gemini", "--resume", "ID"], id, "GEMINI_CLI_HOME", home)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {

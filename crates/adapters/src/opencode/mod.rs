@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead};
 
-use crate::{Adapter, Card, Control, Follow, Looks, ReadError, Root, Scope};
+use crate::{Adapter, Card, Control, Follow, Looks, Opening, ReadError, Root, Scope};
 use processes::OPENCODE;
 
 pub(crate) use records::is_default_title;
@@ -53,6 +53,11 @@ impl Adapter for OpenCode {
             Some(database) if database.as_os_str() == ":memory:" => None,
             database => Some(Root { store: database.map(|database| data.join(database)), path: data }),
         }
+    }
+
+    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
+        let data = root.path.parent().unwrap_or(&root.path);
+        Opening::by_id(&["opencode", "--session", "ID"], id, "XDG_DATA_HOME", data)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {

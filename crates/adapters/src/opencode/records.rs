@@ -309,6 +309,17 @@ impl<'a> Part<'a> {
         self.state.as_ref().filter(|state| self.kind == "tool" && state.is_at_work())
     }
 
+    /// A person said no to it without a word about what to do instead.
+    pub(super) fn was_denied(&self) -> bool {
+        let error = self.state.as_ref().and_then(|state| state.error.as_deref()).unwrap_or_default();
+        // Versions before 1.2 begin with the kind of error.
+        matches!(
+            error.strip_prefix("Error: ").unwrap_or(error),
+            "The user rejected permission to use this specific tool call."
+                | "The user dismissed this question"
+        )
+    }
+
     pub(super) fn latest(&self) -> Option<Timestamp> {
         self.time.latest().max(self.state.as_ref().and_then(|state| state.time.latest()))
     }

@@ -63,12 +63,10 @@ impl Steered {
             }
             (None, Some(_), Answer::Approve) => {
                 Err(Refusal::new("it asks a question, which yes or no does not answer")
-                    .hint("`agentctl answer ID TEXT` answers it"))
+                    .hint(format!("`agentctl answer {} TEXT` answers it", self.id)))
             }
-            (Some(_), None, Answer::Text(_)) => {
-                Err(Refusal::new("it waits for an approval")
-                    .hint("`agentctl approve ID` or `agentctl deny ID`"))
-            }
+            (Some(_), None, Answer::Text(_)) => Err(Refusal::new("it waits for an approval")
+                .hint(format!("`agentctl approve {0}` or `agentctl deny {0}`", self.id))),
             (None, None, _) => Err(Refusal::new(format!("{} waits for nothing", self.id))),
         }
     }

@@ -26,7 +26,7 @@ use serde::Deserialize;
 
 use crate::jsonl::follow::Follow;
 use crate::jsonl::open::read_small;
-use crate::{Adapter, Card, Control, Looks, ReadError, Root, Scope};
+use crate::{Adapter, Card, Control, Looks, Opening, ReadError, Root, Scope};
 pub(crate) use control::complaint;
 pub(crate) use header::Creator;
 pub(crate) use peek::{follow, read_last};
@@ -56,6 +56,10 @@ impl Adapter for Pi {
 
     fn root(&self, environ: &Environ) -> Option<Root> {
         root(environ, "PI_CODING_AGENT_SESSION_DIR")
+    }
+
+    fn opening(&self, _root: &Root, _id: &str, place: &Path) -> Option<Opening> {
+        Opening::by_file("pi", place)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {

@@ -11,7 +11,7 @@ use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Pr
 
 use crate::jsonl::follow::Follow;
 use crate::pi::{self, Creator, Store};
-use crate::{Adapter, Card, Control, ReadError, Root, Scope};
+use crate::{Adapter, Card, Control, Opening, ReadError, Root, Scope};
 
 pub struct PiRust;
 
@@ -33,6 +33,10 @@ impl Adapter for PiRust {
 
     fn root(&self, environ: &Environ) -> Option<Root> {
         pi::root(environ, "PI_SESSIONS_DIR")
+    }
+
+    fn opening(&self, _root: &Root, _id: &str, place: &Path) -> Option<Opening> {
+        Opening::by_file("pi-rust", place)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {

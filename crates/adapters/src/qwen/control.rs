@@ -19,7 +19,8 @@ const NAME: &str = "Qwen Code";
 const STDIN_LIMIT: usize = 8 << 20;
 
 impl Control for Qwen {
-    /// Without a prompt in its arguments it takes a stdin that is no terminal for one.
+    /// Without a prompt in its arguments it takes a stdin that is no terminal for one, and puts two line breaks behind
+    /// it.
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
         fits_stdin(&intent.words, NAME, STDIN_LIMIT)?;
         let mut args: Vec<String> = ["-o", "stream-json"].map(str::to_owned).into();

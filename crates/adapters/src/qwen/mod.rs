@@ -21,7 +21,7 @@ use crate::gather::gather;
 use crate::jsonl::follow::{Follow, JsonlFollower};
 use crate::jsonl::open::read_small;
 use crate::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Looks, Reach, ReadError, Root, Scope};
+use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope};
 use places::Places;
 
 pub struct Qwen;
@@ -53,6 +53,10 @@ impl Adapter for Qwen {
         let path = moved.or_else(|| home.as_ref().map(|home| home.join(".qwen")))?;
         let store = environ.path("QWEN_RUNTIME_DIR").map(resolved).filter(|store| *store != path);
         Some(Root { path, store })
+    }
+
+    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
+        Opening::by_id(&["qwen", "--resume", "ID"], id, "QWEN_HOME", &root.path)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {

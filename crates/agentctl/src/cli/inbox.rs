@@ -81,8 +81,8 @@ fn table(inbox: &Inbox) -> Table {
     let mut table = Table::new(vec![
         Column::whole("FOR"),
         Column::flexible("WHAT", 24),
-        Column::flexible("SESSION", 14).expendable(2),
-        Column::whole("AGENT").expendable(1),
+        Column::flexible("SESSION", 14).expendable(1),
+        Column::whole("AGENT").expendable(2),
         Column::whole("NEXT"),
     ]);
     let ids = short_ids(inbox.items.iter().map(|item| item.session.id.as_str()));

@@ -8,6 +8,7 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value};
 
 use super::adapters::AdapterEntry;
+use super::attach::Way;
 use super::config::{Checked, Shown};
 use super::doctor::Report;
 use super::explain::Explanation;
@@ -24,12 +25,13 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::json;
 
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 21] = [
     "session",
     "list",
     "explain",
     "entry",
     "accepted",
+    "attach",
     "wait",
     "inbox",
     "lock",
@@ -73,6 +75,7 @@ fn schema(name: &str) -> Schema {
         "accepted" => of::<Taken>(),
         "wait" => of::<Waited<'_>>(),
         "inbox" => of::<Inbox>(),
+        "attach" => of::<Way>(),
         "lock" => of::<DirectoryHolder>(),
         "locks" => of::<Held>(),
         "worktree-list" => of::<Trees>(),

@@ -82,7 +82,6 @@ pub(crate) struct Waited<'a> {
 }
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
-    let began = Instant::now();
     let fleet = surroundings.fleet()?;
     let interrupt = Interrupt::listen();
     let found = args.targets.find(&fleet, surroundings, out)?;
@@ -92,8 +91,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         args.until.iter().copied().map(Until::from).collect()
     };
     let mut wait = Wait::new(found, until, args.any);
-    let ended = go(&mut wait, &fleet, began, args.timeout, &interrupt, surroundings, out);
-    out.progress(None);
+    let ended = wait_out(&mut wait, &fleet, args.timeout, &interrupt, surroundings, out);
     if ended == Exit::Interrupted {
         return Ok(ended);
     }
@@ -131,7 +129,7 @@ pub(crate) fn for_turns(
 ) -> Result<Exit, Failure> {
     let interrupt = Interrupt::listen();
     let mut wait = Wait::new(sessions, Until::DEFAULT.to_vec(), false);
-    let ended = go(&mut wait, fleet, Instant::now(), None, &interrupt, surroundings, out);
+    let ended = wait_out(&mut wait, fleet, None, &interrupt, surroundings, out);
     out.progress(None);
     if !silent && ended != Exit::Interrupted {
         print(&wait, ended, out)?;
@@ -139,34 +137,41 @@ pub(crate) fn for_turns(
     Ok(ended)
 }
 
-/// Looks until the wait is over, somebody ends it or the time is up.
-fn go(
+/// Looks until the wait is over, somebody ends it or the time is up; shows meanwhile what is waited for.
+fn wait_out(
     wait: &mut Wait,
     fleet: &Fleet,
-    began: Instant,
     timeout: Option<Duration>,
     interrupt: &Interrupt,
     surroundings: &Surroundings,
     out: &mut Output,
 ) -> Exit {
-    loop {
-        if wait.is_over() {
-            return if wait.went_well() { Exit::Done } else { Exit::Failed };
-        }
-        let now = surroundings.now();
-        out.progress(Some(&progress(wait.open(), began.elapsed(), now)));
+    let began = Instant::now();
+    let pause = || {
         let looked = Instant::now();
         while looked.elapsed() < LOOK {
             if interrupt.came() {
-                return Exit::Interrupted;
+                return Some(Exit::Interrupted);
             }
             if timeout.is_some_and(|timeout| began.elapsed() >= timeout) {
-                return Exit::Timeout;
+                return Some(Exit::Timeout);
             }
             std::thread::sleep(BREATH);
         }
+        None
+    };
+    let ended = loop {
+        if wait.is_over() {
+            break if wait.went_well() { Exit::Done } else { Exit::Failed };
+        }
+        out.progress(Some(&progress(wait.open(), began.elapsed(), surroundings.now())));
+        if let Some(ended) = pause() {
+            break ended;
+        }
         wait.hear(&fleet.survey(&wait.question()));
-    }
+    };
+    out.progress(None);
+    ended
 }
 
 /// One line about those that are not there yet.

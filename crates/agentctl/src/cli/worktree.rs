@@ -86,7 +86,11 @@ fn create(args: &CreateArgs, surroundings: &Surroundings, out: &mut Output) -> R
         json::answer(out, &created)?;
         return Ok(Exit::Done);
     }
-    // The path stands alone on its line, so that it can be copied or taken by a script.
+    // A script takes the path as it is: `cd "$(agentctl worktree create …)"`.
+    if !out.is_terminal() {
+        writeln!(out, "{}", made.path.display())?;
+        return Ok(Exit::Done);
+    }
     writeln!(out, "{}", surroundings.shown(&made.path))?;
     let new = if made.created_branch { "new branch" } else { "branch" };
     writeln!(out, "{}", out.paint.dim(&format!("  {new} {}, at {}", made.branch, short(&made.commit))))?;

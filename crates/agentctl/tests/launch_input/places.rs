@@ -56,7 +56,8 @@ fn a_working_tree_that_cannot_be_made() {
     let outside = scene.home.work_dir("outside");
     let outside = outside.to_str().unwrap();
     let launch = |worktree: &str, branch: &str, more: &[&str]| {
-        let fixed = ["claude-code", "-p", "x", "--worktree", worktree, "--branch", branch];
+        let branch = format!("--branch={branch}");
+        let fixed = ["claude-code", "-p", "x", "--worktree", worktree, &branch];
         scene.launch(&[&fixed, more].concat())
     };
     let fails = |output: &agentctl_testkit::Output, words: &str| {

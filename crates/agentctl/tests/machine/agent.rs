@@ -9,7 +9,6 @@ use super::Machine;
 pub(crate) struct Agent {
     pub(crate) child: Child,
     id: String,
-    start: String,
     cwd: String,
 }
 
@@ -26,26 +25,14 @@ impl Agent {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        Self::known(machine, child, id, cwd)
-    }
-
-    fn known(machine: &Machine, child: Child, id: &str, cwd: &Path) -> Self {
-        let fields = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
-        let start = fields.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().to_owned();
-        let agent = Self { child, id: id.to_owned(), start, cwd: cwd.to_str().unwrap().to_owned() };
+        let agent = Self { child, id: id.to_owned(), cwd: cwd.to_str().unwrap().to_owned() };
         agent.says(machine, r#""status":"busy""#);
         agent
     }
 
-    /// What it says of itself from now on. The note is replaced whole: a half-written one is another test.
+    /// What it says of itself from now on.
     pub(crate) fn says(&self, machine: &Machine, words: &str) {
-        let (pid, id, start, cwd) = (self.child.id(), &self.id, &self.start, &self.cwd);
-        let note = format!(
-            r#"{{"pid":{pid},"sessionId":"{id}","cwd":"{cwd}","procStart":"{start}","kind":"interactive",{words}}}"#
-        );
-        machine.write(&format!(".claude/sessions/{pid}.json.new"), &note);
-        let place = |name: &str| machine.home().join(".claude/sessions").join(name);
-        std::fs::rename(place(&format!("{pid}.json.new")), place(&format!("{pid}.json"))).unwrap();
+        note(machine, self.child.id(), &self.id, &self.cwd, words);
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -58,4 +45,16 @@ impl Drop for Agent {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The registry's note that this process carries the session. It is replaced whole: a half-written one is another test.
+pub(crate) fn note(machine: &Machine, pid: u32, id: &str, cwd: &str, words: &str) {
+    let fields = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let start = fields.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap();
+    let note = format!(
+        r#"{{"pid":{pid},"sessionId":"{id}","cwd":"{cwd}","procStart":"{start}","kind":"interactive",{words}}}"#
+    );
+    machine.write(&format!(".claude/sessions/{pid}.json.new"), &note);
+    let place = |name: &str| machine.home().join(".claude/sessions").join(name);
+    std::fs::rename(place(&format!("{pid}.json.new")), place(&format!("{pid}.json"))).unwrap();
 }

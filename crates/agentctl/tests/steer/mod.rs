@@ -4,11 +4,13 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(dead_code, reason = "each agent uses a part of it")]
 
+pub(crate) mod served;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentctl_testkit::{FakeModel, Output, Skip, TestHome, skip, until, until_seen};
+use agentctl_testkit::{Background, FakeModel, Output, Skip, TestHome, skip, until, until_seen};
 use serde_json::Value;
 
 pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
@@ -161,19 +163,21 @@ pub(crate) fn launched_stopped_and_resumed(scene: &Scene, store: &str) {
     assert_eq!(again.code, Some(0), "stopping a stopped one is success: {again:#?}");
 
     let resumed = scene
-        .agentctl(&["resume", &id, "[[slow:5]] go on", "--permission-mode", "bypass", "--json"])
+        .agentctl(&["resume", &id, "[[hang:second]] go on", "--permission-mode", "bypass", "--json"])
         .ok()
         .json();
-    assert_eq!(resumed["id"], id.as_str(), "{resumed:#}");
+    assert_eq!((&resumed["id"], &resumed["status"]), (&id.as_str().into(), &"running".into()), "{resumed:#}");
     assert_ne!(resumed["launch"]["id"], launched["launch"]["id"]);
-    let waited = scene.agentctl(&["wait", &id]);
-    assert_eq!(waited.code, Some(0), "{waited:#?}");
+    let mut waiting = Background::spawn(&scene.home, scene.home.agentctl_command(&["wait", &id]));
+    assert_eq!(scene.status(&id)["status"], "running");
+    assert!(waiting.try_wait().is_none(), "it waited for the turn before: {}", waiting.stdout());
+    scene.model.open("second");
+    let waited = waiting.wait(PATIENCE);
+    assert!(waited.success(), "{} {}", waiting.stdout(), waiting.stderr());
     let done = scene.status(&id);
-    assert_eq!(
-        (&done["outcome"], &done["prompt"]),
-        (&"completed".into(), &prompt.as_str().into()),
-        "{done:#}"
-    );
+    assert_eq!(done["outcome"], "completed", "{done:#}");
+    // Some agents put line breaks around the words.
+    assert_eq!(done["prompt"].as_str().map(str::trim), Some(prompt.as_str()), "{done:#}");
     scene.wait_for_silence();
     let exit = until(PATIENCE, "the exit in the record", || {
         let now = scene.status(&id);
@@ -204,4 +208,25 @@ pub(crate) fn not_installed(adapter: &'static str) {
     assert_eq!(failed.code, Some(1), "{failed:#?}");
     assert!(failed.stderr.contains("not installed"), "{failed:#?}");
     assert_eq!(folders(&home.agentctl_home().join("launches")), Vec::<PathBuf>::new());
+}
+
+/// A copy of a conversation goes on by itself; the other one stays as it was.
+pub(crate) fn forked(scene: &Scene) {
+    let launched = scene.launch("[[text:first reply]] begin", &[]).ok().json();
+    let id = launched["id"].as_str().unwrap();
+    scene.wait_for_silence();
+    let fork = scene.agentctl(&["resume", id, "[[text:forked reply]] go on", "--fork", "--json"]).ok().json();
+    let fork_id = fork["id"].as_str().unwrap();
+    assert_ne!(fork_id, id, "{fork:#}");
+    scene.wait_for_silence();
+    for (id, words) in [(id, "first reply"), (fork_id, "forked reply")] {
+        let row = scene.status(id);
+        assert_eq!(
+            (&row["status"], &row["outcome"], &row["lastMessage"]),
+            (&"stopped".into(), &"completed".into(), &words.into()),
+            "{row:#}"
+        );
+    }
+    let whole = scene.agentctl(&["peek", fork_id]).ok().stdout;
+    assert!(whole.contains("first reply") && whole.contains("forked reply"), "{whole}");
 }

@@ -103,9 +103,13 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         return dry_run::show(&plan, args.json, &fleet, surroundings, out);
     }
     let caller = surroundings.caller(&settings)?;
-    surroundings.prepare_home()?;
-    fleet.forget_old_launches(surroundings.now(), settings.launches_kept.value);
+    let ready = || {
+        surroundings.prepare_home()?;
+        fleet.forget_old_launches(surroundings.now(), settings.launches_kept.value);
+        Ok::<_, Failure>(())
+    };
     if plan.is_group() {
+        ready()?;
         return group::launch(plan, args.wait, args.json, &fleet, &caller, surroundings, out);
     }
     let Some(slot) = plan.slots.into_iter().next() else {
@@ -113,8 +117,11 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     };
     let what = format!("starting {} ...", slot.adapter);
     let order = slot.order.map_err(Failure::from)?;
+    ready()?;
     let session = turn::carry_out(order, &plan.words, &what, &fleet, &caller, surroundings, out)?;
-    turn::report(&session, args.json && !args.wait, surroundings, out)?;
+    if !(args.json && args.wait) {
+        turn::report(&session, args.json, surroundings, out)?;
+    }
     if args.wait {
         super::wait::for_turn(&session, args.json, &fleet, surroundings, out)
     } else {
