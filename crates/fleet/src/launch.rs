@@ -21,6 +21,9 @@ use crate::{Fleet, fresh, worktree};
 /// The command of agentctl that is a runner.
 pub const RUNNER: &str = "__run";
 
+/// How long a runner may take to end once it has said why there is no session.
+const GOING: Duration = Duration::from_secs(5);
+
 /// Why there is no session. Nothing is left behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaunchError {
@@ -156,6 +159,8 @@ impl Launching {
         // Asked before the files are read: whatever it wrote before it ended is there then.
         let runner_ended = self.runner.ends_within(Duration::from_millis(20)).ok().flatten().is_some();
         if let Some(failed) = self.folder.failed() {
+            // It has nothing left to do but to end; whoever hears of the failure finds no process any more.
+            let _ = self.runner.ends_within(GOING);
             let _ = self.folder.remove();
             return Some(Err(failed.into()));
         }
