@@ -159,4 +159,18 @@ mod tests {
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
     }
+
+    /// A paragraph of one line is broken by the terminal's width; one that has line breaks would be broken twice.
+    #[test]
+    fn what_stands_below_the_options_fits_80_columns() {
+        fn check(command: &clap::Command) {
+            let below = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let broken = below.split("\n\n").filter(|paragraph| paragraph.contains('\n'));
+            for line in broken.flat_map(str::lines) {
+                assert!(line.chars().count() <= 80, "{}: {line}", command.get_name());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use agentctl_model::{SourceReport, Surveyed};
+use agentctl_model::{SourceReport, Survey, Surveyed};
 use jiff::Timestamp;
 
 use crate::Fleet;
@@ -48,13 +48,12 @@ impl Fleet {
         adapters.sort_unstable();
         adapters.dedup();
         let ids: Vec<String> = slots().filter_map(|slot| slot.record.session_id.clone()).collect();
-        if ids.is_empty() {
-            return Groups { groups, sources: Vec::new() };
-        }
-        let survey = self.survey(&Question { usage, adapters, ..Question::new(Wanted::Ids(ids)) });
+        let question = Question { usage, adapters, ..Question::new(Wanted::Ids(ids.clone())) };
+        let survey = if ids.is_empty() { Survey::default() } else { self.survey(&question) };
         for slot in groups.iter_mut().flat_map(|group| &mut group.slots) {
             slot.session = survey.sessions.iter().find(|surveyed| slot.is_of(surveyed)).cloned();
         }
+        // What a killed launch left is no session, and `prune` takes it away.
         for group in &mut groups {
             group.slots.retain(|slot| slot.session.is_some() || slot.record.settled || slot.is_starting());
         }

@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::render::sessions::short_ids;
 use crate::render::style::Tone;
 use crate::render::table::{Cell, Column, Table};
 use crate::render::{json, time};
@@ -19,12 +20,11 @@ use crate::surroundings::Surroundings;
 
 /// Remove launch records that have expired, and what killed launches left behind
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "A record is kept for `launches` of [retention] in config.toml (7d) after its agent\n\
-    has ended; each launch also removes a few old ones by itself. Sessions, their\n\
-    transcripts and their working trees are never touched; only what a launch that was\n\
-    killed before it had a session has made is undone, if nobody has worked there."
-)]
+#[command(after_help = "A record is kept for a time after its agent has ended: 7d, or what `launches` of\n\
+    [retention] in config.toml says. Each launch removes a few old ones by itself.\n\
+    Sessions, their transcripts and working trees are not touched; only what a launch\n\
+    made that was killed before it had a session is undone, unless somebody has\n\
+    worked there.")]
 pub(crate) struct Args {
     /// Only say what would be removed
     #[arg(long)]
@@ -100,19 +100,20 @@ fn tell(
     let mut table = Table::new(vec![
         Column::whole("LAUNCH"),
         Column::whole("AGENT"),
-        Column::flexible("SESSION", 13).expendable(1),
+        Column::whole("SESSION").expendable(1),
         Column::whole("AGE"),
-        Column::flexible("WHY", 20),
+        Column::whole("WHY"),
     ]);
-    for one in pruned {
+    let session = |one: &Pruned| one.record.as_ref().and_then(|record| record.session_id.clone());
+    let sessions: Vec<String> = pruned.iter().map(|one| session(one).unwrap_or_default()).collect();
+    for (one, session) in pruned.iter().zip(short_ids(sessions.iter().map(String::as_str))) {
         let record = one.record.as_ref();
         let name = one.path.file_name().map_or(one.path.as_path(), Path::new);
         let age = record.map(|record| time::ago(surroundings.now(), record.launched_at));
-        let session = record.and_then(|record| record.session_id.as_deref());
         table.row(vec![
             Cell::plain(text::one_line(&name.to_string_lossy())),
             Cell::plain(record.map(|record| text::one_line(&record.order.adapter)).unwrap_or_default()),
-            Cell::plain(session.map(text::one_line).unwrap_or_default()),
+            Cell::plain(text::one_line(session)),
             Cell::plain(age.unwrap_or_default()),
             Cell::new(one.why.words(), Tone::Dim),
         ]);

@@ -23,8 +23,8 @@ use crate::surroundings::Surroundings;
     agentctl resume 5f0c 'Now add a test'\n  \
     agentctl resume 5f0c - < notes.md\n  \
     agentctl resume 5f0c --fork 'Try it another way'\n\n\
-    A session that is live in another process is refused: `agentctl send` speaks to it\n\
-    where the agent offers a way in.")]
+    A session that is live in another process is refused: `agentctl send` speaks to\n\
+    it where the agent offers a way in.")]
 pub(crate) struct Args {
     #[command(flatten)]
     target: Target,

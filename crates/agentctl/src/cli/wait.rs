@@ -30,8 +30,8 @@ const BREATH: Duration = Duration::from_millis(50);
     agentctl wait 5f0c && git push\n  \
     agentctl wait 5f0c 7c1e --any --timeout 30m\n  \
     agentctl wait 5f0c --until waiting --until idle\n\n\
-    Exit codes: 0 when the turns completed or say nothing, 1 when one failed, died or\n\
-    was interrupted, 124 after the timeout, 130 after Ctrl-C.")]
+    Exit codes: 0 when the turns completed or say nothing, 1 when one failed, died\n\
+    or was interrupted, 124 after the timeout, 130 after Ctrl-C.")]
 pub(crate) struct Args {
     #[command(flatten)]
     targets: Targets,

@@ -11,4 +11,5 @@ mod issue;
 mod matrix;
 mod places;
 mod scene;
+mod taken_back;
 mod words;

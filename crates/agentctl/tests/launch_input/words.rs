@@ -56,7 +56,7 @@ fn a_prompt_that_looks_like_a_flag_reaches_the_agent_as_words() {
 #[test]
 fn two_megabytes_from_standard_input_arrive_whole() {
     let scene = Scene::new();
-    let words: String = (0..250_000).map(|number| format!("{number:07}\n")).collect();
+    let words: String = (0..250_000).flat_map(|number| [format!("{number:07}"), "\n".to_owned()]).collect();
     assert_eq!(words.len(), 2_000_000);
     scene.reaches_the_agent(&scene.launch_with(&["claude-code", "-p", "-"], words.as_bytes()));
     assert!(scene.told() == words.as_bytes(), "{} bytes arrived", scene.told().len());

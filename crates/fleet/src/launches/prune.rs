@@ -34,7 +34,7 @@ impl Why {
         match self {
             Self::Old => "ended long ago",
             Self::Leftover => "killed before it had a session",
-            Self::HalfMade => "never written to its end",
+            Self::HalfMade => "never finished",
         }
     }
 }

@@ -15,14 +15,13 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::json;
 use crate::render::style::Tone;
+use crate::render::width::{cut_path, measure};
 use crate::surroundings::Surroundings;
 
 /// Print what each slot of a group has done in its working tree, committed or not
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Each slot is compared with the commit at which its branch left its base; new files\n\
-    count. Into a file or a pipe the patch is exact, so that `git apply` can take it."
-)]
+#[command(after_help = "Each slot is compared with the commit at which its branch left its base; new\n\
+    files count. Into a pipe the patch is exact, so that `git apply` can take it.")]
 pub(crate) struct Args {
     #[command(flatten)]
     name: Name,
@@ -114,9 +113,10 @@ fn nothing(slot: &Slot) -> &'static str {
 /// Which slot the following patch is of. What stands before a patch is none of it, so the whole can still be applied.
 fn title(slot: &Slot, surroundings: &Surroundings, out: &mut Output) -> Result<(), Failure> {
     let tree = slot.record.made.as_ref().map(|made| surroundings.shown(Path::new(&made.path)));
-    let tree = tree.map(|tree| format!(" in {tree}")).unwrap_or_default();
-    let line = format!("# {}{tree}", text::one_line(&slot.name));
-    Ok(writeln!(out, "{}", out.paint.strong(&line))?)
+    let name = text::one_line(&slot.name);
+    let room = out.width().saturating_sub(measure(&name) + "#  in ".len());
+    let tree = tree.map(|tree| format!(" in {}", cut_path(&tree, room))).unwrap_or_default();
+    Ok(writeln!(out, "{}", out.paint.strong(&format!("# {name}{tree}")))?)
 }
 
 /// On a terminal coloured and without control characters; elsewhere byte for byte.

@@ -32,10 +32,10 @@ use crate::surroundings::Surroundings;
     agentctl launch claude-code -p 'Fix the failing test'\n  \
     agentctl launch codex -p - < prompt.md --permission-mode bypass\n  \
     agentctl launch -p 'Add dark mode' --worktree . --branch dark-mode\n  \
-    agentctl launch -p 'Add dark mode' --adapter claude-code --adapter codex --model gpt-6\n  \
+    agentctl launch -p 'Try it' --adapter claude-code --adapter codex --model m\n  \
     agentctl launch --matrix matrix.yaml\n\n\
     Several agents get a working tree each, beside the repository, and form a group.\n\
-    The agent runs on when this command has returned; `agentctl logs -f ID` follows it.")]
+    The agent runs on when this command has returned: `agentctl logs -f ID`.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {
     #[command(flatten)]
