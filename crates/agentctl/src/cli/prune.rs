@@ -20,11 +20,10 @@ use crate::surroundings::Surroundings;
 
 /// Remove launch records that have expired, and what killed launches left behind
 #[derive(Debug, clap::Args)]
-#[command(after_help = "A record is kept for a time after its agent has ended: 7d, or what `launches` of\n\
-    [retention] in config.toml says. Each launch removes a few old ones by itself.\n\
-    Sessions, their transcripts and working trees are not touched; only what a launch\n\
-    made that was killed before it had a session is undone, unless somebody has\n\
-    worked there.")]
+#[command(after_help = "A record is kept for a time after its agent has ended: 7d, or what `launches` of \
+    [retention] in config.toml says. Each launch removes a few old ones by itself. Sessions, their transcripts and \
+    working trees are not touched; only what a launch made that was killed before it had a session is undone, \
+    unless somebody has worked there.")]
 pub(crate) struct Args {
     /// Only say what would be removed
     #[arg(long)]
