@@ -12,14 +12,17 @@ pub mod gemini;
 pub mod join;
 pub mod jsonl;
 pub mod node;
+pub mod openclaw;
 pub mod opencode;
 pub mod parallel;
 pub mod pi;
 pub mod pi_rust;
 pub mod qwen;
 pub mod scope;
+mod secret;
 pub mod slate;
 pub mod sqlite;
+mod websocket;
 
 use std::path::{Path, PathBuf};
 
@@ -27,6 +30,7 @@ use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Pr
 
 pub use jsonl::follow::Follow;
 pub use scope::{Progress, Reach, Scope};
+pub use secret::{Keys, Secret};
 
 /// What an agent is, and what agentctl can do with it.
 #[derive(Debug)]
@@ -59,16 +63,18 @@ pub struct Looks {
     pub listening: bool,
 }
 
-/// One place an adapter reads: a config root, and where the agent's variables moved its sessions, if they did.
+/// One place an adapter reads: a config root, and where the agent's variables moved its sessions, if they did; or a
+/// gateway, whose path is its address, with what opens it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Root {
     pub path: PathBuf,
     pub store: Option<PathBuf>,
+    pub keys: Keys,
 }
 
 impl Root {
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), store: None }
+        Self { path: path.into(), store: None, keys: Keys::default() }
     }
 }
 
@@ -100,6 +106,16 @@ pub trait Adapter: Send + Sync {
         Root::at(path)
     }
 
+    /// A gateway that the user configured by its address; `None` for agents that have none.
+    fn gateway(&self, _address: &str, _keys: Keys) -> Option<Root> {
+        None
+    }
+
+    /// Whether this root will want to know which machine asks (`Keys::device`).
+    fn wants_device(&self, _root: &Root) -> bool {
+        false
+    }
+
     /// The disk. Never fails: failure is a coverage.
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest;
 
@@ -119,6 +135,22 @@ pub trait Adapter: Send + Sync {
 
     /// Entries as they are written, beginning with the last `backlog` ones.
     fn follow(&self, place: &Path, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError>;
+
+    /// The same as `read` for a conversation that lies behind a door: the root has the keys.
+    fn read_at(&self, _root: &Root, place: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
+        self.read(place, id, limit)
+    }
+
+    /// The same as `follow` for a conversation that lies behind a door.
+    fn follow_at(
+        &self,
+        _root: &Root,
+        place: &Path,
+        id: &str,
+        backlog: usize,
+    ) -> Result<Box<dyn Follow>, ReadError> {
+        self.follow(place, id, backlog)
+    }
 }
 
 /// Every adapter there is. A new agent is one folder and one line here.
@@ -129,6 +161,7 @@ pub fn registry() -> Vec<&'static dyn Adapter> {
         &pi::Pi,
         &pi_rust::PiRust,
         &opencode::OpenCode,
+        &openclaw::OpenClaw,
         &slate::Slate,
         &copilot::Copilot,
         &qwen::Qwen,

@@ -13,6 +13,7 @@ use agentctl_fleet::{Price, Prices};
 use agentctl_model::Environ;
 use serde::Deserialize;
 
+pub(crate) use self::adapters::GatewaySettings;
 use self::adapters::{AdapterForm, AdapterName, AdapterSettings};
 use self::prices::PriceForm;
 use self::tellings::{Notify, NotifyForm, Webhook, WebhookForm};
@@ -80,6 +81,9 @@ impl Settings {
     /// What a file with this text says; the environment has the last word.
     pub(crate) fn parse(text: &str, environ: &Environ) -> Result<Self, Mistake> {
         let file: FileForm = toml::from_str(text).map_err(|error| Mistake::locate(text, &error))?;
+        if let Some(message) = file.adapters.iter().find_map(|(name, form)| form.mistake(&name.0)) {
+            return Err(Mistake { line: None, column: None, message });
+        }
         Ok(file.settle(environ))
     }
 

@@ -24,5 +24,5 @@ pub use session::{
 pub use status::{
     Liveness, Outcome, Owner, Owners, Rule, Status, Turn, TurnState, Verdict, Word, derive, prevailing,
 };
-pub use survey::{Coverage, Ended, Harvest, Holder, Registration, SourceReport, Survey, Surveyed};
+pub use survey::{Coverage, Ended, Harvest, Holder, Registration, Remote, SourceReport, Survey, Surveyed};
 pub use transcript::{Entry, EntryKind, Role};

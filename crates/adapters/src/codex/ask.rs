@@ -16,10 +16,11 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::processes::listens_on;
-use super::websocket::WebSocket;
+use crate::websocket::WebSocket;
 
 /// A server on this machine answers within milliseconds; one that does not is left alone.
 const PATIENCE: Duration = Duration::from_millis(700);
+const LARGEST_ANSWER: usize = 4 << 20;
 
 /// Puts the word of every server that can be reached into the claims of its threads.
 pub(super) fn ask_servers(
@@ -49,7 +50,7 @@ fn socket_of(root: &Path, process: &Process) -> Option<PathBuf> {
 }
 
 fn ask(socket: &Path, as_of: Timestamp, claims: Vec<&mut Claim>) -> io::Result<()> {
-    let mut server = WebSocket::connect(socket, PATIENCE)?;
+    let mut server = WebSocket::connect(socket, LARGEST_ANSWER, PATIENCE)?;
     let client =
         json!({"clientInfo": {"name": "agentctl", "title": null, "version": env!("CARGO_PKG_VERSION")}});
     call(&mut server, 0, "initialize", &client)?;

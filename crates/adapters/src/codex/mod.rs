@@ -13,7 +13,6 @@ mod records;
 mod session;
 mod tail;
 mod tokens;
-mod websocket;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,0 +1,158 @@
+//! Reading everything a gateway lists. Nothing is concluded before the last page: a list that cannot be read to its
+//! end is told as such.
+
+use std::collections::HashSet;
+
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::client::{APPROVALS, Client};
+use super::rows::{Agents, Approval, Job, Jobs, Page, Row};
+use super::session::Snapshot;
+use super::trouble::Trouble;
+use crate::Progress;
+
+/// Mostly everything in one answer, which is then of one moment.
+const PAGE: usize = 1000;
+const JOBS_PAGE: usize = 200;
+/// A gateway that always has more is not read for ever.
+const MOST_PAGES: usize = 100;
+/// How often a list that moved while it was paged is read anew.
+const TRIES: usize = 3;
+
+/// What was heard, and what had to be left out.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    pub(super) snapshot: Snapshot,
+    /// The list itself is not whole.
+    pub(super) left_out: Vec<String>,
+    /// Something beside it is missing.
+    pub(super) warnings: Vec<String>,
+}
+
+pub(super) fn read(client: &mut Client, progress: &Progress) -> Result<Listing, Trouble> {
+    let mut listing = Listing::default();
+    let (rows, missing) = rows(client, progress, &mut listing.snapshot.at)?;
+    if missing > 0 {
+        listing.left_out.push(format!("{missing} session(s) moved while the list was read"));
+    }
+    let at_work = rows.iter().any(|row| row.has_active_run == Some(true));
+    let automated = rows.iter().any(Row::is_automation);
+    let homeless = rows.iter().any(|row| row.workspace_dir.is_none() && row.spawned_cwd.is_none());
+    listing.snapshot.rows = rows;
+    if automated {
+        // After the rows: whoever ended meanwhile is then seen as ended.
+        match jobs(client, progress) {
+            Ok(jobs) => listing.snapshot.jobs = Some(jobs),
+            Err(trouble) => listing.left_out.push(format!("the cron jobs: {}", still_there(trouble)?)),
+        }
+    }
+    if at_work && client.hello.grants(APPROVALS) {
+        let approvals: Option<Vec<Value>> =
+            optional(client.ask("exec.approval.list", &json!({})), &mut listing.warnings)?;
+        let approvals = approvals.unwrap_or_default();
+        listing.snapshot.approvals =
+            approvals.into_iter().filter_map(|one| serde_json::from_value::<Approval>(one).ok()).collect();
+        progress.tick();
+    } else if at_work {
+        listing.warnings.push("no operator.approvals scope: what waits for an approval looks running".into());
+    }
+    if homeless {
+        let agents: Option<Agents> = optional(client.ask("agents.list", &json!({})), &mut listing.warnings)?;
+        listing.snapshot.agents = agents.map(|list| list.agents).unwrap_or_default();
+        progress.tick();
+    }
+    Ok(listing)
+}
+
+/// All rows, each key once, and how many are known to be missing.
+fn rows(
+    client: &mut Client,
+    progress: &Progress,
+    at: &mut Option<Timestamp>,
+) -> Result<(Vec<Row>, usize), Trouble> {
+    let mut missing = 0;
+    let mut rows = Vec::new();
+    for _ in 0..TRIES {
+        (rows, missing) = rows_once(client, progress, at)?;
+        if missing == 0 {
+            break;
+        }
+    }
+    Ok((rows, missing))
+}
+
+fn rows_once(
+    client: &mut Client,
+    progress: &Progress,
+    at: &mut Option<Timestamp>,
+) -> Result<(Vec<Row>, usize), Trouble> {
+    let method = "sessions.list";
+    let mut rows: Vec<Row> = Vec::new();
+    let mut known: HashSet<String> = HashSet::new();
+    let mut offset = 0;
+    for _ in 0..MOST_PAGES {
+        let params = json!({"limit": PAGE, "offset": offset, "includeLastMessage": true});
+        let page: Page = client.ask(method, &params)?;
+        progress.tick();
+        *at = page.ts.map(|ts| ts.0);
+        rows.extend(page.sessions.into_iter().filter(|row| known.insert(row.key.clone())));
+        match page.next_offset.filter(|_| page.has_more) {
+            // Between two pages a row can move from the one to the other: the count tells.
+            None if page.has_more => return Err(endless(method)),
+            None => {
+                let total = page.total_count.unwrap_or(rows.len());
+                let missing = total.saturating_sub(rows.len());
+                return Ok((rows, missing));
+            }
+            Some(next) if next <= offset => return Err(endless(method)),
+            Some(next) => offset = next,
+        }
+    }
+    Err(endless(method))
+}
+
+fn jobs(client: &mut Client, progress: &Progress) -> Result<Vec<Job>, Trouble> {
+    let method = "cron.list";
+    let mut jobs: Vec<Job> = Vec::new();
+    let mut offset = 0;
+    for _ in 0..MOST_PAGES {
+        let params = json!({"includeDisabled": true, "limit": JOBS_PAGE, "offset": offset});
+        let page: Jobs = client.ask(method, &params)?;
+        progress.tick();
+        jobs.extend(page.page);
+        match page.next_offset.filter(|_| page.has_more) {
+            None => return Ok(jobs),
+            Some(next) if next <= offset => break,
+            Some(next) => offset = next,
+        }
+    }
+    Err(endless(method))
+}
+
+/// What the list can do without: a refusal is a warning, a lost connection is not.
+fn optional<T: DeserializeOwned>(
+    answer: Result<T, Trouble>,
+    warnings: &mut Vec<String>,
+) -> Result<Option<T>, Trouble> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(trouble) => {
+            warnings.push(still_there(trouble)?);
+            Ok(None)
+        }
+    }
+}
+
+/// The words of a refusal; everything else means that the gateway is gone, and nothing it said before counts.
+fn still_there(trouble: Trouble) -> Result<String, Trouble> {
+    match trouble {
+        Trouble::Refused { .. } => Ok(trouble.to_string()),
+        other => Err(other),
+    }
+}
+
+fn endless(method: &str) -> Trouble {
+    Trouble::Odd { during: method.to_owned(), what: "the list has no end".to_owned() }
+}
