@@ -98,6 +98,8 @@ fn moment(value: &Value) -> Option<Timestamp> {
 /// What a whole conversation says of itself.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Summary {
+    /// There is a conversation.
+    pub(super) told: bool,
     pub(super) prompt: Option<String>,
     pub(super) last_message: Option<String>,
     pub(super) tokens: Option<Tokens>,
@@ -134,7 +136,8 @@ pub(super) fn summary(messages: &[Value], partial: Option<&str>) -> Summary {
             cost = Some(cost.unwrap_or(0.0) + dollars);
         }
     }
-    Summary { prompt: of("user").find_map(says), last_message: partial.or(last), tokens, cost }
+    let told = !messages.is_empty();
+    Summary { told, prompt: of("user").find_map(says), last_message: partial.or(last), tokens, cost }
 }
 
 #[cfg(test)]

@@ -67,6 +67,11 @@ pub(super) struct Row {
     pub(super) model: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) model_provider: Option<String>,
+    /// Of the last run alone, net of what was read from a cache.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) input_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) output_tokens: Option<u64>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) created_at: Option<Millis>,
     #[serde(default, deserialize_with = "lenient")]

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use agentctl_model::text::{clean_cut, one_line};
 use agentctl_model::{
-    Evidence, Facts, Found, Parent, Pending, PendingKind, Relation, Remote, Testimony, Turn, TurnState,
-    Witness, Word,
+    Evidence, Facts, Found, Parent, Pending, PendingKind, Relation, Remote, Testimony, Tokens, Turn,
+    TurnState, Witness, Word,
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -147,11 +147,17 @@ fn facts(row: &Row, job: Option<&Job>, folder: Option<&str>, text_limit: Option<
         started_at: row.created_at.map(|at| at.0),
         updated_at: row.updated_at.map(|at| at.0),
         stopped_at: row.ended_at.map(|at| at.0),
-        tokens: None,
+        tokens: last_run(row),
         cost: None,
         parent: parent(row),
         meta: meta(row, job),
     }
+}
+
+/// Only of the last run: the survey keeps it where the conversation itself is gone, and nowhere else.
+fn last_run(row: &Row) -> Option<Tokens> {
+    let (input, output) = (row.input_tokens, row.output_tokens);
+    (input.is_some() || output.is_some()).then(|| Tokens { input, output, ..Tokens::default() })
 }
 
 /// How the last run ended, in the stored words of the row or, for a job, of the job.

@@ -54,6 +54,9 @@ fn ask(gateway: &Gateway, root: &Root, scope: &Scope<'_>) -> Result<Harvest, Tro
                 Err(trouble) => return Err(trouble),
             }
             scope.progress.tick();
+        } else {
+            // The row has the figures of the last run, which are no total.
+            found.facts.tokens = None;
         }
         harvest.found.push(found);
         harvest.remote.push(remote);
@@ -65,8 +68,10 @@ fn fill(found: &mut Found, summary: Summary, scope: &Scope<'_>) {
     let cut = |text: Option<String>| text.map(|text| clean_cut(&text, scope.text_limit));
     found.facts.prompt = cut(summary.prompt);
     found.facts.last_message = cut(summary.last_message).or_else(|| found.facts.last_message.take());
-    found.facts.tokens = summary.tokens;
-    found.facts.cost = summary.cost;
+    if summary.told {
+        found.facts.tokens = summary.tokens;
+        found.facts.cost = summary.cost;
+    }
 }
 
 /// A conversation from its first message on; without totals when it is too long to be read whole.
@@ -86,5 +91,5 @@ fn summary(client: &mut Client, key: &str) -> Result<Summary, Trouble> {
         }
     }
     let last_message = history::summary(&messages, partial.as_deref()).last_message;
-    Ok(Summary { last_message, ..Summary::default() })
+    Ok(Summary { told: true, last_message, ..Summary::default() })
 }

@@ -30,6 +30,8 @@ pub enum Act {
     Refuse(Value),
     /// Some events first, then the same as `Proper`.
     After(Vec<Value>, Value),
+    /// The same as `Proper`, then some events.
+    Before(Value, Vec<Value>),
     /// The answer twice under the same id.
     Twice(Value, Value),
     /// Nothing, for ever.
@@ -140,6 +142,10 @@ impl Connection {
                     events.iter().try_for_each(|event| self.say(event))?;
                     self.say(&answer(payload))?;
                 }
+                Act::Before(payload, events) => {
+                    self.say(&answer(payload))?;
+                    events.iter().try_for_each(|event| self.say(event))?;
+                }
                 Act::Twice(first, second) => {
                     self.say(&answer(first))?;
                     self.say(&answer(second))?;
@@ -178,7 +184,8 @@ impl Connection {
                 }
             }
             Act::Silence => {}
-            Act::Cut | Act::Proper(_) | Act::Refuse(_) | Act::After(..) | Act::Twice(..) => return Ok(()),
+            // The rest is proper, and does not come here.
+            _ => return Ok(()),
         }
         // Stays connected without a word until the client or the test has enough.
         self.stream.set_read_timeout(Some(Duration::from_millis(50)))?;
