@@ -18,8 +18,9 @@ use super::trouble::{Refusal, Trouble};
 use crate::websocket::{Greeting, WebSocket};
 use crate::{Keys, Secret};
 
-/// How long a gateway may take to let us in, and to answer one question.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a gateway may take to let us in, and to answer one question. A list gives up earlier, by the patience of its
+/// source; this bounds what nobody else bounds. A gateway on a busy machine was seen to think for 12 s.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// A thousand sessions are little more than one megabyte.
 const LARGEST_MESSAGE: usize = 16 << 20;
 /// The one protocol that was seen on the wire.

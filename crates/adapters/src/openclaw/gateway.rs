@@ -4,6 +4,7 @@
 //! is true afterwards is for the next survey to say.
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::address::Address;
@@ -83,21 +84,28 @@ impl Gateway {
             "model": launch.model, "cwd": launch.cwd, "permissionMode": launch.permission_mode,
             "idempotencyKey": launch.idempotency_key,
         }));
-        match self.connect(&[WRITE])?.ask("sessions.create", &params) {
-            Err(trouble) if lacks(&trouble, ADMIN) => self.connect(&[ADMIN])?.ask("sessions.create", &params),
+        self.act("sessions.create", &params)
+    }
+
+    /// With the right to write; where the gateway says that this takes an administrator, as one. Every other refusal
+    /// stands.
+    fn act<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Result<T, Trouble> {
+        match self.connect(&[WRITE])?.ask(method, params) {
+            Err(trouble) if wants_admin(&trouble) => self.connect(&[ADMIN])?.ask(method, params),
             other => other,
         }
     }
 
-    /// Ends the run of the moment; the session stays and can take the next message.
+    /// Ends the run of the moment; the session stays and can take the next message. A run that another connection began
+    /// is ended by administrators only.
     pub fn stop(&self, key: &str) -> Result<Stopped, Trouble> {
-        self.connect(&[WRITE])?.ask("chat.abort", &json!({"sessionKey": key}))
+        self.act("chat.abort", &json!({"sessionKey": key}))
     }
 
     /// A message to a session that exists. Sent again with the same word it starts nothing.
     pub fn send(&self, key: &str, message: &str, idempotency_key: Option<&str>) -> Result<Sent, Trouble> {
         let params = compact(json!({"key": key, "message": message, "idempotencyKey": idempotency_key}));
-        self.connect(&[WRITE])?.ask("sessions.send", &params)
+        self.act("sessions.send", &params)
     }
 
     /// What waits for a person.
@@ -124,9 +132,9 @@ fn compact(mut params: Value) -> Value {
     params
 }
 
-fn lacks(trouble: &Trouble, scope: &str) -> bool {
+fn wants_admin(trouble: &Trouble) -> bool {
     trouble.refusal().is_some_and(|refusal| {
-        let words = format!("{} {}", refusal.code(), refusal.message);
-        (words.contains("MISSING_SCOPE") || words.contains("missing scope")) && words.contains(scope)
+        refusal.message == "unauthorized"
+            || (refusal.message.contains("missing scope") && refusal.message.contains(ADMIN))
     })
 }

@@ -38,7 +38,7 @@ impl Rpc {
             "connect",
             &json!({
                 "minProtocol": 4, "maxProtocol": 4, "role": "operator", "scopes": SCOPES, "caps": capabilities,
-                "client": {"id": "test", "mode": "test", "version": "0", "platform": "linux"},
+                "client": {"id": "cli", "mode": "cli", "version": "0", "platform": "linux"},
                 "auth": {"token": token},
             }),
         )?;
