@@ -214,6 +214,21 @@ mod tests {
     }
 
     #[test]
+    fn gateways_have_addresses_and_keys_that_nobody_sees() {
+        let text = "[[adapters.openclaw.gateways]]\nurl = \"ws://box.local\"\ntoken = \"s3cret\"\ntokenFile = \"~/t\"\n";
+        let gateways = parse(text).unwrap().adapter("openclaw").gateways;
+        assert_eq!((gateways.value.len(), gateways.origin.clone()), (1, Origin::File));
+        assert_eq!(gateways.value[0].token_file.as_deref(), Some(Path::new("/home/dev/t")));
+        assert!(!format!("{gateways:?}").contains("s3cret"));
+        let odd = |text: &str| parse(text).unwrap_err().message;
+        assert!(
+            odd("[adapters.openclaw]\ngateways = [{url = \"http://x\"}]")
+                .contains("`http://x` is no address")
+        );
+        assert!(odd("[adapters.codex]\ngateways = [{url = \"ws://x\"}]").contains("codex has no gateways"));
+    }
+
+    #[test]
     fn each_value_knows_where_it_came_from() {
         let settings = parse(
             "[adapters.claude-code]\nroots = [\"~/work/.claude\", \"/srv/claude\"]\ntimeout = \"1m 30s\"\n",

@@ -127,7 +127,10 @@ impl Surroundings {
             keys.token = keys.token.or_else(|| written.and_then(Secret::new));
             let Some(root) = adapter.gateway(&gateway.url, keys) else { continue };
             match roots.iter_mut().find(|known| known.path == root.path) {
-                Some(known) => known.keys = root.keys,
+                Some(known) => {
+                    known.keys.token = root.keys.token.or_else(|| known.keys.token.take());
+                    known.keys.password = root.keys.password.or_else(|| known.keys.password.take());
+                }
                 None => roots.push(root),
             }
         }

@@ -8,6 +8,6 @@ mod scripted;
 mod wire;
 
 pub use ledger::Ledger;
-pub use real::OpenClaw;
+pub use real::{CAREFUL, OpenClaw};
 pub use rpc::Rpc;
 pub use scripted::{Act, ScriptedGateway, Step};

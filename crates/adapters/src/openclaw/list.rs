@@ -31,15 +31,18 @@ pub(super) struct Listing {
     pub(super) warnings: Vec<String>,
 }
 
-pub(super) fn read(client: &mut Client, progress: &Progress) -> Result<Listing, Trouble> {
+/// Of sessions that rest, a list of the live ones needs neither their last words nor their folders.
+pub(super) fn read(client: &mut Client, live_only: bool, progress: &Progress) -> Result<Listing, Trouble> {
     let mut listing = Listing::default();
-    let (rows, missing) = rows(client, progress, &mut listing.snapshot.at)?;
+    let (rows, missing) = rows(client, live_only, progress, &mut listing.snapshot.at)?;
     if missing > 0 {
         listing.left_out.push(format!("{missing} session(s) moved while the list was read"));
     }
     let at_work = rows.iter().any(|row| row.has_active_run == Some(true));
     let automated = rows.iter().any(Row::is_automation);
-    let homeless = rows.iter().any(|row| row.workspace_dir.is_none() && row.spawned_cwd.is_none());
+    let homeless = |row: &Row| row.workspace_dir.is_none() && row.spawned_cwd.is_none();
+    let shown = |row: &Row| !live_only || row.has_active_run != Some(false);
+    let homeless = rows.iter().any(|row| shown(row) && homeless(row));
     listing.snapshot.rows = rows;
     if automated {
         // After the rows: whoever ended meanwhile is then seen as ended.
@@ -69,13 +72,14 @@ pub(super) fn read(client: &mut Client, progress: &Progress) -> Result<Listing, 
 /// All rows, each key once, and how many are known to be missing.
 fn rows(
     client: &mut Client,
+    live_only: bool,
     progress: &Progress,
     at: &mut Option<Timestamp>,
 ) -> Result<(Vec<Row>, usize), Trouble> {
     let mut missing = 0;
     let mut rows = Vec::new();
     for _ in 0..TRIES {
-        (rows, missing) = rows_once(client, progress, at)?;
+        (rows, missing) = rows_once(client, live_only, progress, at)?;
         if missing == 0 {
             break;
         }
@@ -85,6 +89,7 @@ fn rows(
 
 fn rows_once(
     client: &mut Client,
+    live_only: bool,
     progress: &Progress,
     at: &mut Option<Timestamp>,
 ) -> Result<(Vec<Row>, usize), Trouble> {
@@ -93,7 +98,7 @@ fn rows_once(
     let mut known: HashSet<String> = HashSet::new();
     let mut offset = 0;
     for _ in 0..MOST_PAGES {
-        let params = json!({"limit": PAGE, "offset": offset, "includeLastMessage": true});
+        let params = json!({"limit": PAGE, "offset": offset, "includeLastMessage": !live_only});
         let page: Page = client.ask(method, &params)?;
         progress.tick();
         *at = page.ts.map(|ts| ts.0);

@@ -57,7 +57,15 @@ fn config_in(path: &Path) -> PathBuf {
 }
 
 fn at(url: &str) -> Root {
-    Root::at(Address::parse(url).map_or_else(|| url.to_owned(), |address| address.to_string()))
+    Root::at(Address::parse(url).map_or_else(|| without_password(url), |address| address.to_string()))
+}
+
+/// An address that is none is shown to its user, but not with the password that somebody wrote into it.
+fn without_password(url: &str) -> String {
+    match url.split_once("://") {
+        Some((scheme, rest)) => format!("{scheme}://{}", rest.rsplit('@').next().unwrap_or_default()),
+        None => url.to_owned(),
+    }
 }
 
 fn state_folder(environ: &Environ) -> Option<PathBuf> {
@@ -190,6 +198,8 @@ mod tests {
             &variables,
         );
         assert_eq!(token(&unsaid), Some("env"));
+        let told = root(&environ(&[("OPENCLAW_GATEWAY_URL", "ws://me:s3cret@box")])).unwrap();
+        assert_eq!(address(&told), "ws://box");
         let given = environ(&[("OPENCLAW_GATEWAY_URL", "ws://box.local"), ("HOME", "/nowhere")]);
         assert_eq!(root(&given), Some(Root::at("ws://box.local:18789")), "no other keys");
     }

@@ -10,7 +10,7 @@ use super::history::{self, Summary};
 use super::rows::History;
 use super::trouble::Trouble;
 use super::{list, places};
-use crate::{Root, Scope};
+use crate::{Reach, Root, Scope};
 
 /// The most that `chat.history` gives at once.
 const PAGE: usize = 1000;
@@ -35,7 +35,7 @@ pub(super) fn survey(root: &Root, scope: &Scope<'_>) -> Harvest {
 fn ask(gateway: &Gateway, root: &Root, scope: &Scope<'_>) -> Result<Harvest, Trouble> {
     let mut client = gateway.connect(&[READ, APPROVALS])?;
     scope.progress.tick();
-    let listing = list::read(&mut client, &scope.progress)?;
+    let listing = list::read(&mut client, matches!(scope.reach, Reach::Live(_)), &scope.progress)?;
     let mut harvest = Harvest::complete(Vec::new());
     listing.left_out.into_iter().for_each(|words| harvest.left_out(words));
     harvest.warnings.extend(listing.warnings);

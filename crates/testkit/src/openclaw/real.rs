@@ -17,6 +17,8 @@ use crate::wait::until_seen;
 
 /// It takes 10 s on an idle machine and a minute on a busy one.
 const START: Duration = Duration::from_mins(4);
+/// The agent that asks before each command.
+pub const CAREFUL: &str = "careful";
 const TOKEN: &str = "gateway-token-of-the-test";
 const HOOK_TOKEN: &str = "hook-token-of-the-test";
 
@@ -51,8 +53,10 @@ impl OpenClaw {
                 "models": [{"id": "fake-1", "name": "Fake", "reasoning": false, "input": ["text"],
                     "cost": {"input": 1, "output": 2, "cacheRead": 0.1, "cacheWrite": 0},
                     "contextWindow": 128_000, "maxTokens": 8000}]}}},
-            "agents": {"defaults": {"workspace": workspace, "model": {"primary": "fake/fake-1"},
-                "heartbeat": {"every": "0m"}}},
+            "agents": {
+                "defaults": {"workspace": workspace, "model": {"primary": "fake/fake-1"}, "heartbeat": {"every": "0m"}},
+                "entries": {"main": {"default": true}, (CAREFUL): {"tools": {"exec": {"mode": "ask"}}}},
+            },
         });
         let folder = home.path().join(".openclaw");
         let written = fs::create_dir_all(&folder)
