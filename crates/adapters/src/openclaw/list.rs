@@ -4,11 +4,11 @@
 use std::collections::HashSet;
 
 use jiff::Timestamp;
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::client::{APPROVALS, Client};
-use super::rows::{Agents, Approval, Job, Jobs, Page, Row};
+use super::client::{Client, READ};
+use super::gateway::Gateway;
+use super::rows::{Agents, Job, Jobs, Page, Row};
 use super::session::Snapshot;
 use super::trouble::Trouble;
 use crate::Progress;
@@ -32,9 +32,15 @@ pub(super) struct Listing {
 }
 
 /// Of sessions that rest, a list of the live ones needs neither their last words nor their folders.
-pub(super) fn read(client: &mut Client, live_only: bool, progress: &Progress) -> Result<Listing, Trouble> {
+pub(super) fn read(
+    gateway: &Gateway,
+    live_only: bool,
+    progress: &Progress,
+) -> Result<(Client, Listing), Trouble> {
+    let mut client = gateway.connect(&[READ])?;
+    progress.tick();
     let mut listing = Listing::default();
-    let (rows, missing) = rows(client, live_only, progress, &mut listing.snapshot.at)?;
+    let (rows, missing) = rows(&mut client, live_only, progress, &mut listing.snapshot.at)?;
     if missing > 0 {
         listing.left_out.push(format!("{missing} session(s) moved while the list was read"));
     }
@@ -46,27 +52,22 @@ pub(super) fn read(client: &mut Client, live_only: bool, progress: &Progress) ->
     listing.snapshot.rows = rows;
     if automated {
         // After the rows: whoever ended meanwhile is then seen as ended.
-        match jobs(client, progress) {
+        match jobs(&mut client, progress) {
             Ok(jobs) => listing.snapshot.jobs = Some(jobs),
             Err(trouble) => listing.left_out.push(format!("the cron jobs: {}", still_there(trouble)?)),
         }
     }
-    if at_work && client.hello.grants(APPROVALS) {
-        let approvals: Option<Vec<Value>> =
-            optional(client.ask("exec.approval.list", &json!({})), &mut listing.warnings)?;
-        let approvals = approvals.unwrap_or_default();
-        listing.snapshot.approvals =
-            approvals.into_iter().filter_map(|one| serde_json::from_value::<Approval>(one).ok()).collect();
+    if at_work {
+        let approvals = gateway.approvals();
+        listing.snapshot.approvals = optional(approvals, &mut listing.warnings)?.unwrap_or_default();
         progress.tick();
-    } else if at_work {
-        listing.warnings.push("no operator.approvals scope: what waits for an approval looks running".into());
     }
     if homeless {
         let agents: Option<Agents> = optional(client.ask("agents.list", &json!({})), &mut listing.warnings)?;
         listing.snapshot.agents = agents.map(|list| list.agents).unwrap_or_default();
         progress.tick();
     }
-    Ok(listing)
+    Ok((client, listing))
 }
 
 /// All rows, each key once, and how many are known to be missing.
@@ -137,10 +138,7 @@ fn jobs(client: &mut Client, progress: &Progress) -> Result<Vec<Job>, Trouble> {
 }
 
 /// What the list can do without: a refusal is a warning, a lost connection is not.
-fn optional<T: DeserializeOwned>(
-    answer: Result<T, Trouble>,
-    warnings: &mut Vec<String>,
-) -> Result<Option<T>, Trouble> {
+fn optional<T>(answer: Result<T, Trouble>, warnings: &mut Vec<String>) -> Result<Option<T>, Trouble> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
         Err(trouble) => {
@@ -153,7 +151,7 @@ fn optional<T: DeserializeOwned>(
 /// The words of a refusal; everything else means that the gateway is gone, and nothing it said before counts.
 fn still_there(trouble: Trouble) -> Result<String, Trouble> {
     match trouble {
-        Trouble::Refused { .. } => Ok(trouble.to_string()),
+        Trouble::Refused { .. } | Trouble::NoScope { .. } => Ok(trouble.to_string()),
         other => Err(other),
     }
 }

@@ -4,7 +4,7 @@ use agentctl_model::text::clean_cut;
 use agentctl_model::{Coverage, Found, Harvest};
 use serde_json::{Value, json};
 
-use super::client::{APPROVALS, Client, READ};
+use super::client::Client;
 use super::gateway::Gateway;
 use super::history::{self, Summary};
 use super::rows::History;
@@ -33,9 +33,7 @@ pub(super) fn survey(root: &Root, scope: &Scope<'_>) -> Harvest {
 }
 
 fn ask(gateway: &Gateway, root: &Root, scope: &Scope<'_>) -> Result<Harvest, Trouble> {
-    let mut client = gateway.connect(&[READ, APPROVALS])?;
-    scope.progress.tick();
-    let listing = list::read(&mut client, matches!(scope.reach, Reach::Live(_)), &scope.progress)?;
+    let (mut client, listing) = list::read(gateway, matches!(scope.reach, Reach::Live(_)), &scope.progress)?;
     let mut harvest = Harvest::complete(Vec::new());
     listing.left_out.into_iter().for_each(|words| harvest.left_out(words));
     harvest.warnings.extend(listing.warnings);

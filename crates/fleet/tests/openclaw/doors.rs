@@ -57,7 +57,7 @@ fn a_stranger_tells_who_it_is_and_then_what_to_do() {
     approved.store(1, Ordering::Relaxed);
     assert_eq!(told(known).coverage, "complete");
     let seen = seen.lock().unwrap();
-    assert!(seen.iter().all(|params| params["scopes"] == json!(["operator.read", "operator.approvals"])));
+    assert!(seen.iter().all(|params| params["scopes"] == json!(["operator.read"])), "no more than it needs");
     assert_eq!(seen.last().unwrap()["device"]["nonce"], "n-1");
     assert!(seen.last().unwrap()["device"]["signedAt"] == 1_794_725_739_451_i64, "by the gateway's clock");
 }
