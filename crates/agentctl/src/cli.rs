@@ -12,7 +12,6 @@ mod man;
 pub(crate) mod order;
 mod peek;
 mod schema;
-mod selection;
 mod status;
 mod target;
 mod watch;

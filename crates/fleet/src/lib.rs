@@ -4,9 +4,12 @@
 
 mod ask;
 mod assemble;
+mod explain;
 mod find;
 mod git_head;
 mod hear;
+mod known_agents;
+mod list;
 mod look;
 mod prices;
 mod question;
@@ -19,7 +22,10 @@ use agentctl_adapters::{Adapter, Follow, ReadError, Root};
 use agentctl_model::{Entry, Surveyed};
 use agentctl_process::Kernel;
 
+pub use explain::Explanation;
 pub use find::{FindError, Selector};
+pub use known_agents::{AdapterEntry, known_agents};
+pub use list::{ListAnswer, ListQuery, Listing, Sort, StatusWord, sort};
 pub use prices::{Price, Prices};
 pub use question::{Question, Wanted};
 
@@ -54,6 +60,12 @@ impl Fleet {
     #[must_use]
     pub fn with_prices(self, prices: Prices) -> Self {
         Self { prices, ..self }
+    }
+
+    /// The same kernel and prices over other sources: for a caller that names its own roots.
+    #[must_use]
+    pub fn reading(&self, sources: Vec<Source>) -> Self {
+        Self { sources, kernel: self.kernel.clone(), prices: self.prices.clone() }
     }
 
     pub fn sources(&self) -> &[Source] {

@@ -3,8 +3,11 @@
 //! Everything here is pure: no files, no processes, no clock, no environment, no async. What the
 //! disk and the kernel said arrives as data; what is true of a session leaves as data.
 
+pub mod change;
 pub mod claim;
 pub mod evidence;
+pub mod json;
+pub mod period;
 pub mod process;
 pub mod session;
 pub mod status;
@@ -12,6 +15,7 @@ pub mod survey;
 pub mod text;
 pub mod transcript;
 
+pub use change::{Change, ChangeKind, View};
 pub use claim::{Claim, Joined, Stray, Testimony, Tie};
 pub use evidence::{Evidence, Fact, Witness};
 pub use process::{

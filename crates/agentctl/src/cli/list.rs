@@ -62,7 +62,7 @@ pub(crate) struct Args {
     #[arg(long)]
     usage: bool,
     /// Order of the rows
-    #[arg(long, value_name = "BY", value_enum, default_value_t)]
+    #[arg(long, value_name = "BY", value_parser = sorts(), default_value = Sort::default().word())]
     sort: Sort,
     /// Only ids, one per line
     #[arg(short, long, conflicts_with_all = ["json", "watch"])]
@@ -78,16 +78,6 @@ pub(crate) struct Args {
     strict: bool,
 }
 
-/// What `list --json` prints.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Answer<'a> {
-    as_of: Timestamp,
-    host: String,
-    sessions: Vec<&'a Session>,
-    sources: &'a [SourceReport],
-}
-
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let fleet = surroundings.fleet()?;
     if args.watch {
@@ -96,21 +86,11 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let listing = args.look(&fleet, surroundings);
     args.print(&listing, &fleet, surroundings, out)?;
     heard::warn_unread(&args.adapter, &fleet, out);
-    heard::warn(&listing.survey.sources, surroundings, out);
-    let exit = heard::exit(&listing.survey.sources, args.strict);
+    heard::warn(&listing.sources, surroundings, out);
+    let exit = heard::exit(&listing.sources, args.strict);
     // The process ends here: ten thousand rows need not be given back one by one.
     std::mem::forget(listing);
     Ok(exit)
-}
-
-/// One look at the fleet, narrowed and in order.
-pub(crate) struct Listing {
-    pub(crate) as_of: Timestamp,
-    pub(crate) sessions: Vec<Surveyed>,
-    /// How many more there were before the limit.
-    pub(crate) left_out: usize,
-    /// The whole answer; its sessions have moved to `sessions`.
-    pub(crate) survey: Survey,
 }
 
 impl Args {
@@ -126,28 +106,19 @@ impl Args {
         self.all || self.since.is_some() || self.status.iter().any(|word| word.reaches_stopped())
     }
 
-    pub(crate) fn look(&self, fleet: &Fleet, surroundings: &Surroundings) -> Listing {
-        let since = self.since.unwrap_or(Since::DEFAULT).start(surroundings.now());
-        let wanted = if self.everything() { Wanted::All { since } } else { Wanted::Live };
-        let mut survey = fleet.survey(&Question {
-            usage: self.usage,
-            subagents: self.tree || self.all_agents,
+    pub(crate) fn query(&self, surroundings: &Surroundings) -> ListQuery {
+        ListQuery {
+            all: self.all,
+            since: self.since,
+            limit: self.limit,
             adapters: self.adapter.clone(),
-            ..Question::new(wanted)
-        });
-        let selection = Selection {
-            live: !self.everything(),
-            since,
             statuses: self.status.clone(),
             group: self.group.clone(),
             folders: self.folders(surroundings),
-        };
-        let mut sessions = selection.of(std::mem::take(&mut survey.sessions));
-        order::sort(&mut sessions, self.sort);
-        let shown = self.limit.unwrap_or(usize::MAX).min(sessions.len());
-        let left_out = sessions.len() - shown;
-        sessions.truncate(shown);
-        Listing { as_of: surroundings.now(), sessions, left_out, survey }
+            subagents: self.tree || self.all_agents,
+            usage: self.usage,
+            sort: self.sort,
+        }
     }
 
     /// The folder as typed and as it really is: agents may have recorded either.
@@ -177,7 +148,7 @@ impl Args {
         // Who asks about some agents learns nothing about the machine.
         if self.adapter.is_empty()
             && listing.sessions.is_empty()
-            && welcome::is_empty_machine(&listing.survey)
+            && welcome::is_empty_machine(&listing)
         {
             return welcome::print(fleet, surroundings, out);
         }
@@ -201,7 +172,7 @@ impl Args {
         if listing.left_out > 0 {
             lines.push(out.paint.dim(&format!("{} more not shown (--limit)", listing.left_out)));
         }
-        match listing.survey.strays.len() {
+        match listing.strays {
             0 => {}
             1 => lines.push(
                 out.paint.dim("1 live agent process belongs to no stored session (see `agentctl doctor`)"),

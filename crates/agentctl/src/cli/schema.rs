@@ -1,16 +1,14 @@
 //! `agentctl schema`: the JSON Schema of everything that `--json` prints.
 
+use agentctl_fleet::{AdapterEntry, Explanation, ListAnswer};
 use agentctl_model::{Entry, Session};
 use clap::builder::PossibleValuesParser;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value};
 
-use super::adapters::AdapterEntry;
 use super::config::{Checked, Shown};
 use super::doctor::Report;
-use super::explain::Explanation;
-use super::list::Answer;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -39,7 +37,7 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<Exit, Failure> {
 
 fn schema(name: &str) -> Schema {
     match name {
-        "list" => of::<Answer<'_>>(),
+        "list" => of::<ListAnswer<'_>>(),
         "explain" => of::<Explanation<'_>>(),
         "entry" => of::<Entry>(),
         "adapters" => of::<Vec<AdapterEntry>>(),
