@@ -72,6 +72,19 @@ impl Root {
     }
 }
 
+/// A folder in which news about live sessions appears, with so many levels of folders below it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WatchTarget {
+    pub path: PathBuf,
+    pub depth: usize,
+}
+
+impl WatchTarget {
+    pub fn new(path: impl Into<PathBuf>, depth: usize) -> Self {
+        Self { path: path.into(), depth }
+    }
+}
+
 /// Why a transcript could not be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {source}", path.display())]
@@ -113,6 +126,11 @@ pub trait Adapter: Send + Sync {
     /// Only where the live owner itself can be asked (a server of the agent): puts its word into the claims.
     /// Runs under the source's deadline; a server that does not answer leaves the claims as they are.
     fn ask(&self, _root: &Root, _kernel: &KernelView, _joined: &mut Joined) {}
+
+    /// Where a change of a live session shows on disk. More than needed costs looks, less costs time until the next one.
+    fn watch(&self, root: &Root) -> Vec<WatchTarget> {
+        std::iter::once(&root.path).chain(&root.store).map(|path| WatchTarget::new(path, 3)).collect()
+    }
 
     /// The last `limit` entries of a conversation, oldest first.
     fn read(&self, place: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError>;

@@ -3,7 +3,9 @@
 mod adapters;
 mod completions;
 mod config;
+mod daemon;
 mod doctor;
+mod events;
 mod explain;
 mod heard;
 mod list;
@@ -63,6 +65,8 @@ enum Command {
     Adapters(adapters::Args),
     Doctor(doctor::Args),
     Config(config::Args),
+    Daemon(daemon::Args),
+    Events(events::Args),
     Schema(schema::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -73,7 +77,11 @@ pub(crate) fn parse() -> Result<Cli, clap::Error> {
     Cli::command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches))
 }
 
-pub(crate) fn run(cli: Cli, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    if let Some(Command::Daemon(args)) = &cli.command {
+        return daemon::run(args, surroundings, out);
+    }
+    let surroundings = &surroundings;
     match cli.command {
         None => list::run(&list::Args::default(), surroundings, out),
         Some(Command::List(args)) => list::run(&args, surroundings, out),
@@ -84,6 +92,8 @@ pub(crate) fn run(cli: Cli, surroundings: &Surroundings, out: &mut Output) -> Re
         Some(Command::Adapters(args)) => adapters::run(&args, surroundings, out),
         Some(Command::Doctor(args)) => doctor::run(&args, surroundings, out),
         Some(Command::Config(args)) => config::run(&args, surroundings, out),
+        Some(Command::Daemon(_)) => unreachable!("handled above"),
+        Some(Command::Events(args)) => events::run(&args, surroundings, out),
         Some(Command::Schema(args)) => schema::run(&args, out),
         Some(Command::Completions(args)) => completions::run(&args, surroundings, out),
         Some(Command::Man(args)) => man::run(&args, out),

@@ -6,11 +6,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use agentctl_adapters::{Adapter, Root};
+use agentctl_daemon::Home;
 use agentctl_fleet::{Fleet, Source};
 use agentctl_model::Environ;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use crate::client::Client;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::render::path;
@@ -79,6 +81,15 @@ impl Surroundings {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Settings::defaults(&self.environ)),
             Err(error) => Err(SettingsError::Unreadable { path, error }),
         }
+    }
+
+    /// The way to the daemon of this folder, unless the user wants none. Whether there is one shows when it is asked.
+    pub(crate) fn client(&self) -> Option<Client> {
+        if self.environ.get("AGENTCTL_NO_DAEMON").is_some() {
+            return None;
+        }
+        let (folder, _) = self.own_folder()?;
+        Some(Client::at(Home::at(folder).socket()))
     }
 
     /// Everything that can be asked, under the settings in force.

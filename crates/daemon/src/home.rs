@@ -108,16 +108,6 @@ impl Home {
         Ok(())
     }
 
-    /// A private folder below.
-    pub(crate) fn make_folder(&self, path: &Path) -> Result<(), HomeError> {
-        match fs::DirBuilder::new().mode(0o700).create(path) {
-            Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
-                Err(HomeError::Failed { what: "create", path: path.to_owned(), source })
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// The right to be the daemon of this folder; `None` when another one has it.
     pub fn hold(&self) -> Result<Option<Held>, HomeError> {
         let path = self.lock_path();

@@ -60,8 +60,10 @@ mod tests {
         for _ in 0..4000 {
             log.say(&"x".repeat(1000));
         }
-        let sizes: Vec<u64> =
-            std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).collect();
+        let sizes: Vec<u64> = std::fs::read_dir(place.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().metadata().unwrap().len())
+            .collect();
         assert_eq!(sizes.len(), 2);
         assert!(sizes.iter().all(|size| *size <= LARGEST + 2000), "{sizes:?}");
         let fresh = Log::open(place.path().join("other.log"), false);

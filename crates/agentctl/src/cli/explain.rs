@@ -6,6 +6,7 @@ use agentctl_fleet::Explanation;
 use agentctl_model::text;
 
 use super::target::Target;
+use crate::asking::Asking;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -31,8 +32,8 @@ pub(crate) struct Args {
 const LABEL: usize = 20;
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
-    let fleet = surroundings.fleet()?;
-    let (found, survey) = args.target.find(&fleet, surroundings, out)?;
+    let asking = Asking::open(surroundings)?;
+    let (found, sources) = args.target.find(&asking, surroundings, out)?;
     let session = &found.session;
     if args.json {
         json::answer(out, &Explanation::of(&found, &sources))?;

@@ -3,15 +3,12 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use agentctl_fleet::{Fleet, Question, Wanted};
-use agentctl_model::{Session, SourceReport, Survey, Surveyed};
-use jiff::Timestamp;
-use schemars::JsonSchema;
-use serde::Serialize;
+use agentctl_fleet::{Fleet, ListQuery, Listing, Sort, StatusWord};
+use agentctl_model::SourceReport;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-use super::order::{self, Sort};
-use super::selection::{Selection, StatusWord};
-use super::{heard, watch, welcome};
+use super::{heard, order, watch, welcome};
+use crate::asking::Asking;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -79,18 +76,31 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
-    let fleet = surroundings.fleet()?;
+    let asking = Asking::open(surroundings)?;
     if args.watch {
-        return watch::run(args, &fleet, surroundings, out);
+        return watch::run(args, &asking, surroundings, out);
     }
-    let listing = args.look(&fleet, surroundings);
-    args.print(&listing, &fleet, surroundings, out)?;
-    heard::warn_unread(&args.adapter, &fleet, out);
-    heard::warn(&listing.sources, surroundings, out);
-    let exit = heard::exit(&listing.sources, args.strict);
+    let query = args.query(surroundings);
+    if args.json
+        && !out.is_terminal()
+        && let Some(written) = asking.list_written(&query)
+    {
+        out.write_all(&written.body)?;
+        out.write_all(b"\n")?;
+        return Ok(args.end(&written.sources, &asking, surroundings, out));
+    }
+    let listing = asking.list(&query);
+    args.print(&listing, &asking.fleet, surroundings, out)?;
+    let exit = args.end(&listing.sources, &asking, surroundings, out);
     // The process ends here: ten thousand rows need not be given back one by one.
     std::mem::forget(listing);
     Ok(exit)
+}
+
+/// The orders that `--sort` knows.
+fn sorts() -> impl TypedValueParser<Value = Sort> {
+    let words = Sort::ALL.map(|sort| PossibleValue::new(sort.word()).help(sort.help()));
+    PossibleValuesParser::new(words).try_map(|word| Sort::parse(&word))
 }
 
 impl Args {
@@ -104,6 +114,18 @@ impl Args {
 
     fn everything(&self) -> bool {
         self.all || self.since.is_some() || self.status.iter().any(|word| word.reaches_stopped())
+    }
+
+    fn end(
+        &self,
+        sources: &[SourceReport],
+        asking: &Asking,
+        surroundings: &Surroundings,
+        out: &mut Output,
+    ) -> Exit {
+        heard::warn_unread(&self.adapter, &asking.fleet, out);
+        heard::warn(sources, surroundings, out);
+        heard::exit(sources, self.strict)
     }
 
     pub(crate) fn query(&self, surroundings: &Surroundings) -> ListQuery {
@@ -137,7 +159,7 @@ impl Args {
         out: &mut Output,
     ) -> Result<(), Failure> {
         if self.json {
-            return listing.print_json(surroundings, out);
+            return print_json(listing, surroundings, out);
         }
         if self.quiet {
             for surveyed in &listing.sessions {
@@ -146,10 +168,7 @@ impl Args {
             return Ok(());
         }
         // Who asks about some agents learns nothing about the machine.
-        if self.adapter.is_empty()
-            && listing.sessions.is_empty()
-            && welcome::is_empty_machine(&listing)
-        {
+        if self.adapter.is_empty() && listing.sessions.is_empty() && welcome::is_empty_machine(listing) {
             return welcome::print(fleet, surroundings, out);
         }
         for line in self.lines(listing, surroundings, out) {
@@ -206,31 +225,22 @@ impl Args {
 /// From here on an answer for a pipe is made on all cores.
 const LONG: usize = 500;
 
-impl Listing {
-    fn print_json(&self, surroundings: &Surroundings, out: &mut Output) -> Result<(), Failure> {
-        let mut answer = self.answer(surroundings);
-        if out.is_terminal() || answer.sessions.len() < LONG {
-            return json::answer(out, &answer);
-        }
-        let sessions = std::mem::take(&mut answer.sessions);
-        let mut frame = Vec::new();
-        json::line(&mut frame, &answer)?;
-        let open = b"\"sessions\":[";
-        let Some(at) = frame.windows(open.len()).position(|bytes| bytes == open) else {
-            unreachable!("the answer has this key")
-        };
-        let (before, after) = frame.split_at(at + open.len());
-        out.write_all(before)?;
-        json::elements(out, &sessions)?;
-        Ok(out.write_all(after)?)
+/// The whole answer on one line, or indented for a person.
+fn print_json(listing: &Listing, surroundings: &Surroundings, out: &mut Output) -> Result<(), Failure> {
+    let host = surroundings.host();
+    let mut answer = listing.answer(&host);
+    if out.is_terminal() || answer.sessions.len() < LONG {
+        return json::answer(out, &answer);
     }
-
-    pub(crate) fn answer(&self, surroundings: &Surroundings) -> Answer<'_> {
-        Answer {
-            as_of: self.as_of,
-            host: surroundings.host(),
-            sessions: self.sessions.iter().map(|surveyed| &*surveyed.session).collect(),
-            sources: &self.survey.sources,
-        }
-    }
+    let sessions = std::mem::take(&mut answer.sessions);
+    let mut frame = Vec::new();
+    json::line(&mut frame, &answer)?;
+    let open = b"\"sessions\":[";
+    let Some(at) = frame.windows(open.len()).position(|bytes| bytes == open) else {
+        unreachable!("the answer has this key")
+    };
+    let (before, after) = frame.split_at(at + open.len());
+    out.write_all(before)?;
+    json::elements(out, &sessions)?;
+    Ok(out.write_all(after)?)
 }

@@ -1,5 +1,6 @@
 //! `agentctl schema`: the JSON Schema of everything that `--json` prints.
 
+use agentctl_daemon::Event;
 use agentctl_fleet::{AdapterEntry, Explanation, ListAnswer};
 use agentctl_model::{Entry, Session};
 use clap::builder::PossibleValuesParser;
@@ -8,14 +9,25 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value};
 
 use super::config::{Checked, Shown};
+use super::daemon::Standing;
 use super::doctor::Report;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::json;
 
-const NAMES: [&str; 8] =
-    ["session", "list", "explain", "entry", "adapters", "doctor", "config-show", "config-check"];
+const NAMES: [&str; 10] = [
+    "session",
+    "list",
+    "explain",
+    "entry",
+    "event",
+    "adapters",
+    "doctor",
+    "config-show",
+    "config-check",
+    "daemon-status",
+];
 
 /// Print the JSON Schema of what --json prints
 #[derive(Debug, clap::Args)]
@@ -40,6 +52,8 @@ fn schema(name: &str) -> Schema {
         "list" => of::<ListAnswer<'_>>(),
         "explain" => of::<Explanation<'_>>(),
         "entry" => of::<Entry>(),
+        "event" => of::<Event>(),
+        "daemon-status" => of::<Standing>(),
         "adapters" => of::<Vec<AdapterEntry>>(),
         "doctor" => of::<Report>(),
         "config-show" => of::<Shown>(),

@@ -4,11 +4,12 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use agentctl_fleet::{FindError, Fleet, Question, Selector, Wanted};
-use agentctl_model::{Survey, Surveyed, text};
+use agentctl_model::{SourceReport, Surveyed, text};
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 
 use super::heard;
+use crate::asking::Asking;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -37,10 +38,11 @@ impl Target {
     /// The one session that is meant, and the answer it was found in.
     pub(crate) fn find(
         &self,
-        fleet: &Fleet,
+        asking: &Asking,
         surroundings: &Surroundings,
         out: &mut Output,
-    ) -> Result<(Surveyed, Survey), Failure> {
+    ) -> Result<(Surveyed, Vec<SourceReport>), Failure> {
+        let fleet = &asking.fleet;
         heard::warn_unread(&self.adapter, fleet, out);
         let selector = Selector {
             text: self.id.clone(),
@@ -48,8 +50,9 @@ impl Target {
             root: self.root(fleet, surroundings)?,
             cwd: self.cwd.as_ref().map(|cwd| surroundings.meant(cwd).to_string_lossy().into_owned()),
         };
-        let found = fleet.find(&selector).map_err(|error| self.explain(&error, surroundings, out.width()))?;
-        heard::warn(&found.1.sources, surroundings, out);
+        let found =
+            asking.find(&selector).map_err(|error| self.explain(&error, surroundings, out.width()))?;
+        heard::warn(&found.1, surroundings, out);
         Ok(found)
     }
 
@@ -116,7 +119,7 @@ fn stored_ids(typed: &OsStr) -> Vec<CompletionCandidate> {
         Wanted::Ids(vec![typed.to_owned()])
     };
     let mut sessions = fleet.survey(&Question::new(wanted)).sessions;
-    super::order::sort(&mut sessions, super::order::Sort::Attention);
+    agentctl_fleet::sort(&mut sessions, agentctl_fleet::Sort::Attention);
     let fits = sessions.iter().filter(|surveyed| surveyed.session.id.starts_with(typed));
     fits.enumerate()
         .map(|(order, surveyed)| {

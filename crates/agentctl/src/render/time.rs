@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use jiff::tz::TimeZone;
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 pub(crate) use agentctl_model::period::{Since, parse_duration};
 

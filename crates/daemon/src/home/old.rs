@@ -26,9 +26,9 @@ pub(super) fn move_aside(folder: &Path, day: &str) -> io::Result<Option<PathBuf>
     fs::create_dir(&aside)?;
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name();
-        let stays = name
-            .to_str()
-            .is_some_and(|name| STAYS.contains(&name) || name.starts_with("old-") || name.starts_with(".new-"));
+        let stays = name.to_str().is_some_and(|name| {
+            STAYS.contains(&name) || name.starts_with("old-") || name.starts_with(".new-")
+        });
         if !stays {
             fs::rename(folder.join(&name), aside.join(&name))?;
         }
@@ -59,7 +59,9 @@ mod tests {
     fn everything_but_the_settings_is_moved_and_nothing_is_lost() {
         let place = tempfile::tempdir().unwrap();
         let home = place.path();
-        for (name, text) in [("locks.json", "[]"), ("state.json", "{}"), ("config.toml", ""), ("notes", "mine")] {
+        for (name, text) in
+            [("locks.json", "[]"), ("state.json", "{}"), ("config.toml", ""), ("notes", "mine")]
+        {
             fs::write(home.join(name), text).unwrap();
         }
         let aside = move_aside(home, "2026-11-15").unwrap().unwrap();

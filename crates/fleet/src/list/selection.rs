@@ -27,6 +27,13 @@ impl StatusWord {
         })
     }
 
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Status(status) => status.word(),
+            Self::Outcome(outcome) => outcome.word(),
+        }
+    }
+
     /// Such sessions may be stopped ones, which a plain list does not look at.
     pub fn reaches_stopped(self) -> bool {
         matches!(self, Self::Outcome(_) | Self::Status(Status::Stopped))

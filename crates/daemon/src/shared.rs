@@ -1,0 +1,56 @@
+//! What every part of the daemon can reach.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Bytes;
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use crate::events::{Hub, Posted};
+use crate::home::{Held, Home};
+use crate::live::Live;
+use crate::log::Log;
+use crate::metrics::Metrics;
+use crate::problem::Problem;
+use crate::settings::Settings;
+use crate::single_flight::SingleFlight;
+use crate::token::Token;
+
+/// How far the daemon is from its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Serving,
+    Ending { home_gone: bool },
+}
+
+pub(crate) struct Shared {
+    pub(crate) settings: Arc<dyn Settings>,
+    pub(crate) home: Home,
+    pub(crate) held: Held,
+    pub(crate) version: String,
+    pub(crate) host: String,
+    pub(crate) started_at: Timestamp,
+    pub(crate) began: Instant,
+    pub(crate) read_only: bool,
+    pub(crate) http: Option<std::net::SocketAddr>,
+    pub(crate) token: Option<Token>,
+    pub(crate) log: Log,
+    pub(crate) hub: Hub,
+    pub(crate) live: Live,
+    pub(crate) metrics: Metrics,
+    pub(crate) answers: Arc<SingleFlight<Result<Bytes, Problem>>>,
+    pub(crate) phase: watch::Sender<Phase>,
+}
+
+impl Shared {
+    pub(crate) fn stop(&self, home_gone: bool) {
+        self.phase.send_replace(Phase::Ending { home_gone });
+        self.live.stop();
+    }
+
+    /// An event was posted: whoever acts on events does so now.
+    pub(crate) fn told(&self, posted: &Posted) {
+        self.metrics.told(&posted.event);
+    }
+}
