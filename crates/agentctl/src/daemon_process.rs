@@ -154,9 +154,9 @@ impl<'a> DaemonProcess<'a> {
         if self.is_free()? {
             return Ok(false);
         }
-        // Whether it hears us or not shows in what becomes of the lock.
-        let _ = self.client.ask(Ask::write("POST", "/v1/daemon/stop", "{}"));
-        if self.wait_free(END)? {
+        // One that heard us ends by itself; what became of it shows in the lock.
+        let heard = self.client.ask(Ask::write("POST", "/v1/daemon/stop", "{}")).is_ok();
+        if heard && self.wait_free(END)? {
             return Ok(true);
         }
         for signal in [Signal::Terminate, Signal::Kill] {

@@ -78,7 +78,9 @@ impl Surroundings {
         match std::fs::read_to_string(&path) {
             Ok(text) => Settings::parse(&text, &self.environ)
                 .map_err(|mistake| SettingsError::Mistake { path, mistake }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Settings::defaults(&self.environ)),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                Ok(Settings::defaults(&self.environ))
+            }
             Err(error) => Err(SettingsError::Unreadable { path, error }),
         }
     }

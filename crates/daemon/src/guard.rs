@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -20,6 +21,7 @@ pub(crate) async fn guard(
     mut request: Request,
     next: Next,
 ) -> Response {
+    shared.requests.fetch_add(1, Ordering::Relaxed);
     let mut response = match check(&shared, &peer, &request) {
         Ok(()) => {
             request.extensions_mut().insert(peer);

@@ -4,6 +4,7 @@
 //! looks through the one function that answers everybody.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -108,8 +109,8 @@ impl Live {
     }
 }
 
-/// The thread of the view; ends when the daemon stops.
-pub(crate) fn keep(shared: &Arc<Shared>) {
+/// The thread of the view; ends when the daemon stops. Says when it has looked for the first time.
+pub(crate) fn keep(shared: &Arc<Shared>, looked: &Sender<()>) {
     let live = &shared.live;
     let mut watcher = Watcher::new(live.bell.clone());
     let mut complaint = None;
@@ -135,6 +136,8 @@ pub(crate) fn keep(shared: &Arc<Shared>) {
             }
             Err(_) => {}
         }
+        // Only the first word is waited for.
+        let _ = looked.send(());
         let (folders, processes) = watcher.count();
         let watching = Watching { folders, processes, incomplete: watcher.incomplete() };
         *live.watching.lock().unwrap_or_else(PoisonError::into_inner) = watching;
@@ -152,18 +155,14 @@ pub(crate) fn keep(shared: &Arc<Shared>) {
             live.pulse();
         }
         // What follows at once belongs to the same change; and looking must leave the agents their processor.
-        let resting = Instant::now();
         while !woken.by_nothing() && !live.stopped.load(Ordering::Relaxed) {
             let left = rest.saturating_sub(began.elapsed());
-            if left.is_zero() || resting.elapsed() > rest {
+            if left.is_zero() {
                 break;
             }
             woken = watcher.wait(left);
             if woken.files {
                 live.pulse();
-            }
-            if woken.by_nothing() {
-                break;
             }
         }
     }

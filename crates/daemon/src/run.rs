@@ -5,6 +5,8 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
@@ -24,6 +26,9 @@ use crate::{clock, fault, sd_notify, server, store};
 
 /// How long what is being answered may take once the end was asked for.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
+
+/// How long the first look may keep the doors closed.
+const FIRST_LOOK: Duration = Duration::from_secs(5);
 
 pub struct Options {
     pub home: Home,
@@ -111,6 +116,7 @@ pub fn run(options: Options) -> Result<Ended, RunError> {
         metrics: Metrics::default(),
         answers: SingleFlight::new(),
         phase: watch::channel(Phase::Serving).0,
+        requests: AtomicU64::new(0),
     });
     let ended = serve(&shared, unix, tcp, options.notify_socket.as_deref())?;
     shared.log.say("stopped");
@@ -128,7 +134,12 @@ fn serve(
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let viewing = {
         let shared = shared.clone();
-        std::thread::Builder::new().name("live".into()).spawn(move || live::keep(&shared))?
+        let (looked, first) = channel();
+        let thread =
+            std::thread::Builder::new().name("live".into()).spawn(move || live::keep(&shared, &looked))?;
+        // Who asks where everything stands must not hear that there is nothing, only because nobody looked yet.
+        let _ = first.recv_timeout(FIRST_LOOK);
+        thread
     };
     shared.log.say(&format!("agentctl {} serves {}", shared.version, shared.home.socket().display()));
     if let Some(http) = shared.http {

@@ -1,6 +1,7 @@
 //! What every part of the daemon can reach.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use axum::body::Bytes;
@@ -41,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) metrics: Metrics,
     pub(crate) answers: Arc<SingleFlight<Result<Bytes, Problem>>>,
     pub(crate) phase: watch::Sender<Phase>,
+    /// How many requests came in.
+    pub(crate) requests: AtomicU64,
 }
 
 impl Shared {

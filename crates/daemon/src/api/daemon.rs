@@ -1,5 +1,7 @@
 //! The daemon about itself.
 
+use std::sync::atomic::Ordering;
+
 use agentctl_model::SourceReport;
 use axum::extract::State;
 use axum::response::Response;
@@ -35,6 +37,8 @@ pub struct DaemonStatus {
     /// The newest event's cursor.
     pub cursor: String,
     pub listeners: usize,
+    /// How many requests came in, this one included.
+    pub requests: u64,
 }
 
 /// What `POST /v1/daemon/stop` answers.
@@ -62,9 +66,10 @@ pub(crate) async fn status(State(app): State<App>) -> Result<Response, Problem> 
         watched_folders: watching.folders,
         watched_processes: watching.processes,
         watch_incomplete: watching.incomplete,
-        looks: app.live.looks.load(std::sync::atomic::Ordering::Relaxed),
+        looks: app.live.looks.load(Ordering::Relaxed),
         cursor: app.hub.cursor(app.hub.newest()),
         listeners: app.hub.listeners(),
+        requests: app.requests.load(Ordering::Relaxed),
     };
     json(&status).map(answer)
 }

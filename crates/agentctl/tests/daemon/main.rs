@@ -1,0 +1,10 @@
+//! The daemon as users meet it: the built binary, real sockets, real processes.
+#![allow(clippy::disallowed_methods, reason = "tests run the binary")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up must stop")]
+
+mod attacks;
+mod conformance;
+mod events;
+mod house;
+mod life;
+mod stand_in;
