@@ -7,6 +7,8 @@ mod daemon;
 mod doctor;
 mod events;
 mod explain;
+mod fuse;
+mod fuses;
 mod heard;
 mod list;
 mod logs;
@@ -67,6 +69,8 @@ enum Command {
     Config(config::Args),
     Daemon(daemon::Args),
     Events(events::Args),
+    Fuse(fuse::Args),
+    Fuses(fuses::Args),
     Schema(schema::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -94,6 +98,8 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
         Some(Command::Config(args)) => config::run(&args, surroundings, out),
         Some(Command::Daemon(_)) => unreachable!("handled above"),
         Some(Command::Events(args)) => events::run(&args, surroundings, out),
+        Some(Command::Fuse(args)) => fuse::run(&args, surroundings, out),
+        Some(Command::Fuses(args)) => fuses::run(&args, surroundings, out),
         Some(Command::Schema(args)) => schema::run(&args, out),
         Some(Command::Completions(args)) => completions::run(&args, surroundings, out),
         Some(Command::Man(args)) => man::run(&args, out),

@@ -8,7 +8,11 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use agentctl_daemon::Problem;
 use agentctl_daemon::wire::{CALLER, VERSION};
+
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
 
 pub(crate) use answer::Answer;
 pub(crate) use stream::{ServerEvent, Stream};
@@ -64,6 +68,30 @@ impl Client {
     pub(crate) fn listen(&self, target: &str, cursor: Option<&str>) -> io::Result<Stream> {
         let ask = Ask { accept: "text/event-stream", ..Ask::get(target) };
         Stream::open(self.send_with(ask, cursor)?)
+    }
+
+    /// Asks for something to be done. What went wrong is told in the daemon's words.
+    pub(crate) fn done(&self, ask: Ask<'_>) -> Result<Vec<u8>, Failure> {
+        let answer = self.ask(ask).map_err(|error| {
+            Failure::new(Exit::NoDaemon, format!("the daemon does not answer: {error}"))
+                .hint("`agentctl daemon status` and `agentctl daemon logs` say more")
+        })?;
+        if answer.is_done() {
+            return Ok(answer.body);
+        }
+        let problem = serde_json::from_slice::<Problem>(&answer.body);
+        let Ok(problem) = problem else {
+            return Err(Failure::new(Exit::Failed, format!("the daemon answered {}", answer.status)));
+        };
+        let exit = match problem.code.as_str() {
+            "usage" => Exit::Usage,
+            "not-found" => Exit::NotFound,
+            "ambiguous" => Exit::Ambiguous,
+            "incomplete" => Exit::Incomplete,
+            "refused" | "forbidden" => Exit::Refused,
+            _ => Exit::Failed,
+        };
+        Err(Failure::new(exit, problem.detail.clone()))
     }
 
     fn send(&self, ask: Ask<'_>) -> io::Result<UnixStream> {

@@ -1,7 +1,8 @@
 //! What the daemon asks of the binary: the settings in force now, in the environment that it was started in.
 
-use agentctl_daemon::{NotifySettings, Settings, WebhookSettings};
+use agentctl_daemon::{Hands, NotifySettings, Settings, WebhookSettings};
 use agentctl_fleet::{AdapterEntry, Fleet, known_agents};
+use agentctl_model::SessionKey;
 
 use crate::failure::Failure;
 use crate::surroundings::Surroundings;
@@ -37,5 +38,18 @@ fn words(failure: Failure) -> String {
     match failure {
         Failure::Said { message, .. } => message,
         Failure::ReaderGone => "nobody reads the output".to_owned(),
+    }
+}
+
+/// Until there is `stop`: a fuse of a session warns and tells, and says that it could do no more.
+pub(crate) struct NoHands;
+
+impl Hands for NoHands {
+    fn interrupt(&self, _: &SessionKey) -> Result<(), String> {
+        Err("this agentctl cannot interrupt sessions yet".to_owned())
+    }
+
+    fn stop(&self, _: &SessionKey) -> Result<(), String> {
+        Err("this agentctl cannot stop sessions yet".to_owned())
     }
 }

@@ -2,6 +2,7 @@
 
 mod daemon;
 mod events;
+mod fuses;
 mod messages;
 mod openapi;
 mod routes;

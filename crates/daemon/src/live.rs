@@ -103,6 +103,11 @@ impl Live {
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
+    /// Counts the changes of files.
+    pub(crate) fn beat(&self) -> u64 {
+        *self.beat.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn pulse(&self) {
         *self.beat.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         self.beats.notify_all();

@@ -13,15 +13,19 @@ use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::commands::Commands;
 use crate::events::Hub;
+use crate::fuses::{Fuses, Hands, keep_burning};
 use crate::home::{Home, HomeError};
 use crate::live::{self, Live};
 use crate::log::Log;
 use crate::metrics::Metrics;
+use crate::notices::Notices;
 use crate::settings::Settings;
 use crate::shared::{Phase, Shared};
 use crate::single_flight::SingleFlight;
 use crate::token::{Token, random_hex};
+use crate::webhooks::{Outbox, keep_sending};
 use crate::{clock, fault, sd_notify, server, store};
 
 /// How long what is being answered may take once the end was asked for.
@@ -45,6 +49,8 @@ pub struct Options {
     /// Where to die, for tests; only debug builds do.
     pub fault: Option<String>,
     pub settings: Arc<dyn Settings>,
+    /// What fuses end sessions with.
+    pub hands: Arc<dyn Hands>,
 }
 
 /// How the daemon ended.
@@ -98,6 +104,16 @@ pub fn run(options: Options) -> Result<Ended, RunError> {
     let token = if tcp.is_some() { Some(Token::at(&home.token())?) } else { None };
     let unix =
         server::bind(&home.socket()).map_err(|source| RunError::Socket { path: home.socket(), source })?;
+    let outbox = Outbox::open(home.outbox()).map_err(|source| HomeError::Failed {
+        what: "open",
+        path: home.outbox(),
+        source,
+    })?;
+    let fuses = Fuses::open(&home).map_err(|source| HomeError::Failed {
+        what: "read",
+        path: home.fuses(),
+        source,
+    })?;
     let life = format!("{:x}{}", began_at.as_millisecond(), random_hex(2)?);
     let shared = Arc::new(Shared {
         settings: options.settings,
@@ -110,12 +126,17 @@ pub fn run(options: Options) -> Result<Ended, RunError> {
         read_only: options.read_only,
         http,
         token,
-        log,
         hub: Hub::new(life),
         live: Live::new()?,
         metrics: Metrics::default(),
         answers: SingleFlight::new(),
         phase: watch::channel(Phase::Serving).0,
+        outbox,
+        fuses,
+        hands: options.hands,
+        commands: Commands::new(log.clone()),
+        notices: Notices::default(),
+        log,
         requests: AtomicU64::new(0),
     });
     let ended = serve(&shared, unix, tcp, options.notify_socket.as_deref())?;
@@ -140,6 +161,11 @@ fn serve(
         // Who asks where everything stands must not hear that there is nothing, only because nobody looked yet.
         let _ = first.recv_timeout(FIRST_LOOK);
         thread
+    };
+    keep_sending(shared)?;
+    let burning = {
+        let shared = shared.clone();
+        std::thread::Builder::new().name("fuses".into()).spawn(move || keep_burning(&shared))?
     };
     shared.log.say(&format!("agentctl {} serves {}", shared.version, shared.home.socket().display()));
     if let Some(http) = shared.http {
@@ -170,6 +196,8 @@ fn serve(
         Ok::<_, io::Error>(if home_gone { Ended::HomeGone } else { Ended::Stopped })
     })?;
     runtime.shutdown_timeout(Duration::from_millis(200));
-    let _ = viewing.join();
+    for thread in [viewing, burning] {
+        let _ = thread.join();
+    }
     Ok(ended)
 }

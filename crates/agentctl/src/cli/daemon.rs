@@ -1,5 +1,6 @@
 //! `agentctl daemon`: what outlives a command, started and ended by hand.
 
+mod service;
 mod sheet;
 
 use std::io::Write;
@@ -14,7 +15,7 @@ use crate::client::OWN_VERSION;
 use crate::daemon_process::{DaemonProcess, Manner, Started};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
-use crate::keeper::Keeper;
+use crate::keeper::{Keeper, NoHands};
 use crate::output::Output;
 use crate::render::json;
 use crate::surroundings::Surroundings;
@@ -65,6 +66,14 @@ enum Command {
         #[arg(long, hide = true)]
         detached: bool,
     },
+    /// Make it a service of this user: a systemd unit, or a launchd agent
+    Install {
+        /// Only print the file
+        #[arg(long)]
+        print: bool,
+    },
+    /// Take the service away
+    Uninstall,
     /// Show the end of its log
     Logs {
         /// How many lines
@@ -87,6 +96,11 @@ pub(crate) fn run(args: &Args, surroundings: Surroundings, out: &mut Output) -> 
         let manner = how.manner();
         let detached = *detached;
         return serve(manner, detached, surroundings, out);
+    }
+    match args.command {
+        Command::Install { print } => return service::install(print, &surroundings, out),
+        Command::Uninstall => return service::uninstall(&surroundings, out),
+        _ => {}
     }
     let process = DaemonProcess::new(&surroundings)?;
     match &args.command {
@@ -113,7 +127,7 @@ pub(crate) fn run(args: &Args, surroundings: Surroundings, out: &mut Output) -> 
                 writeln!(out, "{line}")?;
             }
         }
-        Command::Run { .. } => unreachable!("handled above"),
+        Command::Run { .. } | Command::Install { .. } | Command::Uninstall => unreachable!("handled above"),
     }
     Ok(Exit::Done)
 }
@@ -165,6 +179,7 @@ fn serve(
         notify_socket: surroundings.environ.get("NOTIFY_SOCKET").map(ToOwned::to_owned),
         fault: surroundings.environ.text("AGENTCTL_FAULT").map(str::to_owned),
         settings: Arc::new(Keeper(surroundings)),
+        hands: Arc::new(NoHands),
     };
     match agentctl_daemon::run(options) {
         Ok(Ended::Stopped) => Ok(Exit::Done),

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{App, answer, json};
 use crate::problem::Problem;
+use crate::webhooks::OutboxStatus;
 
 /// What `daemon status --json` prints of a daemon that runs.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -37,6 +38,9 @@ pub struct DaemonStatus {
     /// The newest event's cursor.
     pub cursor: String,
     pub listeners: usize,
+    pub outbox: OutboxStatus,
+    /// How many fuses are set.
+    pub fuses: usize,
     /// How many requests came in, this one included.
     pub requests: u64,
 }
@@ -69,6 +73,8 @@ pub(crate) async fn status(State(app): State<App>) -> Result<Response, Problem> 
         looks: app.live.looks.load(Ordering::Relaxed),
         cursor: app.hub.cursor(app.hub.newest()),
         listeners: app.hub.listeners(),
+        outbox: app.outbox.status(),
+        fuses: app.fuses.count(),
         requests: app.requests.load(Ordering::Relaxed),
     };
     json(&status).map(answer)

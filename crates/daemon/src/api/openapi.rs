@@ -47,7 +47,8 @@ pub fn document() -> Value {
 fn operation(route: &Route, operation: &Operation, schemas: &mut SchemaGenerator) -> Value {
     let text = || json!({"type": "string"});
     let path = route.path.contains("{id}").then(|| {
-        let words = "full id, unique beginning of one, or exact name";
+        let fuse = route.path.starts_with("/v1/fuses");
+        let words = if fuse { "id of the fuse" } else { "full id, unique beginning of one, or exact name" };
         json!({"name": "id", "in": "path", "required": true, "description": words, "schema": text()})
     });
     let query = operation.query.iter().copied().flatten();

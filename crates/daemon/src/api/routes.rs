@@ -2,11 +2,12 @@
 
 use agentctl_fleet::{AdapterEntry, Explanation, ListAnswer};
 use agentctl_model::Session;
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, delete, get, post};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use super::{App, DaemonStatus, daemon, events, messages, openapi, sessions, small};
+use super::{App, DaemonStatus, daemon, events, fuses, messages, openapi, sessions, small};
 use crate::events::Event;
+use crate::fuses::{Extension, Fuse, FuseSpec};
 use crate::query::{LIST, TARGET};
 
 pub(crate) type Names = &'static [(&'static str, &'static str)];
@@ -40,6 +41,15 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 
 const fn reads(summary: &'static str, query: &'static [Names], answers: Answers) -> Operation {
     Operation { method: "get", summary, query, body: None, answers }
+}
+
+const fn writes(
+    method: &'static str,
+    summary: &'static str,
+    body: Option<SchemaOf>,
+    answer: SchemaOf,
+) -> Operation {
+    Operation { method, summary, query: &[], body, answers: Answers::Json(answer) }
 }
 
 pub(crate) const ROUTES: &[Route] = &[
@@ -98,6 +108,24 @@ pub(crate) const ROUTES: &[Route] = &[
         handler: || get(events::stream),
     },
     Route {
+        path: "/v1/fuses",
+        operations: &[
+            reads("Fuses that are set", &[], Answers::Json(of::<fuses::FuseList>)),
+            writes("post", "Set a fuse on a directory or a session", Some(of::<FuseSpec>), of::<Fuse>),
+        ],
+        handler: || get(fuses::list).post(fuses::set),
+    },
+    Route {
+        path: "/v1/fuses/{id}",
+        operations: &[writes("delete", "Take a fuse away; nothing fires", None, of::<Fuse>)],
+        handler: || delete(fuses::cancel),
+    },
+    Route {
+        path: "/v1/fuses/{id}/extend",
+        operations: &[writes("post", "Let a fuse burn longer", Some(of::<Extension>), of::<Fuse>)],
+        handler: || post(fuses::extend),
+    },
+    Route {
         path: "/v1/adapters",
         operations: &[reads(
             "Which agents are known and what can be done with each",
@@ -113,13 +141,7 @@ pub(crate) const ROUTES: &[Route] = &[
     },
     Route {
         path: "/v1/daemon/stop",
-        operations: &[Operation {
-            method: "post",
-            summary: "End the daemon; agents go on",
-            query: &[],
-            body: None,
-            answers: Answers::Json(of::<daemon::Stopping>),
-        }],
+        operations: &[writes("post", "End the daemon; agents go on", None, of::<daemon::Stopping>)],
         handler: || post(daemon::stop),
     },
     Route {

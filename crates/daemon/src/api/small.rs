@@ -38,7 +38,7 @@ pub(crate) async fn metrics(State(app): State<App>) -> Result<Response, Problem>
             adapters: agentctl_adapters::registry().iter().map(|adapter| adapter.card().name).collect(),
             sessions: survey.sessions.iter().map(|surveyed| &*surveyed.session).collect(),
             sources: &survey.sources,
-            fuses: 0,
+            fuses: app.fuses.count(),
             manual_locks: 0,
         };
         Ok(page(&standing, &app.metrics))

@@ -32,6 +32,12 @@ pub(super) fn print(
         line(out, "", &format!("not everything: {why}"))?;
     }
     line(out, "events", &format!("newest {}, {} listening", status.cursor, status.listeners))?;
+    line(out, "fuses", &format!("{} set", status.fuses))?;
+    let outbox = &status.outbox;
+    line(out, "webhooks", &format!("{} to deliver, {} given up", outbox.pending, outbox.dead))?;
+    if let Some(error) = &outbox.last_error {
+        line(out, "", &agentctl_model::text::one_line(error))?;
+    }
     for source in &status.sources {
         let label = if source.is_incomplete() { "unheard" } else { "heard" };
         if source.coverage != "not-installed" {
