@@ -96,14 +96,14 @@ impl Live {
         (newest, written(&snapshot))
     }
 
-    /// Waits until files changed since this beat, at most so long. Gives the beat to wait behind next.
+    /// Waits until something happened since this beat, at most so long. Gives the beat to wait behind next.
     pub(crate) fn wait_behind(&self, beat: u64, longest: Duration) -> u64 {
         let guard = self.beat.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.beats.wait_timeout_while(guard, longest, |now| *now == beat);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Counts the changes of files.
+    /// Counts what the kernel told of.
     pub(crate) fn beat(&self) -> u64 {
         *self.beat.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -156,7 +156,7 @@ pub(crate) fn keep(shared: &Arc<Shared>, looked: &Sender<()>) {
             continue;
         }
         let mut woken = watcher.wait(sweep);
-        if woken.files {
+        if woken.files || woken.process {
             live.pulse();
         }
         // What follows at once belongs to the same change; and looking must leave the agents their processor.
@@ -166,7 +166,7 @@ pub(crate) fn keep(shared: &Arc<Shared>, looked: &Sender<()>) {
                 break;
             }
             woken = watcher.wait(left);
-            if woken.files {
+            if woken.files || woken.process {
                 live.pulse();
             }
         }

@@ -81,6 +81,6 @@ impl Shown {
         words.extend(self.max_cost.map(|cost| format!("at {}", sessions::cost(cost))));
         words.extend((self.stage != "set").then(|| format!("({})", self.stage)));
         words.extend(self.label.as_ref().map(|label| format!("- {label}")));
-        agentctl_model::text::one_line(&words.join("  "))
+        agentctl_model::text::one_line(&words.join(" "))
     }
 }

@@ -1,7 +1,7 @@
 //! `agentctl list --watch`: the list, drawn anew in place; into a pipe, a line for each change.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{self, Write};
 use std::time::Duration;
 
 use agentctl_fleet::Listing;
@@ -10,6 +10,7 @@ use agentctl_model::{Session, SessionKey, text};
 use super::heard;
 use super::list::Args;
 use crate::asking::Asking;
+use crate::client::Stream;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -31,6 +32,7 @@ pub(crate) fn run(
     let in_place = out.is_terminal() && !args.json();
     let mut changes = Changes::default();
     let mut warned = Vec::new();
+    let mut news = asking.news(BREATH);
     loop {
         let listing = asking.list(&args.query(surroundings));
         if in_place {
@@ -61,9 +63,25 @@ pub(crate) fn run(
             if interrupt.came() {
                 return Ok(Exit::Interrupted);
             }
-            if out.reader_leaves_within(BREATH)? {
+            let pause = if news.is_some() { Duration::ZERO } else { BREATH };
+            if out.reader_leaves_within(pause)? {
                 return Ok(heard::exit(&listing.sources, args.strict()));
             }
+            if told(&mut news) {
+                break;
+            }
+        }
+    }
+}
+
+/// Waits a breath for the daemon to tell that something changed. Without one, nobody tells.
+fn told(news: &mut Option<Stream>) -> bool {
+    match news.as_mut().map(Stream::next) {
+        Some(Ok(Some(_))) => true,
+        Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => false,
+        _ => {
+            *news = None;
+            false
         }
     }
 }

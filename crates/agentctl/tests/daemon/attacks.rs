@@ -22,8 +22,8 @@ fn with_http(house: &House) -> (Background, u16, String) {
 fn knock(port: u16, line: &str, headers: &[&str]) -> Reply {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(SOON)).unwrap();
-    let headers = headers.iter().map(|header| format!("{header}\r\n")).collect::<String>();
-    exchange(&mut stream, &format!("{line} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n")).unwrap()
+    let headers = headers.join("\r\n");
+    exchange(&mut stream, &format!("{line} HTTP/1.1\r\n{headers}\r\nConnection: close\r\n\r\n")).unwrap()
 }
 
 #[test]

@@ -81,7 +81,10 @@ fn every_recorded_home_gets_one_answer() {
         let list = same(&["list", "--since", "all", "--all-agents", "--usage", "--json"]).json();
         same(&["list", "--since", "all", "--json", "--limit", "1", "--sort", "name"]);
         let sources: Vec<Value> = list["sources"].as_array().unwrap().clone();
-        for session in list["sessions"].as_array().unwrap() {
+        let sessions = list["sessions"].as_array().unwrap();
+        // One of each home is enough for every day.
+        let most = if std::env::var_os("AGENTCTL_LONG").is_some() { usize::MAX } else { 1 };
+        for session in sessions.iter().take(most) {
             let id = session["id"].as_str().unwrap();
             let alone = same(&["status", id, "--json"]);
             same(&["explain", id, "--json"]);

@@ -11,12 +11,12 @@ use crate::house::{House, SOON};
 use crate::stand_in::StandIn;
 
 /// A reader of the stream.
-struct Listener {
+pub(crate) struct Listener {
     lines: BufReader<UnixStream>,
 }
 
 impl Listener {
-    fn open(house: &House, query: &str, cursor: Option<&str>) -> Self {
+    pub(crate) fn open(house: &House, query: &str, cursor: Option<&str>) -> Self {
         let mut stream = UnixStream::connect(house.socket()).unwrap();
         stream.set_read_timeout(Some(SOON)).unwrap();
         let cursor = cursor.map(|cursor| format!("Last-Event-ID: {cursor}\r\n")).unwrap_or_default();
@@ -36,7 +36,7 @@ impl Listener {
 
     /// The next event. Signs of life between events do not count.
     #[track_caller]
-    fn next(&mut self) -> Value {
+    pub(crate) fn next(&mut self) -> Value {
         let deadline = Instant::now() + SOON;
         loop {
             assert!(Instant::now() < deadline, "no event came");
@@ -139,7 +139,7 @@ fn the_command_line_passes_events_on_over_a_restart() {
     told(&events, "session.idle", &agent.id);
     events.signal(Signal::INT);
     assert_eq!(events.wait(SOON).code(), Some(130));
-    house.run(&["daemon", "stop"]).ok();
+    let _ = house.run(&["daemon", "stop"]).ok();
 }
 
 #[test]
@@ -214,4 +214,32 @@ fn events_are_quick() {
         eprintln!("{what}: median {median:?}, worst {worst:?} of {rounds}");
         assert!(median < Duration::from_secs(5), "{what}: {median:?}");
     }
+}
+
+#[test]
+fn a_watched_list_is_drawn_when_something_changes() {
+    let house = House::furnished();
+    let _daemon = house.daemon(&[]);
+    house.settled();
+    let mut command = house.home.agentctl_command(&["list", "--watch"]);
+    command.env_remove("AGENTCTL_NO_DAEMON");
+    let mut watch = Background::spawn(&house.home, command);
+    let seen = |watch: &Background, what: &str| {
+        until_seen(SOON, what, || {
+            let text = watch.stdout();
+            if text.contains(what) { Ok(()) } else { Err(text) }
+        });
+    };
+    until_seen(SOON, "a listener", || {
+        let listeners = house.get("/v1/daemon").json()["listeners"].clone();
+        if listeners.as_u64() >= Some(1) { Ok(()) } else { Err(listeners) }
+    });
+    let mut agent = StandIn::start(&house.home);
+    seen(&watch, &format!("{} ● running", agent.id));
+    agent.finish();
+    seen(&watch, &format!("{} ○ idle", agent.id));
+    agent.kill();
+    seen(&watch, &format!("{} left the list", agent.id));
+    watch.signal(Signal::INT);
+    assert_eq!(watch.wait(SOON).code(), Some(130));
 }

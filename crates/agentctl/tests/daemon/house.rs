@@ -9,7 +9,7 @@ use std::time::Duration;
 use agentctl_testkit::{Background, Output, TestHome, until, until_seen};
 use serde_json::Value;
 
-pub(crate) const SOON: Duration = Duration::from_secs(60);
+pub(crate) const SOON: Duration = Duration::from_mins(1);
 
 pub(crate) struct House {
     pub(crate) home: TestHome,

@@ -22,7 +22,7 @@ fn it_is_started_once_found_again_and_ended() {
     assert_eq!(standing["daemon"]["version"], env!("CARGO_PKG_VERSION"));
     assert!(house.run(&["daemon", "status"]).ok().stdout.contains("running"));
     let first = standing["daemon"]["pid"].clone();
-    house.run(&["daemon", "restart"]).ok();
+    let _ = house.run(&["daemon", "restart"]).ok();
     let second = house.run(&["daemon", "status", "--json"]).ok().json()["daemon"]["pid"].clone();
     assert_ne!(first, second);
     assert!(house.run(&["daemon", "stop"]).ok().stdout.contains("ended"));
@@ -56,7 +56,7 @@ fn of_many_started_at_once_exactly_one_serves() {
         until(SOON, "the one to answer", || house.socket().exists().then_some(()));
         let pid = house.run(&["daemon", "status", "--json"]).ok().json()["daemon"]["pid"].clone();
         assert_eq!(pid, daemons[serving].pid());
-        house.run(&["daemon", "stop"]).ok();
+        let _ = house.run(&["daemon", "stop"]).ok();
     }
 }
 
@@ -88,7 +88,7 @@ fn reading_commands_never_start_one_and_needing_ones_do() {
     for command in
         [&["list"][..], &["status", "2222"], &["explain", "2222"], &["peek", "2222"], &["logs", "2222"]]
     {
-        house.run(command).ok();
+        let _ = house.run(command).ok();
         assert!(!house.home.agentctl_home().exists(), "{command:?}");
     }
     let mut refused = house.home.agentctl_command(&["events"]);
@@ -104,7 +104,7 @@ fn reading_commands_never_start_one_and_needing_ones_do() {
     });
     events.signal(Signal::INT);
     assert_eq!(events.wait(SOON).code(), Some(130));
-    house.run(&["daemon", "stop"]).ok();
+    let _ = house.run(&["daemon", "stop"]).ok();
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn it_starts_without_the_marks_of_any_agent() {
         house.home.set_env(mark, "somebody");
     }
     house.home.set_env("CODEX_HOME", "/srv/codex");
-    house.run(&["daemon", "start"]).ok();
+    let _ = house.run(&["daemon", "start"]).ok();
     let pid = house.get("/v1/daemon").json()["pid"].as_u64().unwrap();
     let environ = fs::read(format!("/proc/{pid}/environ")).unwrap();
     let environ = String::from_utf8_lossy(&environ).into_owned();
@@ -126,7 +126,7 @@ fn it_starts_without_the_marks_of_any_agent() {
         rustix::process::getsid(rustix::process::Pid::from_raw(i32::try_from(pid).unwrap())).unwrap()
     };
     assert_ne!(session(pid), rustix::process::getsid(None).unwrap(), "it has a session of its own");
-    house.run(&["daemon", "stop"]).ok();
+    let _ = house.run(&["daemon", "stop"]).ok();
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn a_daemon_of_another_version_is_not_believed_and_makes_way() {
     let asked = older.join().unwrap();
     assert!(asked.iter().any(|line| line.starts_with("GET /v1/sessions")), "{asked:?}");
     assert_eq!(house.get("/v1/daemon").json()["version"], env!("CARGO_PKG_VERSION"));
-    house.run(&["daemon", "stop"]).ok();
+    let _ = house.run(&["daemon", "stop"]).ok();
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn a_daemon_that_hears_nothing_is_ended_by_its_lock() {
     let mut daemon = house.daemon(&[]);
     // The door is gone, so nobody can ask it.
     fs::remove_file(house.socket()).unwrap();
-    house.run(&["daemon", "stop"]).ok();
+    let _ = house.run(&["daemon", "stop"]).ok();
     assert!(daemon.wait(SOON).success(), "a termination is a clean end");
 }
 
@@ -242,7 +242,7 @@ fn what_the_old_agentctl_left_is_moved_aside_and_nothing_is_lost() {
     {
         fs::write(home.join(name), text).unwrap();
     }
-    house.run(&["list"]).ok();
+    let _ = house.run(&["list"]).ok();
     assert!(home.join("state.json").exists(), "reading moves nothing");
     let _daemon = house.daemon(&[]);
     let aside = fs::read_dir(&home)

@@ -5,6 +5,9 @@
 mod attacks;
 mod conformance;
 mod events;
+mod fuses;
 mod house;
 mod life;
+mod service;
 mod stand_in;
+mod webhooks;

@@ -42,9 +42,9 @@ impl StandIn {
 
     /// What its registry file says of it now, wherever that folder is by now.
     pub(crate) fn say(&self, status: &str) {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
+        let kernel = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
         let start: u64 =
-            stat.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().parse().unwrap();
+            kernel.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().parse().unwrap();
         let entry = json!({
             "pid": self.pid(), "sessionId": self.id, "cwd": "/work", "startedAt": now_ms(), "procStart": start.to_string(),
             "version": "2.1.325", "kind": "interactive", "entrypoint": "cli", "status": status, "updatedAt": now_ms(),
