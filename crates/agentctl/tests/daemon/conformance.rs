@@ -182,3 +182,23 @@ fn adapters_and_figures_are_served() {
     let routes = house.get("/openapi.json").json();
     assert!(routes["paths"]["/v1/sessions/{id}/explain"]["get"].is_object());
 }
+
+#[test]
+fn a_conversation_is_streamed_until_its_session_has_stopped() {
+    let house = House::furnished();
+    let _daemon = house.daemon(&[]);
+    let mut agent = crate::stand_in::StandIn::start(&house.home);
+    let id = agent.id.clone();
+    let request = format!(
+        "GET /v1/sessions/{id}/messages/stream HTTP/1.1\r\nHost: agentctl\r\nConnection: close\r\n\r\n"
+    );
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| house.send(&request));
+        agent.finish();
+        agent.kill();
+        let told = reader.join().unwrap();
+        let entries: Vec<&str> = told.body.lines().filter(|line| line.starts_with("event: ")).collect();
+        assert_eq!(entries, ["event: entry", "event: entry", "event: end"], "{}", told.body);
+        assert!(told.body.contains("do it") && told.body.contains("done"), "{}", told.body);
+    });
+}

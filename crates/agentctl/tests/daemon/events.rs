@@ -48,7 +48,7 @@ impl Listener {
 
     /// The next event of this type about this session; others are passed over.
     #[track_caller]
-    fn until(&mut self, kind: &str, id: &str) -> Value {
+    pub(crate) fn until(&mut self, kind: &str, id: &str) -> Value {
         for _ in 0..1000 {
             let event = self.next();
             if event["type"] == kind && event["sessionId"] == id {

@@ -8,6 +8,8 @@ mod events;
 mod fuses;
 mod house;
 mod life;
+mod load;
 mod service;
+mod soak;
 mod stand_in;
 mod webhooks;

@@ -138,10 +138,11 @@ fn variables(surroundings: &Surroundings) -> Vec<(String, String)> {
 fn unit(program: &Path, variables: &[(String, String)]) -> String {
     let quoted =
         |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%"));
-    let environment: String = variables
+    let environment: Vec<String> = variables
         .iter()
         .map(|(name, value)| format!("Environment={}\n", quoted(&format!("{name}={value}"))))
         .collect();
+    let environment = environment.concat();
     format!(
         "[Unit]\nDescription=agentctl, the coding-agent sessions of this user\n\n\
          [Service]\nType=notify\nExecStart={} daemon run\n{environment}\
@@ -154,12 +155,13 @@ fn unit(program: &Path, variables: &[(String, String)]) -> String {
 /// `AbandonProcessGroup` is the same promise to launchd.
 fn plist(program: &Path, variables: &[(String, String)]) -> String {
     let escaped = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    let environment: String = variables
+    let environment: Vec<String> = variables
         .iter()
         .map(|(name, value)| {
             format!("    <key>{}</key>\n    <string>{}</string>\n", escaped(name), escaped(value))
         })
         .collect();
+    let environment = environment.concat();
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
          <!DOCTYPE plist PUBLIC \"-//Apple//DTD PLIST 1.0//EN\" \"http://www.apple.com/DTDs/PropertyList-1.0.dtd\">\n\
