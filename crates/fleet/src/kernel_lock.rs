@@ -46,6 +46,12 @@ impl KernelLock {
         Self::take(folder, patience)
     }
 
+    /// Takes the lock of a file that is there for another reason. `None`: somebody held it all the time.
+    pub fn on_existing(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
+        let file = OpenOptions::new().read(true).custom_flags(flags(OFlags::NOFOLLOW)).open(path)?;
+        Self::take(file, patience)
+    }
+
     fn take(file: File, patience: Duration) -> io::Result<Option<Self>> {
         let began = Instant::now();
         loop {

@@ -13,12 +13,16 @@ use jiff::Timestamp;
 
 use crate::caller::Caller;
 use crate::hunt::Hunt;
+use crate::kernel_lock::KernelLock;
 use crate::launches::{self, Failed, LaunchFolder, LaunchOrder, MARK, ProcessMark, Record};
 use crate::question::{Question, Wanted};
 use crate::{Fleet, fresh, worktree};
 
 /// The command of agentctl that is a runner.
 pub const RUNNER: &str = "__run";
+
+/// How long a runner may take to end once it has said why there is no session.
+const GOING: Duration = Duration::from_secs(5);
 
 /// Why there is no session. Nothing is left behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +65,8 @@ impl From<Failed> for LaunchError {
 pub struct Launching {
     folder: LaunchFolder,
     runner: Started,
+    /// Held until the answer was heard.
+    _awaited: Option<KernelLock>,
 }
 
 impl Fleet {
@@ -102,11 +108,12 @@ impl Fleet {
                 process: None,
             };
             let (folder, held) = LaunchFolder::create(&caller.launches(), &record, words)?;
+            let awaited = folder.await_answer()?;
             let started = start_runner(&folder, held.into_file(), &record.id, caller);
             if started.is_err() {
                 let _ = folder.remove();
             }
-            Ok(Launching { folder, runner: started? })
+            Ok(Launching { folder, runner: started?, _awaited: awaited })
         };
         begin().map_err(|error| {
             LaunchError::failed(format!(
@@ -152,6 +159,8 @@ impl Launching {
         // Asked before the files are read: whatever it wrote before it ended is there then.
         let runner_ended = self.runner.ends_within(Duration::from_millis(20)).ok().flatten().is_some();
         if let Some(failed) = self.folder.failed() {
+            // It has nothing left to do but to end; whoever hears of the failure finds no process any more.
+            let _ = self.runner.ends_within(GOING);
             let _ = self.folder.remove();
             return Some(Err(failed.into()));
         }

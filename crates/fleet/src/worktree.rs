@@ -4,6 +4,7 @@
 //! never removes what it cannot show to be kept elsewhere, unless it is forced.
 
 mod clean;
+mod diff;
 mod git;
 mod list;
 
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::kernel_lock::KernelLock;
 
 pub use clean::{Cleaning, Loss, LossKind, Wish, clean, linked};
+pub use diff::{DiffStat, Form, diff, diffstat};
 pub use list::{TreeState, Worktree, list};
 
 use git::{git, git_says, text_of};

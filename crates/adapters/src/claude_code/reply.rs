@@ -46,18 +46,18 @@ impl<'a> Reply<'a> {
         let (mut kind, mut is_sidechain, mut message) = (None, None, None);
         let (mut forked_from, mut request_ref) = (None, None);
         walk_line(line, |walk, key| match key {
-            "type" => once(&mut kind, text(walk)),
-            "isSidechain" => once(&mut is_sidechain, flag(walk)),
-            "forkedFrom" => once(&mut forked_from, anything(walk)),
-            "requestRef" => once(&mut request_ref, anything(walk)),
-            "message" => once(&mut message, Message::glance(walk)),
+            b"type" => once(&mut kind, text(walk)),
+            b"isSidechain" => once(&mut is_sidechain, flag(walk)),
+            b"forkedFrom" => once(&mut forked_from, is_said(walk)),
+            b"requestRef" => once(&mut request_ref, is_said(walk)),
+            b"message" => once(&mut message, Message::glance(walk)),
             _ => walk.value().map(drop),
         })?;
         Some(Self {
             kind: kind?,
             is_sidechain: is_sidechain.unwrap_or_default(),
-            forked_from: forked_from.flatten(),
-            request_ref: request_ref.flatten(),
+            forked_from: forked_from.unwrap_or_default().then_some(IgnoredAny),
+            request_ref: request_ref.unwrap_or_default().then_some(IgnoredAny),
             message,
         })
     }
@@ -67,9 +67,9 @@ impl<'a> Message<'a> {
     fn glance(walk: &mut Walk<'a>) -> Option<Self> {
         let (mut id, mut model, mut usage) = (None, None, None);
         walk.members(|walk, key| match key {
-            "id" => once(&mut id, text(walk)),
-            "model" => once(&mut model, text(walk)),
-            "usage" => once(&mut usage, usage_and_its_place(walk)),
+            b"id" => once(&mut id, text(walk)),
+            b"model" => once(&mut model, text(walk)),
+            b"usage" => once(&mut usage, usage_and_its_place(walk)),
             _ => walk.value().map(drop),
         })?;
         let (usage, usage_as_written) = usage.unzip();
@@ -83,7 +83,7 @@ fn once<T>(slot: &mut Option<T>, value: Option<T>) -> Option<()> {
 }
 
 fn text<'a>(walk: &mut Walk<'a>) -> Option<Cow<'a, str>> {
-    walk.plain().map(Cow::Borrowed)
+    std::str::from_utf8(walk.plain()?).ok().map(Cow::Borrowed)
 }
 
 fn flag(walk: &mut Walk<'_>) -> Option<bool> {
@@ -94,18 +94,19 @@ fn flag(walk: &mut Walk<'_>) -> Option<bool> {
     }
 }
 
-fn anything(walk: &mut Walk<'_>) -> Option<Option<IgnoredAny>> {
-    Some((walk.value()? != b"null").then_some(IgnoredAny))
+/// Whether anything but null stands here.
+fn is_said(walk: &mut Walk<'_>) -> Option<bool> {
+    walk.value().map(|written| written != b"null")
 }
 
 fn usage_and_its_place<'a>(walk: &mut Walk<'a>) -> Option<(Usage, &'a [u8])> {
     let (mut input, mut output, mut cache_read, mut cache_creation) = (None, None, None, None);
     let before = walk.ahead();
     walk.members(|walk, key| match key {
-        "input_tokens" => once(&mut input, count(walk)),
-        "output_tokens" => once(&mut output, count(walk)),
-        "cache_read_input_tokens" => once(&mut cache_read, count(walk)),
-        "cache_creation_input_tokens" => once(&mut cache_creation, count(walk)),
+        b"input_tokens" => once(&mut input, count(walk)),
+        b"output_tokens" => once(&mut output, count(walk)),
+        b"cache_read_input_tokens" => once(&mut cache_read, count(walk)),
+        b"cache_creation_input_tokens" => once(&mut cache_creation, count(walk)),
         _ => walk.value().map(drop),
     })?;
     let usage = Usage {

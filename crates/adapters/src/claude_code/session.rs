@@ -15,11 +15,13 @@ use crate::Scope;
 use crate::gather::{Gathered, ReadSession};
 use crate::jsonl::head::scan_head_pieces;
 use crate::jsonl::open::{Opened, open_regular, read_small};
-use crate::jsonl::whole::scan_containing;
+use crate::jsonl::whole::{CHUNK, scan_containing};
 use crate::jsonl::{ReadAt, scan_back};
 
 /// A first prompt of some megabytes is read; more is not waited for.
 const HEAD_BUDGET: usize = 8 << 20;
+/// Reading both ends of a file up to this size would cost more than reading what lies between them too.
+const SMALL: usize = 28 << 10;
 
 /// Reads one transcript: `Ok(None)` if it was not written since then, or not at all so far, `Err` names what had to be left out.
 pub(super) fn read(place: &Place, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
@@ -30,7 +32,7 @@ pub(super) fn read(place: &Place, since: Option<Timestamp>, scope: &Scope<'_>) -
         return Ok(None);
     }
     let read = |source: &dyn ReadAt, size| read_opened(place, &opened, (source, size), scope);
-    opened.read_through(scope.usage, read).map_err(named).map(Some)
+    opened.read_through(if scope.usage { CHUNK } else { SMALL }, read).map_err(named).map(Some)
 }
 
 fn read_opened(

@@ -86,7 +86,8 @@ impl UsageSum {
             && let (Some(id), Some(written)) = (id, written)
             // The first mention is the message's own usage, not that of a text or a tool before it.
             && let Some(mention) = line[at..].get(..MARK.len() + 1 + written.len())
-            && std::ptr::eq(&mention[MARK.len() + 1..], written)
+            && let own = &mention[MARK.len() + 1..]
+            && std::ptr::eq(own, written)
         {
             self.last.0.push_str(id);
             self.last.1.clear();

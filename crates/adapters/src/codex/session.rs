@@ -18,6 +18,8 @@ use crate::jsonl::{ReadAt, Seen, scan_back};
 
 /// A first prompt of some megabytes is read; more is not waited for.
 const HEAD_BUDGET: usize = 8 << 20;
+/// The first record alone is some 20 KB, and the last turn begins further back: up to this size one read is cheaper.
+const SMALL: usize = 80 << 10;
 
 /// Reads one rollout: `Ok(None)` if it was not written since then or not written at all yet (the agent makes the
 /// file first and its first record later); `Err` names what had to be left out.
@@ -38,7 +40,7 @@ pub(super) fn read(place: &Place, since: Option<Timestamp>, scope: &Scope<'_>) -
         let (head, tail) = (bytes.head(), bytes.tail());
         both_ends((&head, head.len() as u64), (&tail, tail.len() as u64), scope)
     } else {
-        opened.read_through(false, |source, size| both_ends((source, size), (source, size), scope))
+        opened.read_through(SMALL, |source, size| both_ends((source, size), (source, size), scope))
     };
     both.and_then(|ends| session(place, &opened, ends)).map_err(named).map(Some)
 }

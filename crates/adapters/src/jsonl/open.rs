@@ -10,10 +10,6 @@ use jiff::Timestamp;
 use super::ReadAt;
 use super::scan::fill;
 use super::scratch::{grow, with_scratch};
-use super::whole::CHUNK;
-
-/// Reading both ends of a file of this size would cost more than reading what lies between them.
-const SMALL: usize = 64 << 10;
 
 /// A regular file, open for reading, with its size at that moment.
 #[derive(Debug)]
@@ -24,15 +20,15 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// What to read from, and how much there is. A small file is read here and now, for everything that is wanted of
-    /// it; where that is `all` of its lines, small is what is read at a time anyway.
+    /// What to read from, and how much there is. A file of at most `at_once` bytes is read here and now, for everything
+    /// that is wanted of it.
     pub fn read_through<R>(
         &self,
-        all: bool,
+        at_once: usize,
         work: impl FnOnce(&dyn ReadAt, u64) -> io::Result<R>,
     ) -> io::Result<R> {
         let size = usize::try_from(self.size).unwrap_or(usize::MAX);
-        if size > if all { CHUNK } else { SMALL } {
+        if size > at_once {
             return work(&self.file, self.size);
         }
         with_scratch(|buffer| {

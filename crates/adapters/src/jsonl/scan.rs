@@ -18,6 +18,11 @@ const LARGEST_WINDOW: usize = 1 << 20;
 pub trait Scan {
     /// One complete line without its line break. `distance` is how far its start lies from the end of the file.
     fn line(&mut self, line: &[u8], distance: u64) -> ControlFlow<()>;
+
+    /// Asked before the next window is read: every line that begins within `distance` of the end has been given.
+    fn wants_more(&self, _distance: u64) -> bool {
+        true
+    }
 }
 
 /// What a scan went through.
@@ -142,6 +147,9 @@ impl Backward<'_> {
             if skipping || self.end - self.start > LINE_LIMIT {
                 skipping = true;
                 self.end = self.start;
+            }
+            if offset > 0 && !scan.wants_more(size - offset) {
+                return Ok(self.seen);
             }
             window = (window * 3).min(LARGEST_WINDOW);
         }
@@ -290,6 +298,25 @@ mod tests {
         let seen = scan_back(&Stored(b"a\nb\nc\n"), 6, &mut collect).unwrap();
         assert_eq!(collect.lines, [b"c".to_vec()]);
         assert!(!seen.whole);
+    }
+
+    #[test]
+    fn no_window_is_read_that_nobody_wants() {
+        struct FirstWindow(usize);
+        impl Scan for FirstWindow {
+            fn line(&mut self, _: &[u8], _: u64) -> ControlFlow<()> {
+                self.0 += 1;
+                ControlFlow::Continue(())
+            }
+            fn wants_more(&self, distance: u64) -> bool {
+                distance < FIRST_WINDOW as u64
+            }
+        }
+        let bytes = [vec![b'x'; 3 * FIRST_WINDOW], b"\na\nb\n".to_vec()].concat();
+        let mut scan = FirstWindow(0);
+        let seen = scan_back(&Stored(&bytes), bytes.len() as u64, &mut scan).unwrap();
+        assert!(!seen.whole);
+        assert_eq!(scan.0, 2, "the line that began before the window was not read");
     }
 
     #[test]

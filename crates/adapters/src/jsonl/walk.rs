@@ -15,7 +15,10 @@ pub struct Walk<'a> {
 
 /// Walks through a line that is one object and hands over its members: the walk, which stands before the value and must
 /// be led behind it, and the key. Keys written with escapes are not certain.
-pub fn walk_line<'a>(line: &'a [u8], member: impl FnMut(&mut Walk<'a>, &'a str) -> Option<()>) -> Option<()> {
+pub fn walk_line<'a>(
+    line: &'a [u8],
+    member: impl FnMut(&mut Walk<'a>, &'a [u8]) -> Option<()>,
+) -> Option<()> {
     // Neither strings nor what stands between them may hold a control character.
     if !line.chunks(256).all(|chunk| chunk.iter().copied().fold(u8::MAX, u8::min) >= b' ') {
         return None;
@@ -32,7 +35,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The members of the object that stands here.
-    pub fn members(&mut self, mut member: impl FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {
+    pub fn members(&mut self, mut member: impl FnMut(&mut Self, &'a [u8]) -> Option<()>) -> Option<()> {
         self.step(b'{')?;
         self.each(b'}', |walk| {
             let key = walk.plain()?;
@@ -67,14 +70,14 @@ impl<'a> Walk<'a> {
     }
 
     /// A string that is written as it reads: ASCII without escapes.
-    pub fn plain(&mut self) -> Option<&'a str> {
+    pub fn plain(&mut self) -> Option<&'a [u8]> {
         self.step(b'"')?;
         let from = self.at;
         let rest = self.line.get(from..)?;
         let length = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0x80..))?;
         self.at += length;
         self.step(b'"')?;
-        std::str::from_utf8(&rest[..length]).ok()
+        Some(&rest[..length])
     }
 
     /// Any string, as it is written.

@@ -8,7 +8,7 @@ use super::scratch::{grow, with_scratch};
 use super::{LINE_LIMIT, ReadAt};
 
 /// Small enough to stay in a core's own cache between the kernel's copy and our look at it.
-pub(super) const CHUNK: usize = 256 << 10;
+pub const CHUNK: usize = 256 << 10;
 
 /// Hands every line to `take`, a last one without a line break too. Lines beyond the limit are passed over; how many,
 /// is the answer.

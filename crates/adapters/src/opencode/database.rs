@@ -180,6 +180,15 @@ impl Stored<'_> {
     }
 }
 
+impl Stored<'_> {
+    fn messages(&self, sql: &str, session: &str, limit: usize) -> rusqlite::Result<Vec<(String, Vec<u8>)>> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut statement = self.0.prepare_cached(sql)?;
+        let message = |row: &Row<'_>| Ok((row.get(0)?, bytes(row.get_ref(1)?)));
+        statement.query_map(params![session, limit], message)?.collect()
+    }
+}
+
 impl Conversation for Stored<'_> {
     type Trouble = rusqlite::Error;
 
@@ -196,6 +205,20 @@ impl Conversation for Stored<'_> {
     fn message(&self, _session: &str, id: &str) -> rusqlite::Result<Vec<u8>> {
         let mut statement = self.0.prepare_cached("SELECT data FROM message WHERE id = ?1")?;
         statement.query_row([id], |row| Ok(bytes(row.get_ref(0)?)))
+    }
+
+    fn last(&self, session: &str, limit: usize) -> rusqlite::Result<Vec<(String, Vec<u8>)>> {
+        // Chosen by their ids alone: where no index has the order, SQLite sorts, and need not carry the texts.
+        let sql = "SELECT m.id, m.data FROM (SELECT rowid AS place, time_created, id FROM message \
+            WHERE session_id = ?1 ORDER BY time_created DESC, id DESC LIMIT ?2) AS newest \
+            JOIN message AS m ON m.rowid = newest.place ORDER BY newest.time_created DESC, newest.id DESC";
+        self.messages(sql, session, limit)
+    }
+
+    fn first(&self, session: &str) -> rusqlite::Result<Option<(String, Vec<u8>)>> {
+        let sql = "SELECT id, data FROM message WHERE rowid = (SELECT rowid FROM message \
+            WHERE session_id = ?1 ORDER BY time_created, id LIMIT ?2)";
+        Ok(self.messages(sql, session, 1)?.pop())
     }
 
     fn parts(&self, message: &str, largest: u64) -> rusqlite::Result<Vec<RawPart>> {

@@ -15,11 +15,13 @@ use crate::Scope;
 use crate::gather::{Gathered, ReadSession};
 use crate::jsonl::head::scan_head;
 use crate::jsonl::open::{Opened, open_regular};
-use crate::jsonl::whole::{lines_containing, scan_whole};
+use crate::jsonl::whole::{CHUNK, lines_containing, scan_whole};
 use crate::jsonl::{ReadAt, Seen, scan_back};
 
 /// A first prompt can be megabytes long.
 const HEAD_BUDGET: usize = 8 << 20;
+/// Reading both ends of a file up to this size would cost more than reading what lies between them too.
+const SMALL: usize = 28 << 10;
 /// Pi itself looks no further for a header.
 const HEADER_BUDGET: usize = 1 << 20;
 
@@ -39,7 +41,7 @@ pub(super) fn read(path: &Path, creator: Creator, since: Option<Timestamp>, scop
         return Ok(None);
     }
     let read = |source: &dyn ReadAt, size| read_opened(path, &opened, (source, size), creator, scope);
-    opened.read_through(scope.usage, read).map_err(named)
+    opened.read_through(if scope.usage { CHUNK } else { SMALL }, read).map_err(named)
 }
 
 fn read_opened(

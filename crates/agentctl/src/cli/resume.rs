@@ -8,7 +8,8 @@ use agentctl_fleet::fresh;
 use agentctl_fleet::launches::{LaunchOrder, Talk};
 use agentctl_model::{Permission, Status, Surveyed};
 
-use super::launch::{permission_parser, prompt, turn};
+use super::launch::{permission_parser, turn};
+use super::message::Message;
 use super::target::Target;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -16,30 +17,19 @@ use crate::output::Output;
 use crate::render::time;
 use crate::surroundings::Surroundings;
 
-const MAX_FILE: u64 = 64 << 20;
-
 /// Say something further to a session that is not running
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     agentctl resume 5f0c 'Now add a test'\n  \
     agentctl resume 5f0c - < notes.md\n  \
     agentctl resume 5f0c --fork 'Try it another way'\n\n\
-    A session that is live in another process is refused: `agentctl send` speaks to it\n\
-    where the agent offers a way in.")]
+    A session that is live in another process is refused: `agentctl send` speaks to\n\
+    it where the agent offers a way in.")]
 pub(crate) struct Args {
     #[command(flatten)]
     target: Target,
-    /// What to say; - reads it from standard input
-    #[arg(
-        value_name = "MESSAGE",
-        required_unless_present = "file",
-        conflicts_with = "file",
-        allow_hyphen_values = true
-    )]
-    message: Option<String>,
-    /// Say what this file holds
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
-    file: Option<PathBuf>,
+    #[command(flatten)]
+    message: Message,
     /// Go on in a copy with an id of its own, where the agent can
     #[arg(long)]
     fork: bool,
@@ -66,7 +56,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let settings = surroundings.settings()?;
     let fleet = surroundings.fleet_under(&settings);
-    let words = args.words(surroundings)?;
+    let words = args.message.words(surroundings)?;
     let (found, _) = args.target.find(&fleet, surroundings, out)?;
     if !args.fork {
         refuse_live(&found)?;
@@ -79,6 +69,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     }
     let caller = surroundings.caller(&settings)?;
     surroundings.prepare_home()?;
+    fleet.forget_old_launches(surroundings.now(), settings.launches_kept.value);
     let binary = settings.adapter(&found.key.adapter).binary.value;
     let order = args.order(&found, binary)?;
     let what = format!("resuming {} ...", found.key.adapter);
@@ -108,15 +99,6 @@ fn refuse_live(found: &Surveyed) -> Result<(), Failure> {
 }
 
 impl Args {
-    fn words(&self, surroundings: &Surroundings) -> Result<String, Failure> {
-        let words = match (self.message.as_deref(), &self.file) {
-            (_, Some(file)) => prompt::text_of(&surroundings.meant(file), MAX_FILE)?,
-            (Some("-"), None) => prompt::from_stdin()?,
-            (text, None) => text.unwrap_or_default().to_owned(),
-        };
-        prompt::checked(words)
-    }
-
     fn order(&self, found: &Surveyed, program: Option<PathBuf>) -> Result<LaunchOrder, Failure> {
         let (id, place) = (found.key.id.clone(), found.place.clone());
         let cwd = found.session.cwd.clone().ok_or_else(|| {
@@ -147,6 +129,7 @@ impl Args {
             env: BTreeMap::new(),
             // The group of a session is the one of its first launch.
             group: found.session.group.clone().filter(|_| !self.fork),
+            slot: None,
             labels: BTreeMap::new(),
             spec: None,
             files: Vec::new(),

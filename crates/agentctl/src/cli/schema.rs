@@ -12,9 +12,12 @@ use super::attach::Way;
 use super::config::{Checked, Shown};
 use super::doctor::Report;
 use super::explain::Explanation;
+use super::group::{self, Diffs, Listed};
 use super::inbox::Inbox;
 use super::list::Answer;
 use super::locks::Held;
+use super::prune;
+use super::send::Taken;
 use super::wait::Waited;
 use super::worktree::{Cleaned, NewTree, Trees};
 use crate::exit_codes::Exit;
@@ -22,11 +25,12 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::json;
 
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 21] = [
     "session",
     "list",
     "explain",
     "entry",
+    "accepted",
     "attach",
     "wait",
     "inbox",
@@ -35,8 +39,12 @@ const NAMES: [&str; 16] = [
     "worktree-list",
     "worktree-create",
     "worktree-clean",
+    "group-list",
+    "group-show",
+    "group-diff",
     "adapters",
     "doctor",
+    "prune",
     "config-show",
     "config-check",
 ];
@@ -64,6 +72,7 @@ fn schema(name: &str) -> Schema {
         "list" => of::<Answer<'_>>(),
         "explain" => of::<Explanation<'_>>(),
         "entry" => of::<Entry>(),
+        "accepted" => of::<Taken>(),
         "wait" => of::<Waited<'_>>(),
         "inbox" => of::<Inbox>(),
         "attach" => of::<Way>(),
@@ -72,6 +81,10 @@ fn schema(name: &str) -> Schema {
         "worktree-list" => of::<Trees>(),
         "worktree-create" => of::<NewTree>(),
         "worktree-clean" => of::<Cleaned>(),
+        "group-list" => of::<Listed>(),
+        "group-show" => of::<group::Shown>(),
+        "group-diff" => of::<Diffs>(),
+        "prune" => of::<prune::Answer>(),
         "adapters" => of::<Vec<AdapterEntry>>(),
         "doctor" => of::<Report>(),
         "config-show" => of::<Shown>(),

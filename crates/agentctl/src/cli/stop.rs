@@ -20,8 +20,8 @@ use crate::surroundings::Surroundings;
     agentctl stop 5f0c\n  \
     agentctl stop 5f0c 7a1e --grace 30s\n  \
     agentctl stop 5f0c --force\n\n\
-    Stopping a stopped session is success. A turn that runs in an agent's own server is\n\
-    broken off there; the server lives on.")]
+    Stopping a stopped session is success. A turn that runs in an agent's own server\n\
+    is broken off there; the server lives on.")]
 pub(crate) struct Args {
     #[command(flatten)]
     targets: Targets,

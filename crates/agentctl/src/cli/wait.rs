@@ -30,8 +30,8 @@ const BREATH: Duration = Duration::from_millis(50);
     agentctl wait 5f0c && git push\n  \
     agentctl wait 5f0c 7c1e --any --timeout 30m\n  \
     agentctl wait 5f0c --until waiting --until idle\n\n\
-    Exit codes: 0 when the turns completed or say nothing, 1 when one failed, died or\n\
-    was interrupted, 124 after the timeout, 130 after Ctrl-C.")]
+    Exit codes: 0 when the turns completed or say nothing, 1 when one failed, died\n\
+    or was interrupted, 124 after the timeout, 130 after Ctrl-C.")]
 pub(crate) struct Args {
     #[command(flatten)]
     targets: Targets,
@@ -111,14 +111,27 @@ pub(crate) fn for_turn(
     surroundings: &Surroundings,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
-    let interrupt = Interrupt::listen();
-    let mut wait = Wait::new(vec![session.clone()], Until::DEFAULT.to_vec(), false);
-    let ended = wait_out(&mut wait, fleet, None, &interrupt, surroundings, out);
-    out.progress(None);
+    let ended = for_turns(vec![session.clone()], as_json, fleet, surroundings, out)?;
     if as_json {
         let now = fleet.again(session);
         json::answer(out, &now.as_ref().unwrap_or(session).session)?;
-    } else if ended != Exit::Interrupted {
+    }
+    Ok(ended)
+}
+
+/// Waits for the end of the turns of several, and shows them then; `silent` leaves that to the caller.
+pub(crate) fn for_turns(
+    sessions: Vec<Surveyed>,
+    silent: bool,
+    fleet: &Fleet,
+    surroundings: &Surroundings,
+    out: &mut Output,
+) -> Result<Exit, Failure> {
+    let interrupt = Interrupt::listen();
+    let mut wait = Wait::new(sessions, Until::DEFAULT.to_vec(), false);
+    let ended = wait_out(&mut wait, fleet, None, &interrupt, surroundings, out);
+    out.progress(None);
+    if !silent && ended != Exit::Interrupted {
         print(&wait, ended, out)?;
     }
     Ok(ended)

@@ -30,9 +30,8 @@ impl LaunchFolder {
         let folder = Self { path: launches.join(&record.id) };
         // Whoever looks for leftovers knows by the name that this one is not whole yet.
         let half = Self { path: launches.join(format!(".{}.new", record.id)) };
-        DirBuilder::new().mode(0o700).create(&half.path)?;
+        let held = half.make_held(launches)?;
         let written = (|| {
-            let held = half.hold()?.ok_or_else(|| io::Error::other("another process holds a new folder"))?;
             create(&half.path.join("prompt"))?.write_all(words.as_bytes())?;
             half.write_record(record)?;
             fs::rename(&half.path, &folder.path)?;
@@ -42,6 +41,13 @@ impl LaunchFolder {
             let _ = fs::remove_dir_all(&half.path);
         }
         written.map(|held| (folder, held))
+    }
+
+    /// Made and held in one step as far as [`half_made`](super::half_made) can see.
+    fn make_held(&self, launches: &Path) -> io::Result<KernelLock> {
+        let _alone = alone_in(launches)?;
+        DirBuilder::new().mode(0o700).create(&self.path)?;
+        self.hold()?.ok_or_else(|| io::Error::other("another process holds a new folder"))
     }
 
     pub fn at(path: impl Into<PathBuf>) -> Self {
@@ -143,6 +149,16 @@ impl LaunchFolder {
         KernelLock::on_folder(&self.path, Duration::ZERO)
     }
 
+    /// Held by whoever asked for the launch until it has heard what became of it: nobody else may take the answer away.
+    pub fn await_answer(&self) -> io::Result<Option<KernelLock>> {
+        KernelLock::on_existing(&self.path.join("prompt"), Duration::ZERO)
+    }
+
+    /// Somebody waits for what becomes of this launch.
+    pub fn is_awaited(&self) -> bool {
+        matches!(self.await_answer(), Ok(None))
+    }
+
     pub fn remove(&self) -> io::Result<()> {
         match fs::remove_dir_all(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -163,6 +179,14 @@ impl LaunchFolder {
         fs::rename(&half, self.path.join(name))?;
         File::open(&self.path)?.sync_all()
     }
+}
+
+/// The lock under which unfinished folders come and go.
+pub(super) fn alone_in(launches: &Path) -> io::Result<KernelLock> {
+    /// Held for two calls of the kernel, or for removing a few unfinished folders.
+    const PATIENCE: Duration = Duration::from_secs(30);
+    let held = KernelLock::on_folder(launches, PATIENCE)?;
+    held.ok_or_else(|| io::Error::other(format!("another process holds {} for too long", launches.display())))
 }
 
 fn create(path: &Path) -> io::Result<File> {

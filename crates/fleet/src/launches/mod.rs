@@ -10,7 +10,7 @@ mod record;
 
 pub use folder::LaunchFolder;
 pub use ledger::Ledger;
-pub use prune::{Expired, Why, half_made};
+pub use prune::{Expired, Retention, Why, half_made};
 pub use record::{Exit, Failed, LaunchOrder, ProcessMark, Record, Talk, VERSION, WorktreeOrder};
 
 /// The name of the folder in agentctl's own.

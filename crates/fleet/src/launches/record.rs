@@ -50,6 +50,9 @@ pub struct LaunchOrder {
     /// Variables for the agent.
     pub env: BTreeMap<String, String>,
     pub group: Option<String>,
+    /// What it is called in its group.
+    #[serde(default)]
+    pub slot: Option<String>,
     pub labels: BTreeMap<String, String>,
     pub spec: Option<PathBuf>,
     pub files: Vec<PathBuf>,

@@ -1,6 +1,6 @@
 //! Running git: with the user's settings and hooks, without what a surrounding git has put into the environment.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -24,7 +24,19 @@ const FOREIGN: [&str; 9] = [
 
 /// What git printed; an error in git's own words when it failed.
 pub(super) fn git(folder: &Path, arguments: &[impl AsRef<OsStr>]) -> Result<Vec<u8>, WorktreeError> {
-    let output = run(folder, arguments)?;
+    git_set(folder, &Settings::new(), arguments)
+}
+
+/// Variables of git's own.
+pub(super) type Settings = Vec<(&'static str, OsString)>;
+
+/// The same with these variables.
+pub(super) fn git_set(
+    folder: &Path,
+    settings: &Settings,
+    arguments: &[impl AsRef<OsStr>],
+) -> Result<Vec<u8>, WorktreeError> {
+    let output = run(folder, settings, arguments)?;
     if output.status.success() {
         return Ok(output.stdout);
     }
@@ -35,12 +47,12 @@ pub(super) fn git(folder: &Path, arguments: &[impl AsRef<OsStr>]) -> Result<Vec<
 
 /// What git printed; `None` when its answer is no.
 pub(super) fn git_says(folder: &Path, arguments: &[&str]) -> Result<Option<Vec<u8>>, WorktreeError> {
-    let output = run(folder, arguments)?;
+    let output = run(folder, &Settings::new(), arguments)?;
     Ok(output.status.success().then_some(output.stdout))
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one place that runs git")]
-fn run(folder: &Path, arguments: &[impl AsRef<OsStr>]) -> Result<Output, WorktreeError> {
+fn run(folder: &Path, settings: &Settings, arguments: &[impl AsRef<OsStr>]) -> Result<Output, WorktreeError> {
     let mut command = Command::new("git");
     command.arg("-C").arg(folder).args(arguments).stdin(Stdio::null());
     for name in FOREIGN {
@@ -48,6 +60,7 @@ fn run(folder: &Path, arguments: &[impl AsRef<OsStr>]) -> Result<Output, Worktre
     }
     // Looking must not write: an index refreshed by us is a lock in the way of an agent. Nobody is there to type a password.
     command.env("GIT_OPTIONAL_LOCKS", "0").env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
+    command.envs(settings.iter().map(|(name, value)| (name, value)));
     command.output().map_err(WorktreeError::NoGit)
 }
 

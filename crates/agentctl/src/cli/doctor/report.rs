@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use agentctl_adapters::Adapter;
-use agentctl_fleet::launches::{self, Ledger};
 use agentctl_fleet::{Fleet, Orphan, Question, Wanted};
 use agentctl_model::{ProcessEntry, SourceReport, Stray, Survey};
 use jiff::Timestamp;
@@ -143,9 +142,7 @@ pub(crate) fn examine(surroundings: &Surroundings) -> Report {
 }
 
 fn expired(fleet: &Fleet, settings: &Settings, surroundings: &Surroundings) -> usize {
-    let Ok(store) = surroundings.store() else { return 0 };
-    let ledger = Ledger::read(&store.folder().join(launches::FOLDER));
-    ledger.expired(fleet.kernel(), surroundings.now(), settings.launches_kept.value, false).len()
+    fleet.prune(surroundings.now(), settings.launches_kept.value, true).len()
 }
 
 fn orphan_report(orphan: &Orphan) -> OrphanReport {

@@ -20,18 +20,25 @@ pub(super) fn show(
     surroundings: &Surroundings,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
-    let mut planned = Vec::new();
+    let (mut planned, mut failed) = (Vec::new(), Vec::new());
     for slot in &plan.slots {
-        planned.push((slot, self::plan(slot, &plan.words, fleet)?));
+        match self::plan(slot, &plan.words, fleet) {
+            Ok(spawn) => planned.push((slot, spawn)),
+            // As in the launch itself, one bad slot does not hide the others.
+            Err(Failure::Said { message, .. }) if plan.is_group() => failed.push((slot, message)),
+            Err(failure) => return Err(failure),
+        }
     }
+    let exit = if failed.is_empty() { Exit::Done } else { Exit::Failed };
     if as_json {
         let entries = planned.iter().map(|(slot, spawn)| {
             let worktree = slot.order.as_ref().ok().and_then(|order| order.worktree.as_ref());
             json!({"slot": slot.name, "adapter": slot.adapter, "worktree": worktree, "plan": spawn})
         });
-        let entries: Vec<_> = entries.collect();
-        json::answer(out, &json!({"group": plan.group, "launches": entries}))?;
-        return Ok(Exit::Done);
+        let failed = failed.iter().map(|(slot, error)| json!({"slot": slot.name, "error": error}));
+        let (entries, failed): (Vec<_>, Vec<_>) = (entries.collect(), failed.collect());
+        json::answer(out, &json!({"group": plan.group, "launches": entries, "failed": failed}))?;
+        return Ok(exit);
     }
     for (slot, spawn) in &planned {
         if plan.is_group() {
@@ -39,7 +46,10 @@ pub(super) fn show(
         }
         tell(slot, spawn, plan.words.len(), surroundings, out)?;
     }
-    Ok(Exit::Done)
+    for (slot, error) in failed {
+        out.error(&format!("{}: {error}", slot.name));
+    }
+    Ok(exit)
 }
 
 fn plan(slot: &Slot, words: &str, fleet: &Fleet) -> Result<SpawnPlan, Failure> {

@@ -69,6 +69,12 @@ pub(super) fn launch(
             State::Starting(_) => {}
         }
     }
+    // A script that waits gets one answer, with how it ended.
+    let waited = if wait && as_json && !interrupt.came() {
+        wait_for_all(&mut sessions, true, fleet, surroundings, out)?
+    } else {
+        Exit::Done
+    };
     if as_json {
         let objects = sessions.iter().map(|(_, session)| &*session.session).collect();
         json::answer(out, &Answer { group: &group, sessions: objects, failed: &failed })?;
@@ -78,14 +84,27 @@ pub(super) fn launch(
     if interrupt.came() {
         return Ok(Exit::Interrupted);
     }
-    let mut exit = if failed.is_empty() { Exit::Done } else { Exit::Failed };
-    if wait {
-        for (_, session) in &sessions {
-            let over = wait::for_turn(session, false, fleet, surroundings, out)?;
-            exit = if exit == Exit::Done { over } else { exit };
+    let waited =
+        if wait && !as_json { wait_for_all(&mut sessions, false, fleet, surroundings, out)? } else { waited };
+    Ok(if failed.is_empty() { waited } else { Exit::Failed })
+}
+
+/// Until every turn is over.
+fn wait_for_all(
+    sessions: &mut [(String, Box<Surveyed>)],
+    silent: bool,
+    fleet: &Fleet,
+    surroundings: &Surroundings,
+    out: &mut Output,
+) -> Result<Exit, Failure> {
+    let started = sessions.iter().map(|(_, session)| (**session).clone()).collect();
+    let ended = wait::for_turns(started, silent, fleet, surroundings, out)?;
+    for (_, session) in sessions {
+        if let Some(now) = fleet.again(session) {
+            **session = now;
         }
     }
-    Ok(exit)
+    Ok(ended)
 }
 
 fn start(slot: Slot, words: &str, fleet: &Fleet, caller: &Caller, surroundings: &Surroundings) -> State {

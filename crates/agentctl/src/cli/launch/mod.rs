@@ -32,10 +32,10 @@ use crate::surroundings::Surroundings;
     agentctl launch claude-code -p 'Fix the failing test'\n  \
     agentctl launch codex -p - < prompt.md --permission-mode bypass\n  \
     agentctl launch -p 'Add dark mode' --worktree . --branch dark-mode\n  \
-    agentctl launch -p 'Add dark mode' --adapter claude-code --adapter codex --model gpt-6\n  \
+    agentctl launch -p 'Try it' --adapter claude-code --adapter codex --model m\n  \
     agentctl launch --matrix matrix.yaml\n\n\
     Several agents get a working tree each, beside the repository, and form a group.\n\
-    The agent runs on when this command has returned; `agentctl logs -f ID` follows it.")]
+    The agent runs on when this command has returned: `agentctl logs -f ID`.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -79,7 +79,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = time::parse_duration)]
     timeout: Option<Duration>,
     /// Launch side by side what this YAML file lists
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with_all = ["worktree", "adapter"])]
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with_all = ["worktree", "agent", "adapter", "model"])]
     matrix: Option<PathBuf>,
     /// Launch even where a lock or a live session holds the directory
     #[arg(long)]
@@ -103,8 +103,13 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         return dry_run::show(&plan, args.json, &fleet, surroundings, out);
     }
     let caller = surroundings.caller(&settings)?;
-    surroundings.prepare_home()?;
+    let ready = || {
+        surroundings.prepare_home()?;
+        fleet.forget_old_launches(surroundings.now(), settings.launches_kept.value);
+        Ok::<_, Failure>(())
+    };
     if plan.is_group() {
+        ready()?;
         return group::launch(plan, args.wait, args.json, &fleet, &caller, surroundings, out);
     }
     let Some(slot) = plan.slots.into_iter().next() else {
@@ -112,6 +117,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     };
     let what = format!("starting {} ...", slot.adapter);
     let order = slot.order.map_err(Failure::from)?;
+    ready()?;
     let session = turn::carry_out(order, &plan.words, &what, &fleet, &caller, surroundings, out)?;
     if !(args.json && args.wait) {
         turn::report(&session, args.json, surroundings, out)?;
@@ -132,13 +138,9 @@ impl Args {
     ) -> Result<slots::Plan, Failure> {
         let matrix =
             self.matrix.as_deref().map(|path| matrix::read(&surroundings.meant(path))).transpose()?;
-        let words = match &matrix {
-            Some(matrix) if self.prompt.is_empty() => {
-                prompt::checked(matrix.prompt.clone().unwrap_or_default())?
-            }
-            _ => self.prompt.words(surroundings)?,
-        };
-        let given = matrix.as_ref().and_then(|matrix| matrix.cwd.as_deref()).or(self.cwd.as_deref());
+        let listed = matrix.as_ref();
+        let words = self.prompt.words(listed.and_then(|matrix| matrix.prompt.as_deref()), surroundings)?;
+        let given = self.cwd.as_deref().or(listed.and_then(|matrix| matrix.cwd.as_deref()));
         let cwd = folder(given, surroundings)?;
         let chosen = match &matrix {
             Some(matrix) => matrix.slots(),
@@ -209,6 +211,8 @@ impl Args {
             fresh_id,
             program: settings.adapter(&slot.adapter).binary.value,
             env: self.env.iter().cloned().collect::<BTreeMap<_, _>>(),
+            // A launch that is alone has no name among others.
+            slot: group.as_ref().map(|_| slot.name.clone()),
             group,
             labels: self.labels.iter().cloned().collect(),
             spec: self.prompt.spec().map(meant),

@@ -37,10 +37,6 @@ pub(crate) struct Prompt {
 }
 
 impl Prompt {
-    pub(super) fn is_empty(&self) -> bool {
-        self.text.is_none() && self.spec.is_none() && self.issue.is_none()
-    }
-
     pub(super) fn spec(&self) -> Option<&PathBuf> {
         self.spec.as_ref()
     }
@@ -49,18 +45,19 @@ impl Prompt {
         &self.files
     }
 
-    /// Everything that is said, in one text.
-    pub(super) fn words(&self, surroundings: &Surroundings) -> Result<String, Failure> {
-        let mut words = match self.text.as_deref() {
-            Some("-") => from_stdin()?,
+    /// Everything that is said, in one text. `listed` is a prompt from elsewhere, for when none was typed.
+    pub(super) fn words(&self, listed: Option<&str>, surroundings: &Surroundings) -> Result<String, Failure> {
+        let mut words = match self.text.as_deref().or(listed) {
+            // In a file a dash is only a dash.
+            Some("-") if self.text.is_some() => from_stdin()?,
             Some(text) => text.to_owned(),
-            None if self.is_empty() => {
+            None if self.spec.is_none() && self.issue.is_none() => {
                 return Err(Failure::new(Exit::Usage, "there is no prompt")
                     .hint("give one with -p, or -p - for standard input"));
             }
             None => String::new(),
         };
-        if self.text.is_some() {
+        if self.text.is_some() || listed.is_some() {
             words = checked(words)?;
         }
         let limit = if self.max_file_size == 0 { MAX_FILE } else { self.max_file_size };
