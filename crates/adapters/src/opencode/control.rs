@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use agentctl_model::text::clean;
 use agentctl_model::{
     CleanSignal, Conversation, FirstWords, IdSource, Intent, KernelView, Permission, Process, Refusal,
     Session, SpawnPlan, Stdin, StopWay,
@@ -40,6 +41,9 @@ const EVERYTHING: [&str; 17] = [
     "webfetch",
     "websearch",
 ];
+
+/// How many lines of an error are told.
+const MOST_LINES: usize = 12;
 
 impl Control for OpenCode {
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
@@ -92,9 +96,12 @@ impl Control for OpenCode {
         made.or_else(|| events(said.stdout).find_map(|event| event["sessionID"].as_str().map(str::to_owned)))
     }
 
-    /// The last error event. For some the log alone knows the reason, under the event's reference.
+    /// The last error event. For some the log alone knows the reason, under the event's reference; what fails before
+    /// there is a session is told between the lines of the log.
     fn complaint(&self, said: FirstWords<'_>) -> Option<String> {
-        let error = events(said.stdout).filter(|event| event["type"] == "error").last()?;
+        let Some(error) = events(said.stdout).filter(|event| event["type"] == "error").last() else {
+            return said_between(said.stderr);
+        };
         let data = &error["error"]["data"];
         let logged = data["ref"].as_str().and_then(|reference| {
             let mark = format!(" ref={reference} ");
@@ -202,6 +209,22 @@ fn made_in_log(line: &str) -> Option<String> {
         behind(" service=session id=").filter(|_| line.starts_with("INFO ") && line.ends_with(" created"));
     let id = young.or(old)?.split(' ').next()?;
     id.starts_with("ses").then(|| id.to_owned())
+}
+
+/// The agent's own words on stderr from where they speak of an error: what no line of its log holds.
+fn said_between(stderr: &str) -> Option<String> {
+    let is_log = |line: &&str| line.starts_with("timestamp=") || line.starts_with("INFO ");
+    let lines = complete_lines(stderr).filter(|line| !is_log(line)).map(without_colours);
+    let words: Vec<String> = lines.skip_while(|line| !line.starts_with("Error: ")).take(MOST_LINES).collect();
+    (!words.is_empty()).then(|| words.join("\n").trim_end().to_owned())
+}
+
+/// `ESC [ … m` changes the colour of what follows.
+fn without_colours(line: &str) -> String {
+    let mut pieces = line.split("\u{1b}[");
+    let first = pieces.next().unwrap_or_default();
+    let rest = pieces.map(|piece| piece.split_once('m').map_or(piece, |(_, words)| words));
+    clean(&std::iter::once(first).chain(rest).collect::<String>())
 }
 
 /// `error="…"`, written as JSON writes it.

@@ -77,6 +77,10 @@ fn errors_are_told_with_their_reason() {
     let words = OpenCode.complaint(FirstWords { stdout: blank, stderr: &log[..90] });
     assert_eq!(words.as_deref(), Some("Unexpected server error. Check server logs for details."));
     assert_eq!(OpenCode.complaint(FirstWords { stdout: "", stderr: log }), None);
+
+    let early = format!("{log}\u{1b}[91m\u{1b}[1mError: \u{1b}[0mConfig file is not valid:\n{{bad\n{log}");
+    let words = OpenCode.complaint(FirstWords { stdout: "", stderr: &early });
+    assert_eq!(words.as_deref(), Some("Error: Config file is not valid:\n{bad"));
 }
 
 #[test]
