@@ -14,6 +14,7 @@ pub mod join;
 pub mod jsonl;
 pub mod node;
 pub mod open;
+pub mod openclaw;
 pub mod opencode;
 pub mod parallel;
 pub mod pi;
@@ -24,8 +25,10 @@ mod said;
 #[cfg(test)]
 mod scene;
 pub mod scope;
+mod secret;
 pub mod slate;
 pub mod sqlite;
+mod websocket;
 
 use std::path::{Path, PathBuf};
 
@@ -35,6 +38,7 @@ pub use control::{Answer, Control};
 pub use jsonl::follow::Follow;
 pub use open::Opening;
 pub use scope::{Progress, Reach, Scope};
+pub use secret::{Keys, Secret};
 
 /// What an agent is, and what agentctl can do with it.
 #[derive(Debug)]
@@ -67,16 +71,18 @@ pub struct Looks {
     pub listening: bool,
 }
 
-/// One place an adapter reads: a config root, and where the agent's variables moved its sessions, if they did.
+/// One place an adapter reads: a config root, and where the agent's variables moved its sessions, if they did; or a
+/// gateway, whose path is its address, with what opens it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Root {
     pub path: PathBuf,
     pub store: Option<PathBuf>,
+    pub keys: Keys,
 }
 
 impl Root {
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), store: None }
+        Self { path: path.into(), store: None, keys: Keys::default() }
     }
 }
 
@@ -108,6 +114,16 @@ pub trait Adapter: Send + Sync {
         Root::at(path)
     }
 
+    /// A gateway that the user configured by its address; `None` for agents that have none.
+    fn gateway(&self, _address: &str, _keys: Keys) -> Option<Root> {
+        None
+    }
+
+    /// Whether this root will want to know which machine asks (`Keys::device`).
+    fn wants_device(&self, _root: &Root) -> bool {
+        false
+    }
+
     /// The disk. Never fails: failure is a coverage.
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest;
 
@@ -137,6 +153,22 @@ pub trait Adapter: Send + Sync {
     fn control(&self) -> Option<&'static dyn Control> {
         None
     }
+
+    /// The same as `read` for a conversation that lies behind a door: the root has the keys.
+    fn read_at(&self, _root: &Root, place: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
+        self.read(place, id, limit)
+    }
+
+    /// The same as `follow` for a conversation that lies behind a door.
+    fn follow_at(
+        &self,
+        _root: &Root,
+        place: &Path,
+        id: &str,
+        backlog: usize,
+    ) -> Result<Box<dyn Follow>, ReadError> {
+        self.follow(place, id, backlog)
+    }
 }
 
 /// Every adapter there is. A new agent is one folder and one line here.
@@ -147,6 +179,7 @@ pub fn registry() -> Vec<&'static dyn Adapter> {
         &pi::Pi,
         &pi_rust::PiRust,
         &opencode::OpenCode,
+        &openclaw::OpenClaw,
         &slate::Slate,
         &copilot::Copilot,
         &qwen::Qwen,

@@ -13,6 +13,7 @@ use agentctl_fleet::{Price, Prices};
 use agentctl_model::Environ;
 use serde::Deserialize;
 
+pub(crate) use self::adapters::GatewaySettings;
 use self::adapters::{AdapterForm, AdapterName, AdapterSettings};
 use self::prices::PriceForm;
 use self::tellings::{Notify, NotifyForm, Webhook, WebhookForm};
@@ -80,6 +81,9 @@ impl Settings {
     /// What a file with this text says; the environment has the last word.
     pub(crate) fn parse(text: &str, environ: &Environ) -> Result<Self, Mistake> {
         let file: FileForm = toml::from_str(text).map_err(|error| Mistake::locate(text, &error))?;
+        if let Some(message) = file.adapters.iter().find_map(|(name, form)| form.mistake(&name.0)) {
+            return Err(Mistake { line: None, column: None, message });
+        }
         Ok(file.settle(environ))
     }
 
@@ -207,6 +211,21 @@ mod tests {
 
     fn parse(text: &str) -> Result<Settings, Mistake> {
         Settings::parse(text, &environ(&[]))
+    }
+
+    #[test]
+    fn gateways_have_addresses_and_keys_that_nobody_sees() {
+        let text = "[[adapters.openclaw.gateways]]\nurl = \"ws://box.local\"\ntoken = \"s3cret\"\ntokenFile = \"~/t\"\n";
+        let gateways = parse(text).unwrap().adapter("openclaw").gateways;
+        assert_eq!((gateways.value.len(), gateways.origin.clone()), (1, Origin::File));
+        assert_eq!(gateways.value[0].token_file.as_deref(), Some(Path::new("/home/dev/t")));
+        assert!(!format!("{gateways:?}").contains("s3cret"));
+        let odd = |text: &str| parse(text).unwrap_err().message;
+        assert!(
+            odd("[adapters.openclaw]\ngateways = [{url = \"http://x\"}]")
+                .contains("`http://x` is no address")
+        );
+        assert!(odd("[adapters.codex]\ngateways = [{url = \"ws://x\"}]").contains("codex has no gateways"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use agentctl_adapters::{Adapter, Root};
+use agentctl_adapters::{Adapter, Root, Secret};
 use agentctl_fleet::{Caller, Fleet, Source, Store};
 use agentctl_model::Environ;
 use jiff::Timestamp;
@@ -14,7 +14,9 @@ use jiff::tz::TimeZone;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::render::path;
-use crate::settings::{Mistake, Origin, Settings};
+use crate::settings::{GatewaySettings, Mistake, Origin, Settings};
+
+mod device_key;
 
 pub(crate) struct Surroundings {
     pub(crate) environ: Environ,
@@ -124,7 +126,8 @@ impl Surroundings {
             let chosen = settings.adapter(adapter.card().name);
             if chosen.enabled.value {
                 let timeout = chosen.timeout.value;
-                let roots = self.roots(adapter, &chosen.roots.value);
+                let mut roots = self.roots(adapter, &chosen.roots.value);
+                self.add_gateways(adapter, &chosen.gateways.value, &mut roots);
                 sources.extend(roots.into_iter().map(|root| Source { adapter, root, timeout }));
             }
         }
@@ -145,6 +148,43 @@ impl Surroundings {
             }
         }
         roots
+    }
+
+    /// The configured gateways, with their keys: one that is known already only gets the keys it lacks.
+    fn add_gateways(
+        &self,
+        adapter: &'static dyn Adapter,
+        gateways: &[GatewaySettings],
+        roots: &mut Vec<Root>,
+    ) {
+        for gateway in gateways {
+            let mut keys = gateway.keys.clone();
+            let written = gateway.token_file.as_ref().and_then(|path| std::fs::read_to_string(path).ok());
+            keys.token = keys.token.or_else(|| written.and_then(Secret::new));
+            let Some(root) = adapter.gateway(&gateway.url, keys) else { continue };
+            match roots.iter_mut().find(|known| known.path == root.path) {
+                Some(known) => {
+                    known.keys.token = root.keys.token.or_else(|| known.keys.token.take());
+                    known.keys.password = root.keys.password.or_else(|| known.keys.password.take());
+                }
+                None => roots.push(root),
+            }
+        }
+        for root in roots.iter_mut().filter(|root| adapter.wants_device(root)) {
+            root.keys.device = self.device_key();
+        }
+    }
+
+    /// The key by which a gateway elsewhere knows this machine; made when it is first needed. Without a place for it
+    /// there is none, and the gateway will say so.
+    fn device_key(&self) -> Option<Secret> {
+        let (folder, _) = self.own_folder()?;
+        let path = folder.join("device.key");
+        if let Ok(text) = std::fs::read_to_string(&path) {
+            return Secret::new(text);
+        }
+        device_key::make(&folder, &path).ok()?;
+        std::fs::read_to_string(&path).ok().and_then(Secret::new)
     }
 
     /// Which variable, if any, moved the agent's root from where it would be otherwise.

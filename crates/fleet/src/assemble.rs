@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use agentctl_adapters::Card;
 use agentctl_model::{
     Carrier, Claim, Coverage, Facts, Found, Harvest, Joined, Liveness, Outcome, Owners, Pending,
-    ProcessEntry, Session, SessionKey, Status, Surveyed, Testimony, Tie, Turn, TurnState, Verdict, derive,
-    prevailing,
+    ProcessEntry, Remote, Session, SessionKey, Status, Surveyed, Testimony, Tie, Turn, TurnState, Verdict,
+    derive, prevailing,
 };
 use jiff::Timestamp;
 
@@ -35,26 +35,35 @@ impl Case<'_> {
         for claim in std::mem::take(&mut self.joined.claims) {
             claims.entry((claim.id.clone(), claim.slot.clone())).or_default().push(claim);
         }
+        let remote = std::mem::take(&mut self.harvest.remote);
+        let remote: HashMap<Id, Remote> =
+            remote.into_iter().map(|remote| ((remote.id.clone(), remote.slot.clone()), remote)).collect();
         let found = std::mem::take(&mut self.harvest.found);
         let mut sessions: Vec<Surveyed> = found
             .into_iter()
             .map(|found| {
-                let claims = claims.remove(&(found.id.clone(), found.slot.clone())).unwrap_or_default();
-                self.judge(found, &claims)
+                let id = (found.id.clone(), found.slot.clone());
+                let claims = claims.remove(&id).unwrap_or_default();
+                self.judge(found, &claims, remote.get(&id))
             })
             .collect();
         // Sessions that only a live process knows of: an agent at its empty prompt has no storage yet.
         for (_, claims) in claims {
             if let Some(found) = claims.iter().find_map(|claim| claim.found.clone()) {
-                sessions.push(self.judge(found, &claims));
+                sessions.push(self.judge(found, &claims, None));
             }
         }
         sessions
     }
 
-    fn judge(&self, mut found: Found, claims: &[Claim]) -> Surveyed {
-        let liveness = self.liveness(claims);
-        let testimony = weightiest(claims);
+    fn judge(&self, mut found: Found, claims: &[Claim], remote: Option<&Remote>) -> Surveyed {
+        let (liveness, testimony) = match remote {
+            Some(remote) => {
+                let said = Liveness::Remote { word: remote.word, evidence: remote.evidence.clone() };
+                (said, Some(&remote.testimony))
+            }
+            None => (self.liveness(claims), weightiest(claims)),
+        };
         for live in claims.iter().filter_map(|claim| claim.found.as_ref()) {
             fill(&mut found.facts, &live.facts);
         }
@@ -63,7 +72,10 @@ impl Case<'_> {
             Liveness::Alive(owners) => {
                 prevailing(recorded.clone(), testimony.and_then(|word| word.turn.clone()), owners)
             }
-            _ => recorded.clone(),
+            Liveness::Remote { .. } => {
+                testimony.and_then(|word| word.turn.clone()).or_else(|| recorded.clone())
+            }
+            Liveness::Gone { .. } | Liveness::Unobservable { .. } => recorded.clone(),
         };
         let said = testimony.map(|word| word.evidence.as_slice()).unwrap_or_default();
         // The kernel speaks last.

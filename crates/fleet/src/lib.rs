@@ -105,24 +105,23 @@ impl Fleet {
 
     /// The last `limit` entries of a session, oldest first.
     pub fn read(&self, session: &Surveyed, limit: usize) -> Result<Vec<Entry>, ReadError> {
-        self.adapter_of(session)
-            .map_or_else(|| Ok(Vec::new()), |adapter| adapter.read(&session.place, &session.key.id, limit))
+        let (place, id) = (&session.place, &session.key.id);
+        self.source_of(session)
+            .map_or_else(|| Ok(Vec::new()), |source| source.adapter.read_at(&source.root, place, id, limit))
     }
 
     /// Entries as they are written, beginning with the last `backlog`.
     pub fn follow(&self, session: &Surveyed, backlog: usize) -> Result<Option<Box<dyn Follow>>, ReadError> {
-        self.adapter_of(session)
-            .map(|adapter| adapter.follow(&session.place, &session.key.id, backlog))
+        let (place, id) = (&session.place, &session.key.id);
+        self.source_of(session)
+            .map(|source| source.adapter.follow_at(&source.root, place, id, backlog))
             .transpose()
     }
 
     /// The agent's own command that opens a session in a terminal. The variable for the root is left out where `environ`
     /// leads there anyway.
     pub fn opening(&self, session: &Surveyed, environ: &Environ) -> Option<Opening> {
-        let of = |source: &&Source| {
-            source.name() == session.key.adapter && source.root.path.as_os_str() == session.key.root.as_str()
-        };
-        let source = self.sources.iter().find(of)?;
+        let source = self.source_of(session)?;
         let mut opening = source.adapter.opening(&source.root, &session.key.id, &session.place)?;
         if source.adapter.root(environ).is_some_and(|own| own.path == source.root.path) {
             opening.root_variable = None;
@@ -130,7 +129,10 @@ impl Fleet {
         Some(opening)
     }
 
-    fn adapter_of(&self, session: &Surveyed) -> Option<&'static dyn Adapter> {
-        self.sources.iter().find(|source| source.name() == session.key.adapter).map(|source| source.adapter)
+    fn source_of(&self, session: &Surveyed) -> Option<&Source> {
+        let key = &session.key;
+        let of_adapter = || self.sources.iter().filter(|source| source.name() == key.adapter);
+        let of_root = of_adapter().find(|source| source.root.path.as_os_str() == key.root.as_str());
+        of_root.or_else(|| of_adapter().next())
     }
 }

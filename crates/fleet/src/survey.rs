@@ -180,7 +180,10 @@ fn last_words(heard: &[Heard], joined: &[Joined]) -> Doubts {
 
 /// Sessions with an open turn that nobody carries and that moved on since they were read.
 fn left_open(harvest: &Harvest, joined: &Joined) -> impl Iterator<Item = String> {
-    let carried = |found: &Found| joined.claims.iter().any(|claim| claim.id == found.id);
+    let carried = |found: &Found| {
+        let in_gateway = || harvest.remote.iter().any(|remote| remote.id == found.id);
+        joined.claims.iter().any(|claim| claim.id == found.id) || in_gateway()
+    };
     let left =
         harvest.found.iter().filter(move |found| is_open(found) && !carried(found) && has_moved_on(found));
     left.map(|found| found.id.clone())
@@ -213,6 +216,8 @@ fn merge(harvest: &mut Harvest, again: Harvest, ids: &[String]) {
         !ids.contains(&old.id) && !again.registrations.iter().any(|new| new.place == old.place)
     });
     harvest.registrations.extend(again.registrations);
+    harvest.remote.retain(|old| !again.remote.iter().any(|new| new.id == old.id && new.slot == old.slot));
+    harvest.remote.extend(again.remote);
     for found in again.found {
         match harvest.found.iter_mut().find(|known| known.id == found.id && known.slot == found.slot) {
             Some(known) => *known = found,

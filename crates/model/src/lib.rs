@@ -28,5 +28,7 @@ pub use session::{
 pub use status::{
     Liveness, Outcome, Owner, Owners, Rule, Status, Turn, TurnState, Verdict, Word, derive, prevailing,
 };
-pub use survey::{Carrier, Coverage, Ended, Harvest, Holder, Registration, SourceReport, Survey, Surveyed};
+pub use survey::{
+    Carrier, Coverage, Ended, Harvest, Holder, Registration, Remote, SourceReport, Survey, Surveyed,
+};
 pub use transcript::{Entry, EntryKind, Role};

@@ -164,6 +164,8 @@ pub enum Word {
     Running,
     Ready,
     Ended,
+    /// It lists the session and does not say whether it is at work.
+    Unsaid,
 }
 
 /// What looking told us. Every variant carries its evidence, so no verdict can be built without any.
@@ -203,6 +205,7 @@ pub enum Rule {
     GatewayEnded,
     GatewayRunning,
     GatewayReady,
+    GatewayDoesNotSay,
     WaitsForPerson,
     NoTurnYet,
     TurnEnded,
@@ -222,6 +225,7 @@ impl Rule {
             Self::GatewayEnded => "the gateway says it ended",
             Self::GatewayRunning => "the gateway says a run is active",
             Self::GatewayReady => "the gateway says it is ready for the next message",
+            Self::GatewayDoesNotSay => "the gateway lists it and does not say whether a run is active",
             Self::WaitsForPerson => "alive and blocked on a person",
             Self::NoTurnYet => "alive, nothing was asked yet",
             Self::TurnEnded => "alive, the last turn has ended",
@@ -274,6 +278,7 @@ pub fn derive(turn: Option<&Turn>, liveness: &Liveness, heard: Vec<Evidence>) ->
         (Liveness::Unobservable { .. }, _) => (S::Unknown, None, R::CannotLook),
         (Liveness::Gone { .. }, _) => (S::Stopped, when_gone, R::NobodyCarriesIt),
         (Liveness::Remote { word: Word::Ended, .. }, _) => (S::Stopped, when_gone, R::GatewayEnded),
+        (Liveness::Remote { word: Word::Unsaid, .. }, _) => (S::Unknown, None, R::GatewayDoesNotSay),
         (Liveness::Alive(owners), _) if not_theirs(turn, owners) => match state {
             _ if owners.iter().any(|owner| owner.headless) => (S::Running, None, R::HeadlessRunNotEnded),
             Some(open) if open.is_open() => (S::Idle, Some(Outcome::Died), R::TurnOlderThanItsOwners),

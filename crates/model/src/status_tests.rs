@@ -158,6 +158,7 @@ fn the_gateways_word_decides_for_remote_sessions() {
     ready[2] = (S::Waiting, None);
     ready[3] = (S::Waiting, None);
     assert_eq!(column(LATER, &remote(Word::Ready)), ready);
+    assert_eq!(column(LATER, &remote(Word::Unsaid)), every(S::Unknown, [None; 8]));
 }
 
 #[test]

@@ -8,9 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::claim::{Stray, Testimony};
+use crate::evidence::Evidence;
 use crate::process::ProcessRef;
 use crate::session::{Found, Session, SessionKey};
-use crate::status::{Rule, Status};
+use crate::status::{Rule, Status, Word};
 
 /// How much of a source was heard.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,12 +81,26 @@ pub struct Registration {
     pub found: Option<Found>,
 }
 
+/// A gateway's word about one session that lives in it. There is no process to look for: this decides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Remote {
+    pub id: String,
+    pub slot: Option<String>,
+    pub word: Word,
+    /// Its words, and when they were heard.
+    pub evidence: Evidence,
+    /// What else it says of the session at this moment, such as what it waits for.
+    pub testimony: Testimony,
+}
+
 /// What one source gave.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Harvest {
     pub found: Vec<Found>,
     /// Notes of the agent itself about live processes, stale ones included.
     pub registrations: Vec<Registration>,
+    /// What a gateway says of the sessions that live in it; of those the kernel knows nothing.
+    pub remote: Vec<Remote>,
     pub coverage: Coverage,
     pub warnings: Vec<String>,
     /// Record types the adapter does not know, with how often they were seen: format drift, for `doctor`.
@@ -101,6 +116,7 @@ impl Harvest {
         Self {
             found: Vec::new(),
             registrations: Vec::new(),
+            remote: Vec::new(),
             coverage,
             warnings: Vec::new(),
             drift: BTreeMap::new(),

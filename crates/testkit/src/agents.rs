@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
+use serde_json::Value;
 
 use crate::skip::Skip;
 
@@ -84,10 +85,15 @@ pub fn opencode_1_1() -> Result<PathBuf, Skip> {
     if script.is_file() { Ok(script) } else { Err(Skip(format!("no {}", script.display()))) }
 }
 
-/// The Node that an agent's folder brings along as a dependency (the npm package `node`), for agents that need a newer
-/// one than the machine has; `None` means that the machine's own will do.
+/// The Node that an agent's folder brings along as a dependency (the npm package `node`, or where no scripts are run the
+/// package for this platform), for agents that need a newer one than the machine has; `None` means that the machine's
+/// own will do.
 pub fn own_node(installation: &Path) -> Option<PathBuf> {
-    Some(installation.join("node_modules/node/bin/node")).filter(|path| path.is_file())
+    let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
+    let packages = ["node".to_owned(), format!("node-linux-{arch}")];
+    let places =
+        packages.iter().map(|package| installation.join("node_modules").join(package).join("bin/node"));
+    places.into_iter().find(|path| path.is_file())
 }
 
 /// Installs the agent pinned in `tests/agents/<folder>`, unless that was done before, and returns the folder that
@@ -125,7 +131,11 @@ fn installed(folder: &str) -> anyhow::Result<PathBuf> {
 }
 
 fn npm_ci(folder: &Path) -> anyhow::Result<()> {
-    let arguments = ["ci", "--no-audit", "--no-fund", "--loglevel=error", "--ignore-scripts=false"];
+    // Some install scripts refuse the machine's own Node, though nothing needs them.
+    let pins: Value =
+        serde_json::from_slice(&fs::read(folder.join("package.json"))?).context("package.json")?;
+    let scripts = format!("--ignore-scripts={}", pins["config"]["ignoreScripts"] == true);
+    let arguments = ["ci", "--no-audit", "--no-fund", "--loglevel=error", &scripts];
     let npm = Command::new("npm")
         .args(arguments)
         .current_dir(folder)

@@ -3,7 +3,8 @@
 //! - [`model`]: a fake model on loopback that real agents talk to, scripted from within the prompt.
 //! - [`TestHome`]: an own home, environment, work folders, and a way to run `agentctl` in them.
 //! - [`Background`], [`Pty`]: programs that run beside the test, without and with a terminal.
-//! - [`agents`], [`claude`], [`codex`], [`pi`], [`opencode`], [`node_agents`]: real agents in pinned versions, moved into a test home.
+//! - [`agents`], [`claude`], [`codex`], [`pi`], [`opencode`], [`openclaw`], [`node_agents`]: real agents in pinned versions, moved into a
+//!   test home.
 //! - [`until`], [`until_seen`]: waiting for a condition with a deadline.
 //! - [`skip`]: the one way to say that a test cannot be run here.
 //!
@@ -35,6 +36,7 @@ mod family;
 mod home;
 pub mod model;
 pub mod node_agents;
+pub mod openclaw;
 pub mod opencode;
 pub mod pi;
 mod pty;
@@ -47,6 +49,7 @@ pub use codex::Codex;
 pub use home::{Output, TestHome};
 pub use model::{FakeModel, Reply, Usage};
 pub use node_agents::NodeAgent;
+pub use openclaw::OpenClaw;
 pub use opencode::OpenCode;
 pub use pi::Pi;
 pub use pty::Pty;

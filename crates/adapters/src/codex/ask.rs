@@ -18,7 +18,6 @@ use super::server::{Server, socket_of};
 
 /// A server on this machine answers within milliseconds; one that does not is left alone.
 const PATIENCE: Duration = Duration::from_millis(700);
-
 /// Puts the word of every server that can be reached into the claims of its threads.
 pub(super) fn ask_servers(
     root: &Path,

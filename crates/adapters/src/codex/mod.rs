@@ -16,7 +16,6 @@ mod session;
 mod steer;
 mod tail;
 mod tokens;
-mod websocket;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -10,7 +10,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::processes::listens_on;
-use super::websocket::WebSocket;
+use crate::websocket::WebSocket;
+
+/// What is larger is no answer to anything that is asked here.
+const LARGEST_ANSWER: usize = 4 << 20;
 
 /// The socket on which a server process can be reached.
 pub(super) fn socket_of(root: &Path, process: &Process) -> Option<PathBuf> {
@@ -36,7 +39,7 @@ struct Envelope {
 impl Server {
     /// Connects for at most `patience` in all, from the greeting to the last answer.
     pub(super) fn connect(socket: &Path, patience: Duration) -> io::Result<Self> {
-        let mut server = Self { socket: WebSocket::connect(socket, patience)?, asked: 0 };
+        let mut server = Self { socket: WebSocket::connect(socket, LARGEST_ANSWER, patience)?, asked: 0 };
         let client = json!({"name": "agentctl", "title": null, "version": env!("CARGO_PKG_VERSION")});
         let greeting = json!({"clientInfo": client, "capabilities": {"experimentalApi": true}});
         server.call("initialize", &greeting)?;

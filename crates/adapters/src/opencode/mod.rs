@@ -51,7 +51,7 @@ impl Adapter for OpenCode {
         match environ.path("OPENCODE_DB") {
             // Such a process keeps its sessions to itself.
             Some(database) if database.as_os_str() == ":memory:" => None,
-            database => Some(Root { store: database.map(|database| data.join(database)), path: data }),
+            database => Some(Root { store: database.map(|database| data.join(database)), ..Root::at(data) }),
         }
     }
 

@@ -102,7 +102,7 @@ pub(crate) fn root(environ: &Environ, variable: &str) -> Option<Root> {
     };
     let moved = environ.path("PI_CODING_AGENT_DIR").map(expanded);
     let path = moved.or_else(|| home.as_ref().map(|home| home.join(".pi/agent")))?;
-    Some(Root { path, store: environ.path(variable).map(expanded) })
+    Some(Root { store: environ.path(variable).map(expanded), ..Root::at(path) })
 }
 
 #[derive(Default, Deserialize)]

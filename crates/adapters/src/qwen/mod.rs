@@ -52,7 +52,7 @@ impl Adapter for Qwen {
         let moved = environ.path("QWEN_HOME").map(resolved);
         let path = moved.or_else(|| home.as_ref().map(|home| home.join(".qwen")))?;
         let store = environ.path("QWEN_RUNTIME_DIR").map(resolved).filter(|store| *store != path);
-        Some(Root { path, store })
+        Some(Root { store, ..Root::at(path) })
     }
 
     fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {

@@ -139,6 +139,11 @@ fn lines(settings: &Settings, surroundings: &Surroundings) -> Vec<Line> {
         lines.push(line(key("binary"), json!(chosen.binary.value), &chosen.binary.origin));
         let timeout = time::exact(chosen.timeout.value);
         lines.push(line(key("timeout"), json!(timeout), &chosen.timeout.origin));
+        // Addresses only: what opens them is never shown.
+        let gateways: Vec<&str> = chosen.gateways.value.iter().map(|gateway| gateway.url.as_str()).collect();
+        if !gateways.is_empty() {
+            lines.push(line(key("gateways"), json!(gateways), &chosen.gateways.origin));
+        }
     }
     let (webhook, notify) = (&settings.webhook, &settings.notify);
     let secret = webhook.secret.value.as_ref().map(|_| "(hidden)");

@@ -126,7 +126,8 @@ pub(crate) fn cost(dollars: f64) -> String {
 }
 
 /// For each id the shortest beginning that no other has. Ids that begin with the time of day are told apart
-/// only behind it, so those are shown down to the millisecond: their beginnings stay unique among stored ones.
+/// only behind it, so those are shown down to the millisecond: their beginnings stay unique among stored ones. The same
+/// holds for ids made of names with colons, of which only the last part is its own.
 pub(crate) fn short_ids<'a>(ids: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let ids: Vec<&str> = ids.collect();
     let mut sorted = ids.clone();
@@ -142,10 +143,12 @@ pub(crate) fn short_ids<'a>(ids: impl Iterator<Item = &'a str>) -> Vec<&'a str> 
     }
     ids.into_iter()
         .map(|id| {
-            let least = if is_time_ordered(id) { TO_THE_MILLISECOND } else { 8 };
+            let named = id.rfind(':').map_or(0, |colon| colon + 1);
+            let own = if is_time_ordered(id) { TO_THE_MILLISECOND } else { 8 };
+            let least = named + own;
             let mut length = least.max(shared.get(id).copied().unwrap_or(0) + 1);
             // Almost the whole id is harder to read than the id.
-            if length + least > id.len() {
+            if length + own > id.len() {
                 return id;
             }
             while !id.is_char_boundary(length) {

@@ -96,6 +96,8 @@ fn ids_are_as_short_as_they_can_be_told_apart() {
     assert_eq!(short_ids(prefix_of_other.into_iter()), ["abcdefgh", "abcdefgh-"]);
     let time_ordered = ["019a8b3c-1234-7abc-8def-0123456789ab", "ses_e21ea66fdffeFNtGz2kRmfzFJY"];
     assert_eq!(short_ids(time_ordered.into_iter()), ["019a8b3c-1234", "ses_e21ea66fd"]);
+    let named = ["agent:main:dashboard:46810f9b-a12d-489e-842c-e1489b97d5e7", "agent:main:main"];
+    assert_eq!(short_ids(named.into_iter()), ["agent:main:dashboard:46810f9b", "agent:main:main"]);
     assert_eq!(short_ids(["ééééééééééééé"].into_iter()), ["éééé"]);
 }
 

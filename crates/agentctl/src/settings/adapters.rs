@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use agentctl_adapters::{Keys, Secret};
 use serde::Deserialize;
 
 use super::{Setting, known};
@@ -19,6 +20,17 @@ pub(crate) struct AdapterSettings {
     /// Roots beside the one that the agent's own variables name.
     pub(crate) roots: Setting<Vec<PathBuf>>,
     pub(crate) timeout: Setting<Duration>,
+    /// Gateways beside the one that the agent's own settings name.
+    pub(crate) gateways: Setting<Vec<GatewaySettings>>,
+}
+
+/// One gateway with what opens it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GatewaySettings {
+    pub(crate) url: String,
+    pub(crate) keys: Keys,
+    /// A file with the token, for those who keep secrets out of settings.
+    pub(crate) token_file: Option<PathBuf>,
 }
 
 /// The section as it is written.
@@ -29,11 +41,45 @@ pub(super) struct AdapterForm {
     binary: Option<PathBuf>,
     roots: Option<Vec<PathBuf>>,
     timeout: Option<Patience>,
+    gateways: Option<Vec<GatewayForm>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct GatewayForm {
+    url: String,
+    token: Option<String>,
+    token_file: Option<PathBuf>,
+    password: Option<String>,
 }
 
 impl AdapterForm {
+    /// What is wrong with the gateways of this adapter, if anything: only the adapter knows its addresses.
+    pub(super) fn mistake(&self, name: &str) -> Option<String> {
+        let adapter =
+            agentctl_adapters::registry().into_iter().find(|adapter| adapter.card().name == name)?;
+        let mut urls = self.gateways.iter().flatten().map(|gateway| gateway.url.as_str());
+        let odd = urls.find(|url| adapter.gateway(url, Keys::default()).is_none())?;
+        let example = agentctl_adapters::registry()
+            .into_iter()
+            .find(|adapter| adapter.gateway("ws://127.0.0.1:1", Keys::default()).is_some());
+        Some(match example {
+            Some(other) if other.card().name != name => format!("adapters.{name}: {name} has no gateways"),
+            _ => format!("adapters.{name}: `{odd}` is no address of a gateway, expected ws://HOST:PORT"),
+        })
+    }
+
     pub(super) fn settle(self, home: Option<&Path>) -> AdapterSettings {
         let expand = |given: PathBuf| path::expand(&given, home);
+        let gateway = |form: GatewayForm| GatewaySettings {
+            url: form.url,
+            keys: Keys {
+                token: form.token.and_then(Secret::new),
+                password: form.password.and_then(Secret::new),
+                device: None,
+            },
+            token_file: form.token_file.map(expand),
+        };
         AdapterSettings {
             enabled: Setting::layered(true, self.enabled),
             binary: Setting::layered(None, self.binary.map(|binary| Some(expand(binary)))),
@@ -42,6 +88,10 @@ impl AdapterForm {
                 self.roots.map(|roots| roots.into_iter().map(expand).collect()),
             ),
             timeout: Setting::layered(PATIENCE, self.timeout.map(|patience| patience.0)),
+            gateways: Setting::layered(
+                Vec::new(),
+                self.gateways.map(|gateways| gateways.into_iter().map(gateway).collect()),
+            ),
         }
     }
 }

@@ -1,13 +1,14 @@
-//! The least of a WebSocket client that a question to a local server needs: text messages over any stream.
+//! The least of a WebSocket client that a question to an agent's server needs: text messages over any stream.
 //!
 //! It waits no longer than its deadline, keeps no more than one message, and never reconnects.
 
+use std::fmt;
 use std::io::{self, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-const LARGEST_MESSAGE: usize = 4 << 20;
 const LARGEST_GREETING: usize = 16 << 10;
 
 const TEXT: u8 = 1;
@@ -16,7 +17,7 @@ const PING: u8 = 9;
 const PONG: u8 = 10;
 
 /// A stream whose reads can be bounded in time.
-pub(super) trait Timed: Read + Write {
+pub(crate) trait Timed: Read + Write {
     fn wait_at_most(&self, time: Duration) -> io::Result<()>;
 }
 
@@ -27,25 +28,64 @@ impl Timed for UnixStream {
     }
 }
 
-pub(super) struct WebSocket<S> {
+impl Timed for TcpStream {
+    fn wait_at_most(&self, time: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(time))?;
+        self.set_write_timeout(Some(time))
+    }
+}
+
+/// The server's own word that the connection is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Closed {
+    pub(crate) code: Option<u16>,
+    pub(crate) reason: String,
+}
+
+impl fmt::Display for Closed {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.code, self.reason.as_str()) {
+            (None, _) => out.write_str("the server closed the connection"),
+            (Some(code), "") => write!(out, "the server closed the connection ({code})"),
+            (Some(code), reason) => write!(out, "the server closed the connection ({code}: {reason})"),
+        }
+    }
+}
+
+impl std::error::Error for Closed {}
+
+/// What is asked for at the upgrade, and the most that is read for it.
+pub(crate) struct Greeting<'a> {
+    pub(crate) host: &'a str,
+    pub(crate) path: &'a str,
+    pub(crate) largest_message: usize,
+}
+
+pub(crate) struct WebSocket<S> {
     stream: S,
     deadline: Instant,
+    largest: usize,
     /// Bytes that arrived and were not used yet.
     held: Vec<u8>,
 }
 
 impl WebSocket<UnixStream> {
-    pub(super) fn connect(path: &Path, patience: Duration) -> io::Result<Self> {
-        Self::open(UnixStream::connect(path)?, patience)
+    pub(crate) fn connect(path: &Path, largest_message: usize, patience: Duration) -> io::Result<Self> {
+        let greeting = Greeting { host: "localhost", path: "/", largest_message };
+        Self::open(UnixStream::connect(path)?, &greeting, patience)
     }
 }
 
 impl<S: Timed> WebSocket<S> {
     /// Asks the server to speak WebSocket. The key is no secret and needs not be random: it only keeps caches away.
-    pub(super) fn open(stream: S, patience: Duration) -> io::Result<Self> {
-        let mut socket = Self { stream, deadline: Instant::now() + patience, held: Vec::new() };
-        let request = "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-            Sec-WebSocket-Key: YWdlbnRjdGwtcXVlc3Rpb24=\r\nSec-WebSocket-Version: 13\r\n\r\n";
+    pub(crate) fn open(stream: S, greeting: &Greeting<'_>, patience: Duration) -> io::Result<Self> {
+        let (deadline, largest) = (Instant::now() + patience, greeting.largest_message);
+        let mut socket = Self { stream, deadline, largest, held: Vec::new() };
+        let request = format!(
+            "GET {} HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+            Sec-WebSocket-Key: YWdlbnRjdGwtYXNrcy1pdA==\r\nSec-WebSocket-Version: 13\r\n\r\n",
+            greeting.path, greeting.host
+        );
         socket.send(request.as_bytes())?;
         let end = loop {
             if let Some(end) = memchr::memmem::find(&socket.held, b"\r\n\r\n") {
@@ -58,29 +98,41 @@ impl<S: Timed> WebSocket<S> {
         };
         let status = socket.held.split(|byte| *byte == b' ').nth(1);
         if status != Some(b"101") {
-            return Err(odd("the server does not speak WebSocket"));
+            let status = status.map(String::from_utf8_lossy).filter(|status| status.len() == 3);
+            let words = status.map(|status| format!("the server does not speak WebSocket (HTTP {status})"));
+            return Err(odd(words.as_deref().unwrap_or("the server does not speak WebSocket")));
         }
         socket.held.drain(..end);
         Ok(socket)
     }
 
-    pub(super) fn say(&mut self, text: &str) -> io::Result<()> {
+    /// How long what follows may take.
+    pub(crate) fn wait_until(&mut self, deadline: Instant) {
+        self.deadline = deadline;
+    }
+
+    /// Says goodbye, so that the server needs not guess. Nobody waits for its answer.
+    pub(crate) fn close(&mut self) {
+        let _ = self.frame(CLOSE, &1000u16.to_be_bytes());
+    }
+
+    pub(crate) fn say(&mut self, text: &str) -> io::Result<()> {
         self.frame(TEXT, text.as_bytes())
     }
 
     /// The next text message; control frames are answered or passed over.
-    pub(super) fn hear(&mut self) -> io::Result<Vec<u8>> {
+    pub(crate) fn hear(&mut self) -> io::Result<Vec<u8>> {
         let mut message = Vec::new();
         loop {
             let (last, kind, mut payload) = self.next_frame()?;
             match kind {
-                CLOSE => return Err(io::ErrorKind::ConnectionAborted.into()),
+                CLOSE => return Err(io::Error::new(io::ErrorKind::ConnectionAborted, closed(&payload))),
                 PING => self.frame(PONG, &payload)?,
                 PONG => {}
                 _ => {
                     message.append(&mut payload);
-                    if message.len() > LARGEST_MESSAGE {
-                        return Err(odd("a message is too large"));
+                    if message.len() > self.largest {
+                        return Err(too_large(message.len() as u64));
                     }
                     if last {
                         return Ok(message);
@@ -116,8 +168,8 @@ impl<S: Timed> WebSocket<S> {
             127 => u64::from_be_bytes(self.take()?),
             short => u64::from(short),
         };
-        let length = usize::try_from(length).ok().filter(|length| *length <= LARGEST_MESSAGE);
-        let length = length.ok_or_else(|| odd("a message is too large"))?;
+        let fits = usize::try_from(length).ok().filter(|length| *length <= self.largest);
+        let length = fits.ok_or_else(|| too_large(length))?;
         if second & 0x80 != 0 {
             return Err(odd("a server must not mask"));
         }
@@ -166,6 +218,18 @@ impl<S: Timed> WebSocket<S> {
     }
 }
 
+fn closed(payload: &[u8]) -> Closed {
+    let (code, reason) = payload.split_at(payload.len().min(2));
+    Closed {
+        code: code.try_into().ok().map(u16::from_be_bytes),
+        reason: agentctl_model::text::one_line(&String::from_utf8_lossy(reason)),
+    }
+}
+
+fn too_large(length: u64) -> io::Error {
+    odd(&format!("a message of {length} bytes is too large"))
+}
+
 fn odd(words: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, words.to_owned())
 }
@@ -212,7 +276,8 @@ mod tests {
 
     fn open(says: &[u8]) -> io::Result<WebSocket<Recorded>> {
         let recorded = Recorded { says: says.to_vec(), at: 0, heard: Vec::new() };
-        WebSocket::open(recorded, Duration::from_mins(1))
+        let greeting = Greeting { host: "h", path: "/", largest_message: 1 << 20 };
+        WebSocket::open(recorded, &greeting, Duration::from_mins(1))
     }
 
     #[test]
@@ -221,13 +286,14 @@ mod tests {
         let mut says = GREETING.to_vec();
         says.extend(b"\x89\x02hi\x01\x02ab\x80\x01c\x81\x7e\x01\x2c");
         says.extend(&long);
-        says.extend(b"\x88\x00");
+        says.extend(b"\x88\x05\x03\xf0bye");
         let mut socket = open(&says).unwrap();
         let greeted = socket.stream.heard.len();
         assert_eq!(socket.hear().unwrap(), b"abc");
         assert_eq!(&socket.stream.heard[greeted..], b"\x8a\x82\0\0\0\0hi");
         assert_eq!(socket.hear().unwrap(), long);
-        assert!(socket.hear().is_err(), "closed");
+        let error = socket.hear().unwrap_err();
+        assert_eq!(error.to_string(), "the server closed the connection (1008: bye)");
     }
 
     #[test]

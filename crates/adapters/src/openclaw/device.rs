@@ -1,0 +1,118 @@
+//! The identity of this machine towards a gateway that does not know it yet: an Ed25519 key, and the text it signs.
+
+use ed25519_dalek::{Signer, SigningKey};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::Secret;
+
+/// What a client says of itself in `connect`, as far as it is signed.
+pub(super) struct Claims<'a> {
+    pub(super) client: &'a str,
+    pub(super) mode: &'a str,
+    pub(super) role: &'a str,
+    pub(super) scopes: &'a [&'a str],
+    pub(super) platform: &'a str,
+    /// The very word that is sent as token or password; empty when there is none.
+    pub(super) secret: &'a str,
+}
+
+/// What the gateway asked with.
+pub(super) struct Challenge<'a> {
+    pub(super) nonce: &'a str,
+    /// By the gateway's own clock, so that ours does not matter.
+    pub(super) at_ms: i64,
+}
+
+pub(super) struct Device(SigningKey);
+
+impl Device {
+    /// The key with this seed; `None` when it is none.
+    pub(super) fn from_seed(seed: &Secret) -> Option<Self> {
+        let digits = seed.reveal().as_bytes();
+        let mut bytes = [0; 32];
+        if digits.len() != 64 {
+            return None;
+        }
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+        }
+        Some(Self(SigningKey::from_bytes(&bytes)))
+    }
+
+    pub(super) fn id(&self) -> String {
+        let digits =
+            |byte: u8| [byte >> 4, byte & 15].map(|digit| char::from_digit(digit.into(), 16).unwrap_or('0'));
+        Sha256::digest(self.0.verifying_key().as_bytes()).into_iter().flat_map(digits).collect()
+    }
+
+    /// The `device` of a `connect`.
+    pub(super) fn block(&self, claims: &Claims<'_>, challenge: &Challenge<'_>) -> Value {
+        let signed = self.0.sign(self.text(claims, challenge).as_bytes());
+        json!({
+            "id": self.id(),
+            "publicKey": base64url(self.0.verifying_key().as_bytes()),
+            "signature": base64url(&signed.to_bytes()),
+            "signedAt": challenge.at_ms,
+            "nonce": challenge.nonce,
+        })
+    }
+
+    /// Version 3 of the text that is signed; the family of the device is left empty.
+    fn text(&self, claims: &Claims<'_>, challenge: &Challenge<'_>) -> String {
+        let Claims { client, mode, role, scopes, platform, secret } = claims;
+        let (id, scopes) = (self.id(), scopes.join(","));
+        let (at, nonce, platform) = (challenge.at_ms, challenge.nonce, platform.trim().to_ascii_lowercase());
+        format!("v3|{id}|{client}|{mode}|{role}|{scopes}|{at}|{secret}|{nonce}|{platform}|")
+    }
+}
+
+/// Without padding, as the gateway wants it.
+fn base64url(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let word =
+            chunk.iter().fold(0u32, |word, byte| (word << 8) | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for position in 0..=chunk.len() {
+            let letter = (word >> (18 - 6 * position)) & 63;
+            text.push(char::from(LETTERS[letter as usize]));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Recorded with a key that a real gateway accepted.
+    #[test]
+    fn the_recorded_signature_is_ours() {
+        let seed = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+        let device = Device::from_seed(&Secret::new(seed).unwrap()).unwrap();
+        assert_eq!(device.id(), "56475aa75463474c0285df5dbf2bcab73da651358839e9b77481b2eab107708c");
+        let claims = Claims {
+            client: "cli",
+            mode: "cli",
+            role: "operator",
+            scopes: &["operator.read", "operator.write"],
+            platform: "Linux",
+            secret: "GATEWAY_TOKEN",
+        };
+        let challenge = Challenge { nonce: "00000000-0000-4000-8000-000000000000", at_ms: 1_737_264_000_000 };
+        let block = device.block(&claims, &challenge);
+        assert_eq!(block["publicKey"], "A6EHv_POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg");
+        assert_eq!(
+            block["signature"],
+            "lBrkkDV6EY-9PKK_e-8SLEhyHluR8jYZfzF5OODXf4Cg6XgKRT6ajMaqgVp3LaMreheEqHyU9xB-dmfsh6Z1DA"
+        );
+    }
+
+    #[test]
+    fn what_is_no_seed_is_no_device() {
+        for odd in ["x", "é".repeat(32).as_str(), "g".repeat(64).as_str()] {
+            assert!(Device::from_seed(&Secret::new(odd).unwrap()).is_none(), "{odd}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! A conversation as it grows: the gateway is asked again, over one connection as long as it lasts.
+
+use std::collections::HashSet;
+
+use agentctl_model::Entry;
+use serde_json::json;
+
+use super::client::{Client, READ};
+use super::gateway::Gateway;
+use super::history::{Named, entries};
+use super::rows::History;
+use super::trouble::Trouble;
+use crate::{Follow, ReadError, Root};
+
+/// How many messages are asked for at once; more than this never come between two looks.
+const WINDOW: usize = 200;
+const LARGEST_WINDOW: usize = 1000;
+
+/// The last `limit` entries, with the answer that is being given at this moment.
+pub(super) fn read_last(root: &Root, key: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
+    let mut shown = open(root)
+        .and_then(|mut client| history(&mut client, key, limit))
+        .map(|history| entries(&history, true))
+        .map_err(|trouble| ReadError::new(&root.path, trouble.into_io()))?;
+    shown.drain(..shown.len().saturating_sub(limit));
+    Ok(shown.into_iter().map(|named| named.entry).collect())
+}
+
+fn open(root: &Root) -> Result<Client, Trouble> {
+    let gateway =
+        Gateway::of(root).ok_or_else(|| Trouble::Unsafe("this is no address of a gateway".into()))?;
+    gateway.connect(&[READ])
+}
+
+fn history(client: &mut Client, key: &str, limit: usize) -> Result<History, Trouble> {
+    let limit = limit.clamp(1, LARGEST_WINDOW);
+    client.ask("chat.history", &json!({"sessionKey": key, "limit": limit}))
+}
+
+pub(super) struct Follower {
+    root: Root,
+    key: String,
+    client: Option<Client>,
+    given: HashSet<String>,
+    backlog: Option<usize>,
+}
+
+impl Follower {
+    pub(super) fn start(root: &Root, key: &str, backlog: usize) -> Self {
+        let (root, key) = (root.clone(), key.to_owned());
+        Self { root, key, client: None, given: HashSet::new(), backlog: Some(backlog) }
+    }
+
+    fn look(&mut self) -> Result<Vec<Named>, Trouble> {
+        let mut client = match self.client.take() {
+            Some(client) => client,
+            None => open(&self.root)?,
+        };
+        let told = history(&mut client, &self.key, self.backlog.unwrap_or(0).max(WINDOW))?;
+        self.client = Some(client);
+        // What still grows is told when it is whole.
+        Ok(entries(&told, false))
+    }
+}
+
+impl Follow for Follower {
+    fn next(&mut self) -> Result<Vec<Entry>, ReadError> {
+        let shown = self.look().map_err(|trouble| ReadError::new(&self.root.path, trouble.into_io()))?;
+        let skipped = self.backlog.take().map_or(0, |backlog| shown.len().saturating_sub(backlog));
+        let mut fresh = Vec::new();
+        for (index, named) in shown.into_iter().enumerate() {
+            if self.given.insert(named.key) && index >= skipped {
+                fresh.push(named.entry);
+            }
+        }
+        Ok(fresh)
+    }
+}

@@ -1,0 +1,147 @@
+//! One gateway, and what can be asked of it: the library behind launch, stop, send and approvals.
+//!
+//! Every call is a connection of its own with exactly the rights it needs. Nothing here decides about a status: what
+//! is true afterwards is for the next survey to say.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::address::Address;
+use super::client::{ADMIN, APPROVALS, Client, WRITE};
+use super::rows::Approval;
+use super::trouble::Trouble;
+use crate::{Keys, Root};
+
+#[derive(Debug, Clone)]
+pub struct Gateway {
+    address: Address,
+    keys: Keys,
+}
+
+/// A session to begin. `key` may name a session that exists: it then gets the message.
+#[derive(Debug, Clone, Default)]
+pub struct Launch<'a> {
+    pub message: &'a str,
+    pub key: Option<&'a str>,
+    pub agent: Option<&'a str>,
+    pub name: Option<&'a str>,
+    pub model: Option<&'a str>,
+    pub cwd: Option<&'a str>,
+    /// read-only, guarded, workspace or full.
+    pub permission_mode: Option<&'a str>,
+    /// Sent again with the same word, the launch happens once.
+    pub idempotency_key: Option<&'a str>,
+}
+
+/// What the gateway answers at once: real ids, before the first token.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Launched {
+    pub key: String,
+    pub session_id: Option<String>,
+    pub run_id: Option<String>,
+}
+
+/// Whether there was anything to stop.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stopped {
+    pub aborted: bool,
+    #[serde(default)]
+    pub run_ids: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Sent {
+    pub run_id: Option<String>,
+    /// `started`, `in_flight` for a message that was sent before, or a word about a queue.
+    pub status: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    AllowOnce,
+    Deny,
+}
+
+impl Gateway {
+    /// The gateway behind a root; `None` when the root is no address.
+    pub fn of(root: &Root) -> Option<Self> {
+        let address = Address::parse(root.path.to_str()?)?;
+        Some(Self { address, keys: root.keys.clone() })
+    }
+
+    pub(super) fn connect(&self, scopes: &[&'static str]) -> Result<Client, Trouble> {
+        Client::connect(&self.address, &self.keys, scopes)
+    }
+
+    /// Begins a session. A folder outside the agent's workspace needs more rights, and only then they are asked for.
+    pub fn launch(&self, launch: &Launch<'_>) -> Result<Launched, Trouble> {
+        let params = compact(json!({
+            "message": launch.message, "key": launch.key, "agentId": launch.agent, "displayName": launch.name,
+            "model": launch.model, "cwd": launch.cwd, "permissionMode": launch.permission_mode,
+            "idempotencyKey": launch.idempotency_key,
+        }));
+        self.act("sessions.create", &params)
+    }
+
+    /// With the right to write, and to ask a person: a run has the rights of the connection that began it, and without
+    /// this one its guarded commands fail instead of waiting. Where the gateway says that this takes an administrator, as one. Every other refusal
+    /// stands.
+    fn act<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Result<T, Trouble> {
+        match self.connect(&[WRITE, APPROVALS])?.ask(method, params) {
+            Err(trouble) if wants_admin(&trouble) => self.connect(&[ADMIN, APPROVALS])?.ask(method, params),
+            other => other,
+        }
+    }
+
+    /// Ends the run of the moment; the session stays and can take the next message. A run that another connection began
+    /// is ended by administrators only.
+    pub fn stop(&self, key: &str) -> Result<Stopped, Trouble> {
+        self.act("chat.abort", &json!({"sessionKey": key}))
+    }
+
+    /// A message to a session that exists. Sent again with the same word it starts nothing.
+    pub fn send(&self, key: &str, message: &str, idempotency_key: Option<&str>) -> Result<Sent, Trouble> {
+        let params = compact(json!({"key": key, "message": message, "idempotencyKey": idempotency_key}));
+        self.act("sessions.send", &params)
+    }
+
+    /// What waits for a person. Others' approvals are shown to administrators only, to anybody else the list is empty;
+    /// on this machine the token makes us one, elsewhere that would be a wider pairing than reading is worth.
+    pub fn approvals(&self) -> Result<Vec<Approval>, Trouble> {
+        let list: Vec<Value> = self.approver()?.ask("exec.approval.list", &json!({}))?;
+        Ok(list.into_iter().filter_map(|one| serde_json::from_value(one).ok()).collect())
+    }
+
+    fn approver(&self) -> Result<Client, Trouble> {
+        self.connect(if self.address.is_loopback() { &[ADMIN, APPROVALS] } else { &[APPROVALS] })
+    }
+
+    pub fn decide(&self, approval: &str, decision: Decision) -> Result<(), Trouble> {
+        let word = match decision {
+            Decision::AllowOnce => "allow-once",
+            Decision::Deny => "deny",
+        };
+        let params = json!({"id": approval, "decision": word});
+        let _: Value = self.approver()?.ask("exec.approval.resolve", &params)?;
+        Ok(())
+    }
+}
+
+/// Without what was not said: the gateway refuses properties it does not expect, and null is one.
+fn compact(mut params: Value) -> Value {
+    if let Value::Object(fields) = &mut params {
+        fields.retain(|_, value| !value.is_null());
+    }
+    params
+}
+
+fn wants_admin(trouble: &Trouble) -> bool {
+    trouble.refusal().is_some_and(|refusal| {
+        refusal.message == "unauthorized"
+            || (refusal.message.contains("missing scope") && refusal.message.contains(ADMIN))
+    })
+}

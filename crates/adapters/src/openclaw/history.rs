@@ -1,0 +1,201 @@
+//! A conversation as the gateway tells it: entries for `peek`, and what it cost. Pure.
+
+use std::collections::HashSet;
+
+use agentctl_model::text::{clean, clean_cut, one_line};
+use agentctl_model::{Entry, EntryKind, Role, Tokens};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::rows::History;
+
+/// A tool's answer can be megabytes; nobody reads that in a peek.
+const TOOL_TEXT: usize = 2000;
+
+/// One entry, under a name that stays the same when the history is asked for again.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Named {
+    pub(super) key: String,
+    pub(super) entry: Entry,
+}
+
+/// Everything that is told, oldest first; with what is being said at this moment, if that is wanted.
+pub(super) fn entries(history: &History, with_partial: bool) -> Vec<Named> {
+    let mut entries = Vec::new();
+    for (index, message) in history.messages.iter().enumerate() {
+        let id = message["__openclaw"]["id"].as_str().map_or_else(|| index.to_string(), str::to_owned);
+        for entry in of_message(message) {
+            // One stored message may come as several rows with one id.
+            let same = entries.iter().rev().take_while(|named: &&Named| named.key.starts_with(&id)).count();
+            entries.push(Named { key: format!("{id}/{same}"), entry });
+        }
+    }
+    let partial = history.in_flight_run.as_ref().filter(|run| with_partial && !run.text.trim().is_empty());
+    if let Some(run) = partial {
+        let at = run.started_at.map(|at| at.0);
+        let entry =
+            Entry { at, role: Role::Agent, kind: EntryKind::Message, text: clean(&run.text), tool: None };
+        entries.push(Named { key: format!("{}/partial", run.run_id), entry });
+    }
+    entries
+}
+
+fn of_message(message: &Value) -> Vec<Entry> {
+    let at = moment(&message["timestamp"]);
+    let entry = |role, kind, text: String, tool: Option<String>| Entry { at, role, kind, text, tool };
+    let tool = |name: &Value| name.as_str().map(|name| clean_cut(&one_line(name), Some(200)));
+    match message["role"].as_str().unwrap_or_default() {
+        "user" => {
+            says(message).map(|text| entry(Role::User, EntryKind::Message, text, None)).into_iter().collect()
+        }
+        "assistant" => {
+            let failed = message["stopReason"] == "error";
+            let mut entries = Vec::new();
+            if let Some(text) = says(message) {
+                let kind = if failed { EntryKind::Error } else { EntryKind::Message };
+                entries.push(entry(Role::Agent, kind, text, None));
+            }
+            for block in blocks(message).filter(|block| block["type"] == "toolCall") {
+                let input = clean_cut(&block["arguments"].to_string(), Some(TOOL_TEXT));
+                entries.push(entry(Role::Tool, EntryKind::ToolCall, input, tool(&block["name"])));
+            }
+            entries
+        }
+        "toolResult" => {
+            let failed = message["isError"] == true;
+            let kind = if failed { EntryKind::Error } else { EntryKind::ToolResult };
+            let text = clean_cut(&says(message).unwrap_or_default(), Some(TOOL_TEXT));
+            vec![entry(Role::Tool, kind, text, tool(&message["toolName"]))]
+        }
+        "custom" if message["display"] != false => {
+            let failed = message["customType"].as_str().is_some_and(|kind| kind.contains("failed"));
+            let kind = if failed { EntryKind::Error } else { EntryKind::Notice };
+            says(message).map(|text| entry(Role::System, kind, text, None)).into_iter().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn blocks(message: &Value) -> impl Iterator<Item = &Value> {
+    message["content"].as_array().into_iter().flatten()
+}
+
+/// The text of a message; `None` when it has none.
+fn says(message: &Value) -> Option<String> {
+    let text = if let Value::String(text) = &message["content"] {
+        text.clone()
+    } else {
+        let texts = blocks(message).filter(|block| block["type"] == "text");
+        texts.filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n")
+    };
+    Some(clean(text.trim_end())).filter(|text| !text.is_empty())
+}
+
+fn moment(value: &Value) -> Option<Timestamp> {
+    value.as_i64().and_then(|millis| Timestamp::from_millisecond(millis).ok())
+}
+
+/// What a whole conversation says of itself.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Summary {
+    /// There is a conversation.
+    pub(super) told: bool,
+    pub(super) prompt: Option<String>,
+    pub(super) last_message: Option<String>,
+    pub(super) tokens: Option<Tokens>,
+    pub(super) cost: Option<f64>,
+}
+
+/// Pages of one conversation, oldest message first.
+pub(super) fn summary(messages: &[Value], partial: Option<&str>) -> Summary {
+    let of = |role: &'static str| messages.iter().filter(move |message| message["role"] == role);
+    let last =
+        of("assistant").filter(|message| message["stopReason"] != "error").filter_map(says).next_back();
+    let partial = partial.map(|text| clean(text.trim_end())).filter(|text| !text.is_empty());
+    let mut counted = HashSet::new();
+    let mut tokens: Option<Tokens> = None;
+    let mut cost = None;
+    for message in of("assistant").filter(|message| message["usage"].is_object()) {
+        let id = message["__openclaw"]["id"].as_str();
+        if id.is_some_and(|id| !counted.insert(id)) {
+            continue;
+        }
+        let usage = &message["usage"];
+        let sum = tokens.get_or_insert_default();
+        for (part, name) in [
+            (&mut sum.input, "input"),
+            (&mut sum.output, "output"),
+            (&mut sum.cache_read, "cacheRead"),
+            (&mut sum.cache_write, "cacheWrite"),
+        ] {
+            if let Some(count) = usage[name].as_u64() {
+                *part = Some(part.unwrap_or(0) + count);
+            }
+        }
+        if let Some(dollars) = usage["cost"]["total"].as_f64() {
+            cost = Some(cost.unwrap_or(0.0) + dollars);
+        }
+    }
+    let told = !messages.is_empty();
+    Summary { told, prompt: of("user").find_map(says), last_message: partial.or(last), tokens, cost }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn history(value: Value) -> History {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn every_role_is_told_and_the_partial_answer_comes_last() {
+        let told = history(json!({
+            "messages": [
+                {"role": "user", "content": "go\u{1b}", "timestamp": 1000, "__openclaw": {"id": "a"}},
+                {"role": "assistant", "content": [{"type": "text", "text": "Running."}], "__openclaw": {"id": "b"}},
+                {"role": "assistant", "content": [{"type": "toolCall", "name": "exec", "arguments": {"command": "ls"}}],
+                 "usage": {"input": 2, "output": 3, "cost": {"total": 0.5}}, "__openclaw": {"id": "b"}},
+                {"role": "toolResult", "toolName": "exec", "content": [{"type": "text", "text": "no"}], "isError": true},
+                {"role": "custom", "customType": "run-failed-before-reply", "content": "ended", "display": true},
+                {"role": "custom", "content": "hidden", "display": false},
+                {"role": "assistant", "content": [{"type": "text", "text": "bad key"}], "stopReason": "error"},
+                {"role": "later", "content": 7}, 9,
+            ],
+            "inFlightRun": {"runId": "r", "text": "part0 part1", "startedAt": 5},
+        }));
+        let all = entries(&told, true);
+        let shown: Vec<(Role, EntryKind, &str)> =
+            all.iter().map(|named| (named.entry.role, named.entry.kind, named.entry.text.as_str())).collect();
+        assert_eq!(
+            shown,
+            [
+                (Role::User, EntryKind::Message, "go"),
+                (Role::Agent, EntryKind::Message, "Running."),
+                (Role::Tool, EntryKind::ToolCall, r#"{"command":"ls"}"#),
+                (Role::Tool, EntryKind::Error, "no"),
+                (Role::System, EntryKind::Error, "ended"),
+                (Role::Agent, EntryKind::Error, "bad key"),
+                (Role::Agent, EntryKind::Message, "part0 part1"),
+            ]
+        );
+        let keys: HashSet<&str> = all.iter().map(|named| named.key.as_str()).collect();
+        assert_eq!(keys.len(), all.len());
+        assert_eq!(entries(&told, false).len(), 6);
+    }
+
+    #[test]
+    fn usage_is_counted_once_for_each_stored_message() {
+        let usage =
+            json!({"input": 2, "output": 3, "cacheRead": 4, "cacheWrite": 0, "cost": {"total": 0.25}});
+        let answer =
+            |id: &str| json!({"role": "assistant", "content": "x", "usage": usage, "__openclaw": {"id": id}});
+        let told = [json!({"role": "user", "content": "first"}), answer("a"), answer("a"), answer("b")];
+        let summary = summary(&told, Some(" "));
+        let tokens = Tokens { input: Some(4), output: Some(6), cache_read: Some(8), cache_write: Some(0) };
+        assert_eq!((summary.tokens, summary.cost), (Some(tokens), Some(0.5)));
+        assert_eq!((summary.prompt.as_deref(), summary.last_message.as_deref()), (Some("first"), Some("x")));
+        assert_eq!(super::summary(&[], None), Summary::default());
+    }
+}

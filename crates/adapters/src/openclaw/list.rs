@@ -1,0 +1,161 @@
+//! Reading everything a gateway lists. Nothing is concluded before the last page: a list that cannot be read to its
+//! end is told as such.
+
+use std::collections::HashSet;
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::client::{Client, READ};
+use super::gateway::Gateway;
+use super::rows::{Agents, Job, Jobs, Page, Row};
+use super::session::Snapshot;
+use super::trouble::Trouble;
+use crate::Progress;
+
+/// Mostly everything in one answer, which is then of one moment.
+const PAGE: usize = 1000;
+const JOBS_PAGE: usize = 200;
+/// A gateway that always has more is not read for ever.
+const MOST_PAGES: usize = 100;
+/// How often a list that moved while it was paged is read anew.
+const TRIES: usize = 3;
+
+/// What was heard, and what had to be left out.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    pub(super) snapshot: Snapshot,
+    /// The list itself is not whole.
+    pub(super) left_out: Vec<String>,
+    /// Something beside it is missing.
+    pub(super) warnings: Vec<String>,
+}
+
+/// Of sessions that rest, a list of the live ones needs neither their last words nor their folders.
+pub(super) fn read(
+    gateway: &Gateway,
+    live_only: bool,
+    progress: &Progress,
+) -> Result<(Client, Listing), Trouble> {
+    let mut client = gateway.connect(&[READ])?;
+    progress.tick();
+    let mut listing = Listing::default();
+    let (rows, missing) = rows(&mut client, live_only, progress, &mut listing.snapshot.at)?;
+    if missing > 0 {
+        listing.left_out.push(format!("{missing} session(s) moved while the list was read"));
+    }
+    let at_work = rows.iter().any(|row| row.has_active_run == Some(true));
+    let automated = rows.iter().any(Row::is_automation);
+    let homeless = |row: &Row| row.workspace_dir.is_none() && row.spawned_cwd.is_none();
+    let shown = |row: &Row| !live_only || row.has_active_run != Some(false);
+    let homeless = rows.iter().any(|row| shown(row) && homeless(row));
+    listing.snapshot.rows = rows;
+    if automated {
+        // After the rows: whoever ended meanwhile is then seen as ended.
+        match jobs(&mut client, progress) {
+            Ok(jobs) => listing.snapshot.jobs = Some(jobs),
+            Err(trouble) => listing.left_out.push(format!("the cron jobs: {}", still_there(trouble)?)),
+        }
+    }
+    if at_work {
+        let approvals = gateway.approvals();
+        listing.snapshot.approvals = optional(approvals, &mut listing.warnings)?.unwrap_or_default();
+        progress.tick();
+    }
+    if homeless {
+        let agents: Option<Agents> = optional(client.ask("agents.list", &json!({})), &mut listing.warnings)?;
+        listing.snapshot.agents = agents.map(|list| list.agents).unwrap_or_default();
+        progress.tick();
+    }
+    Ok((client, listing))
+}
+
+/// All rows, each key once, and how many are known to be missing.
+fn rows(
+    client: &mut Client,
+    live_only: bool,
+    progress: &Progress,
+    at: &mut Option<Timestamp>,
+) -> Result<(Vec<Row>, usize), Trouble> {
+    let mut missing = 0;
+    let mut rows = Vec::new();
+    for _ in 0..TRIES {
+        (rows, missing) = rows_once(client, live_only, progress, at)?;
+        if missing == 0 {
+            break;
+        }
+    }
+    Ok((rows, missing))
+}
+
+fn rows_once(
+    client: &mut Client,
+    live_only: bool,
+    progress: &Progress,
+    at: &mut Option<Timestamp>,
+) -> Result<(Vec<Row>, usize), Trouble> {
+    let method = "sessions.list";
+    let mut rows: Vec<Row> = Vec::new();
+    let mut known: HashSet<String> = HashSet::new();
+    let mut offset = 0;
+    for _ in 0..MOST_PAGES {
+        let params = json!({"limit": PAGE, "offset": offset, "includeLastMessage": !live_only});
+        let page: Page = client.ask(method, &params)?;
+        progress.tick();
+        *at = page.ts.map(|ts| ts.0);
+        rows.extend(page.sessions.into_iter().filter(|row| known.insert(row.key.clone())));
+        match page.next_offset.filter(|_| page.has_more) {
+            // Between two pages a row can move from the one to the other: the count tells.
+            None if page.has_more => return Err(endless(method)),
+            None => {
+                let total = page.total_count.unwrap_or(rows.len());
+                let missing = total.saturating_sub(rows.len());
+                return Ok((rows, missing));
+            }
+            Some(next) if next <= offset => return Err(endless(method)),
+            Some(next) => offset = next,
+        }
+    }
+    Err(endless(method))
+}
+
+fn jobs(client: &mut Client, progress: &Progress) -> Result<Vec<Job>, Trouble> {
+    let method = "cron.list";
+    let mut jobs: Vec<Job> = Vec::new();
+    let mut offset = 0;
+    for _ in 0..MOST_PAGES {
+        let params = json!({"includeDisabled": true, "limit": JOBS_PAGE, "offset": offset});
+        let page: Jobs = client.ask(method, &params)?;
+        progress.tick();
+        jobs.extend(page.page);
+        match page.next_offset.filter(|_| page.has_more) {
+            None => return Ok(jobs),
+            Some(next) if next <= offset => break,
+            Some(next) => offset = next,
+        }
+    }
+    Err(endless(method))
+}
+
+/// What the list can do without: a refusal is a warning, a lost connection is not.
+fn optional<T>(answer: Result<T, Trouble>, warnings: &mut Vec<String>) -> Result<Option<T>, Trouble> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(trouble) => {
+            warnings.push(still_there(trouble)?);
+            Ok(None)
+        }
+    }
+}
+
+/// The words of a refusal; everything else means that the gateway is gone, and nothing it said before counts.
+fn still_there(trouble: Trouble) -> Result<String, Trouble> {
+    match trouble {
+        Trouble::Refused { .. } | Trouble::NoScope { .. } => Ok(trouble.to_string()),
+        other => Err(other),
+    }
+}
+
+fn endless(method: &str) -> Trouble {
+    Trouble::Odd { during: method.to_owned(), what: "the list has no end".to_owned() }
+}

@@ -1,0 +1,99 @@
+//! OpenClaw: sessions that live in a gateway. There is no process per session and no file to read; the gateway's word,
+//! asked for over WebSocket, is all there is, and only while it can be heard.
+
+mod address;
+mod client;
+mod device;
+mod follow;
+mod gateway;
+mod history;
+mod json5;
+mod list;
+mod places;
+mod rows;
+mod session;
+mod survey;
+mod trouble;
+mod watch;
+
+use std::path::Path;
+
+use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
+
+use crate::{Adapter, Card, Follow, Keys, Looks, ReadError, Root, Scope};
+use address::Address;
+
+pub use gateway::{Decision, Gateway, Launch, Launched, Sent, Stopped};
+pub use rows::{Approval, ApprovalRequest};
+pub use trouble::{Details, Refusal, Trouble};
+pub use watch::{News, Watch};
+
+pub struct OpenClaw;
+
+static CARD: Card = Card {
+    name: "openclaw",
+    title: "OpenClaw",
+    programs: &["openclaw"],
+    known_good: "2026.9.6",
+    capabilities: &[Capability::Peek],
+    looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
+    can_be_asked: false,
+    verified: true,
+};
+
+impl Adapter for OpenClaw {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn root(&self, environ: &Environ) -> Option<Root> {
+        places::root(environ)
+    }
+
+    fn configured_root(&self, path: &Path) -> Root {
+        places::written(path)
+    }
+
+    fn gateway(&self, address: &str, keys: Keys) -> Option<Root> {
+        Address::parse(address).map(|address| Root { keys, ..Root::at(address.to_string()) })
+    }
+
+    fn wants_device(&self, root: &Root) -> bool {
+        root.path.to_str().and_then(Address::parse).is_some_and(|address| !address.is_loopback())
+    }
+
+    fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
+        survey::survey(root, scope)
+    }
+
+    /// Its processes carry no session: the gateway is a server, and tools are children of it.
+    fn recognises(&self, _: &ProcessHead) -> bool {
+        false
+    }
+
+    fn join(&self, _: &Root, _: &Harvest, _: &KernelView) -> Joined {
+        Joined::default()
+    }
+
+    fn read(&self, place: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
+        follow::read_last(&Root::at(place), id, limit)
+    }
+
+    fn follow(&self, place: &Path, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
+        self.follow_at(&Root::at(place), place, id, backlog)
+    }
+
+    fn read_at(&self, root: &Root, _: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
+        follow::read_last(root, id, limit)
+    }
+
+    fn follow_at(
+        &self,
+        root: &Root,
+        _: &Path,
+        id: &str,
+        backlog: usize,
+    ) -> Result<Box<dyn Follow>, ReadError> {
+        Ok(Box::new(follow::Follower::start(root, id, backlog)))
+    }
+}

@@ -1,0 +1,254 @@
+//! What the gateway answers, as far as it is used. Pure. A field of an odd type costs that field, never the row.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+/// One page of `sessions.list`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Page {
+    pub(super) sessions: Vec<Row>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) ts: Option<Millis>,
+    #[serde(default)]
+    pub(super) total_count: Option<usize>,
+    #[serde(default)]
+    pub(super) has_more: bool,
+    #[serde(default)]
+    pub(super) next_offset: Option<usize>,
+}
+
+/// One session. `key` is its identity; `session_id` names the transcript of the moment.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Row {
+    pub(super) key: String,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) session_id: Option<String>,
+    /// The live truth; the only word about being at work.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) has_active_run: Option<bool>,
+    /// How the last run ended, as stored: says nothing about now.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) status: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) last_run_error: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) last_run_id: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) label: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) display_name: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) last_message_preview: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) agent_id: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) classification: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) channel: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) created_via: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) spawned_by: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) fork_source: Option<ForkSource>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) spawned_cwd: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) workspace_dir: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) worktree: Option<Worktree>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) model: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) model_provider: Option<String>,
+    /// Of the last run alone, net of what was read from a cache.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) input_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) output_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) created_at: Option<Millis>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) updated_at: Option<Millis>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) started_at: Option<Millis>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) ended_at: Option<Millis>,
+}
+
+impl Row {
+    /// A row of a cron job or of a hook: there is nobody to take the next message.
+    pub(super) fn is_automation(&self) -> bool {
+        self.created_via.as_deref() == Some("cron") || self.job_id().is_some()
+    }
+
+    /// What stands behind `:cron:`: the id of a job, or the number of one post to a hook.
+    pub(super) fn job_id(&self) -> Option<&str> {
+        let (_, rest) = self.key.split_once(":cron:")?;
+        rest.split(':').next()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ForkSource {
+    pub(super) session_key: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(super) struct Worktree {
+    pub(super) branch: String,
+}
+
+/// One page of `cron.list`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Jobs {
+    #[serde(rename = "jobs")]
+    pub(super) page: Vec<Job>,
+    #[serde(default)]
+    pub(super) has_more: bool,
+    #[serde(default)]
+    pub(super) next_offset: Option<usize>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub(super) struct Job {
+    pub(super) id: String,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) name: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) state: Option<JobState>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct JobState {
+    /// Set from the beginning of a run to its end; the row follows seconds later.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) running_at_ms: Option<Millis>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) last_run_status: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) last_error: Option<String>,
+}
+
+/// One entry of `exec.approval.list`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Approval {
+    pub id: String,
+    pub request: ApprovalRequest,
+    #[serde(default, deserialize_with = "lenient")]
+    pub created_at_ms: Option<Millis>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalRequest {
+    #[serde(default, deserialize_with = "lenient")]
+    pub command: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub session_key: Option<String>,
+}
+
+/// `agents.list`, for the folder in which an agent's sessions work when they do not say otherwise.
+#[derive(Debug, Deserialize)]
+pub(super) struct Agents {
+    pub(super) agents: Vec<Agent>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(super) struct Agent {
+    pub(super) id: String,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) workspace: Option<String>,
+}
+
+/// `chat.history`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct History {
+    #[serde(default)]
+    pub(super) messages: Vec<Value>,
+    #[serde(default)]
+    pub(super) has_more: bool,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) in_flight_run: Option<InFlight>,
+}
+
+/// The answer that is being given at this moment.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct InFlight {
+    #[serde(default)]
+    pub(super) run_id: String,
+    #[serde(default)]
+    pub(super) text: String,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) started_at: Option<Millis>,
+}
+
+/// A moment in milliseconds since 1970, as JavaScript counts them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Millis(pub Timestamp);
+
+impl fmt::Debug for Millis {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(out)
+    }
+}
+
+impl<'de> Deserialize<'de> for Millis {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let millis = f64::deserialize(from)?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a moment out of range is refused by what follows"
+        )]
+        let moment = Timestamp::from_millisecond(millis as i64);
+        moment.map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+/// The value if it is of the right type, else nothing.
+fn lenient<'de, D: Deserializer<'de>, T: DeserializeOwned>(from: D) -> Result<Option<T>, D::Error> {
+    let value = Value::deserialize(from)?;
+    Ok(T::deserialize(value).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn odd_fields_cost_only_themselves() {
+        let row: Row = serde_json::from_value(json!({
+            "key": "agent:main:x", "hasActiveRun": "yes", "label": 7, "createdAt": 1e300, "updatedAt": 1000.5,
+            "worktree": {}, "status": "done", "activitySummary": {"new": true},
+        }))
+        .unwrap();
+        assert_eq!((row.has_active_run, row.label.as_deref(), row.created_at), (None, None, None));
+        assert_eq!(row.updated_at, Some(Millis(Timestamp::from_second(1).unwrap())));
+        assert_eq!((row.status.as_deref(), row.worktree), (Some("done"), None));
+    }
+
+    #[test]
+    fn automation_is_known_by_its_key_or_its_origin() {
+        let row = |key: &str, via: Option<&str>| Row {
+            key: key.into(),
+            created_via: via.map(str::to_owned),
+            ..Row::default()
+        };
+        assert_eq!(row("agent:main:cron:j1:run:s", None).job_id(), Some("j1"));
+        assert!(row("agent:main:x", Some("cron")).is_automation());
+        assert!(!row("agent:main:cronology", Some("operator")).is_automation());
+    }
+}

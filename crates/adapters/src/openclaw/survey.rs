@@ -1,0 +1,93 @@
+//! Asking a gateway for its sessions. One that cannot be heard gives no verdict about anybody.
+
+use agentctl_model::text::clean_cut;
+use agentctl_model::{Coverage, Found, Harvest};
+use serde_json::{Value, json};
+
+use super::client::Client;
+use super::gateway::Gateway;
+use super::history::{self, Summary};
+use super::rows::History;
+use super::trouble::Trouble;
+use super::{list, places};
+use crate::{Reach, Root, Scope};
+
+/// The most that `chat.history` gives at once.
+const PAGE: usize = 1000;
+/// A conversation longer than this is not added up.
+const MOST_PAGES: usize = 50;
+
+pub(super) fn survey(root: &Root, scope: &Scope<'_>) -> Harvest {
+    let failed = |error: String| Harvest::nothing(Coverage::Failed { error });
+    let Some(gateway) = Gateway::of(root) else {
+        let text = root.path.to_string_lossy();
+        if text.contains("://") {
+            return failed(format!(
+                "{} is no address of a gateway, expected ws://HOST:PORT",
+                clean_cut(&text, Some(200))
+            ));
+        }
+        return places::trouble(&root.path).map_or_else(|| Harvest::nothing(Coverage::NotInstalled), failed);
+    };
+    ask(&gateway, root, scope).unwrap_or_else(|trouble| failed(trouble.to_string()))
+}
+
+fn ask(gateway: &Gateway, root: &Root, scope: &Scope<'_>) -> Result<Harvest, Trouble> {
+    let (mut client, listing) = list::read(gateway, matches!(scope.reach, Reach::Live(_)), &scope.progress)?;
+    let mut harvest = Harvest::complete(Vec::new());
+    listing.left_out.into_iter().for_each(|words| harvest.left_out(words));
+    harvest.warnings.extend(listing.warnings);
+    // Whole texts and totals are in the conversation only.
+    let told = scope.usage || scope.text_limit.is_none();
+    for (mut found, remote) in listing.snapshot.sessions(&root.path, scope.text_limit) {
+        if !scope.reach.names(&found.id) {
+            continue;
+        }
+        if told {
+            match summary(&mut client, &found.id) {
+                Ok(summary) => fill(&mut found, summary, scope),
+                Err(trouble @ Trouble::Refused { .. }) => {
+                    harvest.warnings.push(format!("{}: {trouble}", found.id));
+                }
+                Err(trouble) => return Err(trouble),
+            }
+            scope.progress.tick();
+        } else {
+            // The row has the figures of the last run, which are no total.
+            found.facts.tokens = None;
+        }
+        harvest.found.push(found);
+        harvest.remote.push(remote);
+    }
+    Ok(harvest)
+}
+
+fn fill(found: &mut Found, summary: Summary, scope: &Scope<'_>) {
+    let cut = |text: Option<String>| text.map(|text| clean_cut(&text, scope.text_limit));
+    found.facts.prompt = cut(summary.prompt);
+    found.facts.last_message = cut(summary.last_message).or_else(|| found.facts.last_message.take());
+    if summary.told {
+        found.facts.tokens = summary.tokens;
+        found.facts.cost = summary.cost;
+    }
+}
+
+/// A conversation from its first message on; without totals when it is too long to be read whole.
+fn summary(client: &mut Client, key: &str) -> Result<Summary, Trouble> {
+    let mut messages: Vec<Value> = Vec::new();
+    let mut partial = None;
+    for _ in 0..MOST_PAGES {
+        let params = json!({"sessionKey": key, "limit": PAGE, "offset": messages.len()});
+        let mut page: History = client.ask("chat.history", &params)?;
+        partial = partial.or(page.in_flight_run.map(|run| run.text));
+        let more = page.has_more && !page.messages.is_empty();
+        // Older pages come later.
+        page.messages.append(&mut messages);
+        messages = page.messages;
+        if !more {
+            return Ok(history::summary(&messages, partial.as_deref()));
+        }
+    }
+    let last_message = history::summary(&messages, partial.as_deref()).last_message;
+    Ok(Summary { told: true, last_message, ..Summary::default() })
+}

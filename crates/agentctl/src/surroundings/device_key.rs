@@ -1,0 +1,51 @@
+//! A fresh device key: 32 random bytes in a file that only its owner can read.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Makes the key. One that another process made at the same moment stays.
+pub(super) fn make(folder: &Path, path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let mut seed = [0u8; 32];
+    File::open("/dev/urandom")?.read_exact(&mut seed)?;
+    let digits: String = seed.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(digit).collect();
+    // The final name appears with its content, or not at all.
+    let part = folder.join(format!("device.key.{}", std::process::id()));
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&part)
+        .and_then(|mut file| writeln!(file, "{digits}").and_then(|()| file.sync_all()));
+    let linked = written.and_then(|()| std::fs::hard_link(&part, path));
+    let _ = std::fs::remove_file(&part);
+    match linked {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
+
+fn digit(value: u8) -> char {
+    char::from_digit(value.into(), 16).unwrap_or('0')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_key_is_made_once_and_for_its_owner_only() {
+        let home = tempfile::tempdir().unwrap();
+        let (folder, path) = (home.path().join("own"), home.path().join("own/device.key"));
+        make(&folder, &path).unwrap();
+        let first = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(first.trim().len(), 64);
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        make(&folder, &path).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), first);
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+    }
+}

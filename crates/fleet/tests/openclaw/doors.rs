@@ -1,0 +1,204 @@
+//! Getting in, staying in, and what is said when that fails.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use agentctl_adapters::openclaw::{Gateway, News, OpenClaw, Watch};
+use agentctl_adapters::{Adapter, Keys, Root, Secret};
+use agentctl_fleet::Selector;
+use agentctl_model::{Outcome, SessionKey, Status};
+use agentctl_testkit::openclaw::{Act, Ledger, ScriptedGateway, Step};
+use agentctl_testkit::until;
+use serde_json::{Value, json};
+
+use super::{PATIENT, Scene, active, everything, fleet, root, session};
+
+fn ready(key: &str) -> Value {
+    json!({"key": key, "hasActiveRun": false, "status": "done", "workspaceDir": "/w"})
+}
+
+#[test]
+fn a_machine_without_openclaw_is_asked_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let environ = [("HOME", home.path().to_str().unwrap())].into_iter().collect();
+    let survey = fleet(vec![OpenClaw.root(&environ).unwrap()], PATIENT).survey(&everything());
+    assert_eq!(survey.sources[0].coverage, "not-installed");
+}
+
+#[test]
+fn a_stranger_tells_who_it_is_and_then_what_to_do() {
+    let (approved, seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
+    let (asked, log) = (Arc::clone(&approved), Arc::clone(&seen));
+    let gateway = ScriptedGateway::start(move |step| {
+        let mut ledger = Ledger { rows: vec![ready("agent:main:x")], ..Ledger::default() };
+        let Step::Request { method: "connect", params } = step else { return ledger.answer(step) };
+        log.lock().unwrap().push(params.clone());
+        if params["device"].is_null() {
+            ledger.scopes = Some(Vec::new());
+        } else if asked.load(Ordering::Relaxed) == 0 {
+            return Act::Refuse(json!({
+                "code": "NOT_PAIRED", "message": "pairing required: device is not approved yet",
+                "details": {"code": "PAIRING_REQUIRED", "requestId": "req-7", "reason": "not-paired"},
+            }));
+        }
+        ledger.answer(step)
+    });
+    let told = |root: Root| fleet(vec![root], PATIENT).survey(&everything()).sources[0].clone();
+    let alone = told(root(&gateway));
+    assert!(alone.error.unwrap().contains("grants no operator.read scope"));
+
+    let mut known = root(&gateway);
+    known.keys.device = Secret::new("07".repeat(32));
+    let refused = told(known.clone()).error.unwrap();
+    assert!(refused.contains("`openclaw devices approve req-7`"), "{refused}");
+    assert!(!refused.contains("s3cret-of-the-test") && !refused.contains("0707"), "{refused}");
+    approved.store(1, Ordering::Relaxed);
+    assert_eq!(told(known).coverage, "complete");
+    let seen = seen.lock().unwrap();
+    assert!(seen.iter().all(|params| params["scopes"] == json!(["operator.read"])), "no more than it needs");
+    assert_eq!(seen.last().unwrap()["device"]["nonce"], "n-1");
+    assert!(seen.last().unwrap()["device"]["signedAt"] == 1_794_725_739_451_i64, "by the gateway's clock");
+}
+
+#[test]
+fn second_answers_events_and_short_pauses_confuse_nobody() {
+    let refused = AtomicUsize::new(0);
+    let ledger =
+        Ledger { rows: vec![ready("agent:main:x"), ready("agent:main:cron:j")], ..Ledger::default() };
+    let gateway = ScriptedGateway::start(move |step| {
+        let Act::Proper(payload) = ledger.answer(step) else { panic!("{step:?}") };
+        match step {
+            Step::Request { method: "sessions.list", .. } if refused.fetch_add(1, Ordering::Relaxed) == 0 => {
+                Act::Refuse(json!({"code": "UNAVAILABLE", "retryable": true, "retryAfterMs": 5}))
+            }
+            Step::Request { method: "sessions.list", .. } => Act::Twice(payload, json!({"sessions": []})),
+            Step::Request { method: "cron.list", .. } => {
+                Act::After(vec![json!({"type": "event", "event": "tick", "payload": {}, "seq": 1})], payload)
+            }
+            _ => Act::Proper(payload),
+        }
+    });
+    let survey = fleet(vec![root(&gateway)], PATIENT).survey(&everything());
+    assert_eq!((survey.sources[0].coverage.as_str(), survey.sessions.len()), ("complete", 2));
+    assert_eq!(session(&survey, "agent:main:cron:j").unwrap().status, Status::Stopped);
+}
+
+#[test]
+fn without_the_cron_jobs_no_automation_is_called_stopped() {
+    let ledger =
+        Ledger { rows: vec![ready("agent:main:x"), ready("agent:main:cron:j")], ..Ledger::default() };
+    let gateway = ScriptedGateway::start(move |step| match step {
+        Step::Request { method: "cron.list", .. } => {
+            Act::Refuse(json!({"code": "FORBIDDEN", "message": "no"}))
+        }
+        other => ledger.answer(other),
+    });
+    let survey = fleet(vec![root(&gateway)], PATIENT).survey(&everything());
+    assert_eq!(survey.sources[0].coverage, "partial");
+    assert!(survey.sources[0].warnings[0].contains("cron.list: no (FORBIDDEN)"));
+    assert_eq!(session(&survey, "agent:main:cron:j").unwrap().status, Status::Unknown);
+    let other = session(&survey, "agent:main:x").unwrap();
+    assert_eq!((other.status, other.outcome), (Status::Idle, Some(Outcome::Completed)));
+}
+
+#[test]
+fn a_list_that_moves_while_it_is_read_is_no_whole_list() {
+    let ledger = Ledger { rows: vec![ready("agent:main:x")], ..Ledger::default() };
+    let gateway = ScriptedGateway::start(move |step| match (step, ledger.answer(step)) {
+        (Step::Request { method: "sessions.list", .. }, Act::Proper(mut page)) => {
+            page["totalCount"] = json!(3);
+            Act::Proper(page)
+        }
+        (_, answer) => answer,
+    });
+    let root = root(&gateway);
+    let key = |id: &str| SessionKey {
+        adapter: "openclaw".into(),
+        root: root.path.to_str().unwrap().into(),
+        id: id.into(),
+        slot: None,
+    };
+    let absent = key("agent:main:elsewhere");
+    let survey = fleet(vec![root.clone()], PATIENT).survey(&everything());
+    assert_eq!(survey.sources[0].coverage, "partial");
+    assert_eq!(survey.prove_ended(&absent), None);
+}
+
+#[test]
+fn during_an_outage_there_is_no_verdict_and_afterwards_the_truth() {
+    let scene = Scene::set();
+    scene.ledger().rows = vec![json!({"key": "agent:main:x", "hasActiveRun": true, "workspaceDir": "/w"})];
+    let root = root(&scene.gateway);
+    assert_eq!(active(&scene.survey()), 1);
+    drop(scene);
+    let fleet = fleet(vec![root.clone()], PATIENT);
+    let survey = fleet.survey(&everything());
+    assert_eq!(survey.sources[0].error.as_deref(), Some("connection refused"));
+    let (adapter, path) = ("openclaw".to_owned(), root.path.to_str().unwrap().to_owned());
+    let key = SessionKey { adapter, root: path, id: "agent:main:x".into(), slot: None };
+    assert_eq!(survey.prove_ended(&key), None);
+    let selector = Selector { text: "agent:main:x".into(), ..Selector::default() };
+    assert!(matches!(fleet.find(&selector), Err(agentctl_fleet::FindError::NotHeard { .. })));
+}
+
+#[test]
+fn peek_and_follow_show_the_conversation_and_what_is_being_said() {
+    let scene = Scene::set();
+    let key = "agent:main:x";
+    let said =
+        |id: &str, role: &str, words: &str| json!({"role": role, "content": words, "__openclaw": {"id": id}});
+    scene.ledger().rows = vec![json!({"key": key, "hasActiveRun": true, "workspaceDir": "/w"})];
+    scene.ledger().messages = HashMap::from([(key.to_owned(), vec![said("1", "user", "go")])]);
+    scene.ledger().in_flight = HashMap::from([(key.to_owned(), json!({"runId": "r", "text": "so far"}))]);
+    let fleet = fleet(vec![root(&scene.gateway)], PATIENT);
+    let (found, _) = fleet.find(&Selector { text: key.into(), ..Selector::default() }).unwrap();
+    assert_eq!(found.session.prompt.as_deref(), Some("go"));
+    assert_eq!(found.session.last_message.as_deref(), Some("so far"));
+    let texts = |entries: Vec<agentctl_model::Entry>| -> Vec<String> {
+        entries.into_iter().map(|entry| entry.text).collect()
+    };
+    assert_eq!(texts(fleet.read(&found, 5).unwrap()), ["go", "so far"]);
+    assert_eq!(texts(fleet.read(&found, 1).unwrap()), ["so far"]);
+    let mut follow = fleet.follow(&found, 5).unwrap().unwrap();
+    assert_eq!(texts(follow.next().unwrap()), ["go"]);
+    assert!(follow.next().unwrap().is_empty());
+    scene.ledger().messages.get_mut(key).unwrap().push(said("2", "assistant", "so far so good"));
+    assert_eq!(texts(follow.next().unwrap()), ["so far so good"]);
+}
+
+#[test]
+fn a_long_connection_tells_when_to_read_again_and_when_the_gateway_is_another_one() {
+    let lives = Arc::new(AtomicUsize::new(0));
+    let life = Arc::clone(&lives);
+    let gateway = ScriptedGateway::start(move |step| {
+        let number = life.load(Ordering::Relaxed);
+        let ledger = Ledger { boot: format!("boot-{}", number / 2), ..Ledger::default() };
+        match (step, ledger.answer(step)) {
+            (Step::Request { method: "sessions.subscribe", .. }, Act::Proper(payload)) => {
+                life.fetch_add(1, Ordering::Relaxed);
+                let changed =
+                    json!({"type": "event", "event": "sessions.changed", "payload": {"sessionKey": "k"}});
+                let tick = json!({"type": "event", "event": "tick", "payload": {}});
+                // Then something that ends the connection.
+                Act::Before(payload, vec![tick, changed, json!("no frame")])
+            }
+            (_, answer) => answer,
+        }
+    });
+    let keys = Keys { token: Secret::new("s3cret-of-the-test"), ..Keys::default() };
+    let mut watch = Watch::new(Gateway::of(&OpenClaw.gateway(&gateway.url(), keys).unwrap()).unwrap());
+    let mut news = || {
+        until(PATIENT, "news", || match watch.next(Duration::from_millis(200)) {
+            News::Nothing => None,
+            other => Some(other),
+        })
+    };
+    let changed = News::Changed { key: Some("k".into()) };
+    for restarted in [false, false, true] {
+        assert_eq!(news(), News::Connected { restarted });
+        assert_eq!(news(), changed);
+        assert!(matches!(news(), News::Lost { .. }));
+    }
+}

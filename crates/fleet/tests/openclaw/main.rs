@@ -1,0 +1,71 @@
+//! OpenClaw's sessions against gateways that are scripted: every recorded exchange, days of cron jobs and hooks in fast
+//! motion, and gateways with the worst manners.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod doors;
+mod ghosts;
+mod hostile;
+mod recording;
+mod replay;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use agentctl_adapters::openclaw::OpenClaw;
+use agentctl_adapters::{Adapter, Keys, Root, Secret};
+use agentctl_fleet::{Fleet, Question, Source, Wanted};
+use agentctl_model::{Session, Survey};
+use agentctl_process::fake::Scripted;
+use agentctl_testkit::openclaw::{Ledger, ScriptedGateway};
+
+const PATIENT: Duration = Duration::from_mins(1);
+
+/// A gateway whose ledger the test holds.
+struct Scene {
+    ledger: Arc<Mutex<Ledger>>,
+    gateway: ScriptedGateway,
+}
+
+impl Scene {
+    fn set() -> Self {
+        let ledger = Arc::new(Mutex::new(Ledger { boot: "b1".into(), ..Ledger::default() }));
+        let shared = Arc::clone(&ledger);
+        let gateway = ScriptedGateway::start(move |step| {
+            shared.lock().unwrap_or_else(PoisonError::into_inner).answer(step)
+        });
+        Self { ledger, gateway }
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn survey(&self) -> Survey {
+        fleet(vec![root(&self.gateway)], PATIENT).survey(&everything())
+    }
+}
+
+fn root(gateway: &ScriptedGateway) -> Root {
+    let keys = Keys { token: Secret::new("s3cret-of-the-test"), ..Keys::default() };
+    OpenClaw.gateway(&gateway.url(), keys).unwrap()
+}
+
+fn fleet(roots: Vec<Root>, timeout: Duration) -> Fleet {
+    let source = |root| Source { adapter: &OpenClaw, root, timeout };
+    Fleet::new(roots.into_iter().map(source).collect(), Arc::new(Scripted::new()))
+}
+
+/// Everything stored, with sub-agents and totals.
+fn everything() -> Question {
+    Question { subagents: true, usage: true, ..Question::new(Wanted::All { since: None }) }
+}
+
+fn active(survey: &Survey) -> usize {
+    use agentctl_model::Status::{Running, Waiting};
+    survey.sessions.iter().filter(|one| matches!(one.session.status, Running | Waiting)).count()
+}
+
+fn session<'s>(survey: &'s Survey, id: &str) -> Option<&'s Session> {
+    survey.sessions.iter().find(|one| one.session.id == id).map(|one| one.session.as_ref())
+}

@@ -1,0 +1,13 @@
+//! OpenClaw for tests: a gateway that does as it is told ([`ScriptedGateway`]), the real one ([`OpenClaw`]), and a
+//! plain client for both ([`Rpc`]). None of it uses the product's own client.
+
+mod ledger;
+mod real;
+mod rpc;
+mod scripted;
+mod wire;
+
+pub use ledger::Ledger;
+pub use real::{CAREFUL, OpenClaw};
+pub use rpc::Rpc;
+pub use scripted::{Act, ScriptedGateway, Step};

@@ -1,0 +1,94 @@
+//! What a gateway knows, and how a well-behaved one answers from it.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use super::scripted::{Act, Step};
+
+/// The rows, jobs, approvals and conversations of one gateway, in the gateway's own words.
+#[derive(Debug, Clone, Default)]
+pub struct Ledger {
+    pub rows: Vec<Value>,
+    pub jobs: Vec<Value>,
+    pub approvals: Vec<Value>,
+    pub agents: Vec<Value>,
+    /// Messages by session key.
+    pub messages: HashMap<String, Vec<Value>>,
+    /// The answer that is being given, by session key.
+    pub in_flight: HashMap<String, Value>,
+    /// What it grants of the scopes that are asked for; `None` grants them all.
+    pub scopes: Option<Vec<String>>,
+    pub boot: String,
+    /// The most rows it gives at once, whatever is asked for.
+    pub page: Option<usize>,
+}
+
+impl Ledger {
+    /// The row of a session, made when there is none.
+    pub fn row(&mut self, key: &str) -> &mut Value {
+        let known = self.rows.iter().position(|row| row["key"] == key);
+        let index = known.unwrap_or_else(|| {
+            self.rows.push(json!({"key": key}));
+            self.rows.len() - 1
+        });
+        &mut self.rows[index]
+    }
+
+    /// How many sessions the gateway itself says are at work.
+    pub fn at_work(&self) -> usize {
+        self.rows.iter().filter(|row| row["hasActiveRun"] == true).count()
+    }
+
+    /// The proper answer.
+    pub fn answer(&self, step: Step<'_>) -> Act {
+        let Step::Request { method, params } = step else { return Act::Proper(Value::Null) };
+        let payload = match method {
+            "connect" => self.hello(params),
+            "sessions.list" => self.list(params),
+            "cron.list" => json!({"jobs": self.jobs, "hasMore": false, "nextOffset": null}),
+            "exec.approval.list" => json!(self.approvals),
+            "agents.list" => json!({"defaultId": "main", "agents": self.agents}),
+            "sessions.subscribe" => json!({"subscribed": true}),
+            "chat.history" => self.history(params),
+            other => {
+                let error =
+                    json!({"code": "FORBIDDEN", "message": "missing scope: operator.admin", "what": other});
+                return Act::Refuse(error);
+            }
+        };
+        Act::Proper(payload)
+    }
+
+    fn hello(&self, params: &Value) -> Value {
+        let scopes = self.scopes.as_ref().map_or_else(|| params["scopes"].clone(), |scopes| json!(scopes));
+        json!({
+            "type": "hello-ok", "protocol": 4, "server": {"version": "2026.9.6", "bootId": self.boot},
+            "features": {"methods": [], "events": []}, "auth": {"role": "operator", "scopes": scopes},
+            "policy": {"maxPayload": 26_214_400, "tickIntervalMs": 30_000},
+        })
+    }
+
+    fn list(&self, params: &Value) -> Value {
+        let number = |name: &str| params[name].as_u64().and_then(|number| usize::try_from(number).ok());
+        let offset = number("offset").unwrap_or(0).min(self.rows.len());
+        let limit = number("limit").unwrap_or(100).min(self.page.unwrap_or(usize::MAX));
+        let end = (offset + limit).min(self.rows.len());
+        let more = end < self.rows.len();
+        json!({
+            "ts": 1_794_725_739_451_i64, "count": end - offset, "totalCount": self.rows.len(), "hasMore": more,
+            "nextOffset": more.then_some(end), "limitApplied": limit, "sessions": self.rows[offset..end],
+        })
+    }
+
+    fn history(&self, params: &Value) -> Value {
+        let key = params["sessionKey"].as_str().unwrap_or_default();
+        let all = self.messages.get(key).map_or(&[][..], Vec::as_slice);
+        let mut history =
+            json!({"sessionKey": key, "messages": all, "hasMore": false, "totalMessages": all.len()});
+        if let Some(run) = self.in_flight.get(key) {
+            history["inFlightRun"] = run.clone();
+        }
+        history
+    }
+}

@@ -1,0 +1,78 @@
+//! A plain client with every right, for what the product does not do: cron jobs, hooks, and a second opinion.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+
+use super::wire;
+
+const PATIENCE: Duration = Duration::from_mins(2);
+const SCOPES: [&str; 5] =
+    ["operator.read", "operator.write", "operator.admin", "operator.approvals", "operator.pairing"];
+
+pub struct Rpc {
+    stream: TcpStream,
+    asked: u64,
+}
+
+impl Rpc {
+    /// With these capabilities, such as `exec-approvals`.
+    pub fn connect(port: u16, token: &str, capabilities: &[&str]) -> anyhow::Result<Self> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).context("connect")?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let upgrade = format!(
+            "GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+            Sec-WebSocket-Key: dGVzdGtpdC1hc2tzLWl0IQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+        );
+        stream.write_all(upgrade.as_bytes())?;
+        let head = wire::read_http_head(&mut stream)?;
+        if !head.starts_with("HTTP/1.1 101") {
+            bail!("no WebSocket: {head}");
+        }
+        let mut rpc = Self { stream, asked: 0 };
+        rpc.hear()?;
+        rpc.call(
+            "connect",
+            &json!({
+                "minProtocol": 4, "maxProtocol": 4, "role": "operator", "scopes": SCOPES, "caps": capabilities,
+                "client": {"id": "cli", "mode": "cli", "version": "0", "platform": "linux"},
+                "auth": {"token": token},
+            }),
+        )?;
+        Ok(rpc)
+    }
+
+    /// The payload of the answer, or the error as the gateway words it.
+    pub fn call(&mut self, method: &str, params: &Value) -> anyhow::Result<Value> {
+        self.asked += 1;
+        let id = self.asked.to_string();
+        let request = json!({"type": "req", "id": id, "method": method, "params": params}).to_string();
+        wire::write(&mut self.stream, wire::TEXT, request.as_bytes(), true)?;
+        loop {
+            let frame = self.hear()?;
+            if frame["type"] == "res" && frame["id"] == id.as_str() {
+                if frame["ok"] == true {
+                    return Ok(frame["payload"].clone());
+                }
+                bail!("{method}: {}", frame["error"]);
+            }
+        }
+    }
+
+    fn hear(&mut self) -> anyhow::Result<Value> {
+        loop {
+            let (kind, payload) = wire::read(&mut self.stream)?;
+            match kind {
+                wire::TEXT => return Ok(serde_json::from_slice(&payload)?),
+                wire::CLOSE => {
+                    bail!("closed: {}", String::from_utf8_lossy(payload.get(2..).unwrap_or_default()))
+                }
+                wire::PING => wire::write(&mut self.stream, 10, &payload, true)?,
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! A gateway on loopback that does as it is told, down to the worst manners.
+
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::wire;
+
+/// Where a connection is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Step<'a> {
+    /// The client asked for WebSocket.
+    Upgrade,
+    /// The challenge is due.
+    Challenge,
+    /// A question came.
+    Request { method: &'a str, params: &'a Value },
+}
+
+/// What the gateway does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Act {
+    /// What is proper: the upgrade is accepted, the challenge sent, a question answered with this.
+    Proper(Value),
+    /// A question is refused with this error.
+    Refuse(Value),
+    /// Some events first, then the same as `Proper`.
+    After(Vec<Value>, Value),
+    /// The same as `Proper`, then some events.
+    Before(Value, Vec<Value>),
+    /// The answer twice under the same id.
+    Twice(Value, Value),
+    /// Nothing, for ever.
+    Silence,
+    /// A text that is no frame of the protocol.
+    Say(String),
+    /// Bytes that are no WebSocket at all.
+    Noise(Vec<u8>),
+    /// A frame that says it is this long, and as much of it as is taken.
+    Huge(u64),
+    /// One byte each this often, for ever.
+    Trickle(Duration),
+    Close(u16, String),
+    /// The connection is cut.
+    Cut,
+}
+
+type Script = Box<dyn Fn(Step<'_>) -> Act + Send + Sync>;
+
+/// The running gateway; it goes away when dropped.
+pub struct ScriptedGateway {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    connections: Arc<AtomicUsize>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl ScriptedGateway {
+    pub fn start(script: impl Fn(Step<'_>) -> Act + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bind a loopback port");
+        let address = listener.local_addr().expect("read the listener's address");
+        let (stop, connections) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let script: Arc<Script> = Arc::new(Box::new(script));
+        let (stopping, counted) = (Arc::clone(&stop), Arc::clone(&connections));
+        let thread = std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if stopping.load(Ordering::Relaxed) {
+                    return;
+                }
+                counted.fetch_add(1, Ordering::Relaxed);
+                let (script, stopping) = (Arc::clone(&script), Arc::clone(&stopping));
+                std::thread::spawn(move || {
+                    // How a connection ends is the client's business.
+                    let _ = Connection { stream, stopping }.serve(script.as_ref());
+                });
+            }
+        });
+        Self { address, stop, connections, thread: Some(thread) }
+    }
+
+    /// `ws://127.0.0.1:PORT`
+    pub fn url(&self) -> String {
+        format!("ws://{}", self.address)
+    }
+
+    /// How many connections came so far.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for ScriptedGateway {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // Wakes the thread that waits for the next connection.
+        let _ = TcpStream::connect(self.address);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Connection {
+    stream: TcpStream,
+    stopping: Arc<AtomicBool>,
+}
+
+impl Connection {
+    fn serve(mut self, script: &Script) -> io::Result<()> {
+        wire::read_http_head(&mut self.stream)?;
+        match script(Step::Upgrade) {
+            Act::Proper(_) => self.stream.write_all(
+                b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+            )?,
+            other => return self.misbehave(other),
+        }
+        match script(Step::Challenge) {
+            Act::Proper(_) => {
+                let challenge = json!({"nonce": "n-1", "ts": 1_794_725_739_451_i64});
+                self.say(&json!({"type": "event", "event": "connect.challenge", "payload": challenge}))?;
+            }
+            other => return self.misbehave(other),
+        }
+        loop {
+            let (kind, payload) = wire::read(&mut self.stream)?;
+            if kind == wire::CLOSE {
+                return Ok(());
+            }
+            let request: Value = serde_json::from_slice(&payload).map_err(io::Error::other)?;
+            let (id, method) = (&request["id"], request["method"].as_str().unwrap_or_default());
+            let answer = |payload: Value| json!({"type": "res", "id": id, "ok": true, "payload": payload});
+            match script(Step::Request { method, params: &request["params"] }) {
+                Act::Proper(payload) => self.say(&answer(payload))?,
+                Act::Refuse(error) => {
+                    self.say(&json!({"type": "res", "id": id, "ok": false, "error": error}))?;
+                }
+                Act::After(events, payload) => {
+                    events.iter().try_for_each(|event| self.say(event))?;
+                    self.say(&answer(payload))?;
+                }
+                Act::Before(payload, events) => {
+                    self.say(&answer(payload))?;
+                    events.iter().try_for_each(|event| self.say(event))?;
+                }
+                Act::Twice(first, second) => {
+                    self.say(&answer(first))?;
+                    self.say(&answer(second))?;
+                }
+                other => return self.misbehave(other),
+            }
+        }
+    }
+
+    fn say(&mut self, frame: &Value) -> io::Result<()> {
+        wire::write(&mut self.stream, wire::TEXT, frame.to_string().as_bytes(), false)
+    }
+
+    fn misbehave(mut self, act: Act) -> io::Result<()> {
+        match act {
+            Act::Say(text) => wire::write(&mut self.stream, wire::TEXT, text.as_bytes(), false)?,
+            Act::Noise(bytes) => self.stream.write_all(&bytes)?,
+            Act::Close(code, reason) => {
+                let payload = [&code.to_be_bytes()[..], reason.as_bytes()].concat();
+                return wire::write(&mut self.stream, wire::CLOSE, &payload, false);
+            }
+            Act::Huge(length) => {
+                self.stream.write_all(&wire::head(wire::TEXT, length, false))?;
+                let chunk = vec![b'x'; 64 << 10];
+                let mut sent = 0;
+                while sent < length {
+                    self.stream.write_all(&chunk)?;
+                    sent += chunk.len() as u64;
+                }
+            }
+            Act::Trickle(pause) => {
+                self.stream.write_all(&wire::head(wire::TEXT, 1 << 20, false))?;
+                while !self.stopping.load(Ordering::Relaxed) {
+                    self.stream.write_all(b" ")?;
+                    std::thread::sleep(pause);
+                }
+            }
+            Act::Silence => {}
+            // The rest is proper, and does not come here.
+            _ => return Ok(()),
+        }
+        // Stays connected without a word until the client or the test has enough.
+        self.stream.set_read_timeout(Some(Duration::from_millis(50)))?;
+        while !self.stopping.load(Ordering::Relaxed) {
+            match wire::read(&mut self.stream) {
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                }
+                Err(error) => return Err(error),
+                Ok(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
