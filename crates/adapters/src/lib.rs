@@ -86,6 +86,19 @@ impl Root {
     }
 }
 
+/// A folder in which news about live sessions appears, with so many levels of folders below it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WatchTarget {
+    pub path: PathBuf,
+    pub depth: usize,
+}
+
+impl WatchTarget {
+    pub fn new(path: impl Into<PathBuf>, depth: usize) -> Self {
+        Self { path: path.into(), depth }
+    }
+}
+
 /// Why a transcript could not be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {source}", path.display())]
@@ -141,6 +154,11 @@ pub trait Adapter: Send + Sync {
     /// Pure: the agent's own command that opens a stored session in a terminal, where it has one.
     fn opening(&self, _root: &Root, _id: &str, _place: &Path) -> Option<Opening> {
         None
+    }
+
+    /// Where a change of a live session shows on disk. More than needed costs looks, less costs time until the next one.
+    fn watch(&self, root: &Root) -> Vec<WatchTarget> {
+        std::iter::once(&root.path).chain(&root.store).map(|path| WatchTarget::new(path, 3)).collect()
     }
 
     /// The last `limit` entries of a conversation, oldest first.

@@ -5,8 +5,12 @@ mod answer;
 mod attach;
 mod completions;
 mod config;
+mod daemon;
 mod doctor;
+mod events;
 mod explain;
+mod fuse;
+mod fuses;
 mod group;
 mod heard;
 mod inbox;
@@ -24,7 +28,6 @@ mod prune;
 mod resume;
 mod runner;
 mod schema;
-mod selection;
 mod send;
 mod status;
 mod stop;
@@ -96,6 +99,10 @@ enum Command {
     Doctor(doctor::Args),
     Prune(prune::Args),
     Config(config::Args),
+    Daemon(daemon::Args),
+    Events(events::Args),
+    Fuse(fuse::Args),
+    Fuses(fuses::Args),
     Schema(schema::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -108,7 +115,11 @@ pub(crate) fn parse() -> Result<Cli, clap::Error> {
     Cli::command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches))
 }
 
-pub(crate) fn run(cli: Cli, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    if let Some(Command::Daemon(args)) = &cli.command {
+        return daemon::run(args, surroundings, out);
+    }
+    let surroundings = &surroundings;
     match cli.command {
         None => list::run(&list::Args::default(), surroundings, out),
         Some(Command::List(args)) => list::run(&args, surroundings, out),
@@ -135,6 +146,10 @@ pub(crate) fn run(cli: Cli, surroundings: &Surroundings, out: &mut Output) -> Re
         Some(Command::Adapters(args)) => adapters::run(&args, surroundings, out),
         Some(Command::Doctor(args)) => doctor::run(&args, surroundings, out),
         Some(Command::Config(args)) => config::run(&args, surroundings, out),
+        Some(Command::Daemon(_)) => unreachable!("handled above"),
+        Some(Command::Events(args)) => events::run(&args, surroundings, out),
+        Some(Command::Fuse(args)) => fuse::run(&args, surroundings, out),
+        Some(Command::Fuses(args)) => fuses::run(&args, surroundings, out),
         Some(Command::Schema(args)) => schema::run(&args, out),
         Some(Command::Completions(args)) => completions::run(&args, surroundings, out),
         Some(Command::Man(args)) => man::run(&args, out),

@@ -1,9 +1,14 @@
 //! The agentctl binary: flags in, words or JSON out. It decides nothing about sessions; the fleet does.
 
+mod asking;
 mod cli;
+mod client;
+mod daemon_process;
 mod exit_codes;
 mod failure;
 mod interrupt;
+mod keeper;
+mod marks;
 mod output;
 mod render;
 mod settings;
@@ -48,7 +53,7 @@ fn main() -> ExitCode {
         }
     };
     let mut out = Output::new(&surroundings);
-    let ended = cli::run(cli, &surroundings, &mut out).and_then(|exit| {
+    let ended = cli::run(cli, surroundings, &mut out).and_then(|exit| {
         out.flush()?;
         Ok(exit)
     });

@@ -19,6 +19,8 @@ use self::prices::PriceForm;
 use self::tellings::{Notify, NotifyForm, Webhook, WebhookForm};
 use crate::render::time;
 
+pub(crate) use self::tellings::event_types;
+
 /// How long the record of a launch that ended is kept.
 const RETENTION: Duration = Duration::from_hours(7 * 24);
 

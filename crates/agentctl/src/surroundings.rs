@@ -6,11 +6,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use agentctl_adapters::{Adapter, Root, Secret};
+use agentctl_daemon::Home;
 use agentctl_fleet::{Caller, Fleet, Source, Store};
 use agentctl_model::Environ;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use crate::client::Client;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::render::path;
@@ -110,9 +112,20 @@ impl Surroundings {
         match std::fs::read_to_string(&path) {
             Ok(text) => Settings::parse(&text, &self.environ)
                 .map_err(|mistake| SettingsError::Mistake { path, mistake }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Settings::defaults(&self.environ)),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                Ok(Settings::defaults(&self.environ))
+            }
             Err(error) => Err(SettingsError::Unreadable { path, error }),
         }
+    }
+
+    /// The way to the daemon of this folder, unless the user wants none. Whether there is one shows when it is asked.
+    pub(crate) fn client(&self) -> Option<Client> {
+        if self.environ.get("AGENTCTL_NO_DAEMON").is_some() {
+            return None;
+        }
+        let (folder, _) = self.own_folder()?;
+        Some(Client::at(Home::at(folder).socket()))
     }
 
     /// Everything that can be asked, under the settings in force.

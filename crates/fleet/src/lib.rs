@@ -5,6 +5,7 @@
 mod ask;
 mod assemble;
 mod caller;
+mod explain;
 mod family;
 mod find;
 pub mod fresh;
@@ -15,8 +16,10 @@ mod hear;
 mod hunt;
 pub mod inbox;
 pub mod kernel_lock;
+mod known_agents;
 pub mod launch;
 pub mod launches;
+mod list;
 pub mod locks;
 mod look;
 mod orphans;
@@ -40,11 +43,14 @@ use agentctl_model::{Entry, Environ, Surveyed};
 use agentctl_process::Kernel;
 
 pub use caller::{Caller, all_marks};
+pub use explain::Explanation;
 pub use find::{FindError, Selector};
 pub use git_worktree::worktree_root;
 pub use groups::{Group, Groups, Slot};
 pub use kernel_lock::KernelLock;
+pub use known_agents::{AdapterEntry, known_agents};
 pub use launch::{LaunchError, Launching};
+pub use list::{ListAnswer, ListQuery, Listing, Sort, StatusWord, sort};
 pub use locks::{DirectoryHolder, LockError, LockType, Locks, ManualLock, session_holders};
 pub use orphans::{Orphan, Reaped};
 pub use prices::{Price, Prices};
@@ -97,6 +103,17 @@ impl Fleet {
 
     pub fn kernel(&self) -> &dyn Kernel {
         self.kernel.as_ref()
+    }
+
+    /// The same kernel and prices over other sources: for a caller that names its own roots.
+    #[must_use]
+    pub fn reading(&self, sources: Vec<Source>) -> Self {
+        Self {
+            sources,
+            kernel: self.kernel.clone(),
+            prices: self.prices.clone(),
+            launches: self.launches.clone(),
+        }
     }
 
     pub fn sources(&self) -> &[Source] {

@@ -3,9 +3,12 @@
 //! Everything here is pure: no files, no processes, no clock, no environment, no async. What the
 //! disk and the kernel said arrives as data; what is true of a session leaves as data.
 
+pub mod change;
 pub mod claim;
 pub mod evidence;
 pub mod intent;
+pub mod json;
+pub mod period;
 pub mod plan;
 pub mod process;
 pub mod session;
@@ -14,6 +17,7 @@ pub mod survey;
 pub mod text;
 pub mod transcript;
 
+pub use change::{Change, ChangeKind, View};
 pub use claim::{Claim, Joined, Stray, Testimony, Tie};
 pub use evidence::{Evidence, Fact, Witness};
 pub use intent::{Conversation, Intent, Permission};

@@ -11,7 +11,7 @@ use crate::evidence::Evidence;
 use crate::status::{Outcome, Status, Turn};
 
 /// The agent's own identity of a session: its id within one config root.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SessionKey {
     pub adapter: String,
     pub root: String,

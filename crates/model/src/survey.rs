@@ -152,6 +152,11 @@ impl SourceReport {
         matches!(self.coverage.as_str(), "complete" | "not-installed")
     }
 
+    /// It gave no answer at all.
+    pub fn failed(&self) -> bool {
+        matches!(self.coverage.as_str(), "failed" | "timed-out")
+    }
+
     /// Not everything was heard, and the user should know.
     pub fn is_incomplete(&self) -> bool {
         !self.proves_absence()
@@ -159,7 +164,7 @@ impl SourceReport {
 }
 
 /// A session with what a survey knows beyond the public object.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Surveyed {
     pub key: SessionKey,
     /// Boxed, since lists of thousands are sorted and narrowed.
@@ -168,7 +173,8 @@ pub struct Surveyed {
     pub place: PathBuf,
     /// Which line of the law decided.
     pub rule: Rule,
-    /// The processes that carry it, in the order of `session.processes`.
+    /// The processes that carry it, in the order of `session.processes`. Whoever acts on them looks for himself.
+    #[serde(skip)]
     pub carriers: Vec<Carrier>,
 }
 
@@ -202,6 +208,22 @@ impl Ended {
 }
 
 impl Survey {
+    /// This answer, completed by a later and closer one. A source is heard completely only if it was both times.
+    #[must_use]
+    pub fn and(mut self, closer: Self) -> Self {
+        for report in closer.sources {
+            match self.sources.iter_mut().find(|old| old.adapter == report.adapter && old.root == report.root)
+            {
+                Some(old) if old.proves_absence() => *old = report,
+                Some(_) => {}
+                None => self.sources.push(report),
+            }
+        }
+        self.sessions.retain(|old| !closer.sessions.iter().any(|new| new.key == old.key));
+        self.sessions.extend(closer.sessions);
+        self
+    }
+
     /// The session was seen stopped, or is absent from an answer that was complete. Silence of a failed,
     /// late or partial source proves nothing. Only meaningful for a survey of everything stored.
     pub fn prove_ended(&self, key: &SessionKey) -> Option<Ended> {

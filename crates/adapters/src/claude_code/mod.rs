@@ -27,7 +27,7 @@ use crate::gather::gather;
 use crate::jsonl::follow::{Follow, JsonlFollower};
 use crate::jsonl::open::read_small;
 use crate::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope};
+use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, WatchTarget};
 use places::Place;
 
 pub struct ClaudeCode;
@@ -74,6 +74,11 @@ impl Adapter for ClaudeCode {
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
         join::join(harvest, kernel, |process| self.is_ours(process, root))
+    }
+
+    fn watch(&self, root: &Root) -> Vec<WatchTarget> {
+        let (registry, projects) = (root.path.join("sessions"), root.path.join("projects"));
+        vec![WatchTarget::new(registry, 0), WatchTarget::new(projects, 1)]
     }
 
     fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {

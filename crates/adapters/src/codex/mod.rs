@@ -29,7 +29,7 @@ use crate::gather::gather;
 use crate::jsonl::follow::{Follow, JsonlFollower};
 use crate::jsonl::open::open_regular;
 use crate::jsonl::peek::{last_entries, read_last};
-use crate::{Adapter, Card, Control, Looks, Opening, Progress, Reach, ReadError, Root, Scope};
+use crate::{Adapter, Card, Control, Looks, Opening, Progress, Reach, ReadError, Root, Scope, WatchTarget};
 use places::Place;
 
 pub struct Codex;
@@ -95,6 +95,12 @@ impl Adapter for Codex {
 
     fn ask(&self, root: &Root, kernel: &KernelView, joined: &mut Joined) {
         ask::ask_servers(&root.path, kernel, joined, |process| self.is_ours(process, root));
+    }
+
+    fn watch(&self, root: &Root) -> Vec<WatchTarget> {
+        // Rollouts lie in folders of year, month and day; the locks say who has a thread before it has one.
+        let (rollouts, locks) = (root.path.join("sessions"), root.path.join("thread-writer-locks"));
+        vec![WatchTarget::new(rollouts, 3), WatchTarget::new(locks, 0)]
     }
 
     fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {

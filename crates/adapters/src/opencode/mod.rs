@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead};
 
-use crate::{Adapter, Card, Control, Follow, Looks, Opening, ReadError, Root, Scope};
+use crate::{Adapter, Card, Control, Follow, Looks, Opening, ReadError, Root, Scope, WatchTarget};
 use processes::OPENCODE;
 
 pub(crate) use records::is_default_title;
@@ -74,6 +74,15 @@ impl Adapter for OpenCode {
 
     fn ask(&self, _root: &Root, kernel: &KernelView, joined: &mut Joined) {
         ask::ask(kernel, joined);
+    }
+
+    fn watch(&self, root: &Root) -> Vec<WatchTarget> {
+        // The database and its log, and the tree of old; not the snapshots of whole working folders beside them.
+        let elsewhere =
+            root.store.as_deref().and_then(Path::parent).map(|folder| WatchTarget::new(folder, 0));
+        let tree =
+            ["session", "message"].map(|part| WatchTarget::new(root.path.join("storage").join(part), 1));
+        std::iter::once(WatchTarget::new(&root.path, 0)).chain(tree).chain(elsewhere).collect()
     }
 
     fn read(&self, place: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {

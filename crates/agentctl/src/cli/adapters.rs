@@ -2,9 +2,7 @@
 
 use std::io::Write;
 
-use agentctl_model::Capability;
-use schemars::JsonSchema;
-use serde::Serialize;
+use agentctl_fleet::known_agents;
 
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -22,39 +20,9 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// One adapter, as `adapters --json` prints it.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct AdapterEntry {
-    name: &'static str,
-    title: &'static str,
-    programs: &'static [&'static str],
-    /// Versions whose storage was observed.
-    known_good: &'static str,
-    capabilities: &'static [Capability],
-    /// Observed on the real agent; false: read in its source only.
-    verified: bool,
-    /// False when the settings turn it off.
-    enabled: bool,
-}
-
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let settings = surroundings.settings()?;
-    let entries: Vec<AdapterEntry> = agentctl_adapters::registry()
-        .into_iter()
-        .map(|adapter| {
-            let card = adapter.card();
-            AdapterEntry {
-                name: card.name,
-                title: card.title,
-                programs: card.programs,
-                known_good: card.known_good,
-                capabilities: card.capabilities,
-                verified: card.verified,
-                enabled: settings.adapter(card.name).enabled.value,
-            }
-        })
-        .collect();
+    let entries = known_agents(|name| settings.adapter(name).enabled.value);
     if args.json {
         json::answer(out, &entries)?;
         return Ok(Exit::Done);

@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
-use agentctl_model::{Evidence, Outcome, Rule, SourceReport, Status, text};
-use schemars::JsonSchema;
-use serde::Serialize;
+use agentctl_fleet::Explanation;
+use agentctl_model::text;
 
 use super::target::Target;
+use crate::asking::Asking;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -28,48 +28,15 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What `explain --json` prints.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Explanation<'a> {
-    id: &'a str,
-    adapter: &'a str,
-    config_root: &'a str,
-    status: Status,
-    outcome: Option<Outcome>,
-    status_detail: Option<&'a str>,
-    /// Which line of the law decided.
-    rule: Rule,
-    /// The same in words.
-    rule_text: &'static str,
-    /// Strongest first; never empty.
-    evidence: &'a [Evidence],
-    sources: &'a [SourceReport],
-}
-
 /// Room for the longest witness and a time.
 const LABEL: usize = 20;
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
-    let fleet = surroundings.fleet()?;
-    let (found, survey) = args.target.find(&fleet, surroundings, out)?;
+    let asking = Asking::open(surroundings)?;
+    let (found, sources) = args.target.find(&asking, surroundings, out)?;
     let session = &found.session;
     if args.json {
-        json::answer(
-            out,
-            &Explanation {
-                id: &session.id,
-                adapter: &session.adapter,
-                config_root: &session.config_root,
-                status: session.status,
-                outcome: session.outcome,
-                status_detail: session.status_detail.as_deref(),
-                rule: found.rule,
-                rule_text: found.rule.words(),
-                evidence: &session.evidence,
-                sources: &survey.sources,
-            },
-        )?;
+        json::answer(out, &Explanation::of(&found, &sources))?;
         return Ok(Exit::Done);
     }
     let (paint, now) = (out.paint, surroundings.now());

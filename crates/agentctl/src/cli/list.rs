@@ -3,15 +3,12 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use agentctl_fleet::{Fleet, Question, Wanted};
-use agentctl_model::{Session, SourceReport, Survey, Surveyed};
-use jiff::Timestamp;
-use schemars::JsonSchema;
-use serde::Serialize;
+use agentctl_fleet::{Fleet, ListQuery, Listing, Sort, StatusWord};
+use agentctl_model::SourceReport;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-use super::order::{self, Sort};
-use super::selection::{Selection, StatusWord};
-use super::{heard, watch, welcome};
+use super::{heard, order, watch, welcome};
+use crate::asking::Asking;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -62,7 +59,7 @@ pub(crate) struct Args {
     #[arg(long)]
     usage: bool,
     /// Order of the rows
-    #[arg(long, value_name = "BY", value_enum, default_value_t)]
+    #[arg(long, value_name = "BY", value_parser = sorts(), default_value = Sort::default().word())]
     sort: Sort,
     /// Only ids, one per line
     #[arg(short, long, conflicts_with_all = ["json", "watch"])]
@@ -78,39 +75,32 @@ pub(crate) struct Args {
     strict: bool,
 }
 
-/// What `list --json` prints.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Answer<'a> {
-    as_of: Timestamp,
-    host: String,
-    sessions: Vec<&'a Session>,
-    sources: &'a [SourceReport],
-}
-
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
-    let fleet = surroundings.fleet()?;
+    let asking = Asking::open(surroundings)?;
     if args.watch {
-        return watch::run(args, &fleet, surroundings, out);
+        return watch::run(args, &asking, surroundings, out);
     }
-    let listing = args.look(&fleet, surroundings);
-    args.print(&listing, &fleet, surroundings, out)?;
-    heard::warn_unread(&args.adapter, &fleet, out);
-    heard::warn(&listing.survey.sources, surroundings, out);
-    let exit = heard::exit(&listing.survey.sources, args.strict);
+    let query = args.query(surroundings);
+    if args.json
+        && !out.is_terminal()
+        && let Some(written) = asking.list_written(&query)
+    {
+        out.write_all(&written.body)?;
+        out.write_all(b"\n")?;
+        return Ok(args.end(&written.sources, &asking, surroundings, out));
+    }
+    let listing = asking.list(&query);
+    args.print(&listing, &asking.fleet, surroundings, out)?;
+    let exit = args.end(&listing.sources, &asking, surroundings, out);
     // The process ends here: ten thousand rows need not be given back one by one.
     std::mem::forget(listing);
     Ok(exit)
 }
 
-/// One look at the fleet, narrowed and in order.
-pub(crate) struct Listing {
-    pub(crate) as_of: Timestamp,
-    pub(crate) sessions: Vec<Surveyed>,
-    /// How many more there were before the limit.
-    pub(crate) left_out: usize,
-    /// The whole answer; its sessions have moved to `sessions`.
-    pub(crate) survey: Survey,
+/// The orders that `--sort` knows.
+fn sorts() -> impl TypedValueParser<Value = Sort> {
+    let words = Sort::ALL.map(|sort| PossibleValue::new(sort.word()).help(sort.help()));
+    PossibleValuesParser::new(words).try_map(|word| Sort::parse(&word))
 }
 
 impl Args {
@@ -126,28 +116,31 @@ impl Args {
         self.all || self.since.is_some() || self.status.iter().any(|word| word.reaches_stopped())
     }
 
-    pub(crate) fn look(&self, fleet: &Fleet, surroundings: &Surroundings) -> Listing {
-        let since = self.since.unwrap_or(Since::DEFAULT).start(surroundings.now());
-        let wanted = if self.everything() { Wanted::All { since } } else { Wanted::Live };
-        let mut survey = fleet.survey(&Question {
-            usage: self.usage,
-            subagents: self.tree || self.all_agents,
+    fn end(
+        &self,
+        sources: &[SourceReport],
+        asking: &Asking,
+        surroundings: &Surroundings,
+        out: &mut Output,
+    ) -> Exit {
+        heard::warn_unread(&self.adapter, &asking.fleet, out);
+        heard::warn(sources, surroundings, out);
+        heard::exit(sources, self.strict)
+    }
+
+    pub(crate) fn query(&self, surroundings: &Surroundings) -> ListQuery {
+        ListQuery {
+            all: self.all,
+            since: self.since,
+            limit: self.limit,
             adapters: self.adapter.clone(),
-            ..Question::new(wanted)
-        });
-        let selection = Selection {
-            live: !self.everything(),
-            since,
             statuses: self.status.clone(),
             group: self.group.clone(),
             folders: self.folders(surroundings),
-        };
-        let mut sessions = selection.of(std::mem::take(&mut survey.sessions));
-        order::sort(&mut sessions, self.sort);
-        let shown = self.limit.unwrap_or(usize::MAX).min(sessions.len());
-        let left_out = sessions.len() - shown;
-        sessions.truncate(shown);
-        Listing { as_of: surroundings.now(), sessions, left_out, survey }
+            subagents: self.tree || self.all_agents,
+            usage: self.usage,
+            sort: self.sort,
+        }
     }
 
     /// The folder as typed and as it really is: agents may have recorded either.
@@ -166,7 +159,7 @@ impl Args {
         out: &mut Output,
     ) -> Result<(), Failure> {
         if self.json {
-            return listing.print_json(surroundings, out);
+            return print_json(listing, surroundings, out);
         }
         if self.quiet {
             for surveyed in &listing.sessions {
@@ -175,10 +168,7 @@ impl Args {
             return Ok(());
         }
         // Who asks about some agents learns nothing about the machine.
-        if self.adapter.is_empty()
-            && listing.sessions.is_empty()
-            && welcome::is_empty_machine(&listing.survey)
-        {
+        if self.adapter.is_empty() && listing.sessions.is_empty() && welcome::is_empty_machine(listing) {
             return welcome::print(fleet, surroundings, out);
         }
         for line in self.lines(listing, surroundings, out) {
@@ -201,7 +191,7 @@ impl Args {
         if listing.left_out > 0 {
             lines.push(out.paint.dim(&format!("{} more not shown (--limit)", listing.left_out)));
         }
-        match listing.survey.strays.len() {
+        match listing.strays {
             0 => {}
             1 => lines.push(
                 out.paint.dim("1 live agent process belongs to no stored session (see `agentctl doctor`)"),
@@ -235,31 +225,22 @@ impl Args {
 /// From here on an answer for a pipe is made on all cores.
 const LONG: usize = 500;
 
-impl Listing {
-    fn print_json(&self, surroundings: &Surroundings, out: &mut Output) -> Result<(), Failure> {
-        let mut answer = self.answer(surroundings);
-        if out.is_terminal() || answer.sessions.len() < LONG {
-            return json::answer(out, &answer);
-        }
-        let sessions = std::mem::take(&mut answer.sessions);
-        let mut frame = Vec::new();
-        json::line(&mut frame, &answer)?;
-        let open = b"\"sessions\":[";
-        let Some(at) = frame.windows(open.len()).position(|bytes| bytes == open) else {
-            unreachable!("the answer has this key")
-        };
-        let (before, after) = frame.split_at(at + open.len());
-        out.write_all(before)?;
-        json::elements(out, &sessions)?;
-        Ok(out.write_all(after)?)
+/// The whole answer on one line, or indented for a person.
+fn print_json(listing: &Listing, surroundings: &Surroundings, out: &mut Output) -> Result<(), Failure> {
+    let host = surroundings.host();
+    let mut answer = listing.answer(&host);
+    if out.is_terminal() || answer.sessions.len() < LONG {
+        return json::answer(out, &answer);
     }
-
-    pub(crate) fn answer(&self, surroundings: &Surroundings) -> Answer<'_> {
-        Answer {
-            as_of: self.as_of,
-            host: surroundings.host(),
-            sessions: self.sessions.iter().map(|surveyed| &*surveyed.session).collect(),
-            sources: &self.survey.sources,
-        }
-    }
+    let sessions = std::mem::take(&mut answer.sessions);
+    let mut frame = Vec::new();
+    json::line(&mut frame, &answer)?;
+    let open = b"\"sessions\":[";
+    let Some(at) = frame.windows(open.len()).position(|bytes| bytes == open) else {
+        unreachable!("the answer has this key")
+    };
+    let (before, after) = frame.split_at(at + open.len());
+    out.write_all(before)?;
+    json::elements(out, &sessions)?;
+    Ok(out.write_all(after)?)
 }

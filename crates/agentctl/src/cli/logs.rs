@@ -7,6 +7,7 @@ use agentctl_model::{Status, Survey, Surveyed};
 
 use super::peek::{Reader, print_last};
 use super::target::Target;
+use crate::asking::Asking;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -37,13 +38,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
-    let fleet = surroundings.fleet()?;
-    let (found, _) = args.target.find(&fleet, surroundings, out)?;
+    let asking = Asking::open(surroundings)?;
+    let (found, _) = args.target.find(&asking, surroundings, out)?;
     let mut reader = Reader::new(args.json, surroundings, out);
     if args.follow {
-        return follow(&fleet, &found, args.count, &mut reader, out);
+        return follow(&asking.fleet, &found, args.count, &mut reader, out);
     }
-    print_last(&fleet, &found, args.count, &mut reader, out)?;
+    print_last(&asking.fleet, &found, args.count, &mut reader, out)?;
     Ok(Exit::Done)
 }
 

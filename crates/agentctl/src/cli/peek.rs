@@ -6,6 +6,7 @@ use agentctl_fleet::Fleet;
 use agentctl_model::{Entry, Surveyed};
 
 use super::target::Target;
+use crate::asking::Asking;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -28,9 +29,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
-    let fleet = surroundings.fleet()?;
-    let (found, _) = args.target.find(&fleet, surroundings, out)?;
-    print_last(&fleet, &found, args.count, &mut Reader::new(args.json, surroundings, out), out)?;
+    let asking = Asking::open(surroundings)?;
+    let (found, _) = args.target.find(&asking, surroundings, out)?;
+    print_last(&asking.fleet, &found, args.count, &mut Reader::new(args.json, surroundings, out), out)?;
     Ok(Exit::Done)
 }
 

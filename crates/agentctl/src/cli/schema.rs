@@ -1,20 +1,19 @@
 //! `agentctl schema`: the JSON Schema of everything that `--json` prints.
 
-use agentctl_fleet::DirectoryHolder;
+use agentctl_daemon::Event;
+use agentctl_fleet::{AdapterEntry, DirectoryHolder, Explanation, ListAnswer};
 use agentctl_model::{Entry, Session};
 use clap::builder::PossibleValuesParser;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value};
 
-use super::adapters::AdapterEntry;
 use super::attach::Way;
 use super::config::{Checked, Shown};
+use super::daemon::Standing;
 use super::doctor::Report;
-use super::explain::Explanation;
 use super::group::{self, Diffs, Listed};
 use super::inbox::Inbox;
-use super::list::Answer;
 use super::locks::Held;
 use super::prune;
 use super::send::Taken;
@@ -25,7 +24,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::json;
 
-const NAMES: [&str; 21] = [
+const NAMES: [&str; 23] = [
     "session",
     "list",
     "explain",
@@ -42,11 +41,13 @@ const NAMES: [&str; 21] = [
     "group-list",
     "group-show",
     "group-diff",
+    "event",
     "adapters",
     "doctor",
     "prune",
     "config-show",
     "config-check",
+    "daemon-status",
 ];
 
 /// Print the JSON Schema of what --json prints
@@ -69,7 +70,7 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<Exit, Failure> {
 
 fn schema(name: &str) -> Schema {
     match name {
-        "list" => of::<Answer<'_>>(),
+        "list" => of::<ListAnswer<'_>>(),
         "explain" => of::<Explanation<'_>>(),
         "entry" => of::<Entry>(),
         "accepted" => of::<Taken>(),
@@ -85,6 +86,8 @@ fn schema(name: &str) -> Schema {
         "group-show" => of::<group::Shown>(),
         "group-diff" => of::<Diffs>(),
         "prune" => of::<prune::Answer>(),
+        "event" => of::<Event>(),
+        "daemon-status" => of::<Standing>(),
         "adapters" => of::<Vec<AdapterEntry>>(),
         "doctor" => of::<Report>(),
         "config-show" => of::<Shown>(),

@@ -6,6 +6,7 @@ use agentctl_model::{Session, Tokens, text};
 use jiff::Timestamp;
 
 use super::target::Target;
+use crate::asking::Asking;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -29,8 +30,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
-    let fleet = surroundings.fleet()?;
-    let (found, _) = args.target.find(&fleet, surroundings, out)?;
+    let asking = Asking::open(surroundings)?;
+    let (found, _) = args.target.find(&asking, surroundings, out)?;
     if args.json {
         json::answer(out, &found.session)?;
     } else {

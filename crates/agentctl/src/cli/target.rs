@@ -4,11 +4,12 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use agentctl_fleet::{FindError, Fleet, Question, Selector, Wanted};
-use agentctl_model::{Survey, Surveyed, text};
+use agentctl_model::{SourceReport, Surveyed, text};
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 
 use super::heard;
+use crate::asking::Asked;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -54,13 +55,13 @@ impl Target {
     /// The one session that is meant, and the answer it was found in.
     pub(crate) fn find(
         &self,
-        fleet: &Fleet,
+        asked: &impl Asked,
         surroundings: &Surroundings,
         out: &mut Output,
-    ) -> Result<(Surveyed, Survey), Failure> {
-        heard::warn_unread(&self.narrowed.adapter, fleet, out);
-        let found = self.narrowed.find(&self.id, fleet, surroundings, out)?;
-        heard::warn(&found.1.sources, surroundings, out);
+    ) -> Result<(Surveyed, Vec<SourceReport>), Failure> {
+        heard::warn_unread(&self.narrowed.adapter, asked.fleet(), out);
+        let found = self.narrowed.find(&self.id, asked, surroundings, out)?;
+        heard::warn(&found.1, surroundings, out);
         Ok(found)
     }
 }
@@ -69,17 +70,17 @@ impl Targets {
     /// The sessions that are meant, each once, in the order they were typed. All of them, or none.
     pub(crate) fn find(
         &self,
-        fleet: &Fleet,
+        asked: &impl Asked,
         surroundings: &Surroundings,
         out: &mut Output,
     ) -> Result<Vec<Surveyed>, Failure> {
-        heard::warn_unread(&self.narrowed.adapter, fleet, out);
+        heard::warn_unread(&self.narrowed.adapter, asked.fleet(), out);
         let mut found: Vec<Surveyed> = Vec::new();
         for id in &self.ids {
-            let (session, survey) = self.narrowed.find(id, fleet, surroundings, out)?;
+            let (session, sources) = self.narrowed.find(id, asked, surroundings, out)?;
             // Every answer has all sources in it; once is enough to say which of them were silent.
             if found.is_empty() {
-                heard::warn(&survey.sources, surroundings, out);
+                heard::warn(&sources, surroundings, out);
             }
             if !found.iter().any(|known| known.key == session.key) {
                 found.push(session);
@@ -93,17 +94,17 @@ impl Narrowed {
     fn find(
         &self,
         id: &str,
-        fleet: &Fleet,
+        asked: &impl Asked,
         surroundings: &Surroundings,
         out: &Output,
-    ) -> Result<(Surveyed, Survey), Failure> {
+    ) -> Result<(Surveyed, Vec<SourceReport>), Failure> {
         let selector = Selector {
             text: id.to_owned(),
             adapter: self.adapter.clone(),
-            root: self.root(fleet, surroundings)?,
+            root: self.root(asked.fleet(), surroundings)?,
             cwd: self.cwd.as_ref().map(|cwd| surroundings.meant(cwd).to_string_lossy().into_owned()),
         };
-        fleet.find(&selector).map_err(|error| self.explain(&error, surroundings, out.width()))
+        asked.find(&selector).map_err(|error| self.explain(&error, surroundings, out.width()))
     }
 
     /// The root as the source that has it spells it.
@@ -169,7 +170,7 @@ fn stored_ids(typed: &OsStr) -> Vec<CompletionCandidate> {
         Wanted::Ids(vec![typed.to_owned()])
     };
     let mut sessions = fleet.survey(&Question::new(wanted)).sessions;
-    super::order::sort(&mut sessions, super::order::Sort::Attention);
+    agentctl_fleet::sort(&mut sessions, agentctl_fleet::Sort::Attention);
     let fits = sessions.iter().filter(|surveyed| surveyed.session.id.starts_with(typed));
     fits.enumerate()
         .map(|(order, surveyed)| {

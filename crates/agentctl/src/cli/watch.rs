@@ -1,14 +1,16 @@
 //! `agentctl list --watch`: the list, drawn anew in place; into a pipe, a line for each change.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{self, Write};
 use std::time::Duration;
 
-use agentctl_fleet::Fleet;
+use agentctl_fleet::Listing;
 use agentctl_model::{Session, SessionKey, text};
 
 use super::heard;
-use super::list::{Args, Listing};
+use super::list::Args;
+use crate::asking::Asking;
+use crate::client::Stream;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -22,7 +24,7 @@ const BREATH: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(
     args: &Args,
-    fleet: &Fleet,
+    asking: &Asking,
     surroundings: &Surroundings,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
@@ -30,14 +32,15 @@ pub(crate) fn run(
     let in_place = out.is_terminal() && !args.json();
     let mut changes = Changes::default();
     let mut warned = Vec::new();
+    let mut news = asking.news(BREATH);
     loop {
-        let listing = args.look(fleet, surroundings);
+        let listing = asking.list(&args.query(surroundings));
         if in_place {
             draw(args, &listing, surroundings, out)?;
         } else {
             let told = changes.since_last(&listing);
             if args.json() && told.changed {
-                json::line(out, &listing.answer(surroundings))?;
+                json::line(out, &listing.answer(&surroundings.host()))?;
             } else if !args.json() {
                 for line in told.lines {
                     writeln!(out, "{} {line}", time::clock(listing.as_of, &surroundings.zone))?;
@@ -45,7 +48,6 @@ pub(crate) fn run(
             }
         }
         let unheard: Vec<String> = listing
-            .survey
             .sources
             .iter()
             .filter(|source| source.is_incomplete())
@@ -53,7 +55,7 @@ pub(crate) fn run(
             .collect();
         // Once per change, not once per second.
         if !in_place && unheard != warned {
-            heard::warn(&listing.survey.sources, surroundings, out);
+            heard::warn(&listing.sources, surroundings, out);
         }
         warned = unheard;
         let breaths = PERIOD.as_millis() / BREATH.as_millis();
@@ -61,9 +63,25 @@ pub(crate) fn run(
             if interrupt.came() {
                 return Ok(Exit::Interrupted);
             }
-            if out.reader_leaves_within(BREATH)? {
-                return Ok(heard::exit(&listing.survey.sources, args.strict()));
+            let pause = if news.is_some() { Duration::ZERO } else { BREATH };
+            if out.reader_leaves_within(pause)? {
+                return Ok(heard::exit(&listing.sources, args.strict()));
             }
+            if told(&mut news) {
+                break;
+            }
+        }
+    }
+}
+
+/// Waits a breath for the daemon to tell that something changed. Without one, nobody tells.
+fn told(news: &mut Option<Stream>) -> bool {
+    match news.as_mut().map(Stream::next) {
+        Some(Ok(Some(_))) => true,
+        Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => false,
+        _ => {
+            *news = None;
+            false
         }
     }
 }
@@ -76,7 +94,7 @@ fn draw(
     out: &mut Output,
 ) -> Result<(), Failure> {
     let mut lines = args.lines(listing, surroundings, out);
-    for source in listing.survey.sources.iter().filter(|source| source.is_incomplete()) {
+    for source in listing.sources.iter().filter(|source| source.is_incomplete()) {
         let words = heard::words(source, surroundings);
         lines.push(out.paint.attention(&crate::render::width::cut_end(&words, out.width())));
     }
@@ -122,7 +140,7 @@ impl Changes {
             now.insert(surveyed.key.clone(), session.clone());
         }
         for (key, session) in std::mem::take(&mut self.known) {
-            let silent = listing.survey.sources.iter().any(|source| {
+            let silent = listing.sources.iter().any(|source| {
                 source.adapter == key.adapter && source.root == key.root && source.is_incomplete()
             });
             // A source that was not heard says nothing about its sessions: they stay as they were.
@@ -158,7 +176,7 @@ fn line(session: &Session) -> String {
 
 #[cfg(test)]
 mod tests {
-    use agentctl_model::{SourceReport, Status, Survey};
+    use agentctl_model::{SourceReport, Status};
 
     use super::*;
     use crate::cli::order::tests::{session, surveyed};
@@ -177,7 +195,8 @@ mod tests {
             as_of: jiff::Timestamp::UNIX_EPOCH,
             sessions: sessions.into_iter().map(surveyed).collect(),
             left_out: 0,
-            survey: Survey { sources: vec![source], ..Survey::default() },
+            sources: vec![source],
+            strays: 0,
         }
     }
 

@@ -3,16 +3,15 @@
 use std::io::Write;
 use std::path::Path;
 
-use agentctl_fleet::Fleet;
-use agentctl_model::Survey;
+use agentctl_fleet::{Fleet, Listing};
 
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::surroundings::Surroundings;
 
 /// No source is installed and no agent runs.
-pub(crate) fn is_empty_machine(survey: &Survey) -> bool {
-    survey.strays.is_empty() && survey.sources.iter().all(|source| source.coverage == "not-installed")
+pub(crate) fn is_empty_machine(listing: &Listing) -> bool {
+    listing.strays == 0 && listing.sources.iter().all(|source| source.coverage == "not-installed")
 }
 
 pub(crate) fn print(fleet: &Fleet, surroundings: &Surroundings, out: &mut Output) -> Result<(), Failure> {

@@ -1,11 +1,9 @@
-//! JSON for scripts. The writer itself drops control characters, keys and extras included, so that no answer
-//! can carry them whatever an adapter let through.
+//! JSON for scripts, through the writer that lets no control character pass.
 
-use std::io::{self, Write};
+use std::io::Write;
 
-use agentctl_model::text;
+use agentctl_model::json::{write, write_indented};
 use serde::Serialize;
-use serde_json::ser::{CharEscape, CompactFormatter, Formatter, PrettyFormatter, Serializer};
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -15,14 +13,14 @@ pub(crate) fn answer(out: &mut Output, value: &impl Serialize) -> Result<(), Fai
     if !out.is_terminal() {
         return line(out, value);
     }
-    write(&mut *out, value, PrettyFormatter::new())?;
+    write_indented(&mut *out, value)?;
     out.write_all(b"\n")?;
     Ok(())
 }
 
 /// One value on a line of its own.
 pub(crate) fn line(out: &mut impl Write, value: &impl Serialize) -> Result<(), Failure> {
-    write(&mut *out, value, CompactFormatter)?;
+    write(&mut *out, value)?;
     out.write_all(b"\n")?;
     Ok(())
 }
@@ -61,75 +59,9 @@ fn fill<T: Serialize>(buffer: &mut Vec<u8>, values: &[T], first: bool) -> serde_
         if !(first && index == 0) {
             buffer.push(b',');
         }
-        write(&mut *buffer, value, CompactFormatter)?;
+        write(&mut *buffer, value)?;
     }
     Ok(())
-}
-
-fn write(out: impl Write, value: &impl Serialize, inner: impl Formatter) -> serde_json::Result<()> {
-    value.serialize(&mut Serializer::with_formatter(out, Harmless(inner)))
-}
-
-/// A formatter that leaves out what must never reach a terminal.
-struct Harmless<F>(F);
-
-impl<F: Formatter> Formatter for Harmless<F> {
-    fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
-        if fragment.is_ascii() && !fragment.contains('\u{7f}') {
-            return out.write_all(fragment.as_bytes());
-        }
-        out.write_all(text::clean(fragment).as_bytes())
-    }
-
-    fn write_char_escape<W: ?Sized + Write>(&mut self, out: &mut W, escape: CharEscape) -> io::Result<()> {
-        match escape {
-            CharEscape::Quote
-            | CharEscape::ReverseSolidus
-            | CharEscape::Solidus
-            | CharEscape::LineFeed
-            | CharEscape::Tab => self.0.write_char_escape(out, escape),
-            CharEscape::Backspace
-            | CharEscape::FormFeed
-            | CharEscape::CarriageReturn
-            | CharEscape::AsciiControl(_) => Ok(()),
-        }
-    }
-
-    fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.begin_array(out)
-    }
-
-    fn end_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.end_array(out)
-    }
-
-    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        self.0.begin_array_value(out, first)
-    }
-
-    fn end_array_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.end_array_value(out)
-    }
-
-    fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.begin_object(out)
-    }
-
-    fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.end_object(out)
-    }
-
-    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        self.0.begin_object_key(out, first)
-    }
-
-    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.begin_object_value(out)
-    }
-
-    fn end_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.end_object_value(out)
-    }
 }
 
 #[cfg(test)]
@@ -143,13 +75,5 @@ mod tests {
         elements(&mut bytes, &values).unwrap();
         let whole = format!("[{}]", String::from_utf8(bytes).unwrap());
         assert_eq!(serde_json::from_str::<Vec<String>>(&whole).unwrap(), values);
-    }
-
-    #[test]
-    fn control_characters_are_gone_from_values_and_keys() {
-        let value = serde_json::json!({"k\u{1b}ey": ["a\u{1b}[31m\r\nb\t\"\\", "\u{9b}2J\u{202e}é\u{7f}"]});
-        let mut bytes = Vec::new();
-        line(&mut bytes, &value).unwrap();
-        assert_eq!(String::from_utf8(bytes).unwrap(), "{\"key\":[\"a[31m\\nb\\t\\\"\\\\\",\"2Jé\"]}\n");
     }
 }

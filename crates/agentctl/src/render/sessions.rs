@@ -99,10 +99,6 @@ pub(crate) fn tokens(tokens: &Tokens) -> String {
     format!("{}/{}", shown(input), shown(tokens.output))
 }
 
-pub(crate) fn total_tokens(tokens: &Tokens) -> u64 {
-    [tokens.input, tokens.output, tokens.cache_read, tokens.cache_write].iter().flatten().sum()
-}
-
 /// A count in at most five characters: 999, 12.3k, 4.5M.
 fn amount(count: u64) -> String {
     let scaled = |unit: u64, suffix: &str| {

@@ -24,6 +24,11 @@ const EVENTS: [&str; 15] = [
     "launch.exited",
 ];
 
+/// The values of every `--type`.
+pub(crate) fn event_types() -> clap::builder::PossibleValuesParser {
+    clap::builder::PossibleValuesParser::new(EVENTS)
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Webhook {
     pub(crate) url: Setting<Option<String>>,

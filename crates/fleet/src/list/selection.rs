@@ -8,13 +8,13 @@ use jiff::Timestamp;
 
 /// A word of `--status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StatusWord {
+pub enum StatusWord {
     Status(Status),
     Outcome(Outcome),
 }
 
 impl StatusWord {
-    pub(crate) fn parse(word: &str) -> Result<Self, String> {
+    pub fn parse(word: &str) -> Result<Self, String> {
         let status = Status::ALL.into_iter().find(|status| status.word() == word).map(Self::Status);
         let outcome = Outcome::ALL.into_iter().find(|outcome| outcome.word() == word).map(Self::Outcome);
         // Tables say "done", so a person may too.
@@ -27,8 +27,15 @@ impl StatusWord {
         })
     }
 
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Status(status) => status.word(),
+            Self::Outcome(outcome) => outcome.word(),
+        }
+    }
+
     /// Such sessions may be stopped ones, which a plain list does not look at.
-    pub(crate) fn reaches_stopped(self) -> bool {
+    pub fn reaches_stopped(self) -> bool {
         matches!(self, Self::Outcome(_) | Self::Status(Status::Stopped))
     }
 
@@ -42,19 +49,19 @@ impl StatusWord {
 
 /// What a list is narrowed to.
 #[derive(Debug, Default)]
-pub(crate) struct Selection {
+pub(super) struct Selection {
     /// Only live sessions.
-    pub(crate) live: bool,
+    pub(super) live: bool,
     /// Sessions that are not live must have been active since then.
-    pub(crate) since: Option<Timestamp>,
-    pub(crate) statuses: Vec<StatusWord>,
-    pub(crate) group: Option<String>,
+    pub(super) since: Option<Timestamp>,
+    pub(super) statuses: Vec<StatusWord>,
+    pub(super) group: Option<String>,
     /// This folder or below; as typed and as it really is.
-    pub(crate) folders: Vec<PathBuf>,
+    pub(super) folders: Vec<PathBuf>,
 }
 
 impl Selection {
-    pub(crate) fn of(&self, sessions: Vec<Surveyed>) -> Vec<Surveyed> {
+    pub(super) fn of(&self, sessions: Vec<Surveyed>) -> Vec<Surveyed> {
         // Many sessions share few folders, and looking one up costs calls of the system.
         let mut covered: HashMap<String, bool> = HashMap::new();
         let mut covers = |session: &Session| {
@@ -92,7 +99,7 @@ impl Selection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::order::tests::{session, surveyed};
+    use crate::list::made::{session, surveyed};
 
     #[test]
     fn status_words_are_those_of_the_contract_and_done() {

@@ -1,0 +1,54 @@
+//! `daemon status` for a person.
+
+use std::io::Write;
+use std::time::Duration;
+
+use agentctl_daemon::DaemonStatus;
+
+use crate::cli::heard;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render::time;
+use crate::surroundings::Surroundings;
+
+pub(super) fn print(
+    status: &DaemonStatus,
+    surroundings: &Surroundings,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    let up = time::short(Duration::from_secs(status.uptime_seconds));
+    let mode = if status.read_only { ", read only" } else { "" };
+    line(out, "running", &format!("{up}, version {}, pid {}{mode}", status.version, status.pid))?;
+    if let Some(http) = &status.http {
+        line(out, "http", &format!("http://{http}, with the token of http.token"))?;
+    }
+    if let Some(bytes) = status.memory_bytes {
+        line(out, "memory", &format!("{} MB", bytes >> 20))?;
+    }
+    line(out, "sessions", &format!("{} live", status.live_sessions))?;
+    let watched = format!("{} folders, {} processes", status.watched_folders, status.watched_processes);
+    line(out, "watched", &watched)?;
+    if let Some(why) = &status.watch_incomplete {
+        line(out, "", &format!("not everything: {why}"))?;
+    }
+    line(out, "events", &format!("newest {}, {} listening", status.cursor, status.listeners))?;
+    line(out, "fuses", &format!("{} set", status.fuses))?;
+    let outbox = &status.outbox;
+    line(out, "webhooks", &format!("{} to deliver, {} given up", outbox.pending, outbox.dead))?;
+    if let Some(error) = &outbox.last_error {
+        line(out, "", &agentctl_model::text::one_line(error))?;
+    }
+    for source in &status.sources {
+        let label = if source.is_incomplete() { "unheard" } else { "heard" };
+        if source.coverage != "not-installed" {
+            line(out, label, &heard::words(source, surroundings))?;
+        }
+    }
+    Ok(())
+}
+
+fn line(out: &mut Output, label: &str, words: &str) -> Result<(), Failure> {
+    let label = out.paint.dim(&format!("{label:<10}"));
+    writeln!(out, "{label}{words}")?;
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! `agentctl events`: every change as it happens, one JSON object per line.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use agentctl_daemon::joined;
+
+use crate::client::{ServerEvent, Stream};
+use crate::daemon_process::DaemonProcess;
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+use crate::surroundings::Surroundings;
+
+/// How soon Ctrl-C or a reader that left is noticed.
+const BREATH: Duration = Duration::from_millis(200);
+
+/// Print every change as it happens, as JSON lines; starts the daemon if none runs
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    agentctl events --type session.waiting --type session.stopped\n  \
+    agentctl events --since CURSOR          go on where you were\n\n\
+    After a line of type `reset` events were missed; the line of type `snapshot` behind it says\n\
+    where everything stands.")]
+pub(crate) struct Args {
+    /// Go on behind this cursor
+    #[arg(long, value_name = "CURSOR")]
+    since: Option<String>,
+    /// Only events of this type (repeatable)
+    #[arg(long = "type", value_name = "TYPE", value_parser = crate::settings::event_types())]
+    types: Vec<String>,
+    /// Only events of this agent (repeatable)
+    #[arg(long, value_name = "NAME", value_parser = super::adapter_names())]
+    adapter: Vec<String>,
+    /// Begin with where everything stands
+    #[arg(long)]
+    snapshot: bool,
+}
+
+pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    let process = DaemonProcess::new(surroundings)?;
+    let interrupt = Interrupt::listen();
+    let mut cursor = args.since.clone();
+    // A daemon that is restarted is found again; what happened meanwhile it tells, or says that it cannot.
+    loop {
+        process.needed()?;
+        let mut stream = args
+            .open(&process, cursor.as_deref())
+            .map_err(|error| Failure::new(Exit::NoDaemon, format!("the daemon does not answer: {error}")))?;
+        if let Some(exit) = pass_on(&mut stream, &interrupt, out)? {
+            return Ok(exit);
+        }
+        cursor = stream.cursor.take().or(cursor);
+    }
+}
+
+impl Args {
+    fn open(&self, process: &DaemonProcess<'_>, cursor: Option<&str>) -> io::Result<Stream> {
+        let mut pairs: Vec<(&str, String)> = self.types.iter().map(|kind| ("type", kind.clone())).collect();
+        pairs.extend(self.adapter.iter().map(|name| ("adapter", name.clone())));
+        if self.snapshot {
+            pairs.push(("snapshot", "true".to_owned()));
+        }
+        let stream = process.client().listen(&format!("/v1/events?{}", joined(&pairs)), cursor)?;
+        stream.wait_at_most(BREATH)?;
+        Ok(stream)
+    }
+}
+
+/// Prints until the stream ends (`None`), or we are to end.
+fn pass_on(stream: &mut Stream, interrupt: &Interrupt, out: &mut Output) -> Result<Option<Exit>, Failure> {
+    loop {
+        match stream.next() {
+            Ok(Some(ServerEvent { data, .. })) => {
+                writeln!(out, "{data}")?;
+                out.flush()?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if out.reader_leaves_within(Duration::ZERO)? {
+                    return Ok(Some(Exit::Done));
+                }
+            }
+            Ok(None) | Err(_) => return Ok(None),
+        }
+        if interrupt.came() {
+            return Ok(Some(Exit::Interrupted));
+        }
+    }
+}

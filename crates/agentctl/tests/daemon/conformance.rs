@@ -1,0 +1,204 @@
+//! One answer, whoever gives it: this process, the daemon through the command line, the daemon over HTTP.
+
+use std::path::{Path, PathBuf};
+
+use agentctl_testkit::{Output, skip};
+use serde_json::{Value, json};
+
+use crate::house::{House, copy};
+
+/// What may differ between two looks: when they were taken, and how long they took.
+pub(crate) fn forget_moments(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            for key in ["asOf", "tookMs"] {
+                object.remove(key);
+            }
+            if let Some(Value::Array(evidence)) = object.get_mut("evidence") {
+                for one in evidence {
+                    one["at"] = Value::Null;
+                }
+            }
+            object.values_mut().for_each(forget_moments);
+        }
+        Value::Array(array) => array.iter_mut().for_each(forget_moments),
+        _ => {}
+    }
+}
+
+/// Every recorded home: those in this crate, and those beside the repository.
+fn recorded() -> Vec<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut homes = vec![here.join("tests/fixtures/home")];
+    let beside = here.join("../../../shared/fixtures");
+    let folders = |path: &Path| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+        entries.filter(|path| path.is_dir()).collect()
+    };
+    for agent in folders(&beside) {
+        if !matches!(agent.file_name().and_then(|name| name.to_str()), Some("acp" | "openclaw")) {
+            homes.extend(folders(&agent));
+        }
+    }
+    if homes.len() == 1 {
+        skip("no recorded agents beside the repository");
+    }
+    homes
+}
+
+fn plain(output: &Output) -> (Option<i32>, Vec<Value>) {
+    let mut lines: Vec<Value> =
+        output.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    lines.iter_mut().for_each(forget_moments);
+    (output.code, lines)
+}
+
+#[test]
+fn every_recorded_home_gets_one_answer() {
+    let house = House::new();
+    let _daemon = house.daemon(&[]);
+    for (number, recorded) in recorded().iter().enumerate() {
+        // Each home is another caller's: the daemon must read what the caller would.
+        let home = house.home.work_dir(&format!("home-{number}"));
+        copy(recorded, &home);
+        let ask = |arguments: &[&str], daemon: bool| {
+            let mut command = house.home.agentctl_command(arguments);
+            command.env("HOME", &home);
+            if daemon {
+                command.env_remove("AGENTCTL_NO_DAEMON");
+            }
+            house.home.run(command)
+        };
+        let same = |arguments: &[&str]| {
+            let alone = ask(arguments, false);
+            let before = house.requests();
+            let through = ask(arguments, true);
+            assert!(house.requests() > before + 1, "the daemon was not asked: {arguments:?}");
+            assert_eq!(plain(&through), plain(&alone), "{arguments:?} in {}", recorded.display());
+            assert_eq!(through.stderr, alone.stderr, "{arguments:?} in {}", recorded.display());
+            alone
+        };
+        let list = same(&["list", "--since", "all", "--all-agents", "--usage", "--json"]).json();
+        same(&["list", "--since", "all", "--json", "--limit", "1", "--sort", "name"]);
+        let sources: Vec<Value> = list["sources"].as_array().unwrap().clone();
+        let sessions = list["sessions"].as_array().unwrap();
+        // One of each home is enough for every day.
+        let most = if std::env::var_os("AGENTCTL_LONG").is_some() { usize::MAX } else { 1 };
+        for session in sessions.iter().take(most) {
+            let id = session["id"].as_str().unwrap();
+            let alone = same(&["status", id, "--json"]);
+            same(&["explain", id, "--json"]);
+            let peeked = same(&["peek", id, "-n", "5", "--json"]);
+            if alone.code != Some(0) {
+                continue;
+            }
+            let mut over_http = get(&house, &sources, &format!("/v1/sessions/{id}"));
+            let mut alone = alone.json();
+            forget_moments(&mut over_http);
+            forget_moments(&mut alone);
+            assert_eq!(over_http, alone, "{id} in {}", recorded.display());
+            let messages = get(&house, &sources, &format!("/v1/sessions/{id}/messages?limit=5"));
+            assert_eq!(messages["entries"].as_array().unwrap(), &plain(&peeked).1, "{id}");
+        }
+        let mut over_http = get(&house, &sources, "/v1/sessions?since=all&all-agents=true&usage=true");
+        let mut list = list;
+        forget_moments(&mut over_http);
+        forget_moments(&mut list);
+        assert_eq!(over_http, list, "{}", recorded.display());
+    }
+}
+
+/// Over HTTP for a caller with these sources.
+fn get(house: &House, sources: &[Value], target: &str) -> Value {
+    let caller = sources.iter().map(
+        |source| json!({"adapter": source["adapter"], "root": source["root"], "store": null, "timeoutMs": 2000}),
+    );
+    let caller = json!({"sources": caller.collect::<Vec<_>>()});
+    let request = format!(
+        "GET {target} HTTP/1.1\r\nHost: agentctl\r\nConnection: close\r\nX-Agentctl-Caller: {caller}\r\n\r\n"
+    );
+    house.send(&request).json()
+}
+
+#[test]
+fn tables_and_refusals_are_the_same_through_the_daemon() {
+    let house = House::furnished();
+    let _daemon = house.daemon(&[]);
+    for arguments in [
+        &["list", "--since", "all", "--tree"][..],
+        &["list", "-a", "--since", "all", "--limit", "2", "--usage"],
+        &["list", "-q", "--since", "all", "--status", "died"],
+        &["list", "--cwd", ".", "-a"],
+        &["status", "2222"],
+        &["explain", "2222"],
+        &["peek", "2222"],
+        &["logs", "2222", "-n", "3"],
+        &["status", "no such session"],
+        &["status", "a0000000"],
+        &["status", "2222", "--adapter", "codex"],
+        &["status", "2222", "--root", "~/.claude", "--cwd", "/nowhere"],
+    ] {
+        let alone = house.home.agentctl(arguments);
+        let before = house.requests();
+        let through = house.run(arguments);
+        assert!(house.requests() > before + 1, "the daemon was not asked: {arguments:?}");
+        assert_eq!((through.code, &through.stdout), (alone.code, &alone.stdout), "{arguments:?}");
+        assert_eq!(through.stderr, alone.stderr, "{arguments:?}");
+    }
+    let problem = house.get("/v1/sessions/a0000000");
+    assert_eq!((problem.status, problem.json()["code"].clone()), (409, json!("ambiguous")));
+    assert!(problem.head.contains("application/problem+json"));
+    assert_eq!(problem.json()["candidates"].as_array().unwrap().len(), 2);
+    assert_eq!(house.get("/v1/sessions/none").json()["code"], "not-found");
+    assert_eq!(house.get("/v1/sessions?colour=red").json()["code"], "usage");
+    assert_eq!(house.get("/nowhere").json()["status"], 404);
+}
+
+#[test]
+fn the_document_of_the_api_is_the_one_that_is_checked_in() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
+    let text = serde_json::to_string_pretty(&agentctl_daemon::openapi()).unwrap() + "\n";
+    if std::env::var_os("AGENTCTL_UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let known = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        known == text,
+        "docs/openapi.json is stale; AGENTCTL_UPDATE_DOCS=1 with this test writes it anew"
+    );
+}
+
+#[test]
+fn adapters_and_figures_are_served() {
+    let house = House::furnished();
+    let _daemon = house.daemon(&[]);
+    let alone = house.home.agentctl(&["adapters", "--json"]).ok().json();
+    assert_eq!(house.get("/v1/adapters").json(), alone);
+    let metrics = house.get("/metrics");
+    assert!(metrics.head.contains("text/plain; version=0.0.4"));
+    assert!(metrics.body.contains("agentctl_source_up{adapter=\"claude-code\"} 1"), "{}", metrics.body);
+    assert!(!metrics.body.contains("/home"), "no paths in figures");
+    assert_eq!(house.get("/healthz").json()["status"], "ok");
+    let routes = house.get("/openapi.json").json();
+    assert!(routes["paths"]["/v1/sessions/{id}/explain"]["get"].is_object());
+}
+
+#[test]
+fn a_conversation_is_streamed_until_its_session_has_stopped() {
+    let house = House::furnished();
+    let _daemon = house.daemon(&[]);
+    let mut agent = crate::stand_in::StandIn::start(&house.home);
+    let id = agent.id.clone();
+    let request = format!(
+        "GET /v1/sessions/{id}/messages/stream HTTP/1.1\r\nHost: agentctl\r\nConnection: close\r\n\r\n"
+    );
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| house.send(&request));
+        agent.finish();
+        agent.kill();
+        let told = reader.join().unwrap();
+        let entries: Vec<&str> = told.body.lines().filter(|line| line.starts_with("event: ")).collect();
+        assert_eq!(entries, ["event: entry", "event: entry", "event: end"], "{}", told.body);
+        assert!(told.body.contains("do it") && told.body.contains("done"), "{}", told.body);
+    });
+}

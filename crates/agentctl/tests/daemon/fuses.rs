@@ -1,0 +1,154 @@
+//! Fuses: they survive the daemon, and fire once.
+
+use std::fs;
+use std::path::Path;
+
+use agentctl_testkit::{Background, Signal, until};
+use serde_json::{Value, json};
+
+use crate::house::{House, SOON};
+use crate::stand_in::StandIn;
+use crate::webhooks::Receiver;
+
+fn lines(path: &Path) -> usize {
+    fs::read_to_string(path).unwrap_or_default().lines().count()
+}
+
+#[test]
+fn a_directory_has_a_fuse_that_can_be_extended_cancelled_and_burns_down() {
+    let house = House::new();
+    let folder = house.home.work_dir("site");
+    let folder = folder.to_str().unwrap();
+    let set = house.run(&["fuse", "set", folder, "--ttl", "2h", "--label", "mine", "--json"]).ok().json();
+    assert_eq!(
+        (&set["directory"], &set["label"], &set["stage"]),
+        (&folder.into(), &"mine".into(), &"set".into())
+    );
+    assert!(house.run(&["fuses"]).ok().stdout.contains("expires in 1h - mine"));
+    let before = set["expiresAt"].as_str().unwrap().to_owned();
+    let extended = house.run(&["fuse", "extend", folder, "--ttl", "5h", "--json"]).ok().json();
+    assert_eq!(extended["id"], set["id"]);
+    assert!(extended["expiresAt"].as_str().unwrap() > before.as_str());
+    let again = house.run(&["fuse", "set", folder, "--ttl", "1h", "--json"]).ok().json();
+    assert_ne!(again["id"], set["id"]);
+    assert_eq!(house.run(&["fuses", "--json"]).ok().json()["fuses"].as_array().unwrap().len(), 1);
+    assert!(house.run(&["fuse", "cancel", folder]).ok().stdout.starts_with("cancelled"));
+    assert_eq!(house.run(&["fuse", "cancel", folder]).code, Some(3));
+    assert_eq!(house.run(&["fuse", "set", folder, "--ttl", "soon"]).code, Some(2));
+    assert_eq!(house.run(&["fuse", "set", "--session", "none", "--max-tokens", "5"]).code, Some(3));
+
+    let (ran, receiver) = (house.home.path().join("ran"), Receiver::start(&[]));
+    let script = format!("echo \"$AGENTCTL_FUSE_LABEL $PWD\" >> {}", ran.display());
+    let hook = ["--on-expire-script", script.as_str(), "--on-expire-webhook", receiver.url.as_str()];
+    let burning = [&["fuse", "set", folder, "--ttl", "10ms", "--label", "x"][..], &hook].concat();
+    let _ = house.run(&burning).ok();
+    until(SOON, "the script", || (lines(&ran) == 1).then_some(()));
+    assert_eq!(fs::read_to_string(&ran).unwrap(), format!("x {folder}\n"));
+    let told: Value = serde_json::from_str(&receiver.accepted(1)[0].body).unwrap();
+    assert_eq!((&told["hook_type"], &told["fuse"]["directory"]), (&"fuse.expired".into(), &folder.into()));
+    until(SOON, "the fuse to be gone", || {
+        house.run(&["fuses", "--json"]).ok().json()["fuses"].as_array()?.is_empty().then_some(())
+    });
+    assert!(house.get("/metrics").body.contains("agentctl_fuses_expired_total 1"));
+    let _ = house.run(&["daemon", "stop"]).ok();
+}
+
+/// A fuse that expired while no daemon ran, with everything that can happen at its end.
+fn expired(house: &House, id: &str, ran: &Path, url: &str) {
+    let fuse = json!({
+        "id": id, "directory": "/", "sessionId": null, "adapter": null, "configRoot": null, "slot": null,
+        "label": null, "setAt": "2026-01-01T00:00:00Z", "expiresAt": "2026-01-01T01:00:00Z", "maxTokens": null,
+        "maxCost": null, "stage": "set", "stageAt": "2026-01-01T00:00:00Z",
+        "onExpire": {"script": format!("echo ran >> {}", ran.display()), "webhook": url, "event": "cleanup"},
+    });
+    let home = house.home.agentctl_home();
+    fs::create_dir_all(&home).unwrap();
+    fs::write(home.join("fuses.json"), json!({"version": 1, "fuses": [fuse]}).to_string()).unwrap();
+}
+
+/// Killed between any two steps, a fuse fires once and its webhook arrives.
+#[test]
+fn a_daemon_killed_at_any_step_fires_a_fuse_once() {
+    if !cfg!(debug_assertions) {
+        return agentctl_testkit::skip("only debug builds have fault points");
+    }
+    let house = House::new();
+    let steps = ["begin", "written", "synced", "renamed", "done"];
+    let writes = ["fuses", "outbox"].iter().flat_map(|what| steps.map(|step| format!("{what}.{step}")));
+    let others = ["fire.begun", "fire.acted", "delivered.keep", "delivered.removed"].map(str::to_owned);
+    for (number, point) in writes.chain(others).enumerate() {
+        let (ran, receiver) = (house.home.path().join(format!("ran-{number}")), Receiver::start(&[]));
+        let id = format!("f-{number}");
+        expired(&house, &id, &ran, &receiver.url);
+        let mut command = house.home.agentctl_command(&["daemon", "run"]);
+        command.env("AGENTCTL_FAULT", &point);
+        let mut doomed = Background::spawn(&house.home, command);
+        assert_eq!(doomed.wait(SOON).code(), None, "it dies at {point}: {}", doomed.stderr());
+        let mut next = house.daemon(&[]);
+        until(SOON, "the end of the fuse", || {
+            let status = house.get("/v1/daemon").json();
+            (status["fuses"] == 0 && status["outbox"]["pending"] == 0).then_some(())
+        });
+        until(SOON, &format!("the script after {point}"), || (lines(&ran) > 0).then_some(()));
+        let told = receiver.accepted(1);
+        assert!(told.iter().all(|one| one.header("X-Agentctl-Delivery") == Some(id.as_str())), "{point}");
+        next.signal(Signal::TERM);
+        next.wait(SOON);
+        assert_eq!(lines(&ran), 1, "{point}");
+        let left: Vec<_> = fs::read_dir(house.home.agentctl_home()).unwrap().flatten().collect();
+        let half =
+            left.iter().filter(|entry| entry.file_name().to_string_lossy().starts_with(".new-")).count();
+        assert_eq!(half, 0, "{point}: nothing half-written stays");
+    }
+}
+
+/// What was acknowledged is there after any death; what was not may be either way, but whole.
+#[test]
+fn a_fuse_that_was_acknowledged_is_set_whatever_happens() {
+    if !cfg!(debug_assertions) {
+        return agentctl_testkit::skip("only debug builds have fault points");
+    }
+    let house = House::new();
+    for step in ["begin", "written", "synced", "renamed", "done"] {
+        let mut doomed = house.daemon_with(&[], &[("AGENTCTL_FAULT", &format!("fuses.{step}"))]);
+        let set = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            house.write("POST", "/v1/fuses", &json!({"directory": "/x", "ttl": "5h"}).to_string())
+        }));
+        doomed.wait(SOON);
+        let _next = house.daemon(&[]);
+        let fuses = house.get("/v1/fuses").json()["fuses"].as_array().unwrap().clone();
+        if set.is_ok_and(|reply| reply.status == 200) {
+            assert_eq!(fuses.len(), 1, "{step}");
+        }
+        for fuse in &fuses {
+            assert_eq!(fuse["directory"], "/x");
+            let id = fuse["id"].as_str().unwrap();
+            assert_eq!(house.write("DELETE", &format!("/v1/fuses/{id}"), "{}").status, 200);
+        }
+    }
+}
+
+#[test]
+fn a_session_that_uses_too_much_is_warned_of_and_told() {
+    let house = House::new();
+    let _daemon = house.daemon(&[]);
+    let mut agent = StandIn::start(&house.home);
+    agent.finish();
+    until(SOON, "the session to be seen", || {
+        (house.get("/v1/daemon").json()["liveSessions"] == 1).then_some(())
+    });
+    let mut events =
+        crate::events::Listener::open(&house, "type=fuse.set&type=fuse.warned&type=fuse.expired", None);
+    // Two tokens are used, which is next to nothing of the first limit and all of the second.
+    for (limit, kinds) in [("100", &["fuse.set"][..]), ("2", &["fuse.set", "fuse.expired"])] {
+        let _ = house.run(&["fuse", "set", "--session", &agent.id[..8], "--max-tokens", limit]).ok();
+        for kind in kinds {
+            let event = events.next();
+            assert_eq!((&event["type"], &event["sessionId"]), (&(*kind).into(), &agent.id.clone().into()));
+        }
+    }
+    agent.kill();
+    until(SOON, "the limits to end with the session", || {
+        (house.get("/v1/daemon").json()["fuses"] == 0).then_some(())
+    });
+}

@@ -1,0 +1,142 @@
+//! A home with a daemon in it, and a plain way to speak to its socket.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use agentctl_testkit::{Background, Output, TestHome, until, until_seen};
+use serde_json::Value;
+
+pub(crate) const SOON: Duration = Duration::from_mins(1);
+
+pub(crate) struct House {
+    pub(crate) home: TestHome,
+}
+
+/// What came back over HTTP.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Reply {
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+impl House {
+    pub(crate) fn new() -> Self {
+        Self { home: TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl")) }
+    }
+
+    /// With five recorded sessions of Claude Code.
+    pub(crate) fn furnished() -> Self {
+        let house = Self::new();
+        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/home"), &house.home.path());
+        house
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.home.agentctl_home().join("agentctl.sock")
+    }
+
+    /// Runs the daemon in the foreground and waits until it serves.
+    pub(crate) fn daemon(&self, arguments: &[&str]) -> Background {
+        self.daemon_with(arguments, &[])
+    }
+
+    pub(crate) fn daemon_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Background {
+        let mut command = self.home.agentctl_command(&[&["daemon", "run"], arguments].concat());
+        command.envs(variables.iter().copied());
+        let mut daemon = Background::spawn(&self.home, command);
+        until_seen(SOON, "the daemon to serve", || {
+            if let Some(ended) = daemon.try_wait() {
+                panic!("the daemon ended with {ended}: {}", daemon.stderr());
+            }
+            match self.try_get("/v1/daemon") {
+                Some(reply) if reply.status == 200 && reply.json()["pid"] == daemon.pid() => Ok(()),
+                other => Err(format!("{other:?} {}", daemon.stderr())),
+            }
+        });
+        daemon
+    }
+
+    /// Runs a command that may use the daemon.
+    #[track_caller]
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = self.home.agentctl_command(arguments);
+        command.env_remove("AGENTCTL_NO_DAEMON");
+        self.home.run(command)
+    }
+
+    fn try_get(&self, target: &str) -> Option<Reply> {
+        self.try_send(&format!("GET {target} HTTP/1.1\r\nHost: agentctl\r\nConnection: close\r\n\r\n"))
+    }
+
+    #[track_caller]
+    pub(crate) fn get(&self, target: &str) -> Reply {
+        self.try_get(target).expect("the daemon answers")
+    }
+
+    #[track_caller]
+    pub(crate) fn send(&self, request: &str) -> Reply {
+        self.try_send(request).expect("the daemon answers")
+    }
+
+    #[track_caller]
+    pub(crate) fn write(&self, method: &str, target: &str, body: &str) -> Reply {
+        self.send(&format!(
+            "{method} {target} HTTP/1.1\r\nHost: agentctl\r\nConnection: close\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ))
+    }
+
+    fn try_send(&self, request: &str) -> Option<Reply> {
+        let mut stream = UnixStream::connect(self.socket()).ok()?;
+        stream.set_read_timeout(Some(SOON)).ok()?;
+        exchange(&mut stream, request)
+    }
+
+    /// How many requests the daemon has had, this one not counted.
+    pub(crate) fn requests(&self) -> u64 {
+        self.get("/v1/daemon").json()["requests"].as_u64().unwrap() - 1
+    }
+
+    /// Waits until the daemon knows what lives: what changes from then on is an event.
+    pub(crate) fn settled(&self) {
+        let looks = || self.get("/v1/daemon").json()["looks"].as_u64().unwrap();
+        until(SOON, "the daemon's first look", || (looks() > 0).then_some(()));
+    }
+}
+
+/// One request and its answer, on any connection that is closed behind it.
+pub(crate) fn exchange(stream: &mut (impl Read + Write), request: &str) -> Option<Reply> {
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8(bytes).ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let status = head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
+    Some(Reply { status, head: head.to_lowercase(), body: body.to_owned() })
+}
+
+pub(crate) fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            copy(&entry.path(), &target);
+        } else if kind.is_file() {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! The daemon as users meet it: the built binary, real sockets, real processes.
+#![allow(clippy::disallowed_methods, reason = "tests run the binary")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up must stop")]
+
+mod attacks;
+mod conformance;
+mod events;
+mod fuses;
+mod house;
+mod life;
+mod load;
+mod service;
+mod soak;
+mod stand_in;
+mod webhooks;

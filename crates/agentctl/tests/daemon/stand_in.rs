@@ -1,0 +1,93 @@
+//! A process that looks like Claude Code on disk and in the kernel: its name, its arguments, its registry file and its
+//! transcript. What the real ones do was observed; this does the same, fast.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use agentctl_testkit::{TestHome, new_uuid};
+use serde_json::json;
+
+pub(crate) struct StandIn {
+    pub(crate) id: String,
+    child: Option<Child>,
+    registry: File,
+    transcript: PathBuf,
+}
+
+impl StandIn {
+    /// At work on its first turn.
+    pub(crate) fn start(home: &TestHome) -> Self {
+        let id = new_uuid();
+        let mut command: Command = home.command("sleep");
+        let child = command.arg0("claude").arg("86400").stdout(Stdio::null()).spawn().unwrap();
+        let root = home.path().join(".claude");
+        let (registry, project) = (root.join("sessions"), root.join("projects/-work"));
+        fs::create_dir_all(&registry).unwrap();
+        fs::create_dir_all(&project).unwrap();
+        let registry = File::create(registry.join(format!("{}.json", child.id()))).unwrap();
+        let transcript = project.join(format!("{id}.jsonl"));
+        let stand_in = Self { id, child: Some(child), registry, transcript };
+        stand_in.record(&json!({"type": "user", "message": {"role": "user", "content": "do it"}}));
+        stand_in.say("busy");
+        stand_in
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
+    }
+
+    /// What its registry file says of it now, wherever that folder is by now.
+    pub(crate) fn say(&self, status: &str) {
+        let kernel = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
+        let start: u64 =
+            kernel.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().parse().unwrap();
+        let entry = json!({
+            "pid": self.pid(), "sessionId": self.id, "cwd": "/work", "startedAt": now_ms(), "procStart": start.to_string(),
+            "version": "2.1.325", "kind": "interactive", "entrypoint": "cli", "status": status, "updatedAt": now_ms(),
+        });
+        // Written over in place, so every status has the same length.
+        let entry = format!("{:<400}", entry.to_string());
+        // In place and in one write, through the descriptor, as the agent does.
+        self.registry.write_all_at(entry.as_bytes(), 0).unwrap();
+    }
+
+    /// The end of its turn: the last record, then the registry.
+    pub(crate) fn finish(&self) {
+        let reply = json!({"role": "assistant", "model": "m", "content": [{"type": "text", "text": "done"}],
+            "stop_reason": "end_turn", "usage": {"input_tokens": 1, "output_tokens": 1}});
+        self.record(&json!({"type": "assistant", "message": reply}));
+        self.say("idle");
+    }
+
+    fn record(&self, record: &serde_json::Value) {
+        let mut record = record.clone();
+        record["uuid"] = new_uuid().into();
+        record["sessionId"] = self.id.clone().into();
+        record["cwd"] = "/work".into();
+        record["timestamp"] = jiff::Timestamp::now().to_string().into();
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(&self.transcript).unwrap();
+        writeln!(file, "{record}").unwrap();
+    }
+
+    /// Gone without a word, as by `kill -9`.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}

@@ -1,0 +1,114 @@
+//! Sessions: the list, one, and why. Each answer is a look that began after the question.
+
+use agentctl_fleet::{Explanation, Fleet, Selector};
+use axum::Extension;
+use axum::body::Bytes;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+
+use super::{App, answer, json, wants_whole};
+use crate::caller;
+use crate::problem::Problem;
+use crate::query::{self, LIST, Pairs, TARGET};
+use crate::server::Peer;
+use crate::wire::{CALLER, FoundWhole};
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    RawQuery(raw): RawQuery,
+) -> Result<Response, Problem> {
+    let wanted = query::list_from(&query::parse(raw.as_deref(), &[LIST])?)?;
+    let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
+    let whole = wants_whole(&headers);
+    let (host, key) = (app.host.clone(), key("list", raw.as_deref(), &headers, &peer));
+    let look = move || {
+        let listing = fleet.list(&wanted);
+        if whole { json(&listing) } else { json(&listing.answer(&host)) }
+    };
+    shared_look(&app, key, look).await.map(answer)
+}
+
+pub(crate) async fn one(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+    RawQuery(raw): RawQuery,
+) -> Result<Response, Problem> {
+    let selector = selector(id, &query::parse(raw.as_deref(), &[TARGET])?);
+    let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
+    let whole = wants_whole(&headers);
+    let key = key(&format!("one {}", selector.text), raw.as_deref(), &headers, &peer);
+    let look = move || {
+        let (found, survey) = fleet.find(&selector).map_err(|error| Problem::not_one(error, whole))?;
+        if whole { json(&FoundWhole { found, sources: survey.sources }) } else { json(&found.session) }
+    };
+    shared_look(&app, key, look).await.map(answer)
+}
+
+pub(crate) async fn explain(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+    RawQuery(raw): RawQuery,
+) -> Result<Response, Problem> {
+    let selector = selector(id, &query::parse(raw.as_deref(), &[TARGET])?);
+    let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
+    let key = key(&format!("why {}", selector.text), raw.as_deref(), &headers, &peer);
+    let look = move || {
+        let (found, survey) = fleet.find(&selector).map_err(|error| Problem::not_one(error, false))?;
+        json(&Explanation::of(&found, &survey.sources))
+    };
+    shared_look(&app, key, look).await.map(answer)
+}
+
+/// What was typed, and what narrows it.
+pub(super) fn selector(text: String, pairs: &Pairs) -> Selector {
+    let narrow = |name| query::one(pairs, name).map(str::to_owned);
+    Selector { text, adapter: narrow("adapter"), root: narrow("root"), cwd: narrow("cwd") }
+}
+
+/// Runs a look beside the server, shared with everybody who asks the same.
+async fn shared_look(
+    app: &App,
+    key: String,
+    look: impl FnOnce() -> Result<Bytes, Problem> + Send + 'static,
+) -> Result<Bytes, Problem> {
+    let answered = app.answers.ask(key, Box::new(look)).await;
+    answered.unwrap_or_else(|| Err(Problem::failed("the look at the fleet failed; the log says more")))
+}
+
+/// Two requests with one key mean the same question.
+fn key(what: &str, raw: Option<&str>, headers: &HeaderMap, peer: &Peer) -> String {
+    let caller = headers.get(CALLER).filter(|_| matches!(peer, Peer::Unix { .. }));
+    let raw = raw.unwrap_or_default();
+    format!("{what}\n{raw}\n{caller:?}\n{}", wants_whole(headers))
+}
+
+/// A fleet, and the one session that is meant.
+pub(super) async fn find(
+    app: &App,
+    peer: &Peer,
+    headers: &HeaderMap,
+    selector: Selector,
+) -> Result<(Fleet, agentctl_model::Surveyed), Problem> {
+    let fleet = caller::fleet(&*app.settings, headers, peer)?;
+    let look = move || {
+        let found = fleet.find(&selector).map_err(|error| Problem::not_one(error, false))?;
+        Ok((fleet, found.0))
+    };
+    beside(look).await
+}
+
+/// Runs blocking work beside the server.
+pub(super) async fn beside<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|_| Err(Problem::failed("the look at the fleet failed; the log says more")))
+}

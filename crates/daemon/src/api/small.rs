@@ -1,0 +1,48 @@
+//! The small ones: adapters, metrics, health.
+
+use agentctl_fleet::{Question, Wanted};
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::sessions::beside;
+use super::{App, answer, json};
+use crate::metrics::{Standing, page};
+use crate::problem::Problem;
+
+/// What `/healthz` answers.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Health {
+    status: &'static str,
+    version: String,
+    pid: u32,
+}
+
+pub(crate) async fn health(State(app): State<App>) -> Result<Response, Problem> {
+    json(&Health { status: "ok", version: app.version.clone(), pid: std::process::id() }).map(answer)
+}
+
+pub(crate) async fn adapters(State(app): State<App>) -> Result<Response, Problem> {
+    json(&app.settings.adapters().map_err(Problem::failed)?).map(answer)
+}
+
+/// A fresh look: figures are never older than the question either.
+pub(crate) async fn metrics(State(app): State<App>) -> Result<Response, Problem> {
+    let text = beside(move || {
+        let fleet = app.settings.fleet().map_err(Problem::failed)?;
+        let survey = fleet.survey(&Question::new(Wanted::Live));
+        app.metrics.surveyed(&survey);
+        let standing = Standing {
+            adapters: agentctl_adapters::registry().iter().map(|adapter| adapter.card().name).collect(),
+            sessions: survey.sessions.iter().map(|surveyed| &*surveyed.session).collect(),
+            sources: &survey.sources,
+            fuses: app.fuses.count(),
+            manual_locks: 0,
+        };
+        Ok(page(&standing, &app.metrics))
+    });
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
+    Ok(([(header::CONTENT_TYPE, kind)], text.await?).into_response())
+}

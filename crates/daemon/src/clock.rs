@@ -1,0 +1,10 @@
+//! The one place of this crate that reads the wall clock. No verdict about a session rests on it.
+
+use jiff::Timestamp;
+
+/// Milliseconds are as fine as any agent writes.
+#[expect(clippy::disallowed_methods, reason = "events and fuses happen at a time")]
+pub(crate) fn now() -> Timestamp {
+    let now = Timestamp::now();
+    Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
+}

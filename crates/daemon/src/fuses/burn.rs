@@ -1,0 +1,143 @@
+//! The thread that lets fuses burn: it sleeps until the next one is due.
+//!
+//! Firing is three steps: it is written down that the fuse fires, what happens happens, the fuse is removed. A daemon that
+//! dies in between goes on where it was: a webhook has the fuse's id, and a script makes a mark before it begins that
+//! it can make only once.
+
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::limits::Limits;
+use super::{Fuse, Fuses, Stage};
+use crate::commands::about;
+use crate::events::{News, written};
+use crate::shared::Shared;
+use crate::webhooks::of_fuse;
+use crate::{clock, fault};
+
+/// The clock may be set, and the machine may sleep: it is looked at least this often.
+const LONGEST_SLEEP: Duration = Duration::from_secs(30);
+/// How often a session with a limit is looked at.
+const LIMITS: Duration = Duration::from_secs(1);
+/// After a failure to write.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// Ends when the fuses are closed.
+pub(crate) fn keep_burning(shared: &Arc<Shared>) {
+    let fuses = &shared.fuses;
+    fuses.sweep_marks();
+    let mut limits = Limits::default();
+    loop {
+        let now = clock::now();
+        let mut sleep = LONGEST_SLEEP;
+        for fuse in fuses.all() {
+            let burnt = if fuse.directory.is_none() {
+                sleep = sleep.min(LIMITS);
+                limits.check(shared, &fuse)
+            } else if fuse.stage == Stage::Firing || fuse.expires_at.is_some_and(|at| at <= now) {
+                fire(shared, &fuse)
+            } else {
+                sleep = sleep.min(until(fuse.expires_at, now));
+                Ok(())
+            };
+            if let Err(error) = burnt {
+                shared.log.say(&format!("fuse {}: {error}", fuse.id));
+                sleep = sleep.min(RETRY);
+            }
+        }
+        let burning = fuses.burning();
+        if burning.closed {
+            return;
+        }
+        drop(fuses.news.wait_timeout(burning, sleep).unwrap_or_else(PoisonError::into_inner));
+        if fuses.burning().closed {
+            return;
+        }
+    }
+}
+
+fn until(at: Option<Timestamp>, now: Timestamp) -> Duration {
+    let left = at.map(|at| at.duration_since(now)).and_then(|left| Duration::try_from(left).ok());
+    left.unwrap_or(LONGEST_SLEEP).max(Duration::from_millis(1))
+}
+
+fn fire(shared: &Arc<Shared>, fuse: &Fuse) -> std::io::Result<()> {
+    let fuses = &shared.fuses;
+    if fuse.stage != Stage::Firing {
+        let firing = fuses.update(&fuse.id, |fuse| {
+            fuse.stage = Stage::Firing;
+            fuse.stage_at = clock::now();
+        })?;
+        // Cancelled or extended meanwhile.
+        if firing.is_none() {
+            return Ok(());
+        }
+    }
+    fault::reach("fire.begun");
+    expire(shared, fuse)?;
+    fault::reach("fire.acted");
+    fuses.remove(&fuse.id)?;
+    Ok(())
+}
+
+/// What happens at the end of any fuse.
+pub(super) fn expire(shared: &Arc<Shared>, fuse: &Fuse) -> std::io::Result<()> {
+    let value = serde_json::to_value(fuse)?;
+    if let Some(url) = &fuse.on_expire.webhook {
+        let body = written(&of_fuse(&value, clock::now()));
+        shared.outbox.put(&fuse.id, &fuse.id, Some(url.clone()), body)?;
+    }
+    if let Some(script) = &fuse.on_expire.script {
+        run(shared, fuse, script);
+    }
+    tell(shared, "fuse.expired", fuse);
+    Ok(())
+}
+
+pub(crate) fn tell(shared: &Arc<Shared>, kind: &str, fuse: &Fuse) {
+    let posted = shared.hub.post(News {
+        kind: kind.to_owned(),
+        adapter: fuse.adapter.clone(),
+        session_id: fuse.session_id.clone(),
+        fuse: serde_json::to_value(fuse).ok(),
+        ..News::default()
+    });
+    shared.told(&posted);
+}
+
+/// The mark comes first, and can be made only once: two daemons' lives cannot run one script twice.
+fn run(shared: &Arc<Shared>, fuse: &Fuse, script: &str) {
+    let mark = shared.fuses.mark(&fuse.id);
+    let mut variables = about(None);
+    variables.extend([
+        ("AGENTCTL_FUSE_ID", fuse.id.clone()),
+        ("AGENTCTL_FUSE_DIRECTORY", fuse.directory.clone().unwrap_or_default()),
+        ("AGENTCTL_FUSE_LABEL", fuse.label.clone().unwrap_or_default()),
+        ("AGENTCTL_FUSE_MARK", mark.to_string_lossy().into_owned()),
+        ("AGENTCTL_FUSE_SCRIPT", script.to_owned()),
+    ]);
+    let line = "mkdir \"$AGENTCTL_FUSE_MARK\" 2>/dev/null || exit 0; exec sh -c \"$AGENTCTL_FUSE_SCRIPT\"";
+    let folder = fuse.directory.as_deref().map(AsRef::as_ref);
+    shared.commands.run(&format!("script of fuse {}", fuse.id), line, folder, variables);
+}
+
+impl Fuses {
+    fn mark(&self, id: &str) -> PathBuf {
+        self.home.join(format!(".fired-{id}"))
+    }
+
+    /// Marks of fuses that are gone have served.
+    fn sweep_marks(&self) {
+        let burning = self.burning();
+        let Ok(entries) = std::fs::read_dir(&self.home) else { return };
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.strip_prefix(".fired-").is_some_and(|id| !burning.fuses.contains_key(id)) {
+                let _ = std::fs::remove_dir(entry.path());
+            }
+        }
+    }
+}

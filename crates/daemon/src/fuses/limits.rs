@@ -1,0 +1,129 @@
+//! Limits of sessions: a warning at four fifths, then the session is asked to break off, then it is stopped.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use agentctl_fleet::{Question, Wanted};
+use agentctl_model::{Session, SessionKey, Status};
+use jiff::Timestamp;
+
+use super::burn::{expire, tell};
+use super::{Fuse, Stage};
+use crate::clock;
+use crate::shared::Shared;
+
+/// From here on it is said.
+const WARNING: f64 = 0.8;
+/// How long a session that was asked to break off may take.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// What ends sessions. The rooms that know how are above this one.
+pub trait Hands: Send + Sync + 'static {
+    /// Asks the session to break off what it does.
+    fn interrupt(&self, session: &SessionKey) -> Result<(), String>;
+
+    /// Ends the session, its whole process tree.
+    fn stop(&self, session: &SessionKey) -> Result<(), String>;
+}
+
+/// What was used when a session was looked at last; nothing is used while nothing is written.
+#[derive(Default)]
+pub(super) struct Limits {
+    seen: BTreeMap<String, (Instant, u64)>,
+}
+
+impl Limits {
+    pub(super) fn check(&mut self, shared: &Arc<Shared>, fuse: &Fuse) -> io::Result<()> {
+        let Some(key) = fuse.session() else { return shared.fuses.remove(&fuse.id).map(drop) };
+        let now = clock::now();
+        // Looking costs a read of the whole conversation: only when files changed, or a stage is due by time.
+        let beat = shared.live.beat();
+        let due = fuse.expires_at.is_some_and(|at| time_used(fuse, at, now) >= WARNING);
+        let looked = self.seen.get(&fuse.id).copied();
+        let old = looked.is_none_or(|(at, _)| at.elapsed() > Duration::from_secs(30));
+        if !(due || old || looked.is_some_and(|(_, then)| then != beat)) {
+            return Ok(());
+        }
+        self.seen.insert(fuse.id.clone(), (Instant::now(), beat));
+        self.seen.retain(|id, _| shared.fuses.burning().fuses.contains_key(id));
+        let Ok(fleet) = shared.settings.fleet() else { return Ok(()) };
+        let survey = fleet.survey(&Question {
+            usage: true,
+            subagents: true,
+            adapters: vec![key.adapter.clone()],
+            root: Some(key.root.clone()),
+            ..Question::new(Wanted::Ids(vec![key.id.clone()]))
+        });
+        // Its limits end with it. Silence is no end.
+        if survey.prove_ended(&key).is_some() {
+            return shared.fuses.remove(&fuse.id).map(drop);
+        }
+        let session = survey.sessions.iter().find(|seen| seen.key == key).map(|seen| &*seen.session);
+        let Some(session) = session else { return Ok(()) };
+        advance(shared, fuse, &key, session, now)
+    }
+}
+
+fn advance(
+    shared: &Arc<Shared>,
+    fuse: &Fuse,
+    key: &SessionKey,
+    session: &Session,
+    now: Timestamp,
+) -> io::Result<()> {
+    let used = used(fuse, session, now);
+    let next = match fuse.stage {
+        Stage::Set | Stage::Warned if used >= 1.0 => Stage::Interrupted,
+        Stage::Set if used >= WARNING => Stage::Warned,
+        Stage::Interrupted if now.duration_since(fuse.stage_at) >= GRACE.try_into().unwrap_or_default() => {
+            Stage::Firing
+        }
+        Stage::Firing => Stage::Firing,
+        _ => return Ok(()),
+    };
+    let reached = shared.fuses.update(&fuse.id, |fuse| {
+        fuse.stage = next;
+        fuse.stage_at = now;
+    })?;
+    let Some(fuse) = reached else { return Ok(()) };
+    let said = |what: &str, done: Result<(), String>| {
+        let words = done.err().map_or_else(String::new, |error| format!(": {error}"));
+        shared.log.say(&format!("fuse {}: {what} {}{words}", fuse.id, key.id));
+    };
+    match next {
+        Stage::Set => {}
+        Stage::Warned => tell(shared, "fuse.warned", &fuse),
+        Stage::Interrupted => {
+            expire(shared, &fuse)?;
+            if matches!(session.status, Status::Running | Status::Waiting) {
+                said("interrupt", shared.hands.interrupt(key));
+            }
+        }
+        Stage::Firing => {
+            said("stop", shared.hands.stop(key));
+            shared.fuses.remove(&fuse.id)?;
+        }
+    }
+    Ok(())
+}
+
+/// The part of the limits that is used, by whichever is used most.
+fn used(fuse: &Fuse, session: &Session, now: Timestamp) -> f64 {
+    let time = fuse.expires_at.map(|at| time_used(fuse, at, now));
+    let tokens = fuse.max_tokens.zip(session.tokens.as_ref()).map(|(most, tokens)| {
+        let parts = [tokens.input, tokens.output, tokens.cache_read, tokens.cache_write];
+        let total: u64 = parts.into_iter().flatten().sum();
+        #[expect(clippy::cast_precision_loss, reason = "no session has 2^53 tokens")]
+        let part = total as f64 / most as f64;
+        part
+    });
+    let cost = fuse.max_cost.zip(session.cost).map(|(most, cost)| cost / most);
+    [time, tokens, cost].into_iter().flatten().fold(0.0, f64::max)
+}
+
+fn time_used(fuse: &Fuse, at: Timestamp, now: Timestamp) -> f64 {
+    let whole = at.duration_since(fuse.set_at).as_secs_f64();
+    if whole <= 0.0 { 1.0 } else { now.duration_since(fuse.set_at).as_secs_f64() / whole }
+}

@@ -1,0 +1,134 @@
+//! What a caller wants set, checked before anything is written. Pure.
+
+use agentctl_model::{SessionKey, period};
+use jiff::{SignedDuration, Timestamp};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Fuse, OnExpire, Stage};
+
+/// The body of `POST /v1/fuses`: a directory with a time to live, or a session with limits.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct FuseSpec {
+    /// An absolute path.
+    pub(crate) directory: Option<String>,
+    /// How long until a directory's fuse expires: 10m, 2h.
+    pub(crate) ttl: Option<String>,
+    /// A session: full id, unique beginning of one, or exact name.
+    pub(crate) session: Option<String>,
+    /// How long a session may go on from now.
+    pub(crate) max_time: Option<String>,
+    pub(crate) max_tokens: Option<u64>,
+    /// In US dollars.
+    pub(crate) max_cost: Option<f64>,
+    pub(crate) label: Option<String>,
+    #[serde(default)]
+    pub(crate) on_expire: OnExpire,
+}
+
+/// The body of `POST /v1/fuses/{id}/extend`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Extension {
+    /// How long until it expires, from now: 10m, 2h.
+    pub(crate) ttl: String,
+}
+
+/// What is wrong with it, in words.
+pub(crate) type SpecError = String;
+
+impl FuseSpec {
+    /// The fuse that is meant. The session, if one was named, was found by then.
+    pub(crate) fn fuse(
+        self,
+        id: String,
+        found: Option<SessionKey>,
+        now: Timestamp,
+    ) -> Result<Fuse, SpecError> {
+        let limits = self.max_time.is_some() || self.max_tokens.is_some() || self.max_cost.is_some();
+        match (&self.directory, &found) {
+            (Some(_), Some(_)) => return Err("a fuse is on a directory or on a session, not on both".into()),
+            (None, None) => return Err("a fuse needs a directory or a session".into()),
+            (Some(_), None) if limits => return Err("limits are for sessions; a directory has a ttl".into()),
+            (Some(directory), None) if !directory.starts_with('/') => {
+                return Err(format!("`{directory}` is no absolute path"));
+            }
+            (Some(_), None) if self.ttl.is_none() => return Err("a directory's fuse needs a ttl".into()),
+            (None, Some(_)) if self.ttl.is_some() => {
+                return Err("a session's fuse has max-time, not a ttl".into());
+            }
+            (None, Some(_)) if !limits => {
+                return Err("a session's fuse needs max-time, max-tokens or max-cost".into());
+            }
+            _ => {}
+        }
+        if self.max_cost.is_some_and(|cost| !cost.is_finite() || cost <= 0.0) || self.max_tokens == Some(0) {
+            return Err("a limit must be more than nothing".into());
+        }
+        let webhook = self.on_expire.webhook.as_deref();
+        if webhook.is_some_and(|url| !url.starts_with("http://") && !url.starts_with("https://")) {
+            return Err("the webhook is no address, expected https://… or http://…".into());
+        }
+        let length = self.ttl.as_deref().or(self.max_time.as_deref());
+        Ok(Fuse {
+            id,
+            directory: self.directory,
+            adapter: found.as_ref().map(|key| key.adapter.clone()),
+            config_root: found.as_ref().map(|key| key.root.clone()),
+            slot: found.as_ref().and_then(|key| key.slot.clone()),
+            session_id: found.map(|key| key.id),
+            label: self.label,
+            set_at: now,
+            expires_at: length.map(|length| deadline(length, now)).transpose()?,
+            max_tokens: self.max_tokens,
+            max_cost: self.max_cost,
+            on_expire: self.on_expire,
+            stage: Stage::Set,
+            stage_at: now,
+        })
+    }
+}
+
+/// So long from now.
+pub(crate) fn deadline(length: &str, now: Timestamp) -> Result<Timestamp, SpecError> {
+    let length = period::parse_duration(length)?;
+    let far = || "that is too far away".to_owned();
+    let length = SignedDuration::try_from(length).map_err(|_| far())?;
+    now.checked_add(length).map_err(|_| far())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fuse(json: &str, found: bool) -> Result<Fuse, SpecError> {
+        let key = SessionKey { adapter: "codex".into(), root: "/r".into(), id: "s".into(), slot: None };
+        let spec: FuseSpec = serde_json::from_str(json).unwrap();
+        spec.fuse("f".into(), found.then_some(key), Timestamp::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn only_what_makes_sense_is_set() {
+        let set = fuse(r#"{"directory":"/x","ttl":"10m","onExpire":{"event":"cleanup"}}"#, false).unwrap();
+        assert_eq!(set.expires_at, Some("1970-01-01T00:10:00Z".parse().unwrap()));
+        let set = fuse(r#"{"session":"s","maxTokens":5}"#, true).unwrap();
+        assert_eq!((set.expires_at, set.session_id.as_deref()), (None, Some("s")));
+        for (json, found) in [
+            (r#"{"ttl":"10m"}"#, false),
+            (r#"{"directory":"/x"}"#, false),
+            (r#"{"directory":"x","ttl":"10m"}"#, false),
+            (r#"{"directory":"/x","ttl":"soon"}"#, false),
+            (r#"{"directory":"/x","ttl":"99999999999w"}"#, false),
+            (r#"{"directory":"/x","ttl":"1m","maxTokens":1}"#, false),
+            (r#"{"directory":"/x","ttl":"1m","session":"s"}"#, true),
+            (r#"{"directory":"/x","ttl":"1m","onExpire":{"webhook":"file:///etc"}}"#, false),
+            (r#"{"session":"s"}"#, true),
+            (r#"{"session":"s","ttl":"1m"}"#, true),
+            (r#"{"session":"s","maxTokens":0}"#, true),
+            (r#"{"session":"s","maxCost":-1}"#, true),
+        ] {
+            assert!(fuse(json, found).is_err(), "{json}");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The folder of agentctl (`AGENTCTL_HOME`): ours alone, one daemon at a time.
+
+mod old;
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// The longest path that the kernel takes for a socket.
+const LONGEST_SOCKET: usize = 107;
+
+#[derive(Debug, Clone)]
+pub struct Home {
+    folder: PathBuf,
+}
+
+#[derive(Debug, Error)]
+pub enum HomeError {
+    #[error("{} is a symbolic link, which somebody else could turn; name the real folder in AGENTCTL_HOME", .0.display())]
+    Link(PathBuf),
+    #[error("{} belongs to another user (uid {owner}); choose another AGENTCTL_HOME", path.display())]
+    Foreign { path: PathBuf, owner: u32 },
+    #[error("{} is no folder", .0.display())]
+    NoFolder(PathBuf),
+    #[error("{} is too long for a socket; choose a shorter AGENTCTL_HOME", .0.display())]
+    TooLong(PathBuf),
+    #[error("cannot {what} {}: {source}", path.display())]
+    Failed { what: &'static str, path: PathBuf, source: io::Error },
+}
+
+/// The right to be the daemon. Given back when this is dropped or the process ends, however it ends.
+#[derive(Debug)]
+pub struct Held {
+    file: File,
+    path: PathBuf,
+}
+
+impl Held {
+    /// Whether the folder is still the one whose lock we hold: it may have been removed or moved away.
+    pub(crate) fn is_in_place(&self) -> bool {
+        let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+        let ours = self.file.metadata().map(identity);
+        ours.ok().zip(fs::metadata(&self.path).map(identity).ok()).is_some_and(|(ours, there)| ours == there)
+    }
+}
+
+impl Home {
+    pub fn at(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.folder.join("agentctl.sock")
+    }
+
+    pub fn log(&self) -> PathBuf {
+        self.folder.join("daemon.log")
+    }
+
+    pub fn token(&self) -> PathBuf {
+        self.folder.join("http.token")
+    }
+
+    pub(crate) fn fuses(&self) -> PathBuf {
+        self.folder.join("fuses.json")
+    }
+
+    pub(crate) fn outbox(&self) -> PathBuf {
+        self.folder.join("outbox")
+    }
+
+    fn lock_path(&self) -> PathBuf {
+        self.folder.join("daemon.lock")
+    }
+
+    /// Makes the folder if there is none, and makes sure that it is ours alone.
+    pub fn prepare(&self) -> Result<(), HomeError> {
+        let failed = |what| move |source| HomeError::Failed { what, path: self.folder.clone(), source };
+        if self.socket().as_os_str().len() > LONGEST_SOCKET {
+            return Err(HomeError::TooLong(self.socket()));
+        }
+        match fs::DirBuilder::new().recursive(false).mode(0o700).create(&self.folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(failed("create")(error));
+            }
+            _ => {}
+        }
+        let found = fs::symlink_metadata(&self.folder).map_err(failed("look at"))?;
+        if found.is_symlink() {
+            return Err(HomeError::Link(self.folder.clone()));
+        }
+        if !found.is_dir() {
+            return Err(HomeError::NoFolder(self.folder.clone()));
+        }
+        if found.uid() != rustix::process::geteuid().as_raw() {
+            return Err(HomeError::Foreign { path: self.folder.clone(), owner: found.uid() });
+        }
+        if found.mode() & 0o077 != 0 {
+            fs::set_permissions(&self.folder, fs::Permissions::from_mode(0o700)).map_err(failed("close"))?;
+        }
+        Ok(())
+    }
+
+    /// The right to be the daemon of this folder; `None` when another one has it.
+    pub fn hold(&self) -> Result<Option<Held>, HomeError> {
+        let path = self.lock_path();
+        let failed = |what| {
+            let path = path.clone();
+            move |source| HomeError::Failed { what, path, source }
+        };
+        let mut options = OpenOptions::new();
+        let options = options.create(true).truncate(false).write(true).mode(0o600);
+        let file = options.open(&path).map_err(failed("open"))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Held { file, path })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(failed("lock")(error)),
+        }
+    }
+
+    /// The file whose lock the daemon holds, for whoever wants to know the holder: device and inode.
+    pub fn lock_identity(&self) -> Option<(u64, u64)> {
+        fs::metadata(self.lock_path()).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+    }
+
+    /// What an agentctl of old left here is moved aside, never read further and never deleted. Says where to.
+    pub(crate) fn move_old_aside(&self, day: &str) -> Result<Option<PathBuf>, HomeError> {
+        old::move_aside(&self.folder, day).map_err(|source| HomeError::Failed {
+            what: "move aside what an older agentctl left in",
+            path: self.folder.clone(),
+            source,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn the_folder_is_made_and_closed_to_others() {
+        let place = tempfile::tempdir().unwrap();
+        let home = Home::at(place.path().join("home"));
+        home.prepare().unwrap();
+        let mode = || fs::metadata(home.folder()).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(), 0o700);
+        fs::set_permissions(home.folder(), fs::Permissions::from_mode(0o777)).unwrap();
+        home.prepare().unwrap();
+        assert_eq!(mode(), 0o700);
+    }
+
+    #[test]
+    fn a_link_a_file_a_foreign_or_a_too_long_folder_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let (real, link) = (place.path().join("real"), place.path().join("link"));
+        fs::create_dir(&real).unwrap();
+        symlink(&real, &link).unwrap();
+        assert!(matches!(Home::at(&link).prepare(), Err(HomeError::Link(_))));
+        fs::write(place.path().join("file"), "x").unwrap();
+        assert!(matches!(Home::at(place.path().join("file")).prepare(), Err(HomeError::NoFolder(_))));
+        let long = place.path().join("x".repeat(120));
+        assert!(matches!(Home::at(long).prepare(), Err(HomeError::TooLong(_))));
+        let missing = Home::at(place.path().join("no/such/parent")).prepare();
+        assert!(matches!(missing, Err(HomeError::Failed { what: "create", .. })), "{missing:?}");
+        // Only root can give a folder away; whoever is not root finds one that belongs to root.
+        let foreign = if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&real, Some(65534), None).unwrap();
+            real
+        } else {
+            PathBuf::from("/")
+        };
+        assert!(matches!(Home::at(foreign).prepare(), Err(HomeError::Foreign { .. })));
+    }
+
+    #[test]
+    fn only_one_holds_the_folder_and_notices_when_it_is_replaced() {
+        let place = tempfile::tempdir().unwrap();
+        let home = Home::at(place.path().join("home"));
+        home.prepare().unwrap();
+        let held = home.hold().unwrap().unwrap();
+        assert!(home.hold().unwrap().is_none());
+        assert!(held.is_in_place());
+        fs::rename(home.folder(), place.path().join("away")).unwrap();
+        assert!(!held.is_in_place());
+        drop(held);
+        home.prepare().unwrap();
+        assert!(home.hold().unwrap().is_some());
+    }
+}

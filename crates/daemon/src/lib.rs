@@ -1,0 +1,42 @@
+//! What must outlive a command: the API on a socket, events, fuses, webhooks, metrics.
+//!
+//! The daemon holds no session state. Every answer is a fresh look through the same function that the command line uses,
+//! so it can be killed at any moment and started again, and every answer is what it was. It never touches an agent
+//! unless a fuse of the user says so.
+
+mod api;
+mod caller;
+mod clock;
+mod commands;
+mod events;
+mod fault;
+mod fuses;
+mod guard;
+mod home;
+mod live;
+mod log;
+mod metrics;
+mod notices;
+mod problem;
+mod query;
+mod run;
+mod sd_notify;
+mod server;
+mod settings;
+mod shared;
+mod single_flight;
+mod store;
+mod token;
+mod watch;
+mod webhooks;
+pub mod wire;
+
+pub use api::{DaemonStatus, document as openapi};
+pub use events::Event;
+pub use fuses::Hands;
+pub use home::{Held, Home, HomeError};
+pub use problem::Problem;
+pub use query::{encode, joined, list_pairs};
+pub use run::{Ended, Options, RunError, run};
+pub use settings::{NotifySettings, Settings, WebhookSettings};
+pub use webhooks::OutboxStatus;

@@ -1,0 +1,220 @@
+//! The live view: one thread that is woken by the kernel, looks at the live sessions, and posts what changed.
+//!
+//! The view answers no question about sessions. It can be dropped at any moment; every event is the difference of two
+//! looks through the one function that answers everybody.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use agentctl_fleet::{Fleet, Question, Wanted};
+use agentctl_model::{Session, SourceReport, Survey, View};
+use serde::Serialize;
+
+use crate::clock;
+use crate::events::{News, Posted, written};
+use crate::shared::Shared;
+use crate::watch::{Bell, Watcher};
+
+/// The safety net, should nobody tell of a change.
+const SWEEP: Duration = Duration::from_secs(15);
+/// The same while agents live whose state is in their own server: no file tells when that changes.
+const SWEEP_OF_ASKED: Duration = Duration::from_secs(2);
+/// The shortest time between two looks, and how many times the length of the last one it is at least: agents at work
+/// write all the time, and must not be paid for with their own processor.
+const REST: Duration = Duration::from_millis(15);
+const REST_FACTOR: u32 = 3;
+
+pub(crate) struct Live {
+    view: Mutex<View>,
+    pub(crate) bell: Bell,
+    beat: Mutex<u64>,
+    beats: Condvar,
+    pub(crate) looks: AtomicU64,
+    stopped: AtomicBool,
+    watching: Mutex<Watching>,
+}
+
+/// What is watched, for `daemon status`.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Watching {
+    pub(crate) folders: usize,
+    pub(crate) processes: usize,
+    pub(crate) incomplete: Option<String>,
+}
+
+/// Where everything stands: what a reader who missed events begins with.
+#[derive(Serialize)]
+struct Snapshot<'a> {
+    cursor: String,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    at: jiff::Timestamp,
+    sessions: Vec<&'a Session>,
+    sources: Vec<&'a SourceReport>,
+}
+
+impl Live {
+    pub(crate) fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            view: Mutex::new(View::default()),
+            bell: Bell::new()?,
+            beat: Mutex::new(0),
+            beats: Condvar::new(),
+            looks: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+            watching: Mutex::new(Watching::default()),
+        })
+    }
+
+    pub(crate) fn view(&self) -> MutexGuard<'_, View> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn watching(&self) -> Watching {
+        self.watching.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        self.bell.ring();
+    }
+
+    /// The number of the newest event and, as JSON, where everything stands with it.
+    pub(crate) fn snapshot(&self, shared: &Shared) -> (u64, String) {
+        // Under this lock nobody posts a change of a session.
+        let view = self.view();
+        let newest = shared.hub.newest();
+        let snapshot = Snapshot {
+            cursor: shared.hub.cursor(newest),
+            kind: "snapshot",
+            at: clock::now(),
+            sessions: view.sessions().collect(),
+            sources: view.sources().collect(),
+        };
+        (newest, written(&snapshot))
+    }
+
+    /// Waits until something happened since this beat, at most so long. Gives the beat to wait behind next.
+    pub(crate) fn wait_behind(&self, beat: u64, longest: Duration) -> u64 {
+        let guard = self.beat.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.beats.wait_timeout_while(guard, longest, |now| *now == beat);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Counts what the kernel told of.
+    pub(crate) fn beat(&self) -> u64 {
+        *self.beat.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pulse(&self) {
+        *self.beat.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.beats.notify_all();
+    }
+}
+
+/// The thread of the view; ends when the daemon stops. Says when it has looked for the first time.
+pub(crate) fn keep(shared: &Arc<Shared>, looked: &Sender<()>) {
+    let live = &shared.live;
+    let mut watcher = Watcher::new(live.bell.clone());
+    let mut complaint = None;
+    while !live.stopped.load(Ordering::Relaxed) {
+        let began = Instant::now();
+        let mut again = false;
+        let mut sweep = SWEEP;
+        match shared.settings.fleet() {
+            Ok(fleet) => {
+                complaint = None;
+                watcher.watch_folders(targets(&fleet));
+                look(shared, &fleet);
+                let view = live.view();
+                let processes = view.sessions().flat_map(|session| &session.processes);
+                again = watcher.watch_processes(processes.map(|process| process.pid));
+                if view.sessions().any(|session| is_asked(&fleet, session)) {
+                    sweep = SWEEP_OF_ASKED;
+                }
+            }
+            Err(why) if complaint.as_ref() != Some(&why) => {
+                shared.log.say(&format!("no look at the fleet: {why}"));
+                complaint = Some(why);
+            }
+            Err(_) => {}
+        }
+        // Only the first word is waited for.
+        let _ = looked.send(());
+        let (folders, processes) = watcher.count();
+        let watching = Watching { folders, processes, incomplete: watcher.incomplete() };
+        *live.watching.lock().unwrap_or_else(PoisonError::into_inner) = watching;
+        if !shared.held.is_in_place() {
+            shared.log.say("the folder of this daemon is gone or was replaced; ending");
+            shared.stop(true);
+            return;
+        }
+        let rest = (began.elapsed() * REST_FACTOR).max(REST);
+        if again {
+            continue;
+        }
+        let mut woken = watcher.wait(sweep);
+        if woken.files || woken.process {
+            live.pulse();
+        }
+        // What follows at once belongs to the same change; and looking must leave the agents their processor.
+        while !woken.by_nothing() && !live.stopped.load(Ordering::Relaxed) {
+            let left = rest.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            woken = watcher.wait(left);
+            if woken.files || woken.process {
+                live.pulse();
+            }
+        }
+    }
+}
+
+fn is_asked(fleet: &Fleet, session: &Session) -> bool {
+    let adapter = fleet.sources().iter().find(|source| source.name() == session.adapter);
+    adapter.is_some_and(|source| source.adapter.card().can_be_asked)
+}
+
+fn targets(fleet: &Fleet) -> Vec<agentctl_adapters::WatchTarget> {
+    let mut targets: Vec<_> =
+        fleet.sources().iter().flat_map(|source| source.adapter.watch(&source.root)).collect();
+    targets.sort();
+    targets.dedup();
+    targets
+}
+
+/// One look, and what it changed.
+fn look(shared: &Arc<Shared>, fleet: &Fleet) {
+    let live = &shared.live;
+    let survey = fleet.survey(&Question::new(Wanted::Live));
+    let missing = live.view().missing(&survey);
+    let whole = if missing.is_empty() { survey } else { survey.and(ask_after(fleet, &missing)) };
+    shared.metrics.surveyed(&whole);
+    let mut view = live.view();
+    let (changes, after) = view.diff(&whole);
+    *view = after;
+    let posted: Vec<Arc<Posted>> =
+        changes.into_iter().map(|change| shared.hub.post(News::from(change))).collect();
+    drop(view);
+    live.looks.fetch_add(1, Ordering::Relaxed);
+    for one in &posted {
+        shared.told(one);
+    }
+}
+
+/// Sessions that left the live list, asked for by name: only the sources that had them.
+fn ask_after(fleet: &Fleet, missing: &[agentctl_model::SessionKey]) -> Survey {
+    let mut ids: Vec<String> = missing.iter().map(|key| key.id.clone()).collect();
+    let mut adapters: Vec<String> = missing.iter().map(|key| key.adapter.clone()).collect();
+    for list in [&mut ids, &mut adapters] {
+        list.sort_unstable();
+        list.dedup();
+    }
+    let mut closer = fleet.survey(&Question { adapters, subagents: true, ..Question::new(Wanted::Ids(ids)) });
+    // An id is also the beginning of others, which nobody asked after.
+    closer.sessions.retain(|surveyed| missing.contains(&surveyed.key));
+    closer
+}

@@ -1,0 +1,119 @@
+//! Errors of the API: RFC 9457 problem objects with a stable `code` and a `hint`.
+
+use std::ops::Deref;
+
+use agentctl_fleet::FindError;
+use agentctl_model::SourceReport;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Why a request was not answered.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Problem(Box<ProblemObject>);
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub struct ProblemObject {
+    /// Always `about:blank`: the code says which kind it is.
+    #[serde(rename = "type")]
+    kind: String,
+    title: String,
+    status: u16,
+    /// What happened, in words.
+    pub detail: String,
+    /// usage | not-found | ambiguous | incomplete | refused | unauthorized | forbidden | locked-out | failed
+    pub code: String,
+    /// What to do next.
+    pub hint: Option<String>,
+    /// Of `ambiguous`: the sessions that fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub candidates: Option<Vec<Value>>,
+    /// Of `incomplete`: the sources that could not be heard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sources: Option<Vec<SourceReport>>,
+}
+
+impl Deref for Problem {
+    type Target = ProblemObject;
+
+    fn deref(&self) -> &ProblemObject {
+        &self.0
+    }
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Self {
+        Self(Box::new(ProblemObject {
+            kind: "about:blank".to_owned(),
+            title: status.canonical_reason().unwrap_or("Error").to_owned(),
+            status: status.as_u16(),
+            detail: detail.into(),
+            code: code.to_owned(),
+            hint: None,
+            candidates: None,
+            sources: None,
+        }))
+    }
+
+    pub(crate) fn usage(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "usage", detail).hint("GET /openapi.json describes every route")
+    }
+
+    pub(crate) fn failed(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", detail)
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// No single session was found. Candidates travel as the caller reads sessions.
+    pub(crate) fn not_one(error: FindError, whole: bool) -> Self {
+        match error {
+            FindError::NotFound { text } => Self::new(
+                StatusCode::NOT_FOUND,
+                "not-found",
+                format!("no session has the id or name `{text}`"),
+            )
+            .hint("GET /v1/sessions?since=all lists everything that is stored"),
+            FindError::NotHeard { text, sources } => {
+                let detail = format!("`{text}` was not found, but not everything could be heard");
+                let mut problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, "incomplete", detail);
+                problem.0.sources = Some(sources);
+                problem
+            }
+            FindError::Ambiguous { text, candidates } => {
+                let value = |candidate: &agentctl_model::Surveyed| {
+                    let value = if whole {
+                        serde_json::to_value(candidate)
+                    } else {
+                        serde_json::to_value(&candidate.session)
+                    };
+                    value.unwrap_or_default()
+                };
+                let candidates: Vec<Value> = candidates.iter().map(value).collect();
+                let detail = format!("`{text}` fits {} sessions", candidates.len());
+                let mut problem = Self::new(StatusCode::CONFLICT, "ambiguous", detail)
+                    .hint("give more of the id, or narrow it with adapter, root or cwd");
+                problem.0.candidates = Some(candidates);
+                problem
+            }
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut body = Vec::new();
+        // A problem is plain data: it can always be written.
+        let _ = agentctl_model::json::write(&mut body, &self);
+        let kind = HeaderValue::from_static("application/problem+json");
+        (status, [(header::CONTENT_TYPE, kind)], body).into_response()
+    }
+}

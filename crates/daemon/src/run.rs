@@ -1,0 +1,203 @@
+//! The life of the daemon, from the lock to the last answer.
+
+use std::ffi::OsString;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::commands::Commands;
+use crate::events::Hub;
+use crate::fuses::{Fuses, Hands, keep_burning};
+use crate::home::{Home, HomeError};
+use crate::live::{self, Live};
+use crate::log::Log;
+use crate::metrics::Metrics;
+use crate::notices::Notices;
+use crate::settings::Settings;
+use crate::shared::{Phase, Shared};
+use crate::single_flight::SingleFlight;
+use crate::token::{Token, random_hex};
+use crate::webhooks::{Outbox, keep_sending};
+use crate::{clock, fault, sd_notify, server, store};
+
+/// How long what is being answered may take once the end was asked for.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
+
+/// How long the first look may keep the doors closed.
+const FIRST_LOOK: Duration = Duration::from_secs(5);
+
+pub struct Options {
+    pub home: Home,
+    pub version: String,
+    pub host: String,
+    /// Also serve this loopback address.
+    pub http: Option<SocketAddr>,
+    /// Refuse every write.
+    pub read_only: bool,
+    /// In the foreground: also say on standard error what goes into the log.
+    pub aloud: bool,
+    /// `NOTIFY_SOCKET` of a service manager.
+    pub notify_socket: Option<OsString>,
+    /// Where to die, for tests; only debug builds do.
+    pub fault: Option<String>,
+    pub settings: Arc<dyn Settings>,
+    /// What fuses end sessions with.
+    pub hands: Arc<dyn Hands>,
+}
+
+/// How the daemon ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Ended {
+    Stopped,
+    /// Another one has this folder.
+    AlreadyRuns,
+    HomeGone,
+}
+
+#[derive(Debug, Error)]
+pub enum RunError {
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    #[error("cannot serve {}: {source}", path.display())]
+    Socket { path: PathBuf, source: io::Error },
+    #[error("{0} is no loopback address; nothing else is served")]
+    NotLoopback(SocketAddr),
+    #[error("cannot serve {address}: {source}")]
+    Http { address: SocketAddr, source: io::Error },
+    #[error("cannot start: {0}")]
+    Start(#[from] io::Error),
+}
+
+/// Serves until it is told to stop.
+pub fn run(options: Options) -> Result<Ended, RunError> {
+    fault::arm(options.fault.clone());
+    let home = options.home.clone();
+    if let Some(address) = options.http.filter(|address| !address.ip().is_loopback()) {
+        return Err(RunError::NotLoopback(address));
+    }
+    home.prepare()?;
+    let Some(held) = home.hold()? else { return Ok(Ended::AlreadyRuns) };
+    let began_at = clock::now();
+    let aside = home.move_old_aside(&began_at.strftime("%Y-%m-%d").to_string())?;
+    let log = Log::open(home.log(), options.aloud);
+    if let Some(aside) = aside {
+        log.say(&format!("what an older agentctl left was moved to {}", aside.display()));
+    }
+    store::sweep(home.folder());
+    let tcp = options.http.map(|address| {
+        let listener = TcpListener::bind(address).and_then(|listener| {
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        });
+        listener.map_err(|source| RunError::Http { address, source })
+    });
+    let tcp = tcp.transpose()?;
+    let http = tcp.as_ref().and_then(|listener| listener.local_addr().ok());
+    let token = if tcp.is_some() { Some(Token::at(&home.token())?) } else { None };
+    let unix =
+        server::bind(&home.socket()).map_err(|source| RunError::Socket { path: home.socket(), source })?;
+    let outbox = Outbox::open(home.outbox()).map_err(|source| HomeError::Failed {
+        what: "open",
+        path: home.outbox(),
+        source,
+    })?;
+    let fuses = Fuses::open(&home).map_err(|source| HomeError::Failed {
+        what: "read",
+        path: home.fuses(),
+        source,
+    })?;
+    let life = format!("{:x}{}", began_at.as_millisecond(), random_hex(2)?);
+    let shared = Arc::new(Shared {
+        settings: options.settings,
+        home,
+        held,
+        version: options.version,
+        host: options.host,
+        started_at: began_at,
+        began: Instant::now(),
+        read_only: options.read_only,
+        http,
+        token,
+        hub: Hub::new(life),
+        live: Live::new()?,
+        metrics: Metrics::default(),
+        answers: SingleFlight::new(),
+        phase: watch::channel(Phase::Serving).0,
+        outbox,
+        fuses,
+        hands: options.hands,
+        commands: Commands::new(log.clone()),
+        notices: Notices::default(),
+        log,
+        requests: AtomicU64::new(0),
+    });
+    let ended = serve(&shared, unix, tcp, options.notify_socket.as_deref())?;
+    shared.log.say("stopped");
+    // The socket goes first, then the lock: nobody finds a socket behind which nobody is.
+    let _ = std::fs::remove_file(shared.home.socket());
+    Ok(ended)
+}
+
+fn serve(
+    shared: &Arc<Shared>,
+    unix: std::os::unix::net::UnixListener,
+    tcp: Option<TcpListener>,
+    notify_socket: Option<&std::ffi::OsStr>,
+) -> Result<Ended, RunError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let viewing = {
+        let shared = shared.clone();
+        let (looked, first) = channel();
+        let thread =
+            std::thread::Builder::new().name("live".into()).spawn(move || live::keep(&shared, &looked))?;
+        // Who asks where everything stands must not hear that there is nothing, only because nobody looked yet.
+        let _ = first.recv_timeout(FIRST_LOOK);
+        thread
+    };
+    keep_sending(shared)?;
+    let burning = {
+        let shared = shared.clone();
+        std::thread::Builder::new().name("fuses".into()).spawn(move || keep_burning(&shared))?
+    };
+    shared.log.say(&format!("agentctl {} serves {}", shared.version, shared.home.socket().display()));
+    if let Some(http) = shared.http {
+        shared.log.say(&format!("and http://{http}, with the token of {}", shared.home.token().display()));
+    }
+    let tell = |state: &str| {
+        if let Err(error) = sd_notify::tell(notify_socket, state) {
+            shared.log.say(&format!("cannot tell the service manager {}: {error}", state.trim()));
+        }
+    };
+    tell("READY=1\n");
+    let ended = runtime.block_on(async {
+        let served = tokio::spawn(server::serve(shared.clone(), unix, tcp));
+        let mut phase = shared.phase.subscribe();
+        let mut terminated = signal(SignalKind::terminate())?;
+        let mut interrupted = signal(SignalKind::interrupt())?;
+        let home_gone = tokio::select! {
+            _ = terminated.recv() => false,
+            _ = interrupted.recv() => false,
+            phase = phase.wait_for(|phase| *phase != Phase::Serving) => {
+                phase.is_ok_and(|phase| *phase == Phase::Ending { home_gone: true })
+            }
+        };
+        shared.stop(home_gone);
+        tell("STOPPING=1\n");
+        // Whoever is not done by then is cut off.
+        let _ = tokio::time::timeout(LAST_ANSWERS, served).await;
+        Ok::<_, io::Error>(if home_gone { Ended::HomeGone } else { Ended::Stopped })
+    })?;
+    runtime.shutdown_timeout(Duration::from_millis(200));
+    for thread in [viewing, burning] {
+        let _ = thread.join();
+    }
+    Ok(ended)
+}

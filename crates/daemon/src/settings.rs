@@ -1,0 +1,32 @@
+//! What the binary knows and the daemon needs. Asked anew each time, so that a changed `config.toml` counts at once.
+
+use agentctl_fleet::{AdapterEntry, Fleet};
+
+/// Where webhooks go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookSettings {
+    pub url: String,
+    /// Signs what is sent; must never be shown.
+    pub secret: Option<String>,
+    /// Types of events.
+    pub events: Vec<String>,
+}
+
+/// A command of the user that hears about changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotifySettings {
+    pub command: String,
+    /// Words of status or outcome.
+    pub on: Vec<String>,
+}
+
+pub trait Settings: Send + Sync + 'static {
+    /// Every source, under the settings in force; or what is wrong with them.
+    fn fleet(&self) -> Result<Fleet, String>;
+
+    fn adapters(&self) -> Result<Vec<AdapterEntry>, String>;
+
+    fn webhook(&self) -> Option<WebhookSettings>;
+
+    fn notify(&self) -> Option<NotifySettings>;
+}

@@ -1,0 +1,31 @@
+//! Being told by the kernel that something happened: files that changed, processes that ended. What it tells is only a
+//! hint to look; what is true is for the survey to say.
+
+#[cfg(target_os = "linux")]
+mod inotify;
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(not(target_os = "linux"))]
+mod unwatched;
+
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{Bell, Watcher};
+#[cfg(not(target_os = "linux"))]
+pub(crate) use unwatched::{Bell, Watcher};
+
+/// Why the waiting ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Woken {
+    /// Files under the agents' roots changed.
+    pub(crate) files: bool,
+    /// A process of a live session ended.
+    pub(crate) process: bool,
+    /// Somebody rang the bell.
+    pub(crate) bell: bool,
+}
+
+impl Woken {
+    pub(crate) fn by_nothing(self) -> bool {
+        self == Self::default()
+    }
+}

@@ -1,0 +1,224 @@
+//! Watching folders with inotify. Only what writes is asked for: our own reading must not wake us.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use agentctl_adapters::WatchTarget;
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::io::Errno;
+
+/// The kernel's own limit is usually higher; an agent with a folder per session must not eat it all.
+const MOST: usize = 30_000;
+
+/// A folder that is watched.
+struct Folder {
+    path: PathBuf,
+    /// How many levels below it are watched too. `None`: only for the appearance of what is to be watched below it.
+    depth: Option<usize>,
+}
+
+pub(super) struct Folders {
+    descriptor: OwnedFd,
+    watched: HashMap<i32, Folder>,
+    targets: Vec<WatchTarget>,
+    /// Not everything that should be watched is.
+    pub(super) incomplete: Option<String>,
+}
+
+impl Folders {
+    pub(super) fn new() -> Result<Self, Errno> {
+        let descriptor = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
+        Ok(Self { descriptor, watched: HashMap::new(), targets: Vec::new(), incomplete: None })
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.watched.len()
+    }
+
+    /// Watches exactly these from now on.
+    pub(super) fn watch(&mut self, targets: Vec<WatchTarget>) {
+        if targets == self.targets {
+            return;
+        }
+        for (number, _) in self.watched.drain() {
+            // A folder that is gone took its watch with it.
+            let _ = inotify::remove_watch(&self.descriptor, number);
+        }
+        self.targets = targets;
+        self.watch_all();
+    }
+
+    fn watch_all(&mut self) {
+        self.incomplete = None;
+        for target in self.targets.clone() {
+            if target.path.is_dir() {
+                self.add(&target.path, target.depth);
+            } else {
+                self.add_nearest(&target.path);
+            }
+        }
+    }
+
+    /// Watched first and listed then: what appears in between is seen by one of the two.
+    fn add(&mut self, path: &Path, depth: usize) {
+        if !self.add_one(path, Some(depth)) || depth == 0 {
+            return;
+        }
+        let Ok(entries) = std::fs::read_dir(path) else { return };
+        for entry in entries.flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                self.add(&entry.path(), depth - 1);
+            }
+        }
+    }
+
+    /// An agent that is not installed yet: the nearest folder above its root will tell when it is.
+    fn add_nearest(&mut self, path: &Path) {
+        if let Some(above) = path.ancestors().skip(1).find(|above| above.is_dir()) {
+            self.add_one(above, None);
+        }
+    }
+
+    fn add_one(&mut self, path: &Path, depth: Option<usize>) -> bool {
+        if self.watched.len() >= MOST {
+            self.incomplete = Some(format!("more than {MOST} folders"));
+            return false;
+        }
+        let mut flags = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR;
+        if depth.is_some() {
+            flags |= WatchFlags::MODIFY
+                | WatchFlags::DELETE
+                | WatchFlags::MOVED_FROM
+                | WatchFlags::DELETE_SELF
+                | WatchFlags::MOVE_SELF;
+        }
+        match inotify::add_watch(&self.descriptor, path, flags) {
+            Ok(number) => {
+                // One folder may be above one target and part of another: the closer watch stays.
+                let folder = Folder { path: path.to_owned(), depth };
+                let known = self.watched.get(&number).map(|known| known.depth);
+                if known.is_none_or(|known| known < depth) {
+                    self.watched.insert(number, folder);
+                } else if known.is_some_and(|known| known > depth) {
+                    let flags = flags | WatchFlags::MASK_ADD | WatchFlags::MODIFY | WatchFlags::DELETE;
+                    let _ = inotify::add_watch(&self.descriptor, path, flags);
+                }
+                true
+            }
+            Err(Errno::NOENT | Errno::NOTDIR) => false,
+            Err(error) => {
+                self.incomplete = Some(format!("{}: {error}", path.display()));
+                false
+            }
+        }
+    }
+
+    /// Takes what has happened; says whether any of it may matter. New folders are watched from here on.
+    pub(super) fn drain(&mut self) -> bool {
+        let mut relevant = false;
+        let mut fresh: Vec<(PathBuf, usize)> = Vec::new();
+        let (mut overflow, mut appeared) = (false, false);
+        let mut buffer = [MaybeUninit::uninit(); 16 << 10];
+        let mut reader = Reader::new(&self.descriptor, &mut buffer);
+        // Whatever ends the reading: there is nothing more for now.
+        while let Ok(event) = reader.next() {
+            let what = event.events();
+            if what.contains(ReadFlags::QUEUE_OVERFLOW) {
+                overflow = true;
+                continue;
+            }
+            if what.contains(ReadFlags::IGNORED) {
+                self.watched.remove(&event.wd());
+                appeared = true;
+                continue;
+            }
+            let Some(folder) = self.watched.get(&event.wd()) else { continue };
+            let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()));
+            match (folder.depth, name) {
+                (None, Some(name)) => {
+                    let path = folder.path.join(name);
+                    appeared |= self.targets.iter().any(|target| target.path.starts_with(&path));
+                }
+                (None, None) => {}
+                (Some(depth), name) => {
+                    relevant = true;
+                    let new = what.contains(ReadFlags::ISDIR)
+                        && what.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO);
+                    if let (true, Some(name), Some(below)) = (new, name, depth.checked_sub(1)) {
+                        fresh.push((folder.path.join(name), below));
+                    }
+                }
+            }
+        }
+        for (path, depth) in fresh {
+            self.add(&path, depth);
+        }
+        if overflow || appeared {
+            self.watch_all();
+        }
+        relevant || overflow || appeared
+    }
+}
+
+impl AsFd for Folders {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn target(path: &Path, depth: usize) -> WatchTarget {
+        WatchTarget { path: path.to_owned(), depth }
+    }
+
+    #[test]
+    fn writes_are_heard_in_folders_old_and_new_and_reading_is_not() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().join("agent");
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        let mut folders = Folders::new().unwrap();
+        folders.watch(vec![target(&root, 2)]);
+        assert_eq!(folders.count(), 3);
+        assert!(!folders.drain());
+        fs::write(root.join("a/b/file"), "x").unwrap();
+        assert!(folders.drain() && !folders.drain());
+        fs::read(root.join("a/b/file")).unwrap();
+        fs::read_dir(&root).unwrap().count();
+        assert!(!folders.drain(), "our own reading must not wake us");
+        fs::create_dir_all(root.join("c/d/too deep")).unwrap();
+        assert!(folders.drain());
+        fs::write(root.join("c/d/file"), "x").unwrap();
+        assert!(folders.drain());
+        fs::write(root.join("c/d/too deep/file"), "x").unwrap();
+        assert!(!folders.drain());
+        fs::remove_dir_all(&root).unwrap();
+        assert!(folders.drain());
+        fs::create_dir_all(root.join("a")).unwrap();
+        assert!(folders.drain());
+        fs::write(root.join("a/file"), "x").unwrap();
+        assert!(folders.drain(), "a root that was removed and made anew is watched again");
+    }
+
+    #[test]
+    fn an_agent_that_is_installed_later_is_noticed() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().join("deep/er/agent");
+        let mut folders = Folders::new().unwrap();
+        folders.watch(vec![target(&root, 1)]);
+        fs::write(place.path().join("something else"), "x").unwrap();
+        assert!(!folders.drain());
+        fs::create_dir_all(&root).unwrap();
+        while folders.drain() {}
+        fs::write(root.join("file"), "x").unwrap();
+        assert!(folders.drain());
+    }
+}

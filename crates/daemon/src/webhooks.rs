@@ -1,0 +1,12 @@
+//! Webhooks: at least once, in order per session, from an outbox on disk. What is in the outbox is not lost; what was
+//! delivered carries an id by which a receiver knows it again.
+
+mod outbox;
+mod payload;
+mod sender;
+mod signature;
+
+pub(crate) use outbox::Outbox;
+pub use outbox::OutboxStatus;
+pub(crate) use payload::{of_event, of_fuse};
+pub(crate) use sender::keep_sending;

@@ -1,0 +1,102 @@
+//! What travels between the command line and the daemon beside the public objects.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use agentctl_adapters::Keys;
+use agentctl_fleet::{Fleet, Source};
+use agentctl_model::{SourceReport, Surveyed};
+use serde::{Deserialize, Serialize};
+
+/// The header that names the caller's sources: a [`Caller`] as JSON, ASCII only. Heard on the unix socket alone.
+pub const CALLER: &str = "x-agentctl-caller";
+/// The header of every answer that names the daemon's version.
+pub const VERSION: &str = "x-agentctl-version";
+/// The header that every write over TCP needs.
+pub const WRITE: &str = "x-agentctl";
+/// Who accepts this type gets what a survey knows beyond the public object: where records are, which rule decided.
+pub const WHOLE: &str = "application/vnd.agentctl.whole+json";
+
+/// The sources of a caller, resolved in its own environment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Caller {
+    pub sources: Vec<CallerSource>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallerSource {
+    adapter: String,
+    root: PathBuf,
+    store: Option<PathBuf>,
+    timeout_ms: u64,
+}
+
+impl Caller {
+    /// `None` for a caller with keys to a gateway: those do not travel, so it asks for itself.
+    pub fn of(fleet: &Fleet) -> Option<Self> {
+        if fleet.sources().iter().any(|source| source.root.keys != Keys::default()) {
+            return None;
+        }
+        let source = |source: &Source| CallerSource {
+            adapter: source.name().to_owned(),
+            root: source.root.path.clone(),
+            store: source.root.store.clone(),
+            timeout_ms: u64::try_from(source.timeout.as_millis()).unwrap_or(u64::MAX),
+        };
+        Some(Self { sources: fleet.sources().iter().map(source).collect() })
+    }
+
+    /// The value of the header; `None` when a path is no text, so that it cannot travel.
+    pub fn header(&self) -> Option<String> {
+        let json = serde_json::to_string(self).ok()?;
+        let mut ascii = String::with_capacity(json.len());
+        for unit in json.encode_utf16() {
+            match u8::try_from(unit) {
+                Ok(byte) if byte.is_ascii() && !byte.is_ascii_control() => ascii.push(char::from(byte)),
+                // Outside ASCII there are only the contents of strings, which may be escaped.
+                _ => drop(write!(ascii, "\\u{unit:04x}")),
+            }
+        }
+        Some(ascii)
+    }
+
+    /// The sources that this build knows; an unknown adapter is an error, because its silence would be ours.
+    pub(crate) fn sources(self) -> Result<Vec<Source>, String> {
+        let known = agentctl_adapters::registry();
+        let source = |one: CallerSource| {
+            let adapter = known.iter().find(|adapter| adapter.card().name == one.adapter);
+            let adapter = *adapter.ok_or_else(|| format!("no adapter is called `{}`", one.adapter))?;
+            let root = agentctl_adapters::Root { path: one.root, store: one.store, keys: Keys::default() };
+            Ok(Source { adapter, root, timeout: Duration::from_millis(one.timeout_ms) })
+        };
+        self.sources.into_iter().map(source).collect()
+    }
+}
+
+/// One session that was found, with the health of the sources it was looked for in.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FoundWhole {
+    pub found: Surveyed,
+    pub sources: Vec<SourceReport>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_path_that_is_text_survives_the_header() {
+        let root = PathBuf::from("/home/d\u{e9}v/\u{1f916} \"x\"\\y\n");
+        let source = CallerSource { adapter: "codex".into(), root, store: None, timeout_ms: 2000 };
+        let caller = Caller { sources: vec![source] };
+        let header = caller.header().unwrap();
+        assert!(header.bytes().all(|byte| (0x20..0x7f).contains(&byte)), "{header}");
+        assert_eq!(serde_json::from_str::<Caller>(&header).unwrap(), caller);
+        assert_eq!(caller.sources().unwrap()[0].name(), "codex");
+        let unknown = r#"{"sources":[{"adapter":"hal","root":"/","store":null,"timeoutMs":1}]}"#;
+        assert!(serde_json::from_str::<Caller>(unknown).unwrap().sources().is_err());
+    }
+}

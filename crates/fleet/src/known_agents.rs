@@ -1,0 +1,38 @@
+//! Which agents are known and what can be done with each, as data.
+
+use agentctl_model::Capability;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// One adapter, as `adapters --json` prints it and `GET /v1/adapters` answers.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AdapterEntry {
+    pub name: &'static str,
+    pub title: &'static str,
+    pub programs: &'static [&'static str],
+    /// Versions whose storage was observed.
+    pub known_good: &'static str,
+    pub capabilities: &'static [Capability],
+    /// Observed on the real agent; false: read in its source only.
+    pub verified: bool,
+    /// False when the settings turn it off.
+    pub enabled: bool,
+}
+
+/// All of them; the settings say which are on.
+pub fn known_agents(enabled: impl Fn(&str) -> bool) -> Vec<AdapterEntry> {
+    let entry = |adapter: &'static dyn agentctl_adapters::Adapter| {
+        let card = adapter.card();
+        AdapterEntry {
+            name: card.name,
+            title: card.title,
+            programs: card.programs,
+            known_good: card.known_good,
+            capabilities: card.capabilities,
+            verified: card.verified,
+            enabled: enabled(card.name),
+        }
+    };
+    agentctl_adapters::registry().into_iter().map(entry).collect()
+}

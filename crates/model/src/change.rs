@@ -1,0 +1,202 @@
+//! What changed between two looks at the fleet. Pure: an event can be wrong only if the list is.
+//!
+//! Silence is never a change: whatever a failed, late or partial source does not mention stays as it was.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::session::{Session, SessionKey};
+use crate::status::Status;
+use crate::survey::{SourceReport, Survey};
+
+/// What kind of change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ChangeKind {
+    /// Somebody runs it now, and nobody did when the fleet was looked at before.
+    Started,
+    Running,
+    Waiting,
+    Idle,
+    Stopped,
+    /// It lived, and its agent keeps nothing of it.
+    Gone,
+    SourceFailed,
+    SourceRecovered,
+}
+
+impl ChangeKind {
+    /// The event's name.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Started => "session.started",
+            Self::Running => "session.running",
+            Self::Waiting => "session.waiting",
+            Self::Idle => "session.idle",
+            Self::Stopped => "session.stopped",
+            Self::Gone => "session.gone",
+            Self::SourceFailed => "source.failed",
+            Self::SourceRecovered => "source.recovered",
+        }
+    }
+
+    /// A status that cannot be known is no news.
+    fn of(status: Status) -> Option<Self> {
+        match status {
+            Status::Running => Some(Self::Running),
+            Status::Waiting => Some(Self::Waiting),
+            Status::Idle => Some(Self::Idle),
+            Status::Stopped => Some(Self::Stopped),
+            Status::Unknown => None,
+        }
+    }
+}
+
+/// One change. Of a session or of a source.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    pub kind: ChangeKind,
+    pub adapter: String,
+    pub key: Option<SessionKey>,
+    /// The status that was known before, if any was.
+    pub previous: Option<Status>,
+    /// The session now; as it was last seen when it is gone.
+    pub session: Option<Box<Session>>,
+    /// The source that failed or recovered.
+    pub source: Option<SourceReport>,
+}
+
+/// A live session, and the last status that was really known of it.
+#[derive(Debug, Clone, PartialEq)]
+struct Seen {
+    session: Box<Session>,
+    known: Option<Status>,
+}
+
+type Place = (String, String);
+
+/// The live sessions as they were seen last. It can be dropped at any moment: it changes no answer, only what counts as
+/// a change.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct View {
+    live: BTreeMap<SessionKey, Seen>,
+    sources: BTreeMap<Place, SourceReport>,
+    /// Those that were heard completely once: what they did not mention then did not live.
+    heard: BTreeSet<Place>,
+}
+
+impl View {
+    pub fn sessions(&self) -> impl Iterator<Item = &Session> {
+        self.live.values().map(|seen| &*seen.session)
+    }
+
+    pub fn sources(&self) -> impl Iterator<Item = &SourceReport> {
+        self.sources.values()
+    }
+
+    /// Sessions that were live and are not in this answer about live ones. Nothing can be said of them before they were
+    /// asked for by name.
+    pub fn missing(&self, live: &Survey) -> Vec<SessionKey> {
+        let mentioned = |key: &SessionKey| live.sessions.iter().any(|surveyed| surveyed.key == *key);
+        let asked = |key: &SessionKey| live.sources.iter().any(|source| is_of(source, key));
+        self.live.keys().filter(|key| asked(key) && !mentioned(key)).cloned().collect()
+    }
+
+    /// What this answer changes, and the view after it. `now` must mention every live session of the sources that it
+    /// heard completely, and what is [missing](Self::missing) among them must have been asked for.
+    pub fn diff(&self, now: &Survey) -> (Vec<Change>, Self) {
+        let mut changes = Vec::new();
+        let sources = self.sources_after(now, &mut changes);
+        let complete = sources.iter().filter(|(_, report)| report.proves_absence()).map(|(place, _)| place);
+        let earlier = self.heard.iter().filter(|place| sources.contains_key(*place));
+        let heard = earlier.chain(complete).cloned().collect();
+        let mut after = Self { live: BTreeMap::new(), sources, heard };
+        for (key, was) in &self.live {
+            let Some(source) = now.sources.iter().find(|source| is_of(source, key)) else {
+                // Nobody reads that root any more: we fall silent about it too.
+                continue;
+            };
+            let seen = now.sessions.iter().find(|surveyed| surveyed.key == *key);
+            match seen.map(|surveyed| &surveyed.session) {
+                Some(session) => {
+                    if let Some(kind) = ChangeKind::of(session.status)
+                        && was.known != Some(session.status)
+                    {
+                        changes.push(of_session(kind, key, was.known, session));
+                    }
+                    if session.is_live() {
+                        let known = Some(session.status).filter(|status| *status != Status::Unknown);
+                        after.live.insert(
+                            key.clone(),
+                            Seen { session: session.clone(), known: known.or(was.known) },
+                        );
+                    }
+                }
+                None if source.proves_absence() => {
+                    changes.push(of_session(ChangeKind::Gone, key, was.known, &was.session));
+                }
+                None => drop(after.live.insert(key.clone(), was.clone())),
+            }
+        }
+        for surveyed in now.sessions.iter().filter(|surveyed| surveyed.session.is_live()) {
+            let key = &surveyed.key;
+            if self.live.contains_key(key) {
+                continue;
+            }
+            let session = &surveyed.session;
+            // What lived already when its source was first heard did not start now.
+            if self.has_heard(key) {
+                changes.push(of_session(ChangeKind::Started, key, None, session));
+                let kind = ChangeKind::of(session.status);
+                changes.extend(kind.map(|kind| of_session(kind, key, None, session)));
+            }
+            let known = Some(session.status).filter(|status| *status != Status::Unknown);
+            after.live.insert(key.clone(), Seen { session: session.clone(), known });
+        }
+        (changes, after)
+    }
+
+    fn has_heard(&self, key: &SessionKey) -> bool {
+        self.heard.contains(&(key.adapter.clone(), key.root.clone()))
+    }
+
+    fn sources_after(&self, now: &Survey, changes: &mut Vec<Change>) -> BTreeMap<Place, SourceReport> {
+        let mut after = BTreeMap::new();
+        for report in &now.sources {
+            let place = (report.adapter.clone(), report.root.clone());
+            let failed = self.sources.get(&place).is_some_and(SourceReport::failed);
+            let kind = match (failed, report.failed()) {
+                (false, true) => Some(ChangeKind::SourceFailed),
+                (true, false) => Some(ChangeKind::SourceRecovered),
+                _ => None,
+            };
+            changes.extend(kind.map(|kind| Change {
+                kind,
+                adapter: report.adapter.clone(),
+                key: None,
+                previous: None,
+                session: None,
+                source: Some(report.clone()),
+            }));
+            after.insert(place, report.clone());
+        }
+        after
+    }
+}
+
+fn is_of(source: &SourceReport, key: &SessionKey) -> bool {
+    source.adapter == key.adapter && source.root == key.root
+}
+
+fn of_session(kind: ChangeKind, key: &SessionKey, previous: Option<Status>, session: &Session) -> Change {
+    Change {
+        kind,
+        adapter: key.adapter.clone(),
+        key: Some(key.clone()),
+        previous,
+        session: Some(Box::new(session.clone())),
+        source: None,
+    }
+}
+
+#[cfg(test)]
+#[path = "change_tests.rs"]
+mod tests;

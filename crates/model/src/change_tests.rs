@@ -1,0 +1,168 @@
+//! Random histories of sessions, heard through sources that fail as they like.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::evidence::{Evidence, Witness};
+use crate::status::Rule;
+use crate::survey::{Coverage, Surveyed};
+
+const ROOTS: [&str; 2] = ["/one", "/two"];
+
+fn surveyed(root: &str, id: u8, status: Status) -> Surveyed {
+    let value = serde_json::json!({
+        "id": id.to_string(), "adapter": "a", "configRoot": root, "status": status, "outcome": null, "pending": [],
+        "pid": (status != Status::Stopped).then_some(1), "processes": [], "capabilities": [],
+        "evidence": [Evidence::said(Witness::Kernel, "looked", None)], "meta": {}
+    });
+    let session = serde_json::from_value(value).unwrap();
+    Surveyed {
+        key: key(root, id),
+        session: Box::new(session),
+        place: "/x".into(),
+        rule: Rule::TurnOpen,
+        carriers: Vec::new(),
+    }
+}
+
+fn key(root: &str, id: u8) -> SessionKey {
+    SessionKey { adapter: "a".into(), root: root.into(), id: id.to_string(), slot: None }
+}
+
+fn report(root: &str, coverage: &Coverage) -> SourceReport {
+    SourceReport {
+        adapter: "a".into(),
+        root: root.into(),
+        coverage: coverage.word().into(),
+        error: coverage.error(),
+        warnings: vec![],
+        sessions: None,
+        took_ms: 1,
+    }
+}
+
+fn survey(sessions: Vec<Surveyed>, coverages: &[Coverage]) -> Survey {
+    let sources = ROOTS.iter().zip(coverages).map(|(root, coverage)| report(root, coverage)).collect();
+    Survey { sessions, sources, ..Survey::default() }
+}
+
+fn kinds(changes: &[Change]) -> Vec<&'static str> {
+    changes.iter().map(|change| change.kind.word()).collect()
+}
+
+/// One session, as it truly is: not there, or in a status.
+type Truth = BTreeMap<(usize, u8), Status>;
+
+/// What happens between two looks: the truth moves, and each source is heard as it can.
+#[derive(Debug, Clone)]
+struct Step {
+    moves: Vec<(usize, u8, Option<Status>)>,
+    coverages: Vec<Coverage>,
+    /// Which sessions a partial source leaves out.
+    left_out: BTreeSet<u8>,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let status = prop_oneof![
+        Just(None),
+        Just(Some(Status::Running)),
+        Just(Some(Status::Waiting)),
+        Just(Some(Status::Idle)),
+        Just(Some(Status::Unknown)),
+        Just(Some(Status::Stopped)),
+    ];
+    let coverage = prop_oneof![
+        3 => Just(Coverage::Complete),
+        1 => Just(Coverage::Partial),
+        1 => Just(Coverage::TimedOut { after_ms: 2 }),
+        1 => Just(Coverage::Failed { error: "no".into() }),
+    ];
+    (
+        proptest::collection::vec((0..2usize, 0..5u8, status), 0..6),
+        proptest::collection::vec(coverage, 2),
+        proptest::collection::btree_set(0..5u8, 0..4),
+    )
+        .prop_map(|(moves, coverages, left_out)| Step { moves, coverages, left_out })
+}
+
+/// What a fleet that is in this state would answer.
+fn hear(truth: &Truth, step: &Step) -> Survey {
+    let heard = truth.iter().filter(|((root, id), _)| match &step.coverages[*root] {
+        Coverage::Complete | Coverage::NotInstalled => true,
+        Coverage::Partial => !step.left_out.contains(id),
+        Coverage::TimedOut { .. } | Coverage::Failed { .. } => false,
+    });
+    survey(heard.map(|((root, id), status)| surveyed(ROOTS[*root], *id, *status)).collect(), &step.coverages)
+}
+
+proptest! {
+    /// Nothing that is alive is ever called stopped or gone, nothing ends twice, and after a look that heard everything
+    /// the view is the truth.
+    #[test]
+    fn no_history_of_failures_ends_a_session_that_lives(steps in proptest::collection::vec(step(), 1..30)) {
+        let (mut truth, mut view) = (Truth::new(), View::default());
+        for step in &steps {
+            for (root, id, status) in &step.moves {
+                match status {
+                    Some(status) => drop(truth.insert((*root, *id), *status)),
+                    None => drop(truth.remove(&(*root, *id))),
+                }
+            }
+            let before: BTreeSet<SessionKey> = view.live.keys().cloned().collect();
+            let (changes, after) = view.diff(&hear(&truth, step));
+            view = after;
+            for change in &changes {
+                let Some(key) = &change.key else { continue };
+                let root = ROOTS.iter().position(|root| *root == key.root).unwrap();
+                let status = truth.get(&(root, key.id.parse().unwrap()));
+                match change.kind {
+                    ChangeKind::Stopped => {
+                        prop_assert_eq!(status, Some(&Status::Stopped));
+                        prop_assert!(before.contains(key));
+                    }
+                    ChangeKind::Gone => prop_assert!(status.is_none() && before.contains(key)),
+                    ChangeKind::Started => prop_assert!(!before.contains(key)),
+                    kind => prop_assert_eq!(status.copied().and_then(ChangeKind::of), Some(kind)),
+                }
+            }
+        }
+        let calm = Step { moves: vec![], coverages: vec![Coverage::Complete; 2], left_out: BTreeSet::new() };
+        let (_, settled) = view.diff(&hear(&truth, &calm));
+        let live: BTreeSet<SessionKey> = settled.live.keys().cloned().collect();
+        let really = truth.iter().filter(|(_, status)| **status != Status::Stopped);
+        prop_assert_eq!(live, really.map(|((root, id), _)| key(ROOTS[*root], *id)).collect());
+        prop_assert_eq!(settled.diff(&hear(&truth, &calm)).0, vec![]);
+    }
+}
+
+const HEARD: [Coverage; 2] = [Coverage::Complete, Coverage::Complete];
+
+#[test]
+fn a_session_is_followed_from_its_start_to_its_end() {
+    let (changes, view) = View::default().diff(&survey(vec![surveyed("/one", 1, Status::Running)], &HEARD));
+    assert_eq!(kinds(&changes), [""; 0], "what lived before did not start now");
+    let both = vec![surveyed("/one", 1, Status::Waiting), surveyed("/one", 2, Status::Idle)];
+    let (changes, view) = view.diff(&survey(both, &HEARD));
+    assert_eq!(kinds(&changes), ["session.waiting", "session.started", "session.idle"]);
+    assert_eq!(changes[0].previous, Some(Status::Running));
+    let unknown = vec![surveyed("/one", 1, Status::Unknown), surveyed("/one", 2, Status::Stopped)];
+    let (changes, view) = view.diff(&survey(unknown, &HEARD));
+    assert_eq!(kinds(&changes), ["session.stopped"], "not knowing is no news");
+    let (changes, view) = view.diff(&survey(vec![surveyed("/one", 1, Status::Waiting)], &HEARD));
+    assert_eq!(kinds(&changes), [""; 0], "it never left that status");
+    assert_eq!(kinds(&view.diff(&survey(vec![], &HEARD)).0), ["session.gone"]);
+}
+
+#[test]
+fn a_failed_source_is_news_and_its_sessions_are_not() {
+    let (_, view) = View::default().diff(&survey(vec![surveyed("/one", 1, Status::Running)], &HEARD));
+    let failed = [Coverage::Failed { error: "no".into() }, Coverage::Complete];
+    let (changes, view) = view.diff(&survey(vec![], &failed));
+    assert_eq!(kinds(&changes), ["source.failed"]);
+    assert_eq!(view.missing(&survey(vec![], &failed)).len(), 1);
+    assert_eq!(kinds(&view.diff(&survey(vec![], &failed)).0), [""; 0]);
+    let (changes, _) = view.diff(&survey(vec![surveyed("/one", 1, Status::Running)], &HEARD));
+    assert_eq!(kinds(&changes), ["source.recovered"]);
+}
