@@ -212,6 +212,15 @@ pub fn clean_up(fleet: &Fleet, folder: &LaunchFolder, record: &Record) {
 
 /// Ends what a launch started and removes what it made.
 pub(crate) fn undo(fleet: &Fleet, record: &Record) {
+    end_family(fleet, record);
+    if let Some(made) = &record.made {
+        // What somebody has worked in stays, and `agentctl worktree list` shows it.
+        let _ = worktree::remove_if_clean(made);
+    }
+}
+
+/// Ends everybody that carries the mark of this launch, whatever is known of a session.
+pub(crate) fn end_family(fleet: &Fleet, record: &Record) {
     let process = record.process.as_ref().and_then(ProcessMark::process);
     let alive = |process| fleet.kernel.is_alive(process) != Observed::Seen(false);
     let hunt = Hunt {
@@ -223,8 +232,4 @@ pub(crate) fn undo(fleet: &Fleet, record: &Record) {
         known: Vec::new(),
     };
     hunt.finish();
-    if let Some(made) = &record.made {
-        // What somebody has worked in stays, and `agentctl worktree list` shows it.
-        let _ = worktree::remove_if_clean(made);
-    }
 }

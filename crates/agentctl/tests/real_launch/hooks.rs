@@ -104,3 +104,16 @@ fn when_its_time_is_up_it_is_stopped_and_that_is_written_down() {
         "{after:#}"
     );
 }
+
+#[test]
+fn when_its_time_is_up_it_ends_also_if_nothing_is_known_of_its_session() {
+    let Some(scene) = scene() else { return };
+    let _ = scene.launch("[[bash:tail -f /dev/null]] [[hang]] unseen", &["--timeout", "15s"]).ok();
+    scene.wait_for_tool();
+    // From here on its storage cannot be read: no survey shows the session.
+    let store = scene.home.path().join(".claude");
+    fs::rename(&store, store.with_file_name(".away")).unwrap();
+    fs::write(&store, "not a folder").unwrap();
+    assert_eq!(exit_file(&scene)["timedOut"], true);
+    scene.wait_for_silence();
+}

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 
 use crate::caller::Caller;
 use crate::kernel_lock::KernelLock;
-use crate::launch::{LaunchError, glance, undo};
+use crate::launch::{LaunchError, end_family, glance, undo};
 use crate::launches::{Exit, Failed, LaunchFolder, MARK, ProcessMark, Record, Talk};
 use crate::stop::Patience;
 use crate::{Fleet, Source};
@@ -263,17 +263,24 @@ impl<'a> Runner<'a> {
             if let Some(ending) = running.started.ends_within(left.unwrap_or(WATCH).min(WATCH))? {
                 return Ok((ending, timed_out));
             }
-            for output in ["stdout", "stderr"] {
+            // The last one also has what hooks say.
+            for output in ["stdout", "stderr", "runner.log"] {
                 let _ = self.folder.cap_output(output);
             }
             if left.is_some_and(|left| left.is_zero()) {
                 timed_out = true;
-                let patience = Patience { grace: Duration::from_secs(10), force: false };
-                if let Some(session) = glance(self.fleet, &self.record) {
-                    let _ = self.fleet.stop(&session, self.caller, patience);
-                }
+                self.end_for_time();
             }
         }
+    }
+
+    /// The clean way of the agent, if a survey shows the session; otherwise it ends all the same.
+    fn end_for_time(&self) {
+        let patience = Patience { grace: Duration::from_secs(10), force: false };
+        if let Some(session) = glance(self.fleet, &self.record) {
+            let _ = self.fleet.stop(&session, self.caller, patience);
+        }
+        end_family(self.fleet, &self.record);
     }
 
     fn undo(&mut self) {

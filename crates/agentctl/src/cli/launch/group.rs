@@ -12,6 +12,8 @@ use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
+use crate::render::table::{Cell, Column, Table};
+use crate::render::width::wrap;
 use crate::render::{json, style};
 use crate::surroundings::Surroundings;
 
@@ -137,19 +139,29 @@ fn tell(
     out: &mut Output,
 ) -> Result<(), Failure> {
     writeln!(out, "group {}", out.paint.strong(group))?;
-    let widest = sessions.iter().map(|(slot, _)| slot.chars().count());
-    let width = widest.chain(failed.iter().map(|failed| failed.slot.chars().count())).max().unwrap_or(0);
+    let mut table =
+        Table::new(vec![Column::whole("STATUS"), Column::flexible("SLOT", 12), Column::whole("ID")]);
     for (slot, session) in sessions {
         let look = style::look(session.session.status, session.session.outcome);
-        let status = out.paint.apply(look.tone, &format!("{} {:<11}", look.glyph, look.word));
-        writeln!(out, "  {status} {slot:<width$}  {}", text::one_line(&session.session.id))?;
+        let status = Cell::new(format!("{} {}", look.glyph, look.word), look.tone);
+        table.row(vec![
+            status,
+            Cell::plain(text::one_line(slot)),
+            Cell::plain(text::one_line(&session.key.id)),
+        ]);
+    }
+    if !sessions.is_empty() {
+        for line in table.lines(out.width(), out.paint) {
+            writeln!(out, "{line}")?;
+        }
+        writeln!(out, "{}", out.paint.dim(&format!("  agentctl group show {group}")))?;
     }
     for failed in failed {
-        let status = out.paint.bad(&format!("✕ {:<11}", "failed"));
-        let first = failed.error.lines().next().unwrap_or_default();
-        writeln!(out, "  {status} {:<width$}  {}", failed.slot, text::one_line(first))?;
+        // Whole: these are the agent's own words, and nothing else is left of it.
+        let words = format!("{} {}: {}", out.paint.bad("✕"), failed.slot, text::clean(&failed.error));
+        for line in wrap(&words, out.width()) {
+            writeln!(out, "{line}")?;
+        }
     }
-    let next = format!("  agentctl group show {group}");
-    writeln!(out, "{}", out.paint.dim(&next))?;
     Ok(())
 }
