@@ -1,37 +1,65 @@
 //! Many small reads on all cores, in order.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Few enough that no thread is left with a row of giants when the others are done.
 const BATCH: usize = 4;
 
-/// Maps every item on as many threads as there are cores; the answers keep the order of the items.
+/// Every source has a thread of its own; these are the others. One for each further core is enough for all sources
+/// together: more would not be faster, and each takes buffers of its own.
+static HELPERS: AtomicUsize = AtomicUsize::new(0);
+
+/// The right to be a helper, until it is dropped.
+struct Place;
+
+impl Place {
+    fn take() -> Option<Self> {
+        let most = std::thread::available_parallelism().map_or(1, usize::from) - 1;
+        let one_more = |helpers| (helpers < most).then_some(helpers + 1);
+        HELPERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok().then_some(Self)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        HELPERS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Maps every item, with the help of whatever cores are free; the answers keep the order of the items.
 /// Each thread has a `state` of its own (a connection).
 pub fn map<T: Sync, S: Default, R: Send>(items: &[T], work: impl Fn(&T, &mut S) -> R + Sync) -> Vec<R> {
-    let threads =
-        std::thread::available_parallelism().map_or(1, usize::from).min(items.len().div_ceil(BATCH));
-    if threads <= 1 {
-        let mut state = S::default();
-        return items.iter().map(|item| work(item, &mut state)).collect();
-    }
     let mut answers: Vec<Option<R>> = Vec::new();
     answers.resize_with(items.len(), || None);
     let batches = Mutex::new(items.chunks(BATCH).zip(answers.chunks_mut(BATCH)));
     let next = || batches.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let worker = || {
+    let answer = |(items, answers): (&[T], &mut [Option<R>]), state: &mut S| {
+        for (item, answer) in items.iter().zip(answers) {
+            *answer = Some(work(item, state));
+        }
+    };
+    let help = |_: Place| {
         let mut state = S::default();
-        while let Some((items, answers)) = next() {
-            for (item, answer) in items.iter().zip(answers) {
-                *answer = Some(work(item, &mut state));
-            }
+        while let Some(batch) = next() {
+            answer(batch, &mut state);
         }
     };
     std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(worker)).collect();
-        worker();
-        for other in others {
+        let (mut state, mut helpers, mut left) = (S::default(), Vec::new(), items.len());
+        while let Some(batch) = next() {
+            left = left.saturating_sub(BATCH);
+            // A core that another source has done with is taken on the way.
+            if left > 0
+                && let Some(place) = Place::take()
+            {
+                helpers.push(scope.spawn(|| help(place)));
+            }
+            answer(batch, &mut state);
+        }
+        for helper in helpers {
             // A panic is this source's failure; the guard around the survey reports it.
-            other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         }
     });
     answers.into_iter().flatten().collect()

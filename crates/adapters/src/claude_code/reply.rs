@@ -200,6 +200,12 @@ mod tests {
             agrees(&line);
         }
 
+        #[test]
+        fn numbers_are_judged_as_serde_judges_them(number in r"-?[0-9]{0,3}(\.[0-9]{0,2})?([eE][+-]?[0-9]{0,2})?") {
+            agrees(format!(r#"{{"type":"a","x":{number}}}"#).as_bytes());
+            agrees(format!(r#"{{"type":"a","message":{{"usage":{{"input_tokens":{number}}}}}}}"#).as_bytes());
+        }
+
         /// A value of any form, somewhere in the record.
         #[test]
         fn forms_are_judged_as_serde_judges_them(form in r#"(\[|\]|\{|\}|,|:|"a"|"type"|"|\\|-?[0-9]{1,2}|\.[0-9]?|[eE][+-]?|true|nul|null|fals|false){1,9}"#) {
