@@ -52,7 +52,7 @@ fn nothing_that_lives_is_called_stopped_and_nothing_grows() {
                 killed.insert(agent.id.clone());
             }
             3 if !alive.is_empty() && !failing => {
-                alive[0].say(["busy", "idle"][usize::try_from(dice.roll(2)).unwrap()])
+                alive[0].say(["busy", "idle"][usize::try_from(dice.roll(2)).unwrap()]);
             }
             4 => {
                 exchange();
