@@ -22,31 +22,38 @@ pub(crate) fn gather<P: Sync>(
     places: &[P],
     scope: &Scope<'_>,
     harvest: &mut Harvest,
-    read: impl Fn(&P, Option<Timestamp>, &Scope<'_>, &mut Vec<u8>) -> Gathered + Sync,
+    read: impl Fn(&P, Option<Timestamp>, &Scope<'_>) -> Gathered + Sync,
 ) {
     let since = match scope.reach {
         Reach::All { since } => since,
         Reach::Live(_) | Reach::Ids(_) => None,
     };
-    let outcomes = parallel::map(places, |place, buffer: &mut Vec<u8>| {
+    let outcomes = parallel::map(places, |place, (): &mut ()| {
         scope.progress.tick();
-        read(place, since, scope, buffer)
+        read(place, since, scope)
     });
-    harvest.found.reserve(places.len());
-    for outcome in outcomes {
-        match outcome {
-            Ok(None) => {}
-            Ok(Some(session)) => {
-                harvest.warnings.extend(session.warning);
-                for (kind, count) in session.drift {
-                    *harvest.drift.entry(kind).or_default() += count;
-                }
-                harvest.found.push(session.found);
+    // Collected where they stand: the rows of ten thousand sessions are megabytes.
+    let mut found: Vec<Found> = outcomes.into_iter().filter_map(|outcome| taken(outcome, harvest)).collect();
+    drop_older_copies(&mut found);
+    harvest.found = found;
+}
+
+/// The session, once what was odd about it has been told.
+fn taken(outcome: Gathered, harvest: &mut Harvest) -> Option<Found> {
+    match outcome {
+        Ok(session) => {
+            let session = session?;
+            harvest.warnings.extend(session.warning);
+            for (kind, count) in session.drift {
+                *harvest.drift.entry(kind).or_default() += count;
             }
-            Err(warning) => harvest.left_out(warning),
+            Some(session.found)
+        }
+        Err(warning) => {
+            harvest.left_out(warning);
+            None
         }
     }
-    drop_older_copies(&mut harvest.found);
 }
 
 fn drop_older_copies(found: &mut Vec<Found>) {

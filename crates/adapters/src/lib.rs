@@ -5,6 +5,7 @@
 
 pub mod claude_code;
 pub mod codex;
+pub mod control;
 pub mod copilot;
 pub mod folder;
 mod gather;
@@ -12,12 +13,17 @@ pub mod gemini;
 pub mod join;
 pub mod jsonl;
 pub mod node;
+pub mod open;
 pub mod openclaw;
 pub mod opencode;
 pub mod parallel;
 pub mod pi;
 pub mod pi_rust;
 pub mod qwen;
+mod refusal;
+mod said;
+#[cfg(test)]
+mod scene;
 pub mod scope;
 mod secret;
 pub mod slate;
@@ -28,7 +34,9 @@ use std::path::{Path, PathBuf};
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
 
+pub use control::{Answer, Control};
 pub use jsonl::follow::Follow;
+pub use open::Opening;
 pub use scope::{Progress, Reach, Scope};
 pub use secret::{Keys, Secret};
 
@@ -130,6 +138,11 @@ pub trait Adapter: Send + Sync {
     /// Runs under the source's deadline; a server that does not answer leaves the claims as they are.
     fn ask(&self, _root: &Root, _kernel: &KernelView, _joined: &mut Joined) {}
 
+    /// Pure: the agent's own command that opens a stored session in a terminal, where it has one.
+    fn opening(&self, _root: &Root, _id: &str, _place: &Path) -> Option<Opening> {
+        None
+    }
+
     /// The last `limit` entries of a conversation, oldest first.
     fn read(&self, place: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError>;
 
@@ -150,6 +163,11 @@ pub trait Adapter: Send + Sync {
         backlog: usize,
     ) -> Result<Box<dyn Follow>, ReadError> {
         self.follow(place, id, backlog)
+    }
+
+    /// What can be done with this agent; `None` where it can only be read.
+    fn control(&self) -> Option<&'static dyn Control> {
+        None
     }
 }
 

@@ -1,11 +1,12 @@
 //! Many small reads on all cores, in order.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-const BATCH: usize = 16;
+/// Few enough that no thread is left with a row of giants when the others are done.
+const BATCH: usize = 4;
 
 /// Maps every item on as many threads as there are cores; the answers keep the order of the items.
-/// Each thread has a `state` of its own (read buffers).
+/// Each thread has a `state` of its own (a connection).
 pub fn map<T: Sync, S: Default, R: Send>(items: &[T], work: impl Fn(&T, &mut S) -> R + Sync) -> Vec<R> {
     let threads =
         std::thread::available_parallelism().map_or(1, usize::from).min(items.len().div_ceil(BATCH));
@@ -13,35 +14,27 @@ pub fn map<T: Sync, S: Default, R: Send>(items: &[T], work: impl Fn(&T, &mut S) 
         let mut state = S::default();
         return items.iter().map(|item| work(item, &mut state)).collect();
     }
-    let next = AtomicUsize::new(0);
+    let mut answers: Vec<Option<R>> = Vec::new();
+    answers.resize_with(items.len(), || None);
+    let batches = Mutex::new(items.chunks(BATCH).zip(answers.chunks_mut(BATCH)));
+    let next = || batches.lock().unwrap_or_else(PoisonError::into_inner).next();
     let worker = || {
         let mut state = S::default();
-        let mut done: Vec<(usize, Vec<R>)> = Vec::new();
-        loop {
-            let from = next.fetch_add(BATCH, Ordering::Relaxed);
-            if from >= items.len() {
-                return done;
+        while let Some((items, answers)) = next() {
+            for (item, answer) in items.iter().zip(answers) {
+                *answer = Some(work(item, &mut state));
             }
-            let batch = &items[from..items.len().min(from + BATCH)];
-            done.push((from, batch.iter().map(|item| work(item, &mut state)).collect()));
         }
     };
-    let mut batches = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(worker)).collect();
-        let mut batches = worker();
+        worker();
         for other in others {
-            match other.join() {
-                Ok(done) => batches.extend(done),
-                // A panic is this source's failure; the guard around the survey reports it.
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
+            // A panic is this source's failure; the guard around the survey reports it.
+            other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         }
-        batches
     });
-    batches.sort_unstable_by_key(|(from, _)| *from);
-    let mut answers = Vec::with_capacity(items.len());
-    answers.extend(batches.into_iter().flat_map(|(_, batch)| batch));
-    answers
+    answers.into_iter().flatten().collect()
 }
 
 #[cfg(test)]

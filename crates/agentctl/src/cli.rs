@@ -1,22 +1,38 @@
 //! The command line: one file per command, all with the same shape (`Args` and `run`).
 
 mod adapters;
+mod answer;
+mod attach;
 mod completions;
 mod config;
 mod doctor;
 mod explain;
+mod group;
 mod heard;
+mod inbox;
+mod issue;
+mod launch;
 mod list;
+mod lock;
+mod locks;
 mod logs;
 mod man;
+mod message;
 pub(crate) mod order;
 mod peek;
+mod prune;
+mod resume;
+mod runner;
 mod schema;
 mod selection;
+mod send;
 mod status;
+mod stop;
 mod target;
+mod wait;
 mod watch;
 mod welcome;
+mod worktree;
 
 use std::sync::LazyLock;
 
@@ -61,12 +77,30 @@ enum Command {
     Explain(explain::Args),
     Peek(peek::Args),
     Logs(logs::Args),
+    Launch(Box<launch::Args>),
+    Resume(resume::Args),
+    Send(send::Args),
+    Stop(stop::Args),
+    Attach(attach::Args),
+    Wait(wait::Args),
+    Inbox(inbox::Args),
+    Approve(answer::ApproveArgs),
+    Deny(answer::DenyArgs),
+    Answer(answer::AnswerArgs),
+    Lock(lock::Args),
+    Unlock(lock::UnlockArgs),
+    Locks(locks::Args),
+    Worktree(worktree::Args),
+    Group(group::Args),
     Adapters(adapters::Args),
     Doctor(doctor::Args),
+    Prune(prune::Args),
     Config(config::Args),
     Schema(schema::Args),
     Completions(completions::Args),
     Man(man::Args),
+    #[command(name = agentctl_fleet::launch::RUNNER, hide = true)]
+    Runner(runner::Args),
 }
 
 /// The command line of this process.
@@ -82,12 +116,29 @@ pub(crate) fn run(cli: Cli, surroundings: &Surroundings, out: &mut Output) -> Re
         Some(Command::Explain(args)) => explain::run(&args, surroundings, out),
         Some(Command::Peek(args)) => peek::run(&args, surroundings, out),
         Some(Command::Logs(args)) => logs::run(&args, surroundings, out),
+        Some(Command::Launch(args)) => launch::run(&args, surroundings, out),
+        Some(Command::Resume(args)) => resume::run(&args, surroundings, out),
+        Some(Command::Send(args)) => send::run(&args, surroundings, out),
+        Some(Command::Approve(args)) => answer::approve(&args, surroundings, out),
+        Some(Command::Deny(args)) => answer::deny(&args, surroundings, out),
+        Some(Command::Answer(args)) => answer::answer(&args, surroundings, out),
+        Some(Command::Stop(args)) => stop::run(&args, surroundings, out),
+        Some(Command::Wait(args)) => wait::run(&args, surroundings, out),
+        Some(Command::Inbox(args)) => inbox::run(&args, surroundings, out),
+        Some(Command::Attach(args)) => attach::run(&args, surroundings, out),
+        Some(Command::Lock(args)) => lock::run(&args, surroundings, out),
+        Some(Command::Unlock(args)) => lock::unlock(&args, surroundings, out),
+        Some(Command::Locks(args)) => locks::run(&args, surroundings, out),
+        Some(Command::Worktree(args)) => worktree::run(&args, surroundings, out),
+        Some(Command::Group(args)) => group::run(&args, surroundings, out),
+        Some(Command::Prune(args)) => prune::run(&args, surroundings, out),
         Some(Command::Adapters(args)) => adapters::run(&args, surroundings, out),
         Some(Command::Doctor(args)) => doctor::run(&args, surroundings, out),
         Some(Command::Config(args)) => config::run(&args, surroundings, out),
         Some(Command::Schema(args)) => schema::run(&args, out),
         Some(Command::Completions(args)) => completions::run(&args, surroundings, out),
         Some(Command::Man(args)) => man::run(&args, out),
+        Some(Command::Runner(args)) => runner::run(&args, surroundings),
     }
 }
 
@@ -107,5 +158,19 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    /// A paragraph of one line is broken by the terminal's width; one that has line breaks would be broken twice.
+    #[test]
+    fn what_stands_below_the_options_fits_80_columns() {
+        fn check(command: &clap::Command) {
+            let below = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let broken = below.split("\n\n").filter(|paragraph| paragraph.contains('\n'));
+            for line in broken.flat_map(str::lines) {
+                assert!(line.chars().count() <= 80, "{}: {line}", command.get_name());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
     }
 }

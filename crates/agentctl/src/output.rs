@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::render::style::Paint;
-use crate::render::width::DEFAULT_COLUMNS;
+use crate::render::width::{DEFAULT_COLUMNS, cut_end};
 use crate::surroundings::Surroundings;
 
 pub(crate) struct Output {
@@ -70,6 +70,16 @@ impl Output {
     pub(crate) fn error(&mut self, words: &str) {
         let label = self.errors.bad("error:");
         self.aside(&format!("{label} {words}"));
+    }
+
+    /// One line about what is going on, replaced by the next one; `None` takes it away. Only for a person at a terminal.
+    pub(crate) fn progress(&mut self, words: Option<&str>) {
+        if !io::stderr().is_terminal() {
+            return;
+        }
+        let line = words.map(|words| cut_end(words, self.width().saturating_sub(1))).unwrap_or_default();
+        let _ = self.out.flush();
+        let _ = write!(io::stderr(), "\r{}\u{1b}[K", self.errors.dim(&line));
     }
 
     /// Standard error is best effort: when nobody reads it, there is nobody to tell.

@@ -4,6 +4,7 @@ pub(crate) mod entries;
 pub(crate) mod json;
 pub(crate) mod path;
 pub(crate) mod sessions;
+pub(crate) mod shell;
 pub(crate) mod style;
 pub(crate) mod table;
 pub(crate) mod time;

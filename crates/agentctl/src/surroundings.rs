@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use agentctl_adapters::{Adapter, Root, Secret};
-use agentctl_fleet::{Fleet, Source};
+use agentctl_fleet::{Caller, Fleet, Source, Store};
 use agentctl_model::Environ;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -68,6 +68,38 @@ impl Surroundings {
         self.home.as_ref().map(|home| (home.join(".agentctl"), Origin::Default))
     }
 
+    /// What agentctl itself keeps.
+    pub(crate) fn store(&self) -> Result<Store, Failure> {
+        let nowhere =
+            || Failure::new(Exit::Failed, "neither AGENTCTL_HOME nor HOME says where agentctl's folder is");
+        self.own_folder().map(|(folder, _)| Store::at(folder)).ok_or_else(nowhere)
+    }
+
+    /// Makes agentctl's folder fit to be written to.
+    pub(crate) fn prepare_home(&self) -> Result<(), Failure> {
+        self.store()?.prepare().map_err(|error| {
+            let failure = Failure::new(Exit::Failed, error.to_string());
+            match error.hint() {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            }
+        })
+    }
+
+    /// On whose behalf agents are started and stopped: this process's.
+    pub(crate) fn caller(&self, settings: &Settings) -> Result<Caller, Failure> {
+        let agentctl = std::env::current_exe()
+            .map_err(|error| Failure::new(Exit::Failed, format!("cannot find agentctl itself: {error}")))?;
+        let names = agentctl_adapters::registry().into_iter().map(|adapter| adapter.card().name);
+        let programs = names.filter_map(|name| Some((name.to_owned(), settings.adapter(name).binary.value?)));
+        Ok(Caller {
+            environ: self.environ.clone(),
+            programs: programs.collect(),
+            home: self.store()?.folder().to_owned(),
+            agentctl,
+        })
+    }
+
     pub(crate) fn config_path(&self) -> Option<PathBuf> {
         self.own_folder().map(|(folder, _)| folder.join("config.toml"))
     }
@@ -99,7 +131,11 @@ impl Surroundings {
                 sources.extend(roots.into_iter().map(|root| Source { adapter, root, timeout }));
             }
         }
-        Fleet::new(sources, agentctl_process::system()).with_prices(settings.prices.clone())
+        let fleet = Fleet::new(sources, agentctl_process::system()).with_prices(settings.prices.clone());
+        match self.own_folder() {
+            Some((folder, _)) => fleet.with_launches(folder.join(agentctl_fleet::launches::FOLDER)),
+            None => fleet,
+        }
     }
 
     /// The root that the agent's own variables name, then the configured ones; each place once.

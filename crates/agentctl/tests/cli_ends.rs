@@ -101,46 +101,18 @@ fn output_that_cannot_be_written_is_a_failure() {
     assert!(ended.err.contains("cannot write the output"), "{ended:?}");
 }
 
-/// A process that Claude Code's registry names as the carrier of a session.
+/// Commands that go on while a session lives.
 #[cfg(target_os = "linux")]
 mod live {
     use std::io::{BufRead, BufReader, Read, Write};
-    use std::os::unix::process::CommandExt;
-    use std::process::{Child, Command, Stdio};
+    use std::path::Path;
+    use std::process::{Child, Stdio};
 
+    use super::machine::agent::Agent;
     use super::machine::{Machine, TOOLS, code_of};
 
-    struct Agent(Child);
-
-    impl Agent {
-        fn start(machine: &Machine) -> Self {
-            let child = Command::new("sleep")
-                .arg0("claude")
-                .arg("600")
-                .env_clear()
-                .env("HOME", machine.home())
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .spawn()
-                .unwrap();
-            let pid = child.id();
-            let fields = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-            let start = fields.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().to_owned();
-            machine.write(
-                &format!(".claude/sessions/{pid}.json"),
-                &format!(
-                    r#"{{"pid":{pid},"sessionId":"{TOOLS}","cwd":"/home/dev/w/plain","procStart":"{start}","kind":"interactive","status":"busy"}}"#
-                ),
-            );
-            Self(child)
-        }
-    }
-
-    impl Drop for Agent {
-        fn drop(&mut self) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
-        }
+    fn at_work(machine: &Machine) -> Agent {
+        Agent::start(machine, TOOLS, Path::new("/home/dev/w/plain"))
     }
 
     fn follow(machine: &Machine, args: &[&str]) -> (Child, BufReader<impl Read + use<>>) {
@@ -152,10 +124,10 @@ mod live {
     #[test]
     fn a_live_session_is_listed_and_followed_until_its_process_is_gone() {
         let machine = Machine::furnished();
-        let agent = Agent::start(&machine);
+        let agent = at_work(&machine);
         let listed = machine.json(&["list", "--json"]);
         assert_eq!(listed["sessions"][0]["status"], "running", "{listed:#}");
-        assert_eq!(listed["sessions"][0]["pid"], agent.0.id());
+        assert_eq!(listed["sessions"][0]["pid"], agent.pid());
 
         let (logs, mut out) = follow(&machine, &["logs", "-f", TOOLS, "-n", "1", "--json"]);
         let mut line = String::new();
@@ -176,7 +148,7 @@ mod live {
     #[test]
     fn ctrl_c_ends_a_watch_and_a_follow_with_130() {
         let machine = Machine::furnished();
-        let _agent = Agent::start(&machine);
+        let _agent = at_work(&machine);
         for args in [&["logs", "-f", TOOLS][..], &["list", "--watch"]] {
             let (child, mut out) = follow(&machine, args);
             let mut line = String::new();
@@ -190,7 +162,7 @@ mod live {
     #[test]
     fn a_reader_that_leaves_ends_a_follow_at_once() {
         let machine = Machine::furnished();
-        let _agent = Agent::start(&machine);
+        let _agent = at_work(&machine);
         for args in [&["logs", "-f", TOOLS][..], &["list", "--watch"]] {
             let (child, mut out) = follow(&machine, args);
             let mut line = String::new();

@@ -2,17 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
 use agentctl_testkit::opencode::MODEL;
-use agentctl_testkit::{Background, FakeModel, OpenCode, Signal, TestHome, skip, until, until_seen};
+use agentctl_testkit::{FakeModel, OpenCode, Signal, TestHome, skip, until, until_seen};
 use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_mins(3);
-const HEALTH: &str = "/global/health";
 
 fn settled() -> TestHome {
     TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"))
@@ -116,30 +113,6 @@ fn headless_runs_are_seen_from_their_first_row_to_their_end() {
     assert!(said.lines().count() >= 3, "{said}");
 }
 
-/// One request to OpenCode's own server, which does not always close the connection behind its answer.
-fn ask(port: u16, method: &str, target: &str, body: &str) -> Option<String> {
-    // A connection that is made while the server starts may never be answered.
-    let patience = if target == HEALTH { Duration::from_secs(2) } else { PATIENCE };
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    stream.set_read_timeout(Some(patience)).ok()?;
-    let request = format!(
-        "{method} {target} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-        body.len()
-    );
-    stream.write_all(request.as_bytes()).ok()?;
-    let (mut answer, mut chunk) = (String::new(), [0; 4096]);
-    loop {
-        let count = stream.read(&mut chunk).ok()?;
-        answer.push_str(&String::from_utf8_lossy(&chunk[..count]));
-        let Some((head, body)) = answer.split_once("\r\n\r\n") else { continue };
-        let length =
-            head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
-        if count == 0 || head.contains(" 204") || length.is_some_and(|length: usize| body.len() >= length) {
-            return head.contains(" 20").then(|| body.to_owned());
-        }
-    }
-}
-
 fn quoted<'t>(text: &'t str, start: &str) -> Option<&'t str> {
     let from = text.find(start)?;
     text[from..].split('"').next()
@@ -154,30 +127,26 @@ fn a_server_is_asked_what_its_sessions_wait_for() {
         Err(reason) => return skip(reason),
     };
     let cwd = home.git_repo("project");
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
-    let server: Background = opencode.serve(&home, &home.work_dir("elsewhere"), port);
-    until_seen(PATIENCE, "the server", || {
-        ask(port, "GET", HEALTH, "").ok_or_else(|| format!("{}{}", server.stdout(), server.stderr()))
-    });
+    let server = opencode.serve(&home, &home.work_dir("elsewhere"));
     let query = format!("?directory={}", path(&cwd));
-    let made = ask(port, "POST", &format!("/session{query}"), r#"{"title":"asked"}"#).expect("a session");
+    let made = server.ask("POST", &format!("/session{query}"), r#"{"title":"asked"}"#).expect("a session");
     let id = quoted(&made, "ses_").expect("an id").to_owned();
     let prompt = r#"{"parts":[{"type":"text","text":"[[bash:touch made-by-tool]] [[hang:end]]"}]}"#;
-    ask(port, "POST", &format!("/session/{id}/prompt_async{query}"), prompt).expect("the prompt is taken");
+    server.ask("POST", &format!("/session/{id}/prompt_async{query}"), prompt).expect("the prompt is taken");
 
     let waiting = wait_for(&home, "the permission", |session| session["status"] == "waiting");
-    assert_eq!((waiting["id"].as_str(), &waiting["pid"]), (Some(id.as_str()), &json!(server.pid())));
+    assert_eq!((waiting["id"].as_str(), &waiting["pid"]), (Some(id.as_str()), &json!(server.process.pid())));
     assert_eq!(waiting["pending"][0]["kind"], "approval", "{waiting:#}");
     let summary = waiting["pending"][0]["summary"].as_str().unwrap_or_default();
     assert!(summary.contains("touch made-by-tool"), "{waiting:#}");
 
-    let requests = ask(port, "GET", &format!("/permission{query}"), "").expect("the requests");
+    let requests = server.ask("GET", &format!("/permission{query}"), "").expect("the requests");
     let request = quoted(&requests, "per_").expect("its id");
     let reply = format!("/permission/{request}/reply{query}");
-    ask(port, "POST", &reply, r#"{"reply":"once"}"#).expect("the reply is taken");
+    server.ask("POST", &reply, r#"{"reply":"once"}"#).expect("the reply is taken");
     model.wait_turn("[[hang:end]]", 1);
     let running = wait_for(&home, "the turn goes on", |session| session["status"] == "running");
-    assert_eq!(running["pid"], server.pid());
+    assert_eq!(running["pid"], server.process.pid());
     assert!(cwd.join("made-by-tool").exists());
 
     model.open("end");

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use agentctl_adapters::Card;
 use agentctl_model::{
-    Claim, Coverage, Facts, Found, Harvest, Joined, Liveness, Outcome, Owners, Pending, ProcessEntry, Remote,
-    Session, SessionKey, Status, Surveyed, Testimony, Tie, Turn, TurnState, Verdict, derive, prevailing,
+    Carrier, Claim, Coverage, Facts, Found, Harvest, Joined, Liveness, Outcome, Owners, Pending,
+    ProcessEntry, Remote, Session, SessionKey, Status, Surveyed, Testimony, Tie, Turn, TurnState, Verdict,
+    derive, prevailing,
 };
 use jiff::Timestamp;
 
@@ -76,7 +77,10 @@ impl Case<'_> {
             }
             Liveness::Gone { .. } | Liveness::Unobservable { .. } => recorded.clone(),
         };
-        let mut heard = testimony.map(|word| word.evidence.clone()).unwrap_or_default();
+        let said = testimony.map(|word| word.evidence.as_slice()).unwrap_or_default();
+        // The kernel speaks last.
+        let mut heard = Vec::with_capacity(said.len() + found.evidence.len() + 1);
+        heard.extend_from_slice(said);
         heard.append(&mut found.evidence);
         let verdict = derive(turn.as_ref(), &liveness, heard);
         let rule = verdict.rule();
@@ -91,8 +95,10 @@ impl Case<'_> {
             id: found.id.clone(),
             slot: found.slot,
         };
+        let firm = claims.iter().filter(|claim| claim.tie != Tie::OneOfSeveral);
+        let carriers = firm.map(|claim| Carrier { process: claim.owner.process, role: claim.role }).collect();
         let session = self.session(found.id, found.facts, verdict, claims, about);
-        Surveyed { key, session: Box::new(session), place: found.place, rule }
+        Surveyed { key, session: Box::new(session), place: found.place, rule, carriers }
     }
 
     fn liveness(&self, claims: &[Claim]) -> Liveness {

@@ -4,24 +4,55 @@
 
 mod ask;
 mod assemble;
+mod caller;
+mod family;
 mod find;
+pub mod fresh;
 mod git_head;
+pub mod git_worktree;
+pub mod groups;
 mod hear;
+mod hunt;
+pub mod inbox;
+pub mod kernel_lock;
+pub mod launch;
+pub mod launches;
+pub mod locks;
 mod look;
+mod orphans;
 mod prices;
+mod prune;
 mod question;
+pub mod runner;
+mod speak;
+mod stop;
+pub mod store;
 mod survey;
+pub mod wait;
+pub mod worktree;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentctl_adapters::{Adapter, Follow, ReadError, Root};
-use agentctl_model::{Entry, Surveyed};
+use agentctl_adapters::{Adapter, Follow, Opening, ReadError, Root};
+use agentctl_model::{Entry, Environ, Surveyed};
 use agentctl_process::Kernel;
 
+pub use caller::{Caller, all_marks};
 pub use find::{FindError, Selector};
+pub use git_worktree::worktree_root;
+pub use groups::{Group, Groups, Slot};
+pub use kernel_lock::KernelLock;
+pub use launch::{LaunchError, Launching};
+pub use locks::{DirectoryHolder, LockError, LockType, Locks, ManualLock, session_holders};
+pub use orphans::{Orphan, Reaped};
 pub use prices::{Price, Prices};
+pub use prune::Pruned;
 pub use question::{Question, Wanted};
+pub use speak::SpeakError;
+pub use stop::{Patience, Stopped};
+pub use store::{Document, Store, StoreError};
 
 /// One place to read, with the patience for it.
 #[derive(Clone)]
@@ -43,17 +74,29 @@ pub struct Fleet {
     sources: Vec<Source>,
     kernel: Arc<dyn Kernel>,
     prices: Prices,
+    /// Where launch records are.
+    launches: Option<PathBuf>,
 }
 
 impl Fleet {
     pub fn new(sources: Vec<Source>, kernel: Arc<dyn Kernel>) -> Self {
-        Self { sources, kernel, prices: Prices::new() }
+        Self { sources, kernel, prices: Prices::new(), launches: None }
     }
 
     /// The same, with costs where the agents give none.
     #[must_use]
     pub fn with_prices(self, prices: Prices) -> Self {
         Self { prices, ..self }
+    }
+
+    /// The same, knowing what agentctl itself started.
+    #[must_use]
+    pub fn with_launches(self, folder: PathBuf) -> Self {
+        Self { launches: Some(folder), ..self }
+    }
+
+    pub fn kernel(&self) -> &dyn Kernel {
+        self.kernel.as_ref()
     }
 
     pub fn sources(&self) -> &[Source] {
@@ -73,6 +116,20 @@ impl Fleet {
         self.source_of(session)
             .map(|source| source.adapter.follow_at(&source.root, place, id, backlog))
             .transpose()
+    }
+
+    /// The agent's own command that opens a session in a terminal. The variable for the root is left out where `environ`
+    /// leads there anyway.
+    pub fn opening(&self, session: &Surveyed, environ: &Environ) -> Option<Opening> {
+        let of = |source: &&Source| {
+            source.name() == session.key.adapter && source.root.path.as_os_str() == session.key.root.as_str()
+        };
+        let source = self.sources.iter().find(of)?;
+        let mut opening = source.adapter.opening(&source.root, &session.key.id, &session.place)?;
+        if source.adapter.root(environ).is_some_and(|own| own.path == source.root.path) {
+            opening.root_variable = None;
+        }
+        Some(opening)
     }
 
     fn source_of(&self, session: &Surveyed) -> Option<&Source> {

@@ -1,13 +1,14 @@
 //! Looking at the kernel on behalf of the adapters: one cheap pass, then a close look at what they recognise.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use agentctl_adapters::Looks;
-use agentctl_model::{Harvest, HeldLock, Holder, KernelView, Observed, Process, ProcessHead};
+use agentctl_model::{Harvest, HeldLock, Holder, KernelView, Launched, Observed, Process, ProcessHead};
 use agentctl_process::{Kernel, Want};
 use jiff::Timestamp;
 
 use crate::Source;
+use crate::launches::{Ledger, MARK};
 
 /// One pass over the process table, and the locks if anybody needs them.
 pub(crate) struct Look {
@@ -27,7 +28,13 @@ impl Look {
     }
 
     /// What one source's adapter gets to see: processes it recognises, and those its storage names.
-    pub(crate) fn view(&self, kernel: &dyn Kernel, source: &Source, harvest: Option<&Harvest>) -> KernelView {
+    pub(crate) fn view(
+        &self,
+        kernel: &dyn Kernel,
+        source: &Source,
+        harvest: Option<&Harvest>,
+        ledger: &Ledger,
+    ) -> KernelView {
         let looks = source.adapter.card().looks;
         let empty = Vec::new();
         let heads = self.heads.seen().unwrap_or(&empty);
@@ -36,9 +43,11 @@ impl Look {
             |head: &&ProcessHead| named.contains(&head.process.pid) || source.adapter.recognises(head);
         let recognised: Vec<&ProcessHead> = heads.iter().filter(wanted).collect();
         let offspring = if looks.offspring { descendants(heads, &recognised) } else { Vec::new() };
+        let processes = inspect(kernel, &recognised, looks);
         KernelView {
             as_of: self.as_of,
-            processes: inspect(kernel, &recognised, looks),
+            launched: launched(&processes, heads, source.name(), ledger),
+            processes,
             offspring: inspect(kernel, &offspring, Looks::default()),
             locks: self.locks.clone(),
         }
@@ -65,6 +74,37 @@ impl Look {
             })
             .collect()
     }
+}
+
+/// The processes that our launches started: by the mark, unless they are only a tool's doing. A tool and what it starts
+/// inherit the mark, but between them and the agent stands a process that is no agent.
+fn launched(processes: &[Process], heads: &[ProcessHead], adapter: &str, ledger: &Ledger) -> Vec<Launched> {
+    if ledger.is_empty() {
+        return Vec::new();
+    }
+    let parents: HashMap<u32, u32> = heads.iter().map(|head| (head.process.pid, head.parent)).collect();
+    let marks: HashMap<u32, &str> =
+        processes.iter().filter_map(|process| Some((process.pid(), process.variable(MARK)?))).collect();
+    let is_a_tools_doing = |pid: u32, launch: &str| {
+        let (mut current, mut gap) = (pid, false);
+        // As many steps as there are processes: a table that changes while it is read can hold a circle.
+        for _ in 0..heads.len() {
+            let Some(parent) = parents.get(&current) else { return false };
+            match marks.get(parent) {
+                Some(mark) if *mark == launch && gap => return true,
+                Some(mark) if *mark == launch => {}
+                _ => gap = true,
+            }
+            current = *parent;
+        }
+        false
+    };
+    let started = processes.iter().filter_map(|process| {
+        let (pid, launch) = (process.pid(), *marks.get(&process.pid())?);
+        let id = ledger.session_of(launch, adapter)?.to_owned();
+        (!is_a_tools_doing(pid, launch)).then_some(Launched { pid, id })
+    });
+    started.collect()
 }
 
 fn inspect(kernel: &dyn Kernel, heads: &[&ProcessHead], looks: Looks) -> Vec<Process> {

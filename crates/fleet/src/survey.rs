@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use crate::ask::ask_owners;
 use crate::assemble::Case;
 use crate::hear::{Errand, Heard, hear};
+use crate::launches::Ledger;
 use crate::look::Look;
 use crate::question::{Question, Wanted};
 use crate::{Fleet, Source, prices};
@@ -28,13 +29,14 @@ impl Fleet {
         let needs_locks = sources.iter().any(|source| source.adapter.card().looks.locks);
         let look = || Look::take(self.kernel.as_ref(), needs_locks);
 
-        let errands = self.errands(&sources, &question.wanted, look);
+        let ledger = self.ledger();
+        let errands = self.errands(&sources, &question.wanted, look, &ledger);
         let mut heard = hear(errands, question);
         let mut seen = look();
-        let mut joined = self.join_all(&sources, &heard, &seen);
-        if self.hear_rivals(&sources, &mut heard, &joined, &seen, question) {
+        let mut joined = self.join_all(&sources, &heard, &seen, &ledger);
+        if self.hear_rivals(&sources, &mut heard, &joined, &seen, question, &ledger) {
             seen = look();
-            joined = self.join_all(&sources, &heard, &seen);
+            joined = self.join_all(&sources, &heard, &seen, &ledger);
         }
         let seen = match doubts(&heard, &joined) {
             None => seen,
@@ -44,7 +46,7 @@ impl Fleet {
                 }
                 hear_again(&sources, &mut heard, &doubts, question);
                 let seen = look();
-                joined = self.join_all(&sources, &heard, &seen);
+                joined = self.join_all(&sources, &heard, &seen, &ledger);
                 // Whoever went between the two looks may have closed its turn before. It is gone for good: this needs
                 // no third look.
                 let last_words = last_words(&heard, &joined);
@@ -53,6 +55,9 @@ impl Fleet {
             }
         };
         let mut survey = conclude(&sources, heard, joined, &seen, question);
+        if !ledger.is_empty() {
+            survey.sessions.iter_mut().for_each(|surveyed| remember(surveyed, &ledger, question));
+        }
         if !self.prices.is_empty() {
             survey.sessions.iter_mut().for_each(|surveyed| prices::fill(&mut surveyed.session, &self.prices));
         }
@@ -68,6 +73,7 @@ impl Fleet {
         joined: &[Joined],
         seen: &Look,
         question: &Question,
+        ledger: &Ledger,
     ) -> bool {
         if !matches!(question.wanted, Wanted::Ids(_)) {
             return false;
@@ -76,7 +82,7 @@ impl Fleet {
         let indices: Vec<usize> = (0..sources.len()).filter(|index| paired(&joined[*index])).collect();
         let errand = |index: &usize| {
             let source = sources[*index].clone();
-            let view = seen.view(self.kernel.as_ref(), &source, Some(&heard[*index].harvest));
+            let view = seen.view(self.kernel.as_ref(), &source, Some(&heard[*index].harvest), ledger);
             (source, Errand::Live(Box::new(view)))
         };
         let errands = indices.iter().map(errand).collect();
@@ -86,27 +92,46 @@ impl Fleet {
         !indices.is_empty()
     }
 
-    fn errands(&self, sources: &[Source], wanted: &Wanted, look: impl Fn() -> Look) -> Vec<(Source, Errand)> {
+    /// What agentctl itself started, read at the moment of the question like everything else.
+    pub(crate) fn ledger(&self) -> Ledger {
+        self.launches.as_deref().map(Ledger::read).unwrap_or_default()
+    }
+
+    fn errands(
+        &self,
+        sources: &[Source],
+        wanted: &Wanted,
+        look: impl Fn() -> Look,
+        ledger: &Ledger,
+    ) -> Vec<(Source, Errand)> {
         let first = matches!(wanted, Wanted::Live).then(look);
         let errand = |source: &Source| match (wanted, &first) {
             (Wanted::All { since }, _) => Errand::All { since: *since },
             (Wanted::Ids(ids), _) => Errand::Ids(ids.clone()),
             (Wanted::Live, Some(look)) => {
-                Errand::Live(Box::new(look.view(self.kernel.as_ref(), source, None)))
+                Errand::Live(Box::new(look.view(self.kernel.as_ref(), source, None, ledger)))
             }
             (Wanted::Live, None) => Errand::Ids(Vec::new()),
         };
         sources.iter().map(|source| (source.clone(), errand(source))).collect()
     }
 
-    fn join_all(&self, sources: &[Source], heard: &[Heard], look: &Look) -> Vec<Joined> {
+    fn join_all(&self, sources: &[Source], heard: &[Heard], look: &Look, ledger: &Ledger) -> Vec<Joined> {
         let mut joined = Vec::with_capacity(sources.len());
         for (source, heard) in sources.iter().zip(heard) {
-            let view = look.view(self.kernel.as_ref(), source, Some(&heard.harvest));
+            let view = look.view(self.kernel.as_ref(), source, Some(&heard.harvest), ledger);
             let claims = source.adapter.join(&source.root, &heard.harvest, &view);
             joined.push((source, view, claims));
         }
         ask_owners(joined)
+    }
+}
+
+/// Puts beside a session what agentctl knows because it started it.
+fn remember(surveyed: &mut Surveyed, ledger: &Ledger, question: &Question) {
+    if let Some((launch, group)) = ledger.of(&surveyed.key, question.text_limit()) {
+        surveyed.session.launch = Some(launch);
+        surveyed.session.group = group;
     }
 }
 

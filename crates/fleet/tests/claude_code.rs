@@ -361,4 +361,7 @@ impl Kernel for Finishes {
     fn is_alive(&self, process: agentctl_model::ProcessRef) -> agentctl_model::Observed<bool> {
         self.inner.is_alive(process)
     }
+    fn memory(&self, process: agentctl_model::ProcessRef) -> Option<u64> {
+        self.inner.memory(process)
+    }
 }

@@ -87,6 +87,27 @@ impl Home {
         self.path().join(".pi/agent/sessions")
     }
 
+    fn launches(&self) -> PathBuf {
+        self.path().join("launches")
+    }
+
+    /// Writes down that a launch was for this session of Pi.
+    fn launch(&self, launch: &str, session: &str) {
+        let folder = self.launches().join(launch);
+        fs::create_dir_all(&folder).unwrap();
+        let record = serde_json::json!({
+            "version": 1, "id": launch, "launchedAt": minute(0), "sessionId": session, "settled": true,
+            "made": null, "process": null,
+            "order": {
+                "adapter": "pi", "root": self.path().join(".pi/agent"), "conversation": "new", "cwd": "/w",
+                "worktree": null, "model": null, "permission": null, "systemPrompt": null, "freshId": session,
+                "program": null, "env": {}, "group": null, "labels": {}, "spec": null, "files": [],
+                "onCreate": null, "onComplete": null, "timeoutMs": null, "force": false,
+            },
+        });
+        fs::write(folder.join("launch.json"), record.to_string()).unwrap();
+    }
+
     /// Puts a file into the folder of `/w`, written at the time of its newest record as far as anybody can tell.
     fn put(&self, name: &str, tree: &Tree) -> PathBuf {
         self.put_in("--w--", name, tree)
@@ -137,7 +158,7 @@ impl Home {
             root: adapter.root(&environ).unwrap(),
             timeout: Duration::from_secs(20),
         };
-        Fleet::new(vec![source(&Pi), source(&PiRust)], Arc::new(kernel))
+        Fleet::new(vec![source(&Pi), source(&PiRust)], Arc::new(kernel)).with_launches(self.launches())
     }
 
     fn fleet(&self, kernel: Scripted) -> Fleet {
@@ -268,6 +289,44 @@ fn two_in_one_directory_are_not_told_apart_by_guessing() {
     assert_eq!((verdict(&survey, A), session(&survey, A).pid), ((Status::Running, None), Some(42)));
     let idle = (Status::Idle, Some(Outcome::Completed));
     assert_eq!((verdict(&survey, B), session(&survey, B).pid), (idle, Some(43)), "one is left for the other");
+}
+
+#[test]
+fn a_launch_record_tells_apart_what_nothing_else_does() {
+    let home = Home::new();
+    home.put(&name(A), &Tree::new(A, "/w", 1).user(2));
+    home.put(&name(B), &Tree::new(B, "/w", 1).user(2));
+    home.launch("launch-a", A);
+    home.launch("launch-b", B);
+    let marked = |pid, launch| home.pi(pid, 0).variable("AGENTCTL_LAUNCH_ID", launch);
+    // A tool of the first one started a Pi without a session of its own, which inherits the mark.
+    let kernel = || {
+        let tool =
+            ScriptedProcess::new(50, &["/bin/sh"]).parent(41).variable("AGENTCTL_LAUNCH_ID", "launch-a");
+        let nested = marked(51, "launch-a").parent(50);
+        Scripted::new().process(tool).process(nested).process(marked(42, "launch-b"))
+    };
+    let survey = home.all(kernel().process(marked(41, "launch-a")));
+    for (id, pid) in [(A, 41), (B, 42)] {
+        assert_eq!(verdict(&survey, id), (Status::Running, None));
+        let session = session(&survey, id);
+        assert_eq!((session.pid, session.processes.len()), (Some(pid), 1), "{session:#?}");
+        let told = serde_json::to_string(&session.evidence).unwrap();
+        assert!(told.contains("our launch record names this session"), "{told}");
+    }
+}
+
+#[test]
+fn a_launch_takes_up_a_session_that_was_last_written_before_it() {
+    let home = Home::new();
+    // What is on disk is older than the process; the file says so by its own time.
+    let file = home.put(&name(A), &Tree::new(A, "/w", 1).user(2).reply(3, "stop"));
+    let written = fs::File::open(&file).unwrap();
+    written.set_modified(minute(3).into()).unwrap();
+    home.launch("launch-a", A);
+    let late = || home.pi(42, 10).variable("AGENTCTL_LAUNCH_ID", "launch-a");
+    let survey = home.all(Scripted::new().process(late()));
+    assert_eq!((session(&survey, A).pid, survey.strays.len()), (Some(42), 0));
 }
 
 #[test]

@@ -5,6 +5,8 @@
 
 pub mod claim;
 pub mod evidence;
+pub mod intent;
+pub mod plan;
 pub mod process;
 pub mod session;
 pub mod status;
@@ -14,8 +16,10 @@ pub mod transcript;
 
 pub use claim::{Claim, Joined, Stray, Testimony, Tie};
 pub use evidence::{Evidence, Fact, Witness};
+pub use intent::{Conversation, Intent, Permission};
+pub use plan::{CleanSignal, FirstWords, IdSource, Refusal, SpawnPlan, Stdin, StopWay};
 pub use process::{
-    Environ, HeldLock, KernelView, Observed, OpenFile, Process, ProcessHead, ProcessRef, Witnesses,
+    Environ, HeldLock, KernelView, Launched, Observed, OpenFile, Process, ProcessHead, ProcessRef, Witnesses,
 };
 pub use session::{
     Capability, Facts, Found, LaunchInfo, Parent, Pending, PendingKind, ProcessEntry, Relation, Session,
@@ -24,5 +28,7 @@ pub use session::{
 pub use status::{
     Liveness, Outcome, Owner, Owners, Rule, Status, Turn, TurnState, Verdict, Word, derive, prevailing,
 };
-pub use survey::{Coverage, Ended, Harvest, Holder, Registration, Remote, SourceReport, Survey, Surveyed};
+pub use survey::{
+    Carrier, Coverage, Ended, Harvest, Holder, Registration, Remote, SourceReport, Survey, Surveyed,
+};
 pub use transcript::{Entry, EntryKind, Role};

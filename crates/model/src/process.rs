@@ -100,6 +100,14 @@ impl Environ {
         self.get(name).map(PathBuf::from)
     }
 
+    pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.0.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+
+    pub fn remove(&mut self, name: &str) {
+        self.0.remove(OsStr::new(name));
+    }
+
     pub fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
         self.0.insert(name.into(), value.into());
     }
@@ -167,9 +175,24 @@ pub struct KernelView {
     /// Children and grandchildren of those (tool processes carry the agents' marks in their environment).
     pub offspring: Vec<Process>,
     pub locks: Observed<Vec<HeldLock>>,
+    /// Which of these processes agentctl started, and for which session: known by the mark in their environment.
+    pub launched: Vec<Launched>,
+}
+
+/// A process that a launch record names: it carries the launch's mark, and the record knows the session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launched {
+    pub pid: u32,
+    pub id: String,
 }
 
 impl KernelView {
+    /// The session that this process was started for, where agentctl started it.
+    pub fn launched_for(&self, process: &Process) -> Option<&str> {
+        let launched = self.launched.iter().find(|launched| launched.pid == process.pid());
+        launched.map(|launched| launched.id.as_str())
+    }
+
     /// Whether some recognised process is an ancestor of `pid` by the parents seen here.
     pub fn parent_among_recognised(&self, process: &Process) -> Option<&Process> {
         self.processes.iter().find(|candidate| candidate.pid() == process.head.parent)

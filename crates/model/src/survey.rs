@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::claim::{Stray, Testimony};
 use crate::evidence::Evidence;
+use crate::process::ProcessRef;
 use crate::session::{Found, Session, SessionKey};
 use crate::status::{Rule, Status, Word};
 
@@ -167,6 +168,16 @@ pub struct Surveyed {
     pub place: PathBuf,
     /// Which line of the law decided.
     pub rule: Rule,
+    /// The processes that carry it, in the order of `session.processes`.
+    pub carriers: Vec<Carrier>,
+}
+
+/// A process that carries a session, by its identity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Carrier {
+    pub process: ProcessRef,
+    /// As in [`crate::Claim::role`].
+    pub role: &'static str,
 }
 
 /// One whole answer: every session that was found, and how well each source was heard.

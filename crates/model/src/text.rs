@@ -21,7 +21,13 @@ pub fn clean(text: &str) -> String {
 pub fn clean_cut(text: &str, limit: Option<usize>) -> String {
     match limit {
         None => clean(text),
-        Some(limit) => text.chars().filter(|c| is_harmless(*c)).take(limit).collect(),
+        Some(limit) => {
+            let end = text.char_indices().nth(limit).map_or(text.len(), |(at, _)| at);
+            if text[..end].chars().all(is_harmless) {
+                return text[..end].to_owned();
+            }
+            text.chars().filter(|c| is_harmless(*c)).take(limit).collect()
+        }
     }
 }
 

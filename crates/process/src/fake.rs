@@ -287,6 +287,10 @@ impl Kernel for Scripted {
             None => Observed::Seen(table.processes.iter().any(|found| found.reference() == process)),
         }
     }
+
+    fn memory(&self, _process: ProcessRef) -> Option<u64> {
+        None
+    }
 }
 
 #[cfg(test)]

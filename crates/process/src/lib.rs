@@ -12,8 +12,11 @@ pub mod fake;
 pub mod linux;
 pub mod portable;
 pub mod signal;
+pub mod spawn;
+pub mod tmux;
 
 pub use signal::{Sent, Signal, SignalError, signal, wait_gone};
+pub use spawn::{Ending, Order, Started, identity, spawn};
 
 /// Which expensive looks are wanted of one process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,6 +41,9 @@ pub trait Kernel: Send + Sync {
 
     /// Whether exactly this process still lives.
     fn is_alive(&self, process: ProcessRef) -> Observed<bool>;
+
+    /// How many bytes of memory it holds; `None` when that cannot be seen.
+    fn memory(&self, process: ProcessRef) -> Option<u64>;
 }
 
 /// The process table of this machine.

@@ -165,6 +165,15 @@ impl Kernel for Linux {
         }
     }
 
+    fn memory(&self, process: ProcessRef) -> Option<u64> {
+        let mut buffer = Vec::new();
+        let (entry, stat) = self.open_pid(process.pid, &mut buffer).ok()?;
+        entry.read("statm", &mut buffer).ok().filter(|()| self.is_same(process, &stat))?;
+        let text = std::str::from_utf8(&buffer).ok()?;
+        let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
+        pages.checked_mul(u64::try_from(rustix::param::page_size()).ok()?)
+    }
+
     fn is_alive(&self, process: ProcessRef) -> Observed<bool> {
         if let Err(why) = &self.boot {
             return Observed::Unobservable(why.clone());

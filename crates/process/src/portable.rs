@@ -70,6 +70,10 @@ impl Kernel for Portable {
             Err(why) => Observed::Unobservable(why),
         }
     }
+
+    fn memory(&self, process: ProcessRef) -> Option<u64> {
+        with_process(process, identity_only().with_memory(), Process::memory).ok().flatten()
+    }
 }
 
 /// Does something with exactly this process; `None` when it is gone.

@@ -42,6 +42,20 @@ pub(crate) fn marked(root: &Path) -> HashSet<u32> {
     pids().filter(|pid| is_marked(*pid, root)).collect()
 }
 
+/// Signals one process if it belongs to the home at `root`: held first and recognised then, so that a recycled pid is
+/// never hit.
+pub(crate) fn signal_marked(root: &Path, pid: u32, signal: Signal) {
+    if let Some(handle) = hold(pid).filter(|_| is_marked(pid, root)) {
+        // The only possible error is that it has ended by itself.
+        let _ = pidfd_send_signal(handle, signal);
+    }
+}
+
+/// Dead, whether somebody has taken notice or not.
+pub(crate) fn is_gone(pid: u32) -> bool {
+    kin(pid).is_none()
+}
+
 fn is_marked(pid: u32, root: &Path) -> bool {
     let wanted = format!("{MARKER}={}", root.display());
     // An unreadable environment belongs to somebody else or to a process that is gone.

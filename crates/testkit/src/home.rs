@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -185,6 +186,26 @@ impl TestHome {
             ended.ok_or_else(|| format!("stdout: {}\nstderr: {}", read(&stdout), read(&stderr)))
         });
         Output { code: status.code(), stdout: read(&stdout), stderr: read(&stderr) }
+    }
+
+    /// Signals a process that was started in this home, and no other; one that is gone gets nothing.
+    pub fn signal(&self, pid: u32, signal: Signal) {
+        family::signal_marked(&self.root(), pid, signal);
+    }
+
+    /// The pids and command lines of all live processes that were started in this home, ours and the agents'.
+    pub fn processes(&self) -> Vec<(u32, String)> {
+        let line = |pid: &u32| {
+            let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).replace('\0', " ")
+        };
+        let mut found: Vec<_> = family::marked(&self.root())
+            .iter()
+            .filter(|pid| !family::is_gone(**pid))
+            .map(|pid| (*pid, line(pid)))
+            .collect();
+        found.sort_unstable();
+        found
     }
 
     /// Two fresh paths for the output of a process.

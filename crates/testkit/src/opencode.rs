@@ -1,5 +1,7 @@
 //! OpenCode in a [`TestHome`], talking to a fake model.
 
+mod server;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,6 +13,8 @@ use crate::background::Background;
 use crate::home::TestHome;
 use crate::pty::Pty;
 use crate::skip::Skip;
+
+pub use server::Server;
 
 /// The name under which the fake model is configured, as `provider/model`.
 pub const MODEL: &str = "fake/fake-model";
@@ -81,9 +85,11 @@ impl OpenCode {
         Pty::spawn(&self.command(home, cwd, extra))
     }
 
-    /// `opencode serve` on a port of its own choice, and its address once it listens.
-    pub fn serve(&self, home: &TestHome, cwd: &Path, port: u16) -> Background {
-        Background::spawn(home, self.command(home, cwd, &["serve", "--port", &port.to_string()]))
+    /// `opencode serve` on a free port, once it answers.
+    pub fn serve(&self, home: &TestHome, cwd: &Path) -> Server {
+        Server::start(|port| {
+            Background::spawn(home, self.command(home, cwd, &["serve", "--port", &port.to_string()]))
+        })
     }
 
     fn command(&self, home: &TestHome, cwd: &Path, arguments: &[&str]) -> Command {

@@ -1,14 +1,16 @@
 //! The physical limit: the least that any lister must do with the same files, as a program of its own.
 //!
 //! Runs as a fresh process like the program it is compared with. Only finds, stats and reads; understands nothing.
+//! Of a database it reads every session's row and its newest message.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::{io, thread};
 
 use anyhow::{Context, bail};
+use rusqlite::{Connection, OpenFlags};
 
 const HEAD_BYTES: usize = 4 << 10;
 const TAIL_BYTES: usize = 16 << 10;
@@ -24,6 +26,11 @@ const ROOTS: [(&str, usize); 7] = [
     (".qwen/projects", 2),
     (".gemini/tmp", 2),
 ];
+
+const DATABASE: &str = ".local/share/opencode/opencode.db";
+const NEWEST_MESSAGES: &str = "SELECT s.id, s.parent_id, s.directory, s.title, s.model, s.time_updated, \
+    (SELECT data FROM message m WHERE m.session_id = s.id ORDER BY m.time_created DESC, m.id DESC LIMIT 1) \
+    FROM session s";
 
 /// How much of each file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,11 +72,15 @@ fn read(home: &Path, depth: Depth, threads: usize) -> anyhow::Result<(usize, u64
             find(&root, levels, &mut files).with_context(|| format!("cannot read {}", root.display()))?;
         }
     }
-    let next = AtomicUsize::new(0);
+    let database = home.join(DATABASE);
+    let (has_database, next) = (AtomicBool::new(database.exists()), AtomicUsize::new(0));
     let batch = if depth == Depth::All { 1 } else { 16 };
     let work = || -> io::Result<u64> {
         let mut buffer = vec![0; if depth == Depth::All { CHUNK_BYTES } else { TAIL_BYTES }];
         let mut sum = 0;
+        if has_database.swap(false, Ordering::Relaxed) {
+            sum += read_database(&database).map_err(io::Error::other)?;
+        }
         loop {
             let from = next.fetch_add(batch, Ordering::Relaxed);
             if from >= files.len() {
@@ -107,6 +118,20 @@ fn find(folder: &Path, levels: usize, files: &mut Vec<Found>) -> io::Result<()> 
         }
     }
     Ok(())
+}
+
+/// The bytes of every session's newest message.
+fn read_database(path: &Path) -> rusqlite::Result<u64> {
+    let uri = format!("file:{}?immutable=1", path.display());
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+    let connection = Connection::open_with_flags(uri, flags)?;
+    let mut statement = connection.prepare(NEWEST_MESSAGES)?;
+    let mut rows = statement.query([])?;
+    let mut sum = 0;
+    while let Some(row) = rows.next()? {
+        sum += row.get_ref(6)?.as_bytes_or_null()?.map_or(0, |data| data.len() as u64);
+    }
+    Ok(sum)
 }
 
 fn read_ends(file: &Found, buffer: &mut [u8]) -> io::Result<u64> {

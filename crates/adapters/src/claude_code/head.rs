@@ -44,7 +44,7 @@ impl Head {
             }
             Piece::Line(line) => self.line(line),
             // A list shows the first characters: a prompt of megabytes need not be read to its end for them.
-            Piece::Fragment(fragment) if self.text_limit.is_some_and(|limit| fragment.len() > 6 * limit) => {
+            Piece::Fragment(fragment) if self.may_show_prompt(fragment) => {
                 if let Some(record) = completed(fragment).iter().find_map(|whole| Record::parse(whole)) {
                     self.take(&record);
                 }
@@ -52,6 +52,13 @@ impl Head {
             }
             Piece::Fragment(_) => ControlFlow::Continue(()),
         }
+    }
+
+    /// A prompt is wanted, and what is there of this line is more than is shown of one.
+    fn may_show_prompt(&self, fragment: &[u8]) -> bool {
+        self.prompt.is_none()
+            && self.text_limit.is_some_and(|limit| fragment.len() > 6 * limit)
+            && !is_certainly_bulk(fragment)
     }
 
     fn line(&mut self, line: &[u8]) -> ControlFlow<()> {

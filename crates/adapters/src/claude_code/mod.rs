@@ -1,5 +1,6 @@
 //! Claude Code: transcripts under `projects/`, and its own registry of live processes under `sessions/`.
 
+mod control;
 mod entries;
 mod head;
 mod join;
@@ -7,6 +8,7 @@ mod places;
 mod processes;
 mod records;
 mod registry;
+mod reply;
 mod session;
 mod tail;
 mod usage;
@@ -25,7 +27,7 @@ use crate::gather::gather;
 use crate::jsonl::follow::{Follow, JsonlFollower};
 use crate::jsonl::open::read_small;
 use crate::jsonl::peek::read_last;
-use crate::{Adapter, Card, Looks, Reach, ReadError, Root, Scope};
+use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope};
 use places::Place;
 
 pub struct ClaudeCode;
@@ -35,7 +37,7 @@ static CARD: Card = Card {
     title: "Claude Code",
     programs: &["claude"],
     known_good: "2.1.301 – 2.1.325",
-    capabilities: &[Capability::Peek],
+    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork],
     looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
     can_be_asked: false,
     verified: true,
@@ -49,6 +51,10 @@ impl Adapter for ClaudeCode {
     fn root(&self, environ: &Environ) -> Option<Root> {
         let moved = environ.path("CLAUDE_CONFIG_DIR");
         moved.or_else(|| environ.path("HOME").map(|home| home.join(".claude"))).map(Root::at)
+    }
+
+    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
+        Opening::by_id(&["claude", "--resume", "ID"], id, "CLAUDE_CONFIG_DIR", &root.path)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
@@ -77,6 +83,10 @@ impl Adapter for ClaudeCode {
 
     fn follow(&self, place: &Path, _id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
         Ok(Box::new(JsonlFollower::start(place, entries::entries, backlog)?))
+    }
+
+    fn control(&self) -> Option<&'static dyn Control> {
+        Some(&ClaudeCode)
     }
 }
 

@@ -5,6 +5,7 @@ use agentctl_model::{Evidence, Fact, Facts, Found, Parent, Relation, Stamp, Turn
 use jiff::Timestamp;
 use memchr::memmem::Finder;
 use serde::Deserialize;
+use serde_json::Map;
 
 use super::head::Head;
 use super::places::Place;
@@ -14,46 +15,44 @@ use crate::Scope;
 use crate::gather::{Gathered, ReadSession};
 use crate::jsonl::head::scan_head_pieces;
 use crate::jsonl::open::{Opened, open_regular, read_small};
-use crate::jsonl::scan_back;
-use crate::jsonl::whole::scan_containing;
+use crate::jsonl::whole::{CHUNK, scan_containing};
+use crate::jsonl::{ReadAt, scan_back};
 
 /// A first prompt of some megabytes is read; more is not waited for.
 const HEAD_BUDGET: usize = 8 << 20;
+/// Reading both ends of a file up to this size would cost more than reading what lies between them too.
+const SMALL: usize = 28 << 10;
 
 /// Reads one transcript: `Ok(None)` if it was not written since then, or not at all so far, `Err` names what had to be left out.
-pub(super) fn read(
-    place: &Place,
-    since: Option<Timestamp>,
-    scope: &Scope<'_>,
-    buffer: &mut Vec<u8>,
-) -> Gathered {
+pub(super) fn read(place: &Place, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
     let named = |error: std::io::Error| format!("{}: {error}", place.path.display());
     let opened = open_regular(&place.path).map_err(named)?;
     let old = opened.modified.is_some_and(|modified| since.is_some_and(|since| modified < since));
     if old || opened.size == 0 {
         return Ok(None);
     }
-    read_opened(place, &opened, scope, buffer).map_err(named).map(Some)
+    let read = |source: &dyn ReadAt, size| read_opened(place, &opened, (source, size), scope);
+    opened.read_through(if scope.usage { CHUNK } else { SMALL }, read).map_err(named).map(Some)
 }
 
 fn read_opened(
     place: &Place,
     opened: &Opened,
+    (source, size): (&dyn ReadAt, u64),
     scope: &Scope<'_>,
-    buffer: &mut Vec<u8>,
 ) -> std::io::Result<ReadSession> {
     let sidechain = place.parent.is_some();
     let mut tail = Tail::new(sidechain, scope.text_limit, scope.usage);
-    let seen = scan_back(&opened.file, opened.size, &mut tail)?;
+    let seen = scan_back(source, size, &mut tail)?;
     if tail.records == 0 {
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "holds no readable record"));
     }
     let mut head = Head::new(sidechain, scope.text_limit);
-    scan_head_pieces(&opened.file, opened.size, HEAD_BUDGET, |piece| head.piece(piece))?;
+    scan_head_pieces(source, size, HEAD_BUDGET, |piece| head.piece(piece))?;
     let mut sum = UsageSum::default();
     let mut too_long = seen.too_long;
     if scope.usage {
-        too_long += scan_containing(&opened.file, buffer, &Finder::new(usage::MARK), |passage| {
+        too_long += scan_containing(source, &Finder::new(usage::MARK), |passage| {
             sum.passage(passage, sidechain);
         })?;
     }
@@ -99,6 +98,7 @@ fn facts(tail: Tail, head: Head, place: &Place) -> Facts {
         ..Facts::default()
     };
     if let Some(version) = tail.version {
+        facts.meta = Map::with_capacity(1);
         facts.meta.insert("version".to_owned(), version.into());
     }
     if let Some(parent) = &place.parent {

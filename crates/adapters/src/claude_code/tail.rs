@@ -85,7 +85,7 @@ impl Tail {
 
     fn enough(&self, distance: u64) -> bool {
         let words = self.last_message.is_some() || distance > WORDS_REACH;
-        let title = self.custom_title.is_some() || distance > self.title_reach;
+        let title = self.custom_title.is_some() || distance >= self.title_reach;
         self.essentials_known() && words && title
     }
 
@@ -214,6 +214,10 @@ impl Scan for Tail {
             self.broken += 1;
         }
         if self.enough(distance) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn wants_more(&self, distance: u64) -> bool {
+        !self.enough(distance)
     }
 }
 

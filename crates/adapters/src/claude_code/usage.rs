@@ -1,15 +1,13 @@
 //! Token totals: every model reply once, whatever number of lines repeats it. Pure.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use agentctl_model::Tokens;
 use memchr::memmem::Finder;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 use super::records::{NO_MODEL, Usage};
+use super::reply::Reply;
 use crate::jsonl::whole::Passage;
 
 /// Every record with usage has this key, whatever its spacing; lines without it need not even be split.
@@ -30,30 +28,6 @@ fn hold_request(lines: &[u8]) -> bool {
 /// A request says what it is before anything else.
 fn is_request(line: &[u8]) -> bool {
     hold_request(&line[..line.len().min(40)])
-}
-
-/// The few fields that count, so that the text of a reply is skipped instead of read.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Record<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(default)]
-    is_sidechain: bool,
-    forked_from: Option<IgnoredAny>,
-    /// The request that was answered; older versions do not write it.
-    request_ref: Option<IgnoredAny>,
-    #[serde(borrow)]
-    message: Option<Message<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Message<'a> {
-    #[serde(borrow)]
-    id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    model: Option<Cow<'a, str>>,
-    usage: Option<Usage>,
 }
 
 /// Sums usage over records, once per message id.
@@ -102,31 +76,36 @@ impl UsageSum {
             return;
         }
         self.last.0.clear();
-        if self.parse(line, sidechain)
-            && let (Some(id), Some(written)) = (id, usage_as_written(&line[at..]))
+        let Some(reply) = Reply::parse(line) else {
+            self.broken += 1;
+            self.last_broken = true;
+            return;
+        };
+        let written = reply.message.as_ref().and_then(|message| message.usage_as_written);
+        if self.count(reply, sidechain)
+            && let (Some(id), Some(written)) = (id, written)
+            // The first mention is the message's own usage, not that of a text or a tool before it.
+            && let Some(mention) = line[at..].get(..MARK.len() + 1 + written.len())
+            && let own = &mention[MARK.len() + 1..]
+            && std::ptr::eq(own, written)
         {
             self.last.0.push_str(id);
             self.last.1.clear();
-            self.last.1.extend_from_slice(written);
+            self.last.1.extend_from_slice(mention);
         }
     }
 
     /// Counts a reply; says whether it was one of this session's own.
-    fn parse(&mut self, line: &[u8], sidechain: bool) -> bool {
-        let Ok(record) = serde_json::from_slice::<Record<'_>>(line) else {
-            self.broken += 1;
-            self.last_broken = true;
-            return false;
-        };
-        if record.kind != "assistant" || record.is_sidechain != sidechain || record.forked_from.is_some() {
+    fn count(&mut self, reply: Reply<'_>, sidechain: bool) -> bool {
+        if reply.kind != "assistant" || reply.is_sidechain != sidechain || reply.forked_from.is_some() {
             return false;
         }
-        let Some(message) = record.message else { return false };
+        let Some(message) = reply.message else { return false };
         let (Some(usage), false) = (message.usage, message.model.as_deref() == Some(NO_MODEL)) else {
             return false;
         };
         // Begun by a version that does not write requests down: no later one makes this a copy.
-        self.own |= record.request_ref.is_none();
+        self.own |= reply.request_ref.is_none();
         match message.id {
             Some(id) => {
                 self.by_message.insert(id.into(), usage);
@@ -169,20 +148,7 @@ fn message_id(line: &[u8]) -> Option<&str> {
     std::str::from_utf8(&id[..memchr::memchr(b'"', id)?]).ok()
 }
 
-/// The usage as it is written, key and all, where nothing behind it mentions usage again.
-fn usage_as_written(from_mark: &[u8]) -> Option<&[u8]> {
-    let behind = &from_mark[MARK.len()..];
-    if MENTION.find(behind).is_some() {
-        return None;
-    }
-    let mut values =
-        serde_json::Deserializer::from_slice(behind.strip_prefix(b":")?).into_iter::<IgnoredAny>();
-    values.next()?.ok()?;
-    from_mark.get(..MARK.len() + 1 + values.byte_offset())
-}
-
 static ID: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(",\"message\":{\"id\":\""));
-static MENTION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(MARK));
 
 #[cfg(test)]
 mod tests {

@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use agentctl_model::{
@@ -15,12 +14,10 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::processes::listens_on;
-use crate::websocket::WebSocket;
+use super::server::{Server, socket_of};
 
 /// A server on this machine answers within milliseconds; one that does not is left alone.
 const PATIENCE: Duration = Duration::from_millis(700);
-const LARGEST_ANSWER: usize = 4 << 20;
 
 /// Puts the word of every server that can be reached into the claims of its threads.
 pub(super) fn ask_servers(
@@ -42,49 +39,14 @@ pub(super) fn ask_servers(
     }
 }
 
-fn socket_of(root: &Path, process: &Process) -> Option<PathBuf> {
-    match listens_on(&process.head)? {
-        "" => Some(root.join("app-server-control/app-server-control.sock")),
-        path => Some(PathBuf::from(path)),
-    }
-}
-
 fn ask(socket: &Path, as_of: Timestamp, claims: Vec<&mut Claim>) -> io::Result<()> {
-    let mut server = WebSocket::connect(socket, LARGEST_ANSWER, PATIENCE)?;
-    let client =
-        json!({"clientInfo": {"name": "agentctl", "title": null, "version": env!("CARGO_PKG_VERSION")}});
-    call(&mut server, 0, "initialize", &client)?;
-    server.say(&json!({"method": "initialized"}).to_string())?;
-    for (number, claim) in (1..).zip(claims) {
+    let mut server = Server::connect(socket, PATIENCE)?;
+    for claim in claims {
         let question = json!({"threadId": claim.id, "includeTurns": false});
-        let answer = call(&mut server, number, "thread/read", &question)?;
+        let answer = server.call("thread/read", &question)?;
         claim.testimony = testimony(&answer, &claim.id, as_of);
     }
     Ok(())
-}
-
-#[derive(Deserialize)]
-struct Envelope {
-    id: Option<u64>,
-    /// Only of the server's own questions, which may carry any id.
-    method: Option<String>,
-}
-
-/// Says one request and waits for its answer; what else the server tells meanwhile is passed over.
-fn call(
-    server: &mut WebSocket<UnixStream>,
-    number: u64,
-    method: &str,
-    params: &serde_json::Value,
-) -> io::Result<Vec<u8>> {
-    server.say(&json!({"id": number, "method": method, "params": params}).to_string())?;
-    loop {
-        let message = server.hear()?;
-        let envelope: Option<Envelope> = serde_json::from_slice(&message).ok();
-        if envelope.is_some_and(|envelope| envelope.method.is_none() && envelope.id == Some(number)) {
-            return Ok(message);
-        }
-    }
 }
 
 #[derive(Deserialize)]
@@ -134,7 +96,7 @@ fn testimony(answer: &[u8], id: &str, as_of: Timestamp) -> Option<Testimony> {
         words = format!("{words}, {flag}");
     }
     let pending = pending
-        .map(|kind| Pending { kind, summary: None, since: None, answerable: false })
+        .map(|kind| Pending { kind, summary: None, since: None, answerable: true })
         .into_iter()
         .collect();
     Some(Testimony {

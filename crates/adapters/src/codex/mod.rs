@@ -2,6 +2,7 @@
 
 mod ask;
 mod compressed;
+mod control;
 mod entries;
 mod head;
 mod join;
@@ -10,7 +11,9 @@ mod names;
 mod places;
 mod processes;
 mod records;
+mod server;
 mod session;
+mod steer;
 mod tail;
 mod tokens;
 
@@ -26,7 +29,7 @@ use crate::gather::gather;
 use crate::jsonl::follow::{Follow, JsonlFollower};
 use crate::jsonl::open::open_regular;
 use crate::jsonl::peek::{last_entries, read_last};
-use crate::{Adapter, Card, Looks, Progress, Reach, ReadError, Root, Scope};
+use crate::{Adapter, Card, Control, Looks, Opening, Progress, Reach, ReadError, Root, Scope};
 use places::Place;
 
 pub struct Codex;
@@ -36,7 +39,7 @@ static CARD: Card = Card {
     title: "Codex",
     programs: &["codex"],
     known_good: "0.104.0 – 0.166.0",
-    capabilities: &[Capability::Peek],
+    capabilities: &Capability::ALL,
     looks: Looks { locks: true, open_files: true, offspring: false, listening: false },
     can_be_asked: true,
     verified: true,
@@ -50,6 +53,10 @@ impl Adapter for Codex {
     fn root(&self, environ: &Environ) -> Option<Root> {
         let moved = environ.path("CODEX_HOME");
         moved.or_else(|| environ.path("HOME").map(|home| home.join(".codex"))).map(Root::at)
+    }
+
+    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
+        Opening::by_id(&["codex", "resume", "ID"], id, "CODEX_HOME", &root.path)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
@@ -107,6 +114,10 @@ impl Adapter for Codex {
             return Ok(Box::new(Told(self.read(place, id, backlog)?)));
         }
         Ok(Box::new(JsonlFollower::start(place, entries::entries, backlog)?))
+    }
+
+    fn control(&self) -> Option<&'static dyn Control> {
+        Some(&Codex)
     }
 }
 

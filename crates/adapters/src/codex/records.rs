@@ -315,6 +315,8 @@ impl Payload<'_> {
                 _ => None,
             })
         });
+        let first_question = || Some(told.as_ref()?["questions"][0]["question"].as_str()?.to_owned());
+        let what = what.or_else(first_question);
         let what = what.unwrap_or(if told.is_some() { String::new() } else { input });
         let name = self.name.as_deref().unwrap_or("tool");
         let words = if what.is_empty() { name.to_owned() } else { format!("{name}: {}", one_line(&what)) };

@@ -1,6 +1,6 @@
 //! One rollout file as one session.
 
-use std::io::{self, Read};
+use std::io;
 
 use agentctl_model::{Evidence, Fact, Facts, Found, Stamp, Witness};
 use jiff::Timestamp;
@@ -18,17 +18,12 @@ use crate::jsonl::{ReadAt, Seen, scan_back};
 
 /// A first prompt of some megabytes is read; more is not waited for.
 const HEAD_BUDGET: usize = 8 << 20;
-/// A file up to this size is read in one piece.
-const SMALL: u64 = 96 << 10;
+/// The first record alone is some 20 KB, and the last turn begins further back: up to this size one read is cheaper.
+const SMALL: usize = 80 << 10;
 
 /// Reads one rollout: `Ok(None)` if it was not written since then or not written at all yet (the agent makes the
 /// file first and its first record later); `Err` names what had to be left out.
-pub(super) fn read(
-    place: &Place,
-    since: Option<Timestamp>,
-    scope: &Scope<'_>,
-    buffer: &mut Vec<u8>,
-) -> Gathered {
+pub(super) fn read(place: &Place, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
     let named = |error: io::Error| format!("{}: {error}", place.path.display());
     let opened = match open_regular(&place.path) {
         Ok(opened) => opened,
@@ -43,15 +38,9 @@ pub(super) fn read(
     let both = if place.compressed {
         let bytes = compressed::decode(&opened.file, &scope.progress).map_err(named)?;
         let (head, tail) = (bytes.head(), bytes.tail());
-        both_ends((head, head.len() as u64), (tail, tail.len() as u64), scope)
-    } else if opened.size <= SMALL {
-        // One read for both ends, and what was appended meanwhile is left for the next time.
-        buffer.clear();
-        (&opened.file).take(opened.size).read_to_end(buffer).map_err(named)?;
-        let whole = (buffer.as_slice(), buffer.len() as u64);
-        both_ends(whole, whole, scope)
+        both_ends((&head, head.len() as u64), (&tail, tail.len() as u64), scope)
     } else {
-        both_ends((&opened.file, opened.size), (&opened.file, opened.size), scope)
+        opened.read_through(SMALL, |source, size| both_ends((source, size), (source, size), scope))
     };
     both.and_then(|ends| session(place, &opened, ends)).map_err(named).map(Some)
 }
@@ -62,7 +51,7 @@ struct Ends {
     seen: Seen,
 }
 
-fn both_ends<S: ReadAt + ?Sized>(begin: (&S, u64), end: (&S, u64), scope: &Scope<'_>) -> io::Result<Ends> {
+fn both_ends(begin: (&dyn ReadAt, u64), end: (&dyn ReadAt, u64), scope: &Scope<'_>) -> io::Result<Ends> {
     let mut tail = Tail::new(scope.text_limit, scope.usage);
     let seen = scan_back(end.0, end.1, &mut tail)?;
     let mut head = Head::new(scope.text_limit);

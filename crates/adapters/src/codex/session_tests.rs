@@ -23,7 +23,7 @@ fn ends_of(bytes: &[u8]) -> Ends {
         text_limit: None,
         progress: Progress::default(),
     };
-    let whole = (bytes, bytes.len() as u64);
+    let whole: (&dyn ReadAt, u64) = (&bytes, bytes.len() as u64);
     both_ends(whole, whole, &scope).unwrap()
 }
 

@@ -1,5 +1,6 @@
 //! GitHub Copilot CLI: one folder per session under `session-state/`, with events and a note of the process that holds it.
 
+mod control;
 mod entries;
 mod head;
 mod join;
@@ -18,7 +19,7 @@ use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Pr
 use crate::folder::absence;
 use crate::jsonl::follow::{Follow, JsonlFollower};
 use crate::jsonl::peek::read_last;
-use crate::{Adapter, Card, Looks, Reach, ReadError, Root, Scope, parallel};
+use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, parallel};
 use places::Place;
 
 pub struct Copilot;
@@ -28,7 +29,7 @@ static CARD: Card = Card {
     title: "GitHub Copilot CLI",
     programs: &["copilot"],
     known_good: "1.0.102",
-    capabilities: &[Capability::Peek],
+    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume],
     looks: Looks { locks: false, open_files: true, offspring: false, listening: false },
     can_be_asked: false,
     verified: true,
@@ -42,6 +43,11 @@ impl Adapter for Copilot {
     fn root(&self, environ: &Environ) -> Option<Root> {
         let moved = environ.path("COPILOT_HOME");
         moved.or_else(|| environ.path("HOME").map(|home| home.join(".copilot"))).map(Root::at)
+    }
+
+    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
+        // The value is optional, so it must be part of the word.
+        Opening::by_id(&["copilot", "--resume=ID"], id, "COPILOT_HOME", &root.path)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
@@ -84,6 +90,10 @@ impl Adapter for Copilot {
         }
         Ok(Box::new(JsonlFollower::start(place, entries::entries, backlog)?))
     }
+
+    fn control(&self) -> Option<&'static dyn Control> {
+        Some(&Copilot)
+    }
 }
 
 impl Copilot {
@@ -102,9 +112,9 @@ fn read_sessions(places: &[Place], scope: &Scope<'_>, harvest: &mut Harvest) {
         Reach::All { since } => since,
         Reach::Live(_) | Reach::Ids(_) => None,
     };
-    let read = parallel::map(places, |place, buffer: &mut Vec<u8>| {
+    let read = parallel::map(places, |place, (): &mut ()| {
         scope.progress.tick();
-        session::read(place, since, scope, buffer)
+        session::read(place, since, scope)
     });
     for outcome in read {
         match outcome {

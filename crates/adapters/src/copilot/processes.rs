@@ -29,9 +29,10 @@ pub(super) fn id_in_argv(head: &ProcessHead) -> Option<&str> {
     run.option(&["--session-id"]).or_else(|| run.option(&["--resume", "-r"])).filter(|id| is_folder_name(id))
 }
 
-/// Started with a prompt of its own, ends with the turn.
+/// Started with a prompt of its own, as an argument or by stdin, ends with the turn.
 pub(super) fn is_headless(head: &ProcessHead) -> bool {
-    run(head).is_some_and(|run| run.has(&["-p", "--prompt"]))
+    run(head)
+        .is_some_and(|run| run.has(&["-p", "--prompt"]) || run.option(&["--output-format"]) == Some("json"))
 }
 
 /// An id is the name of a folder; nothing else may come out of an argv or a listing.
@@ -82,5 +83,6 @@ mod tests {
         assert_eq!(id_in_argv(&head(&["copilot", "--resume"])), None);
         assert_eq!(id_in_argv(&head(&["copilot", "--session-id", "../x"])), None);
         assert!(is_headless(&head(&["copilot", "-p", "x"])) && !is_headless(&head(&["copilot", "-i", "x"])));
+        assert!(is_headless(&head(&["copilot", "--output-format", "json", "--resume=a-b"])));
     }
 }

@@ -41,7 +41,6 @@ pub(super) fn read(
     place: &Place,
     since: Option<Timestamp>,
     scope: &Scope<'_>,
-    buffer: &mut Vec<u8>,
 ) -> Result<ReadSession, String> {
     let mut session = ReadSession { registrations: notes(place), ..ReadSession::default() };
     let path = place.events();
@@ -58,7 +57,7 @@ pub(super) fn read(
     };
     let untouched = opened.modified.is_some_and(|modified| since.is_some_and(|since| modified < since));
     if !untouched || !session.registrations.is_empty() {
-        read_events(place, &opened, scope, buffer, &mut session)
+        read_events(place, &opened, scope, &mut session)
             .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(session)
@@ -104,7 +103,6 @@ fn read_events(
     place: &Place,
     opened: &Opened,
     scope: &Scope<'_>,
-    buffer: &mut Vec<u8>,
     session: &mut ReadSession,
 ) -> std::io::Result<()> {
     let mut tail = Tail::new(scope.text_limit);
@@ -116,7 +114,7 @@ fn read_events(
     scan_head(&opened.file, opened.size, HEAD_BUDGET, |line| head.line(line))?;
     let tokens = if scope.usage {
         let mut sum = UsageSum::new(&place.id);
-        lines_containing(&opened.file, buffer, &Finder::new(usage::MARK), |line| sum.line(line))?;
+        lines_containing(&opened.file, &Finder::new(usage::MARK), |line| sum.line(line))?;
         sum.total()
     } else {
         None

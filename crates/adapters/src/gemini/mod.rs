@@ -1,5 +1,6 @@
 //! Gemini CLI: session files under `tmp/<project>/chats/`, replayed rather than read, and deleted by the agent itself.
 
+mod control;
 mod entries;
 mod head;
 mod join;
@@ -21,7 +22,7 @@ use crate::folder::absence;
 use crate::jsonl::follow::{Follow, JsonlFollower};
 use crate::jsonl::open::{open_regular, read_small};
 use crate::jsonl::{LINE_LIMIT, scan_back};
-use crate::{Adapter, Card, Looks, Reach, ReadError, Root, Scope, parallel};
+use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, parallel};
 use entries::LastEntries;
 use places::Place;
 use projects::Projects;
@@ -34,7 +35,7 @@ static CARD: Card = Card {
     title: "Gemini CLI",
     programs: &["gemini"],
     known_good: "0.61.0",
-    capabilities: &[Capability::Peek],
+    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume],
     looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
     can_be_asked: false,
     verified: true,
@@ -48,6 +49,11 @@ impl Adapter for Gemini {
     fn root(&self, environ: &Environ) -> Option<Root> {
         let home = environ.path("GEMINI_CLI_HOME").or_else(|| environ.path("HOME"))?;
         Some(Root::at(home.join(".gemini")))
+    }
+
+    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
+        let home = root.path.parent().unwrap_or(&root.path);
+        Opening::by_id(&["gemini", "--resume", "ID"], id, "GEMINI_CLI_HOME", home)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
@@ -91,6 +97,10 @@ impl Adapter for Gemini {
             return Ok(Box::new(ToldToTheEnd(told)));
         }
         Ok(Box::new(JsonlFollower::start(place, entries::of_line, backlog)?))
+    }
+
+    fn control(&self) -> Option<&'static dyn Control> {
+        Some(&Gemini)
     }
 }
 
@@ -138,9 +148,9 @@ fn read_files(places: &[Place], projects: &Projects, scope: &Scope<'_>, harvest:
         Reach::All { since } => since,
         Reach::Live(_) | Reach::Ids(_) => None,
     };
-    let read = parallel::map(places, |place, buffer: &mut Vec<u8>| {
+    let read = parallel::map(places, |place, (): &mut ()| {
         scope.progress.tick();
-        session::read(place, since, scope, buffer)
+        session::read(place, since, scope)
     });
     let mut files = Vec::with_capacity(places.len());
     for outcome in read {

@@ -43,7 +43,6 @@ pub(super) fn read(
     place: &Place,
     since: Option<Timestamp>,
     scope: &Scope<'_>,
-    buffer: &mut Vec<u8>,
 ) -> Result<Option<ReadFile>, String> {
     let named = |error: std::io::Error| format!("{}: {error}", place.path.display());
     let opened = match open_regular(&place.path) {
@@ -67,11 +66,8 @@ pub(super) fn read(
         usage: UsageSum::default(),
     };
     let is_document = place.path.extension().is_some_and(|extension| extension == "json");
-    let read = if is_document {
-        read_document(&mut file, scope)
-    } else {
-        read_lines(&mut file, &opened, scope, buffer)
-    };
+    let read =
+        if is_document { read_document(&mut file, scope) } else { read_lines(&mut file, &opened, scope) };
     read.map_err(named)?;
     file.tail.finish();
     if file.tail.records == 0 && opened.size > 0 {
@@ -86,16 +82,11 @@ pub(super) fn read(
     }
 }
 
-fn read_lines(
-    file: &mut ReadFile,
-    opened: &Opened,
-    scope: &Scope<'_>,
-    buffer: &mut Vec<u8>,
-) -> std::io::Result<()> {
+fn read_lines(file: &mut ReadFile, opened: &Opened, scope: &Scope<'_>) -> std::io::Result<()> {
     let seen = scan_back(&opened.file, opened.size, &mut file.tail)?;
     scan_head(&opened.file, opened.size, HEAD_BUDGET, |line| file.head.line(line))?;
     if scope.usage {
-        lines_containing(&opened.file, buffer, &Finder::new(usage::MARK), |line| file.usage.line(line))?;
+        lines_containing(&opened.file, &Finder::new(usage::MARK), |line| file.usage.line(line))?;
     }
     file.warning = match (file.tail.broken, seen.too_long) {
         (0, 0) => None,

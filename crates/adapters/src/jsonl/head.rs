@@ -1,18 +1,12 @@
 //! The first lines of a file, in a window that grows only as long as the first line needs it to.
 
-use std::cell::Cell;
 use std::io;
 use std::ops::{ControlFlow, Range};
 
 use super::ReadAt;
+use super::scratch::{grow, with_scratch};
 
 const FIRST_WINDOW: usize = 4 << 10;
-/// How much of the buffer outlives one giant line, so that the next one costs no new memory.
-const KEPT: usize = 8 << 20;
-
-thread_local! {
-    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-}
 
 /// What the beginning of a file gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,16 +24,22 @@ pub fn scan_head(
     budget: usize,
     mut take: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) -> io::Result<()> {
-    let mut bytes = SCRATCH.take();
-    let rest = read_lines(source, size, budget, &mut bytes, &mut |piece| match piece {
-        Piece::Line(line) => take(line),
-        Piece::Fragment(_) => ControlFlow::Continue(()),
-    });
-    if let Ok(Some(rest)) = &rest {
-        let _ = take(&bytes[rest.clone()]);
+    if let Some(bytes) = source.in_memory().filter(|bytes| bytes.len() <= budget) {
+        lines_of(bytes, |piece| match piece {
+            Piece::Line(line) | Piece::Fragment(line) => take(line),
+        });
+        return Ok(());
     }
-    keep(bytes);
-    rest.map(|_| ())
+    with_scratch(|bytes| {
+        let rest = read_lines(source, size, budget, bytes, &mut |piece| match piece {
+            Piece::Line(line) => take(line),
+            Piece::Fragment(_) => ControlFlow::Continue(()),
+        })?;
+        if let Some(rest) = rest {
+            let _ = take(&bytes[rest]);
+        }
+        Ok(())
+    })
 }
 
 /// The same, for callers that can use the beginning of a line of megabytes. A last line without a line break is a
@@ -50,16 +50,26 @@ pub fn scan_head_pieces(
     budget: usize,
     mut take: impl FnMut(Piece<'_>) -> ControlFlow<()>,
 ) -> io::Result<()> {
-    let mut bytes = SCRATCH.take();
-    let rest = read_lines(source, size, budget, &mut bytes, &mut take);
-    keep(bytes);
-    rest.map(|_| ())
+    if let Some(bytes) = source.in_memory().filter(|bytes| bytes.len() <= budget) {
+        lines_of(bytes, take);
+        return Ok(());
+    }
+    with_scratch(|bytes| read_lines(source, size, budget, bytes, &mut take)).map(drop)
 }
 
-fn keep(mut bytes: Vec<u8>) {
-    bytes.truncate(KEPT);
-    bytes.shrink_to(KEPT);
-    SCRATCH.set(bytes);
+/// The lines of what needs no reading.
+fn lines_of(bytes: &[u8], mut take: impl FnMut(Piece<'_>) -> ControlFlow<()>) {
+    let mut rest = bytes;
+    while let Some(length) = memchr::memchr(b'\n', rest) {
+        let line = &rest[..length];
+        rest = &rest[length + 1..];
+        if take(Piece::Line(line.strip_suffix(b"\r").unwrap_or(line))).is_break() {
+            return;
+        }
+    }
+    if !rest.is_empty() {
+        let _ = take(Piece::Fragment(rest));
+    }
 }
 
 /// Answers where in `bytes` a last line without a line break stands, if the file was read to its end and has one.
@@ -74,9 +84,7 @@ fn read_lines(
     let (mut filled, mut given) = (0, 0);
     let mut window = FIRST_WINDOW;
     while filled < limit {
-        if bytes.len() < window {
-            bytes.resize(window, 0);
-        }
+        grow(bytes, window, 0..filled, false);
         let got = source.read_at(&mut bytes[filled..window.min(limit)], filled as u64)?;
         filled += got;
         while let Some(length) = memchr::memchr(b'\n', &bytes[given..filled]) {
@@ -107,7 +115,7 @@ mod tests {
             lines.push(String::from_utf8_lossy(line).into_owned());
             ControlFlow::Continue(())
         };
-        scan_head(bytes, bytes.len() as u64, budget, take).unwrap();
+        scan_head(&bytes, bytes.len() as u64, budget, take).unwrap();
         lines
     }
 

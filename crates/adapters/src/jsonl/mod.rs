@@ -8,6 +8,8 @@ pub mod lenient;
 pub mod open;
 pub mod peek;
 mod scan;
+mod scratch;
+pub mod walk;
 pub mod whole;
 
 pub use scan::{LINE_LIMIT, ReadAt, Scan, Seen, scan_back};

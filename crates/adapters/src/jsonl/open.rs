@@ -7,12 +7,36 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
+use super::ReadAt;
+use super::scan::fill;
+use super::scratch::{grow, with_scratch};
+
 /// A regular file, open for reading, with its size at that moment.
 #[derive(Debug)]
 pub struct Opened {
     pub file: File,
     pub size: u64,
     pub modified: Option<Timestamp>,
+}
+
+impl Opened {
+    /// What to read from, and how much there is. A file of at most `at_once` bytes is read here and now, for everything
+    /// that is wanted of it.
+    pub fn read_through<R>(
+        &self,
+        at_once: usize,
+        work: impl FnOnce(&dyn ReadAt, u64) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let size = usize::try_from(self.size).unwrap_or(usize::MAX);
+        if size > at_once {
+            return work(&self.file, self.size);
+        }
+        with_scratch(|buffer| {
+            grow(buffer, size, 0..0, false);
+            let got = fill(&self.file, &mut buffer[..size], 0)?;
+            work(&&buffer[..got], got as u64)
+        })
+    }
 }
 
 /// Opens a regular file without ever blocking; anything else is an error that says what it is.

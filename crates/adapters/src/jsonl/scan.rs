@@ -1,10 +1,11 @@
 //! The backward scan: lines of a file, newest first, in growing windows.
 
-use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
+
+use super::scratch::{grow, with_scratch};
 
 /// A line longer than this is passed over (and counted): no record that matters is that long.
 pub const LINE_LIMIT: usize = 32 << 20;
@@ -12,18 +13,16 @@ pub const LINE_LIMIT: usize = 32 << 20;
 /// The first window; each further one is three times as large.
 const FIRST_WINDOW: usize = 16 << 10;
 const LARGEST_WINDOW: usize = 1 << 20;
-/// How much of the buffer outlives one giant line.
-const KEPT: usize = 8 << 20;
-
-thread_local! {
-    /// Windows are read into one buffer per thread: ten thousand files do not need ten thousand allocations.
-    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-}
 
 /// Takes lines, newest first. Pure: it cannot fail and cannot block.
 pub trait Scan {
     /// One complete line without its line break. `distance` is how far its start lies from the end of the file.
     fn line(&mut self, line: &[u8], distance: u64) -> ControlFlow<()>;
+
+    /// Asked before the next window is read: every line that begins within `distance` of the end has been given.
+    fn wants_more(&self, _distance: u64) -> bool {
+        true
+    }
 }
 
 /// What a scan went through.
@@ -40,6 +39,11 @@ pub struct Seen {
 /// Where bytes come from; a file, or memory in tests.
 pub trait ReadAt {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// All of it, where nothing needs to be read any more.
+    fn in_memory(&self) -> Option<&[u8]> {
+        None
+    }
 }
 
 impl ReadAt for File {
@@ -55,6 +59,20 @@ impl ReadAt for [u8] {
         buffer[..count].copy_from_slice(&rest[..count]);
         Ok(count)
     }
+
+    fn in_memory(&self) -> Option<&[u8]> {
+        Some(self)
+    }
+}
+
+impl ReadAt for &[u8] {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        (**self).read_at(buffer, offset)
+    }
+
+    fn in_memory(&self) -> Option<&[u8]> {
+        Some(self)
+    }
 }
 
 /// Hands the lines of a file of `size` bytes to `scan`, newest first, until it breaks or the file begins.
@@ -62,12 +80,27 @@ impl ReadAt for [u8] {
 /// A last line without a line break is handed over too: whether it is half a record is the parser's to see.
 /// A file that shrinks during the read ends the scan early with what is left of it.
 pub fn scan_back(source: &(impl ReadAt + ?Sized), size: u64, scan: &mut impl Scan) -> io::Result<Seen> {
-    let mut buffer = SCRATCH.take();
-    let seen =
-        Backward { buffer: &mut buffer, start: 0, end: 0, seen: Seen::default() }.run(source, size, scan);
-    buffer.truncate(KEPT);
-    buffer.shrink_to(KEPT);
-    SCRATCH.set(buffer);
+    if let Some(bytes) = source.in_memory().filter(|bytes| bytes.len() <= LINE_LIMIT) {
+        return Ok(lines_back(bytes, scan));
+    }
+    with_scratch(|buffer| {
+        Backward { buffer, start: 0, end: 0, seen: Seen::default() }.run(source, size, scan)
+    })
+}
+
+/// The same where there is nothing to read.
+fn lines_back(bytes: &[u8], scan: &mut impl Scan) -> Seen {
+    let mut seen = Seen { torn: bytes.last().is_some_and(|last| *last != b'\n'), ..Seen::default() };
+    let mut rest = bytes;
+    while let Some(newline) = memchr::memrchr(b'\n', rest) {
+        let line = &rest[newline + 1..];
+        rest = &rest[..newline];
+        if give(scan, line, (bytes.len() - newline - 1) as u64).is_break() {
+            return seen;
+        }
+    }
+    seen.whole = true;
+    let _ = give(scan, rest, bytes.len() as u64);
     seen
 }
 
@@ -115,6 +148,9 @@ impl Backward<'_> {
                 skipping = true;
                 self.end = self.start;
             }
+            if offset > 0 && !scan.wants_more(size - offset) {
+                return Ok(self.seen);
+            }
             window = (window * 3).min(LARGEST_WINDOW);
         }
         self.seen.whole = true;
@@ -132,19 +168,20 @@ impl Backward<'_> {
             return;
         }
         let held = self.end - self.start;
-        let capacity = self.buffer.len();
-        if held + length > capacity {
-            self.buffer.resize((held + length).next_power_of_two().max(4 * FIRST_WINDOW), 0);
+        if held + length > self.buffer.len() {
+            let wanted = (held + length).max(4 * FIRST_WINDOW);
+            grow(self.buffer, wanted, self.start..self.end, true);
+        } else {
+            let to = self.buffer.len() - held;
+            self.buffer.copy_within(self.start..self.end, to);
         }
-        let new_start = self.buffer.len() - held;
-        self.buffer.copy_within(self.start..self.end, new_start);
-        self.start = new_start;
+        self.start = self.buffer.len() - held;
         self.end = self.buffer.len();
     }
 }
 
 /// Reads until the buffer is full or the file ends.
-fn fill(source: &(impl ReadAt + ?Sized), buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+pub(super) fn fill(source: &(impl ReadAt + ?Sized), buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
         match source.read_at(&mut buffer[filled..], offset + filled as u64) {
@@ -188,10 +225,24 @@ mod tests {
         }
     }
 
+    /// Bytes that must be read like a file's.
+    struct Stored<'a>(&'a [u8]);
+
+    impl ReadAt for Stored<'_> {
+        fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+            self.0.read_at(buffer, offset)
+        }
+    }
+
     fn lines_back(bytes: &[u8]) -> (Vec<Vec<u8>>, Seen) {
-        let mut collect = Collect::default();
-        let seen = scan_back(bytes, bytes.len() as u64, &mut collect).unwrap();
-        (collect.lines, seen)
+        let [stored, in_memory]: [&dyn ReadAt; 2] = [&Stored(bytes), &bytes];
+        let [read, there] = [stored, in_memory].map(|source| {
+            let mut collect = Collect::default();
+            let seen = scan_back(source, bytes.len() as u64, &mut collect).unwrap();
+            (collect.lines, seen)
+        });
+        assert_eq!(read, there);
+        read
     }
 
     /// The naive forward reader that the windows must agree with.
@@ -244,15 +295,34 @@ mod tests {
     #[test]
     fn a_break_ends_the_scan() {
         let mut collect = Collect { stop_after: Some(1), ..Collect::default() };
-        let seen = scan_back(&b"a\nb\nc\n"[..], 6, &mut collect).unwrap();
+        let seen = scan_back(&Stored(b"a\nb\nc\n"), 6, &mut collect).unwrap();
         assert_eq!(collect.lines, [b"c".to_vec()]);
         assert!(!seen.whole);
     }
 
     #[test]
+    fn no_window_is_read_that_nobody_wants() {
+        struct FirstWindow(usize);
+        impl Scan for FirstWindow {
+            fn line(&mut self, _: &[u8], _: u64) -> ControlFlow<()> {
+                self.0 += 1;
+                ControlFlow::Continue(())
+            }
+            fn wants_more(&self, distance: u64) -> bool {
+                distance < FIRST_WINDOW as u64
+            }
+        }
+        let bytes = [vec![b'x'; 3 * FIRST_WINDOW], b"\na\nb\n".to_vec()].concat();
+        let mut scan = FirstWindow(0);
+        let seen = scan_back(&Stored(&bytes), bytes.len() as u64, &mut scan).unwrap();
+        assert!(!seen.whole);
+        assert_eq!(scan.0, 2, "the line that began before the window was not read");
+    }
+
+    #[test]
     fn a_file_that_shrank_gives_what_is_left() {
         let mut collect = Collect::default();
-        scan_back(&b"a\nb\n"[..], 50_000, &mut collect).unwrap();
+        scan_back(&Stored(b"a\nb\n"), 50_000, &mut collect).unwrap();
         assert_eq!(collect.lines, [b"b".to_vec(), b"a".to_vec()]);
     }
 }

@@ -1,19 +1,19 @@
 //! Every line of a file, oldest first, in one pass: for totals that no bounded read can give.
 
-use std::fs::File;
 use std::io;
 
 use memchr::memmem::Finder;
 
+use super::scratch::{grow, with_scratch};
 use super::{LINE_LIMIT, ReadAt};
 
 /// Small enough to stay in a core's own cache between the kernel's copy and our look at it.
-const CHUNK: usize = 256 << 10;
+pub const CHUNK: usize = 256 << 10;
 
 /// Hands every line to `take`, a last one without a line break too. Lines beyond the limit are passed over; how many,
 /// is the answer.
-pub fn scan_whole(file: &File, buffer: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -> io::Result<u32> {
-    each_region(file, buffer, |region| {
+pub fn scan_whole(source: &(impl ReadAt + ?Sized), mut take: impl FnMut(&[u8])) -> io::Result<u32> {
+    each_region(source, |region| {
         let mut rest = region;
         while let Some(length) = memchr::memchr(b'\n', rest) {
             take(&rest[..length]);
@@ -37,12 +37,11 @@ pub enum Passage<'a> {
 /// Hands over the lines that contain `needle` one by one; those between them are not even split. Answers how many
 /// lines were beyond the limit and passed over.
 pub fn scan_containing(
-    file: &File,
-    buffer: &mut Vec<u8>,
+    source: &(impl ReadAt + ?Sized),
     needle: &Finder<'_>,
     mut take: impl FnMut(Passage<'_>),
 ) -> io::Result<u32> {
-    each_region(file, buffer, |region| {
+    each_region(source, |region| {
         let mut rest = region;
         while let Some(at) = needle.find(rest) {
             let start = memchr::memrchr(b'\n', &rest[..at]).map_or(0, |newline| newline + 1);
@@ -57,12 +56,11 @@ pub fn scan_containing(
 
 /// The same for callers that want nothing but the lines with the needle.
 pub fn lines_containing(
-    file: &File,
-    buffer: &mut Vec<u8>,
+    source: &(impl ReadAt + ?Sized),
     needle: &Finder<'_>,
     mut take: impl FnMut(&[u8]),
 ) -> io::Result<u32> {
-    scan_containing(file, buffer, needle, |passage| {
+    scan_containing(source, needle, |passage| {
         if let Passage::Line(line, _) = passage {
             take(line);
         }
@@ -70,14 +68,24 @@ pub fn lines_containing(
 }
 
 /// Reads the file once and hands over regions that hold whole lines only.
-fn each_region(file: &File, buffer: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -> io::Result<u32> {
-    if buffer.len() < CHUNK {
-        buffer.resize(CHUNK, 0);
+fn each_region(source: &(impl ReadAt + ?Sized), mut take: impl FnMut(&[u8])) -> io::Result<u32> {
+    if let Some(bytes) = source.in_memory() {
+        take(bytes);
+        return Ok(0);
     }
+    with_scratch(|buffer| read_regions(source, buffer, take))
+}
+
+fn read_regions(
+    source: &(impl ReadAt + ?Sized),
+    buffer: &mut Vec<u8>,
+    mut take: impl FnMut(&[u8]),
+) -> io::Result<u32> {
     let (mut filled, mut offset) = (0, 0u64);
     let (mut skipping, mut too_long) = (false, 0);
     loop {
-        let got = match ReadAt::read_at(file, &mut buffer[filled..], offset) {
+        grow(buffer, filled + CHUNK, 0..filled, false);
+        let got = match source.read_at(&mut buffer[filled..filled + CHUNK], offset) {
             Ok(got) => got,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
@@ -112,8 +120,6 @@ fn each_region(file: &File, buffer: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -
         }
         if skipping {
             filled = 0;
-        } else if filled == buffer.len() {
-            buffer.resize((buffer.len() * 2).min(LINE_LIMIT), 0);
         }
     }
 }
@@ -133,7 +139,7 @@ mod tests {
         }
         file.write_all(b"torn").unwrap();
         let mut seen = Vec::new();
-        scan_whole(&file, &mut Vec::new(), |line| seen.push(line.len())).unwrap();
+        scan_whole(&file, |line| seen.push(line.len())).unwrap();
         assert_eq!(seen, [1, 0, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK, 7, 4]);
     }
 
@@ -160,7 +166,7 @@ mod tests {
             }
             Passage::Without(lines) => others += lines.split_inclusive(|byte| *byte == b'\n').count(),
         };
-        scan_containing(&file, &mut Vec::new(), &Finder::new("needle"), take).unwrap();
+        scan_containing(&file, &Finder::new("needle"), take).unwrap();
         assert_eq!(seen, expected);
         assert_eq!(others, 40 - expected.len() + 1, "and the others are passed");
     }
@@ -172,7 +178,7 @@ mod tests {
         file.write_all(&vec![b'm'; LINE_LIMIT + CHUNK]).unwrap();
         file.write_all(b"\nlast\n").unwrap();
         let mut seen = Vec::new();
-        let too_long = scan_whole(&file, &mut Vec::new(), |line| seen.push(line.len())).unwrap();
+        let too_long = scan_whole(&file, |line| seen.push(line.len())).unwrap();
         assert_eq!((seen, too_long), (vec![5, 4], 1));
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use agentctl_model::text::{clean_cut, one_line};
 use agentctl_model::{
@@ -13,7 +14,7 @@ use agentctl_model::{
 };
 use serde::Deserialize;
 
-use super::http::{escaped, get};
+use super::http::{SOON, escaped, get};
 
 /// What a session does right now: `busy`, `retry`; an idle one is not in the list.
 #[derive(Debug, Default, Deserialize)]
@@ -24,9 +25,11 @@ struct Doing {
     message: Option<String>,
 }
 
+/// What a session waits for.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Request {
+pub(super) struct Request {
+    id: String,
     #[serde(rename = "sessionID")]
     session: String,
     /// What is to be permitted: `bash`, `edit`, …
@@ -48,12 +51,38 @@ struct Parentage {
     parent: Option<String>,
 }
 
+impl Request {
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// How many questions it asks at once.
+    pub(super) fn questions(&self) -> usize {
+        self.questions.len()
+    }
+}
+
 /// What one server said about one directory.
 #[derive(Debug, Default)]
 pub(super) struct Word {
     doing: HashMap<String, Doing>,
     approvals: Vec<Request>,
     questions: Vec<Request>,
+}
+
+impl Word {
+    pub(super) fn works_on(&self, id: &str) -> bool {
+        self.doing.contains_key(id)
+    }
+
+    /// The first approval and the first question that a session waits for.
+    pub(super) fn waiting(&self, id: &str) -> (Option<&Request>, Option<&Request>) {
+        let first = |requests: &'_ [Request]| requests.iter().position(|request| request.session == id);
+        (
+            first(&self.approvals).map(|at| &self.approvals[at]),
+            first(&self.questions).map(|at| &self.questions[at]),
+        )
+    }
 }
 
 /// Puts the servers' words into the claims. Who does not answer leaves its claims as they are.
@@ -77,22 +106,23 @@ pub(super) fn ask(kernel: &KernelView, joined: &mut Joined) {
 }
 
 fn word_of(process: &Process, directory: &str) -> Option<(Word, SocketAddr)> {
-    process.listening.seen()?.iter().find_map(|address| {
-        let query = format!("?directory={}", escaped(directory));
-        let json = |path: &str| get(*address, &format!("{path}{query}"));
-        let mut word =
-            Word { doing: serde_json::from_slice(&json("/session/status")?).ok()?, ..Word::default() };
-        if !word.doing.is_empty() {
-            let requests =
-                |path| json(path).and_then(|body| serde_json::from_slice::<Vec<Request>>(&body).ok());
-            word.approvals = requests("/permission").unwrap_or_default();
-            word.questions = requests("/question").unwrap_or_default();
-            for request in word.approvals.iter_mut().chain(&mut word.questions) {
-                request.session = main_session(&request.session, &word.doing, &json);
-            }
+    process.listening.seen()?.iter().find_map(|address| Some((word_at(*address, directory, SOON)?, *address)))
+}
+
+/// What the server at an address says about a directory; `None` if it is none of OpenCode's.
+pub(super) fn word_at(address: SocketAddr, directory: &str, patience: Duration) -> Option<Word> {
+    let query = format!("?directory={}", escaped(directory));
+    let json = |path: &str| get(address, &format!("{path}{query}"), patience);
+    let mut word = Word { doing: serde_json::from_slice(&json("/session/status")?).ok()?, ..Word::default() };
+    if !word.doing.is_empty() {
+        let requests = |path| json(path).and_then(|body| serde_json::from_slice::<Vec<Request>>(&body).ok());
+        word.approvals = requests("/permission").unwrap_or_default();
+        word.questions = requests("/question").unwrap_or_default();
+        for request in word.approvals.iter_mut().chain(&mut word.questions) {
+            request.session = main_session(&request.session, &word.doing, &json);
         }
-        Some((word, *address))
-    })
+    }
+    Some(word)
 }
 
 /// A sub-agent's question keeps its parent waiting, and the parent is what people see.
@@ -146,7 +176,7 @@ fn hear(
 fn testimony(word: &Word, doing: &Doing, id: &str, said: impl Fn(&str) -> Evidence) -> Testimony {
     let of_this = |requests: &'_ [Request], kind| -> Vec<Pending> {
         let mine = requests.iter().filter(|request| request.session == id);
-        mine.map(|request| Pending { kind, summary: summary(request), since: None, answerable: false })
+        mine.map(|request| Pending { kind, summary: summary(request), since: None, answerable: true })
             .collect()
     };
     let approvals = of_this(&word.approvals, PendingKind::Approval);

@@ -8,11 +8,11 @@ use jiff::Timestamp;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, MAIN_DB, OptionalExtension, Params, Row, params};
 
-use super::records::{counted, launch_in_metadata, model_of_column, moment};
+use super::records::{counted, model_of_column, moment};
 use super::session::{BEGINNING, Conversation, Head, RawPart, Total};
 
 /// Columns that a head is made of. Older versions do not have all of them.
-const COLUMNS: [&str; 16] = [
+const COLUMNS: [&str; 15] = [
     "id",
     "parent_id",
     "directory",
@@ -20,7 +20,6 @@ const COLUMNS: [&str; 16] = [
     "version",
     "agent",
     "model",
-    "metadata",
     "time_created",
     "time_updated",
     "time_archived",
@@ -97,13 +96,13 @@ fn head(row: &Row<'_>, has_totals: bool) -> rusqlite::Result<Option<Head>> {
     let Some(id) = std::str::from_utf8(id).ok().filter(|id| !id.is_empty()) else { return Ok(None) };
     let total = has_totals.then(|| -> rusqlite::Result<Total> {
         let tokens = Tokens {
-            input: count(row, 12)?,
-            output: count(row, 13)?,
-            cache_read: count(row, 14)?,
-            cache_write: count(row, 15)?,
+            input: count(row, 11)?,
+            output: count(row, 12)?,
+            cache_read: count(row, 13)?,
+            cache_write: count(row, 14)?,
         };
         // A model without a price costs 0 in OpenCode's books; that is not knowing, not free.
-        let cost = real(row, 11)?.filter(|cost| *cost > 0.0);
+        let cost = real(row, 10)?.filter(|cost| *cost > 0.0);
         Ok(Total { tokens: counted(tokens), cost })
     });
     Ok(Some(Head {
@@ -114,10 +113,9 @@ fn head(row: &Row<'_>, has_totals: bool) -> rusqlite::Result<Option<Head>> {
         version: text(row, 4)?,
         agent: text(row, 5)?,
         model: text(row, 6)?.and_then(|json| model_of_column(&json)),
-        launch: text(row, 7)?.and_then(|json| launch_in_metadata(&json)),
-        created: time(row, 8)?,
-        updated: time(row, 9)?,
-        archived: time(row, 10)?,
+        created: time(row, 7)?,
+        updated: time(row, 8)?,
+        archived: time(row, 9)?,
         total: total.transpose()?,
     }))
 }
@@ -182,6 +180,15 @@ impl Stored<'_> {
     }
 }
 
+impl Stored<'_> {
+    fn messages(&self, sql: &str, session: &str, limit: usize) -> rusqlite::Result<Vec<(String, Vec<u8>)>> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut statement = self.0.prepare_cached(sql)?;
+        let message = |row: &Row<'_>| Ok((row.get(0)?, bytes(row.get_ref(1)?)));
+        statement.query_map(params![session, limit], message)?.collect()
+    }
+}
+
 impl Conversation for Stored<'_> {
     type Trouble = rusqlite::Error;
 
@@ -198,6 +205,20 @@ impl Conversation for Stored<'_> {
     fn message(&self, _session: &str, id: &str) -> rusqlite::Result<Vec<u8>> {
         let mut statement = self.0.prepare_cached("SELECT data FROM message WHERE id = ?1")?;
         statement.query_row([id], |row| Ok(bytes(row.get_ref(0)?)))
+    }
+
+    fn last(&self, session: &str, limit: usize) -> rusqlite::Result<Vec<(String, Vec<u8>)>> {
+        // Chosen by their ids alone: where no index has the order, SQLite sorts, and need not carry the texts.
+        let sql = "SELECT m.id, m.data FROM (SELECT rowid AS place, time_created, id FROM message \
+            WHERE session_id = ?1 ORDER BY time_created DESC, id DESC LIMIT ?2) AS newest \
+            JOIN message AS m ON m.rowid = newest.place ORDER BY newest.time_created DESC, newest.id DESC";
+        self.messages(sql, session, limit)
+    }
+
+    fn first(&self, session: &str) -> rusqlite::Result<Option<(String, Vec<u8>)>> {
+        let sql = "SELECT id, data FROM message WHERE rowid = (SELECT rowid FROM message \
+            WHERE session_id = ?1 ORDER BY time_created, id LIMIT ?2)";
+        Ok(self.messages(sql, session, 1)?.pop())
     }
 
     fn parts(&self, message: &str, largest: u64) -> rusqlite::Result<Vec<RawPart>> {

@@ -1,39 +1,66 @@
-//! The smallest HTTP client that can ask a local server one question: `GET`, one answer, a deadline.
+//! The smallest HTTP client that can ask a local server one thing: one request, one answer, a deadline.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// How long one question may take in all.
-const DEADLINE: Duration = Duration::from_millis(700);
+/// How long one question of a survey may take in all; who does not answer is left alone.
+pub(super) const SOON: Duration = Duration::from_millis(700);
+/// The same for what somebody wants done: long enough for a machine under load.
+pub(super) const PATIENTLY: Duration = Duration::from_secs(20);
 /// No answer to these questions is longer.
 const LONGEST: usize = 8 << 20;
 
+/// What a server answered.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Reply {
+    pub(super) status: u16,
+    pub(super) body: Vec<u8>,
+}
+
 /// The body of a successful answer; `None` for everything else.
-pub(super) fn get(address: SocketAddr, path: &str) -> Option<Vec<u8>> {
-    let until = Instant::now() + DEADLINE;
-    let left = || Some(until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero());
-    let mut stream = TcpStream::connect_timeout(&local(address), left()?).ok()?;
-    stream.set_write_timeout(left()).ok()?;
+pub(super) fn get(address: SocketAddr, path: &str, patience: Duration) -> Option<Vec<u8>> {
+    let reply = call(address, &format!("GET {path}"), "", patience).ok()?;
+    (reply.status == 200).then_some(reply.body)
+}
+
+/// Asks a server to do something; `body` is JSON.
+pub(super) fn post(address: SocketAddr, path: &str, body: &str) -> io::Result<Reply> {
+    call(address, &format!("POST {path}"), body, PATIENTLY)
+}
+
+fn call(address: SocketAddr, what: &str, body: &str, patience: Duration) -> io::Result<Reply> {
+    let until = Instant::now() + patience;
+    let left = || match until.saturating_duration_since(Instant::now()) {
+        Duration::ZERO => Err(io::Error::from(io::ErrorKind::TimedOut)),
+        left => Ok(left),
+    };
+    let mut stream = TcpStream::connect_timeout(&local(address), left()?)?;
+    stream.set_write_timeout(Some(left()?))?;
+    let about_body = if body.is_empty() {
+        String::new()
+    } else {
+        format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len())
+    };
     let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: {address}\r\nAccept: application/json\r\nConnection: close\r\n\r\n"
+        "{what} HTTP/1.1\r\nHost: {address}\r\nAccept: application/json\r\n{about_body}Connection: close\r\n\r\n{body}"
     );
-    stream.write_all(request.as_bytes()).ok()?;
+    stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     let mut chunk = [0; 16 << 10];
     while answer.len() < LONGEST {
-        stream.set_read_timeout(Some(left()?)).ok()?;
+        stream.set_read_timeout(Some(left()?))?;
         match stream.read(&mut chunk) {
             Ok(0) => break,
             Ok(count) => answer.extend_from_slice(&chunk[..count]),
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(_) => return None,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
-        if let Some(body) = whole_body(&answer) {
-            return Some(body);
+        if let Some(reply) = whole_reply(&answer) {
+            return Ok(reply);
         }
     }
-    body_at_end(&answer)
+    reply_at_end(&answer).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
 /// A server that listens everywhere is asked on this machine's own address.
@@ -46,7 +73,7 @@ fn local(address: SocketAddr) -> SocketAddr {
 }
 
 struct Answer<'a> {
-    ok: bool,
+    status: u16,
     length: Option<usize>,
     chunked: bool,
     body: &'a [u8],
@@ -56,8 +83,8 @@ fn parse(answer: &[u8]) -> Option<Answer<'_>> {
     let end = memchr::memmem::find(answer, b"\r\n\r\n")?;
     let head = std::str::from_utf8(&answer[..end]).ok()?;
     let mut lines = head.lines();
-    let ok = lines.next()?.split(' ').nth(1)? == "200";
-    let mut parsed = Answer { ok, length: None, chunked: false, body: &answer[end + 4..] };
+    let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
+    let mut parsed = Answer { status, length: None, chunked: false, body: &answer[end + 4..] };
     for (name, value) in lines.filter_map(|line| line.split_once(':')) {
         if name.eq_ignore_ascii_case("content-length") {
             parsed.length = value.trim().parse().ok();
@@ -68,19 +95,22 @@ fn parse(answer: &[u8]) -> Option<Answer<'_>> {
     Some(parsed)
 }
 
-/// The body, if the answer says itself that it is whole.
-fn whole_body(answer: &[u8]) -> Option<Vec<u8>> {
-    let parsed = parse(answer).filter(|parsed| parsed.ok)?;
-    if parsed.chunked {
-        return dechunk(parsed.body);
-    }
-    parsed.length.and_then(|length| parsed.body.get(..length)).map(<[u8]>::to_vec)
+/// The reply, if it says itself that it is whole.
+fn whole_reply(answer: &[u8]) -> Option<Reply> {
+    let parsed = parse(answer)?;
+    let body = match parsed {
+        // These have no body, and the connection may stay open behind them.
+        Answer { status: 204 | 304, .. } => Vec::new(),
+        Answer { chunked: true, body, .. } => dechunk(body)?,
+        Answer { length, body, .. } => body.get(..length?)?.to_vec(),
+    };
+    Some(Reply { status: parsed.status, body })
 }
 
-/// The body of an answer that ends with the connection.
-fn body_at_end(answer: &[u8]) -> Option<Vec<u8>> {
-    let parsed = parse(answer).filter(|parsed| parsed.ok && !parsed.chunked && parsed.length.is_none())?;
-    Some(parsed.body.to_vec())
+/// A reply that ends with the connection.
+fn reply_at_end(answer: &[u8]) -> Option<Reply> {
+    let parsed = parse(answer).filter(|parsed| !parsed.chunked && parsed.length.is_none())?;
+    Some(Reply { status: parsed.status, body: parsed.body.to_vec() })
 }
 
 fn dechunk(mut rest: &[u8]) -> Option<Vec<u8>> {
@@ -128,7 +158,7 @@ mod tests {
             let _ = stream.read(&mut [0; 1024]);
             stream.write_all(answer).unwrap();
         });
-        let body = get(address, "/");
+        let body = get(address, "/", SOON);
         server.join().unwrap();
         body
     }
@@ -146,9 +176,35 @@ mod tests {
     }
 
     #[test]
+    fn what_was_refused_is_told_and_no_content_is_an_answer() {
+        let posted = |answer: &'static [u8]| {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            std::thread::scope(|scope| {
+                let client = scope.spawn(move || post(address, "/x", "{}"));
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut heard = [0; 1024];
+                let count = stream.read(&mut heard).unwrap();
+                let heard = String::from_utf8_lossy(&heard[..count]).into_owned();
+                assert!(
+                    heard.starts_with("POST /x HTTP/1.1\r\n") && heard.ends_with("\r\n\r\n{}"),
+                    "{heard}"
+                );
+                stream.write_all(answer).unwrap();
+                // The connection stays open until the client has its answer.
+                client.join().unwrap()
+            })
+        };
+        let refused = posted(b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno").unwrap();
+        assert_eq!(refused, Reply { status: 404, body: b"no".to_vec() });
+        let nothing = posted(b"HTTP/1.1 204 No Content\r\nConnection: keep-alive\r\n\r\n").unwrap();
+        assert_eq!(nothing, Reply { status: 204, body: Vec::new() });
+    }
+
+    #[test]
     fn nobody_there_is_no_answer() {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        assert_eq!(get(address, "/"), None);
+        assert_eq!(get(address, "/", SOON), None);
         assert_eq!(escaped("/a b/日"), "%2Fa%20b%2F%E6%97%A5");
     }
 }

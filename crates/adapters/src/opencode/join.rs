@@ -1,6 +1,6 @@
 //! Who carries which OpenCode session. Pure.
 //!
-//! OpenCode ties nothing to its processes. What names a session is the argv, or the mark of one of our own launches;
+//! OpenCode ties nothing to its processes. What names a session is the argv, or the record of one of our own launches;
 //! beyond that there is only the contract's rule of the only candidate. Servers, and interfaces that may have moved on
 //! to another session, leave a doubt about turns that are open: those sessions are unknown until the server is asked.
 
@@ -13,7 +13,7 @@ use agentctl_model::{
 use jiff::Timestamp;
 
 use super::processes::{Kind, Program, id_in_argv};
-use super::session::{LAUNCH, LEFT_OPEN, TOUCHED};
+use super::session::{LEFT_OPEN, TOUCHED};
 use crate::join::{alive, claim, only_candidates};
 
 pub(crate) fn join(
@@ -33,23 +33,18 @@ pub(crate) fn join(
     let mut nameless = Vec::new();
     for process in of_kind(&[Kind::Run, Kind::Terminal, Kind::Editor]) {
         let headless = kind(process) == Kind::Run;
-        let id = id_in_argv(&process.head);
-        let named = id.and_then(|id| harvest.found.iter().find(|found| found.id == id));
-        let launched = || launched_by(process, &mains);
-        match named
-            .map(|found| (found, "the session is in its argv"))
-            .or_else(|| Some((launched()?, "our launch is in its environment and in the session's metadata")))
-        {
-            Some((found, how)) => {
-                let how = alive(process, kernel, how);
-                joined.claims.push(claim(&found.id, process, Tie::Exact, headless, how));
-            }
+        let in_argv = id_in_argv(&process.head).map(|id| (id, "the session is in its argv"));
+        let launched = || Some((kernel.launched_for(process)?, "our launch record names this session"));
+        let Some((id, how)) = in_argv.or_else(launched) else {
+            nameless.push(process);
+            continue;
+        };
+        if harvest.found.iter().any(|found| found.id == id) {
+            joined.claims.push(claim(id, process, Tie::Exact, headless, alive(process, kernel, how)));
+        } else {
             // It names a session that is not stored (yet): nobody else's, but nothing to show.
-            None if id.is_some() => {
-                joined.strays.push(stray(process));
-                joined.unsettled = true;
-            }
-            None => nameless.push(process),
+            joined.strays.push(stray(process));
+            joined.unsettled = true;
         }
     }
     let paired = pair(program, &nameless, &mains, &joined.claims, kernel);
@@ -97,11 +92,6 @@ fn is_subagent(found: &Found) -> bool {
 
 fn stray(process: &Process) -> Stray {
     Stray::of(&process.head, process.cwd.seen().map(|cwd| cwd.to_string_lossy().into_owned()))
-}
-
-fn launched_by<'f>(process: &Process, mains: &[&'f Found]) -> Option<&'f Found> {
-    let launch = process.variable("AGENTCTL_LAUNCH_ID")?;
-    mains.iter().copied().find(|found| text(found, LAUNCH) == Some(launch))
 }
 
 fn text<'f>(found: &'f Found, key: &str) -> Option<&'f str> {

@@ -1,6 +1,7 @@
 //! OpenCode: one SQLite database per user since 1.2, a tree of JSON files before.
 
 mod ask;
+mod control;
 mod database;
 mod entries;
 mod follow;
@@ -9,6 +10,7 @@ pub(crate) mod join;
 pub(crate) mod processes;
 mod records;
 pub(crate) mod session;
+mod steer;
 mod survey;
 pub(crate) mod tree;
 mod turn;
@@ -18,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead};
 
-use crate::{Adapter, Card, Follow, Looks, ReadError, Root, Scope};
+use crate::{Adapter, Card, Control, Follow, Looks, Opening, ReadError, Root, Scope};
 use processes::OPENCODE;
 
 pub(crate) use records::is_default_title;
@@ -30,7 +32,7 @@ static CARD: Card = Card {
     title: "OpenCode",
     programs: &["opencode"],
     known_good: "1.1.65, 1.2.11, 1.18.33",
-    capabilities: &[Capability::Peek],
+    capabilities: &Capability::ALL,
     looks: Looks { locks: false, open_files: true, offspring: false, listening: true },
     can_be_asked: true,
     verified: true,
@@ -51,6 +53,11 @@ impl Adapter for OpenCode {
             Some(database) if database.as_os_str() == ":memory:" => None,
             database => Some(Root { store: database.map(|database| data.join(database)), ..Root::at(data) }),
         }
+    }
+
+    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
+        let data = root.path.parent().unwrap_or(&root.path);
+        Opening::by_id(&["opencode", "--session", "ID"], id, "XDG_DATA_HOME", data)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
@@ -75,6 +82,10 @@ impl Adapter for OpenCode {
 
     fn follow(&self, place: &Path, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
         Ok(Box::new(follow::Follower::start(place, id, backlog)))
+    }
+
+    fn control(&self) -> Option<&'static dyn Control> {
+        Some(&OpenCode)
     }
 }
 

@@ -103,12 +103,6 @@ pub(super) fn model_of_column(json: &str) -> Option<String> {
     named(model.provider.as_deref(), model.model.as_deref())
 }
 
-/// The launch that the session's metadata names: `{"agentctl": {"launch": …}}`.
-pub(super) fn launch_in_metadata(json: &str) -> Option<String> {
-    let metadata: serde_json::Value = serde_json::from_str(json).ok()?;
-    metadata.get("agentctl")?.get("launch")?.as_str().map(str::to_owned)
-}
-
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Cache {
@@ -313,6 +307,17 @@ impl<'a> Part<'a> {
 
     pub(super) fn tool_at_work(&self) -> Option<&ToolState<'a>> {
         self.state.as_ref().filter(|state| self.kind == "tool" && state.is_at_work())
+    }
+
+    /// A person said no to it without a word about what to do instead.
+    pub(super) fn was_denied(&self) -> bool {
+        let error = self.state.as_ref().and_then(|state| state.error.as_deref()).unwrap_or_default();
+        // Versions before 1.2 begin with the kind of error.
+        matches!(
+            error.strip_prefix("Error: ").unwrap_or(error),
+            "The user rejected permission to use this specific tool call."
+                | "The user dismissed this question"
+        )
     }
 
     pub(super) fn latest(&self) -> Option<Timestamp> {

@@ -26,8 +26,6 @@ const LARGEST_PART: u64 = 64 << 10;
 pub(crate) const TOUCHED: &str = "touchedAt";
 /// The newest step that was left open, behind a later message.
 pub(crate) const LEFT_OPEN: &str = "leftOpenAt";
-/// The launch that the session's metadata names.
-pub(crate) const LAUNCH: &str = "launchMark";
 
 /// What the session's own row or file says.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -39,7 +37,6 @@ pub(crate) struct Head {
     pub(crate) version: Option<String>,
     pub(crate) agent: Option<String>,
     pub(crate) model: Option<String>,
-    pub(crate) launch: Option<String>,
     pub(crate) created: Option<Timestamp>,
     pub(crate) updated: Option<Timestamp>,
     pub(crate) archived: Option<Timestamp>,
@@ -79,6 +76,16 @@ pub(crate) trait Conversation {
     /// Ids of the oldest messages, oldest first.
     fn oldest(&self, session: &str, limit: usize) -> Result<Vec<String>, Self::Trouble>;
     fn message(&self, session: &str, id: &str) -> Result<Vec<u8>, Self::Trouble>;
+    /// The newest messages with their ids, newest first.
+    fn last(&self, session: &str, limit: usize) -> Result<Vec<(String, Vec<u8>)>, Self::Trouble> {
+        let ids = self.newest(session, limit)?.into_iter();
+        ids.map(|id| self.message(session, &id).map(|json| (id, json))).collect()
+    }
+    /// The oldest message with its id.
+    fn first(&self, session: &str) -> Result<Option<(String, Vec<u8>)>, Self::Trouble> {
+        let id = self.oldest(session, 1)?.pop();
+        id.map(|id| self.message(session, &id).map(|json| (id, json))).transpose()
+    }
     /// The parts of a message in their order.
     fn parts(&self, message: &str, largest: u64) -> Result<Vec<RawPart>, Self::Trouble>;
 }
@@ -127,7 +134,6 @@ pub(crate) fn read<C: Conversation>(
     note("archivedAt", head.archived.map(|at| at.to_string()));
     note(TOUCHED, touched.map(|at| at.to_string()));
     note(LEFT_OPEN, recent.left_open.map(|at| at.to_string()));
-    note(LAUNCH, head.launch.clone());
     let evidence = vec![Evidence::new(witness, Fact::TurnIs(recent.turn.state), recent.turn.last)];
     facts.turn = Some(recent.turn);
     let found = Found { id: head.id.clone(), slot: None, place, stamp, facts, evidence };
@@ -161,7 +167,8 @@ impl<C: Conversation> Reader<'_, '_, C> {
         let mut recent =
             Recent { turn: Turn::new(TurnState::NotBegun, None), words: None, model: None, left_open: None };
         let mut seen = 0;
-        let mut ids = self.store.newest(&head.id, OPEN_STEPS)?;
+        let (mut ids, mut read): (Vec<_>, Vec<_>) =
+            self.store.last(&head.id, OPEN_STEPS)?.into_iter().unzip();
         let mut index = 0;
         loop {
             // More than the last few are hardly ever needed, and only then looked up.
@@ -169,8 +176,11 @@ impl<C: Conversation> Reader<'_, '_, C> {
                 ids = self.store.newest(&head.id, LOOK_BACK)?;
             }
             let Some(id) = ids.get(index) else { break };
+            let json = match read.get_mut(index) {
+                Some(json) => std::mem::take(json),
+                None => self.store.message(&head.id, id)?,
+            };
             index += 1;
-            let json = self.store.message(&head.id, id)?;
             let Some(message) = Message::parse(&json) else {
                 self.damaged += 1;
                 continue;
@@ -210,15 +220,18 @@ impl<C: Conversation> Reader<'_, '_, C> {
 
     fn opening(&mut self, head: &Head) -> Result<Opening, C::Trouble> {
         let mut opening = Opening::default();
-        let mut ids = self.store.oldest(&head.id, 1)?;
+        let (mut ids, mut read): (Vec<_>, Vec<_>) = self.store.first(&head.id)?.into_iter().unzip();
         let (mut index, mut seen) = (0, 0);
         loop {
             if index == 1 && ids.len() == 1 {
                 ids = self.store.oldest(&head.id, LOOK_AHEAD)?;
             }
             let Some(id) = ids.get(index) else { break };
+            let json = match read.get_mut(index) {
+                Some(json) => std::mem::take(json),
+                None => self.store.message(&head.id, id)?,
+            };
             index += 1;
-            let json = self.store.message(&head.id, id)?;
             // A damaged one was counted when the newest were read, or lies in the middle where nobody looks.
             let Some(message) = Message::parse(&json) else { continue };
             seen += 1;

@@ -32,6 +32,8 @@ fn state(message: &Message<'_>, parts: &[Part<'_>]) -> TurnState {
         return TurnState::Open;
     }
     match message.finish.as_deref() {
+        // A person said no, which ends the turn.
+        Some("tool-calls") if parts.iter().any(Part::was_denied) => TurnState::Interrupted,
         // The agent goes on with the next step by itself; one that is not there was never begun.
         Some("tool-calls" | "unknown") => TurnState::Open,
         Some("error") => TurnState::Failed,
@@ -53,7 +55,10 @@ pub(super) fn tool_words(part: &Part<'_>, state: &ToolState<'_>) -> String {
     let telling = ["command", "filePath", "path", "pattern", "url", "description", "prompt"];
     let what = input
         .as_ref()
-        .and_then(|input| telling.iter().find_map(|key| input.get(key)?.as_str()))
+        .and_then(|input| {
+            let first_question = || input.get("questions")?.get(0)?.get("question")?.as_str();
+            telling.iter().find_map(|key| input.get(key)?.as_str()).or_else(first_question)
+        })
         .map(one_line)
         .unwrap_or_default();
     clean_cut(&format!("{}: {what}", part.tool.as_deref().unwrap_or("tool")), Some(160))
@@ -76,12 +81,18 @@ mod tests {
         let done = |rest: &str| {
             format!(r#"{{"role":"assistant","time":{{"created":1000,"completed":2000}}{rest}}}"#)
         };
-        let cases: [(String, &[&str], TurnState); 11] = [
+        let denied = r#"{"type":"tool","tool":"bash","state":{"status":"error","error":"The user rejected permission to use this specific tool call."}}"#;
+        let dismissed = r#"{"type":"tool","tool":"question","state":{"status":"error","error":"Error: The user dismissed this question"}}"#;
+        let corrected = r#"{"type":"tool","tool":"bash","state":{"status":"error","error":"The user rejected permission to use this specific tool call with the following feedback: no"}}"#;
+        let cases: [(String, &[&str], TurnState); 14] = [
             (r#"{"role":"user","time":{"created":1000}}"#.into(), &[], TurnState::Open),
             (r#"{"role":"assistant","time":{"created":1000}}"#.into(), &[running], TurnState::Open),
             (done(r#","finish":"stop""#), &[], TurnState::Finished),
             (done(r#","finish":"length""#), &[], TurnState::Finished),
             (done(r#","finish":"tool-calls""#), &[shell], TurnState::Open),
+            (done(r#","finish":"tool-calls""#), &[shell, denied], TurnState::Interrupted),
+            (done(r#","finish":"tool-calls""#), &[dismissed], TurnState::Interrupted),
+            (done(r#","finish":"tool-calls""#), &[corrected], TurnState::Open),
             (done(r#","finish":"unknown""#), &[], TurnState::Open),
             (done(r#","error":{"name":"MessageAbortedError","data":{}}"#), &[], TurnState::Interrupted),
             (done(r#","error":{"name":"APIError","data":{"message":"no"}}"#), &[], TurnState::Failed),
@@ -99,6 +110,9 @@ mod tests {
         let running = r#"{"type":"tool","tool":"bash","state":{"status":"running","input":{"command":"sleep\n 9"},"time":{"start":5000}}}"#;
         let open = of(r#"{"role":"assistant","time":{"created":1000}}"#, &[running]);
         assert_eq!(open.detail.as_deref(), Some("bash: sleep 9"));
+        let asking = r#"{"type":"tool","tool":"question","state":{"status":"running","input":{"questions":[{"question":"Which?"}]}}}"#;
+        let asked = of(r#"{"role":"assistant","time":{"created":1000}}"#, &[asking]);
+        assert_eq!(asked.detail.as_deref(), Some("question: Which?"));
         assert_eq!(open.last.map(jiff::Timestamp::as_millisecond), Some(5000));
         let failed = of(
             r#"{"role":"assistant","time":{"created":1},"error":{"name":"APIError","data":{"message":"bad key"}}}"#,

@@ -79,7 +79,7 @@ fn marked(mark: &Mark, process: &Process, harvest: &Harvest, kernel: &KernelView
         .into_iter()
         .map(|found| Claim {
             slot: found.slot.clone(),
-            ..claim(&found.id, process, tie, is_headless(&process.head), how())
+            ..claim(&found.id, process, tie, ends_with_its_turn(process, kernel), how())
         })
         .collect()
 }
@@ -89,7 +89,12 @@ fn unread(mark: &Mark, process: &Process, kernel: &KernelView) -> Option<Claim> 
     let (id, file) = (mark.id.as_deref()?, mark.file.as_ref()?);
     let how = alive(process, kernel, mark.how);
     let slot = Some(file.to_string_lossy().into_owned());
-    Some(Claim { slot, ..claim(id, process, Tie::Exact, is_headless(&process.head), how) })
+    Some(Claim { slot, ..claim(id, process, Tie::Exact, ends_with_its_turn(process, kernel), how) })
+}
+
+/// Its arguments say so, until they are gone, or agentctl started it.
+fn ends_with_its_turn(process: &Process, kernel: &KernelView) -> bool {
+    is_headless(&process.head) || kernel.launched_for(process).is_some()
 }
 
 fn is_the_others(mark: &Mark, creator: Creator) -> bool {

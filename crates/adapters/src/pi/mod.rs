@@ -4,6 +4,7 @@
 //! same folders and the same format: what the two share is here, and `pi_rust` is the other door to it.
 
 mod branch;
+mod control;
 mod entries;
 mod head;
 mod header;
@@ -25,10 +26,11 @@ use serde::Deserialize;
 
 use crate::jsonl::follow::Follow;
 use crate::jsonl::open::read_small;
-use crate::{Adapter, Card, Looks, ReadError, Root, Scope};
+use crate::{Adapter, Card, Control, Looks, Opening, ReadError, Root, Scope};
+pub(crate) use control::complaint;
 pub(crate) use header::Creator;
 pub(crate) use peek::{follow, read_last};
-pub(crate) use processes::is_pi;
+pub(crate) use processes::{is_headless, is_pi};
 pub(crate) use store::Store;
 
 pub struct Pi;
@@ -38,7 +40,7 @@ static CARD: Card = Card {
     title: "Pi",
     programs: &["pi"],
     known_good: "0.73.1 – 1.5.0",
-    capabilities: &[Capability::Peek],
+    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork],
     looks: LOOKS,
     can_be_asked: false,
     verified: true,
@@ -54,6 +56,10 @@ impl Adapter for Pi {
 
     fn root(&self, environ: &Environ) -> Option<Root> {
         root(environ, "PI_CODING_AGENT_SESSION_DIR")
+    }
+
+    fn opening(&self, _root: &Root, _id: &str, place: &Path) -> Option<Opening> {
+        Opening::by_file("pi", place)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
@@ -74,6 +80,10 @@ impl Adapter for Pi {
 
     fn follow(&self, place: &Path, _id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
         follow(place, backlog)
+    }
+
+    fn control(&self) -> Option<&'static dyn Control> {
+        Some(&Pi)
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use agentctl_model::{Harvest, KernelView, Process};
 use jiff::Timestamp;
 
-use super::header::{Creator, creator_by_name};
+use super::header::{Creator, creator_by_name, id_in_name};
 use super::processes::{Family, agents, marks};
 use crate::folder::{Listed, list, written_since};
 
@@ -86,11 +86,14 @@ pub(super) fn live(
             .iter()
             .flat_map(|store| [folders.as_ref().map(|slug| store.join(slug)), Some(store.clone())]);
         let before = files.len();
+        // A session that is taken up again was last written by somebody before this process.
+        let marked = mark.and_then(|mark| mark.id.as_deref());
+        let is_marked = |entry: &Listed| marked.is_some_and(|id| id_in_name(&entry.name) == Some(id));
         for folder in folders.flatten() {
             let entries = list(&folder, harvest).into_iter().filter(|entry| may_be(&entry.name, creator));
-            files.extend(
-                entries.map(|entry| entry.path).filter(|path| written_since(path, process.head.started_at)),
-            );
+            let wanted = entries
+                .filter(|entry| is_marked(entry) || written_since(&entry.path, process.head.started_at));
+            files.extend(wanted.map(|entry| entry.path));
         }
         let alone = mark.is_none() && kind == creator && family.agent_above(process).is_none();
         if alone && files.len() == before {

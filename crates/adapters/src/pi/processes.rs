@@ -73,7 +73,7 @@ pub(super) fn agents(kernel: &KernelView) -> impl Iterator<Item = (&Process, Cre
 }
 
 /// Started with a prompt, ends with the turn: known only while the arguments are to be seen.
-pub(super) fn is_headless(head: &ProcessHead) -> bool {
+pub(crate) fn is_headless(head: &ProcessHead) -> bool {
     head.has_flag("-p") || head.has_flag("--print") || head.option("--mode") == Some("json")
 }
 
@@ -86,11 +86,12 @@ pub(super) struct Mark {
     pub(super) how: &'static str,
 }
 
-/// The marks of all agents, by pid: what their youngest tool says, else their arguments.
+/// The marks of all agents, by pid: what their youngest tool says, else their arguments, else our launch record.
 pub(super) fn marks(kernel: &KernelView) -> HashMap<u32, Mark> {
-    let mut marks: HashMap<u32, Mark> =
-        agents(kernel).filter_map(|(process, _)| Some((process.pid(), mark_in_argv(process)?))).collect();
     let family = Family::of(kernel);
+    let mark = |process| mark_in_argv(process).or_else(|| mark_of_launch(process, kernel, &family));
+    let mut marks: HashMap<u32, Mark> =
+        agents(kernel).filter_map(|(process, _)| Some((process.pid(), mark(process)?))).collect();
     let mut tools: Vec<&Process> = kernel.processes.iter().chain(&kernel.offspring).collect();
     tools.sort_unstable_by_key(|tool| tool.head.process.start);
     for tool in tools {
@@ -122,6 +123,12 @@ fn mark_in_argv(process: &Process) -> Option<Mark> {
     }
     // Part of an id is enough for Pi, and not for us.
     (session.len() == 36).then(|| Mark { id: Some(session.to_owned()), file: None, how })
+}
+
+/// What agentctl started it for. An agent that a tool of it started inherits the variable and not the session.
+fn mark_of_launch(process: &Process, kernel: &KernelView, family: &Family<'_>) -> Option<Mark> {
+    let id = kernel.launched_for(process).filter(|_| family.agent_above(process).is_none())?;
+    Some(Mark { id: Some(id.to_owned()), file: None, how: "our launch record names this session" })
 }
 
 /// Who started whom, among what was seen.

@@ -1,6 +1,5 @@
 //! One session file: its beginning, its end, and the whole of it where totals are wanted.
 
-use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -16,22 +15,18 @@ use crate::Scope;
 use crate::gather::{Gathered, ReadSession};
 use crate::jsonl::head::scan_head;
 use crate::jsonl::open::{Opened, open_regular};
-use crate::jsonl::whole::{lines_containing, scan_whole};
-use crate::jsonl::{Seen, scan_back};
+use crate::jsonl::whole::{CHUNK, lines_containing, scan_whole};
+use crate::jsonl::{ReadAt, Seen, scan_back};
 
 /// A first prompt can be megabytes long.
 const HEAD_BUDGET: usize = 8 << 20;
+/// Reading both ends of a file up to this size would cost more than reading what lies between them too.
+const SMALL: usize = 28 << 10;
 /// Pi itself looks no further for a header.
 const HEADER_BUDGET: usize = 1 << 20;
 
 /// Reads one file: `Ok(None)` if it is not asked for, or the other agent's; `Err` names what had to be left out.
-pub(super) fn read(
-    path: &Path,
-    creator: Creator,
-    since: Option<Timestamp>,
-    scope: &Scope<'_>,
-    buffer: &mut Vec<u8>,
-) -> Gathered {
+pub(super) fn read(path: &Path, creator: Creator, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
     let named = |error: std::io::Error| format!("{}: {error}", path.display());
     let opened = match open_regular(path) {
         Ok(opened) => opened,
@@ -45,20 +40,21 @@ pub(super) fn read(
     if old || opened.size == 0 {
         return Ok(None);
     }
-    read_opened(path, &opened, creator, scope, buffer).map_err(named)
+    let read = |source: &dyn ReadAt, size| read_opened(path, &opened, (source, size), creator, scope);
+    opened.read_through(if scope.usage { CHUNK } else { SMALL }, read).map_err(named)
 }
 
 fn read_opened(
     path: &Path,
     opened: &Opened,
+    (source, size): (&dyn ReadAt, u64),
     creator: Creator,
     scope: &Scope<'_>,
-    buffer: &mut Vec<u8>,
 ) -> std::io::Result<Option<ReadSession>> {
     let mut head = Head::new(scope.text_limit);
     let is_wanted =
         |heading: &Heading| heading.creator(name_of(path)) == creator && scope.reach.names(&heading.id);
-    scan_head(&opened.file, opened.size, HEAD_BUDGET, |line| {
+    scan_head(source, size, HEAD_BUDGET, |line| {
         let flow = head.line(line);
         if head.heading.as_ref().is_some_and(|heading| !is_wanted(heading)) {
             ControlFlow::Break(())
@@ -75,10 +71,10 @@ fn read_opened(
     if !is_wanted(&heading) {
         return Ok(None);
     }
-    let (mut tail, seen) = read_tail(opened, heading.leaf.as_deref(), scope.text_limit)?;
+    let (mut tail, seen) = read_tail((source, size), heading.leaf.as_deref(), scope.text_limit)?;
     let totals = if scope.usage {
         let mut totals = Totals::new(heading.parent_file.as_ref().and(heading.started_at));
-        scan_whole(&opened.file, buffer, |line| totals.line(line))?;
+        scan_whole(source, |line| totals.line(line))?;
         Some(totals)
     } else {
         None
@@ -86,7 +82,7 @@ fn read_opened(
     // A title from before the first prompt may have been replaced where the tail did not look: a stale one is worse
     // than a longer read, which only sessions with such a title need.
     if !scope.usage && tail.name.is_none() && head.name.is_some() && !seen.whole {
-        tail.name = last_title(&opened.file, buffer)?;
+        tail.name = last_title(source)?;
     }
     let warning = match (tail.broken, seen.too_long) {
         (0, 0) => None,
@@ -115,23 +111,23 @@ fn read_opened(
 
 /// Follows the leaf that the header names; one that is not in the file names nothing.
 fn read_tail(
-    opened: &Opened,
+    (source, size): (&dyn ReadAt, u64),
     leaf: Option<&str>,
     text_limit: Option<usize>,
 ) -> std::io::Result<(Tail, Seen)> {
     let mut tail = Tail::new(leaf, text_limit);
-    let mut seen = scan_back(&opened.file, opened.size, &mut tail)?;
+    let mut seen = scan_back(source, size, &mut tail)?;
     if leaf.is_some() && tail.on_branch == 0 {
         tail = Tail::new(None, text_limit);
-        seen = scan_back(&opened.file, opened.size, &mut tail)?;
+        seen = scan_back(source, size, &mut tail)?;
     }
     Ok((tail, seen))
 }
 
 /// The title that counts, wherever in the file it stands.
-fn last_title(file: &File, buffer: &mut Vec<u8>) -> std::io::Result<Option<String>> {
+fn last_title(source: &dyn ReadAt) -> std::io::Result<Option<String>> {
     let mut title = None;
-    lines_containing(file, buffer, &TITLE, |line| {
+    lines_containing(source, &TITLE, |line| {
         let given = Record::parse(line).and_then(|record| record.title());
         title = given.or(title.take());
     })?;

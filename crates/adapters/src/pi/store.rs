@@ -74,9 +74,7 @@ impl Store<'_> {
     }
 
     fn read(&self, files: &[PathBuf], scope: &Scope<'_>, harvest: &mut Harvest) {
-        gather(files, scope, harvest, |path, since, scope, buffer| {
-            session::read(path, self.creator, since, scope, buffer)
-        });
+        gather(files, scope, harvest, |path, since, scope| session::read(path, self.creator, since, scope));
     }
 }
 

@@ -138,11 +138,11 @@ impl Scan for Tail {
             self.broken += 1;
             self.branch.lost();
         }
+        if self.wants_more(distance) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+
+    fn wants_more(&self, distance: u64) -> bool {
         let title = self.name.is_some() || distance > NAME_REACH;
-        if title && self.branch_is_told(distance) {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        !(title && self.branch_is_told(distance))
     }
 }

@@ -3,13 +3,15 @@
 //! Not run so far: its facts were read in its source. What differs from Pi is told by the header (the active leaf, the
 //! model) and by file names; its arguments stay to be seen, so `--session FILE` ties a process to its session.
 
+mod control;
+
 use std::path::Path;
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
 
 use crate::jsonl::follow::Follow;
 use crate::pi::{self, Creator, Store};
-use crate::{Adapter, Card, ReadError, Root, Scope};
+use crate::{Adapter, Card, Control, Opening, ReadError, Root, Scope};
 
 pub struct PiRust;
 
@@ -18,7 +20,7 @@ static CARD: Card = Card {
     title: "Pi Rust",
     programs: &["pi-rust", "pi"],
     known_good: "0.8.0",
-    capabilities: &[Capability::Peek],
+    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume],
     looks: pi::LOOKS,
     can_be_asked: false,
     verified: false,
@@ -31,6 +33,10 @@ impl Adapter for PiRust {
 
     fn root(&self, environ: &Environ) -> Option<Root> {
         pi::root(environ, "PI_SESSIONS_DIR")
+    }
+
+    fn opening(&self, _root: &Root, _id: &str, place: &Path) -> Option<Opening> {
+        Opening::by_file("pi-rust", place)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
@@ -51,6 +57,10 @@ impl Adapter for PiRust {
 
     fn follow(&self, place: &Path, _id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
         pi::follow(place, backlog)
+    }
+
+    fn control(&self) -> Option<&'static dyn Control> {
+        Some(&PiRust)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Qwen Code: transcripts under `projects/<folder>/chats/`, and notes of the processes that write them.
 
+mod control;
 mod entries;
 mod head;
 mod join;
@@ -20,7 +21,7 @@ use crate::gather::gather;
 use crate::jsonl::follow::{Follow, JsonlFollower};
 use crate::jsonl::open::read_small;
 use crate::jsonl::peek::read_last;
-use crate::{Adapter, Card, Looks, Reach, ReadError, Root, Scope};
+use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope};
 use places::Places;
 
 pub struct Qwen;
@@ -30,7 +31,7 @@ static CARD: Card = Card {
     title: "Qwen Code",
     programs: &["qwen"],
     known_good: "0.24.4",
-    capabilities: &[Capability::Peek],
+    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork],
     looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
     can_be_asked: false,
     verified: true,
@@ -52,6 +53,10 @@ impl Adapter for Qwen {
         let path = moved.or_else(|| home.as_ref().map(|home| home.join(".qwen")))?;
         let store = environ.path("QWEN_RUNTIME_DIR").map(resolved).filter(|store| *store != path);
         Some(Root { store, ..Root::at(path) })
+    }
+
+    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
+        Opening::by_id(&["qwen", "--resume", "ID"], id, "QWEN_HOME", &root.path)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
@@ -94,6 +99,10 @@ impl Adapter for Qwen {
         }
         let transcript = place.with_file_name(format!("{id}.jsonl"));
         Ok(Box::new(JsonlFollower::from_beginning(&transcript, entries::entries)))
+    }
+
+    fn control(&self) -> Option<&'static dyn Control> {
+        Some(&Qwen)
     }
 }
 

@@ -19,12 +19,7 @@ use crate::jsonl::whole::lines_containing;
 const HEAD_BUDGET: usize = 8 << 20;
 
 /// Reads one transcript: `Ok(None)` if it was not written since then or is gone, `Err` names what had to be left out.
-pub(super) fn read(
-    place: &Place,
-    since: Option<Timestamp>,
-    scope: &Scope<'_>,
-    buffer: &mut Vec<u8>,
-) -> Gathered {
+pub(super) fn read(place: &Place, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
     let named = |error: std::io::Error| format!("{}: {error}", place.path.display());
     let opened = match open_regular(&place.path) {
         Ok(opened) => opened,
@@ -35,15 +30,10 @@ pub(super) fn read(
     if opened.modified.is_some_and(|modified| since.is_some_and(|since| modified < since)) {
         return Ok(None);
     }
-    read_opened(place, &opened, scope, buffer).map_err(named)
+    read_opened(place, &opened, scope).map_err(named)
 }
 
-fn read_opened(
-    place: &Place,
-    opened: &Opened,
-    scope: &Scope<'_>,
-    buffer: &mut Vec<u8>,
-) -> std::io::Result<Option<ReadSession>> {
+fn read_opened(place: &Place, opened: &Opened, scope: &Scope<'_>) -> std::io::Result<Option<ReadSession>> {
     let mut tail = Tail::new(scope.text_limit);
     let seen = scan_back(&opened.file, opened.size, &mut tail)?;
     if tail.records == 0 {
@@ -57,7 +47,7 @@ fn read_opened(
     scan_head(&opened.file, opened.size, HEAD_BUDGET, |line| head.line(line))?;
     let tokens = if scope.usage {
         let mut sum = UsageSum::default();
-        lines_containing(&opened.file, buffer, &Finder::new(usage::MARK), |line| sum.line(line))?;
+        lines_containing(&opened.file, &Finder::new(usage::MARK), |line| sum.line(line))?;
         sum.total()
     } else {
         None

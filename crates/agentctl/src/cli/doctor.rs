@@ -1,6 +1,7 @@
 //! `agentctl doctor`: how each source is doing, and what lives without belonging to a session.
 
 mod program;
+mod reap;
 mod report;
 mod screen;
 
@@ -18,13 +19,25 @@ use crate::surroundings::Surroundings;
     after_help = "Exits with 1 when something is broken: a source that cannot be heard completely, or a config file with a mistake."
 )]
 pub(crate) struct Args {
+    /// End what outlived its session; asks first
+    #[arg(long)]
+    reap: bool,
+    /// Do not ask
+    #[arg(long, requires = "reap")]
+    yes: bool,
     /// The findings as JSON
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
-    let report = report::examine(surroundings);
+    let mut report = report::examine(surroundings);
+    if args.reap {
+        let reaped = reap::reap(args.yes, surroundings, out)?;
+        report = report::examine(surroundings);
+        report.healthy &= reaped.survived.is_empty();
+        report.reaped = reaped.ended;
+    }
     if args.json {
         json::answer(out, &report)?;
     } else {

@@ -26,7 +26,7 @@ pub(crate) enum Sort {
     Tokens,
 }
 
-pub(crate) fn sort(sessions: &mut [Surveyed], by: Sort) {
+pub(crate) fn sort(sessions: &mut Vec<Surveyed>, by: Sort) {
     match by {
         Sort::Attention => by_key(sessions, attention),
         Sort::Updated => by_key(sessions, |session| Reverse(session.updated_at)),
@@ -43,8 +43,12 @@ pub(crate) fn sort(sessions: &mut [Surveyed], by: Sort) {
 }
 
 /// The id is the last word, so that a watch does not dance.
-fn by_key<K: Ord>(sessions: &mut [Surveyed], key: impl Fn(&Session) -> K) {
-    sessions.sort_by(|a, b| key(&a.session).cmp(&key(&b.session)).then_with(|| a.key.cmp(&b.key)));
+fn by_key<K: Ord>(sessions: &mut Vec<Surveyed>, key: impl Fn(&Session) -> K) {
+    // The keys stand beside each other: looking into thousands of sessions for each comparison is slow.
+    let mut keyed: Vec<(K, Surveyed)> =
+        std::mem::take(sessions).into_iter().map(|surveyed| (key(&surveyed.session), surveyed)).collect();
+    keyed.sort_unstable_by(|(a, one), (b, other)| a.cmp(b).then_with(|| one.key.cmp(&other.key)));
+    *sessions = keyed.into_iter().map(|(_, surveyed)| surveyed).collect();
 }
 
 /// Waiting, live ones whose last turn went wrong, those of which nothing is known, then working, idle, stopped.

@@ -21,7 +21,13 @@ pub(crate) fn surveyed(session: Session) -> Surveyed {
         id: session.id.clone(),
         slot: None,
     };
-    Surveyed { key, session: Box::new(session), place: "/x".into(), rule: Rule::TurnOpen }
+    Surveyed {
+        key,
+        session: Box::new(session),
+        place: "/x".into(),
+        rule: Rule::TurnOpen,
+        carriers: Vec::new(),
+    }
 }
 
 fn at(text: &str) -> Timestamp {

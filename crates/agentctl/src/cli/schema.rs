@@ -1,5 +1,6 @@
 //! `agentctl schema`: the JSON Schema of everything that `--json` prints.
 
+use agentctl_fleet::DirectoryHolder;
 use agentctl_model::{Entry, Session};
 use clap::builder::PossibleValuesParser;
 use schemars::generate::SchemaSettings;
@@ -7,17 +8,46 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value};
 
 use super::adapters::AdapterEntry;
+use super::attach::Way;
 use super::config::{Checked, Shown};
 use super::doctor::Report;
 use super::explain::Explanation;
+use super::group::{self, Diffs, Listed};
+use super::inbox::Inbox;
 use super::list::Answer;
+use super::locks::Held;
+use super::prune;
+use super::send::Taken;
+use super::wait::Waited;
+use super::worktree::{Cleaned, NewTree, Trees};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::json;
 
-const NAMES: [&str; 8] =
-    ["session", "list", "explain", "entry", "adapters", "doctor", "config-show", "config-check"];
+const NAMES: [&str; 21] = [
+    "session",
+    "list",
+    "explain",
+    "entry",
+    "accepted",
+    "attach",
+    "wait",
+    "inbox",
+    "lock",
+    "locks",
+    "worktree-list",
+    "worktree-create",
+    "worktree-clean",
+    "group-list",
+    "group-show",
+    "group-diff",
+    "adapters",
+    "doctor",
+    "prune",
+    "config-show",
+    "config-check",
+];
 
 /// Print the JSON Schema of what --json prints
 #[derive(Debug, clap::Args)]
@@ -42,6 +72,19 @@ fn schema(name: &str) -> Schema {
         "list" => of::<Answer<'_>>(),
         "explain" => of::<Explanation<'_>>(),
         "entry" => of::<Entry>(),
+        "accepted" => of::<Taken>(),
+        "wait" => of::<Waited<'_>>(),
+        "inbox" => of::<Inbox>(),
+        "attach" => of::<Way>(),
+        "lock" => of::<DirectoryHolder>(),
+        "locks" => of::<Held>(),
+        "worktree-list" => of::<Trees>(),
+        "worktree-create" => of::<NewTree>(),
+        "worktree-clean" => of::<Cleaned>(),
+        "group-list" => of::<Listed>(),
+        "group-show" => of::<group::Shown>(),
+        "group-diff" => of::<Diffs>(),
+        "prune" => of::<prune::Answer>(),
         "adapters" => of::<Vec<AdapterEntry>>(),
         "doctor" => of::<Report>(),
         "config-show" => of::<Shown>(),

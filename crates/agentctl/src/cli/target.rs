@@ -22,6 +22,23 @@ pub(crate) struct Target {
     /// Full id, unique beginning of one, or exact name
     #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(stored_ids))]
     id: String,
+    #[command(flatten)]
+    narrowed: Narrowed,
+}
+
+/// For commands that take several.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Targets {
+    /// Full id, unique beginning of one, or exact name
+    #[arg(value_name = "ID", required = true, value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(stored_ids))]
+    ids: Vec<String>,
+    #[command(flatten)]
+    narrowed: Narrowed,
+}
+
+/// What tells sessions apart that share an id or a name.
+#[derive(Debug, clap::Args)]
+struct Narrowed {
     /// Only sessions of this agent
     #[arg(long, value_name = "NAME", value_parser = super::adapter_names())]
     adapter: Option<String>,
@@ -41,16 +58,52 @@ impl Target {
         surroundings: &Surroundings,
         out: &mut Output,
     ) -> Result<(Surveyed, Survey), Failure> {
-        heard::warn_unread(&self.adapter, fleet, out);
+        heard::warn_unread(&self.narrowed.adapter, fleet, out);
+        let found = self.narrowed.find(&self.id, fleet, surroundings, out)?;
+        heard::warn(&found.1.sources, surroundings, out);
+        Ok(found)
+    }
+}
+
+impl Targets {
+    /// The sessions that are meant, each once, in the order they were typed. All of them, or none.
+    pub(crate) fn find(
+        &self,
+        fleet: &Fleet,
+        surroundings: &Surroundings,
+        out: &mut Output,
+    ) -> Result<Vec<Surveyed>, Failure> {
+        heard::warn_unread(&self.narrowed.adapter, fleet, out);
+        let mut found: Vec<Surveyed> = Vec::new();
+        for id in &self.ids {
+            let (session, survey) = self.narrowed.find(id, fleet, surroundings, out)?;
+            // Every answer has all sources in it; once is enough to say which of them were silent.
+            if found.is_empty() {
+                heard::warn(&survey.sources, surroundings, out);
+            }
+            if !found.iter().any(|known| known.key == session.key) {
+                found.push(session);
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Narrowed {
+    fn find(
+        &self,
+        id: &str,
+        fleet: &Fleet,
+        surroundings: &Surroundings,
+        out: &Output,
+    ) -> Result<(Surveyed, Survey), Failure> {
         let selector = Selector {
-            text: self.id.clone(),
+            text: id.to_owned(),
             adapter: self.adapter.clone(),
             root: self.root(fleet, surroundings)?,
             cwd: self.cwd.as_ref().map(|cwd| surroundings.meant(cwd).to_string_lossy().into_owned()),
         };
-        let found = fleet.find(&selector).map_err(|error| self.explain(&error, surroundings, out.width()))?;
-        heard::warn(&found.1.sources, surroundings, out);
-        Ok(found)
+        fleet.find(&selector).map_err(|error| self.explain(&error, surroundings, out.width()))
     }
 
     /// The root as the source that has it spells it.

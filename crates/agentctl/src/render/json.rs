@@ -28,7 +28,7 @@ pub(crate) fn line(out: &mut impl Write, value: &impl Serialize) -> Result<(), F
 }
 
 /// How many elements of a long array one core makes at a time.
-const PORTION: usize = 1000;
+const PORTION: usize = 250;
 
 /// The elements of a long array, joined by commas: made on all cores, portion by portion, in buffers that are used again.
 pub(crate) fn elements<T: Serialize + Sync>(out: &mut impl Write, values: &[T]) -> Result<(), Failure> {

@@ -92,7 +92,7 @@ fn age(session: &Session, now: Timestamp) -> Option<String> {
 }
 
 /// What went in (cached or not) over what came out.
-fn tokens(tokens: &Tokens) -> String {
+pub(crate) fn tokens(tokens: &Tokens) -> String {
     let read = [tokens.input, tokens.cache_read, tokens.cache_write];
     let input: Option<u64> = read.iter().any(Option::is_some).then(|| read.iter().flatten().sum());
     let shown = |count: Option<u64>| count.map_or_else(|| "?".to_owned(), amount);

@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up must stop")]
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+#[cfg(target_os = "linux")]
+pub(crate) mod agent;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};

@@ -7,7 +7,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use agentctl_testkit::{FakeModel, NodeAgent, Signal, Skip, TestHome, new_uuid, skip, until_seen};
+use agentctl_testkit::{
+    Background, FakeModel, NodeAgent, Signal, Skip, TestHome, new_uuid, skip, until_seen,
+};
 use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_mins(3);
@@ -71,6 +73,14 @@ impl Scene {
         })
     }
 
+    /// The row of a session whose prompt is recorded; says what the agent printed where that never comes.
+    fn wait_at_work(&self, id: &str, run: &Background) -> Value {
+        until_seen(PATIENCE, "the agent at work", || match self.row(id) {
+            Some(row) if row["status"] == "running" && row["prompt"].is_string() => Ok(row),
+            other => Err(format!("{other:#?}\n{}\n{}", run.stdout(), run.stderr())),
+        })
+    }
+
     fn kill(&self, pid: &Value) {
         let mut kill = self.home.command("kill");
         kill.args(["-9", &pid.to_string()]);
@@ -88,9 +98,10 @@ pub(crate) fn finished_and_failed(adapter: &'static str, settle: Settle) {
     let (odd, plain) = (scene.home.work_dir("odd dir. ünï/My Project.v2"), scene.home.work_dir("plain"));
     let (done, failed) = (new_uuid(), new_uuid());
     let prompt = "[[bash:echo hi]] [[text:All is well.]]";
+    // One after the other: two first starts in one home race for the agent's own locks, and one may wait for minutes.
     let mut run = scene.agent.headless(&scene.home, &odd, &done, prompt);
-    let mut refused = scene.agent.headless(&scene.home, &plain, &failed, "[[err:400|scripted]]");
     assert!(run.wait(PATIENCE).success(), "{} {}", run.stdout(), run.stderr());
+    let mut refused = scene.agent.headless(&scene.home, &plain, &failed, "[[err:400|scripted]]");
     assert!(!refused.wait(PATIENCE).success(), "{}", refused.stdout());
 
     let row = scene.row(&done).unwrap();
@@ -118,10 +129,10 @@ pub(crate) fn at_work_killed_and_resumed(adapter: &'static str, settle: Settle) 
     let (tool, stream) = (new_uuid(), new_uuid());
     let mut in_tool =
         scene.agent.headless(&scene.home, &cwd, &tool, "[[bash:tail -f /dev/null]] [[hang]] in a tool");
+    // The second starts when the first is up: two first starts in one home race for the agent's own locks.
+    let first = scene.wait_at_work(&tool, &in_tool);
     let mut in_stream = scene.agent.headless(&scene.home, &cwd, &stream, "[[hang]] in a stream");
-    let at_work = |row: &Value| row["status"] == "running" && row["prompt"].is_string();
-    let first = scene.wait_for(&tool, "the first one at work", at_work);
-    let second = scene.wait_for(&stream, "the second one at work", at_work);
+    let second = scene.wait_at_work(&stream, &in_stream);
     assert_ne!(first["pid"], second["pid"]);
     for (row, wrapper) in [(&first, in_tool.pid()), (&second, in_stream.pid())] {
         assert_ne!(row["pid"], wrapper, "the agent is the inner process: {row:#}");

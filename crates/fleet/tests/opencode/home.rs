@@ -107,6 +107,22 @@ impl Home {
             vec![Source { adapter: &OpenCode, root, timeout: Duration::from_secs(20) }],
             Arc::new(kernel),
         )
+        .with_launches(self.path().join("launches"))
+    }
+
+    /// What agentctl wrote down about a launch of its own.
+    pub(crate) fn launch_record(&self, launch: &str, session: &str) {
+        let order = json!({
+            "adapter": "opencode", "root": self.data(), "conversation": "new", "cwd": "/w", "freshId": "",
+            "env": {}, "labels": {}, "files": [], "force": false,
+        });
+        let record = json!({
+            "version": 1, "id": launch, "launchedAt": "2026-11-15T12:00:00Z", "order": order,
+            "sessionId": session, "settled": true,
+        });
+        let folder = self.path().join("launches").join(launch);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("launch.json"), record.to_string()).unwrap();
     }
 
     /// Everything there is, sub-agents included.

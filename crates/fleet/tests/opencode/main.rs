@@ -159,16 +159,28 @@ fn processes_of_another_home_are_not_ours() {
 }
 
 #[test]
-fn our_own_launch_is_found_by_its_mark() {
+fn our_own_launch_is_found_by_its_record() {
     let home = Home::new();
     for id in ["ses_1", "ses_2"] {
         home.session(id, "/w", 100, 100);
         home.step(id, 101, None, "");
     }
-    let metadata = json!({"agentctl": {"launch": "launch-2"}}).to_string();
-    home.writer.execute("UPDATE session SET metadata = ? WHERE id = 'ses_2'", [metadata]).unwrap();
-    let run = home.process(7, &["opencode", "run", "x"], "/w", 90).variable("AGENTCTL_LAUNCH_ID", "launch-2");
-    assert_eq!(home.seen(&[run], "ses_2").pid, Some(7));
+    home.launch_record("launch-2", "ses_2");
+    let run = |pid| home.process(pid, &["opencode", "run"], "/w", 90);
+    let ours = run(7).variable("AGENTCTL_LAUNCH_ID", "launch-2");
+    let seen = home.seen(&[ours.clone()], "ses_2");
+    assert_eq!((seen.status, seen.pid), (Status::Running, Some(7)));
+    let why = serde_json::to_string(&seen.evidence).unwrap();
+    assert!(why.contains("our launch record names this session"), "{why}");
+    // Without it nothing would tell the two runs of one directory apart.
+    assert_eq!(home.seen(&[ours.clone(), run(8)], "ses_1").pid, Some(8));
+    assert_eq!(home.seen(&[ours, run(8)], "ses_2").pid, Some(7));
+    assert_eq!(home.seen(&[run(7), run(8)], "ses_2").status, Status::Unknown);
+
+    // The row is not there yet: no other session is taken for it.
+    home.launch_record("launch-3", "ses_3");
+    let early = run(9).variable("AGENTCTL_LAUNCH_ID", "launch-3");
+    assert_eq!(home.seen(&[early], "ses_1").pid, None);
 }
 
 #[test]

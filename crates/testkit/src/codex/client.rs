@@ -60,7 +60,9 @@ impl AppServer {
             self.stream.read_exact(&mut byte).expect("be greeted by the app-server");
             answer.extend(byte);
         }
-        self.call("initialize", &json!({"clientInfo": {"name": "testkit", "title": null, "version": "0"}}));
+        let client = json!({"name": "testkit", "title": null, "version": "0"});
+        let capabilities = json!({"experimentalApi": true});
+        self.call("initialize", &json!({"clientInfo": client, "capabilities": capabilities}));
         self.send(&json!({"method": "initialized"}));
     }
 

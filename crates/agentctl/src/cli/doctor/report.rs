@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use agentctl_adapters::Adapter;
-use agentctl_fleet::{Question, Wanted};
-use agentctl_model::{SourceReport, Stray, Survey};
+use agentctl_fleet::{Fleet, Orphan, Question, Wanted};
+use agentctl_model::{ProcessEntry, SourceReport, Stray, Survey};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -29,6 +29,27 @@ pub(crate) struct Report {
     pub(crate) adapters: Vec<AdapterReport>,
     /// Live agent processes that belong to no stored session.
     pub(crate) strays: Vec<StrayReport>,
+    /// Processes that outlived the session they belonged to.
+    pub(crate) orphans: Vec<OrphanReport>,
+    /// Launch records that have had their time; `agentctl prune` removes them.
+    pub(crate) expired_launches: usize,
+    /// What `--reap` ended.
+    pub(crate) reaped: Vec<ProcessEntry>,
+}
+
+/// What a tool or an agent left running.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct OrphanReport {
+    pub(crate) pid: u32,
+    pub(crate) command: String,
+    pub(crate) adapter: String,
+    /// The session that it belonged to.
+    pub(crate) session_id: Option<String>,
+    pub(crate) cwd: Option<String>,
+    pub(crate) started_at: Option<Timestamp>,
+    /// Resident bytes.
+    pub(crate) memory: Option<u64>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -114,6 +135,25 @@ pub(crate) fn examine(surroundings: &Surroundings) -> Report {
             .map(|adapter| adapter_report(adapter, &settings, &survey, surroundings))
             .collect(),
         strays: survey.strays.iter().map(|(adapter, stray)| stray_report(adapter, stray)).collect(),
+        orphans: fleet.orphans().iter().map(orphan_report).collect(),
+        expired_launches: expired(&fleet, &settings, surroundings),
+        reaped: Vec::new(),
+    }
+}
+
+fn expired(fleet: &Fleet, settings: &Settings, surroundings: &Surroundings) -> usize {
+    fleet.prune(surroundings.now(), settings.launches_kept.value, true).len()
+}
+
+fn orphan_report(orphan: &Orphan) -> OrphanReport {
+    OrphanReport {
+        pid: orphan.process.pid,
+        command: orphan.entry.command.clone(),
+        adapter: orphan.adapter.clone(),
+        session_id: orphan.session_id.clone(),
+        cwd: orphan.cwd.clone(),
+        started_at: orphan.entry.started_at,
+        memory: orphan.memory,
     }
 }
 

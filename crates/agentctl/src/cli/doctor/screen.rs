@@ -33,6 +33,20 @@ pub(crate) fn print(report: &Report, surroundings: &Surroundings, out: &mut Outp
             writeln!(out, "  {line}")?;
         }
     }
+    if !report.orphans.is_empty() {
+        writeln!(out, "\nProcesses that outlived their session (`agentctl doctor --reap` ends them):")?;
+        for line in Page::orphans(report).lines(out.width().saturating_sub(2), out.paint) {
+            writeln!(out, "  {line}")?;
+        }
+    }
+    if !report.reaped.is_empty() {
+        let pids: Vec<String> = report.reaped.iter().map(|entry| entry.pid.to_string()).collect();
+        writeln!(out, "\nended: {}", pids.join(", "))?;
+    }
+    if report.expired_launches > 0 {
+        let count = report.expired_launches;
+        writeln!(out, "\n{count} launch record(s) have had their time; `agentctl prune` removes them")?;
+    }
     writeln!(out)?;
     let verdict = if report.healthy {
         out.paint.apply(Tone::Good, "nothing is broken")
@@ -149,6 +163,31 @@ impl Page<'_> {
         lines
     }
 
+    fn orphans(report: &Report) -> Table {
+        let mut table = Table::new(vec![
+            Column::whole("PID"),
+            Column::whole("AGE"),
+            Column::whole("MEMORY"),
+            Column::whole("AGENT"),
+            Column::flexible("SESSION", 8),
+            Column::flexible("COMMAND", 8),
+        ]);
+        for orphan in &report.orphans {
+            let age = orphan.started_at.map(|start| time::ago(report.as_of, start));
+            table.row(vec![
+                Cell::plain(orphan.pid.to_string()),
+                Cell::plain(age.unwrap_or_default()),
+                Cell::plain(orphan.memory.map(bytes).unwrap_or_default()),
+                Cell::plain(text::one_line(&orphan.adapter)),
+                Cell::plain(
+                    orphan.session_id.as_deref().map_or_else(|| "not known".to_owned(), text::one_line),
+                ),
+                Cell::plain(text::one_line(&orphan.command)),
+            ]);
+        }
+        table
+    }
+
     fn strays(&self, report: &Report) -> Table {
         let mut table = Table::new(vec![
             Column::whole("PID"),
@@ -169,4 +208,16 @@ impl Page<'_> {
         }
         table
     }
+}
+
+/// "12 MB", for people.
+pub(super) fn bytes(count: u64) -> String {
+    let units = ["B", "KB", "MB", "GB"];
+    let mut unit = 0;
+    let mut left = count;
+    while left >= 10_000 && unit + 1 < units.len() {
+        left /= 1000;
+        unit += 1;
+    }
+    format!("{left} {}", units[unit])
 }

@@ -1,0 +1,103 @@
+//! How Claude Code is started, taken up again and ended. Pure.
+
+use std::collections::BTreeMap;
+
+use agentctl_model::{
+    CleanSignal, Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session,
+    SpawnPlan, Stdin, StopWay,
+};
+use serde_json::Value;
+
+use super::ClaudeCode;
+use super::processes::is_headless;
+use crate::control::Control;
+
+const PROGRAM: &str = "claude";
+
+impl Control for ClaudeCode {
+    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
+        let mut args: Vec<String> =
+            ["-p", "--output-format", "stream-json", "--verbose"].map(str::to_owned).into();
+        let mut option = |flag: &str, value: &str| args.extend([flag.to_owned(), value.to_owned()]);
+        let id = match &intent.conversation {
+            Conversation::New => {
+                option("--session-id", &intent.fresh_id);
+                &intent.fresh_id
+            }
+            Conversation::Stored { id, .. } => {
+                option("--resume", id);
+                id
+            }
+            Conversation::ForkOf { id, .. } => {
+                option("--resume", id);
+                option("--session-id", &intent.fresh_id);
+                &intent.fresh_id
+            }
+        };
+        if let Some(model) = &intent.model {
+            option("--model", model);
+        }
+        match intent.permission {
+            None | Some(Permission::Default) => {}
+            Some(Permission::Plan) => option("--permission-mode", "plan"),
+            Some(Permission::AcceptEdits) => option("--permission-mode", "acceptEdits"),
+            Some(Permission::Bypass) => option("--permission-mode", "bypassPermissions"),
+        }
+        if let Some(more) = &intent.system_prompt {
+            option("--append-system-prompt", more);
+        }
+        if matches!(intent.conversation, Conversation::ForkOf { .. }) {
+            args.push("--fork-session".to_owned());
+        }
+        Ok(SpawnPlan {
+            program: PROGRAM.to_owned(),
+            args,
+            env: BTreeMap::new(),
+            cwd: intent.cwd.clone(),
+            stdin: Stdin::Words,
+            id: IdSource::Known(id.clone()),
+        })
+    }
+
+    /// The last `result` says what went wrong, whatever its subtype says.
+    fn complaint(&self, said: FirstWords<'_>) -> Option<String> {
+        let results = said.stdout.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let result = results.into_iter().find(|event| event["type"] == "result")?;
+        let words = result["result"].as_str().filter(|_| result["is_error"] == true)?;
+        Some(words.to_owned())
+    }
+
+    /// A background job comes back when it is killed: its own command ends it for good.
+    fn stop_way(&self, session: &Session, process: &Process) -> StopWay {
+        if let Some(job) = session.meta.get("jobId").and_then(Value::as_str) {
+            return StopWay::Run(SpawnPlan {
+                program: PROGRAM.to_owned(),
+                args: vec!["stop".to_owned(), job.to_owned()],
+                env: BTreeMap::new(),
+                cwd: session.cwd.clone().unwrap_or_else(|| "/".to_owned()).into(),
+                stdin: Stdin::Nothing,
+                id: IdSource::Known(session.id.clone()),
+            });
+        }
+        // Headless, an interrupt is written down as one. In a terminal it would only clear the line.
+        StopWay::Signal(if is_headless(&process.head) {
+            CleanSignal::Interrupt
+        } else {
+            CleanSignal::Terminate
+        })
+    }
+
+    fn tool_marks(&self, id: &str, _pid: Option<u32>) -> Vec<(&'static str, String)> {
+        vec![("CLAUDE_CODE_SESSION_ID", id.to_owned())]
+    }
+
+    fn marks(&self) -> &'static [&'static str] {
+        &[
+            "CLAUDECODE",
+            "CLAUDE_CODE_SESSION_ID",
+            "CLAUDE_PID",
+            "CLAUDE_CODE_CHILD_SESSION",
+            "CLAUDE_CODE_ENTRYPOINT",
+        ]
+    }
+}

@@ -1,0 +1,222 @@
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::mpsc::{Receiver, channel};
+
+use super::*;
+
+/// An app-server that answers by a script, and what it was told.
+struct Scripted {
+    folder: tempfile::TempDir,
+    heard: Receiver<Value>,
+}
+
+impl Scripted {
+    /// `script` gives what the server says to each message, in order.
+    fn start(script: impl Fn(&Value) -> Vec<Value> + Send + 'static) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(folder.path().join("s")).unwrap();
+        let (tell, heard) = channel();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            greet(&mut stream);
+            while let Some(message) = receive(&mut stream) {
+                let answers = script(&message);
+                let _ = tell.send(message);
+                for answer in answers {
+                    say(&mut stream, &answer);
+                }
+            }
+        });
+        Self { folder, heard }
+    }
+
+    fn reach(&self) -> Steered<'static> {
+        Steered::reach(&self.folder.path().join("s"), "t").unwrap()
+    }
+
+    /// The requests that the server got, without the greeting.
+    fn told(self) -> Vec<Value> {
+        self.heard.iter().filter(|message| message["method"] != "initialize").skip(1).collect()
+    }
+}
+
+fn greet(stream: &mut UnixStream) {
+    let mut heard = Vec::new();
+    while !heard.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        heard.extend(byte);
+    }
+    stream.write_all(b"HTTP/1.1 101 Switching Protocols\r\n\r\n").unwrap();
+}
+
+fn receive(stream: &mut UnixStream) -> Option<Value> {
+    let mut head = [0; 2];
+    stream.read_exact(&mut head).ok()?;
+    let length = match head[1] & 0x7f {
+        126 => {
+            let mut length = [0; 2];
+            stream.read_exact(&mut length).ok()?;
+            usize::from(u16::from_be_bytes(length))
+        }
+        short => usize::from(short),
+    };
+    // The mask of zeros, then the text.
+    let mut rest = vec![0; 4 + length];
+    stream.read_exact(&mut rest).ok()?;
+    serde_json::from_slice(&rest[4..]).ok()
+}
+
+fn say(stream: &mut UnixStream, message: &Value) {
+    let text = message.to_string();
+    let length = u16::try_from(text.len()).unwrap().to_be_bytes();
+    // The client may have what it wants and be gone.
+    let _ = stream.write_all(&[&[0x81, 0x7e], &length[..], text.as_bytes()].concat());
+}
+
+fn result(message: &Value, result: &Value) -> Value {
+    json!({"id": message["id"], "result": result})
+}
+
+fn refused(message: &Value, words: &str) -> Value {
+    json!({"id": message["id"], "error": {"code": -32600, "message": words}})
+}
+
+fn status(message: &Value, kind: &str, flags: &[&str]) -> Value {
+    result(message, &json!({"thread": {"id": "t", "status": {"type": kind, "activeFlags": flags}}}))
+}
+
+fn open_turn(message: &Value) -> Value {
+    result(message, &json!({"data": [{"id": "turn-1", "status": "inProgress"}]}))
+}
+
+/// What every script begins with.
+fn greeting(message: &Value) -> Vec<Value> {
+    // Its own words may come at any time, and its own requests may carry any number.
+    let note = json!({"method": "remoteControl/status/changed", "params": {}});
+    let request = json!({"method": "currentTime/read", "id": message["id"], "params": {}});
+    vec![note, request, result(message, &json!({"userAgent": "x"}))]
+}
+
+#[test]
+fn words_start_a_turn_or_join_the_running_one() {
+    let server = Scripted::start(|message| match message["method"].as_str() {
+        Some("initialize") => greeting(message),
+        Some("thread/read") => vec![status(message, "idle", &[])],
+        Some("turn/start") => vec![result(message, &json!({"turn": {"id": "turn-2"}}))],
+        _ => vec![],
+    });
+    server.reach().send("hello").unwrap();
+    let told = server.told();
+    assert_eq!(told.last().unwrap()["params"]["input"][0]["text"], "hello");
+
+    let server = Scripted::start(|message| match message["method"].as_str() {
+        Some("initialize") => greeting(message),
+        Some("thread/read") => vec![status(message, "active", &[])],
+        Some("thread/turns/list") => vec![open_turn(message)],
+        Some("turn/steer") => vec![result(message, &json!({"turnId": "turn-1"}))],
+        _ => vec![],
+    });
+    server.reach().send("more").unwrap();
+    let told = server.told();
+    let last = told.last().unwrap();
+    assert_eq!(
+        (&last["method"], &last["params"]["expectedTurnId"]),
+        (&json!("turn/steer"), &json!("turn-1"))
+    );
+}
+
+#[test]
+fn a_turn_that_ends_meanwhile_does_not_lose_the_words() {
+    let server = Scripted::start(|message| match message["method"].as_str() {
+        Some("initialize") => greeting(message),
+        Some("thread/read") => vec![status(message, "active", &[])],
+        Some("thread/turns/list") => vec![open_turn(message)],
+        Some("turn/steer") => vec![refused(message, "no active turn to steer")],
+        Some("turn/start") => vec![refused(message, "thread not found")],
+        _ => vec![],
+    });
+    let refusal = server.reach().send("more").unwrap_err();
+    assert_eq!(refusal.reason, "the app-server refused turn/start: thread not found");
+}
+
+#[test]
+fn only_an_open_turn_is_interrupted() {
+    let script = |kind: &'static str| {
+        move |message: &Value| match message["method"].as_str() {
+            Some("initialize") => greeting(message),
+            Some("thread/read") => vec![status(message, kind, &[])],
+            Some("thread/turns/list") => vec![open_turn(message)],
+            Some("turn/interrupt") => vec![result(message, &json!({}))],
+            Some("thread/backgroundTerminals/clean") => vec![refused(message, "unknown method")],
+            _ => vec![],
+        }
+    };
+    let methods = |server: Scripted| -> Vec<String> {
+        server.told().iter().filter_map(|told| Some(told["method"].as_str()?.to_owned())).collect()
+    };
+    let idle = Scripted::start(script("idle"));
+    idle.reach().interrupt().unwrap();
+    assert_eq!(methods(idle), ["thread/read", "thread/backgroundTerminals/clean"]);
+    let active = Scripted::start(script("active"));
+    active.reach().interrupt().unwrap();
+    let wanted = ["thread/read", "thread/turns/list", "turn/interrupt", "thread/backgroundTerminals/clean"];
+    assert_eq!(methods(active), wanted);
+    let gone = Scripted::start(script("notLoaded"));
+    assert_eq!(gone.reach().interrupt().unwrap_err().reason, "the app-server has let go of t");
+}
+
+#[test]
+fn an_answer_counts_when_the_server_says_that_it_is_resolved() {
+    let approval = json!({"method": "item/commandExecution/requestApproval", "id": 0,
+        "params": {"threadId": "t", "command": "touch x"}});
+    let server = Scripted::start(move |message| match message["method"].as_str() {
+        Some("initialize") => greeting(message),
+        Some("thread/read") => vec![status(message, "active", &["waitingOnApproval"])],
+        Some("thread/resume") => {
+            let other = json!({"method": "item/commandExecution/requestApproval", "id": 9,
+                "params": {"threadId": "another"}});
+            vec![result(message, &json!({"thread": {}})), other, approval.clone()]
+        }
+        None if message["id"] == 0 => {
+            vec![json!({"method": "serverRequest/resolved", "params": {"threadId": "t", "requestId": 0}})]
+        }
+        _ => vec![],
+    });
+    server.reach().answer(&Answer::Approve).unwrap();
+    assert_eq!(server.told().last().unwrap(), &json!({"id": 0, "result": {"decision": "accept"}}));
+
+    let idle = Scripted::start(|message| match message["method"].as_str() {
+        Some("initialize") => greeting(message),
+        Some("thread/read") => vec![status(message, "active", &[])],
+        _ => vec![],
+    });
+    assert_eq!(idle.reach().answer(&Answer::Deny).unwrap_err().reason, "t waits for nothing");
+}
+
+#[test]
+fn each_request_gets_an_answer_of_its_own_form() {
+    let request = |method: &str, params: Value| json!({"method": method, "id": 1, "params": params});
+    let command = request("item/commandExecution/requestApproval", json!({}));
+    let change = request("item/fileChange/requestApproval", json!({}));
+    let rights =
+        request("item/permissions/requestApproval", json!({"permissions": {"network": {"enabled": true}}}));
+    let question = request("item/tool/requestUserInput", json!({"questions": [{"id": "a"}, {"id": "b"}]}));
+    let text = |text: &str| Answer::Text(text.to_owned());
+
+    assert_eq!(reply(&command, &Answer::Approve).unwrap(), json!({"decision": "accept"}));
+    assert_eq!(reply(&change, &Answer::Deny).unwrap(), json!({"decision": "decline"}));
+    let granted = reply(&rights, &Answer::Approve).unwrap();
+    assert_eq!(granted, json!({"permissions": {"network": {"enabled": true}}}));
+    assert_eq!(reply(&rights, &Answer::Deny).unwrap(), json!({"permissions": {}}));
+    let both = json!({"answers": {"a": {"answers": ["Red"]}, "b": {"answers": ["two"]}}});
+    assert_eq!(reply(&question, &text("Red\ntwo")).unwrap(), both);
+
+    for (request, answer) in
+        [(&question, text("one line")), (&question, Answer::Approve), (&command, text("yes please"))]
+    {
+        assert!(reply(request, &answer).unwrap_err().hint.is_some());
+    }
+    let other = request("mcpServer/elicitation/request", json!({}));
+    assert!(reply(&other, &Answer::Approve).unwrap_err().reason.contains("where it runs"));
+}

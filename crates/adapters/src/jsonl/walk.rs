@@ -1,0 +1,169 @@
+//! A quick walk over one line of JSON: is it whole, and where do the values of its members stand. Pure.
+//!
+//! It knows JSON only as machines write it, without spaces, and is never surer than `serde_json`: what it walks to
+//! the end of, serde reads too. `None` is no verdict, only a line that somebody slower has to judge.
+
+/// Deeper lines are left to others.
+const DEEPEST: u8 = 100;
+
+/// A place in a line.
+pub struct Walk<'a> {
+    line: &'a [u8],
+    at: usize,
+    depth: u8,
+}
+
+/// Walks through a line that is one object and hands over its members: the walk, which stands before the value and must
+/// be led behind it, and the key. Keys written with escapes are not certain.
+pub fn walk_line<'a>(
+    line: &'a [u8],
+    member: impl FnMut(&mut Walk<'a>, &'a [u8]) -> Option<()>,
+) -> Option<()> {
+    // Neither strings nor what stands between them may hold a control character.
+    if !line.chunks(256).all(|chunk| chunk.iter().copied().fold(u8::MAX, u8::min) >= b' ') {
+        return None;
+    }
+    let mut walk = Walk { line, at: 0, depth: 0 };
+    walk.members(member)?;
+    (walk.at == line.len()).then_some(())
+}
+
+impl<'a> Walk<'a> {
+    /// What was not walked through so far.
+    pub fn ahead(&self) -> &'a [u8] {
+        &self.line[self.at..]
+    }
+
+    /// The members of the object that stands here.
+    pub fn members(&mut self, mut member: impl FnMut(&mut Self, &'a [u8]) -> Option<()>) -> Option<()> {
+        self.step(b'{')?;
+        self.each(b'}', |walk| {
+            let key = walk.plain()?;
+            walk.step(b':')?;
+            member(walk, key)
+        })
+    }
+
+    /// Any value, as it is written.
+    pub fn value(&mut self) -> Option<&'a [u8]> {
+        let from = self.at;
+        match self.peek()? {
+            b'"' => self.string()?,
+            b'{' => {
+                self.at += 1;
+                self.each(b'}', |walk| {
+                    walk.string()?;
+                    walk.step(b':')?;
+                    walk.value().map(drop)
+                })?;
+            }
+            b'[' => {
+                self.at += 1;
+                self.each(b']', |walk| walk.value().map(drop))?;
+            }
+            b't' => self.word(b"true")?,
+            b'f' => self.word(b"false")?,
+            b'n' => self.word(b"null")?,
+            _ => self.number()?,
+        }
+        self.line.get(from..self.at)
+    }
+
+    /// A string that is written as it reads: ASCII without escapes.
+    pub fn plain(&mut self) -> Option<&'a [u8]> {
+        self.step(b'"')?;
+        let from = self.at;
+        let rest = self.line.get(from..)?;
+        let length = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0x80..))?;
+        self.at += length;
+        self.step(b'"')?;
+        Some(&rest[..length])
+    }
+
+    /// Any string, as it is written.
+    fn string(&mut self) -> Option<()> {
+        self.step(b'"')?;
+        loop {
+            self.at += to_quote_or_escape(self.line.get(self.at..)?)? + 1;
+            if self.line[self.at - 1] == b'"' {
+                return Some(());
+            }
+            self.at += match self.peek()? {
+                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => 1,
+                b'u' if self.line.get(self.at + 1..self.at + 5)?.iter().all(u8::is_ascii_hexdigit) => 5,
+                _ => return None,
+            };
+        }
+    }
+
+    /// Things with commas between them, up to what closes them.
+    fn each(&mut self, close: u8, mut thing: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+        if self.depth == DEEPEST {
+            return None;
+        }
+        self.depth += 1;
+        if self.peek()? != close {
+            thing(self)?;
+            while self.peek()? == b',' {
+                self.at += 1;
+                thing(self)?;
+            }
+        }
+        self.depth -= 1;
+        self.step(close)
+    }
+
+    fn number(&mut self) -> Option<()> {
+        self.at += usize::from(self.peek()? == b'-');
+        match self.peek()? {
+            b'0' => self.at += 1,
+            _ => self.digits()?,
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.at += 1;
+            self.at += usize::from(matches!(self.peek()?, b'+' | b'-'));
+            self.digits()?;
+        }
+        Some(())
+    }
+
+    /// One digit or more.
+    fn digits(&mut self) -> Option<()> {
+        let from = self.at;
+        self.at += self.line[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        (self.at > from).then_some(())
+    }
+
+    fn word(&mut self, word: &[u8]) -> Option<()> {
+        self.line[self.at..].starts_with(word).then(|| self.at += word.len())
+    }
+
+    fn step(&mut self, byte: u8) -> Option<()> {
+        (self.peek()? == byte).then(|| self.at += 1)
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.line.get(self.at).copied()
+    }
+}
+
+/// How far the next quote or backslash is away. Most strings are short: eight bytes are looked at as one number before
+/// a search is set up.
+fn to_quote_or_escape(rest: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
+    let (words, _) = rest.as_chunks::<8>();
+    for (index, word) in words.iter().take(6).enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let hits = zeros(word ^ (ONES * u64::from(b'"'))) | zeros(word ^ (ONES * u64::from(b'\\')));
+        if hits != 0 {
+            return Some(index * 8 + hits.trailing_zeros() as usize / 8);
+        }
+    }
+    let looked_at = words.len().min(6) * 8;
+    memchr::memchr2(b'"', b'\\', &rest[looked_at..]).map(|further| looked_at + further)
+}

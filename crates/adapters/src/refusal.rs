@@ -1,0 +1,41 @@
+//! Why an agent cannot do what is wanted, in words that several agents share. Pure.
+
+use std::path::Path;
+
+use agentctl_model::{Permission, Refusal};
+
+/// The agent has nothing that this permission mode could mean.
+pub(crate) fn no_permission_mode(agent: &str, wanted: Permission, takes: &[Permission]) -> Refusal {
+    let takes: Vec<&str> = takes.iter().map(|mode| mode.word()).collect();
+    let reason = format!("{agent} has no permission mode `{}`", wanted.word());
+    Refusal::new(reason).hint(format!("it takes {}", takes.join(" and ")))
+}
+
+pub(crate) fn no_system_prompt(agent: &str, reads: &str) -> Refusal {
+    Refusal::new(format!("{agent} has no way to append to its system prompt"))
+        .hint(format!("say it in the prompt, or in {reads} of the directory"))
+}
+
+pub(crate) fn no_fork(agent: &str) -> Refusal {
+    Refusal::new(format!("{agent} cannot fork a session"))
+}
+
+/// Nothing was ever said in it, so there is nothing to go on with.
+pub(crate) fn nothing_stored(agent: &str) -> Refusal {
+    Refusal::new(format!("{agent} has stored nothing of this session yet"))
+}
+
+/// Refuses words that the agent would silently cut off: it reads so many bytes of its stdin and no more.
+pub(crate) fn fits_stdin(words: &str, agent: &str, limit: usize) -> Result<(), Refusal> {
+    if words.len() <= limit {
+        return Ok(());
+    }
+    let reason = format!("{agent} reads {limit} bytes of a prompt and no more: this has {}", words.len());
+    Err(Refusal::new(reason).hint("put the text into a file and name the file in a short prompt"))
+}
+
+/// The path of a session's records, for agents that are told by it what to go on with.
+pub(crate) fn named_by_path(place: &Path) -> Result<&str, Refusal> {
+    let reason = || format!("the path of its records is no text: {}", place.display());
+    place.to_str().ok_or_else(|| Refusal::new(reason()))
+}

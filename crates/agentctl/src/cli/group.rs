@@ -1,0 +1,111 @@
+//! `agentctl group`: sessions that were launched together, side by side.
+
+mod diff;
+mod list;
+mod show;
+
+use std::io::Write;
+use std::time::Duration;
+
+use agentctl_fleet::{Fleet, Group, Patience};
+use agentctl_model::{SourceReport, Surveyed, text};
+use clap::builder::NonEmptyStringValueParser;
+
+use super::stop::stop_all;
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render::time;
+use crate::surroundings::Surroundings;
+
+pub(crate) use diff::Diffs;
+pub(crate) use list::Listed;
+pub(crate) use show::Shown;
+
+/// See, compare and stop sessions that were launched together
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    agentctl group list\n  \
+    agentctl group show g-4f2a1c\n  \
+    agentctl group diff g-4f2a1c --stat\n  \
+    agentctl group stop g-4f2a1c\n\n\
+    A group is made by `agentctl launch` with several agents, or named with --group.\n\
+    It is known as long as the launch records of its sessions are kept.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    List(list::Args),
+    Show(show::Args),
+    Diff(diff::Args),
+    Stop(StopArgs),
+}
+
+/// The group a command is about.
+#[derive(Debug, clap::Args)]
+struct Name {
+    /// The name of the group, as in g-4f2a1c
+    #[arg(value_name = "GROUP", value_parser = NonEmptyStringValueParser::new())]
+    group: String,
+}
+
+/// End every session of a group that lives, and take back what is only starting
+#[derive(Debug, clap::Args)]
+struct StopArgs {
+    #[command(flatten)]
+    name: Name,
+    /// How long the clean way may take before it becomes the hard one
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time::parse_duration)]
+    grace: Duration,
+    /// Kill at once
+    #[arg(long)]
+    force: bool,
+    /// What ended and what survived, as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    match &args.command {
+        Command::List(args) => list::run(args, surroundings, out),
+        Command::Show(args) => show::run(args, surroundings, out),
+        Command::Diff(args) => diff::run(args, surroundings, out),
+        Command::Stop(args) => stop(args, surroundings, out),
+    }
+}
+
+impl Name {
+    /// The group, and how well its agents were heard.
+    fn find(&self, fleet: &Fleet, usage: bool) -> Result<(Group, Vec<SourceReport>), Failure> {
+        let found = fleet.groups(Some(&self.group), usage);
+        let group = found.groups.into_iter().next().ok_or_else(|| {
+            let message = format!("no group has the name `{}`", text::one_line(&self.group));
+            Failure::new(Exit::NotFound, message).hint("`agentctl group list` shows those that are known")
+        })?;
+        Ok((group, found.sources))
+    }
+}
+
+fn stop(args: &StopArgs, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    let settings = surroundings.settings()?;
+    let fleet = surroundings.fleet_under(&settings);
+    let caller = surroundings.caller(&settings)?;
+    let (group, sources) = args.name.find(&fleet, false)?;
+    let starting = group.slots.iter().filter(|slot| slot.session.is_none() && slot.cancel()).count();
+    let live = group.slots.into_iter().filter_map(|slot| slot.session);
+    let live: Vec<Surveyed> = live.filter(|surveyed| surveyed.session.is_live()).collect();
+    super::heard::warn(&sources, surroundings, out);
+    if !args.json {
+        if starting > 0 {
+            let noun = if starting == 1 { "launch" } else { "launches" };
+            writeln!(out, "{starting} {noun} taken back before there was a session")?;
+        } else if live.is_empty() {
+            writeln!(out, "no session of group {} is live", text::one_line(&group.name))?;
+        }
+    }
+    let patience = Patience { grace: args.grace, force: args.force };
+    stop_all(&live, patience, args.json, &fleet, &caller, out)
+}

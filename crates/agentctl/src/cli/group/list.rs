@@ -1,0 +1,124 @@
+//! `agentctl group list`: the groups that are known, the newest first.
+
+use std::io::Write;
+
+use agentctl_fleet::{Group, Slot};
+use agentctl_model::{Outcome, SourceReport, Status, text};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::super::heard;
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render::style::Tone;
+use crate::render::table::{Cell, Column, Table};
+use crate::render::{json, time};
+use crate::surroundings::Surroundings;
+
+/// List the groups with the states of their sessions
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// One JSON object: groups, sources
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `group list --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Listed {
+    groups: Vec<Entry>,
+    sources: Vec<SourceReport>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    group: String,
+    launched_at: Timestamp,
+    slots: Vec<Brief>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Brief {
+    slot: String,
+    adapter: String,
+    /// `null` while it is not known yet.
+    session_id: Option<String>,
+    /// `null` where the agent does not have the session (yet, or any more).
+    status: Option<Status>,
+    outcome: Option<Outcome>,
+}
+
+pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    let found = surroundings.fleet()?.groups(None, false);
+    if args.json {
+        let groups = found.groups.iter().map(entry).collect();
+        json::answer(out, &Listed { groups, sources: found.sources })?;
+        return Ok(Exit::Done);
+    }
+    if found.groups.is_empty() {
+        writeln!(out, "no groups; `agentctl launch` with several --adapter makes one")?;
+        return Ok(Exit::Done);
+    }
+    let mut table = Table::new(vec![
+        Column::whole("GROUP"),
+        Column::flexible("SESSIONS", 16),
+        Column::flexible("PROMPT", 16).expendable(1),
+        Column::whole("AGE"),
+    ]);
+    for group in &found.groups {
+        table.row(vec![
+            Cell::plain(text::one_line(&group.name)),
+            states(&group.slots),
+            Cell::plain(prompt(group)),
+            Cell::new(time::ago(surroundings.now(), group.launched_at), Tone::Dim),
+        ]);
+    }
+    for line in table.lines(out.width(), out.paint) {
+        writeln!(out, "{line}")?;
+    }
+    heard::warn(&found.sources, surroundings, out);
+    Ok(Exit::Done)
+}
+
+fn entry(group: &Group) -> Entry {
+    let brief = |slot: &Slot| {
+        let session = slot.session.as_ref().map(|surveyed| &surveyed.session);
+        Brief {
+            slot: slot.name.clone(),
+            adapter: slot.record.order.adapter.clone(),
+            session_id: slot.record.session_id.clone(),
+            status: session.map(|session| session.status),
+            outcome: session.and_then(|session| session.outcome),
+        }
+    };
+    let slots = group.slots.iter().map(brief).collect();
+    Entry { group: group.name.clone(), launched_at: group.launched_at, slots }
+}
+
+/// "2 running, 1 done", in the order in which they come.
+fn states(slots: &[Slot]) -> Cell {
+    let mut counts: Vec<(&str, Tone, usize)> = Vec::new();
+    for slot in slots {
+        let (_, word, tone) = super::show::state(slot);
+        match counts.iter_mut().find(|(known, _, _)| *known == word) {
+            Some((_, _, count)) => *count += 1,
+            None => counts.push((word, tone, 1)),
+        }
+    }
+    let mut cell = Cell::default();
+    for (index, (word, tone, count)) in counts.into_iter().enumerate() {
+        let comma = if index == 0 { "" } else { ", " };
+        cell = cell.and(comma, Tone::Plain).and(format!("{count} {word}"), tone);
+    }
+    cell
+}
+
+fn prompt(group: &Group) -> String {
+    let launches = group.slots.iter().filter_map(|slot| slot.session.as_ref()?.session.launch.as_ref());
+    let prompts = launches.filter_map(|launch| launch.prompt.as_deref());
+    prompts.into_iter().next().map(text::one_line).unwrap_or_default()
+}

@@ -1,0 +1,162 @@
+//! `agentctl group show GROUP`: what each of them has done so far, and at what price.
+
+use std::io::Write;
+use std::path::Path;
+
+use agentctl_fleet::Slot;
+use agentctl_fleet::worktree::DiffStat;
+use agentctl_model::{Session, SourceReport, text};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::super::heard;
+use super::Name;
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render::sessions::{cost, short_ids, tokens};
+use crate::render::style::{self, Tone};
+use crate::render::table::{Cell, Column, Table};
+use crate::render::{json, time};
+use crate::surroundings::Surroundings;
+
+/// Show the sessions of a group side by side: status, time, tokens, cost, changes
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    name: Name,
+    /// One JSON object: group, launchedAt, slots, sources
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `group show --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Shown {
+    group: String,
+    launched_at: Timestamp,
+    slots: Vec<Entry>,
+    sources: Vec<SourceReport>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    slot: String,
+    adapter: String,
+    /// The model that was asked for; what is used is in the session.
+    model: Option<String>,
+    launched_at: Timestamp,
+    /// From its launch to its end, or until now while it lives.
+    seconds: Option<u64>,
+    worktree: Option<String>,
+    branch: Option<String>,
+    /// What was done in its working tree, committed or not; `null` where there is none.
+    diff: Option<DiffStat>,
+    /// `null` while it is starting, and where the agent does not have it any more.
+    session: Option<Session>,
+}
+
+pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    let fleet = surroundings.fleet()?;
+    let (group, sources) = args.name.find(&fleet, true)?;
+    let now = surroundings.now();
+    let mut changes = Vec::new();
+    for slot in &group.slots {
+        // A tree that git cannot read says nothing about the others.
+        let stat = slot.diffstat();
+        if let Err(error) = &stat {
+            out.warn(&format!("{}: {error}", text::one_line(&slot.name)));
+        }
+        changes.push(stat.ok().flatten());
+    }
+    if args.json {
+        let entries = group.slots.into_iter().zip(changes).map(|(slot, diff)| entry(slot, diff, now));
+        let slots = entries.collect();
+        json::answer(out, &Shown { group: group.name, launched_at: group.launched_at, slots, sources })?;
+        return Ok(Exit::Done);
+    }
+    let ago = time::ago(now, group.launched_at);
+    writeln!(out, "group {}, launched {ago} ago", out.paint.strong(&text::one_line(&group.name)))?;
+    for line in table(&group.slots, &changes, surroundings).lines(out.width(), out.paint) {
+        writeln!(out, "{line}")?;
+    }
+    heard::warn(&sources, surroundings, out);
+    Ok(Exit::Done)
+}
+
+fn entry(slot: Slot, diff: Option<DiffStat>, now: Timestamp) -> Entry {
+    let (seconds, branch) = (slot.took(now).map(|took| took.as_secs()), slot.branch().map(str::to_owned));
+    let made = slot.record.made.as_ref();
+    Entry {
+        worktree: made.map(|made| made.path.to_string_lossy().into_owned()),
+        slot: slot.name,
+        adapter: slot.record.order.adapter,
+        model: slot.record.order.model,
+        launched_at: slot.record.launched_at,
+        seconds,
+        branch,
+        diff,
+        session: slot.session.map(|surveyed| *surveyed.session),
+    }
+}
+
+/// Shape, word and tone of what a slot is at.
+pub(super) fn state(slot: &Slot) -> (char, &'static str, Tone) {
+    match &slot.session {
+        Some(surveyed) => {
+            let look = style::look(surveyed.session.status, surveyed.session.outcome);
+            (look.glyph, look.word, look.tone)
+        }
+        None if slot.is_starting() => ('◌', "starting", Tone::Dim),
+        None => ('?', "not stored", Tone::Dim),
+    }
+}
+
+fn table(slots: &[Slot], changes: &[Option<DiffStat>], surroundings: &Surroundings) -> Table {
+    let mut table = Table::new(vec![
+        Column::flexible("SLOT", 12),
+        Column::whole("STATUS"),
+        Column::whole("ID"),
+        Column::whole("TIME"),
+        Column::whole("TOKENS").expendable(2),
+        Column::whole("COST").expendable(1),
+        Column::whole("CHANGES"),
+        Column::flexible("BRANCH", 12).keep_end().expendable(3),
+        Column::flexible("WORKTREE", 16).keep_end().expendable(4),
+    ]);
+    let id = |slot: &Slot| slot.session.as_ref().map(|surveyed| surveyed.key.id.clone()).unwrap_or_default();
+    let ids: Vec<String> = slots.iter().map(id).collect();
+    for ((slot, diff), id) in slots.iter().zip(changes).zip(short_ids(ids.iter().map(String::as_str))) {
+        let session = slot.session.as_ref().map(|surveyed| &surveyed.session);
+        let (glyph, word, tone) = state(slot);
+        let took = slot.took(surroundings.now()).map(time::short).unwrap_or_default();
+        let used = session.and_then(|session| session.tokens);
+        let price = session.and_then(|session| session.cost);
+        let tree = slot.record.made.as_ref().map(|made| surroundings.shown(Path::new(&made.path)));
+        table.row(vec![
+            Cell::new(text::one_line(&slot.name), Tone::Strong),
+            Cell::new(format!("{glyph} {word}"), tone),
+            Cell::plain(text::one_line(id)),
+            Cell::plain(took),
+            Cell::plain(used.map(|used| tokens(&used)).unwrap_or_default()),
+            Cell::plain(price.map(cost).unwrap_or_default()),
+            diff.map(counts).unwrap_or_default(),
+            Cell::new(slot.branch().map(text::one_line).unwrap_or_default(), Tone::Dim),
+            Cell::new(tree.unwrap_or_default(), Tone::Dim),
+        ]);
+    }
+    table
+}
+
+/// "3 files +120 -4".
+fn counts(stat: DiffStat) -> Cell {
+    if stat == DiffStat::default() {
+        return Cell::new("none", Tone::Dim);
+    }
+    let files = if stat.files == 1 { "file" } else { "files" };
+    let cell = Cell::plain(format!("{} {files}", stat.files));
+    cell.and(format!(" +{}", stat.insertions), Tone::Good).and(format!(" -{}", stat.deletions), Tone::Bad)
+}

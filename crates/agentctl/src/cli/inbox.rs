@@ -1,0 +1,123 @@
+//! `agentctl inbox`: what waits for a person, over all agents.
+
+use std::io::Write;
+
+use agentctl_fleet::inbox::{InboxItem, InboxKind, inbox};
+use agentctl_fleet::{Question, Wanted};
+use agentctl_model::{SourceReport, text};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::heard;
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render::sessions::short_ids;
+use crate::render::style::{self, Tone};
+use crate::render::table::{Cell, Column, Table};
+use crate::render::time::Since;
+use crate::render::{json, time};
+use crate::surroundings::Surroundings;
+
+const A_DAY: Since = Since::Back(std::time::Duration::from_hours(24));
+
+/// Show what waits for a person: approvals, questions, limits, failures
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Who is blocked comes first, the longest wait before all; then what failed.\n\n\
+    Examples:\n  \
+    agentctl inbox\n  \
+    agentctl inbox --since 7d          failures of a whole week\n  \
+    agentctl inbox --json | jq -r '.items[].next[0]'")]
+pub(crate) struct Args {
+    /// How far back failures of stopped sessions count: 7d, 12h, an RFC 3339 time, or `all` [default: 1d]
+    #[arg(long, value_name = "TIME", value_parser = Since::parse)]
+    since: Option<Since>,
+    /// Only sessions of this agent (repeatable)
+    #[arg(long, value_name = "NAME", value_parser = super::adapter_names())]
+    adapter: Vec<String>,
+    /// One JSON object: asOf, items, sources
+    #[arg(long)]
+    json: bool,
+    /// Exit with 6 when some source could not be heard completely
+    #[arg(long)]
+    strict: bool,
+}
+
+/// What `inbox --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Inbox {
+    as_of: Timestamp,
+    items: Vec<InboxItem>,
+    sources: Vec<SourceReport>,
+}
+
+pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    let fleet = surroundings.fleet()?;
+    let since = args.since.unwrap_or(A_DAY).start(surroundings.now());
+    let question = Question { adapters: args.adapter.clone(), ..Question::new(Wanted::All { since }) };
+    let survey = fleet.survey(&question);
+    let items = inbox(&survey, since);
+    let exit = heard::exit(&survey.sources, args.strict);
+    let answer = Inbox { as_of: surroundings.now(), items, sources: survey.sources };
+    if args.json {
+        json::answer(out, &answer)?;
+        return Ok(exit);
+    }
+    if answer.items.is_empty() {
+        writeln!(out, "nothing waits for you")?;
+    } else {
+        for line in table(&answer).lines(out.width(), out.paint) {
+            writeln!(out, "{line}")?;
+        }
+    }
+    heard::warn_unread(&args.adapter, &fleet, out);
+    heard::warn(&answer.sources, surroundings, out);
+    Ok(exit)
+}
+
+fn table(inbox: &Inbox) -> Table {
+    let mut table = Table::new(vec![
+        Column::whole("FOR"),
+        Column::flexible("WHAT", 24),
+        Column::flexible("SESSION", 14).expendable(1),
+        Column::whole("AGENT").expendable(2),
+        Column::whole("NEXT"),
+    ]);
+    let ids = short_ids(inbox.items.iter().map(|item| item.session.id.as_str()));
+    for (item, id) in inbox.items.iter().zip(ids) {
+        let session = &item.session;
+        let title = session.name.as_deref().or(session.prompt.as_deref()).unwrap_or("-");
+        // The short id is as good as the whole one, and leaves room for the words.
+        let next = item.next.first().map(|next| next.replacen(&session.id, id, 1)).unwrap_or_default();
+        table.row(vec![
+            waited(item, inbox.as_of),
+            what(item),
+            Cell::plain(text::one_line(title)),
+            Cell::new(text::one_line(&session.adapter), Tone::Dim),
+            Cell::new(text::one_line(&next), Tone::Strong),
+        ]);
+    }
+    table
+}
+
+fn waited(item: &InboxItem, now: Timestamp) -> Cell {
+    let Some(since) = item.since else { return Cell::new("?", Tone::Dim) };
+    let duration = time::elapsed(now, since);
+    Cell::new(time::short(duration), style::wait_tone(item.session.status, duration))
+}
+
+fn what(item: &InboxItem) -> Cell {
+    let look = style::look(item.session.status, item.session.outcome);
+    let word = match (item.kind, item.session.outcome) {
+        (InboxKind::Failure, Some(outcome)) => outcome.word(),
+        (kind, _) => kind.word(),
+    };
+    let glyph = if item.kind == InboxKind::Failure { '✕' } else { look.glyph };
+    let cell = Cell::new(format!("{glyph} {word}"), look.tone);
+    match &item.summary {
+        Some(summary) => cell.and(format!("  {}", text::one_line(summary)), Tone::Plain),
+        None => cell,
+    }
+}

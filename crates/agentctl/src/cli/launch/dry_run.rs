@@ -1,0 +1,102 @@
+//! `launch --dry-run`: what would be started, word for word.
+
+use std::io::Write;
+
+use agentctl_fleet::Fleet;
+use agentctl_model::{SpawnPlan, Stdin, text};
+use serde_json::json;
+
+use super::slots::{Plan, Slot};
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render::json;
+use crate::surroundings::Surroundings;
+
+pub(super) fn show(
+    plan: &Plan,
+    as_json: bool,
+    fleet: &Fleet,
+    surroundings: &Surroundings,
+    out: &mut Output,
+) -> Result<Exit, Failure> {
+    let (mut planned, mut failed) = (Vec::new(), Vec::new());
+    for slot in &plan.slots {
+        match self::plan(slot, &plan.words, fleet) {
+            Ok(spawn) => planned.push((slot, spawn)),
+            // As in the launch itself, one bad slot does not hide the others.
+            Err(Failure::Said { message, .. }) if plan.is_group() => failed.push((slot, message)),
+            Err(failure) => return Err(failure),
+        }
+    }
+    let exit = if failed.is_empty() { Exit::Done } else { Exit::Failed };
+    if as_json {
+        let entries = planned.iter().map(|(slot, spawn)| {
+            let worktree = slot.order.as_ref().ok().and_then(|order| order.worktree.as_ref());
+            json!({"slot": slot.name, "adapter": slot.adapter, "worktree": worktree, "plan": spawn})
+        });
+        let failed = failed.iter().map(|(slot, error)| json!({"slot": slot.name, "error": error}));
+        let (entries, failed): (Vec<_>, Vec<_>) = (entries.collect(), failed.collect());
+        json::answer(out, &json!({"group": plan.group, "launches": entries, "failed": failed}))?;
+        return Ok(exit);
+    }
+    for (slot, spawn) in &planned {
+        if plan.is_group() {
+            writeln!(out, "{}", out.paint.strong(&slot.name))?;
+        }
+        tell(slot, spawn, plan.words.len(), surroundings, out)?;
+    }
+    for (slot, error) in failed {
+        out.error(&format!("{}: {error}", slot.name));
+    }
+    Ok(exit)
+}
+
+fn plan(slot: &Slot, words: &str, fleet: &Fleet) -> Result<SpawnPlan, Failure> {
+    let order = slot.order.as_ref().map_err(|unfit| Failure::from(unfit.clone()))?;
+    Ok(fleet.plan(order, &order.intent(words.to_owned(), order.cwd.clone()))?)
+}
+
+fn tell(
+    slot: &Slot,
+    plan: &SpawnPlan,
+    size: usize,
+    surroundings: &Surroundings,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    let worktree = slot.order.as_ref().ok().and_then(|order| order.worktree.as_ref());
+    let mut line = |label: &str, value: String| writeln!(out, "{label:<8} {}", text::one_line(&value));
+    let argv = std::iter::once(&plan.program).chain(&plan.args).map(|word| quoted(word));
+    line("argv", argv.collect::<Vec<_>>().join(" "))?;
+    for (name, value) in &plan.env {
+        line("set", format!("{name}={}", quoted(value)))?;
+    }
+    line("set", "AGENTCTL_LAUNCH_ID=<the id of the launch>".to_owned())?;
+    let unset: Vec<&str> =
+        agentctl_fleet::all_marks().filter(|mark| surroundings.environ.get(mark).is_some()).collect();
+    if !unset.is_empty() {
+        line("unset", unset.join(" "))?;
+    }
+    match worktree {
+        Some(tree) => {
+            let repository = surroundings.shown(&tree.repository);
+            line("cwd", format!("a new working tree of {repository} on branch {}", tree.branch))?;
+        }
+        None => line("cwd", surroundings.shown(&plan.cwd))?,
+    }
+    let stdin = match plan.stdin {
+        Stdin::Words => format!("the prompt, {size} bytes"),
+        Stdin::Nothing => "nothing".to_owned(),
+    };
+    line("stdin", stdin)?;
+    Ok(())
+}
+
+/// As a shell would need it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}

@@ -1,0 +1,118 @@
+//! `--matrix FILE.yaml`: what to launch side by side, as a file.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::prompt::text_of;
+use super::slots::Choice;
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+
+const MAX: u64 = 1 << 20;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Matrix {
+    pub(super) prompt: Option<String>,
+    pub(super) cwd: Option<PathBuf>,
+    pub(super) base_branch: Option<String>,
+    #[serde(rename = "matrix")]
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    adapter: OneOrMany,
+    #[serde(default)]
+    model: Option<OneOrMany>,
+    branch: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl OneOrMany {
+    fn all(&self) -> Vec<String> {
+        match self {
+            Self::One(one) => vec![one.clone()],
+            Self::Many(many) => many.clone(),
+        }
+    }
+}
+
+/// Reads the file. One that does not parse stops everything, before anything is made.
+pub(super) fn read(path: &Path) -> Result<Matrix, Failure> {
+    parse(&text_of(path, MAX)?).map_err(|why| Failure::new(Exit::Usage, format!("{}: {why}", path.display())))
+}
+
+fn parse(text: &str) -> Result<Matrix, String> {
+    let matrix: Matrix =
+        serde_saphyr::from_str(text).map_err(|error| agentctl_model::text::clean(&error.to_string()))?;
+    if matrix.slots().is_empty() {
+        return Err("its `matrix` lists nothing to launch".to_owned());
+    }
+    Ok(matrix)
+}
+
+impl Matrix {
+    /// Every agent of a row with every model of it.
+    pub(super) fn slots(&self) -> Vec<Choice> {
+        let mut choices = Vec::new();
+        for row in &self.rows {
+            let models: Vec<Option<String>> = match &row.model {
+                Some(models) => models.all().into_iter().map(Some).collect(),
+                None => vec![None],
+            };
+            let several = row.adapter.all().len() * models.len() > 1;
+            for adapter in row.adapter.all() {
+                for model in &models {
+                    // One branch cannot be checked out twice: several of a row get one of their own each.
+                    let branch = row.branch.clone().filter(|_| !several);
+                    choices.push(Choice { adapter: adapter.clone(), model: model.clone(), branch });
+                }
+            }
+        }
+        choices
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_expand_to_all_pairs() {
+        let matrix = parse(
+            "prompt: Do it\nmatrix:\n  - adapter: [codex, opencode]\n    model: [a, b]\n  - {adapter: pi, branch: mine}\n",
+        )
+        .unwrap();
+        let slots: Vec<_> =
+            matrix.slots().into_iter().map(|slot| (slot.adapter, slot.model, slot.branch)).collect();
+        let pair = |adapter: &str, model: &str| (adapter.to_owned(), Some(model.to_owned()), None);
+        assert_eq!(
+            slots,
+            [
+                pair("codex", "a"),
+                pair("codex", "b"),
+                pair("opencode", "a"),
+                pair("opencode", "b"),
+                ("pi".to_owned(), None, Some("mine".to_owned())),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_place() {
+        let why = parse("prompt: x\nmatrix:\n  - adapter: 3\n    modle: x\n").unwrap_err();
+        assert!(why.contains("modle") || why.contains("line"), "{why}");
+        assert!(parse("matrix: []").is_err());
+        assert!(parse("matrix: {adapter: codex}").is_err());
+        assert!(parse("- just a list").is_err());
+    }
+}

@@ -1,0 +1,269 @@
+//! `agentctl launch`: start an agent, or several side by side, and return with the agents' own ids.
+
+mod dry_run;
+mod group;
+mod matrix;
+mod pairs;
+pub(crate) mod prompt;
+mod slots;
+pub(crate) mod turn;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use agentctl_fleet::launches::{LaunchOrder, Talk, WorktreeOrder};
+use agentctl_fleet::{Fleet, fresh};
+use agentctl_model::Permission;
+use clap::builder::NonEmptyStringValueParser;
+
+use self::pairs::Pairs;
+use self::slots::Slot;
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render::time;
+use crate::settings::Settings;
+use crate::surroundings::Surroundings;
+
+/// Start an agent on a prompt, and return with its session's own id
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    agentctl launch claude-code -p 'Fix the failing test'\n  \
+    agentctl launch codex -p - < prompt.md --permission-mode bypass\n  \
+    agentctl launch -p 'Add dark mode' --worktree . --branch dark-mode\n  \
+    agentctl launch -p 'Try it' --adapter claude-code --adapter codex --model m\n  \
+    agentctl launch --matrix matrix.yaml\n\n\
+    Several agents get a working tree each, beside the repository, and form a group.\n\
+    The agent runs on when this command has returned: `agentctl logs -f ID`.")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pairs: Pairs,
+    #[command(flatten)]
+    prompt: prompt::Prompt,
+    /// Where the agent works [default: here]
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    cwd: Option<PathBuf>,
+    /// Further instructions behind the agent's own system prompt
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
+    system_prompt_append: Option<String>,
+    /// What the agent may do without asking
+    #[arg(long, value_name = "MODE", value_parser = permission_parser())]
+    permission_mode: Option<Permission>,
+    /// Make a working tree of this repository for it, on --branch
+    #[arg(long, value_name = "REPO", requires = "branch", value_hint = clap::ValueHint::DirPath)]
+    worktree: Option<PathBuf>,
+    /// The branch of the working tree; made if it does not exist
+    #[arg(long, value_name = "NAME", requires = "worktree")]
+    branch: Option<String>,
+    /// Where a new branch begins [default: what is checked out]
+    #[arg(long, value_name = "NAME")]
+    base_branch: Option<String>,
+    /// Run this command once the session's id is known
+    #[arg(long, value_name = "CMD")]
+    on_create: Option<String>,
+    /// Run this command once the agent has ended
+    #[arg(long, value_name = "CMD")]
+    on_complete: Option<String>,
+    /// A label to remember with the launch, repeatable
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = key_value)]
+    labels: Vec<(String, String)>,
+    /// Put it into this group
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    group: Option<String>,
+    /// A variable for the agent, repeatable
+    #[arg(long = "env", value_name = "KEY=VALUE", value_parser = key_value)]
+    env: Vec<(String, String)>,
+    /// Stop it after this time: 30m, 2h
+    #[arg(long, value_name = "TIME", value_parser = time::parse_duration)]
+    timeout: Option<Duration>,
+    /// Launch side by side what this YAML file lists
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with_all = ["worktree", "agent", "adapter", "model"])]
+    matrix: Option<PathBuf>,
+    /// Launch even where a lock or a live session holds the directory
+    #[arg(long)]
+    force: bool,
+    /// Wait until the turn is over
+    #[arg(long)]
+    wait: bool,
+    /// The session object as JSON; for several {group, sessions, failed}
+    #[arg(long)]
+    json: bool,
+    /// Show what would be started, and start nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    let settings = surroundings.settings()?;
+    let fleet = surroundings.fleet_under(&settings);
+    let plan = args.slots(surroundings, &settings, &fleet)?;
+    if args.dry_run {
+        return dry_run::show(&plan, args.json, &fleet, surroundings, out);
+    }
+    let caller = surroundings.caller(&settings)?;
+    let ready = || {
+        surroundings.prepare_home()?;
+        fleet.forget_old_launches(surroundings.now(), settings.launches_kept.value);
+        Ok::<_, Failure>(())
+    };
+    if plan.is_group() {
+        ready()?;
+        return group::launch(plan, args.wait, args.json, &fleet, &caller, surroundings, out);
+    }
+    let Some(slot) = plan.slots.into_iter().next() else {
+        return Err(Failure::new(Exit::Usage, "there is nothing to launch"));
+    };
+    let what = format!("starting {} ...", slot.adapter);
+    let order = slot.order.map_err(Failure::from)?;
+    ready()?;
+    let session = turn::carry_out(order, &plan.words, &what, &fleet, &caller, surroundings, out)?;
+    if !(args.json && args.wait) {
+        turn::report(&session, args.json, surroundings, out)?;
+    }
+    if args.wait {
+        super::wait::for_turn(&session, args.json, &fleet, surroundings, out)
+    } else {
+        Ok(Exit::Done)
+    }
+}
+
+impl Args {
+    fn slots(
+        &self,
+        surroundings: &Surroundings,
+        settings: &Settings,
+        fleet: &Fleet,
+    ) -> Result<slots::Plan, Failure> {
+        let matrix =
+            self.matrix.as_deref().map(|path| matrix::read(&surroundings.meant(path))).transpose()?;
+        let listed = matrix.as_ref();
+        let words = self.prompt.words(listed.and_then(|matrix| matrix.prompt.as_deref()), surroundings)?;
+        let given = self.cwd.as_deref().or(listed.and_then(|matrix| matrix.cwd.as_deref()));
+        let cwd = folder(given, surroundings)?;
+        let chosen = match &matrix {
+            Some(matrix) => matrix.slots(),
+            None => self.pairs.slots(settings)?,
+        };
+        let several = matrix.is_some() || chosen.len() > 1;
+        let base = self
+            .base_branch
+            .clone()
+            .or_else(|| matrix.as_ref().and_then(|matrix| matrix.base_branch.clone()));
+        let group = match (&self.group, several) {
+            (Some(name), _) => Some(name.clone()),
+            (None, true) => {
+                Some(fresh::group_id().map_err(|error| Failure::new(Exit::Failed, error.to_string()))?)
+            }
+            (None, false) => None,
+        };
+        if several && self.worktree.is_some() {
+            let message = "several agents get a working tree each by themselves";
+            return Err(Failure::new(Exit::Usage, message)
+                .hint("leave out --worktree and --branch; --cwd names the repository"));
+        }
+        let single =
+            self.worktree.as_ref().zip(self.branch.as_ref()).map(|(repository, branch)| WorktreeOrder {
+                repository: surroundings.meant(repository),
+                branch: branch.clone(),
+                base: base.clone(),
+            });
+        let mut slots = slots::named(&chosen);
+        for slot in &mut slots {
+            let worktree = match (several, &group) {
+                (true, Some(group)) => Some(WorktreeOrder {
+                    repository: cwd.clone(),
+                    branch: slot.branch.clone().unwrap_or_else(|| format!("try/{group}/{}", slot.name)),
+                    base: base.clone(),
+                }),
+                _ => single.clone(),
+            };
+            slot.order = self.order(slot, &cwd, worktree, group.clone(), surroundings, settings, fleet);
+        }
+        Ok(slots::Plan { slots, words, group: group.filter(|_| several) })
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all that an order is made of")]
+    fn order(
+        &self,
+        slot: &Slot,
+        cwd: &Path,
+        worktree: Option<WorktreeOrder>,
+        group: Option<String>,
+        surroundings: &Surroundings,
+        settings: &Settings,
+        fleet: &Fleet,
+    ) -> Result<LaunchOrder, slots::Unfit> {
+        let source = fleet.sources().iter().find(|source| source.name() == slot.adapter);
+        let source = source.ok_or_else(|| slots::Unfit::unknown(&slot.adapter))?;
+        let fresh_id = fresh::uuid().map_err(|error| slots::Unfit::failed(error.to_string()))?;
+        let meant = |path: &PathBuf| surroundings.meant(path);
+        Ok(LaunchOrder {
+            adapter: slot.adapter.clone(),
+            root: source.root.path.to_string_lossy().into_owned(),
+            conversation: Talk::New,
+            cwd: cwd.to_owned(),
+            worktree,
+            model: slot.model.clone(),
+            permission: self.permission_mode,
+            system_prompt: self.system_prompt_append.clone(),
+            fresh_id,
+            program: settings.adapter(&slot.adapter).binary.value,
+            env: self.env.iter().cloned().collect::<BTreeMap<_, _>>(),
+            // A launch that is alone has no name among others.
+            slot: group.as_ref().map(|_| slot.name.clone()),
+            group,
+            labels: self.labels.iter().cloned().collect(),
+            spec: self.prompt.spec().map(meant),
+            files: self.prompt.files().iter().map(meant).collect(),
+            on_create: self.on_create.clone(),
+            on_complete: self.on_complete.clone(),
+            timeout_ms: self.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+            force: self.force,
+        })
+    }
+}
+
+/// A folder that an agent can work in.
+fn folder(given: Option<&Path>, surroundings: &Surroundings) -> Result<PathBuf, Failure> {
+    use rustix::fs::{Access, access};
+    let path = match given {
+        Some(path) => surroundings.meant(path),
+        None => surroundings.cwd.clone().ok_or_else(|| {
+            Failure::new(Exit::Usage, "the current folder is gone").hint("name one with --cwd")
+        })?,
+    };
+    let refuse = |why: &str| Err(Failure::new(Exit::Usage, format!("{} {why}", path.display())));
+    if !path.exists() {
+        return refuse("does not exist");
+    }
+    if !path.is_dir() {
+        return refuse("is not a folder");
+    }
+    if access(&path, Access::READ_OK | Access::EXEC_OK).is_err() {
+        return refuse("is not open to you");
+    }
+    Ok(path)
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(format!("`{text}` is not of the form KEY=VALUE")),
+    }
+}
+
+pub(super) fn permission_parser() -> impl clap::builder::TypedValueParser<Value = Permission> {
+    use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+    let help = |mode: Permission| match mode {
+        Permission::Default => "as the agent itself decides",
+        Permission::Plan => "look and plan, change nothing",
+        Permission::AcceptEdits => "edit files without asking",
+        Permission::Bypass => "do everything without asking",
+    };
+    let values = Permission::ALL.map(|mode| PossibleValue::new(mode.word()).help(help(mode)));
+    PossibleValuesParser::new(values).map(|word| {
+        Permission::ALL.into_iter().find(|mode| mode.word() == word).unwrap_or(Permission::Default)
+    })
+}

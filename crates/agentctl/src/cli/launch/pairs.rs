@@ -1,0 +1,147 @@
+//! `launch [ADAPTER] [--adapter A [--model M]]...`: which model belongs to which agent is said by their order.
+
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
+
+use super::slots::Choice;
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::settings::Settings;
+
+/// The agents and models in the order in which they were typed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Pairs {
+    words: Vec<Word>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Word {
+    Adapter(String),
+    Model(String),
+}
+
+impl Pairs {
+    /// Every agent with every model behind it; the settings say what is not said here.
+    pub(super) fn slots(&self, settings: &Settings) -> Result<Vec<Choice>, Failure> {
+        let mut agents: Vec<(String, Vec<String>)> = Vec::new();
+        let usual = || settings.adapter.value.clone();
+        for word in &self.words {
+            match (word, agents.last_mut()) {
+                (Word::Adapter(name), _) => agents.push((name.clone(), Vec::new())),
+                (Word::Model(model), Some((_, models))) => models.push(model.clone()),
+                (Word::Model(model), None) => {
+                    agents.push((usual().ok_or_else(unnamed)?, vec![model.clone()]));
+                }
+            }
+        }
+        if agents.is_empty() {
+            agents.push((usual().ok_or_else(unnamed)?, Vec::new()));
+        }
+        let usual_agent = usual();
+        let choice = |adapter: String, model: Option<String>| Choice { adapter, model, branch: None };
+        let slots = agents.into_iter().flat_map(|(adapter, models)| {
+            // The configured model is meant for the configured agent.
+            let fits = usual_agent.as_ref().is_none_or(|usual| *usual == adapter);
+            let usual_model = settings.model.value.clone().filter(|_| fits);
+            if models.is_empty() {
+                vec![choice(adapter, usual_model)]
+            } else {
+                models.into_iter().map(|model| choice(adapter.clone(), Some(model))).collect()
+            }
+        });
+        Ok(slots.collect())
+    }
+}
+
+fn unnamed() -> Failure {
+    Failure::new(Exit::Usage, "no agent was named")
+        .hint("name one, as in `agentctl launch claude-code -p ...`, or set `adapter` in config.toml")
+}
+
+impl clap::Args for Pairs {
+    fn augment_args(command: Command) -> Command {
+        let agents = || super::super::adapter_names();
+        command
+            .arg(
+                Arg::new("agent")
+                    .value_name("ADAPTER")
+                    .help("The agent [default: `adapter` in config.toml]")
+                    .value_parser(agents()),
+            )
+            .arg(
+                Arg::new("adapter")
+                    .long("adapter")
+                    .value_name("NAME")
+                    .action(ArgAction::Append)
+                    .help("An agent; several are launched side by side")
+                    .value_parser(clap::builder::NonEmptyStringValueParser::new()),
+            )
+            .arg(
+                Arg::new("model")
+                    .long("model")
+                    .value_name("NAME")
+                    .action(ArgAction::Append)
+                    .help("The model of the agent before it; several are launched side by side")
+                    .value_parser(clap::builder::NonEmptyStringValueParser::new()),
+            )
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Pairs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut pairs = Self::default();
+        pairs.update_from_arg_matches(matches)?;
+        Ok(pairs)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        let placed = |name: &str| {
+            let places = matches.indices_of(name).into_iter().flatten();
+            let values = matches.get_many::<String>(name).into_iter().flatten().cloned();
+            places.zip(values).collect::<Vec<_>>()
+        };
+        let mut words: Vec<(usize, Word)> = Vec::new();
+        // Wherever the agent itself stands, it comes first.
+        words.extend(placed("agent").into_iter().map(|(_, name)| (0, Word::Adapter(name))));
+        words.extend(placed("adapter").into_iter().map(|(place, name)| (place, Word::Adapter(name))));
+        words.extend(placed("model").into_iter().map(|(place, name)| (place, Word::Model(name))));
+        words.sort_by_key(|(place, _)| *place);
+        self.words = words.into_iter().map(|(_, word)| word).collect();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use agentctl_model::Environ;
+
+    fn slots(args: &[&str], config: &str) -> Vec<(String, Option<String>)> {
+        let command = <Pairs as clap::Args>::augment_args(Command::new("launch"));
+        let matches = command.try_get_matches_from(["launch"].iter().chain(args)).unwrap();
+        let settings = Settings::parse(config, &Environ::default()).unwrap();
+        let slots = Pairs::from_arg_matches(&matches).unwrap().slots(&settings).unwrap();
+        slots.into_iter().map(|slot| (slot.adapter, slot.model)).collect()
+    }
+
+    fn slot(adapter: &str, model: Option<&str>) -> (String, Option<String>) {
+        (adapter.to_owned(), model.map(str::to_owned))
+    }
+
+    #[test]
+    fn a_model_belongs_to_the_agent_before_it() {
+        assert_eq!(slots(&["codex"], ""), [slot("codex", None)]);
+        assert_eq!(slots(&["--model", "m", "codex"], ""), [slot("codex", Some("m"))]);
+        assert_eq!(
+            slots(&["--adapter", "codex", "--model", "a", "--model", "b", "--adapter", "pi"], ""),
+            [slot("codex", Some("a")), slot("codex", Some("b")), slot("pi", None)]
+        );
+        let config = "adapter = \"codex\"\nmodel = \"usual\"\n";
+        assert_eq!(slots(&[], config), [slot("codex", Some("usual"))]);
+        assert_eq!(slots(&["--model", "m"], config), [slot("codex", Some("m"))]);
+        assert_eq!(slots(&["pi"], config), [slot("pi", None)], "a model of another agent");
+    }
+}

@@ -1,0 +1,100 @@
+//! Carrying out one launch or resume: waiting for its session, and telling of it.
+
+use std::io::Write;
+
+use agentctl_fleet::launches::LaunchOrder;
+use agentctl_fleet::{Caller, Fleet, LaunchError, Launching};
+use agentctl_model::{Surveyed, text};
+
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+use crate::render::{json, path, style};
+use crate::surroundings::Surroundings;
+
+/// Starts it and waits until a survey shows its turn. Ctrl-C takes it back.
+pub(crate) fn carry_out(
+    order: LaunchOrder,
+    words: &str,
+    what: &str,
+    fleet: &Fleet,
+    caller: &Caller,
+    surroundings: &Surroundings,
+    out: &mut Output,
+) -> Result<Surveyed, Failure> {
+    let interrupt = Interrupt::listen();
+    let mut launching = fleet.launch(order, words, caller, surroundings.now())?;
+    out.progress(Some(what));
+    let outcome = wait_for(&mut launching, fleet, &interrupt);
+    out.progress(None);
+    match outcome {
+        Ok(session) => Ok(session),
+        Err(_) if interrupt.came() => Err(Failure::new(Exit::Interrupted, "the launch was taken back")),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn wait_for(
+    launching: &mut Launching,
+    fleet: &Fleet,
+    interrupt: &Interrupt,
+) -> Result<Surveyed, LaunchError> {
+    loop {
+        if let Some(outcome) = launching.outcome(fleet) {
+            return outcome;
+        }
+        if interrupt.came() {
+            launching.cancel();
+        }
+    }
+}
+
+/// The session and what can be done next.
+pub(crate) fn report(
+    session: &Surveyed,
+    as_json: bool,
+    surroundings: &Surroundings,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    if as_json {
+        return json::answer(out, &session.session);
+    }
+    let object = &session.session;
+    let look = style::look(object.status, object.outcome);
+    let status = out.paint.apply(look.tone, &format!("{} {}", look.glyph, look.word));
+    let id = text::one_line(&object.id);
+    writeln!(out, "{status}  {}  {id}", object.adapter)?;
+    let cwd = object.cwd.as_deref().map(|cwd| path::shown(cwd, surroundings.home.as_deref()));
+    let branch = object.branch.as_deref().map(|branch| format!(" ({})", text::one_line(branch)));
+    if let Some(cwd) = cwd {
+        writeln!(out, "  in {cwd}{}", branch.unwrap_or_default())?;
+    }
+    let short: String = id.chars().take(13).collect();
+    for (command, what) in [
+        (format!("agentctl logs -f {short}"), "follow it"),
+        (format!("agentctl wait {short}"), "wait for the end of its turn"),
+        (format!("agentctl stop {short}"), "end it"),
+    ] {
+        let line = format!("  {command:<28} {what}");
+        writeln!(out, "{}", out.paint.dim(&line))?;
+    }
+    Ok(())
+}
+
+impl From<LaunchError> for Failure {
+    fn from(error: LaunchError) -> Self {
+        let exit = if error.refused { Exit::Refused } else { Exit::Failed };
+        let failure = Self::new(exit, text::clean(&error.message));
+        match error.hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}
+
+impl From<agentctl_model::Refusal> for Failure {
+    fn from(refusal: agentctl_model::Refusal) -> Self {
+        LaunchError::from(refusal).into()
+    }
+}

@@ -1,0 +1,148 @@
+//! `agentctl lock DIR`, `unlock DIR`: a person keeps launches out of a directory.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use agentctl_fleet::{DirectoryHolder, LockError, Locks, ManualLock, StoreError};
+use clap::builder::NonEmptyStringValueParser;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render::{json, time};
+use crate::surroundings::Surroundings;
+
+/// Lock a directory and what is below it: no launch there until it is unlocked
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    agentctl lock . --reason 'releasing by hand' --ttl 2h\n  \
+    agentctl lock ~/work/site --by ann\n\n\
+    Locking it again renews your own lock. Live sessions are not touched: they hold\n\
+    the git working tree they work in without any lock (see `agentctl locks`).")]
+pub(crate) struct Args {
+    /// The directory
+    #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    directory: PathBuf,
+    /// Who locks it [default: your user name]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    by: Option<String>,
+    /// Why, for those who are kept out
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
+    reason: Option<String>,
+    /// Unlock it by itself after this time: 30m, 2h, 1d
+    #[arg(long, value_name = "TIME", value_parser = time::parse_duration)]
+    ttl: Option<Duration>,
+    /// Take it over from whoever has locked it
+    #[arg(long)]
+    force: bool,
+    /// The lock as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Unlock a directory that was locked by hand, whoever locked it
+#[derive(Debug, clap::Args)]
+pub(crate) struct UnlockArgs {
+    /// The directory
+    #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    directory: PathBuf,
+    /// The lock that was taken off, as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    let directory = surroundings.meant(&args.directory);
+    if !directory.is_dir() {
+        return Err(Failure::new(Exit::Usage, format!("{} is not a folder", directory.display())));
+    }
+    let now = surroundings.now();
+    let name = || ["USER", "LOGNAME"].iter().find_map(|name| surroundings.environ.text(name));
+    let wanted = ManualLock {
+        directory,
+        by: args.by.clone().or_else(|| name().map(str::to_owned)),
+        reason: args.reason.clone(),
+        since: now,
+        until: args.ttl.map(|ttl| end(now, ttl)).transpose()?,
+    };
+    let holder = surroundings.locks()?.lock(wanted, args.force).map_err(|error| match error {
+        LockError::Held(_) => Failure::new(Exit::Refused, error.to_string()).hint("--force takes it over"),
+        LockError::Store(error) => error.into(),
+    })?;
+    if args.json {
+        json::answer(out, &holder)?;
+        return Ok(Exit::Done);
+    }
+    let by = holder.by.as_deref().map(|by| format!(" for {by}")).unwrap_or_default();
+    let until =
+        holder.until.map(|until| format!(" until {}", moment(until, surroundings))).unwrap_or_default();
+    writeln!(out, "locked {}{by}{until}", surroundings.shown(Path::new(&holder.directory)))?;
+    Ok(Exit::Done)
+}
+
+pub(crate) fn unlock(
+    args: &UnlockArgs,
+    surroundings: &Surroundings,
+    out: &mut Output,
+) -> Result<Exit, Failure> {
+    let directory = surroundings.meant(&args.directory);
+    let locks = surroundings.locks()?;
+    let now = surroundings.now();
+    let Some(holder) = locks.unlock(&directory, now)? else {
+        return Err(nothing_there(&locks, &directory, now)?);
+    };
+    if args.json {
+        json::answer(out, &holder)?;
+    } else {
+        let by = holder.by.as_deref().map(|by| format!(" (it was {by}'s)")).unwrap_or_default();
+        writeln!(out, "unlocked {}{by}", surroundings.shown(&directory))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The words for a directory that has no lock of its own.
+fn nothing_there(locks: &Locks, directory: &Path, now: Timestamp) -> Result<Failure, Failure> {
+    let above = locks.manual(now)?.into_iter().find(|lock| directory.starts_with(&lock.directory));
+    let failure = Failure::new(Exit::NotFound, format!("{} is not locked by hand", directory.display()));
+    Ok(failure.hint(match above {
+        Some(lock) => format!("{} above it is; unlock that one", lock.directory.display()),
+        None => "`agentctl locks` shows what is held, and by whom".to_owned(),
+    }))
+}
+
+fn end(now: Timestamp, ttl: Duration) -> Result<Timestamp, Failure> {
+    let end = SignedDuration::try_from(ttl).ok().and_then(|ttl| now.checked_add(ttl).ok());
+    end.ok_or_else(|| {
+        Failure::new(Exit::Usage, "--ttl is longer than time itself; leave it out for a lock without end")
+    })
+}
+
+/// When a lock ends: the clock, and the day unless it is today.
+fn moment(until: Timestamp, surroundings: &Surroundings) -> String {
+    let (day, clock) = (time::day(until, &surroundings.zone), time::clock(until, &surroundings.zone));
+    if day == time::day(surroundings.now(), &surroundings.zone) { clock } else { format!("{day} {clock}") }
+}
+
+impl Surroundings {
+    /// The manual locks, in agentctl's own folder.
+    pub(crate) fn locks(&self) -> Result<Locks, Failure> {
+        self.store().map(Locks::of)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let failure = Self::new(Exit::Failed, error.to_string());
+        match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}
+
+/// For tables: how long until a lock ends.
+pub(crate) fn left(holder: &DirectoryHolder, now: Timestamp) -> Option<String> {
+    holder.until.map(|until| format!("in {}", time::short(time::elapsed(until, now))))
+}

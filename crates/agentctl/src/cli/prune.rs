@@ -1,0 +1,127 @@
+//! `agentctl prune`: launch records that have had their time, and what killed launches left behind.
+
+use std::io::Write;
+use std::path::Path;
+
+use agentctl_fleet::Pruned;
+use agentctl_model::text;
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render::sessions::short_ids;
+use crate::render::style::Tone;
+use crate::render::table::{Cell, Column, Table};
+use crate::render::{json, time};
+use crate::surroundings::Surroundings;
+
+/// Remove launch records that have expired, and what killed launches left behind
+#[derive(Debug, clap::Args)]
+#[command(after_help = "A record is kept for a time after its agent has ended: 7d, or what `launches` of \
+    [retention] in config.toml says. Each launch removes a few old ones by itself. Sessions, their transcripts and \
+    working trees are not touched; only what a launch made that was killed before it had a session is undone, \
+    unless somebody has worked there.")]
+pub(crate) struct Args {
+    /// Only say what would be removed
+    #[arg(long)]
+    dry_run: bool,
+    /// One JSON object: dryRun, records
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `prune --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Answer {
+    dry_run: bool,
+    /// Removed, or in a dry run to be removed.
+    records: Vec<Entry>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    path: String,
+    /// `null` for a record that was never written to its end, as are all of the following.
+    id: Option<String>,
+    adapter: Option<String>,
+    session_id: Option<String>,
+    launched_at: Option<Timestamp>,
+    /// In words.
+    why: &'static str,
+}
+
+pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    let settings = surroundings.settings()?;
+    let (now, kept) = (surroundings.now(), settings.launches_kept.value);
+    let pruned = surroundings.fleet_under(&settings).prune(now, kept, args.dry_run);
+    // A record that could not be removed is still there.
+    let stayed = if args.dry_run { 0 } else { pruned.iter().filter(|pruned| pruned.path.exists()).count() };
+    let exit = if stayed == 0 { Exit::Done } else { Exit::Failed };
+    if args.json {
+        let records = pruned.iter().map(entry).collect();
+        json::answer(out, &Answer { dry_run: args.dry_run, records })?;
+    } else {
+        tell(&pruned, args.dry_run, surroundings, out)?;
+    }
+    if stayed > 0 {
+        out.error(&format!("{stayed} of them could not be removed"));
+    }
+    Ok(exit)
+}
+
+fn entry(pruned: &Pruned) -> Entry {
+    let record = pruned.record.as_ref();
+    Entry {
+        path: pruned.path.to_string_lossy().into_owned(),
+        id: record.map(|record| record.id.clone()),
+        adapter: record.map(|record| record.order.adapter.clone()),
+        session_id: record.and_then(|record| record.session_id.clone()),
+        launched_at: record.map(|record| record.launched_at),
+        why: pruned.why.words(),
+    }
+}
+
+fn tell(
+    pruned: &[Pruned],
+    dry_run: bool,
+    surroundings: &Surroundings,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    if pruned.is_empty() {
+        writeln!(out, "nothing to prune")?;
+        return Ok(());
+    }
+    let mut table = Table::new(vec![
+        Column::whole("LAUNCH"),
+        Column::whole("AGENT"),
+        Column::whole("SESSION").expendable(1),
+        Column::whole("AGE"),
+        Column::whole("WHY"),
+    ]);
+    let session = |one: &Pruned| one.record.as_ref().and_then(|record| record.session_id.clone());
+    let sessions: Vec<String> = pruned.iter().map(|one| session(one).unwrap_or_default()).collect();
+    for (one, session) in pruned.iter().zip(short_ids(sessions.iter().map(String::as_str))) {
+        let record = one.record.as_ref();
+        let name = one.path.file_name().map_or(one.path.as_path(), Path::new);
+        let age = record.map(|record| time::ago(surroundings.now(), record.launched_at));
+        table.row(vec![
+            Cell::plain(text::one_line(&name.to_string_lossy())),
+            Cell::plain(record.map(|record| text::one_line(&record.order.adapter)).unwrap_or_default()),
+            Cell::plain(text::one_line(session)),
+            Cell::plain(age.unwrap_or_default()),
+            Cell::new(one.why.words(), Tone::Dim),
+        ]);
+    }
+    for line in table.lines(out.width(), out.paint) {
+        writeln!(out, "{line}")?;
+    }
+    let noun = if pruned.len() == 1 { "record" } else { "records" };
+    let done = if dry_run { "would be removed" } else { "removed" };
+    writeln!(out, "{}", out.paint.dim(&format!("{} launch {noun} {done}", pruned.len())))?;
+    Ok(())
+}

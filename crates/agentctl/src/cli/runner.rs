@@ -1,0 +1,32 @@
+//! `agentctl __run FOLDER`: a runner, started by `launch` and `resume`. Nobody types this.
+
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+use agentctl_fleet::KernelLock;
+use agentctl_fleet::launches::LaunchFolder;
+use agentctl_fleet::runner::Runner;
+
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::surroundings::Surroundings;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    folder: PathBuf,
+}
+
+pub(crate) fn run(args: &Args, surroundings: &Surroundings) -> Result<Exit, Failure> {
+    // A session of its own: whatever happens to the terminal or to whoever started it does not reach it.
+    let _ = rustix::process::setsid();
+    let failed =
+        |error: std::io::Error| Failure::new(Exit::Failed, format!("{}: {error}", args.folder.display()));
+    let held = std::io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
+    let settings = surroundings.settings()?;
+    let fleet = surroundings.fleet_under(&settings);
+    let caller = surroundings.caller(&settings)?;
+    let folder = LaunchFolder::at(&args.folder);
+    let runner = Runner::new(&fleet, &caller, folder, KernelLock::inherited(held.into())).map_err(failed)?;
+    runner.run().map_err(failed)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,91 @@
+//! `agentctl send ID MESSAGE`: words to a session that lives, where its agent offers a way in.
+
+use std::io::Write;
+
+use agentctl_fleet::{Fleet, SpeakError};
+use agentctl_model::{Session, Surveyed, text};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::message::Message;
+use super::target::Target;
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render::{json, style};
+use crate::surroundings::Surroundings;
+
+/// Say something to a live session, where its agent offers a way in
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    agentctl send 5f0c 'Also update the docs'\n  \
+    agentctl send 5f0c - < notes.md\n\n\
+    Success means that the agent accepted it. A session that nobody runs is taken up\n\
+    with `agentctl resume`.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    message: Message,
+    /// As JSON: id, adapter, accepted, session
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `send`, `approve`, `deny` and `answer` print with --json. A refusal is an error and prints nothing.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Taken {
+    id: String,
+    adapter: String,
+    /// By the agent itself.
+    accepted: bool,
+    /// The session as it is afterwards; `null` when it could not be looked at again.
+    session: Option<Session>,
+}
+
+pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    let words = args.message.words(surroundings)?;
+    let fleet = surroundings.fleet()?;
+    let (target, _) = args.target.find(&fleet, surroundings, out)?;
+    fleet.send(&target, &words)?;
+    tell(&target, "accepted the message", args.json, &fleet, out)
+}
+
+/// That the agent said yes, and what is true of the session now.
+pub(super) fn tell(
+    target: &Surveyed,
+    what: &str,
+    as_json: bool,
+    fleet: &Fleet,
+    out: &mut Output,
+) -> Result<Exit, Failure> {
+    let now = fleet.again(target);
+    if as_json {
+        let accepted = Taken {
+            id: target.key.id.clone(),
+            adapter: target.key.adapter.clone(),
+            accepted: true,
+            session: now.map(|now| *now.session),
+        };
+        json::answer(out, &accepted)?;
+        return Ok(Exit::Done);
+    }
+    let id = text::one_line(&target.key.id);
+    writeln!(out, "{} {what}", target.key.adapter)?;
+    if let Some(now) = now {
+        let look = style::look(now.session.status, now.session.outcome);
+        let status = out.paint.apply(look.tone, &format!("{} {}", look.glyph, look.word));
+        writeln!(out, "  {id} is {status}")?;
+    }
+    Ok(Exit::Done)
+}
+
+impl From<SpeakError> for Failure {
+    fn from(error: SpeakError) -> Self {
+        match error {
+            SpeakError::Refused(refusal) => refusal.into(),
+            SpeakError::Silent(why) => Self::new(Exit::Failed, why),
+        }
+    }
+}

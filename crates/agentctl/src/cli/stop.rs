@@ -1,0 +1,119 @@
+//! `agentctl stop ID...`: end sessions, the clean way first.
+
+use std::io::Write;
+use std::time::Duration;
+
+use agentctl_fleet::{Caller, Fleet, Patience, Stopped};
+use agentctl_model::{Outcome, ProcessEntry, Surveyed, text};
+use serde_json::json;
+
+use super::target::Targets;
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render::{json, time};
+use crate::surroundings::Surroundings;
+
+/// End sessions with all their processes, the clean way first
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    agentctl stop 5f0c\n  \
+    agentctl stop 5f0c 7a1e --grace 30s\n  \
+    agentctl stop 5f0c --force\n\n\
+    Stopping a stopped session is success. A turn that runs in an agent's own server\n\
+    is broken off there; the server lives on.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    targets: Targets,
+    /// How long the clean way may take before it becomes the hard one
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time::parse_duration)]
+    grace: Duration,
+    /// Kill at once
+    #[arg(long)]
+    force: bool,
+    /// What ended and what survived, as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    let settings = surroundings.settings()?;
+    let fleet = surroundings.fleet_under(&settings);
+    let caller = surroundings.caller(&settings)?;
+    let targets = args.targets.find(&fleet, surroundings, out)?;
+    let patience = Patience { grace: args.grace, force: args.force };
+    stop_all(&targets, patience, args.json, &fleet, &caller, out)
+}
+
+/// Stops them one after the other and tells of each. The worst of them is the exit code.
+pub(crate) fn stop_all(
+    targets: &[Surveyed],
+    patience: Patience,
+    as_json: bool,
+    fleet: &Fleet,
+    caller: &Caller,
+    out: &mut Output,
+) -> Result<Exit, Failure> {
+    let (mut exit, mut answers) = (Exit::Done, Vec::new());
+    for target in targets {
+        out.progress(Some(&format!("stopping {} ...", text::one_line(&target.key.id))));
+        let stopped = fleet.stop(target, caller, patience);
+        out.progress(None);
+        let stopped = match stopped {
+            Ok(stopped) => stopped,
+            Err(refusal) if targets.len() == 1 && !as_json => return Err(refusal.into()),
+            Err(refusal) => {
+                exit = Exit::Refused;
+                out.error(&format!("{}: {}", text::one_line(&target.key.id), refusal.reason));
+                answers.push(json!({"id": target.key.id, "stopped": false, "error": refusal.reason}));
+                continue;
+            }
+        };
+        if !stopped.survived.is_empty() {
+            exit = Exit::Failed;
+        }
+        if as_json {
+            let now = fleet.again(target).map(|now| now.session);
+            answers.push(json!({
+                "id": target.key.id,
+                "stopped": stopped.survived.is_empty(),
+                "wasStopped": stopped.was_stopped,
+                "how": stopped.how,
+                "ended": stopped.ended,
+                "survived": stopped.survived,
+                "session": now,
+            }));
+        } else {
+            tell(target, &stopped, fleet, out)?;
+        }
+    }
+    if as_json {
+        json::answer(out, &json!({"sessions": answers}))?;
+    }
+    Ok(exit)
+}
+
+fn tell(target: &Surveyed, stopped: &Stopped, fleet: &Fleet, out: &mut Output) -> Result<(), Failure> {
+    let id = text::one_line(&target.key.id);
+    if stopped.was_stopped {
+        writeln!(out, "{id} was stopped already")?;
+        return Ok(());
+    }
+    let outcome = fleet.again(target).and_then(|now| now.session.outcome).map(Outcome::word);
+    let words = match (stopped.survived.is_empty(), outcome) {
+        (true, Some(outcome)) => format!("stopped, {outcome}"),
+        (true, None) => "stopped".to_owned(),
+        (false, _) => "not stopped".to_owned(),
+    };
+    writeln!(out, "{id} {words} ({})", stopped.how)?;
+    for (word, entries) in [("ended", &stopped.ended), ("survived", &stopped.survived)] {
+        if !entries.is_empty() {
+            writeln!(out, "  {word:<9} {}", entries.iter().map(process).collect::<Vec<_>>().join(", "))?;
+        }
+    }
+    Ok(())
+}
+
+fn process(entry: &ProcessEntry) -> String {
+    format!("{} {} ({})", entry.pid, text::one_line(&entry.command), entry.role)
+}

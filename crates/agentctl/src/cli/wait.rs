@@ -1,0 +1,225 @@
+//! `agentctl wait ID...`: returns when sessions have come into a state, with an exit code that says how their turn ended.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use agentctl_fleet::Fleet;
+use agentctl_fleet::wait::{Until, Wait};
+use agentctl_model::{Session, Surveyed, text};
+use clap::ValueEnum;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::target::Targets;
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+use crate::render::sessions::{self, short_ids};
+use crate::render::width::cut_end;
+use crate::render::{json, style, time};
+use crate::surroundings::Surroundings;
+
+/// How often the sessions are looked at, and how soon Ctrl-C is noticed.
+const LOOK: Duration = Duration::from_millis(400);
+const BREATH: Duration = Duration::from_millis(50);
+
+/// Wait until sessions are idle or stopped, or in another state
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    agentctl wait 5f0c && git push\n  \
+    agentctl wait 5f0c 7c1e --any --timeout 30m\n  \
+    agentctl wait 5f0c --until waiting --until idle\n\n\
+    Exit codes: 0 when the turns completed or say nothing, 1 when one failed, died\n\
+    or was interrupted, 124 after the timeout, 130 after Ctrl-C.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    targets: Targets,
+    /// The state to wait for (repeatable) [default: idle or stopped]; a stopped session counts as idle
+    #[arg(long, value_name = "STATE", value_enum)]
+    until: Vec<State>,
+    /// One of the sessions is enough
+    #[arg(long)]
+    any: bool,
+    /// Give up after this time: 30s, 10m, 2h; `0s` only looks
+    #[arg(long, value_name = "TIME", value_parser = time::parse_duration)]
+    timeout: Option<Duration>,
+    /// One JSON object at the end: timedOut, reached, pending, gone
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum State {
+    Running,
+    Waiting,
+    Idle,
+    Stopped,
+}
+
+impl From<State> for Until {
+    fn from(state: State) -> Self {
+        match state {
+            State::Running => Self::Running,
+            State::Waiting => Self::Waiting,
+            State::Idle => Self::Idle,
+            State::Stopped => Self::Stopped,
+        }
+    }
+}
+
+/// What `wait --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Waited<'a> {
+    timed_out: bool,
+    /// Sessions in the state that was waited for, as they came into it.
+    reached: Vec<&'a Session>,
+    /// Sessions that are not, as last seen.
+    pending: Vec<&'a Session>,
+    /// Ids of sessions whose records were deleted meanwhile.
+    gone: Vec<&'a str>,
+}
+
+pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    let fleet = surroundings.fleet()?;
+    let interrupt = Interrupt::listen();
+    let found = args.targets.find(&fleet, surroundings, out)?;
+    let until = if args.until.is_empty() {
+        Until::DEFAULT.to_vec()
+    } else {
+        args.until.iter().copied().map(Until::from).collect()
+    };
+    let mut wait = Wait::new(found, until, args.any);
+    let ended = wait_out(&mut wait, &fleet, args.timeout, &interrupt, surroundings, out);
+    if ended == Exit::Interrupted {
+        return Ok(ended);
+    }
+    if args.json {
+        json::answer(out, &Waited::new(&wait, ended))?;
+    } else {
+        print(&wait, ended, out)?;
+    }
+    Ok(ended)
+}
+
+/// Waits for the end of the turn of a session that was just started, and shows the session then.
+pub(crate) fn for_turn(
+    session: &Surveyed,
+    as_json: bool,
+    fleet: &Fleet,
+    surroundings: &Surroundings,
+    out: &mut Output,
+) -> Result<Exit, Failure> {
+    let ended = for_turns(vec![session.clone()], as_json, fleet, surroundings, out)?;
+    if as_json {
+        let now = fleet.again(session);
+        json::answer(out, &now.as_ref().unwrap_or(session).session)?;
+    }
+    Ok(ended)
+}
+
+/// Waits for the end of the turns of several, and shows them then; `silent` leaves that to the caller.
+pub(crate) fn for_turns(
+    sessions: Vec<Surveyed>,
+    silent: bool,
+    fleet: &Fleet,
+    surroundings: &Surroundings,
+    out: &mut Output,
+) -> Result<Exit, Failure> {
+    let interrupt = Interrupt::listen();
+    let mut wait = Wait::new(sessions, Until::DEFAULT.to_vec(), false);
+    let ended = wait_out(&mut wait, fleet, None, &interrupt, surroundings, out);
+    out.progress(None);
+    if !silent && ended != Exit::Interrupted {
+        print(&wait, ended, out)?;
+    }
+    Ok(ended)
+}
+
+/// Looks until the wait is over, somebody ends it or the time is up; shows meanwhile what is waited for.
+fn wait_out(
+    wait: &mut Wait,
+    fleet: &Fleet,
+    timeout: Option<Duration>,
+    interrupt: &Interrupt,
+    surroundings: &Surroundings,
+    out: &mut Output,
+) -> Exit {
+    let began = Instant::now();
+    let pause = || {
+        let looked = Instant::now();
+        while looked.elapsed() < LOOK {
+            if interrupt.came() {
+                return Some(Exit::Interrupted);
+            }
+            if timeout.is_some_and(|timeout| began.elapsed() >= timeout) {
+                return Some(Exit::Timeout);
+            }
+            std::thread::sleep(BREATH);
+        }
+        None
+    };
+    let ended = loop {
+        if wait.is_over() {
+            break if wait.went_well() { Exit::Done } else { Exit::Failed };
+        }
+        out.progress(Some(&progress(wait.open(), began.elapsed(), surroundings.now())));
+        if let Some(ended) = pause() {
+            break ended;
+        }
+        wait.hear(&fleet.survey(&wait.question()));
+    };
+    out.progress(None);
+    ended
+}
+
+/// One line about those that are not there yet.
+fn progress(open: &[Surveyed], waited: Duration, now: jiff::Timestamp) -> String {
+    let ids = short_ids(open.iter().map(|surveyed| surveyed.session.id.as_str()));
+    let each = open.iter().zip(ids).map(|(surveyed, id)| {
+        let look = style::look(surveyed.session.status, surveyed.session.outcome);
+        let so = style::time_in_status(&surveyed.session, now).map(|so| format!(" {}", time::short(so)));
+        format!("{} {} {}{}", text::one_line(id), look.glyph, look.word, so.unwrap_or_default())
+    });
+    format!("waiting {}: {}", time::short(waited), each.collect::<Vec<_>>().join(", "))
+}
+
+impl<'a> Waited<'a> {
+    fn new(wait: &'a Wait, ended: Exit) -> Self {
+        let sessions = |surveyed: &'a [Surveyed]| surveyed.iter().map(|one| &*one.session).collect();
+        Self {
+            timed_out: ended == Exit::Timeout,
+            reached: sessions(wait.reached()),
+            pending: sessions(wait.open()),
+            gone: wait.gone().iter().map(|key| key.id.as_str()).collect(),
+        }
+    }
+}
+
+fn print(wait: &Wait, ended: Exit, out: &mut Output) -> Result<(), Failure> {
+    for surveyed in wait.reached() {
+        line(&surveyed.session, out)?;
+    }
+    for key in wait.gone() {
+        writeln!(out, "{} is gone: its records were deleted", text::one_line(&key.id))?;
+    }
+    if ended == Exit::Timeout {
+        for surveyed in wait.open() {
+            line(&surveyed.session, out)?;
+        }
+        out.warn("the time is up");
+    }
+    Ok(())
+}
+
+fn line(session: &Session, out: &mut Output) -> Result<(), Failure> {
+    let look = style::look(session.status, session.outcome);
+    let status = out.paint.apply(look.tone, &format!("{} {}", look.glyph, look.word));
+    let id = text::one_line(&session.id);
+    let used = id.len() + look.word.len() + 5;
+    let detail = sessions::detail(session).map(|detail| cut_end(&detail, out.width().saturating_sub(used)));
+    let detail = out.paint.dim(&detail.map(|detail| format!("  {detail}")).unwrap_or_default());
+    writeln!(out, "{id} {status}{detail}")?;
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! `agentctl worktree list`: each tree, its state, and who works in it.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use agentctl_fleet::worktree::{self, TreeState, Worktree};
+use agentctl_fleet::{DirectoryHolder, LockType, Question, Wanted};
+use agentctl_model::{SourceReport, Survey, text};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::super::heard;
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render::json;
+use crate::render::sessions::short_ids;
+use crate::render::style::{self, Tone};
+use crate::render::table::{Cell, Column, Table};
+use crate::surroundings::Surroundings;
+
+/// List the working trees of a repository with their state and the sessions in them
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The repository, or any folder in it [default: where you are]
+    #[arg(value_name = "REPO", value_hint = clap::ValueHint::DirPath)]
+    repository: Option<PathBuf>,
+    /// One JSON object: worktrees, sources
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `worktree list --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Trees {
+    /// The main one first.
+    worktrees: Vec<Tree>,
+    sources: Vec<SourceReport>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Tree {
+    #[serde(flatten)]
+    tree: Worktree,
+    /// Sessions that work there, and manual locks on it or above it.
+    holders: Vec<DirectoryHolder>,
+}
+
+pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    let trees = worktree::list(&surroundings.repository(args.repository.as_ref()))?;
+    let survey = surroundings.fleet()?.survey(&Question::new(Wanted::Live));
+    let trees = with_holders(trees, &survey, surroundings)?;
+    if args.json {
+        json::answer(out, &Trees { worktrees: trees, sources: survey.sources })?;
+        return Ok(Exit::Done);
+    }
+    for line in table(&trees, surroundings).lines(out.width(), out.paint) {
+        writeln!(out, "{line}")?;
+    }
+    heard::warn(&survey.sources, surroundings, out);
+    Ok(Exit::Done)
+}
+
+fn with_holders(
+    trees: Vec<Worktree>,
+    survey: &Survey,
+    surroundings: &Surroundings,
+) -> Result<Vec<Tree>, Failure> {
+    let (locks, now) = (surroundings.locks()?, surroundings.now());
+    let with = |tree: Worktree| {
+        let holders = locks.holders(survey, Path::new(&tree.path), now)?;
+        Ok(Tree { tree, holders })
+    };
+    trees.into_iter().map(with).collect()
+}
+
+fn table(trees: &[Tree], surroundings: &Surroundings) -> Table {
+    let mut table = Table::new(vec![
+        Column::flexible("PATH", 20).keep_end(),
+        Column::flexible("BRANCH", 10),
+        Column::whole("STATE"),
+        Column::flexible("USED BY", 12),
+    ]);
+    for Tree { tree, holders } in trees {
+        let branch = match (&tree.branch, &tree.head) {
+            (Some(branch), _) => Cell::plain(text::one_line(branch)),
+            (None, Some(head)) => Cell::new(format!("at {}", super::short(head)), Tone::Dim),
+            (None, None) => Cell::default(),
+        };
+        let state = Cell::new(state(tree), tone(tree.state));
+        let state = if tree.locked { state.and(", locked", Tone::Attention) } else { state };
+        table.row(vec![
+            Cell::plain(surroundings.shown(Path::new(&tree.path))),
+            branch,
+            if tree.main { state.and(" (main)", Tone::Dim) } else { state },
+            users(holders),
+        ]);
+    }
+    table
+}
+
+fn state(tree: &Worktree) -> String {
+    let parts = [(tree.changed, "changed"), (tree.untracked, "new"), (tree.unpushed, "ahead")];
+    let counted =
+        parts.iter().filter_map(|(count, word)| count.filter(|n| *n > 0).map(|n| format!("{n} {word}")));
+    let words: Vec<String> = counted.collect();
+    match tree.state {
+        TreeState::Missing => "missing".to_owned(),
+        TreeState::Bare => "bare".to_owned(),
+        _ if words.is_empty() => "clean".to_owned(),
+        _ => words.join(", "),
+    }
+}
+
+fn tone(state: TreeState) -> Tone {
+    match state {
+        TreeState::Clean | TreeState::Bare => Tone::Dim,
+        TreeState::Dirty | TreeState::Ahead | TreeState::Missing => Tone::Attention,
+    }
+}
+
+fn users(holders: &[DirectoryHolder]) -> Cell {
+    let mut cell = Cell::default();
+    for (index, holder) in holders.iter().enumerate() {
+        let gap = if index == 0 { "" } else { ", " };
+        cell = match (&holder.session_id, holder.status) {
+            (Some(id), Some(status)) if holder.lock_type == LockType::Auto => {
+                let look = style::look(status, None);
+                let id = short_ids(std::iter::once(id.as_str())).remove(0).to_owned();
+                cell.and(format!("{gap}{} ", look.glyph), look.tone).and(text::one_line(&id), Tone::Plain)
+            }
+            _ => {
+                let by = holder.by.as_deref().map_or_else(|| "somebody".to_owned(), text::one_line);
+                cell.and(format!("{gap}locked by {by}"), Tone::Attention)
+            }
+        };
+    }
+    cell
+}

@@ -1,0 +1,168 @@
+//! `wait`: what it waits for, what it returns, and how it is ended.
+#![cfg(target_os = "linux")]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests run processes and wait for them")]
+
+mod machine;
+
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use machine::agent::Agent;
+use machine::{DIED, INTERRUPTED, Machine, PARENT, TOOLS, code_of};
+use serde_json::Value;
+
+fn at_work(machine: &Machine, id: &str) -> Agent {
+    Agent::start(machine, id, Path::new("/home/dev/w/plain"))
+}
+
+/// Runs beside the test; its output is read once it has ended.
+fn start(machine: &Machine, args: &[&str]) -> Child {
+    machine.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn is_still_waiting(child: &mut Child) -> bool {
+    child.try_wait().unwrap().is_none()
+}
+
+/// Waits until a `wait` that was started has looked at least once and goes on: a second one that only looks says what it sees.
+fn sees(machine: &Machine, id: &str, status: &str) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while machine.json(&["status", id, "--json"])["status"] != status {
+        assert!(Instant::now() < deadline, "{id} never was {status}");
+    }
+}
+
+#[test]
+fn a_stopped_session_needs_no_waiting_and_its_outcome_is_the_exit_code() {
+    let machine = Machine::furnished();
+    for (id, code) in [(TOOLS, 0), (PARENT, 0), (DIED, 1), (INTERRUPTED, 1)] {
+        let ended = machine.run(&["wait", id]);
+        assert_eq!(ended.code, Some(code), "{ended:?}");
+        assert!(ended.out.starts_with(id) && ended.err.is_empty(), "{ended:?}");
+    }
+    let worst = machine.run(&["wait", TOOLS, DIED, "--json"]);
+    assert_eq!(worst.code, Some(1));
+    let worst: Value = serde_json::from_str(&worst.out).unwrap();
+    assert_eq!((worst["reached"].as_array().unwrap().len(), worst["timedOut"].as_bool()), (2, Some(false)));
+    assert_eq!(worst["reached"][1]["outcome"], "died");
+}
+
+#[test]
+fn it_ends_when_the_turn_does_and_not_when_a_person_is_asked() {
+    let machine = Machine::furnished();
+    let agent = at_work(&machine, TOOLS);
+    let mut plain = start(&machine, &["wait", TOOLS]);
+    let asked = start(&machine, &["wait", TOOLS, "--until", "waiting", "--json"]);
+    agent.says(&machine, r#""status":"waiting","waitingFor":"permission prompt""#);
+    let output = asked.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let asked: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(asked["reached"][0]["status"], "waiting");
+    assert!(is_still_waiting(&mut plain));
+    agent.says(&machine, r#""status":"idle""#);
+    assert_eq!(code_of(plain), Some(0));
+}
+
+#[test]
+fn a_process_that_dies_with_its_turn_open_is_a_failure() {
+    let machine = Machine::furnished();
+    let agent = at_work(&machine, DIED);
+    let mut waiting = start(&machine, &["wait", DIED, "--until", "stopped"]);
+    agent.says(&machine, r#""status":"idle""#);
+    sees(&machine, DIED, "idle");
+    assert!(is_still_waiting(&mut waiting));
+    drop(agent);
+    assert_eq!(code_of(waiting), Some(1));
+}
+
+#[test]
+fn all_are_waited_for_unless_any_is_enough() {
+    let machine = Machine::furnished();
+    let (first, second) = (at_work(&machine, TOOLS), at_work(&machine, PARENT));
+    let any = start(&machine, &["wait", TOOLS, PARENT, "--any", "--json"]);
+    let mut all = start(&machine, &["wait", TOOLS, PARENT, TOOLS]);
+    first.says(&machine, r#""status":"idle""#);
+    let output = any.wait_with_output().unwrap();
+    let any: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), any["reached"][0]["id"].as_str()), (Some(0), Some(TOOLS)));
+    assert_eq!(any["pending"][0]["id"], PARENT);
+    assert!(is_still_waiting(&mut all));
+    second.says(&machine, r#""status":"idle""#);
+    assert_eq!(code_of(all), Some(0));
+}
+
+#[test]
+fn a_timeout_is_124_and_ctrl_c_is_130() {
+    let machine = Machine::furnished();
+    let _agent = at_work(&machine, TOOLS);
+    let ended = machine.run(&["wait", TOOLS, "--timeout", "0s"]);
+    assert_eq!(ended.code, Some(124), "{ended:?}");
+    assert!(ended.out.contains("● running") && ended.err.contains("the time is up"), "{ended:?}");
+    let ended = machine.run(&["wait", TOOLS, "--timeout", "600ms", "--json"]);
+    assert_eq!(ended.code, Some(124));
+    let answer: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(
+        (answer["timedOut"].as_bool(), answer["pending"][0]["id"].as_str()),
+        (Some(true), Some(TOOLS))
+    );
+    assert_eq!(machine.run(&["wait", DIED, "--until", "running", "--timeout", "0s"]).code, Some(124));
+
+    let waiting = start(&machine, &["wait", TOOLS]);
+    // The handler is there before anything is looked for: from then on the signal is ours.
+    let pid = rustix::process::Pid::from_child(&waiting);
+    let status = format!("/proc/{}/status", waiting.id());
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let catches_it = |text: &str| {
+        let mask = text.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(mask.trim(), 16).unwrap() & 2 != 0
+    };
+    while !catches_it(&std::fs::read_to_string(&status).unwrap()) {
+        assert!(Instant::now() < deadline, "it never listened");
+    }
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(code_of(waiting), Some(130));
+}
+
+#[test]
+fn what_is_not_there_is_not_waited_for() {
+    let machine = Machine::furnished();
+    assert_eq!(machine.run(&["wait", "nobody"]).code, Some(3));
+    assert_eq!(machine.run(&["wait", TOOLS, "nobody"]).code, Some(3));
+    assert_eq!(machine.run(&["wait", "a0"]).code, Some(4));
+    assert_eq!(machine.run(&["wait"]).code, Some(2));
+    assert_eq!(machine.run(&["wait", TOOLS, "--until", "done"]).code, Some(2));
+}
+
+/// A source that cannot be heard proves nothing: the wait goes on, and ends when it is heard again.
+#[test]
+fn silence_ends_no_wait_and_a_person_sees_that_it_goes_on() {
+    let machine = Machine::furnished();
+    let agent = at_work(&machine, TOOLS);
+    let mut command = machine.command(&["wait", TOOLS]);
+    command.env("TERM", "xterm").env("PATH", std::env::var_os("PATH").unwrap()).current_dir("/");
+    let mut terminal = agentctl_testkit::Pty::spawn(&command);
+    terminal.wait_for("s: 22222222 ● running");
+    let (place, aside) = (machine.home().join(".claude/projects"), machine.home().join("aside"));
+    std::fs::rename(&place, &aside).unwrap();
+    std::fs::write(&place, "not a folder").unwrap();
+    assert_eq!(machine.run(&["wait", DIED, "--timeout", "0s"]).code, Some(6));
+    // The line is drawn after each look: two seconds later there was one into the silence.
+    let seconds = |screen: &str| {
+        let (_, rest) = screen.split_once("waiting ")?;
+        rest.split_once('s')?.0.parse::<u64>().ok()
+    };
+    let before = seconds(&terminal.screen_text()).unwrap();
+    agentctl_testkit::until_seen(Duration::from_mins(1), "two more seconds", || {
+        let screen = terminal.screen_text();
+        if seconds(&screen).is_some_and(|now| now >= before + 2) { Ok(()) } else { Err(screen) }
+    });
+    assert!(terminal.try_wait().is_none());
+    std::fs::remove_file(&place).unwrap();
+    std::fs::rename(&aside, &place).unwrap();
+    agent.says(&machine, r#""status":"idle""#);
+    let ended = agentctl_testkit::until(Duration::from_mins(1), "the end", || terminal.try_wait());
+    assert_eq!(ended.code(), Some(0));
+    let screen = terminal.wait_for("○ idle");
+    assert!(!screen.contains("waiting "), "the line is gone: {screen}");
+}

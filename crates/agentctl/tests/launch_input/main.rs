@@ -1,0 +1,15 @@
+//! What cannot be launched is refused with its offending place, and nothing is created for it: no record, no working tree, no
+//! branch, no process.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests start processes and stop at surprises"
+)]
+
+mod defaults;
+mod issue;
+mod matrix;
+mod places;
+mod scene;
+mod taken_back;
+mod words;

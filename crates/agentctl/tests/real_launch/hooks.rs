@@ -1,0 +1,106 @@
+//! The user's own commands around a session, and the time it may take. Nobody but the runner is needed for them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use agentctl_testkit::until;
+use serde_json::Value;
+
+use crate::scene;
+use crate::steer::{PATIENCE, Scene};
+
+/// Appends one line of our variables and then, as a sign that it is whole, a dot.
+fn noting(file: &Path) -> String {
+    let file = file.display();
+    format!("{{ env | grep '^AGENTCTL_' | sort | tr '\\n' ';'; pwd; }} >> '{file}'; echo . >> '{file}'")
+}
+
+/// Our variables at the time when the hook ran, and where it ran. It must have run once.
+fn noted(file: &Path) -> (BTreeMap<String, String>, String) {
+    let text = until(PATIENCE, "the hook's note", || {
+        fs::read_to_string(file).ok().filter(|text| text.ends_with(".\n"))
+    });
+    assert_eq!(text.lines().count(), 2, "it runs once: {text}");
+    let line = text.lines().next().unwrap();
+    let (variables, cwd) = line.rsplit_once(';').unwrap();
+    let pairs = variables.split(';').filter_map(|pair| pair.split_once('='));
+    (pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(), cwd.to_owned())
+}
+
+fn exit_file(scene: &Scene) -> Value {
+    let folder = scene.launches().into_iter().next().unwrap();
+    let text = until(PATIENCE, "exit.json", || fs::read(folder.join("exit.json")).ok());
+    serde_json::from_slice(&text).unwrap()
+}
+
+#[test]
+fn each_hook_runs_once_with_every_variable_and_nobody_has_to_wait_for_it() {
+    let Some(scene) = scene() else { return };
+    let (created, completed) = (scene.home.path().join("created"), scene.home.path().join("completed"));
+    let launched = scene
+        .launch(
+            "[[hang:gate]] with hooks",
+            &["--on-create", &noting(&created), "--on-complete", &noting(&completed)],
+        )
+        .ok()
+        .json();
+    let id = launched["id"].as_str().unwrap();
+    let cwd = scene.cwd.canonicalize().unwrap();
+    let (variables, place) = noted(&created);
+    let expected = |code: &str, outcome: &str, model: &str| -> BTreeMap<String, String> {
+        let pairs = [
+            ("AGENTCTL_SESSION_ID", id),
+            ("AGENTCTL_CWD", cwd.to_str().unwrap()),
+            ("AGENTCTL_ADAPTER", "claude-code"),
+            ("AGENTCTL_BRANCH", "main"),
+            ("AGENTCTL_EXIT_CODE", code),
+            ("AGENTCTL_GROUP", ""),
+            ("AGENTCTL_MODEL", model),
+            ("AGENTCTL_OUTCOME", outcome),
+            ("AGENTCTL_HOME", scene.home.agentctl_home().to_str().unwrap()),
+            ("AGENTCTL_NO_DAEMON", "1"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        // The test's own mark for its processes.
+        let own = variables.iter().filter(|(name, _)| name.starts_with("AGENTCTL_TEST"));
+        pairs.into_iter().chain(own.map(|(name, value)| (name.clone(), value.clone()))).collect()
+    };
+    let model = variables["AGENTCTL_MODEL"].clone();
+    assert_eq!(variables, expected("", "", &model));
+    assert_eq!(place, cwd.to_str().unwrap());
+    assert!(!completed.exists(), "it has not ended yet");
+
+    // Whoever launched it is long gone.
+    scene.model.open("gate");
+    let (variables, _) = noted(&completed);
+    let model = variables["AGENTCTL_MODEL"].clone();
+    assert_eq!(variables, expected("0", "completed", &model));
+    scene.wait_for_silence();
+    assert_eq!(noted(&created).0["AGENTCTL_SESSION_ID"], id);
+    assert_eq!((&exit_file(&scene)["exitCode"], &exit_file(&scene)["timedOut"]), (&0.into(), &false.into()));
+}
+
+#[test]
+fn when_its_time_is_up_it_is_stopped_and_that_is_written_down() {
+    let Some(scene) = scene() else { return };
+    let completed = scene.home.path().join("completed");
+    // Time enough to start on a busy machine: it is measured from the start of the agent.
+    let more = ["--timeout", "20s", "--on-complete", &noting(&completed), "--group", "mine"];
+    let launched = scene.launch("[[bash:tail -f /dev/null]] [[hang]] too slow", &more).ok().json();
+    assert_eq!(
+        (&launched["status"], &launched["group"]),
+        (&"running".into(), &"mine".into()),
+        "{launched:#}"
+    );
+    let (variables, _) = noted(&completed);
+    assert_eq!((&*variables["AGENTCTL_GROUP"], &*variables["AGENTCTL_OUTCOME"]), ("mine", "interrupted"));
+    scene.wait_for_silence();
+    assert_eq!(exit_file(&scene)["timedOut"], true);
+    let after = scene.status(launched["id"].as_str().unwrap());
+    assert_eq!(
+        (&after["status"], &after["outcome"]),
+        (&"stopped".into(), &"interrupted".into()),
+        "{after:#}"
+    );
+}

@@ -1,0 +1,27 @@
+//! A real Claude Code, started, stopped and taken up again through the command line.
+
+mod steer;
+
+use agentctl_testkit::Claude;
+use steer::Scene;
+
+fn scene() -> Option<Scene> {
+    Scene::set("claude-code", |home, url| Claude::settle(home, url).map(drop))
+}
+
+#[test]
+fn launched_stopped_and_resumed() {
+    let Some(scene) = scene() else { return };
+    steer::launched_stopped_and_resumed(&scene, ".claude");
+}
+
+#[test]
+fn a_refused_key_leaves_nothing() {
+    let Some(scene) = scene() else { return };
+    steer::refused_by_the_model(&scene, "the key is wrong");
+}
+
+#[test]
+fn a_missing_agent_leaves_nothing() {
+    steer::not_installed("claude-code");
+}

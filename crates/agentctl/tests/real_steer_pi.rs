@@ -1,0 +1,87 @@
+//! A real Pi, started, stopped and taken up again through the command line.
+
+mod steer;
+
+use agentctl_testkit::{Pi, pi};
+use steer::Scene;
+
+fn scene() -> Option<Scene> {
+    let scene = Scene::set("pi", |home, url| Pi::settle(home, url).map(drop))?;
+    Some(Scene { model_name: Some(pi::MODEL), ..scene })
+}
+
+#[test]
+fn launched_stopped_and_resumed() {
+    let Some(scene) = scene() else { return };
+    steer::launched_stopped_and_resumed(&scene, ".pi/agent/sessions");
+}
+
+/// With events on its stdout Pi exits with 0 whatever the model said.
+#[test]
+fn a_refused_key_leaves_nothing() {
+    let Some(scene) = scene() else { return };
+    steer::refused_by_the_model(&scene, "the key is wrong");
+}
+
+#[test]
+fn a_missing_agent_leaves_nothing() {
+    steer::not_installed("pi");
+}
+
+/// Nothing ties the two to their sessions but the records of their launches: their arguments are gone, and neither has
+/// a tool that could tell.
+#[test]
+fn two_in_one_directory_are_told_apart_while_they_think() {
+    let Some(scene) = scene() else { return };
+    let launched = |prompt, more: &[&str]| {
+        let row = scene.launch(prompt, more).ok().json();
+        (row["id"].as_str().unwrap().to_owned(), row["pid"].clone())
+    };
+    let (one, other) = (launched("[[hang]] one", &[]), launched("[[hang]] other", &["--force"]));
+    assert!(one.0 != other.0 && one.1 != other.1, "{one:?} {other:?}");
+    let told = scene.agentctl(&["explain", &one.0]).ok().stdout;
+    assert!(told.contains("our launch record names this session"), "{told}");
+    let stopped = scene.agentctl(&["stop", &one.0, "--json"]).ok().json();
+    assert_eq!(stopped["sessions"][0]["ended"][0]["pid"], one.1, "{stopped:#}");
+    let left = scene.status(&other.0);
+    assert_eq!((&left["status"], &left["pid"]), (&"running".into(), &other.1), "{left:#}");
+}
+
+#[test]
+fn a_fork_is_a_session_of_its_own() {
+    let Some(scene) = scene() else { return };
+    steer::forked(&scene);
+}
+
+/// The last version under the old name takes no id. It says so, and what is stored can be taken up all the same.
+#[test]
+fn a_pi_that_takes_no_id_is_resumed_and_not_launched() {
+    let Some(scene) = Scene::set("pi", |home, url| {
+        let pi = Pi::settle_old(home, url)?;
+        let mut run = pi.headless(home, &home.work_dir("project"), "[[text:first]] begun by hand", &[]);
+        assert!(run.wait(steer::PATIENCE).success(), "{}", run.stderr());
+        Ok(())
+    }) else {
+        return;
+    };
+    let failed = scene.launch("[[text:no]]", &["--model", pi::MODEL]);
+    assert_eq!(failed.code, Some(1), "{failed:#?}");
+    assert!(failed.stderr.contains("Unknown option: --session-id"), "{failed:#?}");
+    scene.assert_nothing_left();
+    let list = scene.agentctl(&["list", "--all", "--json"]).ok().json();
+    let id = list["sessions"][0]["id"].as_str().unwrap();
+    let resumed = scene.agentctl(&["resume", id, "[[text:second]] go on", "--json"]).ok().json();
+    assert_eq!(resumed["id"], id, "{resumed:#}");
+    scene.wait_for_silence();
+    let done = scene.status(id);
+    assert_eq!((&done["outcome"], &done["lastMessage"]), (&"completed".into(), &"second".into()), "{done:#}");
+}
+
+#[test]
+fn permission_modes_that_mean_nothing_are_refused() {
+    let Some(scene) = scene() else { return };
+    let refused = scene.agentctl(&["launch", "pi", "-p", "x", "--permission-mode", "plan"]);
+    assert_eq!(refused.code, Some(7), "{refused:#?}");
+    assert!(refused.stderr.contains("Pi has no permission mode `plan`"), "{refused:#?}");
+    scene.assert_nothing_left();
+}

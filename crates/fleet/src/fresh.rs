@@ -1,0 +1,49 @@
+//! Names that nobody has used yet.
+
+use std::fs::File;
+use std::io::{self, Read};
+
+/// A random UUID, for agents that let the caller choose a session's id.
+pub fn uuid() -> io::Result<String> {
+    let mut bytes = random::<16>()?;
+    bytes[6] = (bytes[6] & 0x0f) | 0x40;
+    bytes[8] = (bytes[8] & 0x3f) | 0x80;
+    let text = hex(&bytes);
+    Ok([&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]].join("-"))
+}
+
+/// The id of a launch.
+pub fn launch_id() -> io::Result<String> {
+    Ok(format!("l-{}", hex(&random::<8>()?)))
+}
+
+/// The id of a group of launches.
+pub fn group_id() -> io::Result<String> {
+    Ok(format!("g-{}", hex(&random::<3>()?)))
+}
+
+fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uuid_is_one_of_the_fourth_kind() {
+        let (one, other) = (uuid().unwrap(), uuid().unwrap());
+        assert_ne!(one, other);
+        assert_eq!(one.len(), 36);
+        assert_eq!(one.as_bytes()[14], b'4');
+        assert!(b"89ab".contains(&one.as_bytes()[19]), "{one}");
+        assert_eq!(group_id().unwrap().len(), "g-xxxxxx".len());
+    }
+}

@@ -1,0 +1,106 @@
+//! Locks that the kernel keeps: they end with their holder, whatever ended it.
+//!
+//! A lock here says nothing by existing as a file: only holding it counts, so nothing is ever cleaned up.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
+
+/// How soon a lock that came free is noticed. The kernel would wake us at once, but never while its holder is stopped.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Held until dropped, by exactly one process at a time.
+#[derive(Debug)]
+pub struct KernelLock(Option<File>);
+
+impl KernelLock {
+    /// The lock as a descriptor that can be given to a child: it is held until the last of its copies is closed.
+    pub fn into_file(mut self) -> Option<File> {
+        self.0.take()
+    }
+
+    /// A lock that was taken by whoever started us.
+    pub fn inherited(file: File) -> Self {
+        Self(Some(file))
+    }
+
+    /// Takes the lock of a file that exists only to be locked. `None`: somebody held it all the time.
+    pub fn on_file(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .custom_flags(flags(OFlags::NOFOLLOW))
+            .open(path)?;
+        Self::take(file, patience)
+    }
+
+    /// Takes the lock of a folder itself, so that nothing is written anywhere. `None`: somebody held it all the time.
+    pub fn on_folder(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
+        let folder = OpenOptions::new().read(true).custom_flags(flags(OFlags::DIRECTORY)).open(path)?;
+        Self::take(folder, patience)
+    }
+
+    /// Takes the lock of a file that is there for another reason. `None`: somebody held it all the time.
+    pub fn on_existing(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
+        let file = OpenOptions::new().read(true).custom_flags(flags(OFlags::NOFOLLOW)).open(path)?;
+        Self::take(file, patience)
+    }
+
+    fn take(file: File, patience: Duration) -> io::Result<Option<Self>> {
+        let began = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Some(Self(Some(file)))),
+                Err(TryLockError::Error(error)) => return Err(error),
+                Err(TryLockError::WouldBlock) if began.elapsed() >= patience => return Ok(None),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK),
+            }
+        }
+    }
+}
+
+impl Drop for KernelLock {
+    /// Closing would be enough, but a process that is just being started may still have a copy of the descriptor.
+    fn drop(&mut self) {
+        if let Some(file) = &self.0 {
+            let _ = file.unlock();
+        }
+    }
+}
+
+/// The standard library takes the flags as the C type.
+fn flags(flags: OFlags) -> i32 {
+    i32::try_from(flags.bits()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_holder_at_a_time_and_a_dropped_lock_is_free() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x.lock");
+        let held = KernelLock::on_file(&file, Duration::ZERO).unwrap();
+        assert!(held.is_some());
+        assert!(KernelLock::on_file(&file, Duration::from_millis(20)).unwrap().is_none());
+        drop(held);
+        assert!(KernelLock::on_file(&file, Duration::ZERO).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_folder_can_be_held_and_nothing_is_written_into_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = KernelLock::on_folder(folder.path(), Duration::ZERO).unwrap();
+        assert!(held.is_some());
+        assert!(KernelLock::on_folder(folder.path(), Duration::ZERO).unwrap().is_none());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert!(KernelLock::on_folder(&folder.path().join("none"), Duration::ZERO).is_err());
+    }
+}

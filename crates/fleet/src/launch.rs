@@ -1,0 +1,230 @@
+//! Asking for a launch: the record is written, a runner is started, and its word is waited for.
+//!
+//! The runner owns everything from its first moment, the undo included. Whoever asks may be killed: nothing changes. If
+//! the runner is killed, what it left is found here by looking.
+
+use std::fs::File;
+use std::io;
+use std::time::Duration;
+
+use agentctl_model::{Intent, Observed, Refusal, SpawnPlan, Surveyed};
+use agentctl_process::{Order, Started, spawn};
+use jiff::Timestamp;
+
+use crate::caller::Caller;
+use crate::hunt::Hunt;
+use crate::kernel_lock::KernelLock;
+use crate::launches::{self, Failed, LaunchFolder, LaunchOrder, MARK, ProcessMark, Record};
+use crate::question::{Question, Wanted};
+use crate::{Fleet, fresh, worktree};
+
+/// The command of agentctl that is a runner.
+pub const RUNNER: &str = "__run";
+
+/// How long a runner may take to end once it has said why there is no session.
+const GOING: Duration = Duration::from_secs(5);
+
+/// Why there is no session. Nothing is left behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaunchError {
+    /// Not tried, since it must not or cannot be; otherwise it was tried and failed.
+    pub refused: bool,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+impl LaunchError {
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self { refused: false, message: message.into(), hint: None }
+    }
+
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self { refused: true, ..Self::failed(message) }
+    }
+
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+}
+
+impl From<Refusal> for LaunchError {
+    fn from(refusal: Refusal) -> Self {
+        Self { refused: true, message: refusal.reason, hint: refusal.hint }
+    }
+}
+
+impl From<Failed> for LaunchError {
+    fn from(failed: Failed) -> Self {
+        Self { refused: failed.refused, message: failed.message, hint: failed.hint }
+    }
+}
+
+/// A launch that a runner works on.
+#[derive(Debug)]
+pub struct Launching {
+    folder: LaunchFolder,
+    runner: Started,
+    /// Held until the answer was heard.
+    _awaited: Option<KernelLock>,
+}
+
+impl Fleet {
+    /// What would be started. Refuses what makes no sense for this agent.
+    pub fn plan(&self, order: &LaunchOrder, intent: &Intent) -> Result<SpawnPlan, Refusal> {
+        let adapter = self.sources.iter().find(|source| source.name() == order.adapter);
+        let control = adapter.and_then(|source| source.adapter.control());
+        let control = control.ok_or_else(|| {
+            Refusal::new(format!("{} sessions can only be read, not started", order.adapter))
+                .hint("`agentctl adapters` shows what can be done with which agent")
+        })?;
+        let mut plan = control.plan(intent)?;
+        if let Some(program) = &order.program {
+            plan.program = program.to_string_lossy().into_owned();
+        }
+        plan.env.extend(order.env.clone());
+        Ok(plan)
+    }
+
+    /// Writes the record and starts the runner, in the caller's environment.
+    pub fn launch(
+        &self,
+        order: LaunchOrder,
+        words: &str,
+        caller: &Caller,
+        now: Timestamp,
+    ) -> Result<Launching, LaunchError> {
+        // What has no plan is refused before anything is written.
+        self.plan(&order, &order.intent(words.to_owned(), order.cwd.clone()))?;
+        let begin = || -> io::Result<Launching> {
+            let record = Record {
+                version: launches::VERSION,
+                id: fresh::launch_id()?,
+                launched_at: now,
+                order,
+                session_id: None,
+                settled: false,
+                made: None,
+                process: None,
+            };
+            let (folder, held) = LaunchFolder::create(&caller.launches(), &record, words)?;
+            let awaited = folder.await_answer()?;
+            let started = start_runner(&folder, held.into_file(), &record.id, caller);
+            if started.is_err() {
+                let _ = folder.remove();
+            }
+            Ok(Launching { folder, runner: started?, _awaited: awaited })
+        };
+        begin().map_err(|error| {
+            LaunchError::failed(format!(
+                "cannot start the launch in {}: {error}",
+                caller.launches().display()
+            ))
+        })
+    }
+}
+
+/// The runner gets the lock on its folder as its standard input: so there is no moment in which nobody holds it.
+fn start_runner(
+    folder: &LaunchFolder,
+    held: Option<File>,
+    launch: &str,
+    caller: &Caller,
+) -> io::Result<Started> {
+    let mut environ = caller.clean_environ();
+    environ.set(MARK, launch);
+    spawn(Order {
+        program: caller.agentctl.clone(),
+        args: vec![RUNNER.into(), folder.path().into()],
+        environ,
+        cwd: folder.path().to_owned(),
+        stdin: held,
+        stdout: folder.open_output("runner.log")?,
+        stderr: folder.open_output("runner.log")?,
+    })
+}
+
+impl Launching {
+    pub fn folder(&self) -> &LaunchFolder {
+        &self.folder
+    }
+
+    /// It is not wanted any more: the runner undoes what it did.
+    pub fn cancel(&self) {
+        let _ = self.folder.cancel();
+    }
+
+    /// The session, once a survey shows its turn, or why there is none.
+    pub fn outcome(&mut self, fleet: &Fleet) -> Option<Result<Surveyed, LaunchError>> {
+        // Asked before the files are read: whatever it wrote before it ended is there then.
+        let runner_ended = self.runner.ends_within(Duration::from_millis(20)).ok().flatten().is_some();
+        if let Some(failed) = self.folder.failed() {
+            // It has nothing left to do but to end; whoever hears of the failure finds no process any more.
+            let _ = self.runner.ends_within(GOING);
+            let _ = self.folder.remove();
+            return Some(Err(failed.into()));
+        }
+        let record = match self.folder.record() {
+            Ok(record) => record,
+            Err(error) => {
+                return Some(Err(LaunchError::failed(format!("the launch record is gone: {error}"))));
+            }
+        };
+        if record.settled || runner_ended {
+            let seen = show(fleet, &record, true);
+            if seen.is_some() {
+                return seen.map(Ok);
+            }
+        }
+        if !runner_ended {
+            return None;
+        }
+        clean_up(fleet, &self.folder, &record);
+        Some(Err(LaunchError::failed("the launch was killed before it had a session")))
+    }
+}
+
+/// The session of this launch, if it is stored or carried, at the cost of a list.
+pub(crate) fn glance(fleet: &Fleet, record: &Record) -> Option<Surveyed> {
+    show(fleet, record, false)
+}
+
+/// The same; `complete` as `status` shows it, which may cost a read of the whole transcript.
+fn show(fleet: &Fleet, record: &Record, complete: bool) -> Option<Surveyed> {
+    let id = record.session_id.as_ref()?;
+    let order = &record.order;
+    let survey = fleet.survey(&Question {
+        adapters: vec![order.adapter.clone()],
+        root: Some(order.root.clone()),
+        usage: complete,
+        whole_texts: complete,
+        subagents: true,
+        ..Question::new(Wanted::Ids(vec![id.clone()]))
+    });
+    survey.sessions.into_iter().find(|surveyed| surveyed.key.id == *id)
+}
+
+/// Undoes a launch that has no session, whoever finds it: its processes, its worktree, its record.
+pub fn clean_up(fleet: &Fleet, folder: &LaunchFolder, record: &Record) {
+    undo(fleet, record);
+    let _ = folder.remove();
+}
+
+/// Ends what a launch started and removes what it made.
+pub(crate) fn undo(fleet: &Fleet, record: &Record) {
+    let process = record.process.as_ref().and_then(ProcessMark::process);
+    let alive = |process| fleet.kernel.is_alive(process) != Observed::Seen(false);
+    let hunt = Hunt {
+        kernel: fleet.kernel.as_ref(),
+        carriers: process.into_iter().filter(|process| alive(*process)).collect(),
+        launch: Some(record.id.clone()),
+        marks: Vec::new(),
+        source: None,
+        known: Vec::new(),
+    };
+    hunt.finish();
+    if let Some(made) = &record.made {
+        // What somebody has worked in stays, and `agentctl worktree list` shows it.
+        let _ = worktree::remove_if_clean(made);
+    }
+}

@@ -1,0 +1,194 @@
+//! The folder of one launch: what is written into it, and in which order.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::record::{Exit, Failed, Record, VERSION};
+use crate::kernel_lock::KernelLock;
+
+/// How much of an agent's output is kept, and how much of its end stays when it grew beyond.
+const OUTPUT_CAP: u64 = 16 << 20;
+const OUTPUT_KEPT: u64 = 4 << 20;
+
+/// One launch on disk.
+#[derive(Debug, Clone)]
+pub struct LaunchFolder {
+    path: PathBuf,
+}
+
+impl LaunchFolder {
+    /// A new folder with the record and the words in it, complete before anybody else can see it, and held from its first
+    /// moment: nobody may take it for a leftover.
+    pub fn create(launches: &Path, record: &Record, words: &str) -> io::Result<(Self, KernelLock)> {
+        DirBuilder::new().recursive(true).mode(0o700).create(launches)?;
+        let folder = Self { path: launches.join(&record.id) };
+        // Whoever looks for leftovers knows by the name that this one is not whole yet.
+        let half = Self { path: launches.join(format!(".{}.new", record.id)) };
+        let held = half.make_held(launches)?;
+        let written = (|| {
+            create(&half.path.join("prompt"))?.write_all(words.as_bytes())?;
+            half.write_record(record)?;
+            fs::rename(&half.path, &folder.path)?;
+            Ok(held)
+        })();
+        if written.is_err() {
+            let _ = fs::remove_dir_all(&half.path);
+        }
+        written.map(|held| (folder, held))
+    }
+
+    /// Made and held in one step as far as [`half_made`](super::half_made) can see.
+    fn make_held(&self, launches: &Path) -> io::Result<KernelLock> {
+        let _alone = alone_in(launches)?;
+        DirBuilder::new().mode(0o700).create(&self.path)?;
+        self.hold()?.ok_or_else(|| io::Error::other("another process holds a new folder"))
+    }
+
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn record(&self) -> io::Result<Record> {
+        let record: Record = self.read("launch.json")?;
+        if record.version != VERSION {
+            let why = format!("launch.json is of version {}, this agentctl knows {VERSION}", record.version);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        Ok(record)
+    }
+
+    pub fn write_record(&self, record: &Record) -> io::Result<()> {
+        self.write("launch.json", record)
+    }
+
+    pub fn exit(&self) -> Option<Exit> {
+        self.read("exit.json").ok()
+    }
+
+    pub fn write_exit(&self, exit: &Exit) -> io::Result<()> {
+        self.write("exit.json", exit)
+    }
+
+    pub fn failed(&self) -> Option<Failed> {
+        self.read("failed.json").ok()
+    }
+
+    pub fn write_failed(&self, failed: &Failed) -> io::Result<()> {
+        self.write("failed.json", failed)
+    }
+
+    /// Whoever asked for the launch does not want it any more; the runner undoes it.
+    pub fn cancel(&self) -> io::Result<()> {
+        create(&self.path.join("cancel")).map(drop)
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        self.path.join("cancel").exists()
+    }
+
+    /// What is said to the agent.
+    pub fn words(&self) -> io::Result<String> {
+        fs::read_to_string(self.path.join("prompt"))
+    }
+
+    /// The first characters of the words, for lists.
+    pub fn first_words(&self, limit: usize) -> Option<String> {
+        let mut bytes = Vec::new();
+        let most = u64::try_from(limit * 4).unwrap_or(u64::MAX);
+        File::open(self.path.join("prompt")).ok()?.take(most).read_to_end(&mut bytes).ok()?;
+        Some(String::from_utf8_lossy(&bytes).chars().take(limit).collect())
+    }
+
+    pub fn open_words(&self) -> io::Result<File> {
+        File::open(self.path.join("prompt"))
+    }
+
+    /// A file for the agent's output. It is appended to, so that it can be cut while the agent writes.
+    pub fn open_output(&self, name: &str) -> io::Result<File> {
+        OpenOptions::new().create(true).append(true).mode(0o600).open(self.path.join(name))
+    }
+
+    /// The end of an output, at most this many bytes of it.
+    pub fn output(&self, name: &str, most: u64) -> String {
+        let tail = || {
+            let mut file = File::open(self.path.join(name))?;
+            let length = file.metadata()?.len();
+            file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
+            let mut bytes = Vec::new();
+            file.take(most).read_to_end(&mut bytes)?;
+            io::Result::Ok(bytes)
+        };
+        tail().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    }
+
+    /// Cuts an output that grew too large down to its end. What is written in this very moment may be lost: it is a
+    /// copy for people, the agent's own records are elsewhere.
+    pub fn cap_output(&self, name: &str) -> io::Result<()> {
+        let path = self.path.join(name);
+        if fs::metadata(&path)?.len() <= OUTPUT_CAP {
+            return Ok(());
+        }
+        let end = self.output(name, OUTPUT_KEPT);
+        let mut file = OpenOptions::new().append(true).open(path)?;
+        file.set_len(0)?;
+        file.write_all(end.as_bytes())
+    }
+
+    /// Held by the runner for its life: a launch whose folder can be locked has no runner.
+    pub fn hold(&self) -> io::Result<Option<KernelLock>> {
+        KernelLock::on_folder(&self.path, Duration::ZERO)
+    }
+
+    /// Held by whoever asked for the launch until it has heard what became of it: nobody else may take the answer away.
+    pub fn await_answer(&self) -> io::Result<Option<KernelLock>> {
+        KernelLock::on_existing(&self.path.join("prompt"), Duration::ZERO)
+    }
+
+    /// Somebody waits for what becomes of this launch.
+    pub fn is_awaited(&self) -> bool {
+        matches!(self.await_answer(), Ok(None))
+    }
+
+    pub fn remove(&self) -> io::Result<()> {
+        match fs::remove_dir_all(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<T> {
+        serde_json::from_slice(&fs::read(self.path.join(name))?).map_err(io::Error::from)
+    }
+
+    /// Whole or not at all: readers see the old one or the new one.
+    fn write<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
+        let half = self.path.join(format!("{name}.new"));
+        let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&half)?;
+        serde_json::to_writer_pretty(&mut file, value)?;
+        file.sync_all()?;
+        fs::rename(&half, self.path.join(name))?;
+        File::open(&self.path)?.sync_all()
+    }
+}
+
+/// The lock under which unfinished folders come and go.
+pub(super) fn alone_in(launches: &Path) -> io::Result<KernelLock> {
+    /// Held for two calls of the kernel, or for removing a few unfinished folders.
+    const PATIENCE: Duration = Duration::from_secs(30);
+    let held = KernelLock::on_folder(launches, PATIENCE)?;
+    held.ok_or_else(|| io::Error::other(format!("another process holds {} for too long", launches.display())))
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)
+}

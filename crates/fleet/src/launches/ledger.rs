@@ -1,0 +1,98 @@
+//! All launch records at once, to be joined with sessions.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use agentctl_model::{LaunchInfo, SessionKey};
+use serde_json::Map;
+
+use super::folder::LaunchFolder;
+use super::record::{LaunchOrder, Record};
+
+/// What agentctl knows because it started it.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// Oldest first.
+    entries: Vec<(LaunchFolder, Record)>,
+    /// The entries of one session, oldest first.
+    by_session: HashMap<(String, String, String), Vec<usize>>,
+}
+
+impl Ledger {
+    /// Reads what there is; no folder is no launch. A record that cannot be read makes no session and hides none.
+    pub fn read(launches: &Path) -> Self {
+        let folders = fs::read_dir(launches).into_iter().flatten().flatten();
+        let named = folders.filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'));
+        let mut entries: Vec<(LaunchFolder, Record)> = named
+            .filter_map(|entry| {
+                let folder = LaunchFolder::at(entry.path());
+                let record = folder.record().ok()?;
+                Some((folder, record))
+            })
+            .collect();
+        entries.sort_by_key(|(_, record)| record.launched_at);
+        let mut by_session: HashMap<_, Vec<usize>> = HashMap::new();
+        for (index, (_, record)) in entries.iter().enumerate() {
+            if let Some(id) = &record.session_id {
+                let LaunchOrder { adapter, root, .. } = &record.order;
+                by_session.entry((adapter.clone(), root.clone(), id.clone())).or_default().push(index);
+            }
+        }
+        Self { entries, by_session }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub fn entries(&self) -> &[(LaunchFolder, Record)] {
+        &self.entries
+    }
+
+    /// The session that a launch was for, once that is known.
+    pub fn session_of(&self, launch: &str, adapter: &str) -> Option<&str> {
+        let fits = |record: &&Record| record.id == launch && record.order.adapter == adapter;
+        self.entries.iter().map(|(_, record)| record).find(fits)?.session_id.as_deref()
+    }
+
+    /// The newest launch of a session, and the group of its first one.
+    pub fn of(&self, key: &SessionKey, text_limit: Option<usize>) -> Option<(LaunchInfo, Option<String>)> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        let indices = self.by_session.get(&(key.adapter.clone(), key.root.clone(), key.id.clone()))?;
+        let (folder, record) = &self.entries[*indices.last()?];
+        let group = indices.first().and_then(|first| self.entries[*first].1.order.group.clone());
+        Some((info(folder, record, text_limit), group))
+    }
+}
+
+fn info(folder: &LaunchFolder, record: &Record, text_limit: Option<usize>) -> LaunchInfo {
+    let order = &record.order;
+    let exit = folder.exit();
+    let prompt = match text_limit {
+        Some(limit) => folder.first_words(limit),
+        None => folder.words().ok(),
+    };
+    let shown = |path: &Path| path.to_string_lossy().into_owned();
+    let made = record.made.as_ref();
+    LaunchInfo {
+        id: record.id.clone(),
+        launched_at: Some(record.launched_at),
+        prompt,
+        group: order.group.clone(),
+        labels: order
+            .labels
+            .iter()
+            .map(|(key, value)| (key.clone(), value.clone().into()))
+            .collect::<Map<_, _>>(),
+        worktree: made.map(|made| shown(&made.path)),
+        branch: made.map(|made| made.branch.clone()),
+        spec: order.spec.as_deref().map(shown),
+        files: order.files.iter().map(|path| shown(path)).collect(),
+        exit_code: exit.as_ref().and_then(|exit| exit.exit_code),
+        exit_signal: exit.as_ref().and_then(|exit| exit.exit_signal),
+        exited_at: exit.and_then(|exit| exit.exited_at),
+    }
+}

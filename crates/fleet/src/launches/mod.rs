@@ -1,0 +1,20 @@
+//! Launch records: `launches/<launch id>/` in agentctl's folder, one folder a launch.
+//!
+//! A record is joined to a session by adapter, root and the agent's own id. It never makes a session, and nothing that
+//! was derived is written into it.
+
+mod folder;
+mod ledger;
+mod prune;
+mod record;
+
+pub use folder::LaunchFolder;
+pub use ledger::Ledger;
+pub use prune::{Expired, Retention, Why, half_made};
+pub use record::{Exit, Failed, LaunchOrder, ProcessMark, Record, Talk, VERSION, WorktreeOrder};
+
+/// The name of the folder in agentctl's own.
+pub const FOLDER: &str = "launches";
+
+/// The one mark that agentctl leaves in the environment of what it starts.
+pub const MARK: &str = "AGENTCTL_LAUNCH_ID";

@@ -1,0 +1,118 @@
+//! Which launch records have had their time. Pure but for looking at the folder and the process.
+
+use std::path::Path;
+use std::time::Duration;
+
+use agentctl_model::Observed;
+use agentctl_process::Kernel;
+use jiff::Timestamp;
+
+use super::folder::{LaunchFolder, alone_in};
+use super::ledger::Ledger;
+use super::record::{Exit, Record};
+
+/// A record that is to go, and why.
+#[derive(Debug)]
+pub struct Expired {
+    pub folder: LaunchFolder,
+    pub record: Record,
+    pub why: Why,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// Its process ended longer ago than records are kept.
+    Old,
+    /// Its runner went away before there was a session.
+    Leftover,
+    /// Whoever wrote it was killed before it was whole.
+    HalfMade,
+}
+
+impl Why {
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Old => "ended long ago",
+            Self::Leftover => "killed before it had a session",
+            Self::HalfMade => "never finished",
+        }
+    }
+}
+
+impl Ledger {
+    /// The records that are to go, oldest first.
+    pub fn expired<'l>(&'l self, retention: &'l Retention<'_>) -> impl Iterator<Item = Expired> + 'l {
+        self.entries().iter().filter_map(|(folder, record)| {
+            let why = retention.judge(folder, record)?;
+            Some(Expired { folder: folder.clone(), record: record.clone(), why })
+        })
+    }
+}
+
+/// How records are judged.
+pub struct Retention<'a> {
+    pub kernel: &'a dyn Kernel,
+    pub now: Timestamp,
+    pub kept: Duration,
+    /// One whose process went unseen is given the time from now on, and that is written down.
+    pub note: bool,
+    /// Whether there is a session for a launch that nobody saw settle. Asked only where the rest says that nobody works on it.
+    pub has_session: &'a dyn Fn(&Record) -> bool,
+}
+
+impl Retention<'_> {
+    fn judge(&self, folder: &LaunchFolder, record: &Record) -> Option<Why> {
+        // A runner at work holds its folder; what cannot be locked is nobody's to remove.
+        let _free = folder.hold().ok().flatten()?;
+        if folder.is_awaited() || is_alive(record, self.kernel) {
+            return None;
+        }
+        if record.session_id.is_none() || folder.failed().is_some() {
+            return Some(Why::Leftover);
+        }
+        if !record.settled && !(self.has_session)(record) {
+            return Some(Why::Leftover);
+        }
+        let Some(exit) = folder.exit() else {
+            self.note_gone(folder);
+            return None;
+        };
+        let ended = exit.exited_at.or(exit.found_gone_at)?;
+        let age = Duration::try_from(self.now.duration_since(ended)).unwrap_or_default();
+        (age > self.kept).then_some(Why::Old)
+    }
+
+    fn note_gone(&self, folder: &LaunchFolder) {
+        if self.note {
+            let gone = Exit {
+                exit_code: None,
+                exit_signal: None,
+                exited_at: None,
+                timed_out: false,
+                found_gone_at: Some(self.now),
+            };
+            // Where it cannot be written now, the next look writes it.
+            let _ = folder.write_exit(&gone);
+        }
+    }
+}
+
+/// Whether the process that was started lives. What cannot be seen may live.
+fn is_alive(record: &Record, kernel: &dyn Kernel) -> bool {
+    let process = record.process.as_ref().and_then(super::record::ProcessMark::process);
+    process.is_some_and(|process| kernel.is_alive(process) != Observed::Seen(false))
+}
+
+/// Folders that were never finished: their maker was killed while writing them. They are removed unless it is only asked
+/// for them.
+pub fn half_made(launches: &Path, remove: bool) -> Vec<LaunchFolder> {
+    // Whoever makes one holds it before we can look: what can be held is nobody's.
+    let Ok(_alone) = alone_in(launches) else { return Vec::new() };
+    let folders = std::fs::read_dir(launches).into_iter().flatten().flatten();
+    let half = folders.filter(|entry| entry.file_name().to_string_lossy().starts_with('.'));
+    let abandoned = half.map(|entry| LaunchFolder::at(entry.path())).filter(|folder| {
+        let held = folder.hold().ok().flatten();
+        held.is_some() && (!remove || folder.remove().is_ok())
+    });
+    abandoned.collect()
+}

@@ -1,0 +1,109 @@
+//! What must be true of a directory before an agent is started in it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use agentctl_model::{Status, Survey};
+use jiff::Timestamp;
+
+use super::Runner;
+use crate::git_worktree::held_place;
+use crate::kernel_lock::KernelLock;
+use crate::launch::{LaunchError, glance};
+use crate::launches::Talk;
+use crate::locks::Locks;
+use crate::question::{Question, Wanted};
+use crate::store::Store;
+use crate::worktree::{self, WorktreeError};
+
+/// Another launch in the same directory takes seconds; it is waited for, and then its session is what is in the way.
+const PATIENCE: Duration = Duration::from_mins(3);
+
+/// How often a source that is late is asked again before nothing is known of it.
+const TRIES: usize = 3;
+
+impl Runner<'_> {
+    /// Where the agent will run: a worktree of its own if one was asked for.
+    pub(super) fn make_place(&mut self) -> Result<PathBuf, LaunchError> {
+        let Some(order) = self.record.order.worktree.clone() else {
+            return Ok(self.record.order.cwd.clone());
+        };
+        // Written down before it is made: whoever finds this launch dead knows what to remove.
+        let made = worktree::create_noting(&order.repository, &order.branch, order.base.as_deref(), |made| {
+            self.record.made = Some(made.clone());
+            let written = self.folder.write_record(&self.record);
+            written.map_err(|source| WorktreeError::Io { path: self.folder.path().to_owned(), source })
+        });
+        match made {
+            Ok(made) => Ok(made.path),
+            Err(error) => {
+                // What git refused was not made.
+                self.record.made = None;
+                Err(LaunchError::failed(error.to_string()))
+            }
+        }
+    }
+
+    /// The kernel's lock on the directory, and nobody in it. Of two that race one waits here until the other's session
+    /// is seen.
+    pub(super) fn take_directory(&self, cwd: &Path) -> Result<Option<KernelLock>, LaunchError> {
+        let place = held_place(cwd);
+        let held = KernelLock::on_folder(&place, PATIENCE)
+            .map_err(|error| LaunchError::failed(format!("cannot work in {}: {error}", place.display())))?;
+        if held.is_none() {
+            let reason = format!("another launch has been starting in {} for minutes", place.display());
+            return Err(LaunchError::refused(reason).hint("`agentctl doctor` shows what runs there"));
+        }
+        match &self.record.order.conversation {
+            Talk::New if self.record.order.force => {}
+            Talk::New => self.refuse_a_held_directory(cwd)?,
+            Talk::Resume { id, .. } => self.refuse_a_live_session(id)?,
+            Talk::Fork { .. } => {}
+        }
+        Ok(held)
+    }
+
+    fn refuse_a_held_directory(&self, cwd: &Path) -> Result<(), LaunchError> {
+        let survey = self.survey_live();
+        let locks = Locks::of(Store::at(&self.caller.home));
+        #[expect(clippy::disallowed_methods, reason = "a manual lock may have run out")]
+        let now = Timestamp::now();
+        let holders = locks.holders(&survey, cwd, now).map_err(|error| {
+            let failed = LaunchError::failed(error.to_string());
+            error.hint().map_or(failed.clone(), |hint| failed.hint(hint))
+        })?;
+        match holders.first() {
+            None => Ok(()),
+            Some(holder) => Err(LaunchError::refused(holder.to_string())
+                .hint("give it a tree of its own with --worktree REPO --branch NAME, or --force it")),
+        }
+    }
+
+    fn survey_live(&self) -> Survey {
+        let ask = || self.fleet.survey(&Question::new(Wanted::Live));
+        let mut survey = ask();
+        for _ in 1..TRIES {
+            if !survey.sources.iter().any(|source| source.coverage == "timed-out") {
+                break;
+            }
+            survey = ask();
+        }
+        survey
+    }
+
+    /// Two processes on one conversation would tear it apart.
+    fn refuse_a_live_session(&self, id: &str) -> Result<(), LaunchError> {
+        let mut probe = self.record.clone();
+        probe.session_id = Some(id.to_owned());
+        let Some(seen) = glance(self.fleet, &probe) else { return Ok(()) };
+        let session = &seen.session;
+        if session.status == Status::Stopped {
+            return Ok(());
+        }
+        let pid = session.pid.map(|pid| format!(" in process {pid}")).unwrap_or_default();
+        let reason = format!("session {id} is live{pid} ({})", session.status.word());
+        Err(LaunchError::refused(reason).hint(format!(
+            "`agentctl send {id} ...` speaks to it where the agent offers a way in, `agentctl stop {id}` ends it"
+        )))
+    }
+}

@@ -1,0 +1,115 @@
+//! Words and answers to live sessions, where their agent offers a way in.
+//!
+//! Success means that the agent said yes. What it makes of the words is for the next survey to say.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use agentctl_adapters::{Answer, Control, Root};
+use agentctl_model::{KernelView, Refusal, Session, Status, Surveyed};
+
+use crate::Fleet;
+use crate::look::Look;
+
+/// How long a server may take to say yes. One that is silent for longer hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Why the agent did not say yes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SpeakError {
+    /// There is no way in, or the agent said no.
+    Refused(Refusal),
+    /// It did not answer: whether it took the words is not known.
+    Silent(String),
+}
+
+impl From<Refusal> for SpeakError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// What an adapter needs to reach a session, owned: a late thread may outlive the command.
+struct WayIn {
+    control: &'static dyn Control,
+    root: Root,
+    view: KernelView,
+    session: Session,
+}
+
+impl Fleet {
+    /// Says something to a live session.
+    pub fn send(&self, target: &Surveyed, words: &str) -> Result<(), SpeakError> {
+        let words = words.to_owned();
+        let way = self.way_in(target)?;
+        within(PATIENCE, &target.key.adapter, move || {
+            way.control.send(&way.root, &way.view, &way.session, &words)
+        })
+    }
+
+    /// Answers what a live session waits for.
+    pub fn answer(&self, target: &Surveyed, answer: Answer) -> Result<(), SpeakError> {
+        let way = self.way_in(target)?;
+        within(PATIENCE, &target.key.adapter, move || {
+            way.control.answer(&way.root, &way.view, &way.session, &answer)
+        })
+    }
+
+    fn way_in(&self, target: &Surveyed) -> Result<WayIn, Refusal> {
+        let session = &target.session;
+        if session.status == Status::Stopped {
+            let id = &session.id;
+            return Err(Refusal::new(format!("session {id} is stopped: nobody is there to hear it"))
+                .hint(format!("`agentctl resume {id} ...` takes it up again")));
+        }
+        let (source, control) = self.control_of(target)?;
+        // Looked at anew: the process that is spoken to must be there now.
+        let look = Look::take(self.kernel.as_ref(), source.adapter.card().looks.locks);
+        let view = look.view(self.kernel.as_ref(), source, None, &self.ledger());
+        Ok(WayIn { control, root: source.root.clone(), view, session: (**session).clone() })
+    }
+}
+
+/// On a thread of its own, so that a server that hangs cannot hang us.
+fn within(
+    patience: Duration,
+    agent: &str,
+    speak: impl FnOnce() -> Result<(), Refusal> + Send + 'static,
+) -> Result<(), SpeakError> {
+    let (answers, inbox) = channel();
+    std::thread::spawn(move || {
+        let said = catch_unwind(AssertUnwindSafe(speak));
+        // Nobody listens any more if the server was late.
+        let _ = answers.send(said);
+    });
+    match inbox.recv_timeout(patience) {
+        Ok(Ok(said)) => Ok(said?),
+        Ok(Err(_)) => Err(SpeakError::Silent(format!("the adapter of {agent} panicked"))),
+        Err(_) => Err(SpeakError::Silent(format!(
+            "{agent} did not answer within {} s; whether it took it is not known",
+            patience.as_secs()
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_hangs_or_an_adapter_that_panics_is_no_yes() {
+        let long = Duration::from_mins(1);
+        assert_eq!(within(long, "x", || Ok(())), Ok(()));
+        let refusal = Refusal::new("no");
+        assert_eq!(within(long, "x", || Err(Refusal::new("no"))), Err(SpeakError::Refused(refusal)));
+        let silent = |said: Result<(), SpeakError>| matches!(said, Err(SpeakError::Silent(_)));
+        assert!(silent(within(long, "x", || panic!("broken"))));
+        // Never answers: the other end is kept until the test is over.
+        let (_kept, never) = channel::<()>();
+        assert!(silent(within(Duration::from_millis(50), "x", move || {
+            let _ = never.recv();
+            Ok(())
+        })));
+    }
+}

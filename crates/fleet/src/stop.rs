@@ -1,0 +1,226 @@
+//! Ending a session: the clean way of that agent first, then harder, and the whole family of its processes.
+
+use std::fs::File;
+use std::time::{Duration, Instant};
+
+use agentctl_adapters::Control;
+use agentctl_model::{
+    CleanSignal, Observed, Process, ProcessEntry, Refusal, SpawnPlan, Status, StopWay, Surveyed,
+};
+use agentctl_process::{Order, Signal, Want, signal, spawn};
+
+use crate::caller::Caller;
+use crate::hunt::{Bag, Hunt};
+use crate::launches::MARK;
+use crate::look::Look;
+use crate::question::{Question, Wanted};
+use crate::{Fleet, Source};
+
+/// How often a server is asked whether it broke off.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How patient to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// Between the clean way and the hard one.
+    pub grace: Duration,
+    /// Kill at once.
+    pub force: bool,
+}
+
+/// What became of a session that was to be stopped.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stopped {
+    /// Nobody ran it.
+    pub was_stopped: bool,
+    /// What was done first, in words.
+    pub how: String,
+    pub ended: Vec<ProcessEntry>,
+    pub survived: Vec<ProcessEntry>,
+}
+
+impl Fleet {
+    /// Ends the whole process tree of a session. Stopping a stopped one is success.
+    pub fn stop(&self, target: &Surveyed, caller: &Caller, patience: Patience) -> Result<Stopped, Refusal> {
+        let nothing =
+            Stopped { was_stopped: true, how: String::new(), ended: Vec::new(), survived: Vec::new() };
+        if target.session.status == Status::Stopped {
+            return Ok(nothing);
+        }
+        let (source, control) = self.control_of(target)?;
+        if let (true, Some(parent)) = (target.session.is_subagent(), &target.session.parent_id) {
+            let reason = "a sub-agent runs in the process of its parent and cannot be stopped alone";
+            return Err(Refusal::new(reason).hint(format!("`agentctl stop {parent}` stops both")));
+        }
+        if target.carriers.is_empty() {
+            let why = target
+                .session
+                .status_detail
+                .clone()
+                .unwrap_or_else(|| "no process of it is known".to_owned());
+            return Err(Refusal::new(format!("which process runs it is not known: {why}")));
+        }
+        let carriers = self.carriers(target);
+        let Some(agent) = carriers.iter().find(|(_, role)| *role != "wrapper").map(|(process, _)| process)
+        else {
+            return Ok(nothing);
+        };
+        let way = control.stop_way(&target.session, agent);
+        if way == StopWay::Ask {
+            return self.ask_to_break_off(target, source, control, patience.grace);
+        }
+        let entries = target.carriers.iter().zip(&target.session.processes);
+        let mut hunt = Hunt {
+            kernel: self.kernel.as_ref(),
+            carriers: target.carriers.iter().map(|carrier| carrier.process).collect(),
+            launch: agent.variable(MARK).map(str::to_owned),
+            marks: control.tool_marks(&target.key.id, Some(agent.pid())),
+            source: Some(source),
+            known: entries.map(|(carrier, entry)| (carrier.process, entry.clone())).collect(),
+        };
+        self.refuse_if_shared(target, agent)?;
+        let how = begin(&mut hunt, target, &way, caller, patience)?;
+        let Bag { ended, survived } = hunt.finish();
+        Ok(Stopped { was_stopped: false, how, ended, survived })
+    }
+
+    /// The adapter's hands, or why it has none.
+    pub(crate) fn control_of(&self, target: &Surveyed) -> Result<(&Source, &'static dyn Control), Refusal> {
+        let fits = |source: &&Source| {
+            source.name() == target.key.adapter && source.root.path.as_os_str() == target.key.root.as_str()
+        };
+        let source = self.sources.iter().find(fits);
+        let control = source.and_then(|source| Some((source, source.adapter.control()?)));
+        control.ok_or_else(|| Refusal::new(format!("{} sessions can only be read", target.key.adapter)))
+    }
+
+    /// The carriers that still live, looked at closely.
+    fn carriers(&self, target: &Surveyed) -> Vec<(Process, &'static str)> {
+        let heads = match self.kernel.heads() {
+            Observed::Seen(heads) => heads,
+            Observed::Unobservable(_) => return Vec::new(),
+        };
+        // How a session ends can depend on whether its process can be asked.
+        let want = Want { listening: true, ..Want::default() };
+        let alive = target.carriers.iter().filter_map(|carrier| {
+            let head = heads.iter().find(|head| head.process == carrier.process)?;
+            Some((self.kernel.inspect(head, want)?, carrier.role))
+        });
+        alive.collect()
+    }
+
+    /// A process that carries other sessions too is not ended for one of them.
+    fn refuse_if_shared(&self, target: &Surveyed, agent: &Process) -> Result<(), Refusal> {
+        let live = self.survey(&Question {
+            adapters: vec![target.key.adapter.clone()],
+            root: Some(target.key.root.clone()),
+            ..Question::new(Wanted::Live)
+        });
+        let shared = live.sessions.iter().find(|other| {
+            other.key != target.key
+                && other.carriers.iter().any(|carrier| carrier.process == agent.head.process)
+        });
+        match shared {
+            None => Ok(()),
+            Some(other) => {
+                let pid = agent.pid();
+                let reason =
+                    format!("process {pid} also runs session {}, which would end with it", other.key.id);
+                Err(Refusal::new(reason)
+                    .hint("stop it where it runs, or stop both with the program that runs them"))
+            }
+        }
+    }
+
+    /// The server breaks off the turn and lives on.
+    fn ask_to_break_off(
+        &self,
+        target: &Surveyed,
+        source: &Source,
+        control: &'static dyn Control,
+        grace: Duration,
+    ) -> Result<Stopped, Refusal> {
+        let look = Look::take(self.kernel.as_ref(), source.adapter.card().looks.locks);
+        let view = look.view(self.kernel.as_ref(), source, None, &self.ledger());
+        control.interrupt(&source.root, &view, &target.session)?;
+        let began = Instant::now();
+        loop {
+            let now = self.again(target);
+            let status = now.as_ref().map(|now| now.session.status);
+            let over = !matches!(status, Some(Status::Running | Status::Waiting));
+            if over || began.elapsed() >= grace {
+                let how = "its server was asked to break off the turn; the server lives on".to_owned();
+                let survived = if over { Vec::new() } else { target.session.processes.clone() };
+                return Ok(Stopped { was_stopped: false, how, ended: Vec::new(), survived });
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// The same session, looked at again.
+    pub fn again(&self, target: &Surveyed) -> Option<Surveyed> {
+        let survey = self.survey(&Question {
+            adapters: vec![target.key.adapter.clone()],
+            root: Some(target.key.root.clone()),
+            subagents: true,
+            ..Question::new(Wanted::Ids(vec![target.key.id.clone()]))
+        });
+        survey.sessions.into_iter().find(|surveyed| surveyed.key == target.key)
+    }
+}
+
+/// Does the first step, and says in words what it was.
+fn begin(
+    hunt: &mut Hunt<'_>,
+    target: &Surveyed,
+    way: &StopWay,
+    caller: &Caller,
+    patience: Patience,
+) -> Result<String, Refusal> {
+    hunt.gather();
+    if patience.force {
+        return Ok("killed at once".to_owned());
+    }
+    let how = match way {
+        StopWay::Signal(clean) => tell(target, *clean),
+        StopWay::Run(plan) => run(&target.key.adapter, plan, caller, patience.grace)?,
+        StopWay::Ask => String::new(),
+    };
+    hunt.wait_for_carriers(patience.grace);
+    Ok(how)
+}
+
+fn tell(target: &Surveyed, clean: CleanSignal) -> String {
+    let (kind, name) = match clean {
+        CleanSignal::Interrupt => (Signal::Interrupt, "SIGINT"),
+        CleanSignal::Terminate => (Signal::Terminate, "SIGTERM"),
+    };
+    let agents = target.carriers.iter().filter(|carrier| carrier.role != "wrapper");
+    let told = agents.map(|carrier| {
+        // One that cannot be signalled is found alive in the end, and reported.
+        let _ = signal(carrier.process, kind);
+        carrier.process.pid.to_string()
+    });
+    format!("{name} to process {}", told.collect::<Vec<_>>().join(" and "))
+}
+
+/// Runs a command of the agent's own.
+fn run(adapter: &str, plan: &SpawnPlan, caller: &Caller, grace: Duration) -> Result<String, Refusal> {
+    let words = format!("`{} {}`", plan.program, plan.args.join(" "));
+    let failed = |why: String| Refusal::new(format!("{words} could not be run: {why}"));
+    let program = caller.programs.get(adapter).cloned().unwrap_or_else(|| plan.program.clone().into());
+    let program = caller.find_program(&program).ok_or_else(|| failed("not found on the PATH".to_owned()))?;
+    let nowhere = || File::create("/dev/null").map_err(|error| failed(error.to_string()));
+    let order = Order {
+        program,
+        args: plan.args.iter().map(Into::into).collect(),
+        environ: caller.clean_environ(),
+        cwd: Some(plan.cwd.clone()).filter(|cwd| cwd.is_dir()).unwrap_or_else(|| "/".into()),
+        stdin: None,
+        stdout: nowhere()?,
+        stderr: nowhere()?,
+    };
+    let mut started = spawn(order).map_err(|error| failed(error.to_string()))?;
+    let _ = started.ends_within(grace);
+    Ok(words)
+}

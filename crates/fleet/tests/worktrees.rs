@@ -1,0 +1,185 @@
+//! Working trees with the real git: what is made is undone whole, and never what somebody has worked on.
+#![allow(clippy::disallowed_methods, reason = "tests run git")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up must stop")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use agentctl_fleet::worktree::{self, Undone, WorktreeError};
+
+struct Repository {
+    _top: tempfile::TempDir,
+    path: PathBuf,
+}
+
+impl Repository {
+    fn new() -> Self {
+        let top = tempfile::tempdir().unwrap();
+        let path = top.path().canonicalize().unwrap().join("repo");
+        fs::create_dir(&path).unwrap();
+        let repository = Self { _top: top, path };
+        repository.git(&["init", "--quiet", "--initial-branch=main"]);
+        for (key, value) in
+            [("user.name", "T"), ("user.email", "t@example.invalid"), ("core.hooksPath", ".git/hooks")]
+        {
+            repository.git(&["config", key, value]);
+        }
+        repository.commit(&repository.path, "README");
+        repository
+    }
+
+    fn git(&self, arguments: &[&str]) -> String {
+        self.git_in(&self.path, arguments)
+    }
+
+    #[expect(clippy::unused_self, reason = "reads as the repository's git")]
+    fn git_in(&self, folder: &Path, arguments: &[&str]) -> String {
+        let output = Command::new("git").current_dir(folder).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    fn commit(&self, folder: &Path, name: &str) {
+        fs::write(folder.join(name), "text\n").unwrap();
+        self.git_in(folder, &["add", name]);
+        self.git_in(folder, &["commit", "--quiet", "--message", name]);
+    }
+
+    fn branches(&self) -> Vec<String> {
+        self.git(&["for-each-ref", "--format=%(refname:short)", "refs/heads"])
+            .lines()
+            .map(str::to_owned)
+            .collect()
+    }
+
+    fn trees(&self) -> usize {
+        worktree::list(&self.path).unwrap().len()
+    }
+}
+
+#[test]
+fn a_tree_is_made_beside_the_repository_and_undone_without_a_trace() {
+    let repository = Repository::new();
+    let made = worktree::create(&repository.path.join("."), "try/x", None).unwrap();
+    assert_eq!(made.path, repository.path.with_file_name("repo-try-x"));
+    assert!(made.created_branch && made.path.join("README").exists());
+    assert_eq!(repository.git_in(&made.path, &["branch", "--show-current"]), "try/x");
+    assert_eq!(worktree::remove_if_clean(&made).unwrap(), Undone::Removed);
+    assert!(!made.path.exists());
+    assert_eq!((repository.branches(), repository.trees()), (vec!["main".to_owned()], 1));
+    assert_eq!(worktree::remove_if_clean(&made).unwrap(), Undone::Removed, "twice is no error");
+}
+
+#[test]
+fn what_somebody_has_worked_on_is_kept() {
+    let repository = Repository::new();
+    let kept = |made: &worktree::Made| {
+        assert!(matches!(worktree::remove_if_clean(made).unwrap(), Undone::Kept(_)));
+        assert!(made.path.exists() && repository.branches().contains(&made.branch));
+    };
+    let made = worktree::create(&repository.path, "a", None).unwrap();
+    fs::write(made.path.join("new"), "").unwrap();
+    kept(&made);
+    let made = worktree::create(&repository.path, "b", None).unwrap();
+    fs::write(made.path.join("README"), "changed").unwrap();
+    kept(&made);
+    let made = worktree::create(&repository.path, "c", None).unwrap();
+    repository.commit(&made.path, "own");
+    kept(&made);
+    // The tree is gone, but the branch has moved on.
+    let made = worktree::create(&repository.path, "d", None).unwrap();
+    repository.commit(&made.path, "own-d");
+    repository.git(&["worktree", "remove", made.path.to_str().unwrap()]);
+    assert!(matches!(worktree::remove_if_clean(&made).unwrap(), Undone::Kept(_)));
+    assert!(repository.branches().contains(&"d".to_owned()));
+}
+
+#[test]
+fn a_branch_that_was_there_is_used_and_stays() {
+    let repository = Repository::new();
+    repository.git(&["branch", "old"]);
+    let made = worktree::create(&repository.path, "old", None).unwrap();
+    assert!(!made.created_branch);
+    assert!(matches!(
+        worktree::create(&repository.path, "old", None),
+        Err(WorktreeError::BranchInUse { .. })
+    ));
+    assert!(matches!(
+        worktree::create(&repository.path, "main", None),
+        Err(WorktreeError::BranchInUse { .. })
+    ));
+    assert_eq!(worktree::remove_if_clean(&made).unwrap(), Undone::Removed);
+    assert_eq!(repository.branches(), ["main", "old"]);
+    assert!(matches!(
+        worktree::create(&repository.path, "old", Some("main")),
+        Err(WorktreeError::BranchExists(_))
+    ));
+}
+
+#[test]
+fn a_base_is_where_the_branch_begins_and_a_remote_branch_is_followed() {
+    let repository = Repository::new();
+    let first = repository.git(&["rev-parse", "HEAD"]);
+    repository.git(&["branch", "base"]);
+    repository.commit(&repository.path, "second");
+    let made = worktree::create(&repository.path, "x", Some("base")).unwrap();
+    assert_eq!(made.commit, first);
+    repository.git(&["update-ref", "refs/remotes/origin/theirs", &first]);
+    repository.git(&["config", "remote.origin.url", "/nowhere"]);
+    repository.git(&["config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*"]);
+    let made = worktree::create(&repository.path, "theirs", None).unwrap();
+    assert_eq!(made.commit, first);
+    assert_eq!(repository.git(&["config", "branch.theirs.remote"]), "origin");
+    assert_eq!(worktree::remove_if_clean(&made).unwrap(), Undone::Removed);
+    assert!(!fs::read_to_string(repository.path.join(".git/config")).unwrap().contains("branch \"theirs\""));
+}
+
+#[test]
+fn a_taken_path_gets_a_number_and_nothing_there_is_touched() {
+    let repository = Repository::new();
+    let taken = repository.path.with_file_name("repo-a-b");
+    fs::write(&taken, "mine").unwrap();
+    let made = worktree::create(&repository.path, "a/b", None).unwrap();
+    assert_eq!(made.path, repository.path.with_file_name("repo-a-b-2"));
+    assert_eq!(
+        worktree::create(&made.path, "a-b", None).unwrap().path,
+        repository.path.with_file_name("repo-a-b-3")
+    );
+    assert_eq!(fs::read_to_string(&taken).unwrap(), "mine");
+}
+
+#[test]
+fn wrong_names_are_refused_before_anything_is_made() {
+    let repository = Repository::new();
+    for name in ["", "-f", "--force", "a..b", "a b", "@{-1}", "x.lock", "/x", "a\0b"] {
+        let error = worktree::create(&repository.path, name, None).unwrap_err();
+        assert!(matches!(error, WorktreeError::BadBranch(_)), "{name:?}: {error}");
+    }
+    for base in ["nowhere", "--help", "-f", ""] {
+        let error = worktree::create(&repository.path, "x", Some(base)).unwrap_err();
+        assert!(matches!(error, WorktreeError::BadBase(_)), "{base:?}: {error}");
+    }
+    let outside = repository.path.parent().unwrap();
+    for folder in [outside.to_owned(), outside.join("none"), repository.path.join("README")] {
+        assert!(matches!(worktree::create(&folder, "x", None), Err(WorktreeError::NotARepository(_))));
+    }
+    assert_eq!((repository.branches(), repository.trees()), (vec!["main".to_owned()], 1));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_creation_that_fails_half_way_leaves_nothing() {
+    use std::os::unix::fs::PermissionsExt;
+    let repository = Repository::new();
+    let hook = repository.path.join(".git/hooks/post-checkout");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    fs::write(&hook, "#!/bin/sh\necho 'error: not today' >&2\nexit 3\n").unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    // The hook of a linked tree is looked for from there.
+    repository.git(&["config", "core.hooksPath", hook.parent().unwrap().to_str().unwrap()]);
+    let error = worktree::create(&repository.path, "x", None).unwrap_err();
+    assert!(error.to_string().contains("not today"), "{error}");
+    assert!(!repository.path.with_file_name("repo-x").exists());
+    assert_eq!((repository.branches(), repository.trees()), (vec!["main".to_owned()], 1));
+}

@@ -1,0 +1,59 @@
+//! What somebody wants an agent to do. Pure data: an adapter turns it into a plan.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How much an agent may do without asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Permission {
+    /// As the agent itself decides.
+    Default,
+    /// Look and plan, change nothing.
+    Plan,
+    /// Edit files without asking.
+    AcceptEdits,
+    /// Do everything without asking.
+    Bypass,
+}
+
+impl Permission {
+    pub const ALL: [Self; 4] = [Self::Default, Self::Plan, Self::AcceptEdits, Self::Bypass];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Plan => "plan",
+            Self::AcceptEdits => "accept-edits",
+            Self::Bypass => "bypass",
+        }
+    }
+}
+
+/// In which conversation the words are said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Conversation {
+    /// A new one.
+    New,
+    /// One that is stored: its id and where its records are.
+    Stored { id: String, place: PathBuf },
+    /// A new one that begins as a copy of a stored one.
+    ForkOf { id: String, place: PathBuf },
+}
+
+/// One turn of an agent that runs by itself and ends with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Intent {
+    pub conversation: Conversation,
+    /// What is said to the agent.
+    pub words: String,
+    pub cwd: PathBuf,
+    pub model: Option<String>,
+    pub permission: Option<Permission>,
+    /// Further instructions behind the agent's own system prompt.
+    pub system_prompt: Option<String>,
+    /// A UUID that nobody has used, for agents that let the caller choose the id.
+    pub fresh_id: String,
+}

@@ -1,0 +1,83 @@
+//! How an intent is carried out: what is started, and how a session is ended. Plans are data; adapters make them and
+//! one executor carries them out.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// A process to start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SpawnPlan {
+    /// The name of the program, to be found on the `PATH`, or a path.
+    pub program: String,
+    pub args: Vec<String>,
+    /// Variables to set. What agents leave in the environment of their children is removed for every launch.
+    pub env: BTreeMap<String, String>,
+    pub cwd: PathBuf,
+    pub stdin: Stdin,
+    pub id: IdSource,
+}
+
+/// What the process reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stdin {
+    /// The words, from a file.
+    Words,
+    /// Nothing: the words are in the arguments.
+    Nothing,
+}
+
+/// Where the session's id comes from. There is no third way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IdSource {
+    /// The agent is told which one, or goes on with one that it has.
+    Known(String),
+    /// The agent says it in its first words.
+    FirstWords,
+}
+
+/// What a process that was started has said so far.
+#[derive(Debug, Clone, Copy)]
+pub struct FirstWords<'a> {
+    pub stdout: &'a str,
+    pub stderr: &'a str,
+}
+
+/// Why an intent has no plan: nothing was started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    pub reason: String,
+    pub hint: Option<String>,
+}
+
+impl Refusal {
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), hint: None }
+    }
+
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+}
+
+/// The clean way to end a session, before anything harder is tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StopWay {
+    /// A signal to the process that carries it.
+    Signal(CleanSignal),
+    /// A command of the agent's own.
+    Run(SpawnPlan),
+    /// The server that carries it is asked. Its process serves others too and is never signalled.
+    Ask,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CleanSignal {
+    Interrupt,
+    Terminate,
+}
