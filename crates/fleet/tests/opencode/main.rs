@@ -168,7 +168,7 @@ fn our_own_launch_is_found_by_its_record() {
     home.launch_record("launch-2", "ses_2");
     let run = |pid| home.process(pid, &["opencode", "run"], "/w", 90);
     let ours = run(7).variable("AGENTCTL_LAUNCH_ID", "launch-2");
-    let seen = home.seen(&[ours.clone()], "ses_2");
+    let seen = home.seen(std::slice::from_ref(&ours), "ses_2");
     assert_eq!((seen.status, seen.pid), (Status::Running, Some(7)));
     let why = serde_json::to_string(&seen.evidence).unwrap();
     assert!(why.contains("our launch record names this session"), "{why}");
