@@ -51,6 +51,7 @@ mod tests {
                 "pi: pi --session /r/store/file.jsonl",
                 "pi-rust: pi-rust --session /r/store/file.jsonl",
                 "opencode: XDG_DATA_HOME=/r opencode --session 5f0c-id",
+                "openclaw: -",
                 "slate: -",
                 "copilot: COPILOT_HOME=/r/.agent copilot --resume=5f0c-id",
                 "qwen: QWEN_HOME=/r/.agent qwen --resume 5f0c-id",

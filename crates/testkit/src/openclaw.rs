@@ -9,5 +9,5 @@ mod wire;
 
 pub use ledger::Ledger;
 pub use real::{CAREFUL, OpenClaw};
-pub use rpc::Rpc;
+pub use rpc::{Present, Rpc};
 pub use scripted::{Act, ScriptedGateway, Step};

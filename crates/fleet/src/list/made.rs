@@ -19,5 +19,11 @@ pub(crate) fn surveyed(session: Session) -> Surveyed {
         id: session.id.clone(),
         slot: None,
     };
-    Surveyed { key, session: Box::new(session), place: "/x".into(), rule: Rule::TurnOpen, carriers: Vec::new() }
+    Surveyed {
+        key,
+        session: Box::new(session),
+        place: "/x".into(),
+        rule: Rule::TurnOpen,
+        carriers: Vec::new(),
+    }
 }

@@ -1,7 +1,8 @@
 //! A plain client with every right, for what the product does not do: cron jobs, hooks, and a second opinion.
 
 use std::io::Write;
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -13,6 +14,22 @@ const PATIENCE: Duration = Duration::from_mins(2);
 const SCOPES: [&str; 5] =
     ["operator.read", "operator.write", "operator.admin", "operator.approvals", "operator.pairing"];
 
+/// A connection that is kept up.
+pub struct Present {
+    line: TcpStream,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        let _ = self.line.shutdown(Shutdown::Both);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// One conversation with the gateway; it must not rest for long.
 pub struct Rpc {
     stream: TcpStream,
     asked: u64,
@@ -60,6 +77,13 @@ impl Rpc {
                 bail!("{method}: {}", frame["error"]);
             }
         }
+    }
+
+    /// Stays connected, as a person at a screen does, until dropped. Who only asks now and then is soon taken for dead.
+    pub fn stay(mut self) -> Present {
+        let line = self.stream.try_clone().expect("share the connection");
+        let thread = std::thread::spawn(move || while self.hear().is_ok() {});
+        Present { line, thread: Some(thread) }
     }
 
     fn hear(&mut self) -> anyhow::Result<Value> {
