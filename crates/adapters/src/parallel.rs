@@ -1,7 +1,7 @@
 //! Many small reads on all cores, in order.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// Few enough that no thread is left with a row of giants when the others are done.
 const BATCH: usize = 4;
@@ -9,14 +9,16 @@ const BATCH: usize = 4;
 /// Every source has a thread of its own; these are the others. One for each further core is enough for all sources
 /// together: more would not be faster, and each takes buffers of its own.
 static HELPERS: AtomicUsize = AtomicUsize::new(0);
+/// Asked once: the answer is read out of several files.
+static MOST: LazyLock<usize> =
+    LazyLock::new(|| std::thread::available_parallelism().map_or(0, |cores| cores.get() - 1));
 
 /// The right to be a helper, until it is dropped.
 struct Place;
 
 impl Place {
     fn take() -> Option<Self> {
-        let most = std::thread::available_parallelism().map_or(1, usize::from) - 1;
-        let one_more = |helpers| (helpers < most).then_some(helpers + 1);
+        let one_more = |helpers| (helpers < *MOST).then_some(helpers + 1);
         HELPERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok().then_some(Self)
     }
 }

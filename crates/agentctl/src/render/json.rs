@@ -1,6 +1,11 @@
 //! JSON for scripts, through the writer that lets no control character pass.
 
+<<<<<<< HEAD
 use std::io::Write;
+=======
+use std::io::{self, Write};
+use std::sync::mpsc::sync_channel;
+>>>>>>> wt-perf
 
 use agentctl_model::json::{write, write_indented};
 use serde::Serialize;
@@ -26,42 +31,50 @@ pub(crate) fn line(out: &mut impl Write, value: &impl Serialize) -> Result<(), F
 }
 
 /// How many elements of a long array one core makes at a time.
-const PORTION: usize = 250;
+const PORTION: usize = 100;
 
-/// The elements of a long array, joined by commas: made on all cores, portion by portion, in buffers that are used again.
+/// The elements of a long array, joined by commas: made on all cores, portion by portion, and written in their order
+/// while the next ones are made.
 pub(crate) fn elements<T: Serialize + Sync>(out: &mut impl Write, values: &[T]) -> Result<(), Failure> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut buffers: Vec<Vec<u8>> = vec![Vec::new(); cores];
-    for (round, portions) in values.chunks(cores * PORTION).enumerate() {
-        let made: serde_json::Result<Vec<()>> = std::thread::scope(|scope| {
-            let work = portions.chunks(PORTION).zip(&mut buffers).enumerate();
-            let threads: Vec<_> = work
-                .map(|(index, (portion, buffer))| {
-                    let first = round == 0 && index == 0;
-                    scope.spawn(move || fill(buffer, portion, first))
-                })
-                .collect();
-            let joined = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
-            joined.map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-        });
-        made?;
-        for buffer in &buffers[..portions.len().div_ceil(PORTION)] {
-            out.write_all(buffer)?;
+    std::thread::scope(|scope| {
+        let lane = |first: usize| {
+            let (hand_over, made) = sync_channel(1);
+            let portions = values.chunks(PORTION).enumerate().skip(first).step_by(cores);
+            scope.spawn(move || {
+                for (index, portion) in portions {
+                    // Nobody takes it where writing failed.
+                    if hand_over.send(render(portion, index == 0)).is_err() {
+                        return;
+                    }
+                }
+            });
+            made
+        };
+        let lanes: Vec<_> = (0..cores).map(lane).collect();
+        for lane in lanes.iter().cycle().take(values.len().div_ceil(PORTION)) {
+            // A lane ends early by a panic alone, which the scope passes on.
+            let Ok(portion) = lane.recv() else { break };
+            out.write_all(&portion?)?;
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Each element after its comma, but for the very first one.
-fn fill<T: Serialize>(buffer: &mut Vec<u8>, values: &[T], first: bool) -> serde_json::Result<()> {
-    buffer.clear();
+fn render<T: Serialize>(values: &[T], first: bool) -> serde_json::Result<Vec<u8>> {
+    let mut buffer = Vec::with_capacity(PORTION << 11);
     for (index, value) in values.iter().enumerate() {
         if !(first && index == 0) {
             buffer.push(b',');
         }
+<<<<<<< HEAD
         write(&mut *buffer, value)?;
+=======
+        write(&mut buffer, value, CompactFormatter)?;
+>>>>>>> wt-perf
     }
-    Ok(())
+    Ok(buffer)
 }
 
 #[cfg(test)]
