@@ -1,11 +1,7 @@
 //! JSON for scripts, through the writer that lets no control character pass.
 
-<<<<<<< HEAD
 use std::io::Write;
-=======
-use std::io::{self, Write};
 use std::sync::mpsc::sync_channel;
->>>>>>> wt-perf
 
 use agentctl_model::json::{write, write_indented};
 use serde::Serialize;
@@ -68,11 +64,7 @@ fn render<T: Serialize>(values: &[T], first: bool) -> serde_json::Result<Vec<u8>
         if !(first && index == 0) {
             buffer.push(b',');
         }
-<<<<<<< HEAD
-        write(&mut *buffer, value)?;
-=======
-        write(&mut buffer, value, CompactFormatter)?;
->>>>>>> wt-perf
+        write(&mut buffer, value)?;
     }
     Ok(buffer)
 }
