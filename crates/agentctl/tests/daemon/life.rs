@@ -53,8 +53,10 @@ fn of_many_started_at_once_exactly_one_serves() {
                 assert!(daemon.stdout().contains("runs already"), "{}", daemon.stdout());
             }
         }
-        until(SOON, "the one to answer", || house.socket().exists().then_some(()));
-        let pid = house.run(&["daemon", "status", "--json"]).ok().json()["daemon"]["pid"].clone();
+        let pid = until(SOON, "the one to answer", || {
+            let standing = house.run(&["daemon", "status", "--json"]).json();
+            (standing["running"] == true).then(|| standing["daemon"]["pid"].clone())
+        });
         assert_eq!(pid, daemons[serving].pid());
         let _ = house.run(&["daemon", "stop"]).ok();
     }

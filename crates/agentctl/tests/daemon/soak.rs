@@ -25,7 +25,7 @@ fn descriptors(pid: &Value) -> usize {
 
 #[test]
 fn nothing_that_lives_is_called_stopped_and_nothing_grows() {
-    let rounds = if std::env::var_os("AGENTCTL_LONG").is_some() { 2000 } else { 60 };
+    let rounds = if std::env::var_os("AGENTCTL_LONG").is_some() { 2000 } else { 100 };
     let house = House::new();
     let warm_up = StandIn::start(&house.home);
     let _daemon = house.daemon(&[]);
@@ -35,9 +35,16 @@ fn nothing_that_lives_is_called_stopped_and_nothing_grows() {
     let mut events = Listener::open(&house, "", None);
     let (root, away) = (house.home.path().join(".claude"), house.home.path().join("away"));
     std::os::unix::fs::symlink(&root, &away).unwrap();
-    let exchange = || {
+    // The root and a link that goes in circles change places, and the daemon has seen it.
+    let exchange = |failing: bool| {
         let swap = rustix::fs::RenameFlags::EXCHANGE;
         rustix::fs::renameat_with(rustix::fs::CWD, &root, rustix::fs::CWD, &away, swap).unwrap();
+        let expected = if failing { "failed" } else { "complete" };
+        until_seen(SOON, "the daemon to see it", || {
+            warm_up.say("busy");
+            let coverage = status()["sources"][0]["coverage"].clone();
+            if coverage == expected { Ok(()) } else { Err(coverage) }
+        });
     };
     let mut dice = Dice(7);
     let mut alive: Vec<StandIn> = Vec::new();
@@ -55,14 +62,14 @@ fn nothing_that_lives_is_called_stopped_and_nothing_grows() {
                 alive[0].say(["busy", "idle"][usize::try_from(dice.roll(2)).unwrap()]);
             }
             4 => {
-                exchange();
                 failing = !failing;
+                exchange(failing);
             }
             _ => {}
         }
     }
     if failing {
-        exchange();
+        exchange(false);
     }
     warm_up.say("idle");
     until_seen(SOON, "the view to be the truth", || {
