@@ -124,8 +124,8 @@ fn runs_are_seen_from_their_start_to_their_end() {
     let done = scene.launch("[[usage:7,3,0,0]] [[bash:echo hi]] [[text:All is well.]] go", "tool one");
     let row = scene.wait_for(&done.key, "its end", |row| row["outcome"] == "completed");
     assert_eq!(words(&row), ("idle", Some("completed")), "{row:#}");
-    assert_eq!(row["lastMessage"], "All is well.", "{row:#}");
     let status = scene.home.agentctl(&["status", &done.key, "--json"]).ok().json();
+    assert_eq!(status["lastMessage"], "All is well.", "{status:#}");
     assert!(
         status["prompt"].as_str().is_some_and(|prompt| prompt.contains("[[bash:echo hi]]")),
         "{status:#}"

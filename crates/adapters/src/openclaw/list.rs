@@ -31,7 +31,7 @@ pub(super) struct Listing {
     pub(super) warnings: Vec<String>,
 }
 
-/// Of sessions that rest, a list of the live ones needs neither their last words nor their folders.
+/// Of sessions that rest, a list of the live ones does not need the folders.
 pub(super) fn read(
     gateway: &Gateway,
     live_only: bool,
@@ -40,7 +40,7 @@ pub(super) fn read(
     let mut client = gateway.connect(&[READ])?;
     progress.tick();
     let mut listing = Listing::default();
-    let (rows, missing) = rows(&mut client, live_only, progress, &mut listing.snapshot.at)?;
+    let (rows, missing) = rows(&mut client, progress, &mut listing.snapshot.at)?;
     if missing > 0 {
         listing.left_out.push(format!("{missing} session(s) moved while the list was read"));
     }
@@ -73,14 +73,13 @@ pub(super) fn read(
 /// All rows, each key once, and how many are known to be missing.
 fn rows(
     client: &mut Client,
-    live_only: bool,
     progress: &Progress,
     at: &mut Option<Timestamp>,
 ) -> Result<(Vec<Row>, usize), Trouble> {
     let mut missing = 0;
     let mut rows = Vec::new();
     for _ in 0..TRIES {
-        (rows, missing) = rows_once(client, live_only, progress, at)?;
+        (rows, missing) = rows_once(client, progress, at)?;
         if missing == 0 {
             break;
         }
@@ -90,7 +89,6 @@ fn rows(
 
 fn rows_once(
     client: &mut Client,
-    live_only: bool,
     progress: &Progress,
     at: &mut Option<Timestamp>,
 ) -> Result<(Vec<Row>, usize), Trouble> {
@@ -99,7 +97,7 @@ fn rows_once(
     let mut known: HashSet<String> = HashSet::new();
     let mut offset = 0;
     for _ in 0..MOST_PAGES {
-        let params = json!({"limit": PAGE, "offset": offset, "includeLastMessage": !live_only});
+        let params = json!({"limit": PAGE, "offset": offset});
         let page: Page = client.ask(method, &params)?;
         progress.tick();
         *at = page.ts.map(|ts| ts.0);

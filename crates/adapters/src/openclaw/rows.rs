@@ -44,8 +44,6 @@ pub(super) struct Row {
     #[serde(default, deserialize_with = "lenient")]
     pub(super) display_name: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
-    pub(super) last_message_preview: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
     pub(super) agent_id: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) classification: Option<String>,

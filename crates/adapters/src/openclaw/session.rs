@@ -30,7 +30,7 @@ pub(super) struct Snapshot {
 
 impl Snapshot {
     /// Every session with the word about it.
-    pub(super) fn sessions(&self, place: &Path, text_limit: Option<usize>) -> Vec<(Found, Remote)> {
+    pub(super) fn sessions(&self, place: &Path) -> Vec<(Found, Remote)> {
         let jobs: HashMap<&str, &Job> =
             self.jobs.iter().flatten().map(|job| (job.id.as_str(), job)).collect();
         let folders: HashMap<&str, &str> = self
@@ -55,7 +55,7 @@ impl Snapshot {
                     slot: None,
                     place: place.to_owned(),
                     stamp: None,
-                    facts: facts(row, job, folder, text_limit),
+                    facts: facts(row, job, folder),
                     evidence: Vec::new(),
                 };
                 (found, self.word(row, job, approvals))
@@ -117,7 +117,7 @@ fn pending(approval: &Approval) -> Pending {
     }
 }
 
-fn facts(row: &Row, job: Option<&Job>, folder: Option<&str>, text_limit: Option<usize>) -> Facts {
+fn facts(row: &Row, job: Option<&Job>, folder: Option<&str>) -> Facts {
     let name = |text: &Option<String>| {
         text.as_deref().map(|text| clean_cut(&one_line(text), Some(NAME))).filter(|text| !text.is_empty())
     };
@@ -126,19 +126,14 @@ fn facts(row: &Row, job: Option<&Job>, folder: Option<&str>, text_limit: Option<
         Some(provider) => format!("{provider}/{model}"),
         None => model.to_owned(),
     });
-    let ended_well = row.status.as_deref() == Some("done") && row.has_active_run == Some(false);
     Facts {
         turn: last_turn(row, job),
         name: name(&row.label)
             .or_else(|| name(&row.display_name).filter(|name| *name != row.key))
             .or_else(|| job.and_then(|job| name(&job.name))),
         prompt: None,
-        // Of a turn that is open the preview may be the user's own words.
-        last_message: row
-            .last_message_preview
-            .as_deref()
-            .filter(|_| ended_well)
-            .map(|text| clean_cut(text, text_limit)),
+        // A row's preview can be the user's own words, even after the turn: only the conversation says who spoke.
+        last_message: None,
         cwd: path(&row.spawned_cwd)
             .or_else(|| path(&row.workspace_dir))
             .or_else(|| folder.map(|folder| clean_cut(folder, None))),

@@ -39,7 +39,7 @@ fn ask(gateway: &Gateway, root: &Root, scope: &Scope<'_>) -> Result<Harvest, Tro
     harvest.warnings.extend(listing.warnings);
     // Whole texts and totals are in the conversation only.
     let told = scope.usage || scope.text_limit.is_none();
-    for (mut found, remote) in listing.snapshot.sessions(&root.path, scope.text_limit) {
+    for (mut found, remote) in listing.snapshot.sessions(&root.path) {
         if !scope.reach.names(&found.id) {
             continue;
         }
@@ -65,7 +65,7 @@ fn ask(gateway: &Gateway, root: &Root, scope: &Scope<'_>) -> Result<Harvest, Tro
 fn fill(found: &mut Found, summary: Summary, scope: &Scope<'_>) {
     let cut = |text: Option<String>| text.map(|text| clean_cut(&text, scope.text_limit));
     found.facts.prompt = cut(summary.prompt);
-    found.facts.last_message = cut(summary.last_message).or_else(|| found.facts.last_message.take());
+    found.facts.last_message = cut(summary.last_message);
     if summary.told {
         found.facts.tokens = summary.tokens;
         found.facts.cost = summary.cost;
