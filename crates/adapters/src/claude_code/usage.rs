@@ -16,13 +16,16 @@ pub(super) const MARK: &str = "\"usage\"";
 /// The agent writes down each request before the reply to it, in the transcript of the session that asked.
 const REQUEST: &[u8] = b"\"api-request";
 
-/// Whether these lines hold a request, whatever their spacing. Where a text quotes one, its quote is escaped.
+/// Whether one of these lines is a request, whatever its spacing: it says so before anything else. What stands behind half
+/// a line, or in a text that quotes one, is none.
 fn hold_request(lines: &[u8]) -> bool {
-    let is_type = |at: usize| {
-        let before = lines[..at].trim_ascii_end();
-        before.strip_suffix(b":").is_some_and(|key| key.trim_ascii_end().ends_with(b"\"type\""))
+    let is_first = |at: usize| {
+        let key = lines[..at].trim_ascii_end().strip_suffix(b":").map(<[u8]>::trim_ascii_end);
+        let record = key.and_then(|key| key.strip_suffix(b"\"type\"")).map(<[u8]>::trim_ascii_end);
+        let before = record.and_then(|record| record.strip_suffix(b"{"));
+        before.is_some_and(|before| before.rsplit(|byte| *byte == b'\n').next().is_none_or(<[u8]>::is_empty))
     };
-    memchr::memmem::find_iter(lines, REQUEST).any(is_type)
+    memchr::memmem::find_iter(lines, REQUEST).any(is_first)
 }
 
 /// A request says what it is before anything else.
@@ -240,6 +243,8 @@ mod tests {
         assert_eq!(input(&[copy, quoted, own]), Some(10), "a text that quotes one is none");
         let quoting = mentioned(br#"{"type":"api-request","tail":{"usage":1}}"#);
         assert_eq!(input(&[copy, quoting, own]), Some(5));
+        let glued = Passage::Without(b"{\"parentUuid\":\"e{\"type\":\"api-request\"}\n");
+        assert_eq!(input(&[copy, glued, own]), Some(10), "half a line is not understood");
         let old = mentioned(br#"{"type":"assistant","message":{"id":"m0","usage":{"input_tokens":7}}}"#);
         assert_eq!(input(&[old, copy]), Some(12), "begun by a version that writes no requests");
     }
