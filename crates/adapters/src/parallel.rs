@@ -19,7 +19,7 @@ struct Place;
 impl Place {
     fn take() -> Option<Self> {
         let one_more = |helpers| (helpers < *MOST).then_some(helpers + 1);
-        HELPERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok().then_some(Self)
+        HELPERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok().map(|_| Self)
     }
 }
 
@@ -69,6 +69,27 @@ pub fn map<T: Sync, S: Default, R: Send>(items: &[T], work: impl Fn(&T, &mut S) 
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+    use std::sync::{Mutex, atomic::Ordering};
+
+    #[test]
+    fn all_maps_together_have_no_more_helpers_than_further_cores() {
+        let threads = Mutex::new(HashSet::new());
+        let items: Vec<usize> = (0..2000).collect();
+        let note = |_: &usize, (): &mut ()| {
+            assert!(super::HELPERS.load(Ordering::Relaxed) <= *super::MOST);
+            threads.lock().unwrap().insert(std::thread::current().id());
+            std::thread::yield_now();
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| super::map(&items, note));
+            }
+        });
+        let helpers = threads.lock().unwrap().len().saturating_sub(4);
+        assert!(helpers <= 4 * *super::MOST, "a map keeps its helpers: {helpers}");
+    }
+
     #[test]
     fn keeps_the_order() {
         let items: Vec<usize> = (0..1000).collect();
