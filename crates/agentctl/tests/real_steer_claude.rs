@@ -16,6 +16,12 @@ fn launched_stopped_and_resumed() {
 }
 
 #[test]
+fn forked() {
+    let Some(scene) = scene() else { return };
+    steer::forked(&scene);
+}
+
+#[test]
 fn a_refused_key_leaves_nothing() {
     let Some(scene) = scene() else { return };
     steer::refused_by_the_model(&scene, "the key is wrong");

@@ -94,6 +94,11 @@ impl Fleet {
         control.ok_or_else(|| Refusal::new(format!("{} sessions can only be read", target.key.adapter)))
     }
 
+    /// Whether the agent can go on with this conversation at all; nothing is started to find out.
+    pub fn may_resume(&self, target: &Surveyed) -> Result<(), Refusal> {
+        self.control_of(target)?.1.can_resume(&target.place)
+    }
+
     /// The carriers that still live, looked at closely.
     fn carriers(&self, target: &Surveyed) -> Vec<(Process, &'static str)> {
         let heads = match self.kernel.heads() {

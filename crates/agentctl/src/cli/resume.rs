@@ -67,6 +67,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
             found.session.parent_id.as_deref().unwrap_or("ID")
         )));
     }
+    fleet.may_resume(&found)?;
     let caller = surroundings.caller(&settings)?;
     surroundings.prepare_home()?;
     fleet.forget_old_launches(surroundings.now(), settings.launches_kept.value);

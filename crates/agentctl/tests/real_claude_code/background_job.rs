@@ -61,3 +61,29 @@ fn a_background_job_is_one_session_and_its_helpers_are_none() {
     scene.wait_verdict(&id, "stopped/completed");
     assert!(scene.rows(&[]).is_empty(), "the daemon that stays is no session");
 }
+
+#[test]
+fn a_background_job_is_stopped_for_good() {
+    let Some(scene) = Scene::open() else { return };
+    let cwd = scene.home.git_repo("project");
+    agentctl_testkit::claude::trust(&scene.home, &cwd);
+    let mut command = scene.home.command(scene.claude.executable());
+    command.args(["--bg", "in the background [[hang]]"]).current_dir(&cwd);
+    let _ = scene.home.run(command).ok();
+    scene.model.wait_turn("in the background", 0);
+    let id = until_seen(PATIENCE, "the job", || {
+        let rows = scene.rows(&[]);
+        let job = rows.iter().find(|row| verdict(row) == "running");
+        job.map(|row| row["id"].as_str().unwrap().to_owned()).ok_or_else(|| format!("{rows:#?}"))
+    });
+    let stopped = scene.ask(&["stop", &id, "--json"]);
+    let stopped = &stopped["sessions"][0];
+    // A worker that is only killed comes back: the agent's own command must have ended it.
+    assert_eq!(stopped["how"], format!("`claude stop {}`", &id[..8]), "{stopped:#}");
+    assert_eq!(stopped["survived"], Value::Array(Vec::new()), "{stopped:#}");
+    assert!(scene.rows(&[]).is_empty());
+    let state =
+        std::fs::read(scene.home.path().join(format!(".claude/jobs/{}/state.json", &id[..8]))).unwrap();
+    let state: Value = serde_json::from_slice(&state).unwrap();
+    assert_eq!(state["state"].as_str().or_else(|| state["status"].as_str()), Some("stopped"), "{state:#}");
+}
