@@ -14,7 +14,6 @@ use agentctl_process::Signal;
 use crate::client::{Ask, Client, OWN_VERSION};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
-use crate::marks::MARKS;
 use crate::surroundings::Surroundings;
 
 /// How long a daemon may take until it answers, and until it is gone.
@@ -141,7 +140,7 @@ impl<'a> DaemonProcess<'a> {
             command.arg("--read-only");
         }
         command.env("AGENTCTL_HOME", self.home.folder()).env_remove("NOTIFY_SOCKET");
-        for mark in MARKS {
+        for mark in agentctl_fleet::all_marks() {
             command.env_remove(mark);
         }
         // It must not keep anybody's folder or terminal busy.

@@ -1,11 +1,16 @@
 //! What the daemon asks of the binary: the settings in force now, in the environment that it was started in.
 
+use std::time::Duration;
+
 use agentctl_daemon::{Hands, NotifySettings, Settings, WebhookSettings};
-use agentctl_fleet::{AdapterEntry, Fleet, known_agents};
-use agentctl_model::SessionKey;
+use agentctl_fleet::{AdapterEntry, Fleet, Patience, Question, Wanted, known_agents};
+use agentctl_model::{SessionKey, Surveyed};
 
 use crate::failure::Failure;
 use crate::surroundings::Surroundings;
+
+/// How long a session may take to end the clean way.
+const GRACE: Duration = Duration::from_secs(10);
 
 pub(crate) struct Keeper(pub(crate) Surroundings);
 
@@ -41,15 +46,32 @@ fn words(failure: Failure) -> String {
     }
 }
 
-/// Until there is `stop`: a fuse of a session warns and tells, and says that it could do no more.
-pub(crate) struct NoHands;
-
-impl Hands for NoHands {
-    fn interrupt(&self, _: &SessionKey) -> Result<(), String> {
-        Err("this agentctl cannot interrupt sessions yet".to_owned())
+/// What ends sessions whose fuse has burnt down, in the environment that the daemon was started in.
+impl Hands for Keeper {
+    fn interrupt(&self, session: &SessionKey) -> Result<(), String> {
+        let fleet = self.fleet()?;
+        fleet.interrupt(&found(&fleet, session)?).map_err(|refusal| refusal.reason)
     }
 
-    fn stop(&self, _: &SessionKey) -> Result<(), String> {
-        Err("this agentctl cannot stop sessions yet".to_owned())
+    fn stop(&self, session: &SessionKey) -> Result<(), String> {
+        let fleet = self.fleet()?;
+        let settings = self.0.settings().map_err(|error| words(error.into()))?;
+        let caller = self.0.caller(&settings).map_err(words)?;
+        let patience = Patience { grace: GRACE, force: false };
+        let stopped = fleet.stop(&found(&fleet, session)?, &caller, patience);
+        match stopped.map_err(|refusal| refusal.reason)?.survived.as_slice() {
+            [] => Ok(()),
+            left => Err(format!("{} process(es) survived", left.len())),
+        }
     }
+}
+
+fn found(fleet: &Fleet, key: &SessionKey) -> Result<Surveyed, String> {
+    let survey = fleet.survey(&Question {
+        adapters: vec![key.adapter.clone()],
+        root: Some(key.root.clone()),
+        ..Question::new(Wanted::Ids(vec![key.id.clone()]))
+    });
+    let found = survey.sessions.into_iter().find(|surveyed| surveyed.key == *key);
+    found.ok_or_else(|| format!("session {} is not found", key.id))
 }

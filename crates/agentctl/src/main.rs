@@ -8,7 +8,6 @@ mod exit_codes;
 mod failure;
 mod interrupt;
 mod keeper;
-mod marks;
 mod output;
 mod render;
 mod settings;

@@ -94,6 +94,27 @@ impl Fleet {
         control.ok_or_else(|| Refusal::new(format!("{} sessions can only be read", target.key.adapter)))
     }
 
+    /// The first, clean step alone: the turn is to be broken off, and nothing harder follows.
+    pub fn interrupt(&self, target: &Surveyed) -> Result<(), Refusal> {
+        let (source, control) = self.control_of(target)?;
+        let carriers = self.carriers(target);
+        let agent = carriers.iter().find(|(_, role)| *role != "wrapper").map(|(process, _)| process);
+        let agent = agent.ok_or_else(|| Refusal::new("no process of it is known"))?;
+        match control.stop_way(&target.session, agent) {
+            StopWay::Ask => {
+                let look = Look::take(self.kernel.as_ref(), source.adapter.card().looks.locks);
+                let view = look.view(self.kernel.as_ref(), source, None, &self.ledger());
+                control.interrupt(&source.root, &view, &target.session)
+            }
+            StopWay::Signal(clean) => {
+                self.refuse_if_shared(target, agent)?;
+                tell(target, clean);
+                Ok(())
+            }
+            StopWay::Run(_) => Err(Refusal::new("this one can only be stopped")),
+        }
+    }
+
     /// Whether the agent can go on with this conversation at all; nothing is started to find out.
     pub fn may_resume(&self, target: &Surveyed) -> Result<(), Refusal> {
         self.control_of(target)?.1.can_resume(&target.place)

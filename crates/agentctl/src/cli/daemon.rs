@@ -15,7 +15,7 @@ use crate::client::OWN_VERSION;
 use crate::daemon_process::{DaemonProcess, Manner, Started};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
-use crate::keeper::{Keeper, NoHands};
+use crate::keeper::Keeper;
 use crate::output::Output;
 use crate::render::json;
 use crate::surroundings::Surroundings;
@@ -169,17 +169,21 @@ fn serve(
         let _ = rustix::process::setsid();
     }
     let home = DaemonProcess::new(&surroundings)?.home().clone();
+    let host = surroundings.host();
+    let notify_socket = surroundings.environ.get("NOTIFY_SOCKET").map(ToOwned::to_owned);
+    let fault = surroundings.environ.text("AGENTCTL_FAULT").map(str::to_owned);
+    let keeper = Arc::new(Keeper(surroundings));
     let options = Options {
         home: home.clone(),
         version: OWN_VERSION.to_owned(),
-        host: surroundings.host(),
+        host,
         http: manner.http,
         read_only: manner.read_only,
         aloud: !detached,
-        notify_socket: surroundings.environ.get("NOTIFY_SOCKET").map(ToOwned::to_owned),
-        fault: surroundings.environ.text("AGENTCTL_FAULT").map(str::to_owned),
-        settings: Arc::new(Keeper(surroundings)),
-        hands: Arc::new(NoHands),
+        notify_socket,
+        fault,
+        settings: keeper.clone(),
+        hands: keeper,
     };
     match agentctl_daemon::run(options) {
         Ok(Ended::Stopped) => Ok(Exit::Done),

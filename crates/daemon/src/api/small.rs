@@ -1,6 +1,6 @@
 //! The small ones: adapters, metrics, health.
 
-use agentctl_fleet::{Question, Wanted};
+use agentctl_fleet::{Locks, Question, Store, Wanted};
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::sessions::beside;
 use super::{App, answer, json};
+use crate::clock;
 use crate::metrics::{Standing, page};
 use crate::problem::Problem;
 
@@ -39,10 +40,16 @@ pub(crate) async fn metrics(State(app): State<App>) -> Result<Response, Problem>
             sessions: survey.sessions.iter().map(|surveyed| &*surveyed.session).collect(),
             sources: &survey.sources,
             fuses: app.fuses.count(),
-            manual_locks: 0,
+            manual_locks: manual_locks(&app),
         };
         Ok(page(&standing, &app.metrics))
     });
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text.await?).into_response())
+}
+
+/// A file that cannot be read holds no lock that anybody could see.
+fn manual_locks(app: &App) -> usize {
+    let locks = Locks::of(Store::at(app.home.folder()));
+    locks.manual(clock::now()).map_or(0, |manual| manual.len())
 }
