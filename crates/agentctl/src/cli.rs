@@ -58,13 +58,15 @@ static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
          agentctl list -a             also what stopped in the last 7 days\n  \
          agentctl status 5f0c         everything about one session\n  \
          agentctl explain 5f0c        why it has this status\n  \
-         agentctl logs -f 5f0c        its conversation, as it goes on\n\n\
+         agentctl logs -f 5f0c        its conversation, as it goes on\n  \
+         agentctl launch codex -p …   start an agent and get its id\n  \
+         agentctl stop 5f0c           end it, the clean way first\n\n\
          An ID is a full id, a beginning that fits only one session, or a session's exact name.\n\n{}",
         Exit::table()
     )
 });
 
-/// See and understand the coding-agent sessions of this machine, whoever started them.
+/// See and steer the coding-agent sessions of this machine, whoever started them.
 #[derive(Debug, Parser)]
 #[command(name = "agentctl", version = VERSION.as_str(), after_help = AFTER_HELP.as_str())]
 pub(crate) struct Cli {
