@@ -21,8 +21,8 @@ const BREATH: Duration = Duration::from_millis(200);
 #[command(after_help = "Examples:\n  \
     agentctl events --type session.waiting --type session.stopped\n  \
     agentctl events --since CURSOR          go on where you were\n\n\
-    After a line of type `reset` events were missed; the line of type `snapshot` behind it says\n\
-    where everything stands.")]
+    After a line of type `reset` events were missed; the line of type `snapshot`\n\
+    behind it says where everything stands.")]
 pub(crate) struct Args {
     /// Go on behind this cursor
     #[arg(long, value_name = "CURSOR")]

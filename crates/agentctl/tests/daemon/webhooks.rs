@@ -51,10 +51,16 @@ impl Receiver {
                 let mut reader = BufReader::new(stream.unwrap());
                 let mut head = String::new();
                 while reader.read_line(&mut head).is_ok_and(|length| length > 2) {}
-                let mood = moods.pop_front();
-                let mut one = Received { head, body: String::new(), accepted: mood.is_none() };
-                let length = one.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+                let mut one = Received { head, body: String::new(), accepted: false };
+                let length: u64 =
+                    one.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
                 let _ = (&mut reader).take(length).read_to_string(&mut one.body);
+                // A sender that was killed in the middle of a request has sent none.
+                if !one.head.ends_with("\r\n\r\n") || u64::try_from(one.body.len()) != Ok(length) {
+                    continue;
+                }
+                let mood = moods.pop_front();
+                one.accepted = mood.is_none();
                 log.lock().unwrap().push(one);
                 let status = match mood {
                     None => "204 No Content",
