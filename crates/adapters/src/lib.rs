@@ -32,7 +32,8 @@ mod websocket;
 
 use std::path::{Path, PathBuf};
 
-use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
+use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead, Stamp};
+use jiff::Timestamp;
 
 pub use control::{Answer, Control};
 pub use jsonl::follow::Follow;
@@ -159,6 +160,14 @@ pub trait Adapter: Send + Sync {
     /// Where a change of a live session shows on disk. More than needed costs looks, less costs time until the next one.
     fn watch(&self, root: &Root) -> Vec<WatchTarget> {
         std::iter::once(&root.path).chain(&root.store).map(|path| WatchTarget::new(path, 3)).collect()
+    }
+
+    /// The state of a place where sessions are stored, now; `None` when it cannot be seen. Equal to the stamp of what was
+    /// found there as long as nothing was written since.
+    fn stamp(&self, place: &Path) -> Option<Stamp> {
+        let now = std::fs::metadata(place).ok()?;
+        let modified = now.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
+        Some(Stamp { size: now.len(), modified })
     }
 
     /// The last `limit` entries of a conversation, oldest first.

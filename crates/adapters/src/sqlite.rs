@@ -75,9 +75,8 @@ impl Error {
 /// What is read, and whether somebody may be writing at the same time.
 pub struct Database<'c> {
     pub connection: &'c Connection,
-    /// The state of the file, where nobody had the database open when it was read. `None` beside live writers, who
-    /// change the `-wal` and leave the file itself as it is.
-    pub still: Option<Stamp>,
+    /// The state of its files before it was read: writers change the `-wal` and leave the file itself as it is.
+    pub stamp: Stamp,
     /// How other threads open it; a private copy cannot be opened again.
     pub opener: Option<Opener<'c>>,
 }
@@ -107,13 +106,13 @@ pub fn read<T>(path: &Path, mut work: impl FnMut(&Database<'_>) -> rusqlite::Res
         }
         let before = Files::look(path)?;
         let way = before.way(path)?;
-        let still = matches!(way, Way::Alone(_) | Way::Copy).then(|| before.main.stamp());
+        let stamp = before.stamp();
         let answer = match way {
             Way::Wait => continue,
             Way::Copy => {
                 let opener = None;
                 match private::read(path, &before, &mut |connection| {
-                    work(&Database { connection, still, opener })
+                    work(&Database { connection, stamp, opener })
                 }) {
                     Err(Error::Busy(_)) => continue,
                     answer => answer,
@@ -121,7 +120,7 @@ pub fn read<T>(path: &Path, mut work: impl FnMut(&Database<'_>) -> rusqlite::Res
             }
             Way::InPlace(query) | Way::Alone(query) => {
                 let opener = Some(Opener { path, query });
-                in_place(path, query, &mut |connection| work(&Database { connection, still, opener }))
+                in_place(path, query, &mut |connection| work(&Database { connection, stamp, opener }))
             }
         };
         if matches!(way, Way::InPlace(_)) {
@@ -172,10 +171,14 @@ impl FileState {
         }
     }
 
-    fn stamp(&self) -> Stamp {
-        let nanoseconds = i32::try_from(self.modified.1).unwrap_or(0);
-        Stamp { size: self.size, modified: Timestamp::new(self.modified.0, nanoseconds).ok() }
+    fn modified(&self) -> Option<Timestamp> {
+        Timestamp::new(self.modified.0, i32::try_from(self.modified.1).ok()?).ok()
     }
+}
+
+/// The state of a database now: equal stamps mean that nothing was written since. `None` when it cannot be seen.
+pub fn stamp(path: &Path) -> Option<Stamp> {
+    Files::look(path).ok().map(|files| files.stamp())
 }
 
 /// What lies there: the database and the files that SQLite keeps beside it.
@@ -192,6 +195,13 @@ impl Files {
         let wal = FileState::of(&beside(path, "-wal"))?;
         let shm = FileState::of(&beside(path, "-shm"))?.is_some();
         Ok(Self { main, wal, shm })
+    }
+
+    /// Both files as one: whatever is written changes one of them.
+    fn stamp(&self) -> Stamp {
+        let wal = self.wal.as_ref();
+        let size = self.main.size + wal.map_or(0, |wal| wal.size);
+        Stamp { size, modified: self.main.modified().max(wal.and_then(FileState::modified)) }
     }
 
     fn way(&self, path: &Path) -> Result<Way, Error> {

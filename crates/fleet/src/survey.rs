@@ -5,10 +5,8 @@
 
 use std::time::Duration;
 
-use agentctl_model::{
-    Coverage, Found, Harvest, Joined, SourceReport, Stamp, Survey, Surveyed, Tie, TurnState,
-};
-use jiff::Timestamp;
+use agentctl_model::{Coverage, Found, Harvest, Joined, SourceReport, Survey, Surveyed, Tie, TurnState};
+use jiff::{SignedDuration, Timestamp};
 
 use crate::ask::ask_owners;
 use crate::assemble::Case;
@@ -20,6 +18,9 @@ use crate::{Fleet, Source, prices};
 
 /// How long a half-written note of an agent may take to be whole: a pause before looking again, never a verdict.
 const SETTLING: Duration = Duration::from_millis(10);
+
+/// Longer than any tick of a file's clock. What is younger is read again; nothing is concluded from it.
+const TICKS: SignedDuration = SignedDuration::from_secs(2);
 
 impl Fleet {
     /// Asks all chosen sources and the kernel, and judges every session that is wanted.
@@ -38,7 +39,7 @@ impl Fleet {
             seen = look();
             joined = self.join_all(&sources, &heard, &seen, &ledger);
         }
-        let seen = match doubts(&heard, &joined) {
+        let seen = match doubts(&sources, &heard, &joined, seen.as_of) {
             None => seen,
             Some(doubts) => {
                 if joined.iter().any(|joined| joined.unsettled) {
@@ -49,7 +50,7 @@ impl Fleet {
                 joined = self.join_all(&sources, &heard, &seen, &ledger);
                 // Whoever went between the two looks may have closed its turn before. It is gone for good: this needs
                 // no third look.
-                let last_words = last_words(&heard, &joined);
+                let last_words = last_words(&sources, &heard, &joined, seen.as_of);
                 hear_again(&sources, &mut heard, &last_words, question);
                 seen
             }
@@ -152,7 +153,7 @@ fn hear_again(sources: &[Source], heard: &mut [Heard], doubts: &Doubts, question
 }
 
 /// The ids that must be read once more; `None` when nothing contradicts.
-fn doubts(heard: &[Heard], joined: &[Joined]) -> Option<Doubts> {
+fn doubts(sources: &[Source], heard: &[Heard], joined: &[Joined], as_of: Timestamp) -> Option<Doubts> {
     let mut doubts = Vec::new();
     for (index, (heard, joined)) in heard.iter().zip(joined).enumerate() {
         let harvest = &heard.harvest;
@@ -162,7 +163,7 @@ fn doubts(heard: &[Heard], joined: &[Joined]) -> Option<Doubts> {
         let unread =
             joined.claims.iter().filter(|claim| !harvest.found.iter().any(|found| found.id == claim.id));
         let mut ids: Vec<String> = unread.map(|claim| claim.id.clone()).collect();
-        ids.extend(left_open(harvest, joined));
+        ids.extend(left_open(&sources[index], harvest, joined, as_of));
         ids.sort_unstable();
         ids.dedup();
         if !ids.is_empty() || joined.unsettled {
@@ -173,19 +174,27 @@ fn doubts(heard: &[Heard], joined: &[Joined]) -> Option<Doubts> {
 }
 
 /// The ids of those whose process went after they were read, and wrote until then.
-fn last_words(heard: &[Heard], joined: &[Joined]) -> Doubts {
-    let ids = heard.iter().zip(joined).map(|(heard, joined)| left_open(&heard.harvest, joined).collect());
+fn last_words(sources: &[Source], heard: &[Heard], joined: &[Joined], as_of: Timestamp) -> Doubts {
+    let all = sources.iter().zip(heard).zip(joined);
+    let ids = all.map(|((source, heard), joined)| left_open(source, &heard.harvest, joined, as_of).collect());
     ids.enumerate().filter(|(_, ids): &(usize, Vec<String>)| !ids.is_empty()).collect()
 }
 
 /// Sessions with an open turn that nobody carries and that moved on since they were read.
-fn left_open(harvest: &Harvest, joined: &Joined) -> impl Iterator<Item = String> {
+fn left_open(
+    source: &Source,
+    harvest: &Harvest,
+    joined: &Joined,
+    as_of: Timestamp,
+) -> impl Iterator<Item = String> {
     let carried = |found: &Found| {
         let in_gateway = || harvest.remote.iter().any(|remote| remote.id == found.id);
         joined.claims.iter().any(|claim| claim.id == found.id) || in_gateway()
     };
-    let left =
-        harvest.found.iter().filter(move |found| is_open(found) && !carried(found) && has_moved_on(found));
+    let left = harvest
+        .found
+        .iter()
+        .filter(move |found| is_open(found) && !carried(found) && has_moved_on(source, found, as_of));
     left.map(|found| found.id.clone())
 }
 
@@ -198,12 +207,11 @@ fn is_open(found: &Found) -> bool {
 }
 
 /// The file was written after it was read: its process may have closed the turn and gone since.
-fn has_moved_on(found: &Found) -> bool {
+fn has_moved_on(source: &Source, found: &Found, as_of: Timestamp) -> bool {
     let Some(stamp) = found.stamp else { return true };
-    std::fs::metadata(&found.place).map_or(true, |now| {
-        let modified = now.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
-        stamp != Stamp { size: now.len(), modified }
-    })
+    // The kernel counts file times in ticks: what was written in the very moment of the reading may look the same.
+    let is_fresh = stamp.modified.is_none_or(|at| as_of.duration_since(at) < TICKS);
+    is_fresh || source.adapter.stamp(&found.place) != Some(stamp)
 }
 
 /// The second reading replaces what it read again; what it did not or could not read stays as it was. A note that

@@ -18,7 +18,7 @@ pub(crate) mod wanted;
 
 use std::path::{Path, PathBuf};
 
-use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead};
+use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead, Stamp};
 
 use crate::{Adapter, Card, Control, Follow, Looks, Opening, ReadError, Root, Scope, WatchTarget};
 use processes::OPENCODE;
@@ -83,6 +83,10 @@ impl Adapter for OpenCode {
         let tree =
             ["session", "message"].map(|part| WatchTarget::new(root.path.join("storage").join(part), 1));
         std::iter::once(WatchTarget::new(&root.path, 0)).chain(tree).chain(elsewhere).collect()
+    }
+
+    fn stamp(&self, place: &Path) -> Option<Stamp> {
+        crate::sqlite::stamp(place)
     }
 
     fn read(&self, place: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {

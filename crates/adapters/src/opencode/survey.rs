@@ -162,10 +162,10 @@ impl Question<'_, '_> {
                 reading.known.insert(place.id.clone());
             }
         }
-        let (still, scope) = (database.still, self.scope);
+        let (stamp, scope) = (Some(database.stamp), self.scope);
         let read = |head: &Head, connection: &Connection| {
             scope.progress.tick();
-            session::read(head, path.to_owned(), still, Witness::Database, &Stored(connection), scope)
+            session::read(head, path.to_owned(), stamp, Witness::Database, &Stored(connection), scope)
         };
         let several = database.opener.filter(|_| heads.heads.len() > WORTH_SEVERAL_CONNECTIONS);
         let sessions: Vec<_> = match several {

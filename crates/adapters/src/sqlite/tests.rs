@@ -77,8 +77,9 @@ fn a_closed_database_is_read_in_place() {
     assert_eq!(before.len(), 1, "the last writer took its files along");
     assert_eq!(numbers(&path).unwrap(), [1]);
     assert_eq!(traces(folder.path()), before);
-    let still = read(&path, |database| Ok(database.still)).unwrap();
-    assert_eq!(still.map(|stamp| stamp.size), Some(fs::metadata(&path).unwrap().len()));
+    let read_at = read(&path, |database| Ok(database.stamp)).unwrap();
+    assert_eq!(read_at.size, fs::metadata(&path).unwrap().len());
+    assert_eq!(stamp(&path), Some(read_at));
 }
 
 #[test]
@@ -97,7 +98,9 @@ fn live_writers_are_heard_up_to_their_last_commit() {
         20,
         "what is not committed is not there, and a writer is no obstacle"
     );
-    assert_eq!(read(&path, |database| Ok(database.still)).unwrap(), None);
+    let before = read(&path, |database| Ok(database.stamp)).unwrap();
+    connection.execute_batch("COMMIT").unwrap();
+    assert_ne!(stamp(&path), Some(before), "a commit shows though the file itself is as it was");
 }
 
 #[test]

@@ -22,13 +22,11 @@ use crate::surroundings::Surroundings;
 
 /// Start, stop and inspect the daemon: API, events, fuses, webhooks, metrics
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Reading commands work without it and give the same answers. Agents never depend\n\
+#[command(after_help = "Reading commands work without it and give the same answers. Agents never depend\n\
     on it: it can be stopped or killed at any moment.\n\nExamples:\n  \
     agentctl daemon start\n  \
     agentctl daemon start --http 127.0.0.1:7777\n  \
-    curl --unix-socket ~/.agentctl/agentctl.sock http://agentctl/v1/sessions"
-)]
+    curl --unix-socket ~/.agentctl/agentctl.sock http://agentctl/v1/sessions")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
