@@ -37,7 +37,7 @@ enum Command {
     Clean(clean::Args),
 }
 
-/// Make a working tree beside the repository, named <repo>-<branch>
+/// Make a working tree beside the repository, named after both
 #[derive(Debug, clap::Args)]
 struct CreateArgs {
     /// The repository, or any folder in it
