@@ -60,7 +60,7 @@ impl Fleet {
                 .unwrap_or_else(|| "no process of it is known".to_owned());
             return Err(Refusal::new(format!("which process runs it is not known: {why}")));
         }
-        let carriers = self.carriers(target);
+        let carriers = self.carriers(target)?;
         let Some(agent) = carriers.iter().find(|(_, role)| *role != "wrapper").map(|(process, _)| process)
         else {
             return Ok(nothing);
@@ -97,15 +97,11 @@ impl Fleet {
     /// The first, clean step alone: the turn is to be broken off, and nothing harder follows.
     pub fn interrupt(&self, target: &Surveyed) -> Result<(), Refusal> {
         let (source, control) = self.control_of(target)?;
-        let carriers = self.carriers(target);
+        let carriers = self.carriers(target)?;
         let agent = carriers.iter().find(|(_, role)| *role != "wrapper").map(|(process, _)| process);
         let agent = agent.ok_or_else(|| Refusal::new("no process of it is known"))?;
         match control.stop_way(&target.session, agent) {
-            StopWay::Ask => {
-                let look = Look::take(self.kernel.as_ref(), source.adapter.card().looks.locks);
-                let view = look.view(self.kernel.as_ref(), source, None, &self.ledger());
-                control.interrupt(&source.root, &view, &target.session)
-            }
+            StopWay::Ask => self.ask_owner(target, source, control),
             StopWay::Signal(clean) => {
                 self.refuse_if_shared(target, agent)?;
                 tell(target, clean);
@@ -121,10 +117,13 @@ impl Fleet {
     }
 
     /// The carriers that still live, looked at closely.
-    fn carriers(&self, target: &Surveyed) -> Vec<(Process, &'static str)> {
+    fn carriers(&self, target: &Surveyed) -> Result<Vec<(Process, &'static str)>, Refusal> {
+        // Not to see them is not to know that they are gone.
         let heads = match self.kernel.heads() {
             Observed::Seen(heads) => heads,
-            Observed::Unobservable(_) => return Vec::new(),
+            Observed::Unobservable(why) => {
+                return Err(Refusal::new(format!("which process runs it cannot be seen now: {why}")));
+            }
         };
         // How a session ends can depend on whether its process can be asked.
         let want = Want { listening: true, ..Want::default() };
@@ -132,7 +131,7 @@ impl Fleet {
             let head = heads.iter().find(|head| head.process == carrier.process)?;
             Some((self.kernel.inspect(head, want)?, carrier.role))
         });
-        alive.collect()
+        Ok(alive.collect())
     }
 
     /// A process that carries other sessions too is not ended for one of them.
@@ -158,6 +157,13 @@ impl Fleet {
         }
     }
 
+    /// Asks the server that carries the session to break off its turn.
+    fn ask_owner(&self, target: &Surveyed, source: &Source, control: &dyn Control) -> Result<(), Refusal> {
+        let look = Look::take(self.kernel.as_ref(), source.adapter.card().looks.locks);
+        let view = look.view(self.kernel.as_ref(), source, None, &self.ledger());
+        control.interrupt(&source.root, &view, &target.session)
+    }
+
     /// The server breaks off the turn and lives on.
     fn ask_to_break_off(
         &self,
@@ -166,9 +172,7 @@ impl Fleet {
         control: &'static dyn Control,
         grace: Duration,
     ) -> Result<Stopped, Refusal> {
-        let look = Look::take(self.kernel.as_ref(), source.adapter.card().looks.locks);
-        let view = look.view(self.kernel.as_ref(), source, None, &self.ledger());
-        control.interrupt(&source.root, &view, &target.session)?;
+        self.ask_owner(target, source, control)?;
         let began = Instant::now();
         loop {
             let now = self.again(target);

@@ -209,8 +209,13 @@ impl<'a> Runner<'a> {
     ) -> Result<(), LaunchError> {
         let session = glance(self.fleet, &self.record);
         let outcome = session.as_ref().and_then(|session| session.session.outcome);
-        // A turn of an earlier run may have ended well: the exit of this one counts too.
-        if let (Some(session), Some(Outcome::Completed), true) = (&session, outcome, ending.is_success()) {
+        // A turn of an earlier run may have ended well: it must be this one's, and so must the exit.
+        let did_its_turn = session.as_ref().is_some_and(|session| {
+            !matches!(self.record.order.conversation, Talk::Resume { .. }) || self.is_told(session, running)
+        });
+        if let (Some(session), Some(Outcome::Completed), true) =
+            (&session, outcome, ending.is_success() && did_its_turn)
+        {
             running.hooks.created(self.caller, session);
             return self.settle();
         }
