@@ -254,3 +254,40 @@ fn run(adapter: &str, plan: &SpawnPlan, caller: &Caller, grace: Duration) -> Res
     let _ = started.ends_within(grace);
     Ok(words)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use agentctl_adapters::{Root, registry};
+    use agentctl_model::{Carrier, ProcessRef};
+    use agentctl_process::fake::Scripted;
+
+    use super::*;
+    use crate::list::made::{session, surveyed};
+
+    #[test]
+    fn a_session_whose_process_cannot_be_seen_is_not_called_stopped() {
+        let mut running = surveyed(session("a", Status::Running, None));
+        let process = ProcessRef { pid: 42, start: 1, boot: 1 };
+        running.carriers.push(Carrier { process, role: "agent" });
+        let source = Source {
+            adapter: registry()[0],
+            root: Root::at("/home/dev/.claude"),
+            timeout: Duration::from_secs(1),
+        };
+        let caller = Caller {
+            environ: agentctl_model::Environ::default(),
+            programs: std::collections::BTreeMap::new(),
+            home: "/none".into(),
+            agentctl: "/none".into(),
+        };
+        let patience = Patience { grace: Duration::ZERO, force: false };
+        let stop = |kernel: Scripted| {
+            Fleet::new(vec![source.clone()], Arc::new(kernel)).stop(&running, &caller, patience)
+        };
+        let refused = stop(Scripted::new().unobservable("no /proc")).unwrap_err();
+        assert!(refused.reason.contains("no /proc"), "{refused:?}");
+        assert!(stop(Scripted::new()).unwrap().was_stopped, "seen to be gone");
+    }
+}
