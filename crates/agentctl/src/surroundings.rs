@@ -92,11 +92,9 @@ impl Surroundings {
     pub(crate) fn caller(&self, settings: &Settings) -> Result<Caller, Failure> {
         let agentctl = std::env::current_exe()
             .map_err(|error| Failure::new(Exit::Failed, format!("cannot find agentctl itself: {error}")))?;
-        let names = agentctl_adapters::registry().into_iter().map(|adapter| adapter.card().name);
-        let programs = names.filter_map(|name| Some((name.to_owned(), settings.adapter(name).binary.value?)));
         Ok(Caller {
             environ: self.environ.clone(),
-            programs: programs.collect(),
+            programs: settings.programs(),
             home: self.store()?.folder().to_owned(),
             agentctl,
         })
