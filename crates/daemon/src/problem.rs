@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use agentctl_fleet::worktree::{TreesError, WorktreeError};
 use agentctl_fleet::{FindError, LaunchError, StoreError};
-use agentctl_model::{Capability, SourceReport, text};
+use agentctl_model::{Capability, Refusal, SourceReport, text};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
@@ -78,6 +78,15 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, "refused", detail)
     }
 
+    /// This agent offers no such thing.
+    pub(crate) fn unsupported(refusal: Refusal) -> Self {
+        let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "refused", text::clean(&refusal.reason));
+        match refusal.hint {
+            Some(hint) => problem.hint(hint),
+            None => problem,
+        }
+    }
+
     /// Whether an agent took something is not known.
     pub(crate) fn silent(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::GATEWAY_TIMEOUT, "failed", detail)
@@ -86,15 +95,18 @@ impl Problem {
     /// What was not begun, or failed. A refusal of what the agent does not offer at all is told apart from one of now.
     pub(crate) fn of_launch(error: LaunchError, adapter: &str, wanted: Option<Capability>) -> Self {
         let offers = |wanted: Capability| {
-            let card = agentctl_adapters::registry().into_iter().map(|known| known.card());
+            let card = agentctl_adapters::registry().into_iter().map(agentctl_adapters::Adapter::card);
             card.filter(|card| card.name == adapter).any(|card| card.capabilities.contains(&wanted))
         };
-        let (status, code) = match error.refused {
-            true if wanted.is_none_or(offers) => (StatusCode::CONFLICT, "refused"),
-            true => (StatusCode::UNPROCESSABLE_ENTITY, "refused"),
-            false => (StatusCode::BAD_GATEWAY, "failed"),
+        if error.refused && !wanted.is_none_or(offers) {
+            return Self::unsupported(Refusal { reason: error.message, hint: error.hint });
+        }
+        let message = text::clean(&error.message);
+        let problem = if error.refused {
+            Self::refused(message)
+        } else {
+            Self::new(StatusCode::BAD_GATEWAY, "failed", message)
         };
-        let problem = Self::new(status, code, text::clean(&error.message));
         match error.hint {
             Some(hint) => problem.hint(hint),
             None => problem,

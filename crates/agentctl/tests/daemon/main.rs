@@ -13,3 +13,4 @@ mod service;
 mod soak;
 mod stand_in;
 mod webhooks;
+mod writes;

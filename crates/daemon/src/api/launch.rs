@@ -145,6 +145,8 @@ pub(crate) async fn launch(
         let slot =
             plan.slots.into_iter().next().ok_or_else(|| Problem::usage("there is nothing to launch"))?;
         let order = slot.order.map_err(unfit)?;
+        let intent = order.intent(plan.words.clone(), order.cwd.clone());
+        launcher.fleet.plan(&order, &intent).map_err(Problem::unsupported)?;
         launcher.ready()?;
         let launching = launcher.fleet.launch(order, &plan.words, &launcher.caller, clock::now());
         let session = launching.and_then(|launching| launching.wait(&launcher.fleet, || false));

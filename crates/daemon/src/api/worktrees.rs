@@ -36,6 +36,7 @@ pub(crate) struct CreateBody {
 /// The body of `POST /v1/worktrees/clean`: `paths`, or `all` of the repository.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct CleanBody {
     /// The repository, or any folder in it: an absolute path.
     repository: PathBuf,
@@ -83,7 +84,7 @@ pub(crate) async fn clean(
     headers: HeaderMap,
     Body(body): Body<CleanBody>,
 ) -> Result<Response, Problem> {
-    if body.all == !body.paths.is_empty() {
+    if body.all != body.paths.is_empty() {
         return Err(Problem::usage("a cleaning is of `paths` or of `all`"));
     }
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
