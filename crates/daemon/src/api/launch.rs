@@ -177,7 +177,7 @@ pub(crate) async fn group(
         };
         let plan = launcher.plan(&wish, body.prompt)?;
         launcher.ready()?;
-        let done = launcher.fleet.launch_side_by_side(plan, &launcher.caller, clock::now(), || false);
+        let done = launcher.fleet.launch_side_by_side(plan, &launcher.caller, clock::now, || false);
         json(&GroupLaunch::from(done))
     });
     launched.await.map(answer)

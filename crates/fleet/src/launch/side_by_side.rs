@@ -30,17 +30,17 @@ enum State {
 }
 
 impl Fleet {
-    /// Starts all slots and waits until each has a session or none. Those that have none yet are taken back once
+    /// Starts all slots, each at its own moment, since that is their order, and waits until each has a session or none. Those that have none yet are taken back once
     /// `cancelled` says so.
     pub fn launch_side_by_side(
         &self,
         plan: LaunchPlan,
         caller: &Caller,
-        now: Timestamp,
+        now: impl Fn() -> Timestamp,
         cancelled: impl Fn() -> bool,
     ) -> SideBySide {
         let words = plan.words;
-        let begin = |slot: PlannedSlot| (slot.name.clone(), self.begin(slot, &words, caller, now));
+        let begin = |slot: PlannedSlot| (slot.name.clone(), self.begin(slot, &words, caller, now()));
         let mut slots: Vec<(String, State)> = plan.slots.into_iter().map(begin).collect();
         while slots.iter().any(|(_, state)| matches!(state, State::Starting(_))) {
             for (_, state) in &mut slots {

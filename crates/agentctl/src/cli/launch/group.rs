@@ -28,7 +28,7 @@ pub(super) fn launch(
 ) -> Result<Exit, Failure> {
     let interrupt = Interrupt::listen();
     out.progress(Some(&format!("starting {} agents ...", plan.slots.len())));
-    let mut done = fleet.launch_side_by_side(plan, caller, surroundings.now(), || interrupt.came());
+    let mut done = fleet.launch_side_by_side(plan, caller, || surroundings.now(), || interrupt.came());
     out.progress(None);
     // A script that waits gets one answer, with how it ended.
     let waited = if wait && as_json && !interrupt.came() {
