@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use agentctl_testkit::codex::AppServer;
 use agentctl_testkit::{Claude, Codex, until, until_seen};
@@ -151,9 +151,11 @@ fn whoever_goes_away_in_the_middle_leaves_no_half_launch() {
     let mut api = Api::open(&scene, &[]);
     let body = json!({"adapter": "claude-code", "prompt": "[[hang]] on and on", "cwd": scene.cwd,
         "permissionMode": "bypass"});
+    // Its runner has started the agent, and there is no session to answer with yet.
     let begun = |before: &[PathBuf]| {
         until(PATIENCE, "the launch to begin", || {
-            scene.launches().iter().any(|folder| !before.contains(folder)).then_some(())
+            let new = scene.launches().into_iter().filter(|folder| !before.contains(folder));
+            new.filter_map(|folder| record(&folder)).any(|record| record["process"].is_object()).then_some(())
         });
     };
     let running = |known: &str| {
@@ -187,7 +189,10 @@ fn whoever_goes_away_in_the_middle_leaves_no_half_launch() {
 /// The runner has done all that a launch is: its record says so.
 fn is_settled(scene: &Scene, session: &Value) -> bool {
     let Some(launch) = session["launch"]["id"].as_str() else { return false };
-    let record = scene.home.agentctl_home().join("launches").join(launch).join("launch.json");
-    let record = std::fs::read(record).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
-    record.is_some_and(|record| record["settled"] == true)
+    let folder = scene.home.agentctl_home().join("launches").join(launch);
+    record(&folder).is_some_and(|record| record["settled"] == true)
+}
+
+fn record(folder: &Path) -> Option<Value> {
+    serde_json::from_slice(&std::fs::read(folder.join("launch.json")).ok()?).ok()
 }
