@@ -6,6 +6,7 @@ mod attacks;
 mod conformance;
 mod events;
 mod fuses;
+mod hints;
 mod house;
 mod life;
 mod load;
