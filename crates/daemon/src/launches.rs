@@ -7,11 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentctl_adapters::WatchTarget;
-use agentctl_fleet::launches::{LaunchFolder, Record};
+use agentctl_fleet::launches::{LaunchFolder, Ledger, Record};
+use agentctl_fleet::outbox::Telling;
+use agentctl_fleet::runner::KIND;
 use agentctl_fleet::{Question, Wanted};
-use agentctl_model::Session;
+use agentctl_model::{Session, Status};
 
+use crate::clock;
 use crate::events::News;
+use crate::settings::WebhookSettings;
 use crate::shared::{Phase, Shared};
 use crate::watch::Watcher;
 
@@ -40,6 +44,38 @@ pub(crate) fn keep(shared: &Arc<Shared>) {
         }
         if !serving() {
             return;
+        }
+    }
+}
+
+/// Ends that nobody told of: the runner was killed, and no daemon ran. Before anything is delivered, so that what such a
+/// runner did put is known by its id.
+pub(crate) fn tell_abandoned(shared: &Arc<Shared>) {
+    let wants = |webhook: WebhookSettings| webhook.events.iter().any(|kind| kind == KIND);
+    if !shared.settings.webhook().is_some_and(wants) {
+        return;
+    }
+    let ledger = Ledger::read(&shared.home.launches());
+    for (folder, record) in ledger.entries() {
+        // A runner that lives holds its folder, and tells of the end itself.
+        if folder.is_told() || folder.failed().is_some() || !matches!(folder.hold(), Ok(Some(_))) {
+            continue;
+        }
+        let session = session_of(shared, record).filter(|session| session.status == Status::Stopped);
+        let (Some(session), Some(id)) = (session, record.session_id.as_deref()) else { continue };
+        let telling = Telling {
+            kind: KIND,
+            at: clock::now(),
+            session_id: Some(id),
+            adapter: Some(&record.order.adapter),
+            session: Some(&session),
+            source: None,
+            fuse: None,
+            exit_code: None,
+        };
+        let told = folder.tell_end(|| shared.outbox.put(&record.id, id, None, telling.body()));
+        if let Err(error) = told {
+            shared.log.say(&format!("webhook {}: the outbox cannot be written: {error}", record.id));
         }
     }
 }

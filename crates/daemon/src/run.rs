@@ -164,6 +164,7 @@ fn serve(
         let _ = first.recv_timeout(FIRST_LOOK);
         thread
     };
+    launches::tell_abandoned(shared);
     keep_sending(shared)?;
     let burning = {
         let shared = shared.clone();

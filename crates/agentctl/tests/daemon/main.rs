@@ -7,6 +7,7 @@ mod conformance;
 mod events;
 mod fuses;
 mod house;
+mod launched;
 mod life;
 mod load;
 mod service;

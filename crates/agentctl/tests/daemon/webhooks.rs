@@ -87,13 +87,13 @@ impl Receiver {
     }
 }
 
-fn configure(house: &House, url: &str) {
+pub(crate) fn configure(house: &House, url: &str) {
     std::fs::create_dir_all(house.home.agentctl_home()).unwrap();
     let config = format!("[webhook]\nurl = \"{url}\"\nsecret = \"Jefe\"\nevents = [\"session.stopped\"]\n");
     std::fs::write(house.home.agentctl_home().join("config.toml"), config).unwrap();
 }
 
-fn pending(house: &House) -> u64 {
+pub(crate) fn pending(house: &House) -> u64 {
     house.get("/v1/daemon").json()["outbox"]["pending"].as_u64().unwrap()
 }
 

@@ -182,6 +182,11 @@ impl LaunchFolder {
         Ok(true)
     }
 
+    /// Whether its end was told of, to whoever wanted to hear of it then.
+    pub fn is_told(&self) -> bool {
+        fs::metadata(self.path.join("told")).is_ok_and(|mark| mark.len() > 0)
+    }
+
     pub fn remove(&self) -> io::Result<()> {
         match fs::remove_dir_all(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -264,11 +264,14 @@ impl<'a> Runner<'a> {
         };
         self.folder.write_exit(&exit)?;
         let session = glance(self.fleet, &self.record);
-        if let Some(tells) = &self.tells {
+        let told = match &self.tells {
+            Some(tells) => tells.end(&self.folder, &self.record, session.as_ref(), &exit),
+            // Nobody wants to hear of it; nor does whoever asks for webhooks later on.
+            None => self.folder.tell_end(|| Ok(())).map(drop),
+        };
+        if let Err(error) = told {
             // The hooks run all the same; the words go to the runner's log.
-            if let Err(error) = tells.end(&self.folder, &self.record, session.as_ref(), &exit) {
-                let _ = writeln!(io::stderr(), "webhook {}: {error}", self.record.id);
-            }
+            let _ = writeln!(io::stderr(), "webhook {}: {error}", self.record.id);
         }
         running.hooks.completed(self.caller, session.as_ref(), ending);
         Ok(())
