@@ -79,7 +79,7 @@ impl Surroundings {
 
     /// Makes agentctl's folder fit to be written to.
     pub(crate) fn prepare_home(&self) -> Result<(), Failure> {
-        self.store()?.prepare().map_err(|error| {
+        self.store()?.prepare().map(drop).map_err(|error| {
             let failure = Failure::new(Exit::Failed, error.to_string());
             match error.hint() {
                 Some(hint) => failure.hint(hint),

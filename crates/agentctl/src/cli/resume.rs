@@ -11,6 +11,7 @@ use agentctl_model::{Permission, Status, Surveyed};
 use super::launch::{permission_parser, turn};
 use super::message::Message;
 use super::target::Target;
+use crate::daemon_process::DaemonProcess;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -70,6 +71,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     fleet.may_resume(&found)?;
     let caller = surroundings.caller(&settings)?;
     surroundings.prepare_home()?;
+    DaemonProcess::wanted(surroundings);
     fleet.forget_old_launches(surroundings.now(), settings.launches_kept.value);
     let binary = settings.adapter(&found.key.adapter).binary.value;
     let order = args.order(&found, binary)?;

@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::target::Targets;
+use crate::daemon_process::DaemonProcess;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -85,6 +86,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let fleet = surroundings.fleet()?;
     let interrupt = Interrupt::listen();
     let found = args.targets.find(&fleet, surroundings, out)?;
+    DaemonProcess::wanted(surroundings);
     let until = if args.until.is_empty() {
         Until::DEFAULT.to_vec()
     } else {

@@ -19,6 +19,7 @@ use clap::builder::NonEmptyStringValueParser;
 
 use self::pairs::Pairs;
 use self::slots::Slot;
+use crate::daemon_process::DaemonProcess;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -105,6 +106,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let caller = surroundings.caller(&settings)?;
     let ready = || {
         surroundings.prepare_home()?;
+        DaemonProcess::wanted(surroundings);
         fleet.forget_old_launches(surroundings.now(), settings.launches_kept.value);
         Ok::<_, Failure>(())
     };
