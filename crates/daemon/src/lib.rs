@@ -37,5 +37,5 @@ pub use home::{Held, Home, HomeError};
 pub use problem::Problem;
 pub use query::{encode, joined, list_pairs};
 pub use run::{Ended, Options, RunError, run};
-pub use settings::{NotifySettings, Settings, WebhookSettings};
+pub use settings::{Launcher, NotifySettings, Settings, WebhookSettings};
 pub use webhooks::OutboxStatus;

@@ -19,3 +19,4 @@ mod soak;
 mod stand_in;
 mod storm;
 mod webhooks;
+mod writes;

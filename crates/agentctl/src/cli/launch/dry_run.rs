@@ -3,10 +3,10 @@
 use std::io::Write;
 
 use agentctl_fleet::Fleet;
+use agentctl_fleet::launch::{LaunchPlan, PlannedSlot};
 use agentctl_model::{SpawnPlan, Stdin, text};
 use serde_json::json;
 
-use super::slots::{Plan, Slot};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -14,7 +14,7 @@ use crate::render::json;
 use crate::surroundings::Surroundings;
 
 pub(super) fn show(
-    plan: &Plan,
+    plan: &LaunchPlan,
     as_json: bool,
     fleet: &Fleet,
     surroundings: &Surroundings,
@@ -52,13 +52,13 @@ pub(super) fn show(
     Ok(exit)
 }
 
-fn plan(slot: &Slot, words: &str, fleet: &Fleet) -> Result<SpawnPlan, Failure> {
+fn plan(slot: &PlannedSlot, words: &str, fleet: &Fleet) -> Result<SpawnPlan, Failure> {
     let order = slot.order.as_ref().map_err(|unfit| Failure::from(unfit.clone()))?;
     Ok(fleet.plan(order, &order.intent(words.to_owned(), order.cwd.clone()))?)
 }
 
 fn tell(
-    slot: &Slot,
+    slot: &PlannedSlot,
     plan: &SpawnPlan,
     size: usize,
     surroundings: &Surroundings,
