@@ -7,6 +7,7 @@ pub mod claude_code;
 pub mod codex;
 pub mod control;
 pub mod copilot;
+pub mod feed;
 pub mod folder;
 mod gather;
 pub mod gemini;
@@ -36,6 +37,7 @@ use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Pr
 use jiff::Timestamp;
 
 pub use control::{Answer, Control};
+pub use feed::{Feed, Line};
 pub use jsonl::follow::Follow;
 pub use open::Opening;
 pub use scope::{Progress, Reach, Scope};
@@ -160,6 +162,12 @@ pub trait Adapter: Send + Sync {
     /// Where a change of a live session shows on disk. More than needed costs looks, less costs time until the next one.
     fn watch(&self, root: &Root) -> Vec<WatchTarget> {
         std::iter::once(&root.path).chain(&root.store).map(|path| WatchTarget::new(path, 3)).collect()
+    }
+
+    /// The servers of this source that tell by themselves when something changes, where no file does. Asked anew with every
+    /// look; `kernel` looks at the processes for those that must find their servers there.
+    fn lines(&self, _root: &Root, _kernel: &dyn Fn() -> KernelView) -> Vec<Line> {
+        Vec::new()
     }
 
     /// The state of a place where sessions are stored, now; `None` when it cannot be seen. Equal to the stamp of what was

@@ -10,6 +10,7 @@ mod clock;
 mod commands;
 mod events;
 mod fault;
+mod feeds;
 mod fuses;
 mod guard;
 mod home;

@@ -7,6 +7,7 @@ mod assemble;
 mod caller;
 mod explain;
 mod family;
+mod feeds;
 mod find;
 pub mod fresh;
 mod git_head;
@@ -44,6 +45,7 @@ use agentctl_process::Kernel;
 
 pub use caller::{Caller, all_marks};
 pub use explain::Explanation;
+pub use feeds::SourceLine;
 pub use find::{FindError, Selector};
 pub use git_worktree::worktree_root;
 pub use groups::{Group, Groups, Slot};

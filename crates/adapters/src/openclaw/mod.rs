@@ -20,13 +20,13 @@ use std::path::Path;
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
 
-use crate::{Adapter, Card, Follow, Keys, Looks, ReadError, Root, Scope};
+use crate::{Adapter, Card, Follow, Keys, Line, Looks, ReadError, Root, Scope};
 use address::Address;
 
 pub use gateway::{Decision, Gateway, Launch, Launched, Sent, Stopped};
 pub use rows::{Approval, ApprovalRequest};
 pub use trouble::{Details, Refusal, Trouble};
-pub use watch::{News, Watch};
+pub use watch::Watch;
 
 pub struct OpenClaw;
 
@@ -73,6 +73,10 @@ impl Adapter for OpenClaw {
 
     fn join(&self, _: &Root, _: &Harvest, _: &KernelView) -> Joined {
         Joined::default()
+    }
+
+    fn lines(&self, root: &Root, _: &dyn Fn() -> KernelView) -> Vec<Line> {
+        Gateway::of(root).map(|gateway| Line::new("gateway", Watch::new(gateway))).into_iter().collect()
     }
 
     fn read(&self, place: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
