@@ -11,6 +11,7 @@ pub mod feed;
 pub mod folder;
 mod gather;
 pub mod gemini;
+pub mod host;
 pub mod join;
 pub mod jsonl;
 pub mod node;
@@ -38,6 +39,7 @@ use jiff::Timestamp;
 
 pub use control::{Answer, Control};
 pub use feed::{Feed, Line};
+pub use host::Host;
 pub use jsonl::follow::Follow;
 pub use open::Opening;
 pub use scope::{Progress, Reach, Scope};
@@ -186,6 +188,11 @@ pub trait Adapter: Send + Sync {
 
     /// What can be done with this agent; `None` where it can only be read.
     fn control(&self) -> Option<&'static dyn Control> {
+        None
+    }
+
+    /// The same for sessions that live in a server: an adapter has plans for processes or this, never both.
+    fn host(&self) -> Option<&'static dyn Host> {
         None
     }
 

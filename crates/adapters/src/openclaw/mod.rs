@@ -7,6 +7,7 @@ mod device;
 mod follow;
 mod gateway;
 mod history;
+mod host;
 mod json5;
 mod list;
 mod places;
@@ -20,7 +21,7 @@ use std::path::Path;
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
 
-use crate::{Adapter, Card, Follow, Keys, Line, Looks, ReadError, Root, Scope};
+use crate::{Adapter, Card, Follow, Host, Keys, Line, Looks, ReadError, Root, Scope};
 use address::Address;
 
 pub use gateway::{Decision, Gateway, Launch, Launched, Sent, Stopped};
@@ -35,7 +36,14 @@ static CARD: Card = Card {
     title: "OpenClaw",
     programs: &["openclaw"],
     known_good: "2026.9.6",
-    capabilities: &[Capability::Peek],
+    capabilities: &[
+        Capability::Peek,
+        Capability::Stop,
+        Capability::Resume,
+        Capability::Send,
+        Capability::Approve,
+        Capability::Interrupt,
+    ],
     looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
     can_be_asked: false,
     verified: true,
@@ -73,6 +81,10 @@ impl Adapter for OpenClaw {
 
     fn join(&self, _: &Root, _: &Harvest, _: &KernelView) -> Joined {
         Joined::default()
+    }
+
+    fn host(&self) -> Option<&'static dyn Host> {
+        Some(&host::HANDS)
     }
 
     fn lines(&self, root: &Root, _: &dyn Fn() -> KernelView) -> Vec<Line> {

@@ -56,7 +56,8 @@ pub(crate) struct Inbox {
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let fleet = surroundings.fleet()?;
     let since = args.since.unwrap_or(A_DAY).start(surroundings.now());
-    let question = Question { adapters: args.adapter.clone(), ..Question::new(Wanted::All { since }) };
+    let question =
+        Question { adapters: args.adapter.clone(), approvals: true, ..Question::new(Wanted::All { since }) };
     let survey = fleet.survey(&question);
     let items = inbox(&survey, since);
     let exit = heard::exit(&survey.sources, args.strict);

@@ -58,8 +58,9 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let fleet = surroundings.fleet_under(&settings);
     let words = args.message.words(surroundings)?;
     let (found, _) = args.target.find(&fleet, surroundings, out)?;
+    let hosted = fleet.is_hosted(&found);
     if !args.fork {
-        refuse_live(&found)?;
+        refuse_live(&found, hosted)?;
     }
     if found.session.is_subagent() {
         return Err(Failure::new(Exit::Refused, "a sub-agent cannot be taken up by itself").hint(format!(
@@ -72,7 +73,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     surroundings.prepare_home()?;
     fleet.forget_old_launches(surroundings.now(), settings.launches_kept.value);
     let binary = settings.adapter(&found.key.adapter).binary.value;
-    let order = args.order(&found, binary)?;
+    let order = args.order(&found, binary, hosted)?;
     let what = format!("resuming {} ...", found.key.adapter);
     let session = turn::carry_out(order, &words, &what, &fleet, &caller, surroundings, out)?;
     if !(args.json && args.wait) {
@@ -86,9 +87,10 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
 }
 
 /// Two processes on one conversation would tear it apart. The runner looks again when nobody else can begin.
-fn refuse_live(found: &Surveyed) -> Result<(), Failure> {
+/// In a gateway a session that rests has no process that could be in the way.
+fn refuse_live(found: &Surveyed, hosted: bool) -> Result<(), Failure> {
     let session = &found.session;
-    if session.status == Status::Stopped {
+    if session.status == Status::Stopped || (hosted && session.status == Status::Idle) {
         return Ok(());
     }
     let id = &session.id;
@@ -99,21 +101,33 @@ fn refuse_live(found: &Surveyed) -> Result<(), Failure> {
     )))
 }
 
+fn folder_of(found: &Surveyed) -> Result<String, Failure> {
+    let id = &found.key.id;
+    let cwd = found.session.cwd.clone().ok_or_else(|| {
+        Failure::new(
+            Exit::Failed,
+            format!("the folder of session {id} is not known, so it cannot be resumed"),
+        )
+    })?;
+    if !std::path::Path::new(&cwd).is_dir() {
+        let message = format!("the folder of session {id} is gone: {cwd}");
+        return Err(
+            Failure::new(Exit::Failed, message).hint("make it again, or launch a new session elsewhere")
+        );
+    }
+    Ok(cwd)
+}
+
 impl Args {
-    fn order(&self, found: &Surveyed, program: Option<PathBuf>) -> Result<LaunchOrder, Failure> {
+    fn order(
+        &self,
+        found: &Surveyed,
+        program: Option<PathBuf>,
+        hosted: bool,
+    ) -> Result<LaunchOrder, Failure> {
         let (id, place) = (found.key.id.clone(), found.place.clone());
-        let cwd = found.session.cwd.clone().ok_or_else(|| {
-            Failure::new(
-                Exit::Failed,
-                format!("the folder of session {id} is not known, so it cannot be resumed"),
-            )
-        })?;
-        if !std::path::Path::new(&cwd).is_dir() {
-            let message = format!("the folder of session {id} is gone: {cwd}");
-            return Err(
-                Failure::new(Exit::Failed, message).hint("make it again, or launch a new session elsewhere")
-            );
-        }
+        // Where a session of a gateway works is the gateway's business.
+        let cwd = if hosted { found.session.cwd.clone().unwrap_or_default() } else { folder_of(found)? };
         let fresh_id = fresh::uuid().map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
         let conversation = if self.fork { Talk::Fork { id, place } } else { Talk::Resume { id, place } };
         Ok(LaunchOrder {
@@ -121,6 +135,7 @@ impl Args {
             root: found.key.root.clone(),
             conversation,
             cwd: cwd.into(),
+            cwd_is_chosen: false,
             worktree: None,
             model: self.model.clone(),
             permission: self.permission_mode,

@@ -220,3 +220,32 @@ fn a_gateway_that_leaves_says_when_to_come_back() {
     let starting = json!({"code": "UNAVAILABLE", "message": "gateway starting", "retryable": true, "retryAfterMs": 5000});
     assert_eq!(pause(lost_to(Act::Refuse(starting))), Some(Duration::from_secs(5)));
 }
+
+#[test]
+fn a_list_asks_for_no_more_than_reading_and_an_inbox_for_what_it_needs() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    let approval =
+        json!({"id": "a-1", "createdAtMs": 1, "request": {"sessionKey": "agent:main:x", "command": "ls"}});
+    let row = json!({"key": "agent:main:x", "hasActiveRun": true, "workspaceDir": "/w"});
+    let ledger = Ledger { rows: vec![row], approvals: vec![approval], ..Ledger::default() };
+    let gateway = ScriptedGateway::start(move |step| {
+        if let Step::Request { method: "connect", params } = step {
+            log.lock().unwrap().push(params["scopes"].clone());
+        }
+        ledger.answer(step)
+    });
+    let mut modest = root(&gateway);
+    modest.keys.approvals = false;
+    let fleet = fleet(vec![modest], PATIENT);
+    let survey = fleet.survey(&everything());
+    let status = |survey: &agentctl_model::Survey| session(survey, "agent:main:x").unwrap().status;
+    assert_eq!(status(&survey), Status::Running);
+    let evidence = session(&survey, "agent:main:x").unwrap().evidence[0].fact.to_string();
+    assert!(evidence.contains("its approvals were not looked at"), "{evidence}");
+    assert_eq!(*seen.lock().unwrap(), [json!(["operator.read"])]);
+    let asked = fleet.survey(&agentctl_fleet::Question { approvals: true, ..everything() });
+    assert_eq!(status(&asked), Status::Waiting);
+    assert!(session(&asked, "agent:main:x").unwrap().pending[0].answerable);
+    assert!(seen.lock().unwrap().contains(&json!(["operator.admin", "operator.approvals"])));
+}

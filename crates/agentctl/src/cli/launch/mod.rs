@@ -195,7 +195,7 @@ impl Args {
         settings: &Settings,
         fleet: &Fleet,
     ) -> Result<LaunchOrder, slots::Unfit> {
-        let source = fleet.sources().iter().find(|source| source.name() == slot.adapter);
+        let source = fleet.place_to_launch(&slot.adapter);
         let source = source.ok_or_else(|| slots::Unfit::unknown(&slot.adapter))?;
         let fresh_id = fresh::uuid().map_err(|error| slots::Unfit::failed(error.to_string()))?;
         let meant = |path: &PathBuf| surroundings.meant(path);
@@ -204,6 +204,7 @@ impl Args {
             root: source.root.path.to_string_lossy().into_owned(),
             conversation: Talk::New,
             cwd: cwd.to_owned(),
+            cwd_is_chosen: self.cwd.is_some(),
             worktree,
             model: slot.model.clone(),
             permission: self.permission_mode,
