@@ -148,6 +148,11 @@ impl Surroundings {
                 let timeout = chosen.timeout.value;
                 let mut roots = self.roots(adapter, &chosen.roots.value);
                 self.add_gateways(adapter, &chosen.gateways.value, &mut roots);
+                if chosen.approvals.value {
+                    for root in &mut roots {
+                        root.keys.approvals = true;
+                    }
+                }
                 sources.extend(roots.into_iter().map(|root| Source { adapter, root, timeout }));
             }
         }

@@ -9,6 +9,7 @@ mod caller;
 mod clock;
 mod commands;
 mod events;
+mod feeds;
 mod fuses;
 mod guard;
 mod home;

@@ -160,7 +160,8 @@ impl Args {
                 base: base.clone(),
             });
         let manner = self.manner(surroundings);
-        let wish = LaunchWish { choices, side_by_side, cwd, worktree, base, manner };
+        let wish =
+            LaunchWish { choices, side_by_side, cwd, cwd_is_chosen: given.is_some(), worktree, base, manner };
         fleet
             .plan_launch(&wish, words, &settings.programs())
             .map_err(|error| Failure::new(Exit::Failed, error.to_string()))
