@@ -241,6 +241,12 @@ mod tests {
                 .contains("`http://x` is no address")
         );
         assert!(odd("[adapters.codex]\ngateways = [{url = \"ws://x\"}]").contains("codex has no gateways"));
+        assert!(odd("[adapters.codex]\napprovals = true").contains("codex has no gateways"));
+        assert!(parse("[adapters.openclaw]\napprovals = true").unwrap().adapter("openclaw").approvals.value);
+        assert!(
+            !parse("").unwrap().adapter("openclaw").approvals.value,
+            "as an administrator only if somebody says so"
+        );
     }
 
     #[test]

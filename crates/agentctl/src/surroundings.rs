@@ -88,7 +88,7 @@ impl Surroundings {
 
     /// Makes agentctl's folder fit to be written to.
     pub(crate) fn prepare_home(&self) -> Result<(), Failure> {
-        self.store()?.prepare().map_err(|error| {
+        self.store()?.prepare().map(drop).map_err(|error| {
             let failure = Failure::new(Exit::Failed, error.to_string());
             match error.hint() {
                 Some(hint) => failure.hint(hint),
@@ -148,6 +148,11 @@ impl Surroundings {
                 let timeout = chosen.timeout.value;
                 let mut roots = self.roots(adapter, &chosen.roots.value);
                 self.add_gateways(adapter, &chosen.gateways.value, &mut roots);
+                if chosen.approvals.value {
+                    for root in &mut roots {
+                        root.keys.approvals = true;
+                    }
+                }
                 sources.extend(roots.into_iter().map(|root| Source { adapter, root, timeout }));
             }
         }

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use agentctl_fleet::outbox::Telling;
 use agentctl_model::{Change, Session, SourceReport, Status};
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -37,6 +38,22 @@ pub struct Event {
     pub fuse: Option<Value>,
 }
 
+impl Event {
+    /// What a webhook says of it.
+    pub(crate) fn telling(&self) -> Telling<'_> {
+        Telling {
+            kind: &self.kind,
+            at: self.at,
+            session_id: self.session_id.as_deref(),
+            adapter: self.adapter.as_deref(),
+            session: self.session.as_deref(),
+            source: self.source.as_ref(),
+            fuse: self.fuse.as_ref(),
+            exit_code: None,
+        }
+    }
+}
+
 /// An event that is still to get its place.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct News {
@@ -47,6 +64,8 @@ pub(crate) struct News {
     pub(crate) session: Option<Box<Session>>,
     pub(crate) source: Option<SourceReport>,
     pub(crate) fuse: Option<Value>,
+    /// See [`Change::carried_since`].
+    pub(crate) carried_since: Option<Timestamp>,
 }
 
 impl From<Change> for News {
@@ -59,6 +78,7 @@ impl From<Change> for News {
             session: change.session,
             source: change.source,
             fuse: None,
+            carried_since: change.carried_since,
         }
     }
 }
@@ -69,6 +89,7 @@ pub(crate) struct Posted {
     pub(crate) number: u64,
     pub(crate) event: Event,
     pub(crate) json: String,
+    pub(crate) carried_since: Option<Timestamp>,
 }
 
 #[derive(Debug)]
@@ -117,7 +138,8 @@ impl Hub {
             source: news.source,
             fuse: news.fuse,
         };
-        let posted = Arc::new(Posted { number, json: written(&event), event });
+        let carried_since = news.carried_since;
+        let posted = Arc::new(Posted { number, json: written(&event), event, carried_since });
         ring.events.push_back(posted.clone());
         if ring.events.len() > KEPT {
             ring.events.pop_front();

@@ -17,6 +17,7 @@ use agentctl_process::{Order, Started, spawn};
 use jiff::Timestamp;
 
 use crate::caller::Caller;
+use crate::hosted::Hosted;
 use crate::hunt::Hunt;
 use crate::kernel_lock::KernelLock;
 use crate::launches::{self, Failed, LaunchFolder, LaunchOrder, MARK, ProcessMark, Record};
@@ -70,9 +71,20 @@ impl From<Failed> for LaunchError {
     }
 }
 
-/// A launch that a runner works on.
+/// A launch that is being carried out.
 #[derive(Debug)]
-pub struct Launching {
+pub struct Launching(Work);
+
+#[derive(Debug)]
+enum Work {
+    Run(Box<Running>),
+    /// There is nothing to run: a server has it already.
+    Hosted(Box<Hosted>),
+}
+
+/// By a runner.
+#[derive(Debug)]
+struct Running {
     folder: LaunchFolder,
     runner: Started,
     /// Held until the answer was heard.
@@ -96,7 +108,8 @@ impl Fleet {
         Ok(plan)
     }
 
-    /// Writes the record and starts the runner, in the caller's environment.
+    /// Writes the record and starts the runner, in the caller's environment; or asks the server in which the session is to
+    /// live.
     pub fn launch(
         &self,
         order: LaunchOrder,
@@ -104,6 +117,11 @@ impl Fleet {
         caller: &Caller,
         now: Timestamp,
     ) -> Result<Launching, LaunchError> {
+        if let Some(host) = self.host_named(&order.adapter, &order.root) {
+            return host
+                .launch(order, words, caller, now)
+                .map(|hosted| Launching(Work::Hosted(Box::new(hosted))));
+        }
         // What has no plan is refused before anything is written.
         self.plan(&order, &order.intent(words.to_owned(), order.cwd.clone()))?;
         let begin = || -> io::Result<Launching> {
@@ -123,7 +141,7 @@ impl Fleet {
             if started.is_err() {
                 let _ = folder.remove();
             }
-            Ok(Launching { folder, runner: started?, _awaited: awaited })
+            Ok(Launching(Work::Run(Box::new(Running { folder, runner: started?, _awaited: awaited }))))
         };
         begin().map_err(|error| {
             LaunchError::failed(format!(
@@ -155,13 +173,12 @@ fn start_runner(
 }
 
 impl Launching {
-    pub fn folder(&self) -> &LaunchFolder {
-        &self.folder
-    }
-
-    /// It is not wanted any more: the runner undoes what it did.
-    pub fn cancel(&self) {
-        let _ = self.folder.cancel();
+    /// It is not wanted any more: whoever works on it undoes what was done.
+    pub fn cancel(&mut self) {
+        match &mut self.0 {
+            Work::Run(running) => drop(running.folder.cancel()),
+            Work::Hosted(hosted) => hosted.cancel(),
+        }
     }
 
     /// Waits for the outcome; the launch is taken back once `cancelled` says so.
@@ -178,6 +195,15 @@ impl Launching {
 
     /// The session, once a survey shows its turn, or why there is none.
     pub fn outcome(&mut self, fleet: &Fleet) -> Option<Result<Surveyed, LaunchError>> {
+        match &mut self.0 {
+            Work::Run(running) => running.outcome(fleet),
+            Work::Hosted(hosted) => hosted.outcome(fleet),
+        }
+    }
+}
+
+impl Running {
+    fn outcome(&mut self, fleet: &Fleet) -> Option<Result<Surveyed, LaunchError>> {
         // Asked before the files are read: whatever it wrote before it ended is there then.
         let runner_ended = self.runner.ends_within(Duration::from_millis(20)).ok().flatten().is_some();
         if let Some(failed) = self.folder.failed() {
@@ -212,7 +238,7 @@ pub(crate) fn glance(fleet: &Fleet, record: &Record) -> Option<Surveyed> {
 }
 
 /// The same; `complete` as `status` shows it, which may cost a read of the whole transcript.
-fn show(fleet: &Fleet, record: &Record, complete: bool) -> Option<Surveyed> {
+pub(crate) fn show(fleet: &Fleet, record: &Record, complete: bool) -> Option<Surveyed> {
     let id = record.session_id.as_ref()?;
     let order = &record.order;
     let survey = fleet.survey(&Question {

@@ -55,6 +55,10 @@ struct WayIn {
 impl Fleet {
     /// Says something to a live session.
     pub fn send(&self, target: &Surveyed, words: &str) -> Result<(), SpeakError> {
+        refuse_stopped(target)?;
+        if let Some(host) = self.host_of(target) {
+            return host.send(target, words);
+        }
         let words = words.to_owned();
         let way = self.way_in(target)?;
         within(PATIENCE, &target.key.adapter, move || {
@@ -64,6 +68,10 @@ impl Fleet {
 
     /// Answers what a live session waits for.
     pub fn answer(&self, target: &Surveyed, answer: Answer) -> Result<(), SpeakError> {
+        refuse_stopped(target)?;
+        if let Some(host) = self.host_of(target) {
+            return host.answer(target, &answer);
+        }
         let way = self.way_in(target)?;
         within(PATIENCE, &target.key.adapter, move || {
             way.control.answer(&way.root, &way.view, &way.session, &answer)
@@ -81,18 +89,21 @@ impl Fleet {
     }
 
     fn way_in(&self, target: &Surveyed) -> Result<WayIn, Refusal> {
-        let session = &target.session;
-        if session.status == Status::Stopped {
-            let id = &session.id;
-            return Err(Refusal::new(format!("session {id} is stopped: nobody is there to hear it"))
-                .hint(format!("`agentctl resume {id} ...` takes it up again")));
-        }
         let (source, control) = self.control_of(target)?;
         // Looked at anew: the process that is spoken to must be there now.
         let look = Look::take(self.kernel.as_ref(), source.adapter.card().looks.locks);
         let view = look.view(self.kernel.as_ref(), source, None, &self.ledger());
-        Ok(WayIn { control, root: source.root.clone(), view, session: (**session).clone() })
+        Ok(WayIn { control, root: source.root.clone(), view, session: (*target.session).clone() })
     }
+}
+
+fn refuse_stopped(target: &Surveyed) -> Result<(), Refusal> {
+    if target.session.status != Status::Stopped {
+        return Ok(());
+    }
+    let id = &target.session.id;
+    Err(Refusal::new(format!("session {id} is stopped: nobody is there to hear it"))
+        .hint(format!("`agentctl resume {id} ...` takes it up again")))
 }
 
 /// On a thread of its own, so that a server that hangs cannot hang us.

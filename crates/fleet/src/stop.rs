@@ -51,6 +51,9 @@ impl Fleet {
         if target.session.status == Status::Stopped {
             return Ok(nothing);
         }
+        if let Some(host) = self.host_of(target) {
+            return host.stop(target, patience.grace);
+        }
         let (source, control) = self.control_of(target)?;
         if let (true, Some(parent)) = (target.session.is_subagent(), &target.session.parent_id) {
             let reason = "a sub-agent runs in the process of its parent and cannot be stopped alone";
@@ -100,6 +103,9 @@ impl Fleet {
 
     /// The first, clean step alone: the turn is to be broken off, and nothing harder follows.
     pub fn interrupt(&self, target: &Surveyed) -> Result<(), Refusal> {
+        if let Some(host) = self.host_of(target) {
+            return host.interrupt(target);
+        }
         let (source, control) = self.control_of(target)?;
         let carriers = self.carriers(target)?;
         let agent = carriers.iter().find(|(_, role)| *role != "wrapper").map(|(process, _)| process);
@@ -117,6 +123,9 @@ impl Fleet {
 
     /// Whether the agent can go on with this conversation at all; nothing is started to find out.
     pub fn may_resume(&self, target: &Surveyed) -> Result<(), Refusal> {
+        if self.is_hosted(target) {
+            return Ok(());
+        }
         self.control_of(target)?.1.can_resume(&target.place)
     }
 

@@ -8,6 +8,7 @@ use agentctl_model::Permission;
 use super::launch::{permission_parser, turn};
 use super::message::Message;
 use super::target::Target;
+use crate::daemon_process::DaemonProcess;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -65,6 +66,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let order = fleet.resume_order(&found, &wish, &settings.programs())?;
     let caller = surroundings.caller(&settings)?;
     surroundings.prepare_home()?;
+    DaemonProcess::wanted(surroundings);
     fleet.forget_old_launches(surroundings.now(), settings.launches_kept.value);
     let what = format!("resuming {} ...", found.key.adapter);
     let session = turn::carry_out(order, &words, &what, &fleet, &caller, surroundings, out)?;

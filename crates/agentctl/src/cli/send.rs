@@ -7,6 +7,7 @@ use agentctl_model::{Surveyed, text};
 
 use super::message::Message;
 use super::target::Target;
+use crate::daemon_process::DaemonProcess;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -34,6 +35,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let words = args.message.words(surroundings)?;
     let fleet = surroundings.fleet()?;
     let (target, _) = args.target.find(&fleet, surroundings, out)?;
+    DaemonProcess::wanted(surroundings);
     fleet.send(&target, &words)?;
     tell(&target, "accepted the message", args.json, &fleet, out)
 }

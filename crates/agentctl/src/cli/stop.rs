@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use agentctl_fleet::stop::{StopAnswer, StopReport};
 use agentctl_fleet::{Caller, Fleet, Patience, Stopped};
-use agentctl_model::{Outcome, ProcessEntry, Surveyed, text};
+use agentctl_model::{Outcome, ProcessEntry, Status, Surveyed, text};
 
 use super::target::Targets;
 use crate::exit_codes::Exit;
@@ -87,7 +87,9 @@ pub(crate) fn stop_all(
 fn tell(target: &Surveyed, stopped: &Stopped, fleet: &Fleet, out: &mut Output) -> Result<(), Failure> {
     let id = text::one_line(&target.key.id);
     if stopped.was_stopped {
-        writeln!(out, "{id} was stopped already")?;
+        // A session that rests in its gateway has nothing that could be stopped.
+        let word = if target.session.status == Status::Idle { "idle" } else { "stopped" };
+        writeln!(out, "{id} was {word} already")?;
         return Ok(());
     }
     let outcome = fleet.again(target).and_then(|now| now.session.outcome).map(Outcome::word);

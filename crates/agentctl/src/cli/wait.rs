@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::target::Targets;
 use crate::asking::Asking;
+use crate::daemon_process::DaemonProcess;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::hints::{BREATH, Hints};
@@ -87,6 +88,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let asking = Asking::open(surroundings)?;
     let interrupt = Interrupt::listen();
     let found = args.targets.find(&asking, surroundings, out)?;
+    DaemonProcess::wanted(surroundings);
     let until = if args.until.is_empty() {
         Until::DEFAULT.to_vec()
     } else {

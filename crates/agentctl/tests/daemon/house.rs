@@ -75,7 +75,7 @@ impl House {
         self.home.run(command)
     }
 
-    fn try_get(&self, target: &str) -> Option<Reply> {
+    pub(crate) fn try_get(&self, target: &str) -> Option<Reply> {
         self.try_send(&format!("GET {target} HTTP/1.1\r\nHost: agentctl\r\nConnection: close\r\n\r\n"))
     }
 

@@ -4,14 +4,20 @@
 
 mod attacks;
 mod conformance;
+mod dice;
 mod events;
 mod fuses;
+mod hard_places;
 mod hints;
 mod house;
+mod launched;
 mod life;
+mod limits;
 mod load;
+mod locks;
 mod service;
 mod soak;
 mod stand_in;
+mod storm;
 mod webhooks;
 mod writes;

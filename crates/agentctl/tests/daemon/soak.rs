@@ -5,19 +5,10 @@ use std::collections::BTreeSet;
 use agentctl_testkit::until_seen;
 use serde_json::Value;
 
+use crate::dice::Dice;
 use crate::events::Listener;
 use crate::house::{House, SOON};
 use crate::stand_in::StandIn;
-
-/// A small generator of its own, so that a failing run can be repeated.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
-    }
-}
 
 fn descriptors(pid: &Value) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()

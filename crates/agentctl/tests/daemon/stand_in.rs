@@ -21,7 +21,11 @@ pub(crate) struct StandIn {
 impl StandIn {
     /// At work on its first turn.
     pub(crate) fn start(home: &TestHome) -> Self {
-        let id = new_uuid();
+        Self::on(home, new_uuid())
+    }
+
+    /// At work on a further turn of this session.
+    pub(crate) fn on(home: &TestHome, id: String) -> Self {
         let mut command: Command = home.command("sleep");
         let child = command.arg0("claude").arg("86400").stdout(Stdio::null()).spawn().unwrap();
         let root = home.path().join(".claude");

@@ -134,6 +134,7 @@ pub(crate) async fn launch(
         })?;
         let worktree = body.worktree.map(WorktreeBody::order).transpose()?;
         let wish = LaunchWish {
+            cwd_is_chosen: true,
             choices: vec![choice],
             side_by_side: false,
             cwd: folder(&body.cwd)?,
@@ -145,8 +146,7 @@ pub(crate) async fn launch(
         let slot =
             plan.slots.into_iter().next().ok_or_else(|| Problem::usage("there is nothing to launch"))?;
         let order = slot.order.map_err(unfit)?;
-        let intent = order.intent(plan.words.clone(), order.cwd.clone());
-        launcher.fleet.plan(&order, &intent).map_err(Problem::unsupported)?;
+        launcher.fleet.preview(&order, &plan.words).map_err(Problem::unsupported)?;
         launcher.ready()?;
         let launching = launcher.fleet.launch(order, &plan.words, &launcher.caller, clock::now());
         let session = launching.and_then(|launching| launching.wait(&launcher.fleet, || false));
@@ -168,6 +168,7 @@ pub(crate) async fn group(
         let choice =
             |slot: SlotBody| Choice { adapter: slot.adapter, model: slot.model, branch: slot.branch };
         let wish = LaunchWish {
+            cwd_is_chosen: true,
             choices: body.launches.into_iter().map(choice).collect(),
             side_by_side: true,
             cwd: folder(&body.cwd)?,

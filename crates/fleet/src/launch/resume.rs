@@ -31,8 +31,9 @@ impl Fleet {
         wish: &ResumeWish,
         programs: &BTreeMap<String, PathBuf>,
     ) -> Result<LaunchOrder, LaunchError> {
+        let hosted = self.is_hosted(found);
         if !wish.fork {
-            refuse_live(found)?;
+            refuse_live(found, hosted)?;
         }
         if found.session.is_subagent() {
             let parent = found.session.parent_id.as_deref().unwrap_or("ID");
@@ -41,19 +42,15 @@ impl Fleet {
         }
         self.may_resume(found)?;
         let (id, place) = (found.key.id.clone(), found.place.clone());
-        let cwd = found.session.cwd.clone().ok_or_else(|| {
-            LaunchError::failed(format!("the folder of session {id} is not known, so it cannot be resumed"))
-        })?;
-        if !Path::new(&cwd).is_dir() {
-            return Err(LaunchError::failed(format!("the folder of session {id} is gone: {cwd}"))
-                .hint("make it again, or launch a new session elsewhere"));
-        }
+        // Where a session of a gateway works is the gateway's business.
+        let cwd = if hosted { found.session.cwd.clone().unwrap_or_default() } else { folder_of(found)? };
         let conversation = if wish.fork { Talk::Fork { id, place } } else { Talk::Resume { id, place } };
         Ok(LaunchOrder {
             adapter: found.key.adapter.clone(),
             root: found.key.root.clone(),
             conversation,
             cwd: cwd.into(),
+            cwd_is_chosen: false,
             worktree: None,
             model: wish.model.clone(),
             permission: wish.permission,
@@ -75,10 +72,23 @@ impl Fleet {
     }
 }
 
-/// Two processes on one conversation would tear it apart.
-fn refuse_live(found: &Surveyed) -> Result<(), LaunchError> {
+fn folder_of(found: &Surveyed) -> Result<String, LaunchError> {
+    let id = &found.key.id;
+    let cwd = found.session.cwd.clone().ok_or_else(|| {
+        LaunchError::failed(format!("the folder of session {id} is not known, so it cannot be resumed"))
+    })?;
+    if !Path::new(&cwd).is_dir() {
+        return Err(LaunchError::failed(format!("the folder of session {id} is gone: {cwd}"))
+            .hint("make it again, or launch a new session elsewhere"));
+    }
+    Ok(cwd)
+}
+
+/// Two processes on one conversation would tear it apart. In a gateway a session that rests has no process that could be
+/// in the way.
+fn refuse_live(found: &Surveyed, hosted: bool) -> Result<(), LaunchError> {
     let session = &found.session;
-    if session.status == Status::Stopped {
+    if session.status == Status::Stopped || (hosted && session.status == Status::Idle) {
         return Ok(());
     }
     let id = &session.id;

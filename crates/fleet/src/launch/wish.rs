@@ -18,6 +18,8 @@ pub struct LaunchWish {
     /// As a group, each in a working tree of its own.
     pub side_by_side: bool,
     pub cwd: PathBuf,
+    /// Somebody named it: a session without processes here is told of it too.
+    pub cwd_is_chosen: bool,
     /// The working tree of one that is alone.
     pub worktree: Option<WorktreeOrder>,
     /// Where the branches of a group begin.
@@ -77,7 +79,7 @@ impl Fleet {
         group: Option<String>,
         programs: &BTreeMap<String, PathBuf>,
     ) -> Result<LaunchOrder, Unfit> {
-        let source = self.sources.iter().find(|source| source.name() == slot.adapter);
+        let source = self.place_to_launch(&slot.adapter);
         let source = source.ok_or_else(|| Unfit::unknown(&slot.adapter))?;
         let manner = wish.manner.clone();
         Ok(LaunchOrder {
@@ -85,6 +87,7 @@ impl Fleet {
             root: source.root.path.to_string_lossy().into_owned(),
             conversation: Talk::New,
             cwd: wish.cwd.clone(),
+            cwd_is_chosen: wish.cwd_is_chosen,
             worktree,
             model: slot.model.clone(),
             permission: manner.permission,

@@ -17,6 +17,7 @@ use agentctl_model::Permission;
 use clap::builder::NonEmptyStringValueParser;
 
 use self::pairs::Pairs;
+use crate::daemon_process::DaemonProcess;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -103,6 +104,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let caller = surroundings.caller(&settings)?;
     let ready = || {
         surroundings.prepare_home()?;
+        DaemonProcess::wanted(surroundings);
         fleet.forget_old_launches(surroundings.now(), settings.launches_kept.value);
         Ok::<_, Failure>(())
     };
@@ -158,7 +160,8 @@ impl Args {
                 base: base.clone(),
             });
         let manner = self.manner(surroundings);
-        let wish = LaunchWish { choices, side_by_side, cwd, worktree, base, manner };
+        let wish =
+            LaunchWish { choices, side_by_side, cwd, cwd_is_chosen: given.is_some(), worktree, base, manner };
         fleet
             .plan_launch(&wish, words, &settings.programs())
             .map_err(|error| Failure::new(Exit::Failed, error.to_string()))
