@@ -15,6 +15,7 @@ mod life;
 mod limits;
 mod load;
 mod locks;
+mod memory;
 mod service;
 mod soak;
 mod stand_in;
