@@ -7,6 +7,7 @@ mod conformance;
 mod dice;
 mod events;
 mod fuses;
+mod gateway;
 mod hard_places;
 mod hints;
 mod house;
