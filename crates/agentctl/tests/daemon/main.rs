@@ -18,4 +18,5 @@ mod service;
 mod soak;
 mod stand_in;
 mod storm;
+mod troupe;
 mod webhooks;
