@@ -8,8 +8,10 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use agentctl_testkit::{TestHome, new_uuid};
+use agentctl_testkit::{TestHome, new_uuid, until};
 use serde_json::{Value, json};
+
+use crate::house::SOON;
 
 /// Whom we can play, and under which folder of the home each keeps its sessions.
 pub(crate) const CAST: [(&str, &str); 5] =
@@ -147,6 +149,8 @@ impl Stage {
             ],
         );
         self.write(&format!("{folder}/inuse.{}.lock", child.id()), &[json!(child.id())]);
+        let hold = self.root.join(format!("{folder}/inuse.{}.hold", child.id()));
+        until(SOON, "what it holds open", || hold.exists().then_some(()));
         child
     }
 
