@@ -7,9 +7,11 @@ pub mod claude_code;
 pub mod codex;
 pub mod control;
 pub mod copilot;
+pub mod feed;
 pub mod folder;
 mod gather;
 pub mod gemini;
+pub mod host;
 pub mod join;
 pub mod jsonl;
 pub mod node;
@@ -36,6 +38,8 @@ use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Pr
 use jiff::Timestamp;
 
 pub use control::{Answer, Control};
+pub use feed::{Feed, Line};
+pub use host::Host;
 pub use jsonl::follow::Follow;
 pub use open::Opening;
 pub use scope::{Progress, Reach, Scope};
@@ -162,6 +166,12 @@ pub trait Adapter: Send + Sync {
         std::iter::once(&root.path).chain(&root.store).map(|path| WatchTarget::new(path, 3)).collect()
     }
 
+    /// The servers of this source that tell by themselves when something changes, where no file does. Asked anew with every
+    /// look; `kernel` looks at the processes for those that must find their servers there.
+    fn lines(&self, _root: &Root, _kernel: &dyn Fn() -> KernelView) -> Vec<Line> {
+        Vec::new()
+    }
+
     /// The state of a place where sessions are stored, now; `None` when it cannot be seen. Equal to the stamp of what was
     /// found there as long as nothing was written since.
     fn stamp(&self, place: &Path) -> Option<Stamp> {
@@ -178,6 +188,11 @@ pub trait Adapter: Send + Sync {
 
     /// What can be done with this agent; `None` where it can only be read.
     fn control(&self) -> Option<&'static dyn Control> {
+        None
+    }
+
+    /// The same for sessions that live in a server: an adapter has plans for processes or this, never both.
+    fn host(&self) -> Option<&'static dyn Host> {
         None
     }
 

@@ -30,6 +30,8 @@ pub struct Keys {
     pub password: Option<Secret>,
     /// The seed of this machine's own device key, 64 hexadecimal digits.
     pub device: Option<Secret>,
+    /// What waits for a person is wanted too, which a gateway shows to its administrators only.
+    pub approvals: bool,
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! What the daemon asks of the binary: the settings in force now, in the environment that it was started in.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use agentctl_daemon::{Hands, NotifySettings, Settings, WebhookSettings};
+use agentctl_daemon::{Hands, Launcher, NotifySettings, Settings, WebhookSettings};
 use agentctl_fleet::{AdapterEntry, Fleet, Patience, Question, Wanted, known_agents};
 use agentctl_model::{SessionKey, Surveyed};
 
@@ -17,6 +18,18 @@ pub(crate) struct Keeper(pub(crate) Surroundings);
 impl Settings for Keeper {
     fn fleet(&self) -> Result<Fleet, String> {
         self.0.fleet().map_err(words)
+    }
+
+    fn launcher(&self, environment: Option<&BTreeMap<String, String>>) -> Result<Launcher, String> {
+        let given = environment.map(|variables| self.0.elsewhere(variables));
+        let surroundings = given.as_ref().unwrap_or(&self.0);
+        let settings = surroundings.settings().map_err(|error| words(error.into()))?;
+        Ok(Launcher {
+            fleet: surroundings.fleet_under(&settings),
+            caller: surroundings.caller(&settings).map_err(words)?,
+            usual: settings.usual(),
+            kept: settings.launches_kept.value,
+        })
     }
 
     fn adapters(&self) -> Result<Vec<AdapterEntry>, String> {

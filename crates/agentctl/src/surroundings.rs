@@ -1,6 +1,7 @@
 //! Where we are: variables, folders, terminal wishes, the clock. The only file that reads the environment;
 //! what was read travels from here as values.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,6 +39,14 @@ impl Surroundings {
     fn from_variables(variables: Vec<(OsString, OsString)>, cwd: Option<PathBuf>) -> Self {
         let environ: Environ = variables.iter().cloned().collect();
         Self { home: environ.path("HOME"), environ, variables, cwd, zone: TimeZone::system() }
+    }
+
+    /// The same agentctl in the variables of somebody else: its own folder stays.
+    pub(crate) fn elsewhere(&self, variables: &BTreeMap<String, String>) -> Self {
+        let mut variables: BTreeMap<OsString, OsString> =
+            variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        variables.extend(self.own_folder().map(|(folder, _)| ("AGENTCTL_HOME".into(), folder.into())));
+        Self::from_variables(variables.into_iter().collect(), None)
     }
 
     #[expect(clippy::disallowed_methods, clippy::unused_self, reason = "the one place that reads the clock")]
@@ -92,11 +101,9 @@ impl Surroundings {
     pub(crate) fn caller(&self, settings: &Settings) -> Result<Caller, Failure> {
         let agentctl = std::env::current_exe()
             .map_err(|error| Failure::new(Exit::Failed, format!("cannot find agentctl itself: {error}")))?;
-        let names = agentctl_adapters::registry().into_iter().map(|adapter| adapter.card().name);
-        let programs = names.filter_map(|name| Some((name.to_owned(), settings.adapter(name).binary.value?)));
         Ok(Caller {
             environ: self.environ.clone(),
-            programs: programs.collect(),
+            programs: settings.programs(),
             home: self.store()?.folder().to_owned(),
             agentctl,
         })
@@ -141,6 +148,11 @@ impl Surroundings {
                 let timeout = chosen.timeout.value;
                 let mut roots = self.roots(adapter, &chosen.roots.value);
                 self.add_gateways(adapter, &chosen.gateways.value, &mut roots);
+                if chosen.approvals.value {
+                    for root in &mut roots {
+                        root.keys.approvals = true;
+                    }
+                }
                 sources.extend(roots.into_iter().map(|root| Source { adapter, root, timeout }));
             }
         }

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::clock;
 use crate::events::{News, Posted, written};
+use crate::feeds::Feeds;
 use crate::shared::Shared;
 use crate::watch::{Bell, Watcher};
 
@@ -108,7 +109,7 @@ impl Live {
         *self.beat.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn pulse(&self) {
+    pub(crate) fn pulse(&self) {
         *self.beat.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         self.beats.notify_all();
     }
@@ -118,6 +119,7 @@ impl Live {
 pub(crate) fn keep(shared: &Arc<Shared>, looked: &Sender<()>) {
     let live = &shared.live;
     let mut watcher = Watcher::new(live.bell.clone());
+    let mut feeds = Feeds::default();
     let mut complaint = None;
     while !live.stopped.load(Ordering::Relaxed) {
         let began = Instant::now();
@@ -127,6 +129,7 @@ pub(crate) fn keep(shared: &Arc<Shared>, looked: &Sender<()>) {
             Ok(fleet) => {
                 complaint = None;
                 watcher.watch_folders(targets(&fleet));
+                feeds.listen_to(fleet.lines(), shared);
                 look(shared, &fleet);
                 let view = live.view();
                 let processes = view.sessions().flat_map(|session| &session.processes);

@@ -76,7 +76,9 @@ fn ask(source: &Source, errand: &Errand, question: &Question, progress: Progress
         text_limit: question.text_limit(),
         progress,
     };
-    catch_unwind(AssertUnwindSafe(|| source.adapter.survey(&source.root, &scope))).unwrap_or_else(|panic| {
+    let mut root = source.root.clone();
+    root.keys.approvals |= question.approvals;
+    catch_unwind(AssertUnwindSafe(|| source.adapter.survey(&root, &scope))).unwrap_or_else(|panic| {
         let words = panic
             .downcast_ref::<&str>()
             .map(ToString::to_string)

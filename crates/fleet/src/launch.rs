@@ -3,6 +3,11 @@
 //! The runner owns everything from its first moment, the undo included. Whoever asks may be killed: nothing changes. If
 //! the runner is killed, what it left is found here by looking.
 
+mod resume;
+mod side_by_side;
+mod slots;
+mod wish;
+
 use std::fs::File;
 use std::io;
 use std::time::Duration;
@@ -12,11 +17,17 @@ use agentctl_process::{Order, Started, spawn};
 use jiff::Timestamp;
 
 use crate::caller::Caller;
+use crate::hosted::Hosted;
 use crate::hunt::Hunt;
 use crate::kernel_lock::KernelLock;
 use crate::launches::{self, Failed, LaunchFolder, LaunchOrder, MARK, ProcessMark, Record};
 use crate::question::{Question, Wanted};
 use crate::{Fleet, fresh, worktree};
+
+pub use resume::ResumeWish;
+pub use side_by_side::SideBySide;
+pub use slots::{Choice, LaunchPlan, PlannedSlot, Unfit, Usual};
+pub use wish::{LaunchManner, LaunchWish, check_folder, check_words};
 
 /// The command of agentctl that is a runner.
 pub const RUNNER: &str = "__run";
@@ -60,9 +71,20 @@ impl From<Failed> for LaunchError {
     }
 }
 
-/// A launch that a runner works on.
+/// A launch that is being carried out.
 #[derive(Debug)]
-pub struct Launching {
+pub struct Launching(Work);
+
+#[derive(Debug)]
+enum Work {
+    Run(Box<Running>),
+    /// There is nothing to run: a server has it already.
+    Hosted(Box<Hosted>),
+}
+
+/// By a runner.
+#[derive(Debug)]
+struct Running {
     folder: LaunchFolder,
     runner: Started,
     /// Held until the answer was heard.
@@ -86,7 +108,8 @@ impl Fleet {
         Ok(plan)
     }
 
-    /// Writes the record and starts the runner, in the caller's environment.
+    /// Writes the record and starts the runner, in the caller's environment; or asks the server in which the session is to
+    /// live.
     pub fn launch(
         &self,
         order: LaunchOrder,
@@ -94,6 +117,11 @@ impl Fleet {
         caller: &Caller,
         now: Timestamp,
     ) -> Result<Launching, LaunchError> {
+        if let Some(host) = self.host_named(&order.adapter, &order.root) {
+            return host
+                .launch(order, words, caller, now)
+                .map(|hosted| Launching(Work::Hosted(Box::new(hosted))));
+        }
         // What has no plan is refused before anything is written.
         self.plan(&order, &order.intent(words.to_owned(), order.cwd.clone()))?;
         let begin = || -> io::Result<Launching> {
@@ -113,7 +141,7 @@ impl Fleet {
             if started.is_err() {
                 let _ = folder.remove();
             }
-            Ok(Launching { folder, runner: started?, _awaited: awaited })
+            Ok(Launching(Work::Run(Box::new(Running { folder, runner: started?, _awaited: awaited }))))
         };
         begin().map_err(|error| {
             LaunchError::failed(format!(
@@ -145,17 +173,37 @@ fn start_runner(
 }
 
 impl Launching {
-    pub fn folder(&self) -> &LaunchFolder {
-        &self.folder
+    /// It is not wanted any more: whoever works on it undoes what was done.
+    pub fn cancel(&mut self) {
+        match &mut self.0 {
+            Work::Run(running) => drop(running.folder.cancel()),
+            Work::Hosted(hosted) => hosted.cancel(),
+        }
     }
 
-    /// It is not wanted any more: the runner undoes what it did.
-    pub fn cancel(&self) {
-        let _ = self.folder.cancel();
+    /// Waits for the outcome; the launch is taken back once `cancelled` says so.
+    pub fn wait(mut self, fleet: &Fleet, cancelled: impl Fn() -> bool) -> Result<Surveyed, LaunchError> {
+        loop {
+            if let Some(outcome) = self.outcome(fleet) {
+                return outcome;
+            }
+            if cancelled() {
+                self.cancel();
+            }
+        }
     }
 
     /// The session, once a survey shows its turn, or why there is none.
     pub fn outcome(&mut self, fleet: &Fleet) -> Option<Result<Surveyed, LaunchError>> {
+        match &mut self.0 {
+            Work::Run(running) => running.outcome(fleet),
+            Work::Hosted(hosted) => hosted.outcome(fleet),
+        }
+    }
+}
+
+impl Running {
+    fn outcome(&mut self, fleet: &Fleet) -> Option<Result<Surveyed, LaunchError>> {
         // Asked before the files are read: whatever it wrote before it ended is there then.
         let runner_ended = self.runner.ends_within(Duration::from_millis(20)).ok().flatten().is_some();
         if let Some(failed) = self.folder.failed() {
@@ -190,7 +238,7 @@ pub(crate) fn glance(fleet: &Fleet, record: &Record) -> Option<Surveyed> {
 }
 
 /// The same; `complete` as `status` shows it, which may cost a read of the whole transcript.
-fn show(fleet: &Fleet, record: &Record, complete: bool) -> Option<Surveyed> {
+pub(crate) fn show(fleet: &Fleet, record: &Record, complete: bool) -> Option<Surveyed> {
     let id = record.session_id.as_ref()?;
     let order = &record.order;
     let survey = fleet.survey(&Question {

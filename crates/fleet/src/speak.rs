@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use agentctl_adapters::{Answer, Control, Root};
 use agentctl_model::{KernelView, Refusal, Session, Status, Surveyed};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::Fleet;
 use crate::look::Look;
@@ -30,6 +32,18 @@ impl From<Refusal> for SpeakError {
     }
 }
 
+/// What `send`, `approve`, `deny` and `answer` print with --json, and their routes answer. A refusal is an error instead.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Taken {
+    id: String,
+    adapter: String,
+    /// By the agent itself.
+    accepted: bool,
+    /// The session as it is afterwards; `null` when it could not be looked at again.
+    pub session: Option<Session>,
+}
+
 /// What an adapter needs to reach a session, owned: a late thread may outlive the command.
 struct WayIn {
     control: &'static dyn Control,
@@ -41,6 +55,10 @@ struct WayIn {
 impl Fleet {
     /// Says something to a live session.
     pub fn send(&self, target: &Surveyed, words: &str) -> Result<(), SpeakError> {
+        refuse_stopped(target)?;
+        if let Some(host) = self.host_of(target) {
+            return host.send(target, words);
+        }
         let words = words.to_owned();
         let way = self.way_in(target)?;
         within(PATIENCE, &target.key.adapter, move || {
@@ -50,25 +68,42 @@ impl Fleet {
 
     /// Answers what a live session waits for.
     pub fn answer(&self, target: &Surveyed, answer: Answer) -> Result<(), SpeakError> {
+        refuse_stopped(target)?;
+        if let Some(host) = self.host_of(target) {
+            return host.answer(target, &answer);
+        }
         let way = self.way_in(target)?;
         within(PATIENCE, &target.key.adapter, move || {
             way.control.answer(&way.root, &way.view, &way.session, &answer)
         })
     }
 
-    fn way_in(&self, target: &Surveyed) -> Result<WayIn, Refusal> {
-        let session = &target.session;
-        if session.status == Status::Stopped {
-            let id = &session.id;
-            return Err(Refusal::new(format!("session {id} is stopped: nobody is there to hear it"))
-                .hint(format!("`agentctl resume {id} ...` takes it up again")));
+    /// That the agent said yes, and what is true of the session now.
+    pub fn taken(&self, target: &Surveyed) -> Taken {
+        Taken {
+            id: target.key.id.clone(),
+            adapter: target.key.adapter.clone(),
+            accepted: true,
+            session: self.again(target).map(|now| *now.session),
         }
+    }
+
+    fn way_in(&self, target: &Surveyed) -> Result<WayIn, Refusal> {
         let (source, control) = self.control_of(target)?;
         // Looked at anew: the process that is spoken to must be there now.
         let look = Look::take(self.kernel.as_ref(), source.adapter.card().looks.locks);
         let view = look.view(self.kernel.as_ref(), source, None, &self.ledger());
-        Ok(WayIn { control, root: source.root.clone(), view, session: (**session).clone() })
+        Ok(WayIn { control, root: source.root.clone(), view, session: (*target.session).clone() })
     }
+}
+
+fn refuse_stopped(target: &Surveyed) -> Result<(), Refusal> {
+    if target.session.status != Status::Stopped {
+        return Ok(());
+    }
+    let id = &target.session.id;
+    Err(Refusal::new(format!("session {id} is stopped: nobody is there to hear it"))
+        .hint(format!("`agentctl resume {id} ...` takes it up again")))
 }
 
 /// On a thread of its own, so that a server that hangs cannot hang us.

@@ -1,5 +1,7 @@
 //! Ending a session: the clean way of that agent first, then harder, and the whole family of its processes.
 
+mod report;
+
 use std::fs::File;
 use std::time::{Duration, Instant};
 
@@ -15,6 +17,8 @@ use crate::launches::MARK;
 use crate::look::Look;
 use crate::question::{Question, Wanted};
 use crate::{Fleet, Source};
+
+pub use report::{StopAnswer, StopReport};
 
 /// How often a server is asked whether it broke off.
 const LOOK: Duration = Duration::from_millis(100);
@@ -46,6 +50,9 @@ impl Fleet {
             Stopped { was_stopped: true, how: String::new(), ended: Vec::new(), survived: Vec::new() };
         if target.session.status == Status::Stopped {
             return Ok(nothing);
+        }
+        if let Some(host) = self.host_of(target) {
+            return host.stop(target, patience.grace);
         }
         let (source, control) = self.control_of(target)?;
         if let (true, Some(parent)) = (target.session.is_subagent(), &target.session.parent_id) {
@@ -96,6 +103,9 @@ impl Fleet {
 
     /// The first, clean step alone: the turn is to be broken off, and nothing harder follows.
     pub fn interrupt(&self, target: &Surveyed) -> Result<(), Refusal> {
+        if let Some(host) = self.host_of(target) {
+            return host.interrupt(target);
+        }
         let (source, control) = self.control_of(target)?;
         let carriers = self.carriers(target)?;
         let agent = carriers.iter().find(|(_, role)| *role != "wrapper").map(|(process, _)| process);
@@ -113,6 +123,9 @@ impl Fleet {
 
     /// Whether the agent can go on with this conversation at all; nothing is started to find out.
     pub fn may_resume(&self, target: &Surveyed) -> Result<(), Refusal> {
+        if self.is_hosted(target) {
+            return Ok(());
+        }
         self.control_of(target)?.1.can_resume(&target.place)
     }
 

@@ -34,6 +34,16 @@ pub struct Launch<'a> {
     pub idempotency_key: Option<&'a str>,
 }
 
+impl Launch<'_> {
+    pub(super) fn params(&self) -> Value {
+        compact(json!({
+            "message": self.message, "key": self.key, "agentId": self.agent, "displayName": self.name,
+            "model": self.model, "cwd": self.cwd, "permissionMode": self.permission_mode,
+            "idempotencyKey": self.idempotency_key,
+        }))
+    }
+}
+
 /// What the gateway answers at once: real ids, before the first token.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -73,18 +83,18 @@ impl Gateway {
         Some(Self { address, keys: root.keys.clone() })
     }
 
+    /// Whether a list is to show what waits for a person. That takes an administrator, so it is not asked for in passing.
+    pub(super) fn wants_approvals(&self) -> bool {
+        self.keys.approvals
+    }
+
     pub(super) fn connect(&self, scopes: &[&'static str]) -> Result<Client, Trouble> {
         Client::connect(&self.address, &self.keys, scopes)
     }
 
     /// Begins a session. A folder outside the agent's workspace needs more rights, and only then they are asked for.
     pub fn launch(&self, launch: &Launch<'_>) -> Result<Launched, Trouble> {
-        let params = compact(json!({
-            "message": launch.message, "key": launch.key, "agentId": launch.agent, "displayName": launch.name,
-            "model": launch.model, "cwd": launch.cwd, "permissionMode": launch.permission_mode,
-            "idempotencyKey": launch.idempotency_key,
-        }));
-        self.act("sessions.create", &params)
+        self.act("sessions.create", &launch.params())
     }
 
     /// With the right to write, and to ask a person: a run has the rights of the connection that began it, and without
@@ -105,8 +115,12 @@ impl Gateway {
 
     /// A message to a session that exists. Sent again with the same word it starts nothing.
     pub fn send(&self, key: &str, message: &str, idempotency_key: Option<&str>) -> Result<Sent, Trouble> {
-        let params = compact(json!({"key": key, "message": message, "idempotencyKey": idempotency_key}));
-        self.act("sessions.send", &params)
+        self.act("sessions.send", &Self::message(key, message, idempotency_key))
+    }
+
+    /// What would be sent.
+    pub(super) fn message(key: &str, message: &str, idempotency_key: Option<&str>) -> Value {
+        compact(json!({"key": key, "message": message, "idempotencyKey": idempotency_key}))
     }
 
     /// What waits for a person. Others' approvals are shown to administrators only, to anybody else the list is empty;

@@ -57,9 +57,8 @@ pub(super) fn read(
             Err(trouble) => listing.left_out.push(format!("the cron jobs: {}", still_there(trouble)?)),
         }
     }
-    if at_work {
-        let approvals = gateway.approvals();
-        listing.snapshot.approvals = optional(approvals, &mut listing.warnings)?.unwrap_or_default();
+    if at_work && gateway.wants_approvals() {
+        listing.snapshot.approvals = optional(gateway.approvals(), &mut listing.warnings)?;
         progress.tick();
     }
     if homeless {

@@ -7,6 +7,7 @@ mod device;
 mod follow;
 mod gateway;
 mod history;
+mod host;
 mod json5;
 mod list;
 mod places;
@@ -20,13 +21,13 @@ use std::path::Path;
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
 
-use crate::{Adapter, Card, Follow, Keys, Looks, ReadError, Root, Scope};
+use crate::{Adapter, Card, Follow, Host, Keys, Line, Looks, ReadError, Root, Scope};
 use address::Address;
 
 pub use gateway::{Decision, Gateway, Launch, Launched, Sent, Stopped};
 pub use rows::{Approval, ApprovalRequest};
 pub use trouble::{Details, Refusal, Trouble};
-pub use watch::{News, Watch};
+pub use watch::Watch;
 
 pub struct OpenClaw;
 
@@ -35,7 +36,14 @@ static CARD: Card = Card {
     title: "OpenClaw",
     programs: &["openclaw"],
     known_good: "2026.9.6",
-    capabilities: &[Capability::Peek],
+    capabilities: &[
+        Capability::Peek,
+        Capability::Stop,
+        Capability::Resume,
+        Capability::Send,
+        Capability::Approve,
+        Capability::Interrupt,
+    ],
     looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
     can_be_asked: false,
     verified: true,
@@ -73,6 +81,14 @@ impl Adapter for OpenClaw {
 
     fn join(&self, _: &Root, _: &Harvest, _: &KernelView) -> Joined {
         Joined::default()
+    }
+
+    fn host(&self) -> Option<&'static dyn Host> {
+        Some(&host::HANDS)
+    }
+
+    fn lines(&self, root: &Root, _: &dyn Fn() -> KernelView) -> Vec<Line> {
+        Gateway::of(root).map(|gateway| Line::new("gateway", Watch::new(gateway))).into_iter().collect()
     }
 
     fn read(&self, place: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {

@@ -105,7 +105,7 @@ fn configured(settings: &Value, environ: &Environ) -> Root {
         let token = said(&remote["token"]).or(from_environ.token).or_else(|| said(&local["token"]));
         let password =
             from_environ.password.or_else(|| said(&remote["password"])).or_else(|| said(&local["password"]));
-        return Root { keys: Keys { token, password, device: None }, ..at(url) };
+        return Root { keys: Keys { token, password, ..Keys::default() }, ..at(url) };
     }
     let chosen = environ.text("OPENCLAW_GATEWAY_PORT").and_then(|port| port.parse().ok());
     let written = gateway["port"].as_u64().and_then(|port| u16::try_from(port).ok());
@@ -113,7 +113,7 @@ fn configured(settings: &Value, environ: &Environ) -> Root {
     let address = Address::local(chosen.or(written).unwrap_or(DEFAULT_PORT), secure);
     let token = said(&local["token"]).or(from_environ.token).or_else(|| said(&remote["token"]));
     let password = said(&local["password"]).or(from_environ.password).or_else(|| said(&remote["password"]));
-    Root { keys: Keys { token, password, device: None }, ..Root::at(address.to_string()) }
+    Root { keys: Keys { token, password, ..Keys::default() }, ..Root::at(address.to_string()) }
 }
 
 fn keys_of(environ: &Environ) -> Keys {
@@ -121,7 +121,7 @@ fn keys_of(environ: &Environ) -> Keys {
     Keys {
         token: secret("OPENCLAW_GATEWAY_TOKEN"),
         password: secret("OPENCLAW_GATEWAY_PASSWORD"),
-        device: None,
+        ..Keys::default()
     }
 }
 

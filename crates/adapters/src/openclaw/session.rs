@@ -22,7 +22,8 @@ pub(super) struct Snapshot {
     pub(super) rows: Vec<Row>,
     /// `None` when they could not be read: then no automation is called ended.
     pub(super) jobs: Option<Vec<Job>>,
-    pub(super) approvals: Vec<Approval>,
+    /// `None` when they were not asked for, or not shown: who is at work may then be waiting.
+    pub(super) approvals: Option<Vec<Approval>>,
     pub(super) agents: Vec<Agent>,
     /// When, by the gateway's own clock.
     pub(super) at: Option<Timestamp>,
@@ -39,7 +40,7 @@ impl Snapshot {
             .filter_map(|agent| Some((agent.id.as_str(), agent.workspace.as_deref()?)))
             .collect();
         let mut waiting: HashMap<&str, Vec<&Approval>> = HashMap::new();
-        for approval in &self.approvals {
+        for approval in self.approvals.iter().flatten() {
             if let Some(key) = approval.request.session_key.as_deref() {
                 waiting.entry(key).or_default().push(approval);
             }
@@ -67,6 +68,9 @@ impl Snapshot {
     fn word(&self, row: &Row, job: Option<&Job>, approvals: &[&Approval]) -> Remote {
         let job_runs = job.and_then(|job| job.state.as_ref()).and_then(|state| state.running_at_ms);
         let (word, said) = match row.has_active_run {
+            Some(true) if self.approvals.is_none() => {
+                (Word::Running, "hasActiveRun is true; its approvals were not looked at")
+            }
             Some(true) => (Word::Running, "hasActiveRun is true"),
             Some(false) if !row.is_automation() => (Word::Ready, "hasActiveRun is false"),
             Some(false) if job_runs.is_some() => (Word::Running, "the cron job is running"),
@@ -112,8 +116,8 @@ fn pending(approval: &Approval) -> Pending {
         kind: PendingKind::Approval,
         summary: command.map(|command| format!("exec: {}", clean_cut(&one_line(command), Some(WORDS)))),
         since: approval.created_at_ms.map(|at| at.0),
-        // It offers a way in; `answerable` follows when there is a command that takes it.
-        answerable: false,
+        // Whoever may see it may answer it.
+        answerable: true,
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct AdapterSettings {
     pub(crate) timeout: Setting<Duration>,
     /// Gateways beside the one that the agent's own settings name.
     pub(crate) gateways: Setting<Vec<GatewaySettings>>,
+    /// Every list shows what waits for a person in a gateway, at the price of asking as its administrator.
+    pub(crate) approvals: Setting<bool>,
 }
 
 /// One gateway with what opens it.
@@ -42,6 +44,7 @@ pub(super) struct AdapterForm {
     roots: Option<Vec<PathBuf>>,
     timeout: Option<Patience>,
     gateways: Option<Vec<GatewayForm>>,
+    approvals: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -58,6 +61,9 @@ impl AdapterForm {
     pub(super) fn mistake(&self, name: &str) -> Option<String> {
         let adapter =
             agentctl_adapters::registry().into_iter().find(|adapter| adapter.card().name == name)?;
+        if self.approvals.is_some() && adapter.host().is_none() {
+            return Some(format!("adapters.{name}: {name} has no gateways, so `approvals` means nothing"));
+        }
         let mut urls = self.gateways.iter().flatten().map(|gateway| gateway.url.as_str());
         let odd = urls.find(|url| adapter.gateway(url, Keys::default()).is_none())?;
         let example = agentctl_adapters::registry()
@@ -76,7 +82,7 @@ impl AdapterForm {
             keys: Keys {
                 token: form.token.and_then(Secret::new),
                 password: form.password.and_then(Secret::new),
-                device: None,
+                ..Keys::default()
             },
             token_file: form.token_file.map(expand),
         };
@@ -92,6 +98,7 @@ impl AdapterForm {
                 Vec::new(),
                 self.gateways.map(|gateways| gateways.into_iter().map(gateway).collect()),
             ),
+            approvals: Setting::layered(false, self.approvals),
         }
     }
 }

@@ -20,3 +20,4 @@ mod stand_in;
 mod storm;
 mod troupe;
 mod webhooks;
+mod writes;

@@ -39,6 +39,9 @@ pub struct LaunchOrder {
     pub root: String,
     pub conversation: Talk,
     pub cwd: PathBuf,
+    /// Somebody named the folder; otherwise it is only where the command was typed.
+    #[serde(default)]
+    pub cwd_is_chosen: bool,
     pub worktree: Option<WorktreeOrder>,
     pub model: Option<String>,
     pub permission: Option<Permission>,

@@ -4,7 +4,7 @@
 //! nothing of what is said of the session, since the agent is found by looking.
 
 mod hooks;
-mod ready;
+pub(crate) mod ready;
 mod tells;
 
 use std::io::{self, Write};

@@ -7,6 +7,8 @@ use agentctl_model::{Status, Survey};
 use jiff::Timestamp;
 
 use super::Runner;
+use crate::Fleet;
+use crate::caller::Caller;
 use crate::git_worktree::held_place;
 use crate::kernel_lock::KernelLock;
 use crate::launch::{LaunchError, glance};
@@ -56,39 +58,11 @@ impl Runner<'_> {
         }
         match &self.record.order.conversation {
             Talk::New if self.record.order.force => {}
-            Talk::New => self.refuse_a_held_directory(cwd)?,
+            Talk::New => refuse_a_held_directory(self.fleet, self.caller, cwd)?,
             Talk::Resume { id, .. } => self.refuse_a_live_session(id)?,
             Talk::Fork { .. } => {}
         }
         Ok(held)
-    }
-
-    fn refuse_a_held_directory(&self, cwd: &Path) -> Result<(), LaunchError> {
-        let survey = self.survey_live();
-        let locks = Locks::of(Store::at(&self.caller.home));
-        #[expect(clippy::disallowed_methods, reason = "a manual lock may have run out")]
-        let now = Timestamp::now();
-        let holders = locks.holders(&survey, cwd, now).map_err(|error| {
-            let failed = LaunchError::failed(error.to_string());
-            error.hint().map_or(failed.clone(), |hint| failed.hint(hint))
-        })?;
-        match holders.first() {
-            None => Ok(()),
-            Some(holder) => Err(LaunchError::refused(holder.to_string())
-                .hint("give it a tree of its own with --worktree REPO --branch NAME, or --force it")),
-        }
-    }
-
-    fn survey_live(&self) -> Survey {
-        let ask = || self.fleet.survey(&Question::new(Wanted::Live));
-        let mut survey = ask();
-        for _ in 1..TRIES {
-            if !survey.sources.iter().any(|source| source.coverage == "timed-out") {
-                break;
-            }
-            survey = ask();
-        }
-        survey
     }
 
     /// Two processes on one conversation would tear it apart.
@@ -106,4 +80,33 @@ impl Runner<'_> {
             "`agentctl send {id} ...` speaks to it where the agent offers a way in, `agentctl stop {id}` ends it"
         )))
     }
+}
+
+/// A manual lock on it or above it, or a live session in the same working tree.
+pub(crate) fn refuse_a_held_directory(fleet: &Fleet, caller: &Caller, cwd: &Path) -> Result<(), LaunchError> {
+    let survey = survey_live(fleet);
+    let locks = Locks::of(Store::at(&caller.home));
+    #[expect(clippy::disallowed_methods, reason = "a manual lock may have run out")]
+    let now = Timestamp::now();
+    let holders = locks.holders(&survey, cwd, now).map_err(|error| {
+        let failed = LaunchError::failed(error.to_string());
+        error.hint().map_or(failed.clone(), |hint| failed.hint(hint))
+    })?;
+    match holders.first() {
+        None => Ok(()),
+        Some(holder) => Err(LaunchError::refused(holder.to_string())
+            .hint("give it a tree of its own with --worktree REPO --branch NAME, or --force it")),
+    }
+}
+
+fn survey_live(fleet: &Fleet) -> Survey {
+    let ask = || fleet.survey(&Question::new(Wanted::Live));
+    let mut survey = ask();
+    for _ in 1..TRIES {
+        if !survey.sources.iter().any(|source| source.coverage == "timed-out") {
+            break;
+        }
+        survey = ask();
+    }
+    survey
 }

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agentctl_adapters::openclaw::{Gateway, News, OpenClaw, Watch};
-use agentctl_adapters::{Adapter, Keys, Root, Secret};
+use agentctl_adapters::feed::News;
+use agentctl_adapters::openclaw::{Gateway, OpenClaw, Watch};
+use agentctl_adapters::{Adapter, Feed, Keys, Root, Secret};
 use agentctl_fleet::Selector;
 use agentctl_model::{Outcome, SessionKey, Status};
 use agentctl_testkit::openclaw::{Act, Ledger, ScriptedGateway, Step};
@@ -191,14 +192,60 @@ fn a_long_connection_tells_when_to_read_again_and_when_the_gateway_is_another_on
     let mut watch = Watch::new(Gateway::of(&OpenClaw.gateway(&gateway.url(), keys).unwrap()).unwrap());
     let mut news = || {
         until(PATIENT, "news", || match watch.next(Duration::from_millis(200)) {
-            News::Nothing => None,
-            other => Some(other),
+            Ok(News::Nothing) => None,
+            other => Some((other.is_ok(), watch.lives())),
         })
     };
-    let changed = News::Changed { key: Some("k".into()) };
-    for restarted in [false, false, true] {
-        assert_eq!(news(), News::Connected { restarted });
-        assert_eq!(news(), changed);
-        assert!(matches!(news(), News::Lost { .. }));
+    // Connected, something changed, lost; the third time it is another gateway.
+    for lives in [1, 1, 2] {
+        assert_eq!([news(), news(), news()], [(true, lives), (true, lives), (false, lives)]);
     }
+}
+
+#[test]
+fn a_gateway_that_leaves_says_when_to_come_back() {
+    let lost_to = |act: Act| {
+        let gateway = ScriptedGateway::start(move |step| match step {
+            Step::Request { method: "sessions.subscribe", .. } => act.clone(),
+            other => Ledger::default().answer(other),
+        });
+        let mut watch = Watch::new(Gateway::of(&root(&gateway)).unwrap());
+        watch.next(PATIENT).unwrap_err()
+    };
+    let pause = |lost: agentctl_adapters::feed::Lost| lost.retry_in;
+    assert_eq!(pause(lost_to(Act::Close(4001, "gateway policy changed".into()))), Some(Duration::ZERO));
+    assert_eq!(pause(lost_to(Act::Cut)), None, "1006, a gateway that was killed");
+    let restarting = lost_to(Act::Close(1012, "service restart".into()));
+    assert!(restarting.why.contains("is restarting") && restarting.retry_in.is_none(), "{restarting:?}");
+    let starting = json!({"code": "UNAVAILABLE", "message": "gateway starting", "retryable": true, "retryAfterMs": 5000});
+    assert_eq!(pause(lost_to(Act::Refuse(starting))), Some(Duration::from_secs(5)));
+}
+
+#[test]
+fn a_list_asks_for_no_more_than_reading_and_an_inbox_for_what_it_needs() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    let approval =
+        json!({"id": "a-1", "createdAtMs": 1, "request": {"sessionKey": "agent:main:x", "command": "ls"}});
+    let row = json!({"key": "agent:main:x", "hasActiveRun": true, "workspaceDir": "/w"});
+    let ledger = Ledger { rows: vec![row], approvals: vec![approval], ..Ledger::default() };
+    let gateway = ScriptedGateway::start(move |step| {
+        if let Step::Request { method: "connect", params } = step {
+            log.lock().unwrap().push(params["scopes"].clone());
+        }
+        ledger.answer(step)
+    });
+    let mut modest = root(&gateway);
+    modest.keys.approvals = false;
+    let fleet = fleet(vec![modest], PATIENT);
+    let survey = fleet.survey(&everything());
+    let status = |survey: &agentctl_model::Survey| session(survey, "agent:main:x").unwrap().status;
+    assert_eq!(status(&survey), Status::Running);
+    let evidence = session(&survey, "agent:main:x").unwrap().evidence[0].fact.to_string();
+    assert!(evidence.contains("its approvals were not looked at"), "{evidence}");
+    assert_eq!(*seen.lock().unwrap(), [json!(["operator.read"])]);
+    let asked = fleet.survey(&agentctl_fleet::Question { approvals: true, ..everything() });
+    assert_eq!(status(&asked), Status::Waiting);
+    assert!(session(&asked, "agent:main:x").unwrap().pending[0].answerable);
+    assert!(seen.lock().unwrap().contains(&json!(["operator.admin", "operator.approvals"])));
 }

@@ -2,11 +2,12 @@
 
 use std::io::Write;
 
-use agentctl_fleet::Fleet;
+use agentctl_adapters::host::Request;
+use agentctl_fleet::launch::{LaunchPlan, PlannedSlot};
+use agentctl_fleet::{Fleet, Preview};
 use agentctl_model::{SpawnPlan, Stdin, text};
 use serde_json::json;
 
-use super::slots::{Plan, Slot};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -14,7 +15,7 @@ use crate::render::json;
 use crate::surroundings::Surroundings;
 
 pub(super) fn show(
-    plan: &Plan,
+    plan: &LaunchPlan,
     as_json: bool,
     fleet: &Fleet,
     surroundings: &Surroundings,
@@ -23,7 +24,7 @@ pub(super) fn show(
     let (mut planned, mut failed) = (Vec::new(), Vec::new());
     for slot in &plan.slots {
         match self::plan(slot, &plan.words, fleet) {
-            Ok(spawn) => planned.push((slot, spawn)),
+            Ok(preview) => planned.push((slot, preview)),
             // As in the launch itself, one bad slot does not hide the others.
             Err(Failure::Said { message, .. }) if plan.is_group() => failed.push((slot, message)),
             Err(failure) => return Err(failure),
@@ -31,20 +32,29 @@ pub(super) fn show(
     }
     let exit = if failed.is_empty() { Exit::Done } else { Exit::Failed };
     if as_json {
-        let entries = planned.iter().map(|(slot, spawn)| {
+        let entries = planned.iter().map(|(slot, preview)| {
             let worktree = slot.order.as_ref().ok().and_then(|order| order.worktree.as_ref());
-            json!({"slot": slot.name, "adapter": slot.adapter, "worktree": worktree, "plan": spawn})
+            let (plan, request) = match preview {
+                Preview::Spawn(plan) => (Some(plan), None),
+                Preview::Request(request) => (None, Some(request)),
+            };
+            json!({
+                "slot": slot.name, "adapter": slot.adapter, "worktree": worktree, "plan": plan, "request": request,
+            })
         });
         let failed = failed.iter().map(|(slot, error)| json!({"slot": slot.name, "error": error}));
         let (entries, failed): (Vec<_>, Vec<_>) = (entries.collect(), failed.collect());
         json::answer(out, &json!({"group": plan.group, "launches": entries, "failed": failed}))?;
         return Ok(exit);
     }
-    for (slot, spawn) in &planned {
+    for (slot, preview) in &planned {
         if plan.is_group() {
             writeln!(out, "{}", out.paint.strong(&slot.name))?;
         }
-        tell(slot, spawn, plan.words.len(), surroundings, out)?;
+        match preview {
+            Preview::Spawn(spawn) => tell(slot, spawn, plan.words.len(), surroundings, out)?,
+            Preview::Request(request) => tell_request(request, out)?,
+        }
     }
     for (slot, error) in failed {
         out.error(&format!("{}: {error}", slot.name));
@@ -52,13 +62,25 @@ pub(super) fn show(
     Ok(exit)
 }
 
-fn plan(slot: &Slot, words: &str, fleet: &Fleet) -> Result<SpawnPlan, Failure> {
+fn plan(slot: &PlannedSlot, words: &str, fleet: &Fleet) -> Result<Preview, Failure> {
     let order = slot.order.as_ref().map_err(|unfit| Failure::from(unfit.clone()))?;
-    Ok(fleet.plan(order, &order.intent(words.to_owned(), order.cwd.clone()))?)
+    Ok(fleet.preview(order, words)?)
+}
+
+/// Nothing is started: this is what would be said to the gateway. Its keys are no part of it.
+fn tell_request(request: &Request, out: &mut Output) -> Result<(), Failure> {
+    for (label, value) in [
+        ("send to", request.to.clone()),
+        ("method", request.method.to_owned()),
+        ("params", request.params.to_string()),
+    ] {
+        writeln!(out, "{label:<8} {}", text::one_line(&value))?;
+    }
+    Ok(())
 }
 
 fn tell(
-    slot: &Slot,
+    slot: &PlannedSlot,
     plan: &SpawnPlan,
     size: usize,
     surroundings: &Surroundings,

@@ -1,48 +1,64 @@
-//! Which launches one command makes: the agents, their models, and what each is called.
+//! Which launches one request makes: the agents, their models, and what each is called. Pure.
 
-use agentctl_fleet::launches::LaunchOrder;
-
-use crate::exit_codes::Exit;
-use crate::failure::Failure;
+use crate::launches::LaunchOrder;
 
 /// An agent and a model, as they were asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Choice {
-    pub(super) adapter: String,
-    pub(super) model: Option<String>,
-    pub(super) branch: Option<String>,
+pub struct Choice {
+    pub adapter: String,
+    pub model: Option<String>,
+    pub branch: Option<String>,
+}
+
+/// What is launched where nothing else is said.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Usual {
+    pub adapter: Option<String>,
+    pub model: Option<String>,
+}
+
+impl Usual {
+    /// The agent and model that are meant; `None` when no agent is named anywhere.
+    pub fn choice(&self, adapter: Option<String>, model: Option<String>) -> Option<Choice> {
+        let adapter = adapter.or_else(|| self.adapter.clone())?;
+        // The configured model is meant for the configured agent.
+        let fits = self.adapter.as_ref().is_none_or(|usual| *usual == adapter);
+        let model = model.or_else(|| self.model.clone().filter(|_| fits));
+        Some(Choice { adapter, model, branch: None })
+    }
 }
 
 /// One launch of several.
 #[derive(Debug)]
-pub(super) struct Slot {
-    pub(super) name: String,
-    pub(super) adapter: String,
-    pub(super) model: Option<String>,
-    pub(super) branch: Option<String>,
-    pub(super) order: Result<LaunchOrder, Unfit>,
+pub struct PlannedSlot {
+    pub name: String,
+    pub adapter: String,
+    pub model: Option<String>,
+    pub branch: Option<String>,
+    pub order: Result<LaunchOrder, Unfit>,
 }
 
 /// Everything that is to be launched.
 #[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) slots: Vec<Slot>,
-    pub(super) words: String,
+pub struct LaunchPlan {
+    pub slots: Vec<PlannedSlot>,
+    pub words: String,
     /// Several side by side.
-    pub(super) group: Option<String>,
+    pub group: Option<String>,
 }
 
-impl Plan {
-    pub(super) fn is_group(&self) -> bool {
+impl LaunchPlan {
+    pub fn is_group(&self) -> bool {
         self.group.is_some()
     }
 }
 
 /// Why a slot has no order. It fails that slot and no other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Unfit {
-    pub(super) message: String,
-    unknown: bool,
+pub struct Unfit {
+    pub message: String,
+    /// Nobody knows such an agent.
+    pub unknown: bool,
 }
 
 impl Unfit {
@@ -53,22 +69,14 @@ impl Unfit {
     pub(super) fn failed(message: String) -> Self {
         Self { message, unknown: false }
     }
-}
 
-impl From<Unfit> for Failure {
-    fn from(unfit: Unfit) -> Self {
-        let exit = if unfit.unknown { Exit::Usage } else { Exit::Failed };
-        let failure = Self::new(exit, unfit.message);
-        if unfit.unknown {
-            return failure
-                .hint("`agentctl adapters` lists the agents; one may be switched off in config.toml");
-        }
-        failure
+    pub fn hint(&self) -> Option<&'static str> {
+        self.unknown.then_some("`agentctl adapters` lists the agents; one may be switched off in config.toml")
     }
 }
 
 /// Gives every choice a name of its own: the agent, its model where that tells them apart, and a number where nothing does.
-pub(super) fn named(choices: &[Choice]) -> Vec<Slot> {
+pub(super) fn named(choices: &[Choice]) -> Vec<PlannedSlot> {
     let mut names: Vec<String> = Vec::new();
     for choice in choices {
         let model = choice.model.as_deref().map(|model| format!("-{}", safe(model))).unwrap_or_default();
@@ -78,7 +86,7 @@ pub(super) fn named(choices: &[Choice]) -> Vec<Slot> {
         let name = std::iter::once(base.clone()).chain(numbered).find(|name| !taken(name));
         names.push(name.unwrap_or(base));
     }
-    let slot = |(choice, name): (&Choice, String)| Slot {
+    let slot = |(choice, name): (&Choice, String)| PlannedSlot {
         order: Err(Unfit::unknown(&choice.adapter)),
         name,
         adapter: choice.adapter.clone(),
@@ -113,5 +121,14 @@ mod tests {
         ];
         let names: Vec<String> = named(&choices).into_iter().map(|slot| slot.name).collect();
         assert_eq!(names, ["codex", "codex-2", "opencode-maker-model-5.x", "opencode-maker-model-5.x-2"]);
+    }
+
+    #[test]
+    fn what_is_not_said_is_the_usual_and_a_model_stays_with_its_agent() {
+        let usual = Usual { adapter: Some("codex".into()), model: Some("m".into()) };
+        assert_eq!(usual.choice(None, None), Some(choice("codex", Some("m"))));
+        assert_eq!(usual.choice(None, Some("n".into())), Some(choice("codex", Some("n"))));
+        assert_eq!(usual.choice(Some("pi".into()), None), Some(choice("pi", None)));
+        assert_eq!(Usual::default().choice(None, Some("m".into())), None);
     }
 }

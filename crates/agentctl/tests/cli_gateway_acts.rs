@@ -1,0 +1,215 @@
+//! Acting on sessions of a gateway as a user does: launch, stop, resume, send, approve. The gateway is scripted; the real
+//! one is in `real_openclaw`.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod machine;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use agentctl_testkit::openclaw::{Act, Ledger, ScriptedGateway, Step};
+use machine::Machine;
+use serde_json::{Value, json};
+
+const TOKEN: &str = "token-of-openclaw";
+
+/// A gateway that does what it is asked, and remembers what that was.
+struct Office {
+    ledger: Arc<Mutex<Ledger>>,
+    asked: Arc<Mutex<Vec<(String, Value)>>>,
+    _gateway: ScriptedGateway,
+    machine: Machine,
+}
+
+impl Office {
+    fn open() -> Self {
+        let (ledger, asked) = (Arc::new(Mutex::new(Ledger::default())), Arc::new(Mutex::new(Vec::new())));
+        let (known, log) = (Arc::clone(&ledger), Arc::clone(&asked));
+        let gateway = ScriptedGateway::start(move |step| {
+            let mut ledger = known.lock().unwrap();
+            let Step::Request { method, params } = step else { return ledger.answer(step) };
+            log.lock().unwrap().push((method.to_owned(), params.clone()));
+            act(&mut ledger, method, params).unwrap_or_else(|| ledger.answer(step))
+        });
+        let machine = Machine::empty();
+        let port = gateway.url().rsplit(':').next().unwrap().to_owned();
+        machine.write(
+            ".openclaw/openclaw.json",
+            &format!("{{gateway: {{port: {port}, auth: {{token: '{TOKEN}'}}}}}}"),
+        );
+        machine.write(".agentctl/config.toml", "[adapters.openclaw]\ntimeout = \"30s\"\n");
+        Self { ledger, asked, _gateway: gateway, machine }
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap()
+    }
+
+    /// What was asked of the gateway by this method.
+    fn asked(&self, method: &str) -> Vec<Value> {
+        let asked = self.asked.lock().unwrap();
+        asked.iter().filter(|(name, _)| name == method).map(|(_, params)| params.clone()).collect()
+    }
+}
+
+/// What a real gateway was seen to do with these.
+fn act(ledger: &mut Ledger, method: &str, params: &Value) -> Option<Act> {
+    let key = ["key", "sessionKey"].into_iter().find_map(|name| params[name].as_str()).unwrap_or_default();
+    let message = params["message"].as_str().unwrap_or_default();
+    match method {
+        "sessions.create" if message == "refuse me" => {
+            Some(Act::Refuse(json!({"code": "INVALID_REQUEST", "message": "Unknown provider \"nope\""})))
+        }
+        "sessions.create" => {
+            let row = json!({"key": "agent:main:dashboard:1", "sessionId": "s-1", "hasActiveRun": message != "fail at once",
+                "status": if message == "fail at once" { "failed" } else { "running" }, "lastRunError": "no such model",
+                "lastRunId": (message == "fail at once").then_some("run-1"), "workspaceDir": "/w"});
+            ledger.rows = vec![row];
+            Some(Act::Proper(
+                json!({"ok": true, "key": "agent:main:dashboard:1", "sessionId": "s-1", "runId": "run-1"}),
+            ))
+        }
+        "chat.abort" => {
+            let was_at_work = ledger.row(key)["hasActiveRun"] == true;
+            ledger.row(key)["hasActiveRun"] = json!(false);
+            ledger.row(key)["status"] = json!("killed");
+            Some(Act::Proper(json!({"aborted": was_at_work, "runIds": []})))
+        }
+        "sessions.send" => {
+            // A turn that is over before anybody looks.
+            ledger.row(key)["status"] = json!("done");
+            ledger.row(key)["lastRunId"] = json!("run-2");
+            Some(Act::Proper(json!({"runId": "run-2", "status": "started"})))
+        }
+        "exec.approval.resolve" => {
+            ledger.approvals.retain(|one| one["id"] != params["id"]);
+            Some(Act::Proper(json!({"ok": true})))
+        }
+        _ => None,
+    }
+}
+
+#[test]
+fn a_session_is_begun_stopped_and_taken_up_again_in_its_gateway() {
+    let office = Office::open();
+    let key = "agent:main:dashboard:1";
+    let launched = office.machine.json(&["launch", "openclaw", "-p", "go", "--label", "k=v", "--json"]);
+    assert_eq!((launched["id"].as_str(), launched["status"].as_str()), (Some(key), Some("running")));
+    let asked = office.asked("sessions.create").remove(0);
+    assert_eq!(asked["message"], "go");
+    assert!(asked["cwd"].is_null(), "only a folder that was named: {asked}");
+    assert!(asked["idempotencyKey"].as_str().is_some_and(|word| word.len() == 36), "{asked}");
+    let scopes: Vec<Value> = office.asked("connect").iter().map(|params| params["scopes"].clone()).collect();
+    assert!(!scopes.iter().any(|scopes| scopes.to_string().contains("admin")), "{scopes:?}");
+
+    // One record, joined by the gateway's own id; no lock and no process.
+    let status = office.machine.json(&["status", key, "--json"]);
+    assert_eq!((&status["launch"]["labels"]["k"], &status["pid"]), (&json!("v"), &Value::Null), "{status:#}");
+    assert_eq!(office.machine.json(&["locks", "--json"])["locks"].as_array().map_or(0, Vec::len), 0);
+    let pruned = office.machine.run(&["prune"]);
+    assert!(office.machine.json(&["status", key, "--json"])["launch"]["id"].is_string(), "{pruned:?}");
+
+    let refused = office.machine.run(&["resume", key, "more"]);
+    assert_eq!(refused.code, Some(7), "at work: {refused:?}");
+    let stopped = office.machine.json(&["stop", key, "--json"]);
+    assert_eq!(stopped["sessions"][0]["wasStopped"], false, "{stopped:#}");
+    assert_eq!(stopped["sessions"][0]["session"]["outcome"], "interrupted");
+    let again = office.machine.run(&["stop", key]);
+    assert!(again.code == Some(0) && again.out.contains("was idle already"), "{again:?}");
+
+    let resumed = office.machine.json(&["resume", key, "go on", "--wait", "--json"]);
+    assert_eq!(
+        (&resumed["status"], &resumed["outcome"]),
+        (&json!("idle"), &json!("completed")),
+        "{resumed:#}"
+    );
+    let sent = office.machine.run(&["send", key, "and on"]);
+    assert!(sent.code == Some(0) && sent.out.contains("openclaw accepted the message"), "{sent:?}");
+    let words: Vec<Value> =
+        office.asked("sessions.send").iter().map(|params| params["message"].clone()).collect();
+    assert_eq!(words, ["go on", "and on"]);
+    let waited = office.machine.run(&["wait", key]);
+    assert_eq!(waited.code, Some(0), "{waited:?}");
+}
+
+#[test]
+fn what_a_gateway_cannot_do_is_refused_before_anything_is_sent() {
+    let office = Office::open();
+    for (flags, word) in [
+        (&["--timeout", "5m"][..], "--timeout"),
+        (&["--env", "A=B"], "--env"),
+        (&["--on-complete", "true"], "--on-complete"),
+        (&["--system-prompt-append", "x"], "--system-prompt-append"),
+        (&["--worktree", ".", "--branch", "b"], "working tree"),
+    ] {
+        let ended = office.machine.run(&[&["launch", "openclaw", "-p", "go"], flags].concat());
+        assert!(ended.code == Some(7) && ended.err.contains(word), "{flags:?}: {ended:?}");
+    }
+    let dry =
+        office.machine.run(&["launch", "openclaw", "-p", "go", "--permission-mode", "plan", "--dry-run"]);
+    assert!(dry.out.contains("sessions.create") && dry.out.contains("read-only"), "{dry:?}");
+    let dry = office.machine.run(&["launch", "openclaw", "-p", "go", "--cwd", "/tmp", "--dry-run", "--json"]);
+    assert!(dry.out.contains("\"cwd\":\"/tmp\"") || dry.out.contains("\"cwd\": \"/tmp\""), "{dry:?}");
+    assert!(!dry.out.contains(TOKEN), "{dry:?}");
+    assert!(office.asked.lock().unwrap().is_empty(), "not even a connection");
+
+    for (words, said) in [("refuse me", "Unknown provider"), ("fail at once", "no such model")] {
+        let ended = office.machine.run(&["launch", "openclaw", "-p", words]);
+        assert!(ended.code == Some(1) && ended.err.contains(said), "{ended:?}");
+    }
+    let left = office.machine.home().join(".agentctl/launches");
+    let records = std::fs::read_dir(left).map_or(0, Iterator::count);
+    assert_eq!(records, 0, "a launch that failed leaves no record");
+}
+
+#[test]
+fn approvals_are_found_and_answered_as_an_administrator_and_only_then() {
+    let office = Office::open();
+    let key = "agent:main:guarded";
+    let approval = |id: &str, at: u64| json!({"id": id, "createdAtMs": at, "request": {"sessionKey": key, "command": "rm x"}});
+    office.ledger().rows = vec![json!({"key": key, "hasActiveRun": true, "workspaceDir": "/w"})];
+    office.ledger().approvals = vec![approval("late", 2000), approval("early", 1000)];
+    assert_eq!(office.machine.json(&["list", "--json"])["sessions"][0]["status"], "running");
+    assert!(office.asked("exec.approval.list").is_empty());
+
+    let inbox = office.machine.json(&["inbox", "--json"]);
+    assert_eq!(inbox["items"][0]["next"][0], format!("agentctl approve {key}"), "{inbox:#}");
+    assert_eq!(
+        (inbox["items"].as_array().unwrap().len(), &inbox["items"][0]["answerable"]),
+        (2, &json!(true))
+    );
+    let approved = office.machine.run(&["approve", key]);
+    assert_eq!(approved.code, Some(0), "{approved:?}");
+    let denied = office.machine.run(&["deny", key]);
+    assert_eq!(denied.code, Some(0), "{denied:?}");
+    let decided = office.asked("exec.approval.resolve");
+    assert_eq!(
+        decided,
+        [json!({"id": "early", "decision": "allow-once"}), json!({"id": "late", "decision": "deny"})]
+    );
+    let nothing = office.machine.run(&["approve", key]);
+    assert!(nothing.code == Some(7) && nothing.err.contains("waits for no approval"), "{nothing:?}");
+    let text = office.machine.run(&["answer", key, "yes"]);
+    assert!(text.code == Some(7) && text.err.contains("take no text"), "{text:?}");
+
+    office.ledger().approvals = vec![approval("late", 2000)];
+    office
+        .machine
+        .write(".agentctl/config.toml", "[adapters.openclaw]\ntimeout = \"30s\"\napprovals = true\n");
+    assert_eq!(
+        office.machine.json(&["list", "--json"])["sessions"][0]["status"],
+        "waiting",
+        "if somebody says so"
+    );
+}
+
+#[test]
+fn a_gateway_that_is_away_is_no_place_to_launch() {
+    let machine = Machine::empty();
+    machine.write(".openclaw/openclaw.json", "{gateway: {port: 1, auth: {token: 'token-of-openclaw'}}}");
+    let ended = machine.run(&["launch", "openclaw", "-p", "go"]);
+    assert!(ended.code == Some(1) && ended.err.contains("connection refused"), "{ended:?}");
+    let nowhere = Machine::empty();
+    let ended = nowhere.run(&["launch", "openclaw", "-p", "go"]);
+    assert!(ended.code == Some(7) && ended.err.contains("no gateway is known"), "{ended:?}");
+}

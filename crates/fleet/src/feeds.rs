@@ -1,0 +1,35 @@
+//! Which servers tell by themselves when something changes.
+
+use std::cell::OnceCell;
+
+use agentctl_adapters::{Line, Root};
+
+use crate::Fleet;
+use crate::look::Look;
+
+/// One server of one source. It is the same one as long as all but the feed are equal.
+pub struct SourceLine {
+    pub adapter: &'static str,
+    /// With its keys: a changed key needs a new connection.
+    pub root: Root,
+    pub line: Line,
+}
+
+impl Fleet {
+    /// Every server that can be listened to now. The kernel is looked at only for adapters that need it.
+    pub fn lines(&self) -> Vec<SourceLine> {
+        let look: OnceCell<Look> = OnceCell::new();
+        let needs_locks = self.sources.iter().any(|source| source.adapter.card().looks.locks);
+        let mut lines = Vec::new();
+        for source in &self.sources {
+            let view = || {
+                let look = look.get_or_init(|| Look::take(self.kernel.as_ref(), needs_locks));
+                look.view(self.kernel.as_ref(), source, None, &self.ledger())
+            };
+            let of_source = source.adapter.lines(&source.root, &view);
+            let named = |line| SourceLine { adapter: source.name(), root: source.root.clone(), line };
+            lines.extend(of_source.into_iter().map(named));
+        }
+        lines
+    }
+}
