@@ -18,5 +18,6 @@ mod service;
 mod soak;
 mod stand_in;
 mod storm;
+mod troupe;
 mod webhooks;
 mod writes;
