@@ -8,6 +8,7 @@ mod dice;
 mod events;
 mod fuses;
 mod hard_places;
+mod hints;
 mod house;
 mod launched;
 mod life;
