@@ -6,7 +6,7 @@ use agentctl_model::{Permission, Refusal, Session};
 
 use super::gateway::{Decision, Gateway, Launch};
 use super::trouble::Trouble;
-use crate::host::{Begun, Errand, Host, HostError, Request};
+use crate::host::{Addressee, Begun, Errand, Host, HostError, Request};
 use crate::{Answer, Root};
 
 pub(super) struct Hands;
@@ -57,6 +57,19 @@ impl Host for Hands {
         door(root)?.send(id, words, Some(once)).map(drop).map_err(|trouble| said(&trouble))
     }
 
+    /// A session that was named must be there; an agent has its main session, which its first message makes.
+    fn tell(&self, root: &Root, to: &Addressee, words: &str, once: &str) -> Result<(), HostError> {
+        let gateway = door(root)?;
+        let told = match (&to.session, &to.agent) {
+            (Some(session), agent) => {
+                gateway.send(&key_of(session, agent.as_deref()), words, Some(once)).map(drop)
+            }
+            (None, Some(agent)) => gateway.chat(&key_of("main", Some(agent)), words, once),
+            (None, None) => return Err(Refusal::new("nobody is named who could be told").into()),
+        };
+        told.map_err(|trouble| said(&trouble))
+    }
+
     /// The one that waits longest. It is looked up now: what a list showed before may be answered already.
     fn answer(&self, root: &Root, id: &str, answer: &Answer) -> Result<(), HostError> {
         let decision = match answer {
@@ -84,6 +97,14 @@ impl Host for Hands {
             .into());
         };
         gateway.decide(&first.id, decision).map_err(|trouble| said(&trouble))
+    }
+}
+
+/// A key as the gateway spells it: whole ones name their agent.
+fn key_of(session: &str, agent: Option<&str>) -> String {
+    match agent {
+        Some(agent) if !session.starts_with("agent:") => format!("agent:{agent}:{session}"),
+        _ => session.to_owned(),
     }
 }
 
@@ -152,6 +173,14 @@ mod tests {
         assert!(
             params(Errand { permission: Some(Permission::Default), ..whole })["permissionMode"].is_null()
         );
+    }
+
+    #[test]
+    fn a_session_is_named_whole_or_within_its_agent() {
+        assert_eq!(key_of("agent:main:x", None), "agent:main:x");
+        assert_eq!(key_of("agent:main:x", Some("other")), "agent:main:x");
+        assert_eq!(key_of("x", Some("ops")), "agent:ops:x");
+        assert_eq!(key_of("x", None), "x");
     }
 
     #[test]

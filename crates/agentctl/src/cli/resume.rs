@@ -151,6 +151,7 @@ impl Args {
             files: Vec::new(),
             on_create: None,
             on_complete: self.on_complete.clone(),
+            callback: None,
             timeout_ms: self.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
             force: false,
         })

@@ -5,6 +5,7 @@
 
 mod hooks;
 pub(crate) mod ready;
+mod tell;
 
 use std::io;
 use std::path::PathBuf;
@@ -255,7 +256,7 @@ impl<'a> Runner<'a> {
         self.folder.write_exit(&exit)?;
         let session = glance(self.fleet, &self.record);
         running.hooks.completed(self.caller, session.as_ref(), ending);
-        Ok(())
+        self.tell_callback(session.as_ref(), &exit)
     }
 
     fn wait_for_the_end(&mut self, running: &mut Running) -> io::Result<(Ending, bool)> {

@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentctl_fleet::launches::{LaunchOrder, Talk, WorktreeOrder};
+use agentctl_adapters::host::Addressee;
+use agentctl_fleet::launches::{CallbackOrder, LaunchOrder, Talk, WorktreeOrder};
 use agentctl_fleet::{Fleet, fresh};
 use agentctl_model::Permission;
 use clap::builder::NonEmptyStringValueParser;
@@ -66,6 +67,12 @@ pub(crate) struct Args {
     /// Run this command once the agent has ended
     #[arg(long, value_name = "CMD")]
     on_complete: Option<String>,
+    /// Tell this session of your gateway when the agent has ended
+    #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
+    callback_session: Option<String>,
+    /// Tell this agent of your gateway, or with --callback-session that session of it
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
+    callback_agent: Option<String>,
     /// A label to remember with the launch, repeatable
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = key_value)]
     labels: Vec<(String, String)>,
@@ -220,9 +227,21 @@ impl Args {
             files: self.prompt.files().iter().map(meant).collect(),
             on_create: self.on_create.clone(),
             on_complete: self.on_complete.clone(),
+            callback: self.callback(fleet)?,
             timeout_ms: self.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
             force: self.force,
         })
+    }
+}
+
+impl Args {
+    fn callback(&self, fleet: &Fleet) -> Result<Option<CallbackOrder>, slots::Unfit> {
+        let to = Addressee { session: self.callback_session.clone(), agent: self.callback_agent.clone() };
+        if to == Addressee::default() {
+            return Ok(None);
+        }
+        let known = fleet.callback_to(to).ok_or_else(slots::Unfit::no_gateway)?;
+        Ok(Some(known))
     }
 }
 

@@ -42,28 +42,35 @@ impl Plan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unfit {
     pub(super) message: String,
-    unknown: bool,
+    exit: Exit,
+    hint: Option<&'static str>,
 }
 
 impl Unfit {
     pub(super) fn unknown(adapter: &str) -> Self {
-        Self { message: format!("there is no agent `{adapter}`"), unknown: true }
+        let hint = "`agentctl adapters` lists the agents; one may be switched off in config.toml";
+        Self { message: format!("there is no agent `{adapter}`"), exit: Exit::Usage, hint: Some(hint) }
     }
 
     pub(super) fn failed(message: String) -> Self {
-        Self { message, unknown: false }
+        Self { message, exit: Exit::Failed, hint: None }
+    }
+
+    pub(super) fn no_gateway() -> Self {
+        let message = "there is no gateway that could be told".to_owned();
+        let hint =
+            "set OPENCLAW_GATEWAY_URL, or name one in config.toml as `gateways` of [adapters.openclaw]";
+        Self { message, exit: Exit::Refused, hint: Some(hint) }
     }
 }
 
 impl From<Unfit> for Failure {
     fn from(unfit: Unfit) -> Self {
-        let exit = if unfit.unknown { Exit::Usage } else { Exit::Failed };
-        let failure = Self::new(exit, unfit.message);
-        if unfit.unknown {
-            return failure
-                .hint("`agentctl adapters` lists the agents; one may be switched off in config.toml");
+        let failure = Self::new(unfit.exit, unfit.message);
+        match unfit.hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
         }
-        failure
     }
 }
 
