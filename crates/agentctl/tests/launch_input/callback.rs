@@ -26,11 +26,16 @@ common="\"sessionId\":\"$2\",\"cwd\":\"$(pwd)\",\"version\":\"2.1.325\",\"timest
 } > "$folder/$2.jsonl"
 "#;
 
-/// A gateway that is away for its first visitor, and then hears what it is told.
+/// A gateway that goes away when somebody first wants to tell it something, and hears it the next time.
 fn gateway(told: &Arc<Mutex<Vec<(String, Value)>>>, refuse: bool) -> ScriptedGateway {
-    let (told, visitors) = (Arc::clone(told), AtomicUsize::new(0));
+    let (told, tellers) = (Arc::clone(told), AtomicUsize::new(0));
     ScriptedGateway::start(move |step| match step {
-        Step::Upgrade if visitors.fetch_add(1, Ordering::Relaxed) == 0 => Act::Cut,
+        Step::Request { method: "connect", params }
+            if params["scopes"].to_string().contains("operator.write")
+                && tellers.fetch_add(1, Ordering::Relaxed) == 0 =>
+        {
+            Act::Cut
+        }
         Step::Request { method: "sessions.send" | "chat.send", .. } if refuse => {
             Act::Refuse(json!({"code": "INVALID_REQUEST", "message": "session not found"}))
         }
