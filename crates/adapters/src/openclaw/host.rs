@@ -125,8 +125,8 @@ fn launch<'a>(errand: &Errand<'a>) -> Result<Launch<'a>, Refusal> {
         Some(Permission::Bypass) => Some("full"),
     };
     let cwd = errand.cwd.map(|cwd| text(cwd)).transpose()?;
-    let (message, model, idempotency_key) = (errand.words, errand.model, Some(errand.once));
-    Ok(Launch { message, model, cwd, permission_mode, idempotency_key, ..Launch::default() })
+    // Without `once`: a gateway takes that for a new session from known devices only, and nobody sends this twice.
+    Ok(Launch { message: errand.words, model: errand.model, cwd, permission_mode, ..Launch::default() })
 }
 
 fn text(cwd: &Path) -> Result<&str, Refusal> {
@@ -159,7 +159,7 @@ mod tests {
     fn requests_say_only_what_was_asked_for() {
         let root = Root::at("ws://127.0.0.1:7");
         let params = |errand: Errand<'_>| HANDS.request(&root, &errand).unwrap().params;
-        assert_eq!(params(errand(None)), json!({"message": "go", "idempotencyKey": "o-1"}));
+        assert_eq!(params(errand(None)), json!({"message": "go"}));
         assert_eq!(params(errand(Some("k"))), json!({"key": "k", "message": "go", "idempotencyKey": "o-1"}));
         let whole = Errand { model: Some("fake/one"), cwd: Some(Path::new("/w")), ..errand(None) };
         for (permission, word) in [

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::tls::{self, Stream};
 use super::wire;
 
 /// Where a connection is.
@@ -54,6 +55,7 @@ type Script = Box<dyn Fn(Step<'_>) -> Act + Send + Sync>;
 /// The running gateway; it goes away when dropped.
 pub struct ScriptedGateway {
     address: SocketAddr,
+    secure: bool,
     stop: Arc<AtomicBool>,
     connections: Arc<AtomicUsize>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -61,6 +63,19 @@ pub struct ScriptedGateway {
 
 impl ScriptedGateway {
     pub fn start(script: impl Fn(Step<'_>) -> Act + Send + Sync + 'static) -> Self {
+        Self::serve(script, None)
+    }
+
+    /// Behind TLS, with the certificate of [`tls::CERTIFICATE`].
+    pub fn start_secure(script: impl Fn(Step<'_>) -> Act + Send + Sync + 'static) -> Self {
+        Self::serve(script, Some(tls::server()))
+    }
+
+    fn serve(
+        script: impl Fn(Step<'_>) -> Act + Send + Sync + 'static,
+        tls: Option<Arc<rustls::ServerConfig>>,
+    ) -> Self {
+        let secure = tls.is_some();
         let listener = TcpListener::bind("127.0.0.1:0").expect("bind a loopback port");
         let address = listener.local_addr().expect("read the listener's address");
         let (stop, connections) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
@@ -73,18 +88,20 @@ impl ScriptedGateway {
                 }
                 counted.fetch_add(1, Ordering::Relaxed);
                 let (script, stopping) = (Arc::clone(&script), Arc::clone(&stopping));
+                let tls = tls.clone();
                 std::thread::spawn(move || {
+                    let stream = Stream::of(stream, tls);
                     // How a connection ends is the client's business.
                     let _ = Connection { stream, stopping }.serve(script.as_ref());
                 });
             }
         });
-        Self { address, stop, connections, thread: Some(thread) }
+        Self { address, secure, stop, connections, thread: Some(thread) }
     }
 
-    /// `ws://127.0.0.1:PORT`
+    /// `ws://127.0.0.1:PORT`, or `wss://` with TLS
     pub fn url(&self) -> String {
-        format!("ws://{}", self.address)
+        format!("{}://{}", if self.secure { "wss" } else { "ws" }, self.address)
     }
 
     /// How many connections came so far.
@@ -105,7 +122,7 @@ impl Drop for ScriptedGateway {
 }
 
 struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     stopping: Arc<AtomicBool>,
 }
 
