@@ -5,6 +5,7 @@
 mod attacks;
 mod conformance;
 mod events;
+mod feeds;
 mod fuses;
 mod house;
 mod life;

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -58,6 +58,8 @@ pub struct ScriptedGateway {
     secure: bool,
     stop: Arc<AtomicBool>,
     connections: Arc<AtomicUsize>,
+    /// The plain connections that still stand, for what nobody asked for.
+    lines: Arc<Mutex<Vec<TcpStream>>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -80,6 +82,8 @@ impl ScriptedGateway {
         let address = listener.local_addr().expect("read the listener's address");
         let (stop, connections) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let script: Arc<Script> = Arc::new(Box::new(script));
+        let lines: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
+        let pushed = Arc::clone(&lines);
         let (stopping, counted) = (Arc::clone(&stop), Arc::clone(&connections));
         let thread = std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -89,6 +93,9 @@ impl ScriptedGateway {
                 counted.fetch_add(1, Ordering::Relaxed);
                 let (script, stopping) = (Arc::clone(&script), Arc::clone(&stopping));
                 let tls = tls.clone();
+                if tls.is_none() {
+                    pushed.lock().expect("the lines").extend(stream.try_clone());
+                }
                 std::thread::spawn(move || {
                     let stream = Stream::of(stream, tls);
                     // How a connection ends is the client's business.
@@ -96,12 +103,27 @@ impl ScriptedGateway {
                 });
             }
         });
-        Self { address, secure, stop, connections, thread: Some(thread) }
+        Self { address, secure, stop, connections, lines, thread: Some(thread) }
     }
 
     /// `ws://127.0.0.1:PORT`, or `wss://` with TLS
     pub fn url(&self) -> String {
         format!("{}://{}", if self.secure { "wss" } else { "ws" }, self.address)
+    }
+
+    /// Tells everybody who is connected, unasked. Only without TLS.
+    pub fn push(&self, event: &str, payload: &Value) {
+        let frame = json!({"type": "event", "event": event, "payload": payload}).to_string();
+        let mut lines = self.lines.lock().expect("the lines");
+        // Who is gone is forgotten.
+        lines.retain_mut(|line| wire::write(line, wire::TEXT, frame.as_bytes(), false).is_ok());
+    }
+
+    /// Cuts every connection, as a gateway that was killed does; it goes on taking new ones.
+    pub fn cut_all(&self) {
+        for line in self.lines.lock().expect("the lines").drain(..) {
+            let _ = line.shutdown(std::net::Shutdown::Both);
+        }
     }
 
     /// How many connections came so far.
