@@ -30,6 +30,7 @@ pub mod scope;
 mod secret;
 pub mod slate;
 pub mod sqlite;
+mod tls;
 mod websocket;
 
 use std::path::{Path, PathBuf};
@@ -44,6 +45,7 @@ pub use jsonl::follow::Follow;
 pub use open::Opening;
 pub use scope::{Progress, Reach, Scope};
 pub use secret::{Keys, Secret};
+pub use tls::Pin;
 
 /// What an agent is, and what agentctl can do with it.
 #[derive(Debug)]

@@ -6,6 +6,7 @@ mod attacks;
 mod conformance;
 mod dice;
 mod events;
+mod feeds;
 mod fuses;
 mod hard_places;
 mod hints;
