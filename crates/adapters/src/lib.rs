@@ -31,6 +31,7 @@ pub mod scope;
 mod secret;
 pub mod slate;
 pub mod sqlite;
+mod tls;
 mod websocket;
 
 use std::path::{Path, PathBuf};
@@ -46,6 +47,7 @@ pub use memory::Memory;
 pub use open::Opening;
 pub use scope::{Progress, Reach, Scope};
 pub use secret::{Keys, Secret};
+pub use tls::Pin;
 
 /// What an agent is, and what agentctl can do with it.
 #[derive(Debug)]

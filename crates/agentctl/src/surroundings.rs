@@ -189,6 +189,7 @@ impl Surroundings {
                 Some(known) => {
                     known.keys.token = root.keys.token.or_else(|| known.keys.token.take());
                     known.keys.password = root.keys.password.or_else(|| known.keys.password.take());
+                    known.keys.pin = root.keys.pin.or_else(|| known.keys.pin.take());
                 }
                 None => roots.push(root),
             }

@@ -216,7 +216,7 @@ fn ask_after(fleet: &Fleet, missing: &[agentctl_model::SessionKey]) -> Survey {
         list.sort_unstable();
         list.dedup();
     }
-    let mut closer = fleet.survey(&Question { adapters, subagents: true, ..Question::new(Wanted::Ids(ids)) });
+    let mut closer = fleet.survey(&Question { adapters, ..Question::new(Wanted::Ids(ids)) });
     // An id is also the beginning of others, which nobody asked after.
     closer.sessions.retain(|surveyed| missing.contains(&surveyed.key));
     closer

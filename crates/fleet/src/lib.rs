@@ -53,7 +53,7 @@ pub use feeds::SourceLine;
 pub use find::{FindError, Selector};
 pub use git_worktree::worktree_root;
 pub use groups::{Group, Groups, Slot};
-pub use hosted::Preview;
+pub use hosted::{Preview, Untold};
 pub use kernel_lock::KernelLock;
 pub use known_agents::{AdapterEntry, known_agents};
 pub use launch::{LaunchError, Launching};

@@ -160,9 +160,12 @@ impl Stream {
     fn open(socket: &Path) -> anyhow::Result<Self> {
         let mut stream = UnixStream::connect(socket)?;
         stream.write_all(b"GET /v1/events HTTP/1.1\r\nHost: agentctl\r\n\r\n")?;
+        let mut lines = BufReader::new(stream);
+        // The daemon answers once it has looked for the first time: what happens from here on is news to it.
+        lines.read_line(&mut String::new())?;
         let (tell, told) = channel();
         std::thread::spawn(move || {
-            for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            for line in lines.lines().map_while(Result::ok) {
                 let Some(data) = line.strip_prefix("data:") else { continue };
                 let now = Instant::now();
                 let Ok(event) = serde_json::from_str::<Value>(data) else { continue };

@@ -97,7 +97,10 @@ impl StandIn {
 
     /// What the registry says of it from now on.
     pub(crate) fn say(&mut self, status: &str) -> anyhow::Result<()> {
+        let now = jiff::Timestamp::now().as_millisecond();
         self.entry["status"] = status.into();
+        self.entry["updatedAt"] = now.into();
+        self.entry["statusUpdatedAt"] = now.into();
         self.write_entry()
     }
 

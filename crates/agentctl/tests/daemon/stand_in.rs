@@ -67,6 +67,18 @@ impl StandIn {
         self.say("idle");
     }
 
+    /// The model says so many tokens; the turn goes on.
+    pub(crate) fn spend(&self, tokens: u64) {
+        let reply = json!({"role": "assistant", "model": "m", "content": [{"type": "text", "text": "hm"}],
+            "stop_reason": null, "usage": {"input_tokens": 0, "output_tokens": tokens}});
+        self.record(&json!({"type": "assistant", "message": reply}));
+    }
+
+    /// Whether somebody ended it.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.as_mut().is_none_or(|child| child.try_wait().unwrap().is_some())
+    }
+
     fn record(&self, record: &serde_json::Value) {
         let mut record = record.clone();
         record["uuid"] = new_uuid().into();

@@ -49,7 +49,9 @@ fn live_through(house: &House, daemon: &mut Background) {
     told(daemon, 4);
     agents.iter().for_each(StandIn::finish);
     told(daemon, 2);
-    agents.iter().for_each(|agent| agent.say("busy"));
+    for agent in &agents {
+        agent.say("busy");
+    }
     told(daemon, 2);
     agents.iter_mut().for_each(StandIn::kill);
     told(daemon, 2);
@@ -104,7 +106,7 @@ fn no_webhook_is_lost_in_any_order_of_failures() {
     let lost: Vec<&String> = owed.difference(&arrived).collect();
     assert!(lost.is_empty() && owed.len() >= points.len(), "lost {lost:?} of {}", owed.len());
     // Of each session in the order in which it happened; what came twice came with the same words.
-    let mut last: BTreeMap<String, String> = BTreeMap::new();
+    let mut newest: BTreeMap<String, String> = BTreeMap::new();
     let mut bodies: BTreeMap<String, String> = BTreeMap::new();
     for one in &accepted {
         if let Some(before) = bodies.insert(id(one), one.body.clone()) {
@@ -113,7 +115,7 @@ fn no_webhook_is_lost_in_any_order_of_failures() {
         }
         let body: Value = serde_json::from_str(&one.body).unwrap();
         let text = |key: &str| body[key].as_str().unwrap().to_owned();
-        let before = last.insert(text("session_id"), text("timestamp"));
+        let before = newest.insert(text("session_id"), text("timestamp"));
         assert!(before.is_none_or(|before| before <= text("timestamp")), "{body} came too late");
     }
     let halves = fs::read_dir(outbox(&house)).unwrap().flatten();

@@ -12,7 +12,7 @@ use agentctl_fleet::fault::reach;
 use agentctl_fleet::outbox::Telling;
 use jiff::Timestamp;
 
-use super::limits::Limits;
+use super::limits::{Limits, next_stage_at};
 use super::{Fuse, Fuses, Stage};
 use crate::clock;
 use crate::commands::about;
@@ -36,7 +36,7 @@ pub(crate) fn keep_burning(shared: &Arc<Shared>) {
         let mut sleep = LONGEST_SLEEP;
         for fuse in fuses.all() {
             let burnt = if fuse.directory.is_none() {
-                sleep = sleep.min(LIMITS);
+                sleep = sleep.min(LIMITS).min(until(next_stage_at(&fuse), now));
                 limits.check(shared, &fuse)
             } else if fuse.stage == Stage::Firing || fuse.expires_at.is_some_and(|at| at <= now) {
                 fire(shared, &fuse)

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use agentctl_fleet::fault::reach;
 use agentctl_fleet::{Question, Wanted};
 use agentctl_model::{Session, SessionKey, Status};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::burn::{expire, tell};
 use super::{Fuse, Stage};
@@ -132,6 +132,17 @@ fn used(fuse: &Fuse, session: &Session, now: Timestamp) -> f64 {
     });
     let cost = fuse.max_cost.zip(session.cost).map(|(most, cost)| cost / most);
     [time, tokens, cost].into_iter().flatten().fold(0.0, f64::max)
+}
+
+/// When time alone brings the fuse further: to the warning, or to its end.
+pub(super) fn next_stage_at(fuse: &Fuse) -> Option<Timestamp> {
+    let at = fuse.expires_at.filter(|_| fuse.stage <= Stage::Warned)?;
+    if fuse.stage == Stage::Warned {
+        return Some(at);
+    }
+    // A moment later, so that it is not a hair less by the other reckoning.
+    let warning = at.duration_since(fuse.set_at).mul_f64(WARNING) + SignedDuration::from_millis(1);
+    fuse.set_at.checked_add(warning).ok()
 }
 
 fn time_used(fuse: &Fuse, at: Timestamp, now: Timestamp) -> f64 {
