@@ -80,8 +80,9 @@ pub(crate) async fn lock(State(app): State<App>, Body(body): Body<LockBody>) -> 
 pub(crate) async fn unlock(State(app): State<App>, RawQuery(raw): RawQuery) -> Result<Response, Problem> {
     let pairs = query::parse(raw.as_deref(), &[DIRECTORY])?;
     let given = query::one(&pairs, "directory").ok_or_else(|| Problem::usage("`directory` is missing"))?;
-    let directory = absolute("directory", given.as_ref())?;
+    let given = PathBuf::from(given);
     let unlocked = beside(move || {
+        let directory = absolute("directory", &given)?;
         let (locks, now) = (app.locks(), clock::now());
         if let Some(holder) = locks.unlock(&directory, now)? {
             return json(&holder);

@@ -64,9 +64,13 @@ pub(crate) async fn list(
 ) -> Result<Response, Problem> {
     let pairs = query::parse(raw.as_deref(), &[REPOSITORY])?;
     let given = query::one(&pairs, "repository").ok_or_else(|| Problem::usage("`repository` is missing"))?;
-    let repository = absolute("repository", given.as_ref())?;
+    let given = PathBuf::from(given);
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
-    beside(move || json(&fleet.worktrees(&repository, &app.locks(), clock::now())?)).await.map(answer)
+    let listed = beside(move || {
+        let repository = absolute("repository", &given)?;
+        json(&fleet.worktrees(&repository, &app.locks(), clock::now())?)
+    });
+    listed.await.map(answer)
 }
 
 pub(crate) async fn create(Body(body): Body<CreateBody>) -> Result<Response, Problem> {
