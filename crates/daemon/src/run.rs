@@ -29,7 +29,7 @@ use crate::single_flight::SingleFlight;
 use crate::token::{Token, random_hex};
 use crate::watch::Bell;
 use crate::webhooks::{Outbox, keep_sending};
-use crate::{clock, launches, sd_notify, server};
+use crate::{clock, launches, own_files, sd_notify, server};
 
 /// How long what is being answered may take once the end was asked for.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
@@ -129,7 +129,7 @@ pub fn run(options: Options) -> Result<Ended, RunError> {
         token,
         hub: Hub::new(life),
         live: Live::new()?,
-        launches: Bell::new()?,
+        own_files: Bell::new()?,
         metrics: Metrics::default(),
         answers: SingleFlight::new(),
         phase: watch::channel(Phase::Serving).0,
@@ -172,7 +172,7 @@ fn serve(
     };
     let waiting = {
         let shared = shared.clone();
-        std::thread::Builder::new().name("launches".into()).spawn(move || launches::keep(&shared))?
+        std::thread::Builder::new().name("own-files".into()).spawn(move || own_files::keep(&shared))?
     };
     shared.log.say(&format!("agentctl {} serves {}", shared.version, shared.home.socket().display()));
     if let Some(http) = shared.http {

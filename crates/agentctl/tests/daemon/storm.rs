@@ -45,8 +45,8 @@ fn live_through(house: &House, daemon: &mut Background) {
         });
     };
     let mut agents = [StandIn::start(&house.home), StandIn::start(&house.home)];
-    // Each starts and runs; is idle; runs again; stops.
-    told(daemon, 4);
+    // Each starts, runs and holds its folder; is idle; runs again; stops and leaves it.
+    told(daemon, 6);
     agents.iter().for_each(StandIn::finish);
     told(daemon, 2);
     for agent in &agents {
@@ -54,7 +54,7 @@ fn live_through(house: &House, daemon: &mut Background) {
     }
     told(daemon, 2);
     agents.iter_mut().for_each(StandIn::kill);
-    told(daemon, 2);
+    told(daemon, 4);
 }
 
 #[test]
