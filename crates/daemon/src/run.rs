@@ -155,6 +155,11 @@ fn serve(
     notify_socket: Option<&std::ffi::OsStr>,
 ) -> Result<Ended, RunError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    // Heard from before anybody can know that we are there: a daemon that serves ends the clean way.
+    let (mut terminated, mut interrupted) = {
+        let _inside = runtime.enter();
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
+    };
     let viewing = {
         let shared = shared.clone();
         let (looked, first) = channel();
@@ -187,8 +192,6 @@ fn serve(
     let ended = runtime.block_on(async {
         let served = tokio::spawn(server::serve(shared.clone(), unix, tcp));
         let mut phase = shared.phase.subscribe();
-        let mut terminated = signal(SignalKind::terminate())?;
-        let mut interrupted = signal(SignalKind::interrupt())?;
         let home_gone = tokio::select! {
             _ = terminated.recv() => false,
             _ = interrupted.recv() => false,
@@ -200,8 +203,8 @@ fn serve(
         tell("STOPPING=1\n");
         // Whoever is not done by then is cut off.
         let _ = tokio::time::timeout(LAST_ANSWERS, served).await;
-        Ok::<_, io::Error>(if home_gone { Ended::HomeGone } else { Ended::Stopped })
-    })?;
+        if home_gone { Ended::HomeGone } else { Ended::Stopped }
+    });
     runtime.shutdown_timeout(Duration::from_millis(200));
     for thread in [viewing, burning, waiting] {
         let _ = thread.join();

@@ -106,7 +106,7 @@ fn no_webhook_is_lost_in_any_order_of_failures() {
     let lost: Vec<&String> = owed.difference(&arrived).collect();
     assert!(lost.is_empty() && owed.len() >= points.len(), "lost {lost:?} of {}", owed.len());
     // Of each session in the order in which it happened; what came twice came with the same words.
-    let mut newest: BTreeMap<String, String> = BTreeMap::new();
+    let mut newest: BTreeMap<String, jiff::Timestamp> = BTreeMap::new();
     let mut bodies: BTreeMap<String, String> = BTreeMap::new();
     for one in &accepted {
         if let Some(before) = bodies.insert(id(one), one.body.clone()) {
@@ -114,9 +114,10 @@ fn no_webhook_is_lost_in_any_order_of_failures() {
             continue;
         }
         let body: Value = serde_json::from_str(&one.body).unwrap();
-        let text = |key: &str| body[key].as_str().unwrap().to_owned();
-        let before = newest.insert(text("session_id"), text("timestamp"));
-        assert!(before.is_none_or(|before| before <= text("timestamp")), "{body} came too late");
+        let text = |key: &str| body[key].as_str().unwrap();
+        let at: jiff::Timestamp = text("timestamp").parse().unwrap();
+        let before = newest.insert(text("session_id").to_owned(), at);
+        assert!(before.is_none_or(|before| before <= at), "{body} came too late, after {before:?}");
     }
     let halves = fs::read_dir(outbox(&house)).unwrap().flatten();
     let halves = halves.filter(|entry| entry.file_name().to_string_lossy().ends_with(".new"));
