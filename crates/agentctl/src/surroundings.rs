@@ -49,11 +49,9 @@ impl Surroundings {
         Self::from_variables(variables.into_iter().collect(), None)
     }
 
-    #[expect(clippy::disallowed_methods, clippy::unused_self, reason = "the one place that reads the clock")]
+    #[expect(clippy::unused_self, reason = "the clock is part of the surroundings")]
     pub(crate) fn now(&self) -> Timestamp {
-        // Milliseconds are as fine as any agent writes.
-        let now = Timestamp::now();
-        Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
+        clock()
     }
 
     #[expect(clippy::unused_self, reason = "the machine is part of the surroundings")]
@@ -247,6 +245,13 @@ impl Surroundings {
     pub(crate) fn meant(&self, path: &Path) -> PathBuf {
         path::meant(path, self.home.as_deref(), self.cwd.as_deref())
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
+pub(crate) fn clock() -> Timestamp {
+    // Milliseconds are as fine as any agent writes.
+    let now = Timestamp::now();
+    Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
 }
 
 fn same_place(one: &Root, other: &Root) -> bool {
