@@ -13,7 +13,7 @@ use crate::house::{House, SOON};
 const KEY: &str = "agent:main:x";
 /// By looking around alone, without being told, this many changes would take minutes.
 const CHANGES: usize = 12;
-const BY_BEING_TOLD: Duration = Duration::from_secs(60);
+const BY_BEING_TOLD: Duration = Duration::from_mins(1);
 
 #[test]
 fn a_push_is_a_reason_to_look_and_never_a_fact() {
