@@ -256,7 +256,9 @@ pub(crate) fn clock() -> Timestamp {
 
 fn same_place(one: &Root, other: &Root) -> bool {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    one == other || (real(&one.path) == real(&other.path) && one.store == other.store)
+    // Of an address nobody needs to know where its gateway stores.
+    let is_address = one.path.to_string_lossy().contains("://");
+    one == other || (real(&one.path) == real(&other.path) && (is_address || one.store == other.store))
 }
 
 /// Why the settings are not known.

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use agentctl_fleet::DirectoryHolder;
 use agentctl_fleet::outbox::Telling;
 use agentctl_model::{Change, Session, SourceReport, Status};
 use jiff::Timestamp;
@@ -36,6 +37,8 @@ pub struct Event {
     pub source: Option<SourceReport>,
     /// Of `fuse.*`: the fuse.
     pub fuse: Option<Value>,
+    /// Of `lock.*`: who holds the directory, or held it.
+    pub lock: Option<DirectoryHolder>,
 }
 
 impl Event {
@@ -49,6 +52,7 @@ impl Event {
             session: self.session.as_deref(),
             source: self.source.as_ref(),
             fuse: self.fuse.as_ref(),
+            lock: self.lock.as_ref(),
             exit_code: None,
         }
     }
@@ -64,6 +68,7 @@ pub(crate) struct News {
     pub(crate) session: Option<Box<Session>>,
     pub(crate) source: Option<SourceReport>,
     pub(crate) fuse: Option<Value>,
+    pub(crate) lock: Option<DirectoryHolder>,
     /// See [`Change::carried_since`].
     pub(crate) carried_since: Option<Timestamp>,
 }
@@ -78,6 +83,7 @@ impl From<Change> for News {
             session: change.session,
             source: change.source,
             fuse: None,
+            lock: None,
             carried_since: change.carried_since,
         }
     }
@@ -137,6 +143,7 @@ impl Hub {
             session: news.session,
             source: news.source,
             fuse: news.fuse,
+            lock: news.lock,
         };
         let carried_since = news.carried_since;
         let posted = Arc::new(Posted { number, json: written(&event), event, carried_since });

@@ -4,9 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::sync::Arc;
-use std::time::Duration;
 
-use agentctl_adapters::WatchTarget;
 use agentctl_fleet::launches::{LaunchFolder, Ledger, Record};
 use agentctl_fleet::outbox::Telling;
 use agentctl_fleet::runner::KIND;
@@ -16,35 +14,24 @@ use agentctl_model::{Session, Status};
 use crate::clock;
 use crate::events::News;
 use crate::settings::WebhookSettings;
-use crate::shared::{Phase, Shared};
-use crate::watch::Watcher;
+use crate::shared::Shared;
 
-/// The safety net, should nobody tell of a change.
-const SWEEP: Duration = Duration::from_secs(15);
-/// The output of agents lies there too: their words must not keep us busy.
-const REST: Duration = Duration::from_millis(100);
+/// Which launches have ended. What had ended before this daemon began is no news.
+#[derive(Default)]
+pub(crate) struct Launches {
+    over: Option<BTreeSet<String>>,
+}
 
-/// Ends when the daemon stops. What had ended before this daemon began is no news.
-pub(crate) fn keep(shared: &Arc<Shared>) {
-    let folder = shared.home.launches();
-    let mut watcher = Watcher::new(shared.launches.clone());
-    let mut over = None;
-    loop {
-        watcher.watch_folders(vec![WatchTarget::new(&folder, 1)]);
+impl Launches {
+    pub(crate) fn look(&mut self, shared: &Arc<Shared>) {
+        let folder = shared.home.launches();
         let now = exited(&folder);
-        if let Some(before) = &over {
+        if let Some(before) = &self.over {
             for name in now.difference(before) {
                 tell(shared, &LaunchFolder::at(folder.join(name)));
             }
         }
-        over = Some(now);
-        let serving = || *shared.phase.borrow() == Phase::Serving;
-        if serving() && watcher.wait(SWEEP).files {
-            std::thread::sleep(REST);
-        }
-        if !serving() {
-            return;
-        }
+        self.over = Some(now);
     }
 }
 
@@ -58,7 +45,7 @@ pub(crate) fn tell_abandoned(shared: &Arc<Shared>) {
     let ledger = Ledger::read(&shared.home.launches());
     for (folder, record) in ledger.entries() {
         // A runner that lives holds its folder, and tells of the end itself.
-        if folder.is_told() || folder.failed().is_some() || !matches!(folder.hold(), Ok(Some(_))) {
+        if folder.told_at().is_some() || folder.failed().is_some() || !matches!(folder.hold(), Ok(Some(_))) {
             continue;
         }
         let session = session_of(shared, record).filter(|session| session.status == Status::Stopped);
@@ -71,6 +58,7 @@ pub(crate) fn tell_abandoned(shared: &Arc<Shared>) {
             session: Some(&session),
             source: None,
             fuse: None,
+            lock: None,
             exit_code: None,
         };
         let told = folder.tell_end(|| shared.outbox.put(&record.id, id, None, telling.body()));

@@ -29,7 +29,7 @@ use crate::single_flight::SingleFlight;
 use crate::token::{Token, random_hex};
 use crate::watch::Bell;
 use crate::webhooks::{Outbox, keep_sending};
-use crate::{clock, launches, sd_notify, server};
+use crate::{clock, launches, own_files, sd_notify, server};
 
 /// How long what is being answered may take once the end was asked for.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
@@ -129,7 +129,7 @@ pub fn run(options: Options) -> Result<Ended, RunError> {
         token,
         hub: Hub::new(life),
         live: Live::new()?,
-        launches: Bell::new()?,
+        own_files: Bell::new()?,
         metrics: Metrics::default(),
         answers: SingleFlight::new(),
         phase: watch::channel(Phase::Serving).0,
@@ -155,6 +155,11 @@ fn serve(
     notify_socket: Option<&std::ffi::OsStr>,
 ) -> Result<Ended, RunError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    // Heard from before anybody can know that we are there: a daemon that serves ends the clean way.
+    let (mut terminated, mut interrupted) = {
+        let _inside = runtime.enter();
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
+    };
     let viewing = {
         let shared = shared.clone();
         let (looked, first) = channel();
@@ -172,7 +177,7 @@ fn serve(
     };
     let waiting = {
         let shared = shared.clone();
-        std::thread::Builder::new().name("launches".into()).spawn(move || launches::keep(&shared))?
+        std::thread::Builder::new().name("own-files".into()).spawn(move || own_files::keep(&shared))?
     };
     shared.log.say(&format!("agentctl {} serves {}", shared.version, shared.home.socket().display()));
     if let Some(http) = shared.http {
@@ -187,8 +192,6 @@ fn serve(
     let ended = runtime.block_on(async {
         let served = tokio::spawn(server::serve(shared.clone(), unix, tcp));
         let mut phase = shared.phase.subscribe();
-        let mut terminated = signal(SignalKind::terminate())?;
-        let mut interrupted = signal(SignalKind::interrupt())?;
         let home_gone = tokio::select! {
             _ = terminated.recv() => false,
             _ = interrupted.recv() => false,
@@ -200,8 +203,8 @@ fn serve(
         tell("STOPPING=1\n");
         // Whoever is not done by then is cut off.
         let _ = tokio::time::timeout(LAST_ANSWERS, served).await;
-        Ok::<_, io::Error>(if home_gone { Ended::HomeGone } else { Ended::Stopped })
-    })?;
+        if home_gone { Ended::HomeGone } else { Ended::Stopped }
+    });
     runtime.shutdown_timeout(Duration::from_millis(200));
     for thread in [viewing, burning, waiting] {
         let _ = thread.join();

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use agentctl_fleet::launches::LaunchFolder;
+use agentctl_fleet::runner::KIND;
 use axum::body::Bytes;
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -46,8 +47,8 @@ pub(crate) struct Shared {
     pub(crate) log: Log,
     pub(crate) hub: Hub,
     pub(crate) live: Live,
-    /// Wakes whoever looks after launches.
-    pub(crate) launches: Bell,
+    /// Wakes whoever looks after our own files, and after who holds a directory.
+    pub(crate) own_files: Bell,
     pub(crate) metrics: Metrics,
     pub(crate) answers: Arc<SingleFlight<Result<Bytes, Problem>>>,
     pub(crate) fuses: Fuses,
@@ -64,7 +65,7 @@ impl Shared {
     pub(crate) fn stop(&self, home_gone: bool) {
         self.phase.send_replace(Phase::Ending { home_gone });
         self.live.stop();
-        self.launches.ring();
+        self.own_files.ring();
         self.outbox.close();
         self.fuses.close();
     }
@@ -73,6 +74,9 @@ impl Shared {
     pub(crate) fn told(&self, posted: &Posted) {
         let event = &posted.event;
         self.metrics.told(event);
+        if event.kind.starts_with("session.") {
+            self.own_files.ring();
+        }
         self.notices.told(event, &*self.settings, &self.commands);
         if self.settings.webhook().is_some_and(|webhook| webhook.events.contains(&event.kind))
             && let Some(error) = self.put_webhook(posted)
@@ -87,24 +91,26 @@ impl Shared {
         let event = &posted.event;
         let order = event.session_id.as_deref().unwrap_or(&event.kind);
         let body = event.telling().body();
-        let Some(launch) = launch_that_ended(posted) else {
+        let Some((launch, folder)) = self.launch_that_ended(posted) else {
             return self.outbox.put_somehow(&event.cursor, order, body);
         };
         // Its runner tells of it too; whoever is first does, under the one id that both would use.
-        let folder = LaunchFolder::at(self.home.launches().join(launch));
         match folder.tell_end(|| self.outbox.put(launch, order, None, body.clone())) {
             Ok(true) => None,
             Ok(false) => self.outbox.look_again().err(),
             Err(_) => self.outbox.put_somehow(launch, order, body),
         }
     }
-}
 
-/// The launch whose own end this event is. A session that was launched may have been taken up by hand later on: then its
-/// carriers are younger than the launch's exit, and the end is not the launch's.
-fn launch_that_ended(posted: &Posted) -> Option<&str> {
-    let event = &posted.event;
-    let launch = event.session.as_deref().filter(|_| event.kind == "session.stopped")?.launch.as_ref()?;
-    let by_others = launch.exited_at.zip(posted.carried_since).is_some_and(|(exit, since)| since > exit);
-    (!by_others).then_some(launch.id.as_str())
+    /// The launch whose own end this event is. A session that was launched may have been taken up by hand later on: then
+    /// its carriers are younger than the end of the launch, and this end is not the launch's.
+    fn launch_that_ended<'p>(&self, posted: &'p Posted) -> Option<(&'p str, LaunchFolder)> {
+        let event = &posted.event;
+        let session = event.session.as_deref().filter(|_| event.kind == KIND)?;
+        let launch = session.launch.as_ref()?;
+        let folder = LaunchFolder::at(self.home.launches().join(&launch.id));
+        let end = launch.exited_at.or_else(|| folder.told_at());
+        let by_others = end.zip(posted.carried_since).is_some_and(|(end, since)| since > end);
+        (!by_others).then_some((launch.id.as_str(), folder))
+    }
 }

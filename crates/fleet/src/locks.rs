@@ -73,7 +73,7 @@ pub struct DirectoryHolder {
 }
 
 impl DirectoryHolder {
-    fn by_hand(lock: &ManualLock) -> Self {
+    pub fn by_hand(lock: &ManualLock) -> Self {
         Self {
             lock_type: LockType::Manual,
             directory: lock.directory.to_string_lossy().into_owned(),
@@ -254,9 +254,20 @@ pub fn session_holders(survey: &Survey, directory: &Path) -> Vec<DirectoryHolder
     here.map(|(session, place)| DirectoryHolder::by_session(session, &place)).collect()
 }
 
+/// What each of these sessions holds, if it holds anything.
+pub fn held_by<'s>(
+    sessions: impl Iterator<Item = &'s Session>,
+) -> impl Iterator<Item = (&'s Session, DirectoryHolder)> {
+    in_place(sessions).map(|(session, place)| (session, DirectoryHolder::by_session(session, &place)))
+}
+
 fn sessions_in_place(survey: &Survey) -> impl Iterator<Item = (&Session, PathBuf)> {
-    let sessions = survey.sessions.iter().map(|surveyed| &*surveyed.session).filter(|session| holds(session));
-    sessions.filter_map(|session| Some((session, held_place(Path::new(session.cwd.as_deref()?)))))
+    in_place(survey.sessions.iter().map(|surveyed| &*surveyed.session))
+}
+
+fn in_place<'s>(sessions: impl Iterator<Item = &'s Session>) -> impl Iterator<Item = (&'s Session, PathBuf)> {
+    let holding = sessions.filter(|session| holds(session));
+    holding.filter_map(|session| Some((session, held_place(Path::new(session.cwd.as_deref()?)))))
 }
 
 /// Only local processes hold directories, and a sub-agent works in its parent's. Where it cannot be seen which process

@@ -115,7 +115,9 @@ fn configured(settings: &Value, environ: &Environ, state: &Path) -> Root {
     let token = said(&local["token"]).or(from_environ.token).or_else(|| said(&remote["token"]));
     let password = said(&local["password"]).or(from_environ.password).or_else(|| said(&remote["password"]));
     let pin = if secure { own_certificate(&gateway["tls"], environ, state) } else { None };
-    Root { keys: Keys { token, password, pin, ..Keys::default() }, ..Root::at(address.to_string()) }
+    // Its gateway is this machine's own: what it stores lies here.
+    let store = Some(state.to_owned());
+    Root { path: address.to_string().into(), store, keys: Keys { token, password, pin, ..Keys::default() } }
 }
 
 /// A gateway on this machine mostly signs for itself: its certificate lies here, and that very one is trusted.

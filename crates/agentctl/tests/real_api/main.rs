@@ -7,6 +7,7 @@
 )]
 
 mod alike;
+mod feeds;
 #[path = "../daemon/house.rs"]
 #[allow(dead_code, reason = "another test's room, of which a part is used")]
 mod house;

@@ -96,6 +96,7 @@ pub(super) fn expire(shared: &Arc<Shared>, fuse: &Fuse) -> std::io::Result<()> {
             session: None,
             source: None,
             fuse: Some(&value),
+            lock: None,
             exit_code: None,
         };
         let body = telling.body();

@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -190,9 +191,10 @@ impl LaunchFolder {
         Ok(true)
     }
 
-    /// Whether its end was told of, to whoever wanted to hear of it then.
-    pub fn is_told(&self) -> bool {
-        fs::metadata(self.path.join("told")).is_ok_and(|mark| mark.len() > 0)
+    /// When its end was told of, to whoever wanted to hear of it then.
+    pub fn told_at(&self) -> Option<Timestamp> {
+        let mark = fs::metadata(self.path.join("told")).ok().filter(|mark| mark.len() > 0)?;
+        mark.modified().ok()?.try_into().ok()
     }
 
     pub fn remove(&self) -> io::Result<()> {

@@ -4,6 +4,8 @@ use agentctl_model::{Outcome, Session, SourceReport};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::locks::DirectoryHolder;
+
 /// Something that happened, to be told: the flat fields that receivers know, and the whole objects.
 #[derive(Debug, Clone, Copy)]
 pub struct Telling<'a> {
@@ -15,6 +17,7 @@ pub struct Telling<'a> {
     pub session: Option<&'a Session>,
     pub source: Option<&'a SourceReport>,
     pub fuse: Option<&'a Value>,
+    pub lock: Option<&'a DirectoryHolder>,
     /// What the process said with its end, where somebody saw it; otherwise the session's own launch says it.
     pub exit_code: Option<i32>,
 }
@@ -39,6 +42,7 @@ impl Telling<'_> {
             "session": session,
             "source": self.source,
             "fuse": self.fuse,
+            "lock": self.lock,
         });
         let mut bytes = Vec::new();
         // Plain data: it can always be written, and the writer makes text.

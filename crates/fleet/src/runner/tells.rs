@@ -41,6 +41,7 @@ impl Tells {
             session,
             source: None,
             fuse: None,
+            lock: None,
             exit_code: exit.exit_code,
         };
         let delivery = Delivery::new(&record.id, id, self.url.clone(), telling.body());

@@ -1,5 +1,6 @@
 //! A gateway on loopback that does as it is told, down to the worst manners.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -50,6 +51,8 @@ pub enum Act {
     Cut,
 }
 
+/// Connections by their number.
+type Lines = Arc<Mutex<HashMap<usize, TcpStream>>>;
 type Script = Box<dyn Fn(Step<'_>) -> Act + Send + Sync>;
 
 /// The running gateway; it goes away when dropped.
@@ -59,7 +62,7 @@ pub struct ScriptedGateway {
     stop: Arc<AtomicBool>,
     connections: Arc<AtomicUsize>,
     /// The plain connections that still stand, for what nobody asked for.
-    lines: Arc<Mutex<Vec<TcpStream>>>,
+    lines: Lines,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -82,7 +85,7 @@ impl ScriptedGateway {
         let address = listener.local_addr().expect("read the listener's address");
         let (stop, connections) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let script: Arc<Script> = Arc::new(Box::new(script));
-        let lines: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
+        let lines: Lines = Arc::default();
         let pushed = Arc::clone(&lines);
         let (stopping, counted) = (Arc::clone(&stop), Arc::clone(&connections));
         let thread = std::thread::spawn(move || {
@@ -90,16 +93,18 @@ impl ScriptedGateway {
                 if stopping.load(Ordering::Relaxed) {
                     return;
                 }
-                counted.fetch_add(1, Ordering::Relaxed);
+                let number = counted.fetch_add(1, Ordering::Relaxed);
                 let (script, stopping) = (Arc::clone(&script), Arc::clone(&stopping));
                 let tls = tls.clone();
-                if tls.is_none() {
-                    pushed.lock().expect("the lines").extend(stream.try_clone());
+                if let (None, Ok(line)) = (&tls, stream.try_clone()) {
+                    pushed.lock().expect("the lines").insert(number, line);
                 }
+                let lines = Arc::clone(&pushed);
                 std::thread::spawn(move || {
                     let stream = Stream::of(stream, tls);
                     // How a connection ends is the client's business.
                     let _ = Connection { stream, stopping }.serve(script.as_ref());
+                    lines.lock().expect("the lines").remove(&number);
                 });
             }
         });
@@ -116,12 +121,12 @@ impl ScriptedGateway {
         let frame = json!({"type": "event", "event": event, "payload": payload}).to_string();
         let mut lines = self.lines.lock().expect("the lines");
         // Who is gone is forgotten.
-        lines.retain_mut(|line| wire::write(line, wire::TEXT, frame.as_bytes(), false).is_ok());
+        lines.retain(|_, line| wire::write(line, wire::TEXT, frame.as_bytes(), false).is_ok());
     }
 
     /// Cuts every connection, as a gateway that was killed does; it goes on taking new ones.
     pub fn cut_all(&self) {
-        for line in self.lines.lock().expect("the lines").drain(..) {
+        for (_, line) in self.lines.lock().expect("the lines").drain() {
             let _ = line.shutdown(std::net::Shutdown::Both);
         }
     }
