@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -18,7 +19,7 @@ use tokio::sync::watch;
 use crate::commands::Commands;
 use crate::events::Hub;
 use crate::fuses::{Fuses, Hands, keep_burning};
-use crate::home::{Home, HomeError};
+use crate::home::{Held, Home, HomeError};
 use crate::live::{self, Live};
 use crate::log::Log;
 use crate::metrics::Metrics;
@@ -36,6 +37,10 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
 /// How long the first look may keep the doors closed.
 const FIRST_LOOK: Duration = Duration::from_secs(5);
+
+/// How long a lock may be held by somebody who does not answer, before it is believed.
+const UNTIL_ANSWERED: Duration = Duration::from_secs(10);
+const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 
 pub struct Options {
     pub home: Home,
@@ -79,6 +84,20 @@ pub enum RunError {
     Start(#[from] io::Error),
 }
 
+/// The right to be the daemon, unless another one serves. What a killed daemon was just starting can hold its lock for a
+/// moment longer than it: nobody answers then, and the lock is worth another try.
+fn hold(home: &Home) -> Result<Option<Held>, HomeError> {
+    let until = Instant::now() + UNTIL_ANSWERED;
+    loop {
+        let held = home.hold()?;
+        let answered = || UnixStream::connect(home.socket()).is_ok();
+        if held.is_some() || answered() || Instant::now() > until {
+            return Ok(held);
+        }
+        std::thread::sleep(BETWEEN_TRIES);
+    }
+}
+
 /// Serves until it is told to stop.
 pub fn run(options: Options) -> Result<Ended, RunError> {
     let home = options.home.clone();
@@ -86,7 +105,7 @@ pub fn run(options: Options) -> Result<Ended, RunError> {
         return Err(RunError::NotLoopback(address));
     }
     home.prepare()?;
-    let Some(held) = home.hold()? else { return Ok(Ended::AlreadyRuns) };
+    let Some(held) = hold(&home)? else { return Ok(Ended::AlreadyRuns) };
     let began_at = clock::now();
     let aside = Store::at(home.folder()).prepare()?;
     let log = Log::open(home.log(), options.aloud);
