@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use agentctl_model::{Permission, Refusal, Session};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{Answer, Root};
@@ -36,6 +36,14 @@ pub struct Request {
 pub struct Begun {
     pub id: String,
     pub run: Option<String>,
+}
+
+/// Who in a server is to hear of something: a session, an agent, or a session of that agent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Addressee {
+    pub session: Option<String>,
+    pub agent: Option<String>,
 }
 
 /// Why the server did not do it.
@@ -71,6 +79,9 @@ pub trait Host: Send + Sync {
 
     /// Says something to a session. Success means that the server accepted it.
     fn send(&self, root: &Root, id: &str, words: &str, once: &str) -> Result<(), HostError>;
+
+    /// Tells somebody of something that happened elsewhere. Told again with the same `once`, it is heard once.
+    fn tell(&self, root: &Root, to: &Addressee, words: &str, once: &str) -> Result<(), HostError>;
 
     /// Answers what a session waits for.
     fn answer(&self, root: &Root, id: &str, answer: &Answer) -> Result<(), HostError>;

@@ -14,6 +14,7 @@ pub mod gemini;
 pub mod host;
 pub mod join;
 pub mod jsonl;
+pub mod memory;
 pub mod node;
 pub mod open;
 pub mod openclaw;
@@ -30,6 +31,7 @@ pub mod scope;
 mod secret;
 pub mod slate;
 pub mod sqlite;
+mod tls;
 mod websocket;
 
 use std::path::{Path, PathBuf};
@@ -41,9 +43,11 @@ pub use control::{Answer, Control};
 pub use feed::{Feed, Line};
 pub use host::Host;
 pub use jsonl::follow::Follow;
+pub use memory::Memory;
 pub use open::Opening;
 pub use scope::{Progress, Reach, Scope};
 pub use secret::{Keys, Secret};
+pub use tls::Pin;
 
 /// What an agent is, and what agentctl can do with it.
 #[derive(Debug)]

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::tls::Pin;
+
 /// A word that must never be seen: not in a message, not in a log, not in JSON. Only the wire gets it.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Secret(String);
@@ -30,6 +32,8 @@ pub struct Keys {
     pub password: Option<Secret>,
     /// The seed of this machine's own device key, 64 hexadecimal digits.
     pub device: Option<Secret>,
+    /// The one certificate to trust, where somebody named it; otherwise those that the system trusts.
+    pub pin: Option<Pin>,
     /// What waits for a person is wanted too, which a gateway shows to its administrators only.
     pub approvals: bool,
 }

@@ -28,6 +28,12 @@ impl Timed for UnixStream {
     }
 }
 
+impl Timed for Box<dyn Timed + Send> {
+    fn wait_at_most(&self, time: Duration) -> io::Result<()> {
+        self.as_ref().wait_at_most(time)
+    }
+}
+
 impl Timed for TcpStream {
     fn wait_at_most(&self, time: Duration) -> io::Result<()> {
         self.set_read_timeout(Some(time))?;

@@ -6,6 +6,7 @@ mod client;
 mod daemon_process;
 mod exit_codes;
 mod failure;
+mod hints;
 mod interrupt;
 mod keeper;
 mod output;

@@ -49,11 +49,9 @@ impl Surroundings {
         Self::from_variables(variables.into_iter().collect(), None)
     }
 
-    #[expect(clippy::disallowed_methods, clippy::unused_self, reason = "the one place that reads the clock")]
+    #[expect(clippy::unused_self, reason = "the clock is part of the surroundings")]
     pub(crate) fn now(&self) -> Timestamp {
-        // Milliseconds are as fine as any agent writes.
-        let now = Timestamp::now();
-        Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
+        clock()
     }
 
     #[expect(clippy::unused_self, reason = "the machine is part of the surroundings")]
@@ -191,6 +189,7 @@ impl Surroundings {
                 Some(known) => {
                     known.keys.token = root.keys.token.or_else(|| known.keys.token.take());
                     known.keys.password = root.keys.password.or_else(|| known.keys.password.take());
+                    known.keys.pin = root.keys.pin.or_else(|| known.keys.pin.take());
                 }
                 None => roots.push(root),
             }
@@ -248,9 +247,18 @@ impl Surroundings {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
+pub(crate) fn clock() -> Timestamp {
+    // Milliseconds are as fine as any agent writes.
+    let now = Timestamp::now();
+    Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
+}
+
 fn same_place(one: &Root, other: &Root) -> bool {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    one == other || (real(&one.path) == real(&other.path) && one.store == other.store)
+    // Of an address nobody needs to know where its gateway stores.
+    let is_address = one.path.to_string_lossy().contains("://");
+    one == other || (real(&one.path) == real(&other.path) && (is_address || one.store == other.store))
 }
 
 /// Why the settings are not known.

@@ -98,7 +98,7 @@ fn a_session_is_begun_stopped_and_taken_up_again_in_its_gateway() {
     let asked = office.asked("sessions.create").remove(0);
     assert_eq!(asked["message"], "go");
     assert!(asked["cwd"].is_null(), "only a folder that was named: {asked}");
-    assert!(asked["idempotencyKey"].as_str().is_some_and(|word| word.len() == 36), "{asked}");
+    assert!(asked["idempotencyKey"].is_null(), "only known devices may say it: {asked}");
     let scopes: Vec<Value> = office.asked("connect").iter().map(|params| params["scopes"].clone()).collect();
     assert!(!scopes.iter().any(|scopes| scopes.to_string().contains("admin")), "{scopes:?}");
 

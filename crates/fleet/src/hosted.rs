@@ -8,13 +8,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use agentctl_adapters::Answer;
-use agentctl_adapters::host::{Begun, Errand, Host, HostError, Request};
+use agentctl_adapters::host::{Addressee, Begun, Errand, Host, HostError, Request};
 use agentctl_model::{Outcome, Refusal, SpawnPlan, Status, Surveyed};
 use jiff::Timestamp;
 
 use crate::caller::Caller;
 use crate::launch::{LaunchError, show};
-use crate::launches::{self, Exit, LaunchFolder, LaunchOrder, Record, Talk};
+use crate::launches::{self, CallbackOrder, Exit, LaunchFolder, LaunchOrder, Record, Talk};
 use crate::runner::ready::refuse_a_held_directory;
 use crate::speak::SpeakError;
 use crate::stop::Stopped;
@@ -30,6 +30,18 @@ const SHOWN_WITHIN: Duration = Duration::from_mins(1);
 pub enum Preview {
     Spawn(SpawnPlan),
     Request(Request),
+}
+
+/// Somebody who was to be told how a session ended, and was not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Untold {
+    pub launch: String,
+    pub session: Option<String>,
+    pub order: CallbackOrder,
+    /// Why the last try failed.
+    pub error: Option<String>,
+    /// It is still being tried.
+    pub tried: bool,
 }
 
 /// The server behind one source.
@@ -72,6 +84,39 @@ impl Fleet {
         let leads =
             |source: &&Source| source.adapter.host().is_none_or(|host| host.is_reachable(&source.root));
         of_adapter().find(leads).or_else(|| of_adapter().next())
+    }
+
+    /// The gateway of this caller, to which others can be told: the first one that leads anywhere.
+    pub fn callback_to(&self, to: Addressee) -> Option<CallbackOrder> {
+        let leads =
+            |source: &&Source| source.adapter.host().is_some_and(|host| host.is_reachable(&source.root));
+        let source = self.sources.iter().find(leads)?;
+        let root = source.root.path.to_string_lossy().into_owned();
+        Some(CallbackOrder { adapter: source.name().to_owned(), root, to })
+    }
+
+    /// The callbacks of launches that are over and that nobody has heard.
+    pub fn untold(&self) -> Vec<Untold> {
+        let ledger = self.ledger();
+        let over = ledger.entries().iter().filter(|(folder, _)| folder.exit().is_some());
+        let untold = over.filter_map(|(folder, record)| {
+            let order = record.order.callback.clone()?;
+            let state = folder.callback();
+            if state.as_ref().is_some_and(|state| state.delivered_at.is_some()) {
+                return None;
+            }
+            // A runner at work holds its folder: where nobody does, nobody will tell.
+            let tried = folder.hold().is_ok_and(|held| held.is_none());
+            let error = state.and_then(|state| state.error);
+            Some(Untold {
+                launch: record.id.clone(),
+                session: record.session_id.clone(),
+                order,
+                error,
+                tried,
+            })
+        });
+        untold.collect()
     }
 
     /// What a launch would start or send. Refuses what makes no sense for this agent.
@@ -163,6 +208,12 @@ impl Server<'_> {
 
     pub(crate) fn answer(&self, target: &Surveyed, answer: &Answer) -> Result<(), SpeakError> {
         self.host.answer(&self.source.root, &target.key.id, answer).map_err(spoken)
+    }
+}
+
+impl Server<'_> {
+    pub(crate) fn tell(&self, to: &Addressee, words: &str, once: &str) -> Result<(), HostError> {
+        self.host.tell(&self.source.root, to, words, once)
     }
 }
 
@@ -271,6 +322,12 @@ fn refuse_what_needs_a_process(order: &LaunchOrder) -> Result<(), Refusal> {
             "--on-create or --on-complete",
             "nothing of it runs here that could run them",
             "`agentctl wait ID && CMD`, or a webhook on session.idle",
+        ),
+        (
+            order.callback.is_some(),
+            "--callback-session or --callback-agent",
+            "nothing of it runs here that could tell",
+            "let it tell them itself: it lives in the same gateway",
         ),
         (
             order.timeout_ms.is_some(),

@@ -26,7 +26,7 @@ use crate::{Fleet, fresh, worktree};
 
 pub use resume::ResumeWish;
 pub use side_by_side::SideBySide;
-pub use slots::{Choice, LaunchPlan, PlannedSlot, Unfit, Usual};
+pub use slots::{Choice, LaunchPlan, PlannedSlot, Unfit, UnfitKind, Usual};
 pub use wish::{LaunchManner, LaunchWish, check_folder, check_words};
 
 /// The command of agentctl that is a runner.

@@ -43,7 +43,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentctl_adapters::{Adapter, Follow, Opening, ReadError, Root};
+use agentctl_adapters::{Adapter, Follow, Memory, Opening, ReadError, Root};
 use agentctl_model::{Entry, Environ, Surveyed};
 use agentctl_process::Kernel;
 
@@ -53,7 +53,7 @@ pub use feeds::SourceLine;
 pub use find::{FindError, Selector};
 pub use git_worktree::worktree_root;
 pub use groups::{Group, Groups, Slot};
-pub use hosted::Preview;
+pub use hosted::{Preview, Untold};
 pub use kernel_lock::KernelLock;
 pub use known_agents::{AdapterEntry, known_agents};
 pub use launch::{LaunchError, Launching};
@@ -89,11 +89,13 @@ pub struct Fleet {
     prices: Prices,
     /// Where launch records are.
     launches: Option<PathBuf>,
+    /// What was counted before, where somebody lives long enough to be asked again.
+    memory: Option<Arc<Memory>>,
 }
 
 impl Fleet {
     pub fn new(sources: Vec<Source>, kernel: Arc<dyn Kernel>) -> Self {
-        Self { sources, kernel, prices: Prices::new(), launches: None }
+        Self { sources, kernel, prices: Prices::new(), launches: None, memory: None }
     }
 
     /// The same, with costs where the agents give none.
@@ -108,6 +110,12 @@ impl Fleet {
         Self { launches: Some(folder), ..self }
     }
 
+    /// The same, not counting twice what stayed as it was.
+    #[must_use]
+    pub fn with_memory(self, memory: Arc<Memory>) -> Self {
+        Self { memory: Some(memory), ..self }
+    }
+
     pub fn kernel(&self) -> &dyn Kernel {
         self.kernel.as_ref()
     }
@@ -120,6 +128,7 @@ impl Fleet {
             kernel: self.kernel.clone(),
             prices: self.prices.clone(),
             launches: self.launches.clone(),
+            memory: self.memory.clone(),
         }
     }
 

@@ -4,6 +4,7 @@
 pub(crate) mod made;
 mod order;
 mod selection;
+mod twins;
 
 use std::path::PathBuf;
 
@@ -83,12 +84,15 @@ impl Fleet {
     pub fn list(&self, query: &ListQuery) -> Listing {
         let since = query.since.unwrap_or(Since::DEFAULT).start(now());
         let wanted = if query.everything() { Wanted::All { since } } else { Wanted::Live };
-        let survey = self.survey(&Question {
+        let mut survey = self.survey(&Question {
             usage: query.usage,
             subagents: query.subagents,
             adapters: query.adapters.clone(),
             ..Question::new(wanted)
         });
+        if !query.subagents {
+            twins::fold(&mut survey.sessions);
+        }
         let selection = Selection {
             live: !query.everything(),
             since,

@@ -35,7 +35,7 @@ impl Fleet {
 
         let ledger = self.ledger();
         let errands = self.errands(&sources, &question.wanted, look, &ledger);
-        let mut heard = hear(errands, question);
+        let mut heard = hear(errands, question, self.memory.as_ref());
         let mut seen = look();
         let mut joined = self.join_all(&sources, &heard, &seen, &ledger);
         if self.hear_rivals(&sources, &mut heard, &joined, &seen, question, &ledger) {
@@ -90,7 +90,7 @@ impl Fleet {
             (source, Errand::Live(Box::new(view)))
         };
         let errands = indices.iter().map(errand).collect();
-        for (index, again) in indices.iter().zip(hear(errands, question)) {
+        for (index, again) in indices.iter().zip(hear(errands, question, self.memory.as_ref())) {
             merge(&mut heard[*index].harvest, again.harvest, &[]);
         }
         !indices.is_empty()
@@ -150,7 +150,7 @@ type Doubts = Vec<(usize, Vec<String>)>;
 fn hear_again(sources: &[Source], heard: &mut [Heard], doubts: &Doubts, question: &Question) {
     let errand = |(index, ids): &(usize, Vec<String>)| (sources[*index].clone(), Errand::Ids(ids.clone()));
     let errands = doubts.iter().map(errand).collect();
-    for ((index, ids), again) in doubts.iter().zip(hear(errands, question)) {
+    for ((index, ids), again) in doubts.iter().zip(hear(errands, question, None)) {
         merge(&mut heard[*index].harvest, again.harvest, ids);
     }
 }

@@ -5,6 +5,7 @@ mod ledger;
 mod real;
 mod rpc;
 mod scripted;
+pub mod tls;
 mod wire;
 
 pub use ledger::Ledger;

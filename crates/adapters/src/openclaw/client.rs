@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use super::address::Address;
 use super::device::{Challenge, Claims, Device};
 use super::trouble::{Refusal, Trouble};
-use crate::websocket::{Greeting, WebSocket};
+use crate::tls::{self, Pin};
+use crate::websocket::{Greeting, Timed, WebSocket};
 use crate::{Keys, Secret};
 
 /// How long a gateway may take to let us in, and to answer one question. A list gives up earlier, by the patience of its
@@ -103,8 +104,11 @@ struct Granted {
     scopes: Vec<String>,
 }
 
+/// Plain on this machine and in private networks, TLS everywhere else.
+type Line = Box<dyn Timed + Send>;
+
 pub(super) struct Client {
-    socket: WebSocket<TcpStream>,
+    socket: WebSocket<Line>,
     pub(super) hello: Hello,
     asked: u64,
 }
@@ -138,7 +142,7 @@ impl Client {
         scopes: &[&str],
         device: Option<&Device>,
     ) -> Result<Self, Trouble> {
-        let mut socket = open(address)?;
+        let mut socket = open(address, keys.pin.as_ref())?;
         let during = "connect";
         let asked: Asked = loop {
             let message = socket.hear().map_err(|error| Trouble::of(error, during, PATIENCE))?;
@@ -252,18 +256,33 @@ fn asks_who_we_are(trouble: &Trouble) -> bool {
     }
 }
 
-fn open(address: &Address) -> Result<WebSocket<TcpStream>, Trouble> {
-    if address.secure {
-        let why = "wss:// needs TLS, which agentctl does not speak yet: tunnel it, for example \
-            `ssh -N -L 18789:127.0.0.1:18789 HOST`, and use ws://127.0.0.1:18789";
-        return Err(Trouble::Unsafe(why.to_owned()));
-    }
-    if !address.is_private() {
-        let why = "the token would cross a public network in plain words: tunnel it, for example \
+fn open(address: &Address, pin: Option<&Pin>) -> Result<WebSocket<Line>, Trouble> {
+    if !address.secure && !address.is_private() {
+        let why = "the token would cross a public network in plain words: use wss://, or tunnel it, for example \
             `ssh -N -L 18789:127.0.0.1:18789 HOST`, and use ws://127.0.0.1:18789";
         return Err(Trouble::Unsafe(why.to_owned()));
     }
     let until = Instant::now() + PATIENCE;
+    let lost = |error| Trouble::of(error, "connect", PATIENCE);
+    let stream = reach(address, until)?;
+    let stream: Line = if address.secure {
+        let secured = tls::shake_hands(stream, &address.host, pin, until);
+        Box::new(secured.map_err(|error| match tls::distrust(&error) {
+            Some(why) => Trouble::Unsafe(format!(
+                "{why}; if it is the right one, name its fingerprint as `tlsFingerprint` of the gateway in config.toml"
+            )),
+            None => lost(error),
+        })?)
+    } else {
+        Box::new(stream)
+    };
+    let host = address.authority();
+    let greeting = Greeting { host: &host, path: &address.path, largest_message: LARGEST_MESSAGE };
+    WebSocket::open(stream, &greeting, until.saturating_duration_since(Instant::now())).map_err(lost)
+}
+
+/// The first address behind the name that answers.
+fn reach(address: &Address, until: Instant) -> Result<TcpStream, Trouble> {
     let mut trouble = io::Error::other("no address behind this name");
     let candidates = (address.host.as_str(), address.port).to_socket_addrs().map_err(Trouble::Unreachable)?;
     for candidate in candidates {
@@ -274,12 +293,7 @@ fn open(address: &Address) -> Result<WebSocket<TcpStream>, Trouble> {
         match TcpStream::connect_timeout(&candidate, left) {
             Ok(stream) => {
                 let _ = stream.set_nodelay(true);
-                let host = address.authority();
-                let greeting =
-                    Greeting { host: &host, path: &address.path, largest_message: LARGEST_MESSAGE };
-                let left = until.saturating_duration_since(Instant::now());
-                return WebSocket::open(stream, &greeting, left)
-                    .map_err(|error| Trouble::of(error, "connect", PATIENCE));
+                return Ok(stream);
             }
             Err(error) => trouble = error,
         }

@@ -118,6 +118,12 @@ impl Gateway {
         self.act("sessions.send", &Self::message(key, message, idempotency_key))
     }
 
+    /// The same to a session that is made if there is none.
+    pub(super) fn chat(&self, key: &str, message: &str, idempotency_key: &str) -> Result<(), Trouble> {
+        let params = json!({"sessionKey": key, "message": message, "idempotencyKey": idempotency_key});
+        self.act("chat.send", &params).map(|_: Value| ())
+    }
+
     /// What would be sent.
     pub(super) fn message(key: &str, message: &str, idempotency_key: Option<&str>) -> Value {
         compact(json!({"key": key, "message": message, "idempotencyKey": idempotency_key}))

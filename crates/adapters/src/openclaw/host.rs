@@ -6,7 +6,7 @@ use agentctl_model::{Permission, Refusal, Session};
 
 use super::gateway::{Decision, Gateway, Launch};
 use super::trouble::Trouble;
-use crate::host::{Begun, Errand, Host, HostError, Request};
+use crate::host::{Addressee, Begun, Errand, Host, HostError, Request};
 use crate::{Answer, Root};
 
 pub(super) struct Hands;
@@ -57,6 +57,19 @@ impl Host for Hands {
         door(root)?.send(id, words, Some(once)).map(drop).map_err(|trouble| said(&trouble))
     }
 
+    /// A session that was named must be there; an agent has its main session, which its first message makes.
+    fn tell(&self, root: &Root, to: &Addressee, words: &str, once: &str) -> Result<(), HostError> {
+        let gateway = door(root)?;
+        let told = match (&to.session, &to.agent) {
+            (Some(session), agent) => {
+                gateway.send(&key_of(session, agent.as_deref()), words, Some(once)).map(drop)
+            }
+            (None, Some(agent)) => gateway.chat(&key_of("main", Some(agent)), words, once),
+            (None, None) => return Err(Refusal::new("nobody is named who could be told").into()),
+        };
+        told.map_err(|trouble| said(&trouble))
+    }
+
     /// The one that waits longest. It is looked up now: what a list showed before may be answered already.
     fn answer(&self, root: &Root, id: &str, answer: &Answer) -> Result<(), HostError> {
         let decision = match answer {
@@ -87,6 +100,14 @@ impl Host for Hands {
     }
 }
 
+/// A key as the gateway spells it: whole ones name their agent.
+fn key_of(session: &str, agent: Option<&str>) -> String {
+    match agent {
+        Some(agent) if !session.starts_with("agent:") => format!("agent:{agent}:{session}"),
+        _ => session.to_owned(),
+    }
+}
+
 fn door(root: &Root) -> Result<Gateway, Refusal> {
     Gateway::of(root).ok_or_else(|| {
         Refusal::new(format!("no gateway is known: {} is no address of one", root.path.display())).hint(
@@ -104,8 +125,8 @@ fn launch<'a>(errand: &Errand<'a>) -> Result<Launch<'a>, Refusal> {
         Some(Permission::Bypass) => Some("full"),
     };
     let cwd = errand.cwd.map(|cwd| text(cwd)).transpose()?;
-    let (message, model, idempotency_key) = (errand.words, errand.model, Some(errand.once));
-    Ok(Launch { message, model, cwd, permission_mode, idempotency_key, ..Launch::default() })
+    // Without `once`: a gateway takes that for a new session from known devices only, and nobody sends this twice.
+    Ok(Launch { message: errand.words, model: errand.model, cwd, permission_mode, ..Launch::default() })
 }
 
 fn text(cwd: &Path) -> Result<&str, Refusal> {
@@ -138,7 +159,7 @@ mod tests {
     fn requests_say_only_what_was_asked_for() {
         let root = Root::at("ws://127.0.0.1:7");
         let params = |errand: Errand<'_>| HANDS.request(&root, &errand).unwrap().params;
-        assert_eq!(params(errand(None)), json!({"message": "go", "idempotencyKey": "o-1"}));
+        assert_eq!(params(errand(None)), json!({"message": "go"}));
         assert_eq!(params(errand(Some("k"))), json!({"key": "k", "message": "go", "idempotencyKey": "o-1"}));
         let whole = Errand { model: Some("fake/one"), cwd: Some(Path::new("/w")), ..errand(None) };
         for (permission, word) in [
@@ -152,6 +173,14 @@ mod tests {
         assert!(
             params(Errand { permission: Some(Permission::Default), ..whole })["permissionMode"].is_null()
         );
+    }
+
+    #[test]
+    fn a_session_is_named_whole_or_within_its_agent() {
+        assert_eq!(key_of("agent:main:x", None), "agent:main:x");
+        assert_eq!(key_of("agent:main:x", Some("other")), "agent:main:x");
+        assert_eq!(key_of("x", Some("ops")), "agent:ops:x");
+        assert_eq!(key_of("x", None), "x");
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod history;
 mod host;
 mod json5;
 mod list;
+mod natives;
 mod places;
 mod rows;
 mod session;
@@ -21,7 +22,7 @@ use std::path::Path;
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
 
-use crate::{Adapter, Card, Follow, Host, Keys, Line, Looks, ReadError, Root, Scope};
+use crate::{Adapter, Card, Follow, Host, Keys, Line, Looks, ReadError, Root, Scope, WatchTarget};
 use address::Address;
 
 pub use gateway::{Decision, Gateway, Launch, Launched, Sent, Stopped};
@@ -89,6 +90,11 @@ impl Adapter for OpenClaw {
 
     fn lines(&self, root: &Root, _: &dyn Fn() -> KernelView) -> Vec<Line> {
         Gateway::of(root).map(|gateway| Line::new("gateway", Watch::new(gateway))).into_iter().collect()
+    }
+
+    /// Its gateway tells by itself.
+    fn watch(&self, _: &Root) -> Vec<WatchTarget> {
+        Vec::new()
     }
 
     fn read(&self, place: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {

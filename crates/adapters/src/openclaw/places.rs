@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::address::{Address, DEFAULT_PORT};
 use super::json5;
-use crate::{Keys, Root, Secret};
+use crate::{Keys, Pin, Root, Secret};
 
 const CONFIG: &str = "openclaw.json";
 /// A config file is a few kilobytes; what is larger is none.
@@ -25,7 +25,7 @@ pub(super) fn root(environ: &Environ) -> Option<Root> {
     let state = state_folder(environ)?;
     let config = environ.path("OPENCLAW_CONFIG_PATH").unwrap_or_else(|| state.join(CONFIG));
     Some(match read(&config) {
-        Ok(settings) => configured(&settings, environ),
+        Ok(settings) => configured(&settings, environ, &state),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Root::at(state),
         Err(_) => Root::at(config),
     })
@@ -36,7 +36,7 @@ pub(super) fn written(path: &Path) -> Root {
     match path.to_str() {
         Some(text) if text.contains("://") => at(text),
         _ => match read(&config_in(path)) {
-            Ok(settings) => configured(&settings, &Environ::default()),
+            Ok(settings) => configured(&settings, &Environ::default(), path),
             Err(_) => Root::at(path),
         },
     }
@@ -95,8 +95,8 @@ fn read(config: &Path) -> io::Result<Value> {
     json5::parse(&std::fs::read_to_string(config)?).map_err(io::Error::other)
 }
 
-/// The gateway that a config file names, with its keys. Pure.
-fn configured(settings: &Value, environ: &Environ) -> Root {
+/// The gateway that a config file names, with its keys. Of the files, only the certificate of a local gateway is read.
+fn configured(settings: &Value, environ: &Environ, state: &Path) -> Root {
     let gateway = &settings["gateway"];
     let said = |place: &Value| secret(place, environ);
     let from_environ = keys_of(environ);
@@ -105,7 +105,8 @@ fn configured(settings: &Value, environ: &Environ) -> Root {
         let token = said(&remote["token"]).or(from_environ.token).or_else(|| said(&local["token"]));
         let password =
             from_environ.password.or_else(|| said(&remote["password"])).or_else(|| said(&local["password"]));
-        return Root { keys: Keys { token, password, ..Keys::default() }, ..at(url) };
+        let pin = remote["tlsFingerprint"].as_str().map(Pin::new);
+        return Root { keys: Keys { token, password, pin, ..Keys::default() }, ..at(url) };
     }
     let chosen = environ.text("OPENCLAW_GATEWAY_PORT").and_then(|port| port.parse().ok());
     let written = gateway["port"].as_u64().and_then(|port| u16::try_from(port).ok());
@@ -113,7 +114,17 @@ fn configured(settings: &Value, environ: &Environ) -> Root {
     let address = Address::local(chosen.or(written).unwrap_or(DEFAULT_PORT), secure);
     let token = said(&local["token"]).or(from_environ.token).or_else(|| said(&remote["token"]));
     let password = said(&local["password"]).or(from_environ.password).or_else(|| said(&remote["password"]));
-    Root { keys: Keys { token, password, ..Keys::default() }, ..Root::at(address.to_string()) }
+    let pin = if secure { own_certificate(&gateway["tls"], environ, state) } else { None };
+    // Its gateway is this machine's own: what it stores lies here.
+    let store = Some(state.to_owned());
+    Root { path: address.to_string().into(), store, keys: Keys { token, password, pin, ..Keys::default() } }
+}
+
+/// A gateway on this machine mostly signs for itself: its certificate lies here, and that very one is trusted.
+fn own_certificate(tls: &Value, environ: &Environ, state: &Path) -> Option<Pin> {
+    let named = tls["certPath"].as_str().map(|path| expanded(path.into(), environ));
+    let path = named.unwrap_or_else(|| state.join("gateway/tls/gateway-cert.pem"));
+    Pin::of_pem(&std::fs::read(path).ok()?)
 }
 
 fn keys_of(environ: &Environ) -> Keys {
@@ -185,17 +196,21 @@ mod tests {
     #[test]
     fn the_order_of_the_keys_is_openclaws_own() {
         let settings = json5::parse(
-            "{gateway: {auth: {token: 'local'}, remote: {url: 'wss://gw.example', token: 'far'}, mode: 'remote'}}",
+            "{gateway: {auth: {token: 'local'}, remote: {url: 'wss://gw.example', token: 'far', tlsFingerprint: 'AB:CD'}, mode: 'remote'}}",
         )
         .unwrap();
         let variables = environ(&[("OPENCLAW_GATEWAY_TOKEN", "env")]);
-        let far = configured(&settings, &variables);
+        let nowhere = Path::new("/nowhere");
+        let far = configured(&settings, &variables, nowhere);
         assert_eq!((address(&far), token(&far)), ("wss://gw.example:443", Some("far")));
-        let near = configured(&json5::parse("{gateway: {auth: {token: 'local'}}}").unwrap(), &variables);
+        assert_eq!(far.keys.pin, Some(Pin::new("abcd")));
+        let near =
+            configured(&json5::parse("{gateway: {auth: {token: 'local'}}}").unwrap(), &variables, nowhere);
         assert_eq!((address(&near), token(&near)), ("ws://127.0.0.1:18789", Some("local")));
         let unsaid = configured(
             &json5::parse("{gateway: {auth: {token: {source: 'exec', id: 'x'}}}}").unwrap(),
             &variables,
+            nowhere,
         );
         assert_eq!(token(&unsaid), Some("env"));
         let told = root(&environ(&[("OPENCLAW_GATEWAY_URL", "ws://me:s3cret@box")])).unwrap();

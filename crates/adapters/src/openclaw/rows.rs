@@ -46,6 +46,8 @@ pub(super) struct Row {
     #[serde(default, deserialize_with = "lenient")]
     pub(super) agent_id: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
+    pub(super) agent_runtime: Option<Runtime>,
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) classification: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) channel: Option<String>,
@@ -86,6 +88,11 @@ impl Row {
         self.created_via.as_deref() == Some("cron") || self.job_id().is_some()
     }
 
+    /// What does the work behind it: OpenClaw itself, or the program of another agent.
+    pub(super) fn runtime(&self) -> Option<&str> {
+        self.agent_runtime.as_ref().map(|runtime| runtime.id.as_str())
+    }
+
     /// What stands behind `:cron:`: the id of a job, or the number of one post to a hook.
     pub(super) fn job_id(&self) -> Option<&str> {
         let (_, rest) = self.key.split_once(":cron:")?;
@@ -97,6 +104,11 @@ impl Row {
 #[serde(rename_all = "camelCase")]
 pub(super) struct ForkSource {
     pub(super) session_key: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(super) struct Runtime {
+    pub(super) id: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -11,6 +11,7 @@ use agentctl_model::{
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::natives::Native;
 use super::rows::{Agent, Approval, Job, Row};
 
 const NAME: usize = 200;
@@ -25,6 +26,8 @@ pub(super) struct Snapshot {
     /// `None` when they were not asked for, or not shown: who is at work may then be waiting.
     pub(super) approvals: Option<Vec<Approval>>,
     pub(super) agents: Vec<Agent>,
+    /// What another agent runs behind a session, by its key.
+    pub(super) natives: HashMap<String, Native>,
     /// When, by the gateway's own clock.
     pub(super) at: Option<Timestamp>,
 }
@@ -56,12 +59,21 @@ impl Snapshot {
                     slot: None,
                     place: place.to_owned(),
                     stamp: None,
-                    facts: facts(row, job, folder),
+                    facts: self.facts(row, job, folder),
                     evidence: Vec::new(),
                 };
                 (found, self.word(row, job, approvals))
             })
             .collect()
+    }
+
+    fn facts(&self, row: &Row, job: Option<&Job>, folder: Option<&str>) -> Facts {
+        let mut facts = facts(row, job, folder);
+        if let Some(native) = self.natives.get(&row.key) {
+            let named = json!({"adapter": native.adapter, "id": clean_cut(&native.id, Some(NAME))});
+            facts.meta.insert("native".to_owned(), named);
+        }
+        facts
     }
 
     /// At work, ready, ended, or not said: from `hasActiveRun`, and for automations from their job; never from a time.
@@ -196,6 +208,7 @@ fn meta(row: &Row, job: Option<&Job>) -> Map<String, Value> {
         ("sessionId", row.session_id.as_deref()),
         ("agentId", row.agent_id.as_deref()),
         ("classification", row.classification.as_deref()),
+        ("runtime", row.runtime()),
         ("createdVia", row.created_via.as_deref()),
         ("channel", row.channel.as_deref()),
         ("lastRunId", row.last_run_id.as_deref()),

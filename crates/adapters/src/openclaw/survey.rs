@@ -9,7 +9,7 @@ use super::gateway::Gateway;
 use super::history::{self, Summary};
 use super::rows::History;
 use super::trouble::Trouble;
-use super::{list, places};
+use super::{list, natives, places};
 use crate::{Reach, Root, Scope};
 
 /// The most that `chat.history` gives at once.
@@ -33,7 +33,14 @@ pub(super) fn survey(root: &Root, scope: &Scope<'_>) -> Harvest {
 }
 
 fn ask(gateway: &Gateway, root: &Root, scope: &Scope<'_>) -> Result<Harvest, Trouble> {
-    let (mut client, listing) = list::read(gateway, matches!(scope.reach, Reach::Live(_)), &scope.progress)?;
+    let (mut client, mut listing) =
+        list::read(gateway, matches!(scope.reach, Reach::Live(_)), &scope.progress)?;
+    if let Some(state) = &root.store {
+        match natives::read(state, &listing.snapshot.rows) {
+            Ok(natives) => listing.snapshot.natives = natives,
+            Err(error) => listing.warnings.push(error.to_string()),
+        }
+    }
     let mut harvest = Harvest::complete(Vec::new());
     listing.left_out.into_iter().for_each(|words| harvest.left_out(words));
     harvest.warnings.extend(listing.warnings);

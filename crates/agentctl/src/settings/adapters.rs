@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentctl_adapters::{Keys, Secret};
+use agentctl_adapters::{Keys, Pin, Secret};
 use serde::Deserialize;
 
 use super::{Setting, known};
@@ -54,6 +54,7 @@ struct GatewayForm {
     token: Option<String>,
     token_file: Option<PathBuf>,
     password: Option<String>,
+    tls_fingerprint: Option<String>,
 }
 
 impl AdapterForm {
@@ -82,6 +83,7 @@ impl AdapterForm {
             keys: Keys {
                 token: form.token.and_then(Secret::new),
                 password: form.password.and_then(Secret::new),
+                pin: form.tls_fingerprint.as_deref().map(Pin::new),
                 ..Keys::default()
             },
             token_file: form.token_file.map(expand),

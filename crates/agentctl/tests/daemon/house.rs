@@ -127,6 +127,25 @@ pub(crate) fn exchange(stream: &mut (impl Read + Write), request: &str) -> Optio
     Some(Reply { status, head: head.to_lowercase(), body: body.to_owned() })
 }
 
+/// What may differ between two looks: when they were taken, and how long they took.
+pub(crate) fn forget_moments(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            for key in ["asOf", "tookMs"] {
+                object.remove(key);
+            }
+            if let Some(Value::Array(evidence)) = object.get_mut("evidence") {
+                for one in evidence {
+                    one["at"] = Value::Null;
+                }
+            }
+            object.values_mut().for_each(forget_moments);
+        }
+        Value::Array(array) => array.iter_mut().for_each(forget_moments),
+        _ => {}
+    }
+}
+
 pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {

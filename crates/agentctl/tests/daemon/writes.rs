@@ -203,7 +203,9 @@ fn groups_and_the_inbox_are_those_of_the_command_line() {
     refused(&house.write("POST", "/v1/groups/g-none/stop", "{}"), 404, "not-found", "g-none");
     let inbox = same(&house, "/v1/inbox?since=all", &["inbox", "--since", "all", "--json"]);
     assert!(!inbox["items"].as_array().unwrap().is_empty(), "{inbox:#}");
-    same(&house, "/v1/inbox", &["inbox", "--json"]);
+    let now = same(&house, "/v1/inbox?since=1s", &["inbox", "--since", "1s", "--json"]);
+    assert_ne!(now["items"], inbox["items"], "how far back was not heard");
+    same(&house, "/v1/inbox?adapter=codex", &["inbox", "--adapter", "codex", "--json"]);
     refused(&house.get("/v1/inbox?since=soon"), 400, "usage", "soon");
     refused(&house.get("/v1/inbox?adapter=hal"), 400, "usage", "hal");
 }

@@ -6,6 +6,7 @@
     reason = "tests start processes and stop at surprises"
 )]
 
+mod callback;
 mod defaults;
 mod issue;
 mod matrix;

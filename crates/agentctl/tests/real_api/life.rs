@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use agentctl_testkit::codex::AppServer;
 use agentctl_testkit::{Claude, Codex, until, until_seen};
@@ -150,31 +151,48 @@ fn whoever_goes_away_in_the_middle_leaves_no_half_launch() {
     let mut api = Api::open(&scene, &[]);
     let body = json!({"adapter": "claude-code", "prompt": "[[hang]] on and on", "cwd": scene.cwd,
         "permissionMode": "bypass"});
-    let begun = || until(PATIENCE, "the launch to begin", || (!scene.launches().is_empty()).then_some(()));
+    // Its runner has started the agent, and there is no session to answer with yet.
+    let begun = |before: &[PathBuf]| {
+        until(PATIENCE, "the launch to begin", || {
+            let new = scene.launches().into_iter().filter(|folder| !before.contains(folder));
+            new.filter_map(|folder| record(&folder)).any(|record| record["process"].is_object()).then_some(())
+        });
+    };
     let running = |known: &str| {
         until_seen(PATIENCE, "the launch to end well", || {
             let list = scene.agentctl(&["list", "--json"]).ok().json();
             let found = list["sessions"].as_array().unwrap().iter().find(|session| session["id"] != known);
-            let id = found.filter(|session| session["status"] == "running" && session["launch"].is_object());
+            let id = found.filter(|session| session["status"] == "running" && is_settled(&scene, session));
             id.map(|session| session["id"].as_str().unwrap().to_owned()).ok_or(format!("{list:#}"))
         })
     };
     let mut gone = api.connect().unwrap();
     gone.write_all(request("POST", "/v1/sessions", &body.to_string()).as_bytes()).unwrap();
-    begun();
+    begun(&[]);
     drop(gone);
     let id = running("");
     api.done("POST", &format!("/v1/sessions/{id}/stop"), &json!({"force": true}));
     api.wait_for_silence();
 
     // The daemon itself may be killed: the runner owns the launch.
-    let before = scene.launches().len();
+    let before = scene.launches();
     let mut gone = api.connect().unwrap();
     gone.write_all(request("POST", "/v1/sessions", &body.to_string()).as_bytes()).unwrap();
-    until(PATIENCE, "the second launch", || (scene.launches().len() > before).then_some(()));
+    begun(&before);
     api.daemon.signal(rustix::process::Signal::KILL);
     api.daemon.wait(PATIENCE);
     let id = running(&id);
     let _ = scene.agentctl(&["stop", &id]).ok();
     scene.wait_for_silence();
+}
+
+/// The runner has done all that a launch is: its record says so.
+fn is_settled(scene: &Scene, session: &Value) -> bool {
+    let Some(launch) = session["launch"]["id"].as_str() else { return false };
+    let folder = scene.home.agentctl_home().join("launches").join(launch);
+    record(&folder).is_some_and(|record| record["settled"] == true)
+}
+
+fn record(folder: &Path) -> Option<Value> {
+    serde_json::from_slice(&std::fs::read(folder.join("launch.json")).ok()?).ok()
 }

@@ -6,6 +6,8 @@
     reason = "tests start processes and stop at surprises"
 )]
 
+mod alike;
+mod feeds;
 #[path = "../daemon/house.rs"]
 #[allow(dead_code, reason = "another test's room, of which a part is used")]
 mod house;

@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
 use super::body::Body;
-use super::sessions::beside;
+use super::sessions::{beside, key, shared_look};
 use super::steer::StopBody;
 use super::{App, answer, json};
 use crate::problem::Problem;
@@ -22,7 +22,8 @@ pub(crate) async fn list(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
-    beside(move || json(&GroupList::from(fleet.groups(None, false)))).await.map(answer)
+    let key = key("groups", None, &headers, &peer);
+    shared_look(&app, key, move || json(&GroupList::from(fleet.groups(None, false)))).await.map(answer)
 }
 
 pub(crate) async fn show(

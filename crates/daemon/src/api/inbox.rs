@@ -8,7 +8,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 
 use super::routes::Names;
-use super::sessions::beside;
+use super::sessions::{key, shared_look};
 use super::{App, answer, json};
 use crate::problem::Problem;
 use crate::server::Peer;
@@ -33,5 +33,7 @@ pub(crate) async fn list(
     let since = query::one(&pairs, "since").map(Since::parse).transpose().map_err(wrong)?;
     let adapters = query::adapters(&pairs)?;
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
-    beside(move || json(&fleet.inbox(since.unwrap_or(A_DAY), adapters, clock::now()))).await.map(answer)
+    let key = key("inbox", raw.as_deref(), &headers, &peer);
+    let look = move || json(&fleet.inbox(since.unwrap_or(A_DAY), adapters, clock::now()));
+    shared_look(&app, key, look).await.map(answer)
 }

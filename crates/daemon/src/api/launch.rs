@@ -5,10 +5,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use agentctl_adapters::host::Addressee;
 use agentctl_fleet::Store;
 use agentctl_fleet::groups::GroupLaunch;
 use agentctl_fleet::launch::{
-    Choice, LaunchManner, LaunchWish, ResumeWish, Unfit, check_folder, check_words,
+    Choice, LaunchManner, LaunchWish, ResumeWish, Unfit, UnfitKind, check_folder, check_words,
 };
 use agentctl_fleet::launches::WorktreeOrder;
 use agentctl_model::{Capability, Permission};
@@ -91,6 +92,10 @@ struct MannerBody {
     on_create: Option<String>,
     /// A command that runs once the agent has ended.
     on_complete: Option<String>,
+    /// The session of an OpenClaw gateway that is told when the agent has ended.
+    callback_session: Option<String>,
+    /// The agent of an OpenClaw gateway that is told when the agent has ended.
+    callback_agent: Option<String>,
     /// Stop it after this time: 30m, 2h.
     timeout: Option<String>,
     /// Launch even where a lock or a live session holds the directory.
@@ -239,7 +244,11 @@ fn folder(given: &std::path::Path) -> Result<PathBuf, Problem> {
 
 fn unfit(unfit: Unfit) -> Problem {
     let hint = unfit.hint();
-    let problem = if unfit.unknown { Problem::usage(unfit.message) } else { Problem::failed(unfit.message) };
+    let problem = match unfit.kind {
+        UnfitKind::Unknown => Problem::usage(unfit.message),
+        UnfitKind::NoGateway => Problem::refused(unfit.message),
+        UnfitKind::Failed => Problem::failed(unfit.message),
+    };
     match hint {
         Some(hint) => problem.hint(hint),
         None => problem,
@@ -266,6 +275,7 @@ impl MannerBody {
             files: Vec::new(),
             on_create: self.on_create,
             on_complete: self.on_complete,
+            callback: Addressee { session: self.callback_session, agent: self.callback_agent },
             timeout: duration("timeout", self.timeout.as_deref())?,
             force: self.force,
         })

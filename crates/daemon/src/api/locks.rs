@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::body::{Body, absolute};
 use super::routes::Names;
-use super::sessions::beside;
+use super::sessions::{beside, key, shared_look};
 use super::{App, answer, json};
 use crate::fuses::deadline;
 use crate::problem::Problem;
@@ -51,7 +51,8 @@ pub(crate) async fn list(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
-    beside(move || json(&fleet.held(&app.locks(), clock::now())?)).await.map(answer)
+    let (key, locks) = (key("locks", None, &headers, &peer), app.locks());
+    shared_look(&app, key, move || json(&fleet.held(&locks, clock::now())?)).await.map(answer)
 }
 
 pub(crate) async fn lock(State(app): State<App>, Body(body): Body<LockBody>) -> Result<Response, Problem> {

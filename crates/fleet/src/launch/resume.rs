@@ -66,6 +66,7 @@ impl Fleet {
             files: Vec::new(),
             on_create: None,
             on_complete: wish.on_complete.clone(),
+            callback: None,
             timeout_ms: wish.timeout.map(milliseconds),
             force: false,
         })

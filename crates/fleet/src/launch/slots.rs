@@ -57,21 +57,41 @@ impl LaunchPlan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfit {
     pub message: String,
+    pub kind: UnfitKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnfitKind {
     /// Nobody knows such an agent.
-    pub unknown: bool,
+    Unknown,
+    /// Nobody is there who could be told of the end.
+    NoGateway,
+    Failed,
 }
 
 impl Unfit {
     pub(super) fn unknown(adapter: &str) -> Self {
-        Self { message: format!("there is no agent `{adapter}`"), unknown: true }
+        Self { message: format!("there is no agent `{adapter}`"), kind: UnfitKind::Unknown }
     }
 
     pub(super) fn failed(message: String) -> Self {
-        Self { message, unknown: false }
+        Self { message, kind: UnfitKind::Failed }
+    }
+
+    pub(super) fn no_gateway() -> Self {
+        Self { message: "there is no gateway that could be told".to_owned(), kind: UnfitKind::NoGateway }
     }
 
     pub fn hint(&self) -> Option<&'static str> {
-        self.unknown.then_some("`agentctl adapters` lists the agents; one may be switched off in config.toml")
+        match self.kind {
+            UnfitKind::Unknown => {
+                Some("`agentctl adapters` lists the agents; one may be switched off in config.toml")
+            }
+            UnfitKind::NoGateway => Some(
+                "set OPENCLAW_GATEWAY_URL, or name one in config.toml as `gateways` of [adapters.openclaw]",
+            ),
+            UnfitKind::Failed => None,
+        }
     }
 }
 

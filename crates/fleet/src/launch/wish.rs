@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use agentctl_adapters::host::Addressee;
 use agentctl_model::Permission;
 
 use super::slots::{Choice, LaunchPlan, PlannedSlot, Unfit, named};
@@ -39,6 +40,8 @@ pub struct LaunchManner {
     pub files: Vec<PathBuf>,
     pub on_create: Option<String>,
     pub on_complete: Option<String>,
+    /// Who is told when it has ended; nobody by default.
+    pub callback: Addressee,
     pub timeout: Option<Duration>,
     pub force: bool,
 }
@@ -82,6 +85,11 @@ impl Fleet {
         let source = self.place_to_launch(&slot.adapter);
         let source = source.ok_or_else(|| Unfit::unknown(&slot.adapter))?;
         let manner = wish.manner.clone();
+        let callback = if manner.callback == Addressee::default() {
+            None
+        } else {
+            Some(self.callback_to(manner.callback).ok_or_else(Unfit::no_gateway)?)
+        };
         Ok(LaunchOrder {
             adapter: slot.adapter.clone(),
             root: source.root.path.to_string_lossy().into_owned(),
@@ -103,6 +111,7 @@ impl Fleet {
             files: manner.files,
             on_create: manner.on_create,
             on_complete: manner.on_complete,
+            callback,
             timeout_ms: manner.timeout.map(milliseconds),
             force: manner.force,
         })

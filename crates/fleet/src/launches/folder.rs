@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::record::{Exit, Failed, Record, VERSION};
+use super::record::{Callback, Exit, Failed, Record, VERSION};
 use crate::fault::reach;
 use crate::kernel_lock::KernelLock;
 use crate::whole_file;
@@ -83,6 +83,14 @@ impl LaunchFolder {
 
     pub fn write_exit(&self, exit: &Exit) -> io::Result<()> {
         self.write("exit.json", exit)
+    }
+
+    pub fn callback(&self) -> Option<Callback> {
+        self.read("callback.json").ok()
+    }
+
+    pub fn write_callback(&self, callback: &Callback) -> io::Result<()> {
+        self.write("callback.json", callback)
     }
 
     pub fn failed(&self) -> Option<Failed> {

@@ -11,7 +11,9 @@ mod record;
 pub use folder::LaunchFolder;
 pub use ledger::Ledger;
 pub use prune::{Expired, Retention, Why, half_made};
-pub use record::{Exit, Failed, LaunchOrder, ProcessMark, Record, Talk, VERSION, WorktreeOrder};
+pub use record::{
+    Callback, CallbackOrder, Exit, Failed, LaunchOrder, ProcessMark, Record, Talk, VERSION, WorktreeOrder,
+};
 
 /// The name of the folder in agentctl's own.
 pub const FOLDER: &str = "launches";

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use agentctl_adapters::host::Addressee;
 use agentctl_model::{Conversation, Intent, Permission, ProcessRef};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -61,6 +62,9 @@ pub struct LaunchOrder {
     pub files: Vec<PathBuf>,
     pub on_create: Option<String>,
     pub on_complete: Option<String>,
+    /// Who is told when it is over.
+    #[serde(default)]
+    pub callback: Option<CallbackOrder>,
     pub timeout_ms: Option<u64>,
     /// Whatever holds the directory.
     pub force: bool,
@@ -81,6 +85,27 @@ pub struct WorktreeOrder {
     pub repository: PathBuf,
     pub branch: String,
     pub base: Option<String>,
+}
+
+/// Somebody in a gateway who is told how a session ended. The address of the gateway only: what opens it is looked up when
+/// it is needed, and never written down.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallbackOrder {
+    pub adapter: String,
+    pub root: String,
+    pub to: Addressee,
+}
+
+/// `callback.json`: how far the telling has come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Callback {
+    pub delivered_at: Option<Timestamp>,
+    /// Why the last try failed.
+    pub error: Option<String>,
+    /// Nobody tries any more.
+    pub given_up: bool,
 }
 
 /// A process identity on disk.

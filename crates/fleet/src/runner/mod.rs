@@ -3,6 +3,7 @@
 //! It owns a launch from its first moment, the undo included. It decides nothing about the session: killing it changes
 //! nothing of what is said of the session, since the agent is found by looking.
 
+mod callback;
 mod hooks;
 pub(crate) mod ready;
 mod tells;
@@ -274,7 +275,7 @@ impl<'a> Runner<'a> {
             let _ = writeln!(io::stderr(), "webhook {}: {error}", self.record.id);
         }
         running.hooks.completed(self.caller, session.as_ref(), ending);
-        Ok(())
+        self.tell_callback(session.as_ref(), &exit)
     }
 
     fn wait_for_the_end(&mut self, running: &mut Running) -> io::Result<(Ending, bool)> {

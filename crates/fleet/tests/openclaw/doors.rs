@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use agentctl_adapters::feed::News;
 use agentctl_adapters::openclaw::{Gateway, OpenClaw, Watch};
-use agentctl_adapters::{Adapter, Feed, Keys, Root, Secret};
+use agentctl_adapters::{Adapter, Feed, Keys, Pin, Root, Secret};
 use agentctl_fleet::Selector;
 use agentctl_model::{Outcome, SessionKey, Status};
-use agentctl_testkit::openclaw::{Act, Ledger, ScriptedGateway, Step};
+use agentctl_testkit::openclaw::{Act, Ledger, ScriptedGateway, Step, tls};
 use agentctl_testkit::until;
 use serde_json::{Value, json};
 
@@ -248,4 +248,44 @@ fn a_list_asks_for_no_more_than_reading_and_an_inbox_for_what_it_needs() {
     assert_eq!(status(&asked), Status::Waiting);
     assert!(session(&asked, "agent:main:x").unwrap().pending[0].answerable);
     assert!(seen.lock().unwrap().contains(&json!(["operator.admin", "operator.approvals"])));
+}
+
+#[test]
+fn over_tls_only_the_pinned_certificate_is_trusted() {
+    let ledger = Ledger { rows: vec![ready("agent:main:x")], ..Ledger::default() };
+    let gateway = ScriptedGateway::start_secure(move |step| ledger.answer(step));
+    assert!(gateway.url().starts_with("wss://127.0.0.1"));
+    let told = |pin: Option<&str>| {
+        let mut root = root(&gateway);
+        root.keys.pin = pin.map(Pin::new);
+        fleet(vec![root], PATIENT).survey(&everything()).sources[0].clone()
+    };
+    let trusted = told(Some(tls::FINGERPRINT));
+    assert_eq!((trusted.coverage.as_str(), trusted.sessions), ("complete", Some(1)), "{trusted:?}");
+    for (pin, words) in [
+        (None, "its certificate is not trusted"),
+        (Some("00"), "not the one that was pinned"),
+        (Some("no fingerprint at all"), "not the one that was pinned"),
+    ] {
+        let refused = told(pin).error.unwrap();
+        assert!(refused.contains(words) && refused.contains("tlsFingerprint"), "{pin:?}: {refused}");
+    }
+}
+
+#[test]
+fn a_local_gateway_with_tls_is_trusted_by_its_own_certificate() {
+    let gateway = ScriptedGateway::start_secure(|step| Ledger::default().answer(step));
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join(".openclaw");
+    std::fs::create_dir_all(folder.join("gateway/tls")).unwrap();
+    std::fs::write(folder.join("gateway/tls/gateway-cert.pem"), tls::CERTIFICATE).unwrap();
+    let port = gateway.url().rsplit(':').next().unwrap().to_owned();
+    std::fs::write(
+        folder.join("openclaw.json"),
+        format!("{{gateway: {{port: {port}, tls: {{enabled: true}}}}}}"),
+    )
+    .unwrap();
+    let environ = [("HOME", home.path().to_str().unwrap())].into_iter().collect();
+    let survey = fleet(vec![OpenClaw.root(&environ).unwrap()], PATIENT).survey(&everything());
+    assert_eq!(survey.sources[0].coverage, "complete", "{:?}", survey.sources[0]);
 }

@@ -1,13 +1,15 @@
 //! A gateway on loopback that does as it is told, down to the worst manners.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::tls::{self, Stream};
 use super::wire;
 
 /// Where a connection is.
@@ -49,42 +51,84 @@ pub enum Act {
     Cut,
 }
 
+/// Connections by their number.
+type Lines = Arc<Mutex<HashMap<usize, TcpStream>>>;
 type Script = Box<dyn Fn(Step<'_>) -> Act + Send + Sync>;
 
 /// The running gateway; it goes away when dropped.
 pub struct ScriptedGateway {
     address: SocketAddr,
+    secure: bool,
     stop: Arc<AtomicBool>,
     connections: Arc<AtomicUsize>,
+    /// The plain connections that still stand, for what nobody asked for.
+    lines: Lines,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl ScriptedGateway {
     pub fn start(script: impl Fn(Step<'_>) -> Act + Send + Sync + 'static) -> Self {
+        Self::serve(script, None)
+    }
+
+    /// Behind TLS, with the certificate of [`tls::CERTIFICATE`].
+    pub fn start_secure(script: impl Fn(Step<'_>) -> Act + Send + Sync + 'static) -> Self {
+        Self::serve(script, Some(tls::server()))
+    }
+
+    fn serve(
+        script: impl Fn(Step<'_>) -> Act + Send + Sync + 'static,
+        tls: Option<Arc<rustls::ServerConfig>>,
+    ) -> Self {
+        let secure = tls.is_some();
         let listener = TcpListener::bind("127.0.0.1:0").expect("bind a loopback port");
         let address = listener.local_addr().expect("read the listener's address");
         let (stop, connections) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let script: Arc<Script> = Arc::new(Box::new(script));
+        let lines: Lines = Arc::default();
+        let pushed = Arc::clone(&lines);
         let (stopping, counted) = (Arc::clone(&stop), Arc::clone(&connections));
         let thread = std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 if stopping.load(Ordering::Relaxed) {
                     return;
                 }
-                counted.fetch_add(1, Ordering::Relaxed);
+                let number = counted.fetch_add(1, Ordering::Relaxed);
                 let (script, stopping) = (Arc::clone(&script), Arc::clone(&stopping));
+                let tls = tls.clone();
+                if let (None, Ok(line)) = (&tls, stream.try_clone()) {
+                    pushed.lock().expect("the lines").insert(number, line);
+                }
+                let lines = Arc::clone(&pushed);
                 std::thread::spawn(move || {
+                    let stream = Stream::of(stream, tls);
                     // How a connection ends is the client's business.
                     let _ = Connection { stream, stopping }.serve(script.as_ref());
+                    lines.lock().expect("the lines").remove(&number);
                 });
             }
         });
-        Self { address, stop, connections, thread: Some(thread) }
+        Self { address, secure, stop, connections, lines, thread: Some(thread) }
     }
 
-    /// `ws://127.0.0.1:PORT`
+    /// `ws://127.0.0.1:PORT`, or `wss://` with TLS
     pub fn url(&self) -> String {
-        format!("ws://{}", self.address)
+        format!("{}://{}", if self.secure { "wss" } else { "ws" }, self.address)
+    }
+
+    /// Tells everybody who is connected, unasked. Only without TLS.
+    pub fn push(&self, event: &str, payload: &Value) {
+        let frame = json!({"type": "event", "event": event, "payload": payload}).to_string();
+        let mut lines = self.lines.lock().expect("the lines");
+        // Who is gone is forgotten.
+        lines.retain(|_, line| wire::write(line, wire::TEXT, frame.as_bytes(), false).is_ok());
+    }
+
+    /// Cuts every connection, as a gateway that was killed does; it goes on taking new ones.
+    pub fn cut_all(&self) {
+        for (_, line) in self.lines.lock().expect("the lines").drain() {
+            let _ = line.shutdown(std::net::Shutdown::Both);
+        }
     }
 
     /// How many connections came so far.
@@ -105,7 +149,7 @@ impl Drop for ScriptedGateway {
 }
 
 struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     stopping: Arc<AtomicBool>,
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use agentctl_adapters::Adapter;
-use agentctl_fleet::{Fleet, Orphan, Question, Wanted};
+use agentctl_fleet::{Fleet, Orphan, Question, Untold, Wanted};
 use agentctl_model::{ProcessEntry, SourceReport, Stray, Survey};
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -31,6 +31,8 @@ pub(crate) struct Report {
     pub(crate) strays: Vec<StrayReport>,
     /// Processes that outlived the session they belonged to.
     pub(crate) orphans: Vec<OrphanReport>,
+    /// Who was to be told how a session ended, and was not.
+    pub(crate) untold: Vec<UntoldReport>,
     /// Launch records that have had their time; `agentctl prune` removes them.
     pub(crate) expired_launches: usize,
     /// What `--reap` ended.
@@ -50,6 +52,20 @@ pub(crate) struct OrphanReport {
     pub(crate) started_at: Option<Timestamp>,
     /// Resident bytes.
     pub(crate) memory: Option<u64>,
+}
+
+/// A callback that was not delivered.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct UntoldReport {
+    pub(crate) launch: String,
+    pub(crate) session_id: Option<String>,
+    pub(crate) gateway: String,
+    pub(crate) session: Option<String>,
+    pub(crate) agent: Option<String>,
+    pub(crate) error: Option<String>,
+    /// It is still being tried.
+    pub(crate) tried: bool,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -136,6 +152,7 @@ pub(crate) fn examine(surroundings: &Surroundings) -> Report {
             .collect(),
         strays: survey.strays.iter().map(|(adapter, stray)| stray_report(adapter, stray)).collect(),
         orphans: fleet.orphans().iter().map(orphan_report).collect(),
+        untold: fleet.untold().into_iter().map(untold_report).collect(),
         expired_launches: expired(&fleet, &settings, surroundings),
         reaped: Vec::new(),
     }
@@ -154,6 +171,18 @@ fn orphan_report(orphan: &Orphan) -> OrphanReport {
         cwd: orphan.cwd.clone(),
         started_at: orphan.entry.started_at,
         memory: orphan.memory,
+    }
+}
+
+fn untold_report(untold: Untold) -> UntoldReport {
+    UntoldReport {
+        launch: untold.launch,
+        session_id: untold.session,
+        gateway: untold.order.root,
+        session: untold.order.to.session,
+        agent: untold.order.to.agent,
+        error: untold.error,
+        tried: untold.tried,
     }
 }
 

@@ -160,6 +160,14 @@ impl Page<'_> {
             let words = format!("cannot show {}; some sessions stay unknown", missing.join(", "));
             self.line("!", Tone::Attention, "kernel", &words)
         });
+        for untold in &report.untold {
+            let to = untold.session.as_deref().or(untold.agent.as_deref()).unwrap_or("nobody");
+            let state = if untold.tried { "not told yet" } else { "never told" };
+            let why = untold.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
+            let session = untold.session_id.as_deref().unwrap_or(&untold.launch);
+            let words = format!("{to} was {state} that {session} ended{why}");
+            lines.push(self.line("!", Tone::Attention, "callback", &words));
+        }
         lines
     }
 

@@ -10,8 +10,9 @@ pub(crate) mod turn;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use agentctl_adapters::host::Addressee;
 use agentctl_fleet::Fleet;
-use agentctl_fleet::launch::{LaunchManner, LaunchPlan, LaunchWish, Unfit, check_folder};
+use agentctl_fleet::launch::{LaunchManner, LaunchPlan, LaunchWish, Unfit, UnfitKind, check_folder};
 use agentctl_fleet::launches::WorktreeOrder;
 use agentctl_model::Permission;
 use clap::builder::NonEmptyStringValueParser;
@@ -65,6 +66,12 @@ pub(crate) struct Args {
     /// Run this command once the agent has ended
     #[arg(long, value_name = "CMD")]
     on_complete: Option<String>,
+    /// Tell this session of your gateway when the agent has ended
+    #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
+    callback_session: Option<String>,
+    /// Tell this agent of your gateway, or with --callback-session that session of it
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
+    callback_agent: Option<String>,
     /// A label to remember with the launch, repeatable
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = key_value)]
     labels: Vec<(String, String)>,
@@ -179,6 +186,10 @@ impl Args {
             files: self.prompt.files().iter().map(meant).collect(),
             on_create: self.on_create.clone(),
             on_complete: self.on_complete.clone(),
+            callback: Addressee {
+                session: self.callback_session.clone(),
+                agent: self.callback_agent.clone(),
+            },
             timeout: self.timeout,
             force: self.force,
         }
@@ -199,7 +210,11 @@ fn folder(given: Option<&Path>, surroundings: &Surroundings) -> Result<PathBuf, 
 
 impl From<Unfit> for Failure {
     fn from(unfit: Unfit) -> Self {
-        let exit = if unfit.unknown { Exit::Usage } else { Exit::Failed };
+        let exit = match unfit.kind {
+            UnfitKind::Unknown => Exit::Usage,
+            UnfitKind::NoGateway => Exit::Refused,
+            UnfitKind::Failed => Exit::Failed,
+        };
         let hint = unfit.hint();
         let failure = Self::new(exit, unfit.message);
         match hint {

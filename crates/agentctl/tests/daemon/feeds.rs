@@ -1,0 +1,73 @@
+//! Servers that tell by themselves: what they tell makes the daemon look, and nothing else.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use agentctl_testkit::openclaw::{Ledger, ScriptedGateway, Step};
+use agentctl_testkit::until;
+use serde_json::json;
+
+use crate::events::Listener;
+use crate::house::{House, SOON};
+
+const KEY: &str = "agent:main:x";
+/// By looking around alone, without being told, this many changes would take minutes.
+const CHANGES: usize = 12;
+const BY_BEING_TOLD: Duration = Duration::from_mins(1);
+
+#[test]
+fn a_push_is_a_reason_to_look_and_never_a_fact() {
+    let house = House::new();
+    let ledger = Arc::new(Mutex::new(Ledger { boot: "b1".into(), ..Ledger::default() }));
+    let subscribed = Arc::new(Mutex::new(Vec::new()));
+    let (known, log) = (Arc::clone(&ledger), Arc::clone(&subscribed));
+    let gateway = ScriptedGateway::start(move |step| {
+        if let Step::Request { method: "sessions.subscribe", params } = step {
+            log.lock().unwrap().push(params.clone());
+        }
+        known.lock().unwrap().answer(step)
+    });
+    let port = gateway.url().rsplit(':').next().unwrap().to_owned();
+    let folder = house.home.path().join(".openclaw");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(
+        folder.join("openclaw.json"),
+        format!("{{gateway: {{port: {port}, auth: {{token: 't'}}}}}}"),
+    )
+    .unwrap();
+    let set = |running: bool| {
+        let status = if running { "running" } else { "done" };
+        let row = json!({"key": KEY, "hasActiveRun": running, "status": status, "workspaceDir": "/w"});
+        ledger.lock().unwrap().rows = vec![row];
+    };
+    set(false);
+    let daemon = house.daemon(&[]);
+    until(SOON, "the subscription", || (subscribed.lock().unwrap().len() == 1).then_some(()));
+    let mut events = Listener::open(&house, "", None);
+
+    // What a push says of a session is not believed: only the list is.
+    gateway.push("sessions.changed", &json!({"sessionKey": KEY, "session": {"hasActiveRun": true}}));
+    let began = Instant::now();
+    for change in 0..CHANGES {
+        let running = change % 2 == 0;
+        set(running);
+        gateway.push("sessions.changed", &json!({"sessionKey": KEY}));
+        let kind = match change {
+            0 => "session.started",
+            _ if running => "session.running",
+            _ => "session.idle",
+        };
+        let event = events.until(kind, KEY);
+        assert_eq!(event["session"]["status"], if running { "running" } else { "idle" }, "{event:#}");
+    }
+    assert!(began.elapsed() < BY_BEING_TOLD, "{:?}", began.elapsed());
+
+    // One connection for all of it; when that is cut it comes back by itself, and says nothing of anybody.
+    assert_eq!(subscribed.lock().unwrap().len(), 1);
+    gateway.cut_all();
+    until(SOON, "the next subscription", || (subscribed.lock().unwrap().len() == 2).then_some(()));
+    set(true);
+    gateway.push("sessions.changed", &json!({}));
+    events.until("session.running", KEY);
+    drop(daemon);
+}

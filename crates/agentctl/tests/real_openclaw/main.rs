@@ -1,0 +1,6 @@
+//! A real OpenClaw gateway, heard and acted on from outside. Its start takes longest, so each test asks one gateway for much.
+
+mod automations;
+mod outage;
+mod runs;
+mod scene;

@@ -1,0 +1,93 @@
+//! The gateway's ends, in the eyes of the commands and of the daemon's events.
+
+use agentctl_testkit::{Background, Signal, until_seen};
+use serde_json::{Value, json};
+
+use crate::scene::{PATIENCE, Scene};
+
+/// What the daemon tells, from the moment it is listened to.
+struct Stream(Background);
+
+impl Stream {
+    fn listen(scene: &Scene) -> Self {
+        let mut events = scene.home.agentctl_command(&["events"]);
+        // It starts the daemon, which ends with the home.
+        events.env_remove("AGENTCTL_NO_DAEMON");
+        let stream = Self(Background::spawn(&scene.home, events));
+        until_seen(PATIENCE, "the daemon", || {
+            let status = scene.home.agentctl(&["daemon", "status", "--json"]);
+            if status.code == Some(0) { Ok(()) } else { Err(format!("{status:?}")) }
+        });
+        stream
+    }
+
+    fn all(&self) -> Vec<Value> {
+        self.0.stdout().lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    fn count(&self, kind: &str) -> usize {
+        self.all().iter().filter(|event| event["type"] == kind).count()
+    }
+
+    /// Waits for so many events of this type.
+    fn until(&self, kind: &str, count: usize) {
+        until_seen(PATIENCE, kind, || {
+            if self.count(kind) >= count { Ok(()) } else { Err(format!("{:#?}", self.all())) }
+        });
+    }
+}
+
+#[test]
+fn when_the_gateway_is_away_nothing_is_said_and_afterwards_the_truth() {
+    let Some(mut scene) = Scene::set() else { return };
+    let place = scene.home.work_dir("held");
+    let _ = scene.home.agentctl(&["lock", place.to_str().expect("text"), "--by", "me"]).ok();
+    let locks = |scene: &Scene| scene.home.agentctl(&["locks", "--json"]).ok().json()["locks"].clone();
+    let held = locks(&scene);
+    let stream = Stream::listen(&scene);
+    let run = scene.launch_key("[[hang:door]] [[text:Done after all.]] go");
+    scene.model.wait_turn("[[hang:door]]", 0);
+    stream.until("session.started", 1);
+    let before = scene.wait_for(&run, "the run", |row| row["status"] == "running");
+
+    let silent = |scene: &Scene| {
+        let list = scene.list();
+        assert_eq!(list["sources"][0]["coverage"], "failed", "{list:#}");
+        assert_eq!(list["sources"][0]["error"], "connection refused", "{list:#}");
+        assert_eq!(list["sessions"], json!([]), "no verdict about anybody");
+        let asked = scene.home.agentctl(&["status", &run, "--json"]);
+        assert_eq!(asked.code, Some(6), "silence is no verdict: {asked:?}");
+        let strict = scene.home.agentctl(&["list", "--strict", "--json"]);
+        assert_eq!(strict.code, Some(6), "{strict:?}");
+        assert_eq!(locks(scene), held, "no lock changed");
+    };
+    scene.gateway.signal(Signal::KILL);
+    scene.gateway.wait(PATIENCE);
+    silent(&scene);
+    stream.until("source.failed", 1);
+    let of_run = |event: &&Value| event["sessionId"] == run.as_str();
+    let ends = ["session.idle", "session.stopped", "session.gone"];
+    let ended = |event: &Value| ends.iter().any(|end| event["type"] == *end);
+    assert!(!stream.all().iter().filter(of_run).any(ended), "{:#?}", stream.all());
+
+    // The next life: the gateway may take the run up again by itself, or leave it; never is it called stopped.
+    scene.gateway = scene.openclaw.start(&scene.home);
+    stream.until("source.recovered", 1);
+    scene.model.open("door");
+    let row = scene.wait_for(&run, "the truth after the crash", |row| {
+        matches!(row["status"].as_str(), Some("running" | "idle"))
+    });
+    assert_eq!(row["meta"]["sessionId"], before["meta"]["sessionId"], "{row:#}");
+
+    let other = scene.launch("[[text:Still here.]] go", &["--wait"]);
+    assert_eq!(other["outcome"], "completed", "{other:#}");
+    scene.wait_for(&run, "rest", |row| row["status"] == "idle");
+    stream.until("session.idle", 2);
+    scene.gateway.signal(Signal::TERM);
+    scene.gateway.wait(PATIENCE);
+    silent(&scene);
+    stream.until("source.failed", 2);
+    let stopped = ["session.stopped", "session.gone"].map(|kind| stream.count(kind));
+    assert_eq!(stopped, [0, 0], "nobody was called stopped: {:#?}", stream.all());
+    assert_eq!(locks(&scene), held);
+}

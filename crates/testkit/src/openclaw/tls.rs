@@ -1,0 +1,79 @@
+//! A server's end of TLS, with a certificate that only tests trust.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+/// For `localhost` and 127.0.0.1, signed by itself, in PEM.
+pub const CERTIFICATE: &str = include_str!("tls/cert.pem");
+/// Its SHA-256, as people write it.
+pub const FINGERPRINT: &str =
+    "1D:CC:ED:94:F4:54:93:48:D9:AE:E6:05:FB:FF:A1:D1:44:3B:AD:E3:89:F7:10:77:CA:9F:23:36:52:19:CE:46";
+const KEY: &[u8] = include_bytes!("tls/key.der");
+
+pub(super) fn server() -> Arc<ServerConfig> {
+    let certificate = CertificateDer::from_pem_slice(CERTIFICATE.as_bytes()).expect("the test's certificate");
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(KEY));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the usual versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key);
+    Arc::new(config.expect("a key that fits"))
+}
+
+/// A connection with or without TLS.
+pub(super) enum Stream {
+    Plain(TcpStream),
+    Secure(Box<StreamOwned<ServerConnection, TcpStream>>),
+}
+
+impl Stream {
+    pub(super) fn of(stream: TcpStream, tls: Option<Arc<ServerConfig>>) -> Self {
+        match tls {
+            None => Self::Plain(stream),
+            Some(config) => {
+                let connection = ServerConnection::new(config).expect("a TLS connection");
+                Self::Secure(Box::new(StreamOwned::new(connection, stream)))
+            }
+        }
+    }
+
+    pub(super) fn set_read_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Plain(stream) => stream.set_read_timeout(time),
+            Self::Secure(stream) => stream.sock.set_read_timeout(time),
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.read(into),
+            Self::Secure(stream) => stream.read(into),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.write(bytes),
+            Self::Secure(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(stream) => stream.flush(),
+            Self::Secure(stream) => stream.flush(),
+        }
+    }
+}
