@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
-use agentctl_testkit::until_seen;
+use agentctl_testkit::{new_uuid, until_seen};
 use serde_json::Value;
 
 use crate::dice::Dice;
@@ -147,7 +147,20 @@ fn nothing_that_lives_is_called_stopped_and_nothing_grows() {
     let daemon = soak.house.daemon(&[]);
     soak.house.settled();
     let files = soak.files();
-    let mut events = Listener::open(&soak.house, "", None);
+    // Read all the time, up to the start of one whose name is known already.
+    let (mut events, last) = (Listener::open(&soak.house, "", None), new_uuid());
+    let hearing = std::thread::spawn({
+        let last = last.clone();
+        move || -> Vec<(String, String)> {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let mut heard = Vec::new();
+            while heard.last() != Some(&("session.started".to_owned(), last.clone())) {
+                let event = events.next();
+                heard.push((text(&event["type"]), text(&event["sessionId"])));
+            }
+            heard
+        }
+    });
     let agents: Vec<&'static str> = soak.roots.keys().copied().collect();
     let mut dice = Dice(7);
     for _ in 0..rounds {
@@ -178,25 +191,20 @@ fn nothing_that_lives_is_called_stopped_and_nothing_grows() {
     let locks = soak.house.run(&["locks", "--json"]).ok().json();
     assert_eq!(locks["locks"].as_array().unwrap().len(), 1, "only who lives holds a directory: {locks:#}");
 
-    // Everything up to a last word.
-    let mut last = StandIn::start(&soak.house.home);
+    let mut last = StandIn::on(&soak.house.home, last);
     let mut ended = BTreeSet::new();
-    loop {
-        let event = events.next();
-        let id = event["sessionId"].as_str().unwrap_or_default().to_owned();
-        match event["type"].as_str().unwrap() {
+    for (kind, id) in hearing.join().unwrap() {
+        match kind.as_str() {
             "session.stopped" => {
-                assert!(soak.killed.contains(&id), "{id} lives: {event}");
-                assert!(ended.insert(id), "told twice: {event}");
+                assert!(soak.killed.contains(&id), "{id} lives");
+                assert!(ended.insert(id.clone()), "the end of {id} is told twice");
             }
-            "session.gone" => panic!("its records are there: {event}"),
+            "session.gone" => panic!("the records of {id} are there"),
             "reset" => panic!("we have read all the time"),
-            "session.started" if id == last.id => break,
             _ => {}
         }
     }
     last.kill();
-    drop(events);
     soak.counts("the end of the last one");
     assert_eq!(soak.files(), files, "nothing is left in our own folder");
 
