@@ -4,6 +4,7 @@
 //! hits both. Each answer is checked against the manifest before anything is timed.
 
 pub(crate) mod check;
+pub(crate) mod events;
 pub(crate) mod limit;
 pub(crate) mod measure;
 mod report;
@@ -38,7 +39,6 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let base = options.keep.clone().unwrap_or_else(|| workspace::target_dir().join("bench"));
     let scratch = tempfile::tempdir()?;
     let live_among = if options.sessions.contains(&LIVE_AMONG) {
         Some(LIVE_AMONG)
@@ -47,9 +47,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     };
     let mut all = Vec::new();
     for &count in &options.sessions {
-        let whose = options.agents.join("+");
-        let home = base.join(format!("corpus-{}-{SEED}-{whose}-{count}", corpus::GENERATION));
-        let manifest = ready_corpus(&home, count, &options.agents)?;
+        let (home, manifest) = corpus_of(options.keep.as_deref(), count, &options.agents)?;
         let bench = Bench { options, home: &home, manifest: &manifest, scratch: scratch.path() };
         all.push(bench.stored(&["list", "--all", "--since", "all", "--json"], Depth::Ends)?);
         all.push(bench.stored(&["list", "--all", "--since", "all", "--usage", "--json"], Depth::All)?);
@@ -64,6 +62,18 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         println!("{}", report::table(&all));
     }
     Ok(())
+}
+
+/// The corpus of this size, and where it is.
+pub(crate) fn corpus_of(
+    keep: Option<&Path>,
+    count: usize,
+    agents: &[String],
+) -> anyhow::Result<(PathBuf, Manifest)> {
+    let base = keep.map_or_else(|| workspace::target_dir().join("bench"), Path::to_owned);
+    let home = base.join(format!("corpus-{}-{SEED}-{}-{count}", corpus::GENERATION, agents.join("+")));
+    let manifest = ready_corpus(&home, count, agents)?;
+    Ok((home, manifest))
 }
 
 /// The corpus from an earlier run, or a new one. The manifest is written last, so its presence says complete.

@@ -29,6 +29,8 @@ enum Chore {
     Test(TestArgs),
     /// Measure `agentctl list` against the physical limit
     Bench(BenchArgs),
+    /// Measure how soon the daemon tells of what happened, and what it costs at rest
+    BenchEvents(BenchEventsArgs),
     /// Write a HOME with made-up sessions and a manifest of what each should show
     Corpus(CorpusArgs),
 }
@@ -57,6 +59,27 @@ struct BenchArgs {
     /// Timed runs of each command
     #[arg(long, default_value_t = 9)]
     repeats: usize,
+    /// Measure this program instead of a fresh release build
+    #[arg(long, value_name = "PROGRAM")]
+    agentctl: Option<PathBuf>,
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct BenchEventsArgs {
+    /// Sessions on disk, of all agents
+    #[arg(long, default_value_t = 1000)]
+    sessions: usize,
+    /// How many of them live
+    #[arg(long, default_value_t = 50)]
+    live: usize,
+    /// How often one ends its turn, and is killed
+    #[arg(long, default_value_t = 200)]
+    rounds: usize,
+    /// Keep the corpora here [default: target/bench]
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
     /// Measure this program instead of a fresh release build
     #[arg(long, value_name = "PROGRAM")]
     agentctl: Option<PathBuf>,
@@ -111,6 +134,21 @@ fn run() -> anyhow::Result<ExitCode> {
     match Cli::parse().chore {
         Chore::Test(args) => checks::run(&args.only, args.long),
         Chore::Bench(args) => run_bench(args),
+        Chore::BenchEvents(args) => {
+            let agentctl = match args.agentctl {
+                Some(program) => program,
+                None => workspace::build_release(&["agentctl"])?.join("agentctl"),
+            };
+            let options = bench::events::Options {
+                sessions: args.sessions,
+                live: args.live,
+                rounds: args.rounds,
+                keep: args.keep,
+                agentctl: agentctl.canonicalize().context("cannot find agentctl")?,
+                json: args.json,
+            };
+            bench::events::run(&options).map(|()| ExitCode::SUCCESS)
+        }
         Chore::Corpus(args) => {
             let options = corpus::Options {
                 home: args.home,

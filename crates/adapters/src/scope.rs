@@ -1,10 +1,15 @@
 //! How much an adapter is asked for.
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use agentctl_model::KernelView;
 use jiff::Timestamp;
+
+use crate::jsonl::open::Opened;
+use crate::memory::{Counted, Memory};
 
 /// Which sessions are wanted.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +43,36 @@ pub struct Scope<'a> {
     /// Texts are cut to this many characters; `None` = whole.
     pub text_limit: Option<usize>,
     pub progress: Progress,
+    /// What was counted before, for those who live long enough to be asked again.
+    pub memory: Option<Arc<Memory>>,
+}
+
+impl Scope<'_> {
+    /// What the whole file was counted to, if that is wanted and known.
+    pub(crate) fn recall(&self, path: &Path, opened: &Opened) -> Option<Counted> {
+        self.memory.as_ref().filter(|_| self.usage)?.recall(path, opened)
+    }
+
+    /// Whatever is known already, or counted now; nothing where nobody wants it.
+    pub(crate) fn counted(
+        &self,
+        path: &Path,
+        opened: &Opened,
+        known: Option<Counted>,
+        count: impl FnOnce() -> io::Result<Counted>,
+    ) -> io::Result<Counted> {
+        match known {
+            Some(counted) => Ok(counted),
+            None if !self.usage => Ok(Counted::default()),
+            None => {
+                let counted = count()?;
+                if let Some(memory) = &self.memory {
+                    memory.keep(path, opened, counted);
+                }
+                Ok(counted)
+            }
+        }
+    }
 }
 
 /// Told with every file or row that was read: a source that works is not late, a silent one is.

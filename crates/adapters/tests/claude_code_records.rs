@@ -124,7 +124,14 @@ fn survey(transcript: &[u8], note: Option<&[u8]>, text_limit: Option<usize>) -> 
         write("sessions/42.json", note);
     }
     let reach = Reach::All { since: None };
-    let scope = Scope { reach, usage: true, subagents: true, text_limit, progress: Progress::default() };
+    let scope = Scope {
+        reach,
+        usage: true,
+        subagents: true,
+        text_limit,
+        progress: Progress::default(),
+        memory: None,
+    };
     let harvest = ClaudeCode.survey(&Root::at(home.path()), &scope);
     peek_says_only_what_is_there(&home.path().join(place), transcript);
     harvest

@@ -104,6 +104,7 @@ fn survey(recorded: &Recorded, root: &Path, bytes: &[u8]) -> (Vec<Found>, Covera
         subagents: true,
         text_limit: None,
         progress: Progress::default(),
+        memory: None,
     };
     let harvest = recorded.adapter.survey(&Root::at(root), &scope);
     recorded.adapter.read(&path, ID, 50).unwrap();

@@ -33,6 +33,7 @@ fn survey(adapter: &dyn Adapter, bytes: &[u8], usage: bool) -> (tempfile::TempDi
         subagents: true,
         text_limit: Some(200),
         progress: Progress::default(),
+        memory: None,
     };
     let harvest = adapter.survey(&Root::at(folder.path()), &scope);
     (folder, file, harvest)

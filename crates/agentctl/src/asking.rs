@@ -2,7 +2,6 @@
 //! tell the difference. Never starts a daemon.
 
 use std::io;
-use std::time::Duration;
 
 use agentctl_daemon::wire::{Caller, FoundWhole, WHOLE};
 use agentctl_daemon::{Problem, encode, joined, list_pairs};
@@ -10,7 +9,7 @@ use agentctl_fleet::{FindError, Fleet, ListQuery, Listing, Selector};
 use agentctl_model::{SourceReport, Surveyed};
 use serde::Deserialize;
 
-use crate::client::{Answer, Ask, Client, Stream};
+use crate::client::{Answer, Ask, Client};
 use crate::failure::Failure;
 use crate::surroundings::Surroundings;
 
@@ -98,13 +97,6 @@ impl Asking {
             }
             Err(problem) => not_one(selector.text.clone(), &problem).map(Err),
         }
-    }
-
-    /// What happens from now on, where a daemon tells: a hint to look again, no more.
-    pub(crate) fn news(&self, patience: Duration) -> Option<Stream> {
-        let stream = self.daemon.as_ref()?.listen("/v1/events", None).ok()?;
-        stream.wait_at_most(patience).ok()?;
-        Some(stream)
     }
 
     /// `None` when there is no daemon that could be believed.

@@ -59,6 +59,11 @@ impl Client {
         Self { caller: Some(caller), ..self }
     }
 
+    /// Whether somebody listens at the socket. It is not waited for an answer.
+    pub(crate) fn is_heard(&self) -> bool {
+        UnixStream::connect(&self.socket).is_ok()
+    }
+
     /// Asks and takes the whole answer.
     pub(crate) fn ask(&self, ask: Ask<'_>) -> io::Result<Answer> {
         Answer::read(self.send(ask)?)

@@ -79,6 +79,21 @@ impl<'a> DaemonProcess<'a> {
         Ok(&self.client)
     }
 
+    /// Starts one in the background unless one runs, and does not wait for it. For commands that do without: where none can
+    /// be had they go on, and `daemon logs` says why.
+    pub(crate) fn wanted(surroundings: &'a Surroundings) {
+        let start = || -> Result<(), Failure> {
+            let process = Self::new(surroundings)?;
+            if surroundings.client().is_none() || process.client.is_heard() {
+                return Ok(());
+            }
+            process.home.prepare().map_err(|error| Failure::new(Exit::NoDaemon, error.to_string()))?;
+            // Of several that are started at once one stays.
+            process.spawn(Manner::default()).map(drop)
+        };
+        drop(start());
+    }
+
     /// Starts one unless one runs. An older or newer one makes way, and passes its manner on.
     pub(crate) fn start(&self, manner: Manner) -> Result<Started, Failure> {
         let mut manner = manner;

@@ -1,31 +1,55 @@
 //! What the daemon asks of the binary: the settings in force now, in the environment that it was started in.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use agentctl_daemon::{Hands, NotifySettings, Settings, WebhookSettings};
+use agentctl_adapters::Memory;
+use agentctl_daemon::{Hands, Launcher, NotifySettings, Settings, WebhookSettings};
 use agentctl_fleet::{AdapterEntry, Fleet, Patience, Question, Wanted, known_agents};
 use agentctl_model::{SessionKey, Surveyed};
 
 use crate::failure::Failure;
-use crate::surroundings::Surroundings;
+use crate::surroundings::{Surroundings, clock};
 
 /// How long a session may take to end the clean way.
 const GRACE: Duration = Duration::from_secs(10);
 
-pub(crate) struct Keeper(pub(crate) Surroundings);
+pub(crate) struct Keeper {
+    surroundings: Surroundings,
+    memory: Arc<Memory>,
+}
+
+impl Keeper {
+    pub(crate) fn new(surroundings: Surroundings) -> Self {
+        Self { surroundings, memory: Arc::new(Memory::new(clock)) }
+    }
+}
 
 impl Settings for Keeper {
     fn fleet(&self) -> Result<Fleet, String> {
-        self.0.fleet().map_err(words)
+        Ok(self.surroundings.fleet().map_err(words)?.with_memory(self.memory.clone()))
+    }
+
+    fn launcher(&self, environment: Option<&BTreeMap<String, String>>) -> Result<Launcher, String> {
+        let given = environment.map(|variables| self.surroundings.elsewhere(variables));
+        let surroundings = given.as_ref().unwrap_or(&self.surroundings);
+        let settings = surroundings.settings().map_err(|error| words(error.into()))?;
+        Ok(Launcher {
+            fleet: surroundings.fleet_under(&settings),
+            caller: surroundings.caller(&settings).map_err(words)?,
+            usual: settings.usual(),
+            kept: settings.launches_kept.value,
+        })
     }
 
     fn adapters(&self) -> Result<Vec<AdapterEntry>, String> {
-        let settings = self.0.settings().map_err(|error| words(error.into()))?;
+        let settings = self.surroundings.settings().map_err(|error| words(error.into()))?;
         Ok(known_agents(|name| settings.adapter(name).enabled.value))
     }
 
     fn webhook(&self) -> Option<WebhookSettings> {
-        let webhook = self.0.settings().ok()?.webhook;
+        let webhook = self.surroundings.settings().ok()?.webhook;
         Some(WebhookSettings {
             url: webhook.url.value?,
             secret: webhook.secret.value,
@@ -34,7 +58,7 @@ impl Settings for Keeper {
     }
 
     fn notify(&self) -> Option<NotifySettings> {
-        let notify = self.0.settings().ok()?.notify;
+        let notify = self.surroundings.settings().ok()?.notify;
         Some(NotifySettings { command: notify.command.value?, on: notify.on.value })
     }
 }
@@ -55,8 +79,8 @@ impl Hands for Keeper {
 
     fn stop(&self, session: &SessionKey) -> Result<(), String> {
         let fleet = self.fleet()?;
-        let settings = self.0.settings().map_err(|error| words(error.into()))?;
-        let caller = self.0.caller(&settings).map_err(words)?;
+        let settings = self.surroundings.settings().map_err(|error| words(error.into()))?;
+        let caller = self.surroundings.caller(&settings).map_err(words)?;
         let patience = Patience { grace: GRACE, force: false };
         let stopped = fleet.stop(&found(&fleet, session)?, &caller, patience);
         match stopped.map_err(|refusal| refusal.reason)?.survived.as_slice() {

@@ -6,6 +6,7 @@ mod client;
 mod daemon_process;
 mod exit_codes;
 mod failure;
+mod hints;
 mod interrupt;
 mod keeper;
 mod output;
@@ -51,6 +52,9 @@ fn main() -> ExitCode {
             return if refusal.use_stderr() { Exit::Usage } else { Exit::Done }.into();
         }
     };
+    if let Some(point) = surroundings.environ.text("AGENTCTL_FAULT") {
+        agentctl_fleet::fault::arm(point);
+    }
     let mut out = Output::new(&surroundings);
     let ended = cli::run(cli, surroundings, &mut out).and_then(|exit| {
         out.flush()?;

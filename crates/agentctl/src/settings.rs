@@ -7,8 +7,10 @@ mod tellings;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use agentctl_fleet::launch::Usual;
 use agentctl_fleet::{Price, Prices};
 use agentctl_model::Environ;
 use serde::Deserialize;
@@ -96,6 +98,17 @@ impl Settings {
 
     pub(crate) fn adapter(&self, name: &str) -> AdapterSettings {
         self.adapters.get(name).cloned().unwrap_or_else(|| AdapterForm::default().settle(None))
+    }
+
+    /// Programs that were configured, by adapter.
+    pub(crate) fn programs(&self) -> BTreeMap<String, PathBuf> {
+        let names = agentctl_adapters::registry().into_iter().map(|adapter| adapter.card().name);
+        names.filter_map(|name| Some((name.to_owned(), self.adapter(name).binary.value?))).collect()
+    }
+
+    /// What is launched where nothing else is said.
+    pub(crate) fn usual(&self) -> Usual {
+        Usual { adapter: self.adapter.value.clone(), model: self.model.value.clone() }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Where we are: variables, folders, terminal wishes, the clock. The only file that reads the environment;
 //! what was read travels from here as values.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -40,11 +41,17 @@ impl Surroundings {
         Self { home: environ.path("HOME"), environ, variables, cwd, zone: TimeZone::system() }
     }
 
-    #[expect(clippy::disallowed_methods, clippy::unused_self, reason = "the one place that reads the clock")]
+    /// The same agentctl in the variables of somebody else: its own folder stays.
+    pub(crate) fn elsewhere(&self, variables: &BTreeMap<String, String>) -> Self {
+        let mut variables: BTreeMap<OsString, OsString> =
+            variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        variables.extend(self.own_folder().map(|(folder, _)| ("AGENTCTL_HOME".into(), folder.into())));
+        Self::from_variables(variables.into_iter().collect(), None)
+    }
+
+    #[expect(clippy::unused_self, reason = "the clock is part of the surroundings")]
     pub(crate) fn now(&self) -> Timestamp {
-        // Milliseconds are as fine as any agent writes.
-        let now = Timestamp::now();
-        Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
+        clock()
     }
 
     #[expect(clippy::unused_self, reason = "the machine is part of the surroundings")]
@@ -79,7 +86,7 @@ impl Surroundings {
 
     /// Makes agentctl's folder fit to be written to.
     pub(crate) fn prepare_home(&self) -> Result<(), Failure> {
-        self.store()?.prepare().map_err(|error| {
+        self.store()?.prepare().map(drop).map_err(|error| {
             let failure = Failure::new(Exit::Failed, error.to_string());
             match error.hint() {
                 Some(hint) => failure.hint(hint),
@@ -92,11 +99,9 @@ impl Surroundings {
     pub(crate) fn caller(&self, settings: &Settings) -> Result<Caller, Failure> {
         let agentctl = std::env::current_exe()
             .map_err(|error| Failure::new(Exit::Failed, format!("cannot find agentctl itself: {error}")))?;
-        let names = agentctl_adapters::registry().into_iter().map(|adapter| adapter.card().name);
-        let programs = names.filter_map(|name| Some((name.to_owned(), settings.adapter(name).binary.value?)));
         Ok(Caller {
             environ: self.environ.clone(),
-            programs: programs.collect(),
+            programs: settings.programs(),
             home: self.store()?.folder().to_owned(),
             agentctl,
         })
@@ -240,6 +245,13 @@ impl Surroundings {
     pub(crate) fn meant(&self, path: &Path) -> PathBuf {
         path::meant(path, self.home.as_deref(), self.cwd.as_deref())
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
+pub(crate) fn clock() -> Timestamp {
+    // Milliseconds are as fine as any agent writes.
+    let now = Timestamp::now();
+    Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
 }
 
 fn same_place(one: &Root, other: &Root) -> bool {

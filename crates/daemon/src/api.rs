@@ -1,13 +1,20 @@
 //! The API: one table of routes makes the router and the document, so that they cannot disagree.
 
+mod body;
 mod daemon;
 mod events;
 mod fuses;
+mod groups;
+mod inbox;
+mod launch;
+mod locks;
 mod messages;
 mod openapi;
 mod routes;
 mod sessions;
 mod small;
+mod steer;
+mod worktrees;
 
 use std::sync::Arc;
 

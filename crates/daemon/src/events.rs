@@ -4,6 +4,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use agentctl_fleet::DirectoryHolder;
+use agentctl_fleet::outbox::Telling;
 use agentctl_model::{Change, Session, SourceReport, Status};
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -35,6 +37,25 @@ pub struct Event {
     pub source: Option<SourceReport>,
     /// Of `fuse.*`: the fuse.
     pub fuse: Option<Value>,
+    /// Of `lock.*`: who holds the directory, or held it.
+    pub lock: Option<DirectoryHolder>,
+}
+
+impl Event {
+    /// What a webhook says of it.
+    pub(crate) fn telling(&self) -> Telling<'_> {
+        Telling {
+            kind: &self.kind,
+            at: self.at,
+            session_id: self.session_id.as_deref(),
+            adapter: self.adapter.as_deref(),
+            session: self.session.as_deref(),
+            source: self.source.as_ref(),
+            fuse: self.fuse.as_ref(),
+            lock: self.lock.as_ref(),
+            exit_code: None,
+        }
+    }
 }
 
 /// An event that is still to get its place.
@@ -47,6 +68,9 @@ pub(crate) struct News {
     pub(crate) session: Option<Box<Session>>,
     pub(crate) source: Option<SourceReport>,
     pub(crate) fuse: Option<Value>,
+    pub(crate) lock: Option<DirectoryHolder>,
+    /// See [`Change::carried_since`].
+    pub(crate) carried_since: Option<Timestamp>,
 }
 
 impl From<Change> for News {
@@ -59,6 +83,8 @@ impl From<Change> for News {
             session: change.session,
             source: change.source,
             fuse: None,
+            lock: None,
+            carried_since: change.carried_since,
         }
     }
 }
@@ -69,6 +95,7 @@ pub(crate) struct Posted {
     pub(crate) number: u64,
     pub(crate) event: Event,
     pub(crate) json: String,
+    pub(crate) carried_since: Option<Timestamp>,
 }
 
 #[derive(Debug)]
@@ -116,8 +143,10 @@ impl Hub {
             session: news.session,
             source: news.source,
             fuse: news.fuse,
+            lock: news.lock,
         };
-        let posted = Arc::new(Posted { number, json: written(&event), event });
+        let carried_since = news.carried_since;
+        let posted = Arc::new(Posted { number, json: written(&event), event, carried_since });
         ring.events.push_back(posted.clone());
         if ring.events.len() > KEPT {
             ring.events.pop_front();

@@ -11,6 +11,8 @@ use std::time::Duration;
 use agentctl_adapters::feed::News;
 use agentctl_adapters::{Feed, Root};
 use agentctl_fleet::SourceLine;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::shared::Shared;
 
@@ -29,28 +31,62 @@ pub(crate) struct Feeds {
     open: BTreeMap<Name, Wanted>,
 }
 
+/// What a feed and the thread that keeps it know of each other.
+struct Standing {
+    wanted: AtomicBool,
+    /// Something came, or could have come, since it was lost last.
+    heard: AtomicBool,
+}
+
 /// Dropped with its feed; the thread sees it and ends.
-struct Wanted(Arc<AtomicBool>);
+struct Wanted(Arc<Standing>);
 
 impl Drop for Wanted {
     fn drop(&mut self) {
-        self.0.store(false, Ordering::Relaxed);
+        self.0.wanted.store(false, Ordering::Relaxed);
     }
 }
 
+/// One server that is listened to, for `daemon status`.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FeedStatus {
+    pub adapter: String,
+    /// Its address, or whatever tells it from the others of its agent.
+    pub name: String,
+    /// False while it cannot be reached; it is tried again.
+    pub heard: bool,
+}
+
 impl Feeds {
+    pub(crate) fn status(&self) -> Vec<FeedStatus> {
+        let status = |((adapter, _, name), feed): (&Name, &Wanted)| FeedStatus {
+            adapter: (*adapter).to_owned(),
+            name: name.clone(),
+            heard: feed.0.heard.load(Ordering::Relaxed),
+        };
+        self.open.iter().map(status).collect()
+    }
+
+    /// Whether this agent has servers and every one of them is heard: then nothing of it changes in silence.
+    pub(crate) fn hears_all_of(&self, adapter: &str) -> bool {
+        let mut of_adapter = self.open.iter().filter(|((name, ..), _)| *name == adapter).peekable();
+        of_adapter.peek().is_some() && of_adapter.all(|(_, feed)| feed.0.heard.load(Ordering::Relaxed))
+    }
+
     /// Listens to exactly these.
     pub(crate) fn listen_to(&mut self, lines: Vec<SourceLine>, shared: &Arc<Shared>) {
         let mut before = std::mem::take(&mut self.open);
         for SourceLine { adapter, root, line } in lines {
             let name = (adapter, root, line.name);
             let wanted = before.remove(&name).or_else(|| {
-                let wanted = Arc::new(AtomicBool::new(true));
-                let (shared, still) = (shared.clone(), wanted.clone());
+                let standing =
+                    Arc::new(Standing { wanted: AtomicBool::new(true), heard: AtomicBool::new(false) });
+                let (shared, kept) = (shared.clone(), standing.clone());
                 let title = format!("{adapter} at {}", name.1.path.display());
                 let thread = std::thread::Builder::new().name("feed".into());
-                thread.spawn(move || keep(line.feed, &title, &shared, &still)).ok()?;
-                Some(Wanted(wanted))
+                thread.spawn(move || keep(line.feed, &title, &shared, &kept)).ok()?;
+                Some(Wanted(standing))
             });
             if let Some(wanted) = wanted {
                 self.open.insert(name, wanted);
@@ -59,16 +95,17 @@ impl Feeds {
     }
 }
 
-fn keep(mut feed: Box<dyn Feed>, title: &str, shared: &Shared, wanted: &AtomicBool) {
+fn keep(mut feed: Box<dyn Feed>, title: &str, shared: &Shared, standing: &Standing) {
     let ring = || {
         shared.live.pulse();
         shared.live.bell.ring();
     };
     let mut pause = FIRST_PAUSE;
     let mut complaint = None;
-    while wanted.load(Ordering::Relaxed) {
+    while standing.wanted.load(Ordering::Relaxed) {
         match feed.next(PATIENCE) {
             Ok(news) => {
+                standing.heard.store(true, Ordering::Relaxed);
                 if complaint.take().is_some() {
                     shared.log.say(&format!("{title} is heard again"));
                 }
@@ -78,6 +115,7 @@ fn keep(mut feed: Box<dyn Feed>, title: &str, shared: &Shared, wanted: &AtomicBo
                 }
             }
             Err(lost) => {
+                standing.heard.store(false, Ordering::Relaxed);
                 // Said once for each reason, however often it is tried; the look that follows says it of the source.
                 if complaint.as_ref() != Some(&lost.why) {
                     shared.log.say(&format!("{title} tells nothing now: {lost}"));

@@ -11,13 +11,13 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use agentctl_fleet::whole_file;
 use agentctl_model::SessionKey;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::home::Home;
-use crate::store;
 
 pub(crate) use burn::{keep_burning, tell};
 pub use limits::Hands;
@@ -30,7 +30,9 @@ pub(crate) enum Stage {
     Set,
     /// Four fifths of a session's limit are used.
     Warned,
-    /// The limit was reached and the session was asked to break off.
+    /// The limit was reached, and whoever is to hear of it is told.
+    Reached,
+    /// The session was asked to break off.
     Interrupted,
     /// What happens at the end is happening.
     Firing,
@@ -114,6 +116,7 @@ pub(crate) struct Fuses {
 impl Fuses {
     pub(crate) fn open(home: &Home) -> io::Result<Self> {
         let path = home.fuses();
+        whole_file::forget_half(&path);
         let stored = match fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -183,7 +186,7 @@ impl Fuses {
         change(&mut fuses);
         if fuses != burning.fuses {
             let stored = Stored { version: VERSION, fuses: fuses.values().cloned().collect() };
-            store::replace(&self.path, &serde_json::to_vec_pretty(&stored)?, "fuses")?;
+            whole_file::replace(&self.path, &serde_json::to_vec_pretty(&stored)?, "fuses")?;
             burning.fuses = fuses;
         }
         drop(burning);

@@ -49,19 +49,19 @@ fn check(shared: &Shared, peer: &Peer, request: &Request) -> Result<(), Problem>
     match peer {
         Peer::Unix { uid } => {
             if *uid != Some(rustix::process::geteuid().as_raw()) {
-                return Err(forbidden("this socket belongs to another user"));
+                return Err(Problem::forbidden("this socket belongs to another user"));
             }
         }
         Peer::Tcp { served } => {
             check_addresses(*served, request.headers())?;
             check_token(shared, request.headers())?;
             if writes && request.headers().get(WRITE).is_none_or(|value| value != "1") {
-                return Err(forbidden("a write over TCP needs the header X-Agentctl: 1"));
+                return Err(Problem::forbidden("a write over TCP needs the header X-Agentctl: 1"));
             }
         }
     }
     if writes && shared.read_only {
-        return Err(forbidden("this daemon was started with --read-only"));
+        return Err(Problem::forbidden("this daemon was started with --read-only"));
     }
     if writes && !is_json(request.headers()) {
         let detail = "a write needs Content-Type: application/json";
@@ -77,12 +77,12 @@ fn check_addresses(served: SocketAddr, headers: &HeaderMap) -> Result<(), Proble
     let ours = [format!("127.0.0.1:{port}"), format!("localhost:{port}"), format!("[::1]:{port}")];
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     if !ours.iter().any(|known| known.eq_ignore_ascii_case(host)) {
-        return Err(forbidden(format!("the host `{host}` is not this daemon")));
+        return Err(Problem::forbidden(format!("the host `{host}` is not this daemon")));
     }
     for origin in headers.get_all(header::ORIGIN) {
         let own = origin.to_str().ok().and_then(|origin| origin.strip_prefix("http://"));
         if !own.is_some_and(|own| ours.iter().any(|known| known.eq_ignore_ascii_case(own))) {
-            return Err(forbidden("requests of other origins are refused"));
+            return Err(Problem::forbidden("requests of other origins are refused"));
         }
     }
     Ok(())
@@ -108,8 +108,4 @@ fn check_token(shared: &Shared, headers: &HeaderMap) -> Result<(), Problem> {
 fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
-}
-
-fn forbidden(detail: impl Into<String>) -> Problem {
-    Problem::new(StatusCode::FORBIDDEN, "forbidden", detail)
 }

@@ -1,7 +1,5 @@
 //! The folder of agentctl (`AGENTCTL_HOME`): ours alone, one daemon at a time.
 
-mod old;
-
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -73,7 +71,11 @@ impl Home {
     }
 
     pub(crate) fn outbox(&self) -> PathBuf {
-        self.folder.join("outbox")
+        self.folder.join(agentctl_fleet::outbox::FOLDER)
+    }
+
+    pub(crate) fn launches(&self) -> PathBuf {
+        self.folder.join(agentctl_fleet::launches::FOLDER)
     }
 
     fn lock_path(&self) -> PathBuf {
@@ -128,15 +130,6 @@ impl Home {
     /// The file whose lock the daemon holds, for whoever wants to know the holder: device and inode.
     pub fn lock_identity(&self) -> Option<(u64, u64)> {
         fs::metadata(self.lock_path()).ok().map(|metadata| (metadata.dev(), metadata.ino()))
-    }
-
-    /// What an agentctl of old left here is moved aside, never read further and never deleted. Says where to.
-    pub(crate) fn move_old_aside(&self, day: &str) -> Result<Option<PathBuf>, HomeError> {
-        old::move_aside(&self.folder, day).map_err(|source| HomeError::Failed {
-            what: "move aside what an older agentctl left in",
-            path: self.folder.clone(),
-            source,
-        })
     }
 }
 

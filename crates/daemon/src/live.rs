@@ -20,7 +20,7 @@ use crate::watch::{Bell, Watcher};
 
 /// The safety net, should nobody tell of a change.
 const SWEEP: Duration = Duration::from_secs(15);
-/// The same while agents live whose state is in their own server: no file tells when that changes.
+/// The same while agents live whose state is in their own server and that server tells nothing by itself.
 const SWEEP_OF_ASKED: Duration = Duration::from_secs(2);
 /// The shortest time between two looks, and how many times the length of the last one it is at least: agents at work
 /// write all the time, and must not be paid for with their own processor.
@@ -35,6 +35,7 @@ pub(crate) struct Live {
     pub(crate) looks: AtomicU64,
     stopped: AtomicBool,
     watching: Mutex<Watching>,
+    feeds: Mutex<Feeds>,
 }
 
 /// What is watched, for `daemon status`.
@@ -66,11 +67,22 @@ impl Live {
             looks: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
             watching: Mutex::new(Watching::default()),
+            feeds: Mutex::new(Feeds::default()),
         })
     }
 
     pub(crate) fn view(&self) -> MutexGuard<'_, View> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The processes of all live sessions.
+    fn processes(&self) -> Vec<u32> {
+        let view = self.view();
+        view.sessions().flat_map(|session| &session.processes).map(|process| process.pid).collect()
+    }
+
+    pub(crate) fn feeds(&self) -> MutexGuard<'_, Feeds> {
+        self.feeds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn watching(&self) -> Watching {
@@ -119,8 +131,8 @@ impl Live {
 pub(crate) fn keep(shared: &Arc<Shared>, looked: &Sender<()>) {
     let live = &shared.live;
     let mut watcher = Watcher::new(live.bell.clone());
-    let mut feeds = Feeds::default();
     let mut complaint = None;
+    let mut servers_may_differ = true;
     while !live.stopped.load(Ordering::Relaxed) {
         let began = Instant::now();
         let mut again = false;
@@ -129,12 +141,14 @@ pub(crate) fn keep(shared: &Arc<Shared>, looked: &Sender<()>) {
             Ok(fleet) => {
                 complaint = None;
                 watcher.watch_folders(targets(&fleet));
-                feeds.listen_to(fleet.lines(), shared);
                 look(shared, &fleet);
-                let view = live.view();
-                let processes = view.sessions().flat_map(|session| &session.processes);
-                again = watcher.watch_processes(processes.map(|process| process.pid));
-                if view.sessions().any(|session| is_asked(&fleet, session)) {
+                again = watcher.watch_processes(live.processes());
+                // Servers come and go with their processes; the rest is for the sweep to see.
+                if again || servers_may_differ {
+                    let lines = fleet.lines();
+                    live.feeds().listen_to(lines, shared);
+                }
+                if live.view().sessions().any(|session| changes_in_silence(&fleet, &live.feeds(), session)) {
                     sweep = SWEEP_OF_ASKED;
                 }
             }
@@ -159,6 +173,7 @@ pub(crate) fn keep(shared: &Arc<Shared>, looked: &Sender<()>) {
             continue;
         }
         let mut woken = watcher.wait(sweep);
+        servers_may_differ = woken.by_nothing() || woken.process;
         if woken.files || woken.process {
             live.pulse();
         }
@@ -169,6 +184,7 @@ pub(crate) fn keep(shared: &Arc<Shared>, looked: &Sender<()>) {
                 break;
             }
             woken = watcher.wait(left);
+            servers_may_differ |= woken.process;
             if woken.files || woken.process {
                 live.pulse();
             }
@@ -176,9 +192,11 @@ pub(crate) fn keep(shared: &Arc<Shared>, looked: &Sender<()>) {
     }
 }
 
-fn is_asked(fleet: &Fleet, session: &Session) -> bool {
+/// Its state is in a server that tells nothing by itself.
+fn changes_in_silence(fleet: &Fleet, feeds: &Feeds, session: &Session) -> bool {
     let adapter = fleet.sources().iter().find(|source| source.name() == session.adapter);
-    adapter.is_some_and(|source| source.adapter.card().can_be_asked)
+    let is_asked = adapter.is_some_and(|source| source.adapter.card().can_be_asked);
+    is_asked && !feeds.hears_all_of(&session.adapter)
 }
 
 fn targets(fleet: &Fleet) -> Vec<agentctl_adapters::WatchTarget> {
@@ -216,7 +234,7 @@ fn ask_after(fleet: &Fleet, missing: &[agentctl_model::SessionKey]) -> Survey {
         list.sort_unstable();
         list.dedup();
     }
-    let mut closer = fleet.survey(&Question { adapters, subagents: true, ..Question::new(Wanted::Ids(ids)) });
+    let mut closer = fleet.survey(&Question { adapters, ..Question::new(Wanted::Ids(ids)) });
     // An id is also the beginning of others, which nobody asked after.
     closer.sessions.retain(|surveyed| missing.contains(&surveyed.key));
     closer

@@ -34,6 +34,8 @@ impl Log {
             let _ = std::io::stderr().write_all(line.as_bytes());
         }
         let mut file = self.0.file.lock().unwrap_or_else(PoisonError::into_inner);
+        // What could not be opened on a full disk may be by now.
+        *file = file.take().or_else(|| open(&self.0.path));
         if let Some(open) = file.as_mut() {
             let _ = open.write_all(line.as_bytes());
             if open.metadata().is_ok_and(|metadata| metadata.len() > LARGEST) {

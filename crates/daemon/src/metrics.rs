@@ -6,7 +6,8 @@ mod page;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use agentctl_model::{Outcome, Session, Survey};
+use agentctl_fleet::outbox::duration;
+use agentctl_model::{Outcome, Survey};
 
 use crate::events::Event;
 
@@ -63,10 +64,4 @@ impl Metrics {
             *known = known.max(took);
         }
     }
-}
-
-/// How long a session lasted, by its own records.
-pub(crate) fn duration(session: &Session) -> Option<f64> {
-    let end = session.stopped_at.or(session.updated_at)?;
-    Some(end.duration_since(session.started_at?).as_secs_f64().max(0.0))
 }

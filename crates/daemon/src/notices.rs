@@ -20,9 +20,9 @@ pub(crate) struct Notices {
 
 impl Notices {
     pub(crate) fn told(&self, event: &Event, settings: &dyn Settings, commands: &Commands) {
-        let Some(session) = event.session.as_deref().filter(|_| event.kind != "session.started") else {
-            return;
-        };
+        // A start is followed by a status, and the exit of a launch by the end of its session.
+        let is_change = event.kind.starts_with("session.") && event.kind != "session.started";
+        let Some(session) = event.session.as_deref().filter(|_| is_change) else { return };
         for word in self.fresh_words(session, &event.kind) {
             let wanted = settings.notify().filter(|notify| notify.on.contains(&word));
             if let Some(notify) = wanted {

@@ -2,8 +2,9 @@
 
 use std::ops::Deref;
 
-use agentctl_fleet::FindError;
-use agentctl_model::SourceReport;
+use agentctl_fleet::worktree::{TreesError, WorktreeError};
+use agentctl_fleet::{FindError, LaunchError, StoreError};
+use agentctl_model::{Capability, Refusal, SourceReport, text};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
@@ -25,7 +26,9 @@ pub struct ProblemObject {
     status: u16,
     /// What happened, in words.
     pub detail: String,
-    /// usage | not-found | ambiguous | incomplete | refused | unauthorized | forbidden | locked-out | failed
+    /// usage (400, 413, 415) | not-found (404) | ambiguous (409) | incomplete (503) | refused (409: locked, live elsewhere;
+    /// 422: this agent offers no such thing) | unauthorized (401) | forbidden (403) | locked-out (429) | failed (500: here;
+    /// 502: the agent, in its own words; 504: it did not answer)
     pub code: String,
     /// What to do next.
     pub hint: Option<String>,
@@ -67,6 +70,49 @@ impl Problem {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", detail)
     }
 
+    pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", detail)
+    }
+
+    pub(crate) fn refused(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "refused", detail)
+    }
+
+    /// This agent offers no such thing.
+    pub(crate) fn unsupported(refusal: Refusal) -> Self {
+        let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "refused", text::clean(&refusal.reason));
+        match refusal.hint {
+            Some(hint) => problem.hint(hint),
+            None => problem,
+        }
+    }
+
+    /// Whether an agent took something is not known.
+    pub(crate) fn silent(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "failed", detail)
+    }
+
+    /// What was not begun, or failed. A refusal of what the agent does not offer at all is told apart from one of now.
+    pub(crate) fn of_launch(error: LaunchError, adapter: &str, wanted: Option<Capability>) -> Self {
+        let offers = |wanted: Capability| {
+            let card = agentctl_adapters::registry().into_iter().map(agentctl_adapters::Adapter::card);
+            card.filter(|card| card.name == adapter).any(|card| card.capabilities.contains(&wanted))
+        };
+        if error.refused && !wanted.is_none_or(offers) {
+            return Self::unsupported(Refusal { reason: error.message, hint: error.hint });
+        }
+        let message = text::clean(&error.message);
+        let problem = if error.refused {
+            Self::refused(message)
+        } else {
+            Self::new(StatusCode::BAD_GATEWAY, "failed", message)
+        };
+        match error.hint {
+            Some(hint) => problem.hint(hint),
+            None => problem,
+        }
+    }
+
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self
@@ -103,6 +149,44 @@ impl Problem {
                 problem.0.candidates = Some(candidates);
                 problem
             }
+        }
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        let problem = Self::failed(error.to_string());
+        match error.hint() {
+            Some(hint) => problem.hint(hint),
+            None => problem,
+        }
+    }
+}
+
+impl From<WorktreeError> for Problem {
+    fn from(error: WorktreeError) -> Self {
+        let words = error.to_string();
+        match error {
+            WorktreeError::NotARepository(_) | WorktreeError::BadBranch(_) | WorktreeError::BadBase(_) => {
+                Self::usage(words)
+            }
+            WorktreeError::BranchInUse { .. }
+            | WorktreeError::BranchExists(_)
+            | WorktreeError::MainTree(_)
+            | WorktreeError::SeveralRemotes(_) => Self::refused(words),
+            WorktreeError::NoGit(_)
+            | WorktreeError::Busy(_)
+            | WorktreeError::Git { .. }
+            | WorktreeError::Io { .. } => Self::failed(words),
+        }
+    }
+}
+
+impl From<TreesError> for Problem {
+    fn from(error: TreesError) -> Self {
+        match error {
+            TreesError::Worktree(error) => error.into(),
+            TreesError::Store(error) => error.into(),
         }
     }
 }

@@ -63,6 +63,17 @@ pub(crate) fn number(pairs: &Pairs, name: &str) -> Result<Option<usize>, Problem
     one(pairs, name).map(|value| value.parse().map_err(|_| wrong(value))).transpose()
 }
 
+/// The agents that are named, each of which there is.
+pub(crate) fn adapters(pairs: &Pairs) -> Result<Vec<String>, Problem> {
+    let named = pairs.iter().filter(|(name, _)| name == "adapter").map(|(_, value)| value.clone());
+    let named: Vec<String> = named.collect();
+    let known = agentctl_adapters::registry();
+    match named.iter().find(|name| !known.iter().any(|known| known.card().name == **name)) {
+        Some(name) => Err(Problem::usage(format!("no adapter is called `{name}`"))),
+        None => Ok(named),
+    }
+}
+
 /// The list that these pairs ask for.
 pub(crate) fn list_from(pairs: &[(String, String)]) -> Result<ListQuery, Problem> {
     let pairs = &pairs.to_vec();
@@ -77,11 +88,7 @@ pub(crate) fn list_from(pairs: &[(String, String)]) -> Result<ListQuery, Problem
     let sort = one(pairs, "sort")
         .map(|word| Sort::parse(word).map_err(|why| wrong("sort", word, why)))
         .transpose()?;
-    let adapters: Vec<String> = every("adapter").cloned().collect();
-    let known = agentctl_adapters::registry();
-    if let Some(name) = adapters.iter().find(|name| !known.iter().any(|known| known.card().name == **name)) {
-        return Err(Problem::usage(format!("no adapter is called `{name}`")));
-    }
+    let adapters = adapters(pairs)?;
     Ok(ListQuery {
         all: flag(pairs, "all")?,
         since,

@@ -9,6 +9,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use agentctl_fleet::outbox::OutboxFolder;
+use agentctl_fleet::{Store, StoreError};
 use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -25,8 +27,9 @@ use crate::settings::Settings;
 use crate::shared::{Phase, Shared};
 use crate::single_flight::SingleFlight;
 use crate::token::{Token, random_hex};
+use crate::watch::Bell;
 use crate::webhooks::{Outbox, keep_sending};
-use crate::{clock, fault, sd_notify, server, store};
+use crate::{clock, launches, own_files, sd_notify, server};
 
 /// How long what is being answered may take once the end was asked for.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
@@ -46,8 +49,6 @@ pub struct Options {
     pub aloud: bool,
     /// `NOTIFY_SOCKET` of a service manager.
     pub notify_socket: Option<OsString>,
-    /// Where to die, for tests; only debug builds do.
-    pub fault: Option<String>,
     pub settings: Arc<dyn Settings>,
     /// What fuses end sessions with.
     pub hands: Arc<dyn Hands>,
@@ -66,6 +67,8 @@ pub enum Ended {
 pub enum RunError {
     #[error(transparent)]
     Home(#[from] HomeError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
     #[error("cannot serve {}: {source}", path.display())]
     Socket { path: PathBuf, source: io::Error },
     #[error("{0} is no loopback address; nothing else is served")]
@@ -78,7 +81,6 @@ pub enum RunError {
 
 /// Serves until it is told to stop.
 pub fn run(options: Options) -> Result<Ended, RunError> {
-    fault::arm(options.fault.clone());
     let home = options.home.clone();
     if let Some(address) = options.http.filter(|address| !address.ip().is_loopback()) {
         return Err(RunError::NotLoopback(address));
@@ -86,12 +88,11 @@ pub fn run(options: Options) -> Result<Ended, RunError> {
     home.prepare()?;
     let Some(held) = home.hold()? else { return Ok(Ended::AlreadyRuns) };
     let began_at = clock::now();
-    let aside = home.move_old_aside(&began_at.strftime("%Y-%m-%d").to_string())?;
+    let aside = Store::at(home.folder()).prepare()?;
     let log = Log::open(home.log(), options.aloud);
     if let Some(aside) = aside {
         log.say(&format!("what an older agentctl left was moved to {}", aside.display()));
     }
-    store::sweep(home.folder());
     let tcp = options.http.map(|address| {
         let listener = TcpListener::bind(address).and_then(|listener| {
             listener.set_nonblocking(true)?;
@@ -104,7 +105,7 @@ pub fn run(options: Options) -> Result<Ended, RunError> {
     let token = if tcp.is_some() { Some(Token::at(&home.token())?) } else { None };
     let unix =
         server::bind(&home.socket()).map_err(|source| RunError::Socket { path: home.socket(), source })?;
-    let outbox = Outbox::open(home.outbox()).map_err(|source| HomeError::Failed {
+    let outbox = Outbox::open(OutboxFolder::of(home.folder())).map_err(|source| HomeError::Failed {
         what: "open",
         path: home.outbox(),
         source,
@@ -128,6 +129,7 @@ pub fn run(options: Options) -> Result<Ended, RunError> {
         token,
         hub: Hub::new(life),
         live: Live::new()?,
+        own_files: Bell::new()?,
         metrics: Metrics::default(),
         answers: SingleFlight::new(),
         phase: watch::channel(Phase::Serving).0,
@@ -153,6 +155,11 @@ fn serve(
     notify_socket: Option<&std::ffi::OsStr>,
 ) -> Result<Ended, RunError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    // Heard from before anybody can know that we are there: a daemon that serves ends the clean way.
+    let (mut terminated, mut interrupted) = {
+        let _inside = runtime.enter();
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
+    };
     let viewing = {
         let shared = shared.clone();
         let (looked, first) = channel();
@@ -162,10 +169,15 @@ fn serve(
         let _ = first.recv_timeout(FIRST_LOOK);
         thread
     };
+    launches::tell_abandoned(shared);
     keep_sending(shared)?;
     let burning = {
         let shared = shared.clone();
         std::thread::Builder::new().name("fuses".into()).spawn(move || keep_burning(&shared))?
+    };
+    let waiting = {
+        let shared = shared.clone();
+        std::thread::Builder::new().name("own-files".into()).spawn(move || own_files::keep(&shared))?
     };
     shared.log.say(&format!("agentctl {} serves {}", shared.version, shared.home.socket().display()));
     if let Some(http) = shared.http {
@@ -180,8 +192,6 @@ fn serve(
     let ended = runtime.block_on(async {
         let served = tokio::spawn(server::serve(shared.clone(), unix, tcp));
         let mut phase = shared.phase.subscribe();
-        let mut terminated = signal(SignalKind::terminate())?;
-        let mut interrupted = signal(SignalKind::interrupt())?;
         let home_gone = tokio::select! {
             _ = terminated.recv() => false,
             _ = interrupted.recv() => false,
@@ -193,10 +203,10 @@ fn serve(
         tell("STOPPING=1\n");
         // Whoever is not done by then is cut off.
         let _ = tokio::time::timeout(LAST_ANSWERS, served).await;
-        Ok::<_, io::Error>(if home_gone { Ended::HomeGone } else { Ended::Stopped })
-    })?;
+        if home_gone { Ended::HomeGone } else { Ended::Stopped }
+    });
     runtime.shutdown_timeout(Duration::from_millis(200));
-    for thread in [viewing, burning] {
+    for thread in [viewing, burning, waiting] {
         let _ = thread.join();
     }
     Ok(ended)

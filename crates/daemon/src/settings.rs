@@ -1,6 +1,10 @@
 //! What the binary knows and the daemon needs. Asked anew each time, so that a changed `config.toml` counts at once.
 
-use agentctl_fleet::{AdapterEntry, Fleet};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use agentctl_fleet::launch::Usual;
+use agentctl_fleet::{AdapterEntry, Caller, Fleet};
 
 /// Where webhooks go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,9 +24,21 @@ pub struct NotifySettings {
     pub on: Vec<String>,
 }
 
+/// What starting and stopping agents takes, in the environment of whoever asks.
+pub struct Launcher {
+    pub fleet: Fleet,
+    pub caller: Caller,
+    pub usual: Usual,
+    /// How long the records of launches that ended are kept.
+    pub kept: Duration,
+}
+
 pub trait Settings: Send + Sync + 'static {
     /// Every source, under the settings in force; or what is wrong with them.
     fn fleet(&self) -> Result<Fleet, String>;
+
+    /// For a launch in these variables; without them in those that the daemon was started with.
+    fn launcher(&self, environment: Option<&BTreeMap<String, String>>) -> Result<Launcher, String>;
 
     fn adapters(&self) -> Result<Vec<AdapterEntry>, String>;
 

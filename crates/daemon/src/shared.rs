@@ -1,15 +1,18 @@
 //! What every part of the daemon can reach.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
+use agentctl_fleet::launches::LaunchFolder;
+use agentctl_fleet::runner::KIND;
 use axum::body::Bytes;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
 use crate::commands::Commands;
-use crate::events::{Hub, Posted, written};
+use crate::events::{Hub, Posted};
 use crate::fuses::{Fuses, Hands};
 use crate::home::{Held, Home};
 use crate::live::Live;
@@ -20,7 +23,8 @@ use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::single_flight::SingleFlight;
 use crate::token::Token;
-use crate::webhooks::{Outbox, of_event};
+use crate::watch::Bell;
+use crate::webhooks::Outbox;
 
 /// How far the daemon is from its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +47,8 @@ pub(crate) struct Shared {
     pub(crate) log: Log,
     pub(crate) hub: Hub,
     pub(crate) live: Live,
+    /// Wakes whoever looks after our own files, and after who holds a directory.
+    pub(crate) own_files: Bell,
     pub(crate) metrics: Metrics,
     pub(crate) answers: Arc<SingleFlight<Result<Bytes, Problem>>>,
     pub(crate) fuses: Fuses,
@@ -59,6 +65,7 @@ impl Shared {
     pub(crate) fn stop(&self, home_gone: bool) {
         self.phase.send_replace(Phase::Ending { home_gone });
         self.live.stop();
+        self.own_files.ring();
         self.outbox.close();
         self.fuses.close();
     }
@@ -67,14 +74,43 @@ impl Shared {
     pub(crate) fn told(&self, posted: &Posted) {
         let event = &posted.event;
         self.metrics.told(event);
-        self.notices.told(event, &*self.settings, &self.commands);
-        if self.settings.webhook().is_some_and(|webhook| webhook.events.contains(&event.kind)) {
-            let order = event.session_id.as_deref().unwrap_or(&event.kind);
-            let put = self.outbox.put(&event.cursor, order, None, written(&of_event(event)));
-            if let Err(error) = put {
-                self.log
-                    .say(&format!("webhook {} is lost, the outbox cannot be written: {error}", event.cursor));
-            }
+        if event.kind.starts_with("session.") {
+            self.own_files.ring();
         }
+        self.notices.told(event, &*self.settings, &self.commands);
+        if self.settings.webhook().is_some_and(|webhook| webhook.events.contains(&event.kind))
+            && let Some(error) = self.put_webhook(posted)
+        {
+            let words = "waits in memory alone, the outbox cannot be written";
+            self.log.say(&format!("webhook {}: {words}: {error}", event.cursor));
+        }
+    }
+
+    /// Says why the outbox did not take it.
+    fn put_webhook(&self, posted: &Posted) -> Option<io::Error> {
+        let event = &posted.event;
+        let order = event.session_id.as_deref().unwrap_or(&event.kind);
+        let body = event.telling().body();
+        let Some((launch, folder)) = self.launch_that_ended(posted) else {
+            return self.outbox.put_somehow(&event.cursor, order, body);
+        };
+        // Its runner tells of it too; whoever is first does, under the one id that both would use.
+        match folder.tell_end(|| self.outbox.put(launch, order, None, body.clone())) {
+            Ok(true) => None,
+            Ok(false) => self.outbox.look_again().err(),
+            Err(_) => self.outbox.put_somehow(launch, order, body),
+        }
+    }
+
+    /// The launch whose own end this event is. A session that was launched may have been taken up by hand later on: then
+    /// its carriers are younger than the end of the launch, and this end is not the launch's.
+    fn launch_that_ended<'p>(&self, posted: &'p Posted) -> Option<(&'p str, LaunchFolder)> {
+        let event = &posted.event;
+        let session = event.session.as_deref().filter(|_| event.kind == KIND)?;
+        let launch = session.launch.as_ref()?;
+        let folder = LaunchFolder::at(self.home.launches().join(&launch.id));
+        let end = launch.exited_at.or_else(|| folder.told_at());
+        let by_others = end.zip(posted.carried_since).is_some_and(|(end, since)| since > end);
+        (!by_others).then_some((launch.id.as_str(), folder))
     }
 }

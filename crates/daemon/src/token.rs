@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use crate::store;
+use agentctl_fleet::whole_file;
 
 /// After so many wrong tokens in a row nobody is let in for a while.
 const FAILURES: u32 = 10;
@@ -36,7 +36,7 @@ impl Token {
             secret
         } else {
             let secret = random_hex(32)?;
-            store::replace(path, secret.as_bytes(), "token")?;
+            whole_file::replace(path, secret.as_bytes(), "token")?;
             secret
         };
         Ok(Self { secret, failures: Mutex::new((0, None)) })

@@ -2,11 +2,9 @@
 //! delivered carries an id by which a receiver knows it again.
 
 mod outbox;
-mod payload;
 mod sender;
 mod signature;
 
 pub(crate) use outbox::Outbox;
 pub use outbox::OutboxStatus;
-pub(crate) use payload::{of_event, of_fuse};
 pub(crate) use sender::keep_sending;

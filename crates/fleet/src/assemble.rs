@@ -1,5 +1,6 @@
 //! From what was found and who claims it to sessions with a verdict. Pure, but for the branch of a live directory.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use agentctl_adapters::Card;
@@ -42,6 +43,10 @@ impl Case<'_> {
         let mut sessions: Vec<Surveyed> = found
             .into_iter()
             .map(|found| {
+                // Hardly any of ten thousand has either.
+                if claims.is_empty() && remote.is_empty() {
+                    return self.judge(found, &[], None);
+                }
                 let id = (found.id.clone(), found.slot.clone());
                 let claims = claims.remove(&id).unwrap_or_default();
                 self.judge(found, &claims, remote.get(&id))
@@ -68,25 +73,23 @@ impl Case<'_> {
             fill(&mut found.facts, &live.facts);
         }
         let recorded = found.facts.turn.take();
+        let said = testimony.and_then(|word| word.turn.as_ref());
         let turn = match &liveness {
-            Liveness::Alive(owners) => {
-                prevailing(recorded.clone(), testimony.and_then(|word| word.turn.clone()), owners)
-            }
-            Liveness::Remote { .. } => {
-                testimony.and_then(|word| word.turn.clone()).or_else(|| recorded.clone())
-            }
-            Liveness::Gone { .. } | Liveness::Unobservable { .. } => recorded.clone(),
+            Liveness::Alive(owners) => prevailing(recorded.clone(), said.cloned(), owners).map(Cow::Owned),
+            Liveness::Remote { .. } => said.or(recorded.as_ref()).map(Cow::Borrowed),
+            Liveness::Gone { .. } | Liveness::Unobservable { .. } => recorded.as_ref().map(Cow::Borrowed),
         };
+        let turn = turn.as_deref();
         let said = testimony.map(|word| word.evidence.as_slice()).unwrap_or_default();
         // The kernel speaks last.
         let mut heard = Vec::with_capacity(said.len() + found.evidence.len() + 1);
         heard.extend_from_slice(said);
         heard.append(&mut found.evidence);
-        let verdict = derive(turn.as_ref(), &liveness, heard);
+        let verdict = derive(turn, &liveness, heard);
         let rule = verdict.rule();
         let about = About {
-            detail: detail(&verdict, turn.as_ref(), testimony, &liveness),
-            since: since(&verdict, turn.as_ref(), testimony),
+            detail: detail(&verdict, turn, testimony, &liveness),
+            since: since(&verdict, turn, testimony),
             pending: pending(&verdict, recorded.as_ref(), testimony),
         };
         let key = SessionKey {

@@ -1,5 +1,7 @@
 //! Sessions that were launched together: launch records, joined with a survey.
 
+mod view;
+
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -10,6 +12,8 @@ use crate::Fleet;
 use crate::launches::{LaunchFolder, Record};
 use crate::question::{Question, Wanted};
 use crate::worktree::{DiffStat, Form, WorktreeError, diff, diffstat};
+
+pub use view::{FailedSlot, GroupLaunch, GroupList, GroupView};
 
 /// All groups, or the one that was asked for, the newest first.
 #[derive(Debug, Default)]

@@ -1,10 +1,11 @@
 //! Hearing every source at once: each on its own thread, under its own patience and panic guard.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use agentctl_adapters::{Progress, Reach, Scope};
+use agentctl_adapters::{Memory, Progress, Reach, Scope};
 use agentctl_model::{Coverage, Harvest, KernelView};
 use jiff::Timestamp;
 
@@ -32,7 +33,11 @@ struct Waiting {
 
 /// Asks every source; the answers come in the order of the errands. A source that shows no progress for its
 /// timeout is abandoned with its thread and reported as timed out: it cannot hold up the others.
-pub(crate) fn hear(errands: Vec<(Source, Errand)>, question: &Question) -> Vec<Heard> {
+pub(crate) fn hear(
+    errands: Vec<(Source, Errand)>,
+    question: &Question,
+    memory: Option<&Arc<Memory>>,
+) -> Vec<Heard> {
     let began = Instant::now();
     let timeouts: Vec<Duration> = errands.iter().map(|(source, _)| source.timeout).collect();
     let mut heard: Vec<Option<Heard>> = errands.iter().map(|_| None).collect();
@@ -41,9 +46,9 @@ pub(crate) fn hear(errands: Vec<(Source, Errand)>, question: &Question) -> Vec<H
     for (index, (source, errand)) in errands.into_iter().enumerate() {
         let progress = Progress::default();
         waiting.push(Some(Waiting { progress: progress.clone(), seen: 0, moved: began }));
-        let (answers, question) = (answers.clone(), question.clone());
+        let (answers, question, memory) = (answers.clone(), question.clone(), memory.cloned());
         std::thread::spawn(move || {
-            let harvest = ask(&source, &errand, &question, progress);
+            let harvest = ask(&source, &errand, &question, progress, memory);
             // Nobody listens any more if this source was late.
             let _ = answers.send((index, harvest));
         });
@@ -63,7 +68,13 @@ pub(crate) fn hear(errands: Vec<(Source, Errand)>, question: &Question) -> Vec<H
     heard.into_iter().map(|one| one.unwrap_or_else(|| lost(began))).collect()
 }
 
-fn ask(source: &Source, errand: &Errand, question: &Question, progress: Progress) -> Harvest {
+fn ask(
+    source: &Source,
+    errand: &Errand,
+    question: &Question,
+    progress: Progress,
+    memory: Option<Arc<Memory>>,
+) -> Harvest {
     let reach = match errand {
         Errand::Live(kernel) => Reach::Live(kernel),
         Errand::Ids(ids) => Reach::Ids(ids),
@@ -75,6 +86,7 @@ fn ask(source: &Source, errand: &Errand, question: &Question, progress: Progress
         subagents: question.subagents,
         text_limit: question.text_limit(),
         progress,
+        memory,
     };
     let mut root = source.root.clone();
     root.keys.approvals |= question.approvals;

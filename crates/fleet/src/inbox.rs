@@ -1,9 +1,15 @@
 //! What waits for a person, over all agents. Pure: a view of one survey, never kept.
 
-use agentctl_model::{Capability, Outcome, PendingKind, Session, Status, Survey};
+use agentctl_model::period::Since;
+use agentctl_model::{Capability, Outcome, PendingKind, Session, SourceReport, Status, Survey};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::{Fleet, Question, Wanted};
+
+/// How far back failures count unless somebody says otherwise.
+pub const A_DAY: Since = Since::Back(std::time::Duration::from_hours(24));
 
 /// What a person is needed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -50,6 +56,25 @@ pub struct InboxItem {
     /// Commands that go on from here, the most useful first.
     pub next: Vec<String>,
     pub session: Session,
+}
+
+/// What `inbox --json` prints and `GET /v1/inbox` answers.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Inbox {
+    pub as_of: Timestamp,
+    pub items: Vec<InboxItem>,
+    pub sources: Vec<SourceReport>,
+}
+
+impl Fleet {
+    /// What waits now. Failures of stopped sessions count as far back as `since` reaches.
+    pub fn inbox(&self, since: Since, adapters: Vec<String>, now: Timestamp) -> Inbox {
+        let since = since.start(now);
+        let survey =
+            self.survey(&Question { adapters, approvals: true, ..Question::new(Wanted::All { since }) });
+        Inbox { as_of: now, items: inbox(&survey, since), sources: survey.sources }
+    }
 }
 
 /// Everything that waits, in the order of its need: those that are blocked now, longest first, then failures, longest first.

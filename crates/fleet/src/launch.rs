@@ -3,6 +3,11 @@
 //! The runner owns everything from its first moment, the undo included. Whoever asks may be killed: nothing changes. If
 //! the runner is killed, what it left is found here by looking.
 
+mod resume;
+mod side_by_side;
+mod slots;
+mod wish;
+
 use std::fs::File;
 use std::io;
 use std::time::Duration;
@@ -18,6 +23,11 @@ use crate::kernel_lock::KernelLock;
 use crate::launches::{self, Failed, LaunchFolder, LaunchOrder, MARK, ProcessMark, Record};
 use crate::question::{Question, Wanted};
 use crate::{Fleet, fresh, worktree};
+
+pub use resume::ResumeWish;
+pub use side_by_side::SideBySide;
+pub use slots::{Choice, LaunchPlan, PlannedSlot, Unfit, UnfitKind, Usual};
+pub use wish::{LaunchManner, LaunchWish, check_folder, check_words};
 
 /// The command of agentctl that is a runner.
 pub const RUNNER: &str = "__run";
@@ -168,6 +178,18 @@ impl Launching {
         match &mut self.0 {
             Work::Run(running) => drop(running.folder.cancel()),
             Work::Hosted(hosted) => hosted.cancel(),
+        }
+    }
+
+    /// Waits for the outcome; the launch is taken back once `cancelled` says so.
+    pub fn wait(mut self, fleet: &Fleet, cancelled: impl Fn() -> bool) -> Result<Surveyed, LaunchError> {
+        loop {
+            if let Some(outcome) = self.outcome(fleet) {
+                return outcome;
+            }
+            if cancelled() {
+                self.cancel();
+            }
         }
     }
 

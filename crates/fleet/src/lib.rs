@@ -7,6 +7,7 @@ mod assemble;
 mod caller;
 mod explain;
 mod family;
+pub mod fault;
 mod feeds;
 mod find;
 pub mod fresh;
@@ -25,22 +26,24 @@ mod list;
 pub mod locks;
 mod look;
 mod orphans;
+pub mod outbox;
 mod prices;
 mod prune;
 mod question;
 pub mod runner;
-mod speak;
-mod stop;
+pub mod speak;
+pub mod stop;
 pub mod store;
 mod survey;
 pub mod wait;
+pub mod whole_file;
 pub mod worktree;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentctl_adapters::{Adapter, Follow, Opening, ReadError, Root};
+use agentctl_adapters::{Adapter, Follow, Memory, Opening, ReadError, Root};
 use agentctl_model::{Entry, Environ, Surveyed};
 use agentctl_process::Kernel;
 
@@ -86,11 +89,13 @@ pub struct Fleet {
     prices: Prices,
     /// Where launch records are.
     launches: Option<PathBuf>,
+    /// What was counted before, where somebody lives long enough to be asked again.
+    memory: Option<Arc<Memory>>,
 }
 
 impl Fleet {
     pub fn new(sources: Vec<Source>, kernel: Arc<dyn Kernel>) -> Self {
-        Self { sources, kernel, prices: Prices::new(), launches: None }
+        Self { sources, kernel, prices: Prices::new(), launches: None, memory: None }
     }
 
     /// The same, with costs where the agents give none.
@@ -105,6 +110,12 @@ impl Fleet {
         Self { launches: Some(folder), ..self }
     }
 
+    /// The same, not counting twice what stayed as it was.
+    #[must_use]
+    pub fn with_memory(self, memory: Arc<Memory>) -> Self {
+        Self { memory: Some(memory), ..self }
+    }
+
     pub fn kernel(&self) -> &dyn Kernel {
         self.kernel.as_ref()
     }
@@ -117,6 +128,7 @@ impl Fleet {
             kernel: self.kernel.clone(),
             prices: self.prices.clone(),
             launches: self.launches.clone(),
+            memory: self.memory.clone(),
         }
     }
 

@@ -6,13 +6,14 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use agentctl_model::{Session, Status, Survey, text};
+use agentctl_model::{Environ, Session, SourceReport, Status, Survey, text};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::git_worktree::{held_place, real_path};
 use crate::store::{Document, Store, StoreError};
+use crate::{Fleet, Question, Wanted};
 
 /// A person's lock on a directory and everything below it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,7 +73,7 @@ pub struct DirectoryHolder {
 }
 
 impl DirectoryHolder {
-    fn by_hand(lock: &ManualLock) -> Self {
+    pub fn by_hand(lock: &ManualLock) -> Self {
         Self {
             lock_type: LockType::Manual,
             directory: lock.directory.to_string_lossy().into_owned(),
@@ -191,6 +192,15 @@ impl Locks {
         })
     }
 
+    /// What to do about a directory that has no lock of its own to take off.
+    pub fn hint_for_unlocked(&self, directory: &Path, now: Timestamp) -> Result<String, StoreError> {
+        let above = self.manual(now)?.into_iter().find(|lock| directory.starts_with(&lock.directory));
+        Ok(match above {
+            Some(lock) => format!("{} above it is; unlock that one", lock.directory.display()),
+            None => "`agentctl locks` shows what is held, and by whom".to_owned(),
+        })
+    }
+
     /// Everybody who holds `directory`: manual locks on it or above it, and the sessions of [`session_holders`]. `survey`
     /// must cover what is live; a source that it did not hear holds nothing.
     pub fn holders(
@@ -214,6 +224,29 @@ impl Locks {
     }
 }
 
+/// What `locks --json` prints and `GET /v1/locks` answers.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LockList {
+    pub as_of: Timestamp,
+    /// Manual ones first.
+    pub locks: Vec<DirectoryHolder>,
+    pub sources: Vec<SourceReport>,
+}
+
+impl Fleet {
+    /// Who holds which directory now.
+    pub fn held(&self, locks: &Locks, now: Timestamp) -> Result<LockList, StoreError> {
+        let survey = self.survey(&Question::new(Wanted::Live));
+        Ok(LockList { as_of: now, locks: locks.all(&survey, now)?, sources: survey.sources })
+    }
+}
+
+/// Who locks a directory, unless somebody says otherwise: the user of these variables.
+pub fn user_of(environ: &Environ) -> Option<String> {
+    ["USER", "LOGNAME"].iter().find_map(|name| environ.text(name)).map(str::to_owned)
+}
+
 /// The live sessions that work in the same git working tree as `directory`; outside of git, in the same directory.
 pub fn session_holders(survey: &Survey, directory: &Path) -> Vec<DirectoryHolder> {
     let wanted = held_place(directory);
@@ -221,9 +254,20 @@ pub fn session_holders(survey: &Survey, directory: &Path) -> Vec<DirectoryHolder
     here.map(|(session, place)| DirectoryHolder::by_session(session, &place)).collect()
 }
 
+/// What each of these sessions holds, if it holds anything.
+pub fn held_by<'s>(
+    sessions: impl Iterator<Item = &'s Session>,
+) -> impl Iterator<Item = (&'s Session, DirectoryHolder)> {
+    in_place(sessions).map(|(session, place)| (session, DirectoryHolder::by_session(session, &place)))
+}
+
 fn sessions_in_place(survey: &Survey) -> impl Iterator<Item = (&Session, PathBuf)> {
-    let sessions = survey.sessions.iter().map(|surveyed| &*surveyed.session).filter(|session| holds(session));
-    sessions.filter_map(|session| Some((session, held_place(Path::new(session.cwd.as_deref()?)))))
+    in_place(survey.sessions.iter().map(|surveyed| &*surveyed.session))
+}
+
+fn in_place<'s>(sessions: impl Iterator<Item = &'s Session>) -> impl Iterator<Item = (&'s Session, PathBuf)> {
+    let holding = sessions.filter(|session| holds(session));
+    holding.filter_map(|session| Some((session, held_place(Path::new(session.cwd.as_deref()?)))))
 }
 
 /// Only local processes hold directories, and a sub-agent works in its parent's. Where it cannot be seen which process

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use agentctl_adapters::{Answer, Control, Root};
 use agentctl_model::{KernelView, Refusal, Session, Status, Surveyed};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::Fleet;
 use crate::look::Look;
@@ -28,6 +30,18 @@ impl From<Refusal> for SpeakError {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
     }
+}
+
+/// What `send`, `approve`, `deny` and `answer` print with --json, and their routes answer. A refusal is an error instead.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Taken {
+    id: String,
+    adapter: String,
+    /// By the agent itself.
+    accepted: bool,
+    /// The session as it is afterwards; `null` when it could not be looked at again.
+    pub session: Option<Session>,
 }
 
 /// What an adapter needs to reach a session, owned: a late thread may outlive the command.
@@ -62,6 +76,16 @@ impl Fleet {
         within(PATIENCE, &target.key.adapter, move || {
             way.control.answer(&way.root, &way.view, &way.session, &answer)
         })
+    }
+
+    /// That the agent said yes, and what is true of the session now.
+    pub fn taken(&self, target: &Surveyed) -> Taken {
+        Taken {
+            id: target.key.id.clone(),
+            adapter: target.key.adapter.clone(),
+            accepted: true,
+            session: self.again(target).map(|now| *now.session),
+        }
     }
 
     fn way_in(&self, target: &Surveyed) -> Result<WayIn, Refusal> {

@@ -1,5 +1,7 @@
 //! Ending a session: the clean way of that agent first, then harder, and the whole family of its processes.
 
+mod report;
+
 use std::fs::File;
 use std::time::{Duration, Instant};
 
@@ -15,6 +17,8 @@ use crate::launches::MARK;
 use crate::look::Look;
 use crate::question::{Question, Wanted};
 use crate::{Fleet, Source};
+
+pub use report::{StopAnswer, StopReport};
 
 /// How often a server is asked whether it broke off.
 const LOOK: Duration = Duration::from_millis(100);

@@ -6,18 +6,17 @@
 
 mod folder;
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::OFlags;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::kernel_lock::KernelLock;
+use crate::whole_file;
 
 /// Changing a document takes milliseconds; whoever has the lock this long is stopped or broken.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -76,8 +75,9 @@ impl Store {
         &self.folder
     }
 
-    /// Makes the folder fit to be written to: there, ours, closed to others, and without the predecessor's files.
-    pub fn prepare(&self) -> Result<(), StoreError> {
+    /// Makes the folder fit to be written to: there, ours, closed to others, and without the predecessor's files. Says
+    /// where those were moved to, if there were any.
+    pub fn prepare(&self) -> Result<Option<PathBuf>, StoreError> {
         folder::make(&self.folder)?;
         folder::set_aside_the_predecessors(&self.folder)
     }
@@ -102,7 +102,10 @@ impl Store {
         let answer = edit(&mut document);
         let after = self.encode(&document)?;
         if before.as_deref() != Some(after.as_slice()) {
-            self.replace(D::FILE, &after)?;
+            let place = self.folder.join(D::FILE);
+            // Under the lock, so nobody else writes it.
+            whole_file::replace(&place, &after, D::FILE.trim_end_matches(".json"))
+                .map_err(|error| StoreError::io(&place, error))?;
         }
         Ok(answer)
     }
@@ -141,23 +144,6 @@ impl Store {
             Ok(bytes)
         };
         encode().map_err(|error: serde_json::Error| StoreError::io(&self.folder.join(D::FILE), error.into()))
-    }
-
-    /// The new bytes are on the disk before the name points at them. The name of the half-written file is always the same,
-    /// since the lock is held: a crash leaves at most one, and the next change takes it over.
-    fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        let (new, place) = (self.folder.join(format!("{name}.new")), self.folder.join(name));
-        let write = || {
-            let no_follow = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
-            let mut options = OpenOptions::new();
-            options.write(true).create(true).truncate(true).mode(0o600).custom_flags(no_follow);
-            let mut file = options.open(&new)?;
-            file.write_all(bytes)?;
-            file.sync_all()?;
-            fs::rename(&new, &place)?;
-            File::open(&self.folder)?.sync_all()
-        };
-        write().map_err(|error| StoreError::io(&place, error))
     }
 }
 

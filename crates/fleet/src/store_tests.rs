@@ -113,6 +113,7 @@ fn the_predecessors_files_are_moved_aside_whole_and_never_used() {
     old("notes.json", r#"{"words": ["old"]}"#);
     old("fuses.json", "[]");
     old("state.json", r#"{"sessions": {}}"#);
+    old("agentctl.pid", "4242");
     old("broken.json", "{");
     old("config.toml", "model = \"x\"\n");
     assert_eq!(words(&store), [""; 0], "not used");
@@ -135,7 +136,7 @@ fn the_predecessors_files_are_moved_aside_whole_and_never_used() {
         names.sort();
         names
     };
-    assert_eq!(names(&first[0]), ["fuses.json", "notes.json", "state.json"]);
+    assert_eq!(names(&first[0]), ["agentctl.pid", "fuses.json", "notes.json", "state.json"]);
     assert_eq!(fs::read_to_string(first[0].join("notes.json")).unwrap(), r#"{"words": ["old"]}"#);
     assert!(store.folder().join("broken.json").exists() && store.folder().join("config.toml").exists());
     // The predecessor ran once more: what was saved first is not replaced.

@@ -3,9 +3,12 @@
 //! Storage is read first and the process table second, so that absence is always newer than presence. Where the
 //! two contradict each other, what is in doubt is read once more and the kernel is looked at again.
 
+use std::path::Path;
 use std::time::Duration;
 
-use agentctl_model::{Coverage, Found, Harvest, Joined, SourceReport, Survey, Surveyed, Tie, TurnState};
+use agentctl_model::{
+    Coverage, Found, Harvest, Joined, SourceReport, Stamp, Survey, Surveyed, Tie, TurnState,
+};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::ask::ask_owners;
@@ -32,7 +35,7 @@ impl Fleet {
 
         let ledger = self.ledger();
         let errands = self.errands(&sources, &question.wanted, look, &ledger);
-        let mut heard = hear(errands, question);
+        let mut heard = hear(errands, question, self.memory.as_ref());
         let mut seen = look();
         let mut joined = self.join_all(&sources, &heard, &seen, &ledger);
         if self.hear_rivals(&sources, &mut heard, &joined, &seen, question, &ledger) {
@@ -87,7 +90,7 @@ impl Fleet {
             (source, Errand::Live(Box::new(view)))
         };
         let errands = indices.iter().map(errand).collect();
-        for (index, again) in indices.iter().zip(hear(errands, question)) {
+        for (index, again) in indices.iter().zip(hear(errands, question, self.memory.as_ref())) {
             merge(&mut heard[*index].harvest, again.harvest, &[]);
         }
         !indices.is_empty()
@@ -147,7 +150,7 @@ type Doubts = Vec<(usize, Vec<String>)>;
 fn hear_again(sources: &[Source], heard: &mut [Heard], doubts: &Doubts, question: &Question) {
     let errand = |(index, ids): &(usize, Vec<String>)| (sources[*index].clone(), Errand::Ids(ids.clone()));
     let errands = doubts.iter().map(errand).collect();
-    for ((index, ids), again) in doubts.iter().zip(hear(errands, question)) {
+    for ((index, ids), again) in doubts.iter().zip(hear(errands, question, None)) {
         merge(&mut heard[*index].harvest, again.harvest, ids);
     }
 }
@@ -181,20 +184,29 @@ fn last_words(sources: &[Source], heard: &[Heard], joined: &[Joined], as_of: Tim
 }
 
 /// Sessions with an open turn that nobody carries and that moved on since they were read.
-fn left_open(
-    source: &Source,
-    harvest: &Harvest,
-    joined: &Joined,
+fn left_open<'h>(
+    source: &'h Source,
+    harvest: &'h Harvest,
+    joined: &'h Joined,
     as_of: Timestamp,
-) -> impl Iterator<Item = String> {
+) -> impl Iterator<Item = String> + 'h {
     let carried = |found: &Found| {
         let in_gateway = || harvest.remote.iter().any(|remote| remote.id == found.id);
         joined.claims.iter().any(|claim| claim.id == found.id) || in_gateway()
     };
-    let left = harvest
-        .found
-        .iter()
-        .filter(move |found| is_open(found) && !carried(found) && has_moved_on(source, found, as_of));
+    // All sessions of a database have one place: it is looked at once.
+    let mut last: Option<(&Path, Option<Stamp>)> = None;
+    let mut stamp_now = move |place: &'h Path| match last {
+        Some((known, stamp)) if known == place => stamp,
+        _ => {
+            let stamp = source.adapter.stamp(place);
+            last = Some((place, stamp));
+            stamp
+        }
+    };
+    let left = harvest.found.iter().filter(move |found| {
+        is_open(found) && !carried(found) && has_moved_on(found, as_of, || stamp_now(&found.place))
+    });
     left.map(|found| found.id.clone())
 }
 
@@ -207,11 +219,11 @@ fn is_open(found: &Found) -> bool {
 }
 
 /// The file was written after it was read: its process may have closed the turn and gone since.
-fn has_moved_on(source: &Source, found: &Found, as_of: Timestamp) -> bool {
+fn has_moved_on(found: &Found, as_of: Timestamp, stamp_now: impl FnOnce() -> Option<Stamp>) -> bool {
     let Some(stamp) = found.stamp else { return true };
     // The kernel counts file times in ticks: what was written in the very moment of the reading may look the same.
     let is_fresh = stamp.modified.is_none_or(|at| as_of.duration_since(at) < TICKS);
-    is_fresh || source.adapter.stamp(&found.place) != Some(stamp)
+    is_fresh || stamp_now() != Some(stamp)
 }
 
 /// The second reading replaces what it read again; what it did not or could not read stays as it was. A note that

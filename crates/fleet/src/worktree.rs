@@ -7,6 +7,7 @@ mod clean;
 mod diff;
 mod git;
 mod list;
+mod view;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ use crate::kernel_lock::KernelLock;
 pub use clean::{Cleaning, Loss, LossKind, Wish, clean, linked};
 pub use diff::{DiffStat, Form, diff, diffstat};
 pub use list::{TreeState, Worktree, list};
+pub use view::{Cleaned, FailedTree, HeldTree, NewTree, Trees, TreesError, Which};
 
 use git::{git, git_says, text_of};
 use list::{Listed, listed};

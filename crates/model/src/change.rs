@@ -4,6 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
+
 use crate::session::{Session, SessionKey};
 use crate::status::Status;
 use crate::survey::{SourceReport, Survey};
@@ -62,6 +64,8 @@ pub struct Change {
     pub session: Option<Box<Session>>,
     /// The source that failed or recovered.
     pub source: Option<SourceReport>,
+    /// When the first of the processes was started that carried the session before this.
+    pub carried_since: Option<Timestamp>,
 }
 
 /// A live session, and the last status that was really known of it.
@@ -69,6 +73,12 @@ pub struct Change {
 struct Seen {
     session: Box<Session>,
     known: Option<Status>,
+}
+
+impl Seen {
+    fn carried_since(&self) -> Option<Timestamp> {
+        self.session.processes.iter().filter_map(|process| process.started_at).min()
+    }
 }
 
 type Place = (String, String);
@@ -120,7 +130,8 @@ impl View {
                     if let Some(kind) = ChangeKind::of(session.status)
                         && was.known != Some(session.status)
                     {
-                        changes.push(of_session(kind, key, was.known, session));
+                        let change = of_session(kind, key, was.known, session);
+                        changes.push(Change { carried_since: was.carried_since(), ..change });
                     }
                     if session.is_live() {
                         let known = Some(session.status).filter(|status| *status != Status::Unknown);
@@ -175,6 +186,7 @@ impl View {
                 previous: None,
                 session: None,
                 source: Some(report.clone()),
+                carried_since: None,
             }));
             after.insert(place, report.clone());
         }
@@ -194,6 +206,7 @@ fn of_session(kind: ChangeKind, key: &SessionKey, previous: Option<Status>, sess
         previous,
         session: Some(Box::new(session.clone())),
         source: None,
+        carried_since: None,
     }
 }
 

@@ -29,7 +29,9 @@ pub struct Order {
 /// A child of ours, and its identity for everybody else.
 #[derive(Debug)]
 pub struct Started {
-    child: Child,
+    /// `None` only in the last moment of this value.
+    child: Option<Child>,
+    pid: u32,
     /// `None` when it had ended before it could be looked at.
     pub process: Option<ProcessRef>,
 }
@@ -49,8 +51,8 @@ pub fn spawn(order: Order) -> io::Result<Started> {
     command.stdin(order.stdin.map_or_else(Stdio::null, Stdio::from));
     command.stdout(order.stdout).stderr(order.stderr);
     let child = command.spawn()?;
-    let process = identity(child.id());
-    Ok(Started { child, process })
+    let (pid, process) = (child.id(), identity(child.id()));
+    Ok(Started { child: Some(child), pid, process })
 }
 
 /// Who has this pid now.
@@ -63,12 +65,15 @@ pub fn identity(pid: u32) -> Option<ProcessRef> {
 
 impl Started {
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.pid
     }
 
     /// Its end, once it has ended.
     pub fn ended(&mut self) -> io::Result<Option<Ending>> {
-        Ok(self.child.try_wait()?.map(Ending::of))
+        match &mut self.child {
+            Some(child) => Ok(child.try_wait()?.map(Ending::of)),
+            None => Ok(None),
+        }
     }
 
     /// Its end, if that comes within this time.
@@ -78,6 +83,17 @@ impl Started {
             None => true,
         };
         self.ended()
+    }
+}
+
+/// It may live on, but a starter that lives long (the daemon) must not be left with a zombie: somebody waits for it.
+impl Drop for Started {
+    fn drop(&mut self) {
+        let Some(mut child) = self.child.take() else { return };
+        if matches!(child.try_wait(), Ok(None)) {
+            // Without a thread it stays a zombie until we end, which harms nobody but the eye.
+            let _ = std::thread::Builder::new().name("waits".into()).spawn(move || child.wait());
+        }
     }
 }
 

@@ -1,12 +1,13 @@
 //! Live processes that look like agents: a copy of this program under the agent's name, with the agent's arguments
 //! and registry file. It does nothing until its standard input closes.
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, bail};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::corpus::claude::registry_entry;
@@ -26,15 +27,18 @@ pub(crate) fn play() {
 pub(crate) struct StandIn {
     pub(crate) session: String,
     pub(crate) pid: u32,
+    row: Row,
     child: Child,
     registry: PathBuf,
+    entry: Value,
 }
 
 /// All of them; they end and their registry files go when this goes.
 pub(crate) struct StandIns {
     pub(crate) all: Vec<StandIn>,
+    program: PathBuf,
     // Dropped after the processes that run from it.
-    _program: TempDir,
+    _folder: TempDir,
 }
 
 impl StandIns {
@@ -48,11 +52,18 @@ impl StandIns {
         if rows.len() < count {
             bail!("{count} live sessions asked for, but the corpus has only {}", rows.len());
         }
-        let mut started = Self { all: Vec::with_capacity(count), _program: folder };
+        let mut started = Self { all: Vec::with_capacity(count), program, _folder: folder };
         for row in &rows[..count] {
-            started.all.push(StandIn::start(home, &program, row, now_ms)?);
+            started.all.push(StandIn::start(home, &started.program, row, now_ms)?);
         }
         Ok(started)
+    }
+
+    /// The same session in a new process.
+    pub(crate) fn again(&mut self, which: usize, home: &Path, now_ms: i64) -> anyhow::Result<()> {
+        let row = self.all[which].row.clone();
+        self.all[which] = StandIn::start(home, &self.program, &row, now_ms)?;
+        Ok(())
     }
 }
 
@@ -71,14 +82,55 @@ impl StandIn {
             .context("cannot start a stand-in")?;
         let pid = child.id();
         let registry = home.join(format!(".claude/sessions/{pid}.json"));
-        let stand_in = Self { session: row.id.clone(), pid, child, registry };
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
         let born = start_time(&stat).with_context(|| format!("/proc/{pid}/stat has no start time"))?;
         let entry = registry_entry(u64::from(pid), row, born, now_ms, &format!("stand-in-{pid}"));
-        std::fs::write(&stand_in.registry, entry.to_string())
-            .with_context(|| format!("cannot write {}", stand_in.registry.display()))?;
+        let stand_in = Self { session: row.id.clone(), pid, row: row.clone(), child, registry, entry };
+        stand_in.write_entry()?;
         Ok(stand_in)
     }
+
+    fn write_entry(&self) -> anyhow::Result<()> {
+        std::fs::write(&self.registry, self.entry.to_string())
+            .with_context(|| format!("cannot write {}", self.registry.display()))
+    }
+
+    /// What the registry says of it from now on.
+    pub(crate) fn say(&mut self, status: &str) -> anyhow::Result<()> {
+        let now = jiff::Timestamp::now().as_millisecond();
+        self.entry["status"] = status.into();
+        self.entry["updatedAt"] = now.into();
+        self.entry["statusUpdatedAt"] = now.into();
+        self.write_entry()
+    }
+
+    /// The last record of its turn, then the word of the registry, as the agent does.
+    pub(crate) fn finish_turn(&mut self, home: &Path) -> anyhow::Result<()> {
+        let now = jiff::Timestamp::now();
+        let reply = json!({"role": "assistant", "model": "m", "id": format!("msg_{}", now.as_nanosecond()),
+            "content": [{"type": "text", "text": "done"}], "stop_reason": "end_turn",
+            "usage": {"input_tokens": 1, "output_tokens": 1}});
+        let record = json!({"type": "assistant", "uuid": format!("{:032x}", now.as_nanosecond()), "sessionId": self.session,
+            "cwd": self.row.expected["cwd"], "timestamp": now.to_string(), "message": reply});
+        let file = transcript_of(home, &self.session)?;
+        let mut file = std::fs::OpenOptions::new().append(true).open(file)?;
+        writeln!(file, "{record}")?;
+        self.say("idle")
+    }
+
+    /// As by `kill -9`: its registry file stays.
+    pub(crate) fn kill(&mut self) -> anyhow::Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+fn transcript_of(home: &Path, session: &str) -> anyhow::Result<PathBuf> {
+    let name = format!("{session}.jsonl");
+    let folders = std::fs::read_dir(home.join(".claude/projects"))?.flatten();
+    let mut files = folders.map(|folder| folder.path().join(&name));
+    files.find(|file| file.exists()).with_context(|| format!("no transcript of {session}"))
 }
 
 impl Drop for StandIn {

@@ -147,6 +147,10 @@ fn read_registration(path: &Path) -> std::io::Result<Option<Registration>> {
 fn wanted_places(projects: &Path, root: &Root, scope: &Scope<'_>, harvest: &mut Harvest) -> Vec<Place> {
     match scope.reach {
         Reach::All { .. } => places::all(projects, scope.subagents, harvest),
+        // Whole ids are looked for by name; the beginning of one needs every name.
+        Reach::Ids(ids) if !scope.subagents && ids.iter().all(|id| processes::is_uuid(id)) => {
+            places::named(projects, ids, harvest)
+        }
         Reach::Ids(_) => {
             let mut all = places::all(projects, scope.subagents, harvest);
             all.retain(|place| scope.reach.names(&place.id));

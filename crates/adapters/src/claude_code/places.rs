@@ -75,6 +75,23 @@ fn subagents_of(parent: &str, folder: &Path, harvest: &mut Harvest, places: &mut
     }
 }
 
+/// The transcripts of these sessions, in every folder: one may have copies.
+pub(super) fn named(projects: &Path, ids: &[String], harvest: &mut Harvest) -> Vec<Place> {
+    let folders = list(projects, harvest).into_iter().filter(Listed::is_folder);
+    let mut places = Vec::new();
+    for folder in folders {
+        for id in ids {
+            let path = folder.path.join(format!("{id}.jsonl"));
+            match path.symlink_metadata() {
+                Ok(_) => places.push(Place { id: id.clone(), path, parent: None }),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => harvest.left_out(format!("{}: {error}", path.display())),
+            }
+        }
+    }
+    places
+}
+
 /// The transcripts that these sessions, and processes without a known session, may be writing.
 pub(super) fn live(
     projects: &Path,

@@ -17,6 +17,7 @@ use crate::jsonl::head::scan_head_pieces;
 use crate::jsonl::open::{Opened, open_regular, read_small};
 use crate::jsonl::whole::{CHUNK, scan_containing};
 use crate::jsonl::{ReadAt, scan_back};
+use crate::memory::Counted;
 
 /// A first prompt of some megabytes is read; more is not waited for.
 const HEAD_BUDGET: usize = 8 << 20;
@@ -31,14 +32,17 @@ pub(super) fn read(place: &Place, since: Option<Timestamp>, scope: &Scope<'_>) -
     if old || opened.size == 0 {
         return Ok(None);
     }
-    let read = |source: &dyn ReadAt, size| read_opened(place, &opened, (source, size), scope);
-    opened.read_through(if scope.usage { CHUNK } else { SMALL }, read).map_err(named).map(Some)
+    let known = scope.recall(&place.path, &opened);
+    let read = |source: &dyn ReadAt, size| read_opened(place, &opened, (source, size), known, scope);
+    let whole = scope.usage && known.is_none();
+    opened.read_through(if whole { CHUNK } else { SMALL }, read).map_err(named).map(Some)
 }
 
 fn read_opened(
     place: &Place,
     opened: &Opened,
     (source, size): (&dyn ReadAt, u64),
+    known: Option<Counted>,
     scope: &Scope<'_>,
 ) -> std::io::Result<ReadSession> {
     let sidechain = place.parent.is_some();
@@ -49,16 +53,14 @@ fn read_opened(
     }
     let mut head = Head::new(sidechain, scope.text_limit);
     scan_head_pieces(source, size, HEAD_BUDGET, |piece| head.piece(piece))?;
-    let mut sum = UsageSum::default();
-    let mut too_long = seen.too_long;
-    if scope.usage {
-        too_long += scan_containing(source, &Finder::new(usage::MARK), |passage| {
-            sum.passage(passage, sidechain);
-        })?;
-    }
-    let damaged =
-        tail.broken > 0 || (tail.last_broken && !seen.torn) || head.broken > 0 || sum.is_damaged(seen.torn);
-    let warning = match (damaged, too_long) {
+    let counted = scope.counted(&place.path, opened, known, || {
+        let mut sum = UsageSum::default();
+        let mark = Finder::new(usage::MARK);
+        let too_long = scan_containing(source, &mark, |passage| sum.passage(passage, sidechain))?;
+        Ok(Counted { damaged: sum.is_damaged(seen.torn), tokens: sum.total(), too_long })
+    })?;
+    let damaged = tail.broken > 0 || (tail.last_broken && !seen.torn) || head.broken > 0 || counted.damaged;
+    let warning = match (damaged, seen.too_long + counted.too_long) {
         (false, 0) => None,
         (false, _) => Some("has a line too long to read"),
         (true, _) => Some("has a damaged record"),
@@ -66,7 +68,7 @@ fn read_opened(
     .map(|what| format!("{}: {what}", place.path.display()));
     let drift = std::mem::take(&mut tail.drift);
     let mut facts = facts(tail, head, place);
-    facts.tokens = sum.total();
+    facts.tokens = counted.tokens;
     let evidence = facts.turn.as_ref().map_or_else(
         || Evidence::new(Witness::Transcript, Fact::TurnNotSaid, facts.updated_at),
         |turn| Evidence::new(Witness::Transcript, Fact::TurnIs(turn.state), turn.last),

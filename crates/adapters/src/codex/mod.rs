@@ -4,6 +4,7 @@ mod ask;
 mod compressed;
 mod control;
 mod entries;
+mod feed;
 mod head;
 mod join;
 mod locks;
@@ -19,7 +20,7 @@ mod tokens;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use agentctl_model::{
     Capability, Coverage, Entry, Environ, Harvest, Holder, Joined, KernelView, Process, ProcessHead,
@@ -29,7 +30,9 @@ use crate::gather::gather;
 use crate::jsonl::follow::{Follow, JsonlFollower};
 use crate::jsonl::open::open_regular;
 use crate::jsonl::peek::{last_entries, read_last};
-use crate::{Adapter, Card, Control, Looks, Opening, Progress, Reach, ReadError, Root, Scope, WatchTarget};
+use crate::{
+    Adapter, Card, Control, Line, Looks, Opening, Progress, Reach, ReadError, Root, Scope, WatchTarget,
+};
 use places::Place;
 
 pub struct Codex;
@@ -95,6 +98,17 @@ impl Adapter for Codex {
 
     fn ask(&self, root: &Root, kernel: &KernelView, joined: &mut Joined) {
         ask::ask_servers(&root.path, kernel, joined, |process| self.is_ours(process, root));
+    }
+
+    fn lines(&self, root: &Root, kernel: &dyn Fn() -> KernelView) -> Vec<Line> {
+        let view = kernel();
+        let ours = view.processes.iter().filter(|process| self.is_ours(process, root));
+        let sockets: BTreeSet<PathBuf> =
+            ours.filter_map(|process| server::socket_of(&root.path, process)).collect();
+        sockets
+            .into_iter()
+            .map(|socket| Line::new(socket.display().to_string(), feed::ServerFeed::new(socket)))
+            .collect()
     }
 
     fn watch(&self, root: &Root) -> Vec<WatchTarget> {

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use agentctl_model::Process;
 use serde::Deserialize;
@@ -64,6 +64,11 @@ impl Server {
     /// Answers a request of the server's.
     pub(super) fn reply(&mut self, id: &Value, result: &Value) -> io::Result<()> {
         self.socket.say(&json!({"id": id, "result": result}).to_string())
+    }
+
+    /// How long what follows may take.
+    pub(super) fn wait_until(&mut self, deadline: Instant) {
+        self.socket.wait_until(deadline);
     }
 
     /// The next message that the server sends, in its order.

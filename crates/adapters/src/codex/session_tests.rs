@@ -22,6 +22,7 @@ fn ends_of(bytes: &[u8]) -> Ends {
         subagents: true,
         text_limit: None,
         progress: Progress::default(),
+        memory: None,
     };
     let whole: (&dyn ReadAt, u64) = (&bytes, bytes.len() as u64);
     both_ends(whole, whole, &scope).unwrap()

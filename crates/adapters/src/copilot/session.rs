@@ -22,6 +22,7 @@ use crate::jsonl::head::scan_head;
 use crate::jsonl::open::{Opened, open_regular, read_small};
 use crate::jsonl::scan_back;
 use crate::jsonl::whole::lines_containing;
+use crate::memory::Counted;
 
 /// A first prompt of some megabytes is read; more is not waited for.
 const HEAD_BUDGET: usize = 8 << 20;
@@ -112,20 +113,19 @@ fn read_events(
     }
     let mut head = Head::new(scope.text_limit);
     scan_head(&opened.file, opened.size, HEAD_BUDGET, |line| head.line(line))?;
-    let tokens = if scope.usage {
+    let known = scope.recall(&place.events(), opened);
+    let counted = scope.counted(&place.events(), opened, known, || {
         let mut sum = UsageSum::new(&place.id);
         lines_containing(&opened.file, &Finder::new(usage::MARK), |line| sum.line(line))?;
-        sum.total()
-    } else {
-        None
-    };
+        Ok(Counted { tokens: sum.total(), ..Counted::default() })
+    })?;
     if tail.broken > 0 || seen.too_long > 0 {
         let what = if tail.broken > 0 { "has a damaged event" } else { "has a line too long to read" };
         session.warnings.push(format!("{}: {what}", place.events().display()));
     }
     session.drift = std::mem::take(&mut tail.drift);
     let mut facts = facts(tail, head);
-    facts.tokens = tokens;
+    facts.tokens = counted.tokens;
     add_workspace(place, &mut facts);
     let evidence = facts
         .turn

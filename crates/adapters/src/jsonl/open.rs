@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use super::ReadAt;
 use super::scan::fill;
 use super::scratch::{grow, with_scratch};
+use crate::memory::FileState;
 
 /// A regular file, open for reading, with its size at that moment.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub struct Opened {
     pub file: File,
     pub size: u64,
     pub modified: Option<Timestamp>,
+    /// Before anything was read.
+    pub state: FileState,
 }
 
 impl Opened {
@@ -58,7 +61,8 @@ pub fn open_regular(path: &Path) -> io::Result<Opened> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("is {what}, not a regular file")));
     }
     let modified = metadata.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
-    Ok(Opened { file, size: metadata.len(), modified })
+    let state = FileState::of(&metadata);
+    Ok(Opened { file, size: metadata.len(), modified, state })
 }
 
 /// Reads a small file whole, at most `limit` bytes of it.

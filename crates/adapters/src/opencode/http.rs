@@ -64,7 +64,7 @@ fn call(address: SocketAddr, what: &str, body: &str, patience: Duration) -> io::
 }
 
 /// A server that listens everywhere is asked on this machine's own address.
-fn local(address: SocketAddr) -> SocketAddr {
+pub(super) fn local(address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::from((Ipv4Addr::LOCALHOST, address.port())),
         IpAddr::V6(ip) if ip.is_unspecified() => SocketAddr::from((Ipv6Addr::LOCALHOST, address.port())),

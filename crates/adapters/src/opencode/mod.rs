@@ -4,6 +4,7 @@ mod ask;
 mod control;
 mod database;
 mod entries;
+mod feed;
 mod follow;
 mod http;
 pub(crate) mod join;
@@ -16,11 +17,13 @@ pub(crate) mod tree;
 mod turn;
 pub(crate) mod wanted;
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead, Stamp};
 
-use crate::{Adapter, Card, Control, Follow, Looks, Opening, ReadError, Root, Scope, WatchTarget};
+use crate::{Adapter, Card, Control, Follow, Line, Looks, Opening, ReadError, Root, Scope, WatchTarget};
 use processes::OPENCODE;
 
 pub(crate) use records::is_default_title;
@@ -74,6 +77,17 @@ impl Adapter for OpenCode {
 
     fn ask(&self, _root: &Root, kernel: &KernelView, joined: &mut Joined) {
         ask::ask(kernel, joined);
+    }
+
+    fn lines(&self, root: &Root, kernel: &dyn Fn() -> KernelView) -> Vec<Line> {
+        let view = kernel();
+        let ours = view.processes.iter().filter(|process| self.is_ours(process, root));
+        let addresses: BTreeSet<SocketAddr> =
+            ours.filter_map(|process| process.listening.seen()).flatten().copied().collect();
+        addresses
+            .into_iter()
+            .map(|address| Line::new(address.to_string(), feed::ServerFeed::new(address)))
+            .collect()
     }
 
     fn watch(&self, root: &Root) -> Vec<WatchTarget> {

@@ -44,6 +44,7 @@ fn input_of(total: Option<u64>, messages: &[String]) -> Option<u64> {
         subagents: true,
         text_limit: None,
         progress: Progress::default(),
+        memory: None,
     };
     let Ok(session) = read(&head, PathBuf::new(), None, Witness::Database, &Told(messages.to_vec()), &scope);
     session.found.facts.tokens.and_then(|tokens| tokens.input)

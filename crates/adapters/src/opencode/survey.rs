@@ -290,6 +290,7 @@ mod tests {
             subagents: true,
             text_limit: None,
             progress: Progress::default(),
+            memory: None,
         };
         let look = || survey(&Root::at(folder.path()), &scope, |_| true);
         let harvest = look();

@@ -14,6 +14,7 @@ use crate::jsonl::head::scan_head;
 use crate::jsonl::open::{Opened, open_regular};
 use crate::jsonl::scan_back;
 use crate::jsonl::whole::lines_containing;
+use crate::memory::Counted;
 
 /// A first prompt of some megabytes is read; more is not waited for.
 const HEAD_BUDGET: usize = 8 << 20;
@@ -45,13 +46,12 @@ fn read_opened(place: &Place, opened: &Opened, scope: &Scope<'_>) -> std::io::Re
     }
     let mut head = Head::new(scope.text_limit);
     scan_head(&opened.file, opened.size, HEAD_BUDGET, |line| head.line(line))?;
-    let tokens = if scope.usage {
+    let known = scope.recall(&place.path, opened);
+    let counted = scope.counted(&place.path, opened, known, || {
         let mut sum = UsageSum::default();
         lines_containing(&opened.file, &Finder::new(usage::MARK), |line| sum.line(line))?;
-        sum.total()
-    } else {
-        None
-    };
+        Ok(Counted { tokens: sum.total(), ..Counted::default() })
+    })?;
     let warning = match (tail.broken, seen.too_long) {
         (0, 0) => None,
         (0, _) => Some("has a line too long to read"),
@@ -60,7 +60,7 @@ fn read_opened(place: &Place, opened: &Opened, scope: &Scope<'_>) -> std::io::Re
     .map(|what| format!("{}: {what}", place.path.display()));
     let drift = std::mem::take(&mut tail.drift);
     let mut facts = facts(tail, head, place);
-    facts.tokens = tokens;
+    facts.tokens = counted.tokens;
     let evidence = facts
         .turn
         .as_ref()

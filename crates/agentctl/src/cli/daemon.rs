@@ -169,8 +169,7 @@ fn serve(
     let home = DaemonProcess::new(&surroundings)?.home().clone();
     let host = surroundings.host();
     let notify_socket = surroundings.environ.get("NOTIFY_SOCKET").map(ToOwned::to_owned);
-    let fault = surroundings.environ.text("AGENTCTL_FAULT").map(str::to_owned);
-    let keeper = Arc::new(Keeper(surroundings));
+    let keeper = Arc::new(Keeper::new(surroundings));
     let options = Options {
         home: home.clone(),
         version: OWN_VERSION.to_owned(),
@@ -179,7 +178,6 @@ fn serve(
         read_only: manner.read_only,
         aloud: !detached,
         notify_socket,
-        fault,
         settings: keeper.clone(),
         hands: keeper,
     };

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use agentctl_fleet::{Fleet, Group, Patience};
-use agentctl_model::{SourceReport, Surveyed, text};
+use agentctl_model::{SourceReport, text};
 use clap::builder::NonEmptyStringValueParser;
 
 use super::stop::stop_all;
@@ -19,8 +19,6 @@ use crate::render::time;
 use crate::surroundings::Surroundings;
 
 pub(crate) use diff::Diffs;
-pub(crate) use list::Listed;
-pub(crate) use show::Shown;
 
 /// See, compare and stop sessions that were launched together
 #[derive(Debug, clap::Args)]
@@ -94,16 +92,15 @@ fn stop(args: &StopArgs, surroundings: &Surroundings, out: &mut Output) -> Resul
     let fleet = surroundings.fleet_under(&settings);
     let caller = surroundings.caller(&settings)?;
     let (group, sources) = args.name.find(&fleet, false)?;
-    let starting = group.slots.iter().filter(|slot| slot.session.is_none() && slot.cancel()).count();
-    let live = group.slots.into_iter().filter_map(|slot| slot.session);
-    let live: Vec<Surveyed> = live.filter(|surveyed| surveyed.session.is_live()).collect();
+    let name = group.name.clone();
+    let (starting, live) = group.cancel_starting();
     super::heard::warn(&sources, surroundings, out);
     if !args.json {
         if starting > 0 {
             let noun = if starting == 1 { "launch" } else { "launches" };
             writeln!(out, "{starting} {noun} taken back before there was a session")?;
         } else if live.is_empty() {
-            writeln!(out, "no session of group {} is live", text::one_line(&group.name))?;
+            writeln!(out, "no session of group {} is live", text::one_line(&name))?;
         }
     }
     let patience = Patience { grace: args.grace, force: args.force };

@@ -2,12 +2,9 @@
 
 use std::io::Write;
 
-use agentctl_fleet::inbox::{InboxItem, InboxKind, inbox};
-use agentctl_fleet::{Question, Wanted};
-use agentctl_model::{SourceReport, text};
+use agentctl_fleet::inbox::{A_DAY, Inbox, InboxItem, InboxKind};
+use agentctl_model::text;
 use jiff::Timestamp;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::heard;
 use crate::exit_codes::Exit;
@@ -19,8 +16,6 @@ use crate::render::table::{Cell, Column, Table};
 use crate::render::time::Since;
 use crate::render::{json, time};
 use crate::surroundings::Surroundings;
-
-const A_DAY: Since = Since::Back(std::time::Duration::from_hours(24));
 
 /// Show what waits for a person: approvals, questions, limits, failures
 #[derive(Debug, clap::Args)]
@@ -44,24 +39,10 @@ pub(crate) struct Args {
     strict: bool,
 }
 
-/// What `inbox --json` prints.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Inbox {
-    as_of: Timestamp,
-    items: Vec<InboxItem>,
-    sources: Vec<SourceReport>,
-}
-
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let fleet = surroundings.fleet()?;
-    let since = args.since.unwrap_or(A_DAY).start(surroundings.now());
-    let question =
-        Question { adapters: args.adapter.clone(), approvals: true, ..Question::new(Wanted::All { since }) };
-    let survey = fleet.survey(&question);
-    let items = inbox(&survey, since);
-    let exit = heard::exit(&survey.sources, args.strict);
-    let answer = Inbox { as_of: surroundings.now(), items, sources: survey.sources };
+    let answer = fleet.inbox(args.since.unwrap_or(A_DAY), args.adapter.clone(), surroundings.now());
+    let exit = heard::exit(&answer.sources, args.strict);
     if args.json {
         json::answer(out, &answer)?;
         return Ok(exit);

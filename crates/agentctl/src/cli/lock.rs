@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use agentctl_fleet::locks::user_of;
 use agentctl_fleet::{DirectoryHolder, LockError, Locks, ManualLock, StoreError};
 use clap::builder::NonEmptyStringValueParser;
 use jiff::{SignedDuration, Timestamp};
@@ -59,10 +60,9 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         return Err(Failure::new(Exit::Usage, format!("{} is not a folder", directory.display())));
     }
     let now = surroundings.now();
-    let name = || ["USER", "LOGNAME"].iter().find_map(|name| surroundings.environ.text(name));
     let wanted = ManualLock {
         directory,
-        by: args.by.clone().or_else(|| name().map(str::to_owned)),
+        by: args.by.clone().or_else(|| user_of(&surroundings.environ)),
         reason: args.reason.clone(),
         since: now,
         until: args.ttl.map(|ttl| end(now, ttl)).transpose()?,
@@ -91,7 +91,8 @@ pub(crate) fn unlock(
     let locks = surroundings.locks()?;
     let now = surroundings.now();
     let Some(holder) = locks.unlock(&directory, now)? else {
-        return Err(nothing_there(&locks, &directory, now)?);
+        let failure = Failure::new(Exit::NotFound, format!("{} is not locked by hand", directory.display()));
+        return Err(failure.hint(locks.hint_for_unlocked(&directory, now)?));
     };
     if args.json {
         json::answer(out, &holder)?;
@@ -100,16 +101,6 @@ pub(crate) fn unlock(
         writeln!(out, "unlocked {}{by}", surroundings.shown(&directory))?;
     }
     Ok(Exit::Done)
-}
-
-/// The words for a directory that has no lock of its own.
-fn nothing_there(locks: &Locks, directory: &Path, now: Timestamp) -> Result<Failure, Failure> {
-    let above = locks.manual(now)?.into_iter().find(|lock| directory.starts_with(&lock.directory));
-    let failure = Failure::new(Exit::NotFound, format!("{} is not locked by hand", directory.display()));
-    Ok(failure.hint(match above {
-        Some(lock) => format!("{} above it is; unlock that one", lock.directory.display()),
-        None => "`agentctl locks` shows what is held, and by whom".to_owned(),
-    }))
 }
 
 fn end(now: Timestamp, ttl: Duration) -> Result<Timestamp, Failure> {

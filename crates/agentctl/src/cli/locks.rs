@@ -3,11 +3,9 @@
 use std::io::Write;
 use std::path::Path;
 
-use agentctl_fleet::{DirectoryHolder, LockType, Question, Wanted};
-use agentctl_model::{SourceReport, text};
+use agentctl_fleet::{DirectoryHolder, LockType};
+use agentctl_model::text;
 use jiff::Timestamp;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::{heard, lock};
 use crate::exit_codes::Exit;
@@ -27,33 +25,21 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What `locks --json` prints.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Held {
-    as_of: Timestamp,
-    /// Manual ones first.
-    locks: Vec<DirectoryHolder>,
-    sources: Vec<SourceReport>,
-}
-
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let fleet = surroundings.fleet()?;
-    let survey = fleet.survey(&Question::new(Wanted::Live));
-    let as_of = surroundings.now();
-    let locks = surroundings.locks()?.all(&survey, as_of)?;
+    let held = fleet.held(&surroundings.locks()?, surroundings.now())?;
     if args.json {
-        json::answer(out, &Held { as_of, locks, sources: survey.sources })?;
+        json::answer(out, &held)?;
         return Ok(Exit::Done);
     }
-    if locks.is_empty() {
+    if held.locks.is_empty() {
         writeln!(out, "no directory is held; `agentctl lock DIR` keeps launches out of one")?;
     } else {
-        for line in table(&locks, as_of, surroundings).lines(out.width(), out.paint) {
+        for line in table(&held.locks, held.as_of, surroundings).lines(out.width(), out.paint) {
             writeln!(out, "{line}")?;
         }
     }
-    heard::warn(&survey.sources, surroundings, out);
+    heard::warn(&held.sources, surroundings, out);
     Ok(Exit::Done)
 }
 

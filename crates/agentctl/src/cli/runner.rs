@@ -3,12 +3,14 @@
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
-use agentctl_fleet::KernelLock;
 use agentctl_fleet::launches::LaunchFolder;
-use agentctl_fleet::runner::Runner;
+use agentctl_fleet::outbox::OutboxFolder;
+use agentctl_fleet::runner::{KIND, Runner, Tells};
+use agentctl_fleet::{Caller, KernelLock};
 
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
+use crate::settings::{Origin, Settings};
 use crate::surroundings::Surroundings;
 
 #[derive(Debug, clap::Args)]
@@ -27,6 +29,18 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings) -> Result<Exit, Fail
     let caller = surroundings.caller(&settings)?;
     let folder = LaunchFolder::at(&args.folder);
     let runner = Runner::new(&fleet, &caller, folder, KernelLock::inherited(held.into())).map_err(failed)?;
-    runner.run().map_err(failed)?;
+    runner.telling(tells(&settings, &caller)).run().map_err(failed)?;
     Ok(Exit::Done)
+}
+
+/// Where the end of the session is to be told, under the settings of whoever launched it.
+fn tells(settings: &Settings, caller: &Caller) -> Option<Tells> {
+    let webhook = &settings.webhook;
+    if !webhook.events.value.iter().any(|kind| kind == KIND) {
+        return None;
+    }
+    let url = webhook.url.value.clone()?;
+    // The daemon that delivers it reads the same file, but may live in another environment.
+    let url = Some(url).filter(|_| webhook.url.origin != Origin::File);
+    Some(Tells { outbox: OutboxFolder::of(&caller.home), url })
 }

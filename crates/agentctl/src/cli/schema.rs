@@ -1,6 +1,12 @@
 //! `agentctl schema`: the JSON Schema of everything that `--json` prints.
 
 use agentctl_daemon::Event;
+use agentctl_fleet::groups::{GroupLaunch, GroupList, GroupView};
+use agentctl_fleet::inbox::Inbox;
+use agentctl_fleet::locks::LockList;
+use agentctl_fleet::speak::Taken;
+use agentctl_fleet::stop::StopAnswer;
+use agentctl_fleet::worktree::{Cleaned, NewTree, Trees};
 use agentctl_fleet::{AdapterEntry, DirectoryHolder, Explanation, ListAnswer};
 use agentctl_model::{Entry, Session};
 use clap::builder::PossibleValuesParser;
@@ -12,23 +18,21 @@ use super::attach::Way;
 use super::config::{Checked, Shown};
 use super::daemon::Standing;
 use super::doctor::Report;
-use super::group::{self, Diffs, Listed};
-use super::inbox::Inbox;
-use super::locks::Held;
+use super::group::Diffs;
 use super::prune;
-use super::send::Taken;
 use super::wait::Waited;
-use super::worktree::{Cleaned, NewTree, Trees};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::json;
 
-const NAMES: [&str; 23] = [
+const NAMES: [&str; 25] = [
     "session",
     "list",
     "explain",
     "entry",
+    "group-launch",
+    "stop",
     "accepted",
     "attach",
     "wait",
@@ -73,17 +77,19 @@ fn schema(name: &str) -> Schema {
         "list" => of::<ListAnswer<'_>>(),
         "explain" => of::<Explanation<'_>>(),
         "entry" => of::<Entry>(),
+        "group-launch" => of::<GroupLaunch>(),
+        "stop" => of::<StopAnswer>(),
         "accepted" => of::<Taken>(),
         "wait" => of::<Waited<'_>>(),
         "inbox" => of::<Inbox>(),
         "attach" => of::<Way>(),
         "lock" => of::<DirectoryHolder>(),
-        "locks" => of::<Held>(),
+        "locks" => of::<LockList>(),
         "worktree-list" => of::<Trees>(),
         "worktree-create" => of::<NewTree>(),
         "worktree-clean" => of::<Cleaned>(),
-        "group-list" => of::<Listed>(),
-        "group-show" => of::<group::Shown>(),
+        "group-list" => of::<GroupList>(),
+        "group-show" => of::<GroupView>(),
         "group-diff" => of::<Diffs>(),
         "prune" => of::<prune::Answer>(),
         "event" => of::<Event>(),

@@ -3,12 +3,11 @@
 use std::io::Write;
 
 use agentctl_fleet::{Fleet, SpeakError};
-use agentctl_model::{Session, Surveyed, text};
-use schemars::JsonSchema;
-use serde::Serialize;
+use agentctl_model::{Surveyed, text};
 
 use super::message::Message;
 use super::target::Target;
+use crate::daemon_process::DaemonProcess;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -32,22 +31,11 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What `send`, `approve`, `deny` and `answer` print with --json. A refusal is an error and prints nothing.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Taken {
-    id: String,
-    adapter: String,
-    /// By the agent itself.
-    accepted: bool,
-    /// The session as it is afterwards; `null` when it could not be looked at again.
-    session: Option<Session>,
-}
-
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let words = args.message.words(surroundings)?;
     let fleet = surroundings.fleet()?;
     let (target, _) = args.target.find(&fleet, surroundings, out)?;
+    DaemonProcess::wanted(surroundings);
     fleet.send(&target, &words)?;
     tell(&target, "accepted the message", args.json, &fleet, out)
 }
@@ -60,21 +48,15 @@ pub(super) fn tell(
     fleet: &Fleet,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
-    let now = fleet.again(target);
+    let taken = fleet.taken(target);
     if as_json {
-        let accepted = Taken {
-            id: target.key.id.clone(),
-            adapter: target.key.adapter.clone(),
-            accepted: true,
-            session: now.map(|now| *now.session),
-        };
-        json::answer(out, &accepted)?;
+        json::answer(out, &taken)?;
         return Ok(Exit::Done);
     }
     let id = text::one_line(&target.key.id);
     writeln!(out, "{} {what}", target.key.adapter)?;
-    if let Some(now) = now {
-        let look = style::look(now.session.status, now.session.outcome);
+    if let Some(now) = taken.session {
+        let look = style::look(now.status, now.outcome);
         let status = out.paint.apply(look.tone, &format!("{} {}", look.glyph, look.word));
         writeln!(out, "  {id} is {status}")?;
     }

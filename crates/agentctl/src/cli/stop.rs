@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::time::Duration;
 
+use agentctl_fleet::stop::{StopAnswer, StopReport};
 use agentctl_fleet::{Caller, Fleet, Patience, Stopped};
 use agentctl_model::{Outcome, ProcessEntry, Status, Surveyed, text};
-use serde_json::json;
 
 use super::target::Targets;
 use crate::exit_codes::Exit;
@@ -54,7 +54,7 @@ pub(crate) fn stop_all(
     caller: &Caller,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
-    let (mut exit, mut answers) = (Exit::Done, Vec::new());
+    let (mut exit, mut answer) = (Exit::Done, StopAnswer::default());
     for target in targets {
         out.progress(Some(&format!("stopping {} ...", text::one_line(&target.key.id))));
         let stopped = fleet.stop(target, caller, patience);
@@ -65,7 +65,7 @@ pub(crate) fn stop_all(
             Err(refusal) => {
                 exit = Exit::Refused;
                 out.error(&format!("{}: {}", text::one_line(&target.key.id), refusal.reason));
-                answers.push(json!({"id": target.key.id, "stopped": false, "error": refusal.reason}));
+                answer.sessions.push(StopReport::refused(target, &refusal));
                 continue;
             }
         };
@@ -73,22 +73,13 @@ pub(crate) fn stop_all(
             exit = Exit::Failed;
         }
         if as_json {
-            let now = fleet.again(target).map(|now| now.session);
-            answers.push(json!({
-                "id": target.key.id,
-                "stopped": stopped.survived.is_empty(),
-                "wasStopped": stopped.was_stopped,
-                "how": stopped.how,
-                "ended": stopped.ended,
-                "survived": stopped.survived,
-                "session": now,
-            }));
+            answer.sessions.push(fleet.report_stopped(target, stopped));
         } else {
             tell(target, &stopped, fleet, out)?;
         }
     }
     if as_json {
-        json::answer(out, &json!({"sessions": answers}))?;
+        json::answer(out, &answer)?;
     }
     Ok(exit)
 }

@@ -11,8 +11,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::target::Targets;
+use crate::asking::Asking;
+use crate::daemon_process::DaemonProcess;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
+use crate::hints::{BREATH, Hints};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::render::sessions::{self, short_ids};
@@ -20,9 +23,9 @@ use crate::render::width::cut_end;
 use crate::render::{json, style, time};
 use crate::surroundings::Surroundings;
 
-/// How often the sessions are looked at, and how soon Ctrl-C is noticed.
+/// How often the sessions are looked at, and how often while a daemon tells when something changed.
 const LOOK: Duration = Duration::from_millis(400);
-const BREATH: Duration = Duration::from_millis(50);
+const NET: Duration = Duration::from_secs(3);
 
 /// Wait until sessions are idle or stopped, or in another state
 #[derive(Debug, clap::Args)]
@@ -82,16 +85,17 @@ pub(crate) struct Waited<'a> {
 }
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
-    let fleet = surroundings.fleet()?;
+    let asking = Asking::open(surroundings)?;
     let interrupt = Interrupt::listen();
-    let found = args.targets.find(&fleet, surroundings, out)?;
+    let found = args.targets.find(&asking, surroundings, out)?;
+    DaemonProcess::wanted(surroundings);
     let until = if args.until.is_empty() {
         Until::DEFAULT.to_vec()
     } else {
         args.until.iter().copied().map(Until::from).collect()
     };
     let mut wait = Wait::new(found, until, args.any);
-    let ended = wait_out(&mut wait, &fleet, args.timeout, &interrupt, surroundings, out);
+    let ended = wait_out(&mut wait, &asking.fleet, args.timeout, &interrupt, surroundings, out);
     if ended == Exit::Interrupted {
         return Ok(ended);
     }
@@ -147,16 +151,29 @@ fn wait_out(
     out: &mut Output,
 ) -> Exit {
     let began = Instant::now();
-    let pause = || {
+    let mut hints = Hints::default();
+    if !wait.is_over() {
+        let asking = Asking::open(surroundings);
+        hints = asking.map(|asking| Hints::of_sessions(&asking, wait.open())).unwrap_or_default();
+        // What changed before there were hints, nobody tells of.
+        if hints.are_given() {
+            wait.hear(&fleet.survey(&wait.question()));
+        }
+    }
+    let mut pause = || {
         let looked = Instant::now();
-        while looked.elapsed() < LOOK {
+        while looked.elapsed() < if hints.are_given() { NET } else { LOOK } {
             if interrupt.came() {
                 return Some(Exit::Interrupted);
             }
             if timeout.is_some_and(|timeout| began.elapsed() >= timeout) {
                 return Some(Exit::Timeout);
             }
-            std::thread::sleep(BREATH);
+            if !hints.are_given() {
+                std::thread::sleep(BREATH);
+            } else if hints.next().is_some() {
+                break;
+            }
         }
         None
     };

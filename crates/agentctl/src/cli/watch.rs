@@ -1,7 +1,7 @@
 //! `agentctl list --watch`: the list, drawn anew in place; into a pipe, a line for each change.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::Write;
 use std::time::Duration;
 
 use agentctl_fleet::Listing;
@@ -10,17 +10,15 @@ use agentctl_model::{Session, SessionKey, text};
 use super::heard;
 use super::list::Args;
 use crate::asking::Asking;
-use crate::client::Stream;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
+use crate::hints::{BREATH, Hints};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::render::{json, sessions, style, time};
 use crate::surroundings::Surroundings;
 
 const PERIOD: Duration = Duration::from_secs(1);
-/// How soon Ctrl-C or a reader that left is noticed.
-const BREATH: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(
     args: &Args,
@@ -32,7 +30,7 @@ pub(crate) fn run(
     let in_place = out.is_terminal() && !args.json();
     let mut changes = Changes::default();
     let mut warned = Vec::new();
-    let mut news = asking.news(BREATH);
+    let mut hints = Hints::of_changes(asking);
     loop {
         let listing = asking.list(&args.query(surroundings));
         if in_place {
@@ -63,25 +61,13 @@ pub(crate) fn run(
             if interrupt.came() {
                 return Ok(Exit::Interrupted);
             }
-            let pause = if news.is_some() { Duration::ZERO } else { BREATH };
+            let pause = if hints.are_given() { Duration::ZERO } else { BREATH };
             if out.reader_leaves_within(pause)? {
                 return Ok(heard::exit(&listing.sources, args.strict()));
             }
-            if told(&mut news) {
+            if hints.next().is_some() {
                 break;
             }
-        }
-    }
-}
-
-/// Waits a breath for the daemon to tell that something changed. Without one, nobody tells.
-fn told(news: &mut Option<Stream>) -> bool {
-    match news.as_mut().map(Stream::next) {
-        Some(Ok(Some(_))) => true,
-        Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => false,
-        _ => {
-            *news = None;
-            false
         }
     }
 }

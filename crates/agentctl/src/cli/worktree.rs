@@ -6,18 +6,13 @@ mod list;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use agentctl_fleet::worktree::{self, WorktreeError};
-use schemars::JsonSchema;
-use serde::Serialize;
+use agentctl_fleet::worktree::{self, NewTree, TreesError, WorktreeError};
 
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::json;
 use crate::surroundings::Surroundings;
-
-pub(crate) use clean::Cleaned;
-pub(crate) use list::Trees;
 
 /// List, create and clean git working trees, so that agents do not get in each other's way
 #[derive(Debug, clap::Args)]
@@ -54,17 +49,6 @@ struct CreateArgs {
     json: bool,
 }
 
-/// What `worktree create --json` prints.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct NewTree {
-    path: String,
-    branch: String,
-    created_branch: bool,
-    /// Where the branch stands.
-    commit: String,
-}
-
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     match &args.command {
         Command::List(args) => list::run(args, surroundings, out),
@@ -77,13 +61,7 @@ fn create(args: &CreateArgs, surroundings: &Surroundings, out: &mut Output) -> R
     let repository = surroundings.meant(&args.repository);
     let made = worktree::create(&repository, &args.branch, args.base_branch.as_deref())?;
     if args.json {
-        let created = NewTree {
-            path: made.path.to_string_lossy().into_owned(),
-            branch: made.branch,
-            created_branch: made.created_branch,
-            commit: made.commit,
-        };
-        json::answer(out, &created)?;
+        json::answer(out, &NewTree::from(made))?;
         return Ok(Exit::Done);
     }
     // A script takes the path as it is: `cd "$(agentctl worktree create …)"`.
@@ -128,6 +106,15 @@ impl From<WorktreeError> for Failure {
             WorktreeError::Busy(_) | WorktreeError::Git { .. } | WorktreeError::Io { .. } => {
                 Self::new(Exit::Failed, message)
             }
+        }
+    }
+}
+
+impl From<TreesError> for Failure {
+    fn from(error: TreesError) -> Self {
+        match error {
+            TreesError::Worktree(error) => error.into(),
+            TreesError::Store(error) => error.into(),
         }
     }
 }

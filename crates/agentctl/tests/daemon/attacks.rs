@@ -88,6 +88,54 @@ fn a_write_over_tcp_needs_json_and_the_header() {
     assert!(daemon.wait(SOON).success());
 }
 
+/// Every write that the document knows, with a name where one is wanted.
+fn every_write() -> Vec<String> {
+    let document = agentctl_daemon::openapi();
+    let paths = document["paths"].as_object().unwrap();
+    let operations = paths.iter().flat_map(|(path, operations)| {
+        let methods = operations.as_object().unwrap().keys().filter(|method| *method != "get");
+        methods.map(|method| format!("{} {}", method.to_uppercase(), path.replace("{id}", "nobody")))
+    });
+    operations.collect()
+}
+
+#[test]
+fn every_write_stands_behind_the_guard() {
+    let house = House::new();
+    let (mut daemon, port, token) = with_http(&house);
+    let (host, right) = (format!("Host: 127.0.0.1:{port}"), format!("Authorization: Bearer {token}"));
+    let (json, ours, empty) = ("Content-Type: application/json", "X-Agentctl: 1", "Content-Length: 0");
+    let foreign = "Origin: http://evil.example";
+    let writes = every_write();
+    assert!(writes.len() >= 14 && writes.contains(&"POST /v1/sessions".to_owned()), "{writes:?}");
+    // Each without a token is one wrong guess, and guessing closes the door: that is its own test.
+    for (number, line) in writes.iter().enumerate() {
+        if number < 5 {
+            assert_eq!(knock(port, line, &[&host, json, ours, empty]).status, 401, "{line}");
+        }
+        assert_eq!(knock(port, line, &[&host, &right, json, empty]).status, 403, "{line}");
+        assert_eq!(knock(port, line, &[&host, &right, ours, empty]).status, 415, "{line}");
+        assert_eq!(knock(port, line, &[&host, &right, ours, json, foreign, empty]).status, 403, "{line}");
+        let plain = format!("{line} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{empty}\r\n\r\n");
+        assert_eq!(house.send(&plain).status, 415, "{line}");
+    }
+    let body = r#"{"prompt": "x", "cwd": "/", "adapter": "codex", "environment": {"HOME": "/x"}}"#;
+    let length = format!("Content-Length: {}", body.len());
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let headers = [host.as_str(), right.as_str(), json, ours, &length, "Connection: close"].join("\r\n");
+    let reply =
+        exchange(&mut stream, &format!("POST /v1/sessions HTTP/1.1\r\n{headers}\r\n\r\n{body}")).unwrap();
+    assert_eq!(reply.status, 403, "over TCP nobody chooses what is read: {reply:?}");
+    assert!(daemon.try_wait().is_none(), "one of them got through");
+    drop(daemon);
+    let mut daemon = house.daemon(&["--read-only"]);
+    for line in &writes {
+        let (method, target) = line.split_once(' ').unwrap();
+        assert_eq!(house.write(method, target, "{}").json()["code"], "forbidden", "{line}");
+    }
+    assert!(daemon.try_wait().is_none());
+}
+
 #[test]
 fn on_the_socket_a_write_needs_json_too_and_read_only_refuses_all() {
     let house = House::new();

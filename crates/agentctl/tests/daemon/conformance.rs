@@ -5,26 +5,8 @@ use std::path::{Path, PathBuf};
 use agentctl_testkit::{Output, skip};
 use serde_json::{Value, json};
 
+pub(crate) use crate::house::forget_moments;
 use crate::house::{House, copy};
-
-/// What may differ between two looks: when they were taken, and how long they took.
-pub(crate) fn forget_moments(value: &mut Value) {
-    match value {
-        Value::Object(object) => {
-            for key in ["asOf", "tookMs"] {
-                object.remove(key);
-            }
-            if let Some(Value::Array(evidence)) = object.get_mut("evidence") {
-                for one in evidence {
-                    one["at"] = Value::Null;
-                }
-            }
-            object.values_mut().for_each(forget_moments);
-        }
-        Value::Array(array) => array.iter_mut().for_each(forget_moments),
-        _ => {}
-    }
-}
 
 /// Every recorded home: those in this crate, and those beside the repository.
 fn recorded() -> Vec<PathBuf> {

@@ -71,7 +71,7 @@ fn a_session_is_told_from_its_start_to_its_end() {
     let keys: Vec<&str> = started.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(
         keys,
-        ["cursor", "type", "at", "adapter", "sessionId", "previous", "session", "source", "fuse"]
+        ["cursor", "type", "at", "adapter", "sessionId", "previous", "session", "source", "fuse", "lock"]
     );
     assert_eq!(events.until("session.running", &agent.id)["session"]["status"], "running");
     agent.finish();
@@ -83,6 +83,40 @@ fn a_session_is_told_from_its_start_to_its_end() {
     assert_eq!(stopped["session"]["status"], "stopped");
     let status = house.run(&["status", &agent.id, "--json"]).ok().json();
     assert_eq!(status["outcome"], stopped["session"]["outcome"], "an event can be wrong only if the list is");
+}
+
+#[test]
+fn who_takes_and_who_leaves_a_directory_is_told() {
+    let house = House::furnished();
+    let _daemon = house.daemon(&[]);
+    house.settled();
+    let mut events = Listener::open(&house, "type=lock.acquired&type=lock.released", None);
+    let mut next = |kind: &str, by: &str, directory: &str| {
+        let event = events.next();
+        let lock = &event["lock"];
+        assert_eq!(
+            (&event["type"], &lock["type"], &lock["directory"]),
+            (&kind.into(), &by.into(), &directory.into())
+        );
+        event
+    };
+    let folder = house.home.work_dir("held").canonicalize().unwrap();
+    let folder = folder.to_str().unwrap();
+    let _ = house.run(&["lock", folder, "--by", "ann"]).ok();
+    assert_eq!(next("lock.acquired", "manual", folder)["lock"]["by"], "ann");
+    let _ = house.run(&["unlock", folder]).ok();
+    next("lock.released", "manual", folder);
+    let _ = house.run(&["lock", folder, "--ttl", "200ms"]).ok();
+    next("lock.acquired", "manual", folder);
+    next("lock.released", "manual", folder);
+    let mut agent = StandIn::start(&house.home);
+    let taken = next("lock.acquired", "auto", "/work");
+    assert_eq!(
+        (&taken["sessionId"], &taken["session"]["id"]),
+        (&agent.id.clone().into(), &agent.id.clone().into())
+    );
+    agent.kill();
+    assert_eq!(next("lock.released", "auto", "/work")["sessionId"], agent.id.as_str());
 }
 
 #[test]

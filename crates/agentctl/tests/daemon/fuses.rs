@@ -75,7 +75,7 @@ fn a_daemon_killed_at_any_step_fires_a_fuse_once() {
     let house = House::new();
     let steps = ["begin", "written", "synced", "renamed", "done"];
     let writes = ["fuses", "outbox"].iter().flat_map(|what| steps.map(|step| format!("{what}.{step}")));
-    let others = ["fire.begun", "fire.acted", "delivered.keep", "delivered.removed"].map(str::to_owned);
+    let others = ["fire.begun", "fire.acted", "delivered.begin", "delivered.removed"].map(str::to_owned);
     for (number, point) in writes.chain(others).enumerate() {
         let (ran, receiver) = (house.home.path().join(format!("ran-{number}")), Receiver::start(&[]));
         let id = format!("f-{number}");
@@ -96,8 +96,7 @@ fn a_daemon_killed_at_any_step_fires_a_fuse_once() {
         next.wait(SOON);
         assert_eq!(lines(&ran), 1, "{point}");
         let left: Vec<_> = fs::read_dir(house.home.agentctl_home()).unwrap().flatten().collect();
-        let half =
-            left.iter().filter(|entry| entry.file_name().to_string_lossy().starts_with(".new-")).count();
+        let half = left.iter().filter(|entry| entry.file_name().to_string_lossy().ends_with(".new")).count();
         assert_eq!(half, 0, "{point}: nothing half-written stays");
     }
 }

@@ -75,7 +75,7 @@ impl House {
         self.home.run(command)
     }
 
-    fn try_get(&self, target: &str) -> Option<Reply> {
+    pub(crate) fn try_get(&self, target: &str) -> Option<Reply> {
         self.try_send(&format!("GET {target} HTTP/1.1\r\nHost: agentctl\r\nConnection: close\r\n\r\n"))
     }
 
@@ -125,6 +125,25 @@ pub(crate) fn exchange(stream: &mut (impl Read + Write), request: &str) -> Optio
     let (head, body) = text.split_once("\r\n\r\n")?;
     let status = head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
     Some(Reply { status, head: head.to_lowercase(), body: body.to_owned() })
+}
+
+/// What may differ between two looks: when they were taken, and how long they took.
+pub(crate) fn forget_moments(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            for key in ["asOf", "tookMs"] {
+                object.remove(key);
+            }
+            if let Some(Value::Array(evidence)) = object.get_mut("evidence") {
+                for one in evidence {
+                    one["at"] = Value::Null;
+                }
+            }
+            object.values_mut().for_each(forget_moments);
+        }
+        Value::Array(array) => array.iter_mut().for_each(forget_moments),
+        _ => {}
+    }
 }
 
 pub(crate) fn copy(from: &Path, to: &Path) {

@@ -4,13 +4,24 @@
 
 mod attacks;
 mod conformance;
+mod dice;
 mod events;
 mod feeds;
 mod fuses;
+mod gateway;
+mod hard_places;
+mod hints;
 mod house;
+mod launched;
 mod life;
+mod limits;
 mod load;
+mod locks;
+mod memory;
 mod service;
 mod soak;
 mod stand_in;
+mod storm;
+mod troupe;
 mod webhooks;
+mod writes;

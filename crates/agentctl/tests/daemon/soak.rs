@@ -1,114 +1,216 @@
-//! Sessions come and go while their source fails at random: what is told stays true, and nothing is left behind.
+//! Sessions of all agents come and go while their sources fail at random: what is told stays true, counts come back to the
+//! truth, and nothing is left behind or grows.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
 
 use agentctl_testkit::until_seen;
 use serde_json::Value;
 
+use crate::dice::Dice;
 use crate::events::Listener;
 use crate::house::{House, SOON};
 use crate::stand_in::StandIn;
+use crate::troupe::{CAST, Player};
 
-/// A small generator of its own, so that a failing run can be repeated.
-struct Dice(u64);
+const CLAUDE: &str = "claude-code";
 
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
+/// Somebody who is at work on a session.
+enum Actor {
+    Claude(StandIn),
+    Other(Player),
+}
+
+impl Actor {
+    fn start(house: &House, agent: &str) -> Self {
+        if agent == CLAUDE {
+            return Self::Claude(StandIn::start(&house.home));
+        }
+        Self::Other(Player::start(&house.home, agent))
+    }
+
+    fn id(&self) -> &str {
+        match self {
+            Self::Claude(agent) => &agent.id,
+            Self::Other(agent) => &agent.id,
+        }
+    }
+
+    fn kill(&mut self) {
+        match self {
+            Self::Claude(agent) => agent.kill(),
+            Self::Other(agent) => agent.kill(),
+        }
     }
 }
 
-fn descriptors(pid: &Value) -> usize {
-    std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
+/// What a daemon holds at one moment.
+#[derive(Debug)]
+struct Holdings {
+    descriptors: usize,
+    folders: u64,
+    processes: u64,
+    memory: u64,
+}
+
+struct Soak {
+    house: House,
+    /// Lives through all of it, and wakes the daemon.
+    constant: StandIn,
+    alive: Vec<Actor>,
+    killed: BTreeSet<String>,
+    /// The root of each agent, and a link to it that goes in circles once the two have changed places.
+    roots: BTreeMap<&'static str, (PathBuf, PathBuf)>,
+    failing: BTreeSet<&'static str>,
+}
+
+impl Soak {
+    fn new() -> Self {
+        let house = House::new();
+        let constant = StandIn::start(&house.home);
+        let mut roots = BTreeMap::new();
+        for (agent, root) in CAST.into_iter().chain([(CLAUDE, ".claude")]) {
+            let (root, away) =
+                (house.home.path().join(root), house.home.path().join(format!("{agent}-away")));
+            fs::create_dir_all(&root).unwrap();
+            std::os::unix::fs::symlink(&root, &away).unwrap();
+            roots.insert(agent, (root, away));
+        }
+        Self { house, constant, alive: Vec::new(), killed: BTreeSet::new(), roots, failing: BTreeSet::new() }
+    }
+
+    fn status(&self) -> Value {
+        self.house.get("/v1/daemon").json()
+    }
+
+    fn start(&mut self, agent: &'static str) {
+        if !self.failing.contains(agent) && self.alive.len() < 12 {
+            self.alive.push(Actor::start(&self.house, agent));
+        }
+    }
+
+    fn kill(&mut self, index: usize) {
+        let mut actor = self.alive.swap_remove(index);
+        actor.kill();
+        self.killed.insert(actor.id().to_owned());
+    }
+
+    /// A source begins to fail or comes back, and the daemon has seen it.
+    fn turn(&mut self, agent: &'static str) {
+        let (root, away) = &self.roots[agent];
+        let swap = rustix::fs::RenameFlags::EXCHANGE;
+        rustix::fs::renameat_with(rustix::fs::CWD, root, rustix::fs::CWD, away, swap).unwrap();
+        let fails = self.failing.insert(agent) || !self.failing.remove(agent);
+        let expected = if fails { "failed" } else { "complete" };
+        until_seen(SOON, &format!("{agent} to be seen {expected}"), || {
+            self.constant.say("busy");
+            let status = self.status();
+            let source =
+                status["sources"].as_array().unwrap().iter().find(|source| source["adapter"] == agent);
+            let coverage = source.map_or(Value::Null, |source| source["coverage"].clone());
+            if coverage == expected { Ok(()) } else { Err(coverage) }
+        });
+    }
+
+    /// The daemon counts as many as there are.
+    fn counts(&self, what: &str) {
+        until_seen(SOON, what, || {
+            self.constant.say("busy");
+            let live = self.status()["liveSessions"].clone();
+            let expected = self.alive.len() + 1;
+            if live == expected { Ok(()) } else { Err(format!("{live} of {expected}")) }
+        });
+    }
+
+    fn holdings(&self) -> Holdings {
+        let status = self.status();
+        let number = |key: &str| status[key].as_u64().unwrap();
+        Holdings {
+            descriptors: fs::read_dir(format!("/proc/{}/fd", status["pid"])).unwrap().count(),
+            folders: number("watchedFolders"),
+            processes: number("watchedProcesses"),
+            memory: number("memoryBytes"),
+        }
+    }
+
+    fn files(&self) -> BTreeSet<String> {
+        let entries = fs::read_dir(self.house.home.agentctl_home()).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
 }
 
 #[test]
 fn nothing_that_lives_is_called_stopped_and_nothing_grows() {
-    let rounds = if std::env::var_os("AGENTCTL_LONG").is_some() { 2000 } else { 100 };
-    let house = House::new();
-    let warm_up = StandIn::start(&house.home);
-    let _daemon = house.daemon(&[]);
-    house.settled();
-    let status = || house.get("/v1/daemon").json();
-    let before = (descriptors(&status()["pid"]), status()["watchedFolders"].clone());
-    let mut events = Listener::open(&house, "", None);
-    let (root, away) = (house.home.path().join(".claude"), house.home.path().join("away"));
-    std::os::unix::fs::symlink(&root, &away).unwrap();
-    // The root and a link that goes in circles change places, and the daemon has seen it.
-    let exchange = |failing: bool| {
-        let swap = rustix::fs::RenameFlags::EXCHANGE;
-        rustix::fs::renameat_with(rustix::fs::CWD, &root, rustix::fs::CWD, &away, swap).unwrap();
-        let expected = if failing { "failed" } else { "complete" };
-        until_seen(SOON, "the daemon to see it", || {
-            warm_up.say("busy");
-            let coverage = status()["sources"][0]["coverage"].clone();
-            if coverage == expected { Ok(()) } else { Err(coverage) }
-        });
-    };
+    let rounds = if std::env::var_os("AGENTCTL_LONG").is_some() { 2000 } else { 150 };
+    let mut soak = Soak::new();
+    let daemon = soak.house.daemon(&[]);
+    soak.house.settled();
+    let files = soak.files();
+    let mut events = Listener::open(&soak.house, "", None);
+    let agents: Vec<&'static str> = soak.roots.keys().copied().collect();
     let mut dice = Dice(7);
-    let mut alive: Vec<StandIn> = Vec::new();
-    let (mut killed, mut failing) = (BTreeSet::new(), false);
     for _ in 0..rounds {
+        let agent = dice.pick(&agents);
         match dice.roll(6) {
-            0 | 1 if !failing && alive.len() < 10 => alive.push(StandIn::start(&house.home)),
-            2 if !alive.is_empty() => {
-                let index = usize::try_from(dice.roll(alive.len() as u64)).unwrap();
-                let mut agent = alive.swap_remove(index);
-                agent.kill();
-                killed.insert(agent.id.clone());
+            0 | 1 => soak.start(agent),
+            2 if !soak.alive.is_empty() => {
+                let index = usize::try_from(dice.roll(soak.alive.len() as u64)).unwrap();
+                soak.kill(index);
             }
-            3 if !alive.is_empty() && !failing => {
-                alive[0].say(["busy", "idle"][usize::try_from(dice.roll(2)).unwrap()]);
-            }
-            4 => {
-                failing = !failing;
-                exchange(failing);
-            }
+            3 if !soak.failing.contains(CLAUDE) => soak.constant.say(dice.pick(&["busy", "idle"])),
+            4 => soak.turn(agent),
             _ => {}
         }
     }
-    if failing {
-        exchange(false);
+    for agent in soak.failing.clone() {
+        soak.turn(agent);
     }
-    warm_up.say("idle");
-    until_seen(SOON, "the view to be the truth", || {
-        let live = status()["liveSessions"].clone();
-        if live == alive.len() + 1 { Ok(()) } else { Err(format!("{live} of {}", alive.len() + 1)) }
-    });
-    for agent in &mut alive {
-        agent.kill();
-        killed.insert(agent.id.clone());
+    soak.counts("the view to be the truth");
+    let asked = soak.house.home.agentctl(&["list", "-q"]).ok().stdout;
+    let asked: BTreeSet<&str> = asked.lines().collect();
+    let alive: BTreeSet<&str> = soak.alive.iter().map(Actor::id).chain([soak.constant.id.as_str()]).collect();
+    assert_eq!(asked, alive);
+    while !soak.alive.is_empty() {
+        soak.kill(0);
     }
-    until_seen(SOON, "the end of all but one", || {
-        let live = status()["liveSessions"].clone();
-        if live == 1 { Ok(()) } else { Err(live) }
-    });
-    warm_up.finish();
-    // Everything up to the last word of the one that lives.
+    soak.counts("the end of all but one");
+    let locks = soak.house.run(&["locks", "--json"]).ok().json();
+    assert_eq!(locks["locks"].as_array().unwrap().len(), 1, "only who lives holds a directory: {locks:#}");
+
+    // Everything up to a last word.
+    let mut last = StandIn::start(&soak.house.home);
     let mut ended = BTreeSet::new();
-    let mut last = StandIn::start(&house.home);
     loop {
         let event = events.next();
         let id = event["sessionId"].as_str().unwrap_or_default().to_owned();
         match event["type"].as_str().unwrap() {
             "session.stopped" => {
-                assert!(killed.contains(&id), "{id} lives: {event}");
+                assert!(soak.killed.contains(&id), "{id} lives: {event}");
                 assert!(ended.insert(id), "told twice: {event}");
             }
             "session.gone" => panic!("its records are there: {event}"),
+            "reset" => panic!("we have read all the time"),
             "session.started" if id == last.id => break,
             _ => {}
         }
     }
     last.kill();
-    until_seen(SOON, "the daemon to let go", || {
-        let now = (descriptors(&status()["pid"]), status()["watchedFolders"].clone());
-        // The stream that is open here, and the connection that asks.
-        if now.0 <= before.0 + 3 && now.1 == before.1 {
-            Ok(())
-        } else {
-            Err(format!("{now:?} after {before:?}"))
-        }
-    });
+    drop(events);
+    soak.counts("the end of the last one");
+    assert_eq!(soak.files(), files, "nothing is left in our own folder");
+
+    // A daemon that has lived through all of this has no more than one that begins now.
+    let old = soak.holdings();
+    drop(daemon);
+    let _fresh = soak.house.daemon(&[]);
+    soak.house.settled();
+    soak.counts("the same truth");
+    let new = soak.holdings();
+    eprintln!("{} sessions ended; after the soak {old:?}, fresh {new:?}", soak.killed.len());
+    assert!(old.descriptors <= new.descriptors + 3, "{old:?} {new:?}");
+    // The folder above a root that was not there at first may stay watched; nothing that depends on how much happened.
+    assert!(old.folders <= new.folders + agents.len() as u64, "{old:?} {new:?}");
+    assert_eq!(old.processes, new.processes);
+    assert!(old.memory < new.memory + (48 << 20), "{old:?} {new:?}");
 }

@@ -21,7 +21,11 @@ pub(crate) struct StandIn {
 impl StandIn {
     /// At work on its first turn.
     pub(crate) fn start(home: &TestHome) -> Self {
-        let id = new_uuid();
+        Self::on(home, new_uuid())
+    }
+
+    /// At work on a further turn of this session.
+    pub(crate) fn on(home: &TestHome, id: String) -> Self {
         let mut command: Command = home.command("sleep");
         let child = command.arg0("claude").arg("86400").stdout(Stdio::null()).spawn().unwrap();
         let root = home.path().join(".claude");
@@ -61,6 +65,18 @@ impl StandIn {
             "stop_reason": "end_turn", "usage": {"input_tokens": 1, "output_tokens": 1}});
         self.record(&json!({"type": "assistant", "message": reply}));
         self.say("idle");
+    }
+
+    /// The model says so many tokens; the turn goes on.
+    pub(crate) fn spend(&self, tokens: u64) {
+        let reply = json!({"role": "assistant", "model": "m", "content": [{"type": "text", "text": "hm"}],
+            "stop_reason": null, "usage": {"input_tokens": 0, "output_tokens": tokens}});
+        self.record(&json!({"type": "assistant", "message": reply}));
+    }
+
+    /// Whether somebody ended it.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.as_mut().is_none_or(|child| child.try_wait().unwrap().is_some())
     }
 
     fn record(&self, record: &serde_json::Value) {

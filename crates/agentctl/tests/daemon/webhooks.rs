@@ -16,6 +16,8 @@ use crate::stand_in::StandIn;
 pub(crate) enum Mood {
     Error,
     Drop,
+    /// Takes the request, and never says a word.
+    Hang,
 }
 
 #[derive(Debug, Clone)]
@@ -38,6 +40,7 @@ impl Received {
 pub(crate) struct Receiver {
     pub(crate) url: String,
     received: Arc<Mutex<Vec<Received>>>,
+    moods: Arc<Mutex<VecDeque<Mood>>>,
 }
 
 impl Receiver {
@@ -45,8 +48,10 @@ impl Receiver {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/hook", listener.local_addr().unwrap());
         let received = Arc::new(Mutex::new(Vec::new()));
-        let (log, mut moods) = (received.clone(), moods.iter().copied().collect::<VecDeque<Mood>>());
+        let moods = Arc::new(Mutex::new(moods.iter().copied().collect::<VecDeque<Mood>>()));
+        let (log, next) = (received.clone(), moods.clone());
         std::thread::spawn(move || {
+            let mut hanging = Vec::new();
             for stream in listener.incoming() {
                 let mut reader = BufReader::new(stream.unwrap());
                 let mut head = String::new();
@@ -59,19 +64,28 @@ impl Receiver {
                 if !one.head.ends_with("\r\n\r\n") || u64::try_from(one.body.len()) != Ok(length) {
                     continue;
                 }
-                let mood = moods.pop_front();
+                let mood = next.lock().unwrap().pop_front();
                 one.accepted = mood.is_none();
                 log.lock().unwrap().push(one);
                 let status = match mood {
                     None => "204 No Content",
                     Some(Mood::Error) => "500 Oh",
                     Some(Mood::Drop) => continue,
+                    Some(Mood::Hang) => {
+                        hanging.push(reader);
+                        continue;
+                    }
                 };
                 let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
                 let _ = reader.get_mut().write_all(answer.as_bytes());
             }
         });
-        Self { url, received }
+        Self { url, received, moods }
+    }
+
+    /// From now on it is in these moods first.
+    pub(crate) fn will_be(&self, moods: impl IntoIterator<Item = Mood>) {
+        *self.moods.lock().unwrap() = moods.into_iter().collect();
     }
 
     pub(crate) fn received(&self) -> Vec<Received> {
@@ -87,13 +101,13 @@ impl Receiver {
     }
 }
 
-fn configure(house: &House, url: &str) {
+pub(crate) fn configure(house: &House, url: &str) {
     std::fs::create_dir_all(house.home.agentctl_home()).unwrap();
     let config = format!("[webhook]\nurl = \"{url}\"\nsecret = \"Jefe\"\nevents = [\"session.stopped\"]\n");
     std::fs::write(house.home.agentctl_home().join("config.toml"), config).unwrap();
 }
 
-fn pending(house: &House) -> u64 {
+pub(crate) fn pending(house: &House) -> u64 {
     house.get("/v1/daemon").json()["outbox"]["pending"].as_u64().unwrap()
 }
 

@@ -46,6 +46,8 @@ impl Machine {
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_agentctl"));
         command.args(args).env_clear().env("HOME", self.home()).env("TZ", "UTC").env("PATH", "/nowhere");
+        // Nothing that outlives the test.
+        command.env("AGENTCTL_NO_DAEMON", "1");
         command
     }
 

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{App, answer, json};
+use crate::feeds::FeedStatus;
 use crate::problem::Problem;
 use crate::webhooks::OutboxStatus;
 
@@ -33,6 +34,9 @@ pub struct DaemonStatus {
     pub watched_processes: usize,
     /// Why not everything is watched; changes are then seen a little later.
     pub watch_incomplete: Option<String>,
+    /// The servers of agents that are listened to.
+    #[serde(default)]
+    pub feeds: Vec<FeedStatus>,
     /// How many looks the view has taken.
     pub looks: u64,
     /// The newest event's cursor.
@@ -70,6 +74,7 @@ pub(crate) async fn status(State(app): State<App>) -> Result<Response, Problem> 
         watched_folders: watching.folders,
         watched_processes: watching.processes,
         watch_incomplete: watching.incomplete,
+        feeds: app.live.feeds().status(),
         looks: app.live.looks.load(Ordering::Relaxed),
         cursor: app.hub.cursor(app.hub.newest()),
         listeners: app.hub.listeners(),

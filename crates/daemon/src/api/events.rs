@@ -124,6 +124,7 @@ impl Reader {
                 session: None,
                 source: None,
                 fuse: None,
+                lock: None,
             };
             let line = sse::Event::default().id(&cursor).event("reset").data(written(&reset));
             self.ready.push_back(line);

@@ -1,14 +1,13 @@
 //! Fuses over HTTP.
 
 use axum::Extension as Extended;
-use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
+use super::body::Body;
 use super::sessions::{beside, find};
 use super::{App, answer, json};
 use crate::clock;
@@ -33,9 +32,8 @@ pub(crate) async fn set(
     State(app): State<App>,
     Extended(peer): Extended<Peer>,
     headers: HeaderMap,
-    body: Bytes,
+    Body(spec): Body<FuseSpec>,
 ) -> Result<Response, Problem> {
-    let spec: FuseSpec = read(&body)?;
     let found = match &spec.session {
         Some(text) => {
             let selector = Selector { text: text.clone(), ..Selector::default() };
@@ -57,9 +55,8 @@ pub(crate) async fn set(
 pub(crate) async fn extend(
     State(app): State<App>,
     Path(id): Path<String>,
-    body: Bytes,
+    Body(extension): Body<Extension>,
 ) -> Result<Response, Problem> {
-    let extension: Extension = read(&body)?;
     let now = clock::now();
     let until = deadline(&extension.ttl, now).map_err(Problem::usage)?;
     beside(move || {
@@ -88,10 +85,6 @@ pub(crate) async fn cancel(State(app): State<App>, Path(id): Path<String>) -> Re
     })
     .await
     .map(answer)
-}
-
-fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    serde_json::from_slice(body).map_err(|error| Problem::usage(format!("the body: {error}")))
 }
 
 fn unknown(id: &str) -> Problem {

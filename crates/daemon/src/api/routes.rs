@@ -1,11 +1,20 @@
 //! Every route: where, what for, with which parameters and types, and who answers.
 
-use agentctl_fleet::{AdapterEntry, Explanation, ListAnswer};
+use agentctl_fleet::groups::{GroupLaunch, GroupList, GroupView};
+use agentctl_fleet::inbox::Inbox;
+use agentctl_fleet::locks::LockList;
+use agentctl_fleet::speak::Taken;
+use agentctl_fleet::stop::StopAnswer;
+use agentctl_fleet::worktree::{Cleaned, NewTree, Trees};
+use agentctl_fleet::{AdapterEntry, DirectoryHolder, Explanation, ListAnswer};
 use agentctl_model::Session;
 use axum::routing::{MethodRouter, delete, get, post};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use super::{App, DaemonStatus, daemon, events, fuses, messages, openapi, sessions, small};
+use super::{
+    App, DaemonStatus, daemon, events, fuses, groups, inbox, launch, locks, messages, openapi, sessions,
+    small, steer, worktrees,
+};
 use crate::events::Event;
 use crate::fuses::{Extension, Fuse, FuseSpec};
 use crate::query::{LIST, TARGET};
@@ -52,15 +61,28 @@ const fn writes(
     Operation { method, summary, query: &[], body, answers: Answers::Json(answer) }
 }
 
+/// A write about one session, which the query may narrow.
+const fn steers(summary: &'static str, body: SchemaOf, answer: SchemaOf) -> Operation {
+    Operation { method: "post", summary, query: &[TARGET], body: Some(body), answers: Answers::Json(answer) }
+}
+
 pub(crate) const ROUTES: &[Route] = &[
     Route {
         path: "/v1/sessions",
-        operations: &[reads(
-            "Sessions, as `agentctl list --json` gives them",
-            &[LIST],
-            Answers::Json(of::<ListAnswer<'static>>),
-        )],
-        handler: || get(sessions::list),
+        operations: &[
+            reads(
+                "Sessions, as `agentctl list --json` gives them",
+                &[LIST],
+                Answers::Json(of::<ListAnswer<'static>>),
+            ),
+            writes(
+                "post",
+                "Launch an agent; the answer comes with its session's own id, once its turn is seen",
+                Some(of::<launch::LaunchBody>),
+                of::<Session>,
+            ),
+        ],
+        handler: || get(sessions::list).post(launch::launch),
     },
     Route {
         path: "/v1/sessions/{id}",
@@ -97,6 +119,130 @@ pub(crate) const ROUTES: &[Route] = &[
             Answers::Events(of::<agentctl_model::Entry>),
         )],
         handler: || get(messages::stream),
+    },
+    Route {
+        path: "/v1/sessions/{id}/stop",
+        operations: &[steers(
+            "End a session with all its processes, the clean way first",
+            of::<steer::StopBody>,
+            of::<StopAnswer>,
+        )],
+        handler: || post(steer::stop),
+    },
+    Route {
+        path: "/v1/sessions/{id}/resume",
+        operations: &[steers(
+            "Say something further to a session that is not running",
+            of::<launch::ResumeBody>,
+            of::<Session>,
+        )],
+        handler: || post(launch::resume),
+    },
+    Route {
+        path: "/v1/sessions/{id}/send",
+        operations: &[steers(
+            "Say something to a live session, where its agent offers a way in",
+            of::<steer::SendBody>,
+            of::<Taken>,
+        )],
+        handler: || post(steer::send),
+    },
+    Route {
+        path: "/v1/sessions/{id}/answer",
+        operations: &[steers(
+            "Approve, deny or answer what a session waits for, where its agent offers a way in",
+            of::<steer::AnswerBody>,
+            of::<Taken>,
+        )],
+        handler: || post(steer::give),
+    },
+    Route {
+        path: "/v1/inbox",
+        operations: &[reads(
+            "What waits for a person, longest first",
+            &[inbox::QUERY],
+            Answers::Json(of::<Inbox>),
+        )],
+        handler: || get(inbox::list),
+    },
+    Route {
+        path: "/v1/groups",
+        operations: &[
+            reads("Sessions that were launched together", &[], Answers::Json(of::<GroupList>)),
+            writes(
+                "post",
+                "Launch several agents side by side; one that fails does not fail the others",
+                Some(of::<launch::GroupBody>),
+                of::<GroupLaunch>,
+            ),
+        ],
+        handler: || get(groups::list).post(launch::group),
+    },
+    Route {
+        path: "/v1/groups/{id}",
+        operations: &[reads(
+            "One group side by side: status, time, tokens, cost, changes",
+            &[],
+            Answers::Json(of::<GroupView>),
+        )],
+        handler: || get(groups::show),
+    },
+    Route {
+        path: "/v1/groups/{id}/stop",
+        operations: &[writes(
+            "post",
+            "End every session of a group that lives, and take back what is only starting",
+            Some(of::<steer::StopBody>),
+            of::<StopAnswer>,
+        )],
+        handler: || post(groups::stop),
+    },
+    Route {
+        path: "/v1/locks",
+        operations: &[
+            reads("Who holds which directory", &[], Answers::Json(of::<LockList>)),
+            writes(
+                "post",
+                "Lock a directory and what is below it",
+                Some(of::<locks::LockBody>),
+                of::<DirectoryHolder>,
+            ),
+            Operation {
+                method: "delete",
+                summary: "Unlock a directory, whoever locked it by hand",
+                query: &[locks::DIRECTORY],
+                body: None,
+                answers: Answers::Json(of::<DirectoryHolder>),
+            },
+        ],
+        handler: || get(locks::list).post(locks::lock).delete(locks::unlock),
+    },
+    Route {
+        path: "/v1/worktrees",
+        operations: &[
+            reads(
+                "The working trees of a repository, and who is in them",
+                &[worktrees::REPOSITORY],
+                Answers::Json(of::<Trees>),
+            ),
+            writes(
+                "post",
+                "Make a working tree beside its repository",
+                Some(of::<worktrees::CreateBody>),
+                of::<NewTree>,
+            ),
+        ],
+        handler: || get(worktrees::list).post(worktrees::create),
+    },
+    Route {
+        path: "/v1/worktrees/clean",
+        operations: &[writes(
+            "post",
+            "Remove working trees, unless something would be lost or somebody is there; says of each what became of it",
+            Some(of::<worktrees::CleanBody>),
+            of::<Cleaned>,
+        )],
+        handler: || post(worktrees::clean),
     },
     Route {
         path: "/v1/events",

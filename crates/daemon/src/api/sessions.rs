@@ -73,7 +73,7 @@ pub(super) fn selector(text: String, pairs: &Pairs) -> Selector {
 }
 
 /// Runs a look beside the server, shared with everybody who asks the same.
-async fn shared_look(
+pub(super) async fn shared_look(
     app: &App,
     key: String,
     look: impl FnOnce() -> Result<Bytes, Problem> + Send + 'static,
@@ -83,7 +83,7 @@ async fn shared_look(
 }
 
 /// Two requests with one key mean the same question.
-fn key(what: &str, raw: Option<&str>, headers: &HeaderMap, peer: &Peer) -> String {
+pub(super) fn key(what: &str, raw: Option<&str>, headers: &HeaderMap, peer: &Peer) -> String {
     let caller = headers.get(CALLER).filter(|_| matches!(peer, Peer::Unix { .. }));
     let raw = raw.unwrap_or_default();
     format!("{what}\n{raw}\n{caller:?}\n{}", wants_whole(headers))

@@ -1,6 +1,6 @@
 //! The small ones: adapters, metrics, health.
 
-use agentctl_fleet::{Locks, Question, Store, Wanted};
+use agentctl_fleet::{Question, Wanted};
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -50,6 +50,5 @@ pub(crate) async fn metrics(State(app): State<App>) -> Result<Response, Problem>
 
 /// A file that cannot be read holds no lock that anybody could see.
 fn manual_locks(app: &App) -> usize {
-    let locks = Locks::of(Store::at(app.home.folder()));
-    locks.manual(clock::now()).map_or(0, |manual| manual.len())
+    app.locks().manual(clock::now()).map_or(0, |manual| manual.len())
 }

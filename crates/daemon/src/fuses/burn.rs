@@ -8,15 +8,16 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use agentctl_fleet::fault::reach;
+use agentctl_fleet::outbox::Telling;
 use jiff::Timestamp;
 
-use super::limits::Limits;
+use super::limits::{Limits, next_stage_at};
 use super::{Fuse, Fuses, Stage};
+use crate::clock;
 use crate::commands::about;
-use crate::events::{News, written};
+use crate::events::News;
 use crate::shared::Shared;
-use crate::webhooks::of_fuse;
-use crate::{clock, fault};
 
 /// The clock may be set, and the machine may sleep: it is looked at least this often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
@@ -28,14 +29,14 @@ const RETRY: Duration = Duration::from_secs(5);
 /// Ends when the fuses are closed.
 pub(crate) fn keep_burning(shared: &Arc<Shared>) {
     let fuses = &shared.fuses;
-    fuses.sweep_marks();
     let mut limits = Limits::default();
     loop {
+        fuses.sweep_marks();
         let now = clock::now();
         let mut sleep = LONGEST_SLEEP;
         for fuse in fuses.all() {
             let burnt = if fuse.directory.is_none() {
-                sleep = sleep.min(LIMITS);
+                sleep = sleep.min(LIMITS).min(until(next_stage_at(&fuse), now));
                 limits.check(shared, &fuse)
             } else if fuse.stage == Stage::Firing || fuse.expires_at.is_some_and(|at| at <= now) {
                 fire(shared, &fuse)
@@ -76,9 +77,9 @@ fn fire(shared: &Arc<Shared>, fuse: &Fuse) -> std::io::Result<()> {
             return Ok(());
         }
     }
-    fault::reach("fire.begun");
+    reach("fire.begun");
     expire(shared, fuse)?;
-    fault::reach("fire.acted");
+    reach("fire.acted");
     fuses.remove(&fuse.id)?;
     Ok(())
 }
@@ -87,7 +88,18 @@ fn fire(shared: &Arc<Shared>, fuse: &Fuse) -> std::io::Result<()> {
 pub(super) fn expire(shared: &Arc<Shared>, fuse: &Fuse) -> std::io::Result<()> {
     let value = serde_json::to_value(fuse)?;
     if let Some(url) = &fuse.on_expire.webhook {
-        let body = written(&of_fuse(&value, clock::now()));
+        let telling = Telling {
+            kind: "fuse.expired",
+            at: clock::now(),
+            session_id: fuse.session_id.as_deref(),
+            adapter: fuse.adapter.as_deref(),
+            session: None,
+            source: None,
+            fuse: Some(&value),
+            lock: None,
+            exit_code: None,
+        };
+        let body = telling.body();
         shared.outbox.put(&fuse.id, &fuse.id, Some(url.clone()), body)?;
     }
     if let Some(script) = &fuse.on_expire.script {

@@ -5,9 +5,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use agentctl_fleet::fault::reach;
 use agentctl_fleet::{Question, Wanted};
 use agentctl_model::{Session, SessionKey, Status};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::burn::{expire, tell};
 use super::{Fuse, Stage};
@@ -40,7 +41,9 @@ impl Limits {
         let now = clock::now();
         // Looking costs a read of the whole conversation: only when files changed, or a stage is due by time.
         let beat = shared.live.beat();
-        let due = fuse.expires_at.is_some_and(|at| time_used(fuse, at, now) >= WARNING);
+        let next = if fuse.stage == Stage::Set { WARNING } else { 1.0 };
+        let due =
+            fuse.stage > Stage::Warned || fuse.expires_at.is_some_and(|at| time_used(fuse, at, now) >= next);
         let looked = self.seen.get(&fuse.id).copied();
         let old = looked.is_none_or(|(at, _)| at.elapsed() > Duration::from_secs(30));
         if !(due || old || looked.is_some_and(|(_, then)| then != beat)) {
@@ -75,11 +78,13 @@ fn advance(
 ) -> io::Result<()> {
     let used = used(fuse, session, now);
     let next = match fuse.stage {
-        Stage::Set | Stage::Warned if used >= 1.0 => Stage::Interrupted,
+        Stage::Set | Stage::Warned if used >= 1.0 => Stage::Reached,
         Stage::Set if used >= WARNING => Stage::Warned,
         Stage::Interrupted if now.duration_since(fuse.stage_at) >= GRACE.try_into().unwrap_or_default() => {
             Stage::Firing
         }
+        // A daemon that died here goes on here.
+        Stage::Reached => Stage::Reached,
         Stage::Firing => Stage::Firing,
         _ => return Ok(()),
     };
@@ -93,10 +98,16 @@ fn advance(
         shared.log.say(&format!("fuse {}: {what} {}{words}", fuse.id, key.id));
     };
     match next {
-        Stage::Set => {}
+        Stage::Set | Stage::Interrupted => {}
         Stage::Warned => tell(shared, "fuse.warned", &fuse),
-        Stage::Interrupted => {
+        Stage::Reached => {
+            reach("limit.reached");
             expire(shared, &fuse)?;
+            reach("limit.told");
+            shared.fuses.update(&fuse.id, |fuse| {
+                fuse.stage = Stage::Interrupted;
+                fuse.stage_at = now;
+            })?;
             if matches!(session.status, Status::Running | Status::Waiting) {
                 said("interrupt", shared.hands.interrupt(key));
             }
@@ -121,6 +132,17 @@ fn used(fuse: &Fuse, session: &Session, now: Timestamp) -> f64 {
     });
     let cost = fuse.max_cost.zip(session.cost).map(|(most, cost)| cost / most);
     [time, tokens, cost].into_iter().flatten().fold(0.0, f64::max)
+}
+
+/// When time alone brings the fuse further: to the warning, or to its end.
+pub(super) fn next_stage_at(fuse: &Fuse) -> Option<Timestamp> {
+    let at = fuse.expires_at.filter(|_| fuse.stage <= Stage::Warned)?;
+    if fuse.stage == Stage::Warned {
+        return Some(at);
+    }
+    // A moment later, so that it is not a hair less by the other reckoning.
+    let warning = at.duration_since(fuse.set_at).mul_f64(WARNING) + SignedDuration::from_millis(1);
+    fuse.set_at.checked_add(warning).ok()
 }
 
 fn time_used(fuse: &Fuse, at: Timestamp, now: Timestamp) -> f64 {

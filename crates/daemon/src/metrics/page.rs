@@ -136,6 +136,7 @@ mod tests {
             session: Some(Box::new(stopped)),
             source: None,
             fuse: None,
+            lock: None,
         };
         metrics.told(&event);
         standing.sessions = vec![&running];

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentctl_fleet::outbox::Delivery;
 use ureq::Agent;
 use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
 
-use super::outbox::Delivery;
 use super::signature::sign;
 use crate::shared::Shared;
 
@@ -42,8 +42,6 @@ fn attempt(shared: &Shared, agent: &Agent, name: &str, delivery: Delivery) {
     };
     if let Err(error) = noted {
         shared.log.say(&format!("webhook {id}: the outbox cannot be written: {error}"));
-        // Without a note it would be tried again at once, for ever.
-        std::thread::sleep(PATIENCE);
     }
 }
 

@@ -6,15 +6,21 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::record::{Callback, Exit, Failed, Record, VERSION};
+use crate::fault::reach;
 use crate::kernel_lock::KernelLock;
+use crate::whole_file;
 
 /// How much of an agent's output is kept, and how much of its end stays when it grew beyond.
 const OUTPUT_CAP: u64 = 16 << 20;
 const OUTPUT_KEPT: u64 = 4 << 20;
+
+/// Writing one file takes milliseconds; whoever holds the mark this long is stopped or broken.
+const TELLING: Duration = Duration::from_secs(15);
 
 /// One launch on disk.
 #[derive(Debug, Clone)]
@@ -167,6 +173,30 @@ impl LaunchFolder {
         matches!(self.await_answer(), Ok(None))
     }
 
+    /// Tells of the end of this launch, once: by whoever sees it first, the runner or the daemon. Says whether it was us. A
+    /// crash behind `put` and before the mark tells it a second time, under the same id.
+    pub fn tell_end(&self, put: impl FnOnce() -> io::Result<()>) -> io::Result<bool> {
+        let mark = self.path.join("told");
+        let held = KernelLock::on_file(&mark, TELLING)?;
+        let _held =
+            held.ok_or_else(|| io::Error::other(format!("{} is held for too long", mark.display())))?;
+        if fs::metadata(&mark)?.len() > 0 {
+            return Ok(false);
+        }
+        put()?;
+        reach("told.put");
+        let mut file = OpenOptions::new().write(true).open(&mark)?;
+        file.write_all(b"1\n")?;
+        file.sync_all()?;
+        Ok(true)
+    }
+
+    /// When its end was told of, to whoever wanted to hear of it then.
+    pub fn told_at(&self) -> Option<Timestamp> {
+        let mark = fs::metadata(self.path.join("told")).ok().filter(|mark| mark.len() > 0)?;
+        mark.modified().ok()?.try_into().ok()
+    }
+
     pub fn remove(&self) -> io::Result<()> {
         match fs::remove_dir_all(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -178,14 +208,10 @@ impl LaunchFolder {
         serde_json::from_slice(&fs::read(self.path.join(name))?).map_err(io::Error::from)
     }
 
-    /// Whole or not at all: readers see the old one or the new one.
+    /// Only the runner writes here, or whoever found that there is none.
     fn write<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
-        let half = self.path.join(format!("{name}.new"));
-        let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&half)?;
-        serde_json::to_writer_pretty(&mut file, value)?;
-        file.sync_all()?;
-        fs::rename(&half, self.path.join(name))?;
-        File::open(&self.path)?.sync_all()
+        let bytes = serde_json::to_vec_pretty(value)?;
+        whole_file::replace(&self.path.join(name), &bytes, name.trim_end_matches(".json"))
     }
 }
 

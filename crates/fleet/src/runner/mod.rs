@@ -3,11 +3,12 @@
 //! It owns a launch from its first moment, the undo included. It decides nothing about the session: killing it changes
 //! nothing of what is said of the session, since the agent is found by looking.
 
+mod callback;
 mod hooks;
 pub(crate) mod ready;
-mod tell;
+mod tells;
 
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,7 @@ use crate::launches::{Exit, Failed, LaunchFolder, MARK, ProcessMark, Record, Tal
 use crate::stop::Patience;
 use crate::{Fleet, Source};
 use hooks::Hooks;
+pub use tells::{KIND, Tells};
 
 /// How often a starting agent is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -47,6 +49,8 @@ pub struct Runner<'a> {
     caller: &'a Caller,
     folder: LaunchFolder,
     record: Record,
+    /// Where the end is told, if anybody wants to hear of it.
+    tells: Option<Tells>,
     /// Held for life.
     _held: KernelLock,
 }
@@ -59,7 +63,13 @@ impl<'a> Runner<'a> {
         held: KernelLock,
     ) -> io::Result<Self> {
         let record = folder.record()?;
-        Ok(Self { fleet, caller, folder, record, _held: held })
+        Ok(Self { fleet, caller, folder, record, tells: None, _held: held })
+    }
+
+    /// The same; it puts a webhook into the outbox when its session ends, unless the daemon was faster.
+    #[must_use]
+    pub fn telling(self, tells: Option<Tells>) -> Self {
+        Self { tells, ..self }
     }
 
     /// Carries the launch out and stays until the agent has ended.
@@ -255,6 +265,15 @@ impl<'a> Runner<'a> {
         };
         self.folder.write_exit(&exit)?;
         let session = glance(self.fleet, &self.record);
+        let told = match &self.tells {
+            Some(tells) => tells.end(&self.folder, &self.record, session.as_ref(), &exit),
+            // Nobody wants to hear of it; nor does whoever asks for webhooks later on.
+            None => self.folder.tell_end(|| Ok(())).map(drop),
+        };
+        if let Err(error) = told {
+            // The hooks run all the same; the words go to the runner's log.
+            let _ = writeln!(io::stderr(), "webhook {}: {error}", self.record.id);
+        }
         running.hooks.completed(self.caller, session.as_ref(), ending);
         self.tell_callback(session.as_ref(), &exit)
     }

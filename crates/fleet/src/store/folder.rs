@@ -49,33 +49,38 @@ pub(super) fn make(folder: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Moves what the TypeScript agentctl left (JSON files that name no version) into `old-<date>/`. They are neither used nor
-/// deleted. What does not parse is not touched: it may be one of ours that was damaged.
-pub(super) fn set_aside_the_predecessors(folder: &Path) -> Result<(), StoreError> {
-    if unversioned(folder)?.is_empty() {
-        return Ok(());
+/// Files of the TypeScript agentctl that are no JSON. Nothing of ours has these names.
+const THEIR_NAMES: [&str; 2] = ["agentctl.pid", "daemon.pid"];
+
+/// Moves what the TypeScript agentctl left (JSON files that name no version, pid files) into `old-<date>/`, and says where
+/// to. They are neither used nor deleted. What does not parse is not touched: it may be one of ours that was damaged.
+pub(super) fn set_aside_the_predecessors(folder: &Path) -> Result<Option<PathBuf>, StoreError> {
+    if the_predecessors(folder)?.is_empty() {
+        return Ok(None);
     }
     // Looked at again while nobody else moves anything: what a faster agentctl has written since is not old.
     let held = KernelLock::on_folder(folder, PATIENCE).map_err(|error| StoreError::io(folder, error))?;
     let Some(_held) = held else { return Err(StoreError::Busy { path: folder.to_owned() }) };
-    let old = unversioned(folder)?;
+    let old = the_predecessors(folder)?;
     if old.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let aside = place_aside(folder)?;
     for path in old {
         let place = path.file_name().map(|name| aside.join(name)).unwrap_or_default();
         fs::rename(&path, place).map_err(|error| StoreError::io(&path, error))?;
     }
-    Ok(())
+    Ok(Some(aside))
 }
 
-fn unversioned(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
+fn the_predecessors(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let failed = |error| StoreError::io(folder, error);
     let mut old = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
-        if path.extension().is_some_and(|extension| extension == "json") && is_unversioned(&path) {
+        let named = path.file_name().is_some_and(|name| THEIR_NAMES.iter().any(|theirs| name == *theirs));
+        let json = path.extension().is_some_and(|extension| extension == "json");
+        if named || (json && is_unversioned(&path)) {
             old.push(path);
         }
     }

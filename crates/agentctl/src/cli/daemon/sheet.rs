@@ -31,6 +31,11 @@ pub(super) fn print(
     if let Some(why) = &status.watch_incomplete {
         line(out, "", &format!("not everything: {why}"))?;
     }
+    for feed in &status.feeds {
+        let standing = if feed.heard { "listened to" } else { "cannot be heard, tried again" };
+        let name = agentctl_model::text::one_line(&feed.name);
+        line(out, "server", &format!("{} at {name}: {standing}", feed.adapter))?;
+    }
     line(out, "events", &format!("newest {}, {} listening", status.cursor, status.listeners))?;
     line(out, "fuses", &format!("{} set", status.fuses))?;
     let outbox = &status.outbox;

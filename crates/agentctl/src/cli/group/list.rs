@@ -2,11 +2,9 @@
 
 use std::io::Write;
 
+use agentctl_fleet::groups::GroupList;
 use agentctl_fleet::{Group, Slot};
-use agentctl_model::{Outcome, SourceReport, Status, text};
-use jiff::Timestamp;
-use schemars::JsonSchema;
-use serde::Serialize;
+use agentctl_model::text;
 
 use super::super::heard;
 use crate::exit_codes::Exit;
@@ -25,38 +23,10 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What `group list --json` prints.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Listed {
-    groups: Vec<Entry>,
-    sources: Vec<SourceReport>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct Entry {
-    group: String,
-    launched_at: Timestamp,
-    slots: Vec<Brief>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct Brief {
-    slot: String,
-    adapter: String,
-    /// `null` while it is not known yet.
-    session_id: Option<String>,
-    /// `null` where the agent does not have the session (yet, or any more).
-    status: Option<Status>,
-    outcome: Option<Outcome>,
-}
-
 pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let found = surroundings.fleet()?.groups(None, false);
     if args.json {
-        let groups = found.groups.iter().map(entry).collect();
-        json::answer(out, &Listed { groups, sources: found.sources })?;
+        json::answer(out, &GroupList::from(found))?;
         return Ok(Exit::Done);
     }
     if found.groups.is_empty() {
@@ -82,21 +52,6 @@ pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     }
     heard::warn(&found.sources, surroundings, out);
     Ok(Exit::Done)
-}
-
-fn entry(group: &Group) -> Entry {
-    let brief = |slot: &Slot| {
-        let session = slot.session.as_ref().map(|surveyed| &surveyed.session);
-        Brief {
-            slot: slot.name.clone(),
-            adapter: slot.record.order.adapter.clone(),
-            session_id: slot.record.session_id.clone(),
-            status: session.map(|session| session.status),
-            outcome: session.and_then(|session| session.outcome),
-        }
-    };
-    let slots = group.slots.iter().map(brief).collect();
-    Entry { group: group.name.clone(), launched_at: group.launched_at, slots }
 }
 
 /// "2 running, 1 done", in the order in which they come.

@@ -4,11 +4,9 @@ use std::io::Write;
 use std::path::Path;
 
 use agentctl_fleet::Slot;
+use agentctl_fleet::groups::GroupView;
 use agentctl_fleet::worktree::DiffStat;
-use agentctl_model::{Session, SourceReport, text};
-use jiff::Timestamp;
-use schemars::JsonSchema;
-use serde::Serialize;
+use agentctl_model::text;
 
 use super::super::heard;
 use super::Name;
@@ -31,34 +29,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What `group show --json` prints.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Shown {
-    group: String,
-    launched_at: Timestamp,
-    slots: Vec<Entry>,
-    sources: Vec<SourceReport>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct Entry {
-    slot: String,
-    adapter: String,
-    /// The model that was asked for; what is used is in the session.
-    model: Option<String>,
-    launched_at: Timestamp,
-    /// From its launch to its end, or until now while it lives.
-    seconds: Option<u64>,
-    worktree: Option<String>,
-    branch: Option<String>,
-    /// What was done in its working tree, committed or not; `null` where there is none.
-    diff: Option<DiffStat>,
-    /// `null` while it is starting, and where the agent does not have it any more.
-    session: Option<Session>,
-}
-
 pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let fleet = surroundings.fleet()?;
     let (group, sources) = args.name.find(&fleet, true)?;
@@ -73,9 +43,7 @@ pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         changes.push(stat.ok().flatten());
     }
     if args.json {
-        let entries = group.slots.into_iter().zip(changes).map(|(slot, diff)| entry(slot, diff, now));
-        let slots = entries.collect();
-        json::answer(out, &Shown { group: group.name, launched_at: group.launched_at, slots, sources })?;
+        json::answer(out, &GroupView::new(group, changes, sources, now))?;
         return Ok(Exit::Done);
     }
     let ago = time::ago(now, group.launched_at);
@@ -85,22 +53,6 @@ pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     }
     heard::warn(&sources, surroundings, out);
     Ok(Exit::Done)
-}
-
-fn entry(slot: Slot, diff: Option<DiffStat>, now: Timestamp) -> Entry {
-    let (seconds, branch) = (slot.took(now).map(|took| took.as_secs()), slot.branch().map(str::to_owned));
-    let made = slot.record.made.as_ref();
-    Entry {
-        worktree: made.map(|made| made.path.to_string_lossy().into_owned()),
-        slot: slot.name,
-        adapter: slot.record.order.adapter,
-        model: slot.record.order.model,
-        launched_at: slot.record.launched_at,
-        seconds,
-        branch,
-        diff,
-        session: slot.session.map(|surveyed| *surveyed.session),
-    }
 }
 
 /// Shape, word and tone of what a slot is at.

@@ -3,11 +3,11 @@
 use std::io::Write;
 
 use agentctl_adapters::host::Request;
+use agentctl_fleet::launch::{LaunchPlan, PlannedSlot};
 use agentctl_fleet::{Fleet, Preview};
 use agentctl_model::{SpawnPlan, Stdin, text};
 use serde_json::json;
 
-use super::slots::{Plan, Slot};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -15,7 +15,7 @@ use crate::render::json;
 use crate::surroundings::Surroundings;
 
 pub(super) fn show(
-    plan: &Plan,
+    plan: &LaunchPlan,
     as_json: bool,
     fleet: &Fleet,
     surroundings: &Surroundings,
@@ -62,7 +62,7 @@ pub(super) fn show(
     Ok(exit)
 }
 
-fn plan(slot: &Slot, words: &str, fleet: &Fleet) -> Result<Preview, Failure> {
+fn plan(slot: &PlannedSlot, words: &str, fleet: &Fleet) -> Result<Preview, Failure> {
     let order = slot.order.as_ref().map_err(|unfit| Failure::from(unfit.clone()))?;
     Ok(fleet.preview(order, words)?)
 }
@@ -80,7 +80,7 @@ fn tell_request(request: &Request, out: &mut Output) -> Result<(), Failure> {
 }
 
 fn tell(
-    slot: &Slot,
+    slot: &PlannedSlot,
     plan: &SpawnPlan,
     size: usize,
     surroundings: &Surroundings,

@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
-use agentctl_fleet::{Caller, Fleet, Launching};
-use agentctl_model::{Session, Surveyed, text};
-use serde::Serialize;
+use agentctl_fleet::groups::GroupLaunch;
+use agentctl_fleet::launch::{LaunchPlan, SideBySide};
+use agentctl_fleet::{Caller, Fleet};
+use agentctl_model::{Surveyed, text};
 
-use super::slots::{Plan, Slot};
 use crate::cli::wait;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -17,28 +17,8 @@ use crate::render::width::wrap;
 use crate::render::{json, style};
 use crate::surroundings::Surroundings;
 
-/// The answer of a group launch.
-#[derive(Debug, Serialize)]
-struct Answer<'a> {
-    group: &'a str,
-    sessions: Vec<&'a Session>,
-    failed: &'a [FailedSlot],
-}
-
-#[derive(Debug, Serialize)]
-struct FailedSlot {
-    slot: String,
-    error: String,
-}
-
-enum State {
-    Starting(Launching),
-    Done(Box<Surveyed>),
-    Failed(String),
-}
-
 pub(super) fn launch(
-    plan: Plan,
+    plan: LaunchPlan,
     wait: bool,
     as_json: bool,
     fleet: &Fleet,
@@ -47,48 +27,29 @@ pub(super) fn launch(
     out: &mut Output,
 ) -> Result<Exit, Failure> {
     let interrupt = Interrupt::listen();
-    let group = plan.group.clone().unwrap_or_default();
-    let mut slots: Vec<(String, State)> = plan
-        .slots
-        .into_iter()
-        .map(|slot| {
-            let name = slot.name.clone();
-            (name, start(slot, &plan.words, fleet, caller, surroundings))
-        })
-        .collect();
-    out.progress(Some(&format!("starting {} agents ...", slots.len())));
-    while slots.iter().any(|(_, state)| matches!(state, State::Starting(_))) {
-        for (_, state) in &mut slots {
-            step(state, fleet, &interrupt);
-        }
-    }
+    out.progress(Some(&format!("starting {} agents ...", plan.slots.len())));
+    let mut done = fleet.launch_side_by_side(plan, caller, || surroundings.now(), || interrupt.came());
     out.progress(None);
-    let (mut sessions, mut failed) = (Vec::new(), Vec::new());
-    for (slot, state) in slots {
-        match state {
-            State::Done(session) => sessions.push((slot, session)),
-            State::Failed(error) => failed.push(FailedSlot { slot, error }),
-            State::Starting(_) => {}
-        }
-    }
     // A script that waits gets one answer, with how it ended.
     let waited = if wait && as_json && !interrupt.came() {
-        wait_for_all(&mut sessions, true, fleet, surroundings, out)?
+        wait_for_all(&mut done.sessions, true, fleet, surroundings, out)?
     } else {
         Exit::Done
     };
-    if as_json {
-        let objects = sessions.iter().map(|(_, session)| &*session.session).collect();
-        json::answer(out, &Answer { group: &group, sessions: objects, failed: &failed })?;
+    let all_well = done.failed.is_empty();
+    let mut sessions = if as_json {
+        json::answer(out, &GroupLaunch::from(done))?;
+        Vec::new()
     } else {
-        tell(&group, &sessions, &failed, out)?;
-    }
+        tell(&done, out)?;
+        done.sessions
+    };
     if interrupt.came() {
         return Ok(Exit::Interrupted);
     }
     let waited =
         if wait && !as_json { wait_for_all(&mut sessions, false, fleet, surroundings, out)? } else { waited };
-    Ok(if failed.is_empty() { waited } else { Exit::Failed })
+    Ok(if all_well { waited } else { Exit::Failed })
 }
 
 /// Until every turn is over.
@@ -109,35 +70,8 @@ fn wait_for_all(
     Ok(ended)
 }
 
-fn start(slot: Slot, words: &str, fleet: &Fleet, caller: &Caller, surroundings: &Surroundings) -> State {
-    let order = match slot.order {
-        Ok(order) => order,
-        Err(unfit) => return State::Failed(unfit.message),
-    };
-    match fleet.launch(order, words, caller, surroundings.now()) {
-        Ok(launching) => State::Starting(launching),
-        Err(error) => State::Failed(error.message),
-    }
-}
-
-fn step(state: &mut State, fleet: &Fleet, interrupt: &Interrupt) {
-    let State::Starting(launching) = state else { return };
-    if interrupt.came() {
-        launching.cancel();
-    }
-    match launching.outcome(fleet) {
-        None => {}
-        Some(Ok(session)) => *state = State::Done(Box::new(session)),
-        Some(Err(error)) => *state = State::Failed(error.message),
-    }
-}
-
-fn tell(
-    group: &str,
-    sessions: &[(String, Box<Surveyed>)],
-    failed: &[FailedSlot],
-    out: &mut Output,
-) -> Result<(), Failure> {
+fn tell(done: &SideBySide, out: &mut Output) -> Result<(), Failure> {
+    let SideBySide { group, sessions, failed } = done;
     writeln!(out, "group {}", out.paint.strong(group))?;
     let mut table =
         Table::new(vec![Column::whole("STATUS"), Column::flexible("SLOT", 12), Column::whole("ID")]);

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use agentctl_fleet::launch::Choice;
 use serde::Deserialize;
 
 use super::prompt::text_of;
-use super::slots::Choice;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 

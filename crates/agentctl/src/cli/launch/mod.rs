@@ -5,21 +5,20 @@ mod group;
 mod matrix;
 mod pairs;
 pub(crate) mod prompt;
-mod slots;
 pub(crate) mod turn;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agentctl_adapters::host::Addressee;
-use agentctl_fleet::launches::{CallbackOrder, LaunchOrder, Talk, WorktreeOrder};
-use agentctl_fleet::{Fleet, fresh};
+use agentctl_fleet::Fleet;
+use agentctl_fleet::launch::{LaunchManner, LaunchPlan, LaunchWish, Unfit, UnfitKind, check_folder};
+use agentctl_fleet::launches::WorktreeOrder;
 use agentctl_model::Permission;
 use clap::builder::NonEmptyStringValueParser;
 
 use self::pairs::Pairs;
-use self::slots::Slot;
+use crate::daemon_process::DaemonProcess;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -105,13 +104,14 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let settings = surroundings.settings()?;
     let fleet = surroundings.fleet_under(&settings);
-    let plan = args.slots(surroundings, &settings, &fleet)?;
+    let plan = args.plan(surroundings, &settings, &fleet)?;
     if args.dry_run {
         return dry_run::show(&plan, args.json, &fleet, surroundings, out);
     }
     let caller = surroundings.caller(&settings)?;
     let ready = || {
         surroundings.prepare_home()?;
+        DaemonProcess::wanted(surroundings);
         fleet.forget_old_launches(surroundings.now(), settings.launches_kept.value);
         Ok::<_, Failure>(())
     };
@@ -137,134 +137,91 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
 }
 
 impl Args {
-    fn slots(
+    fn plan(
         &self,
         surroundings: &Surroundings,
         settings: &Settings,
         fleet: &Fleet,
-    ) -> Result<slots::Plan, Failure> {
+    ) -> Result<LaunchPlan, Failure> {
         let matrix =
             self.matrix.as_deref().map(|path| matrix::read(&surroundings.meant(path))).transpose()?;
         let listed = matrix.as_ref();
         let words = self.prompt.words(listed.and_then(|matrix| matrix.prompt.as_deref()), surroundings)?;
         let given = self.cwd.as_deref().or(listed.and_then(|matrix| matrix.cwd.as_deref()));
         let cwd = folder(given, surroundings)?;
-        let chosen = match &matrix {
+        let choices = match &matrix {
             Some(matrix) => matrix.slots(),
-            None => self.pairs.slots(settings)?,
+            None => self.pairs.slots(&settings.usual())?,
         };
-        let several = matrix.is_some() || chosen.len() > 1;
-        let base = self
-            .base_branch
-            .clone()
-            .or_else(|| matrix.as_ref().and_then(|matrix| matrix.base_branch.clone()));
-        let group = match (&self.group, several) {
-            (Some(name), _) => Some(name.clone()),
-            (None, true) => {
-                Some(fresh::group_id().map_err(|error| Failure::new(Exit::Failed, error.to_string()))?)
-            }
-            (None, false) => None,
-        };
-        if several && self.worktree.is_some() {
+        let side_by_side = matrix.is_some() || choices.len() > 1;
+        let base = self.base_branch.clone().or_else(|| listed.and_then(|matrix| matrix.base_branch.clone()));
+        if side_by_side && self.worktree.is_some() {
             let message = "several agents get a working tree each by themselves";
             return Err(Failure::new(Exit::Usage, message)
                 .hint("leave out --worktree and --branch; --cwd names the repository"));
         }
-        let single =
+        let worktree =
             self.worktree.as_ref().zip(self.branch.as_ref()).map(|(repository, branch)| WorktreeOrder {
                 repository: surroundings.meant(repository),
                 branch: branch.clone(),
                 base: base.clone(),
             });
-        let mut slots = slots::named(&chosen);
-        for slot in &mut slots {
-            let worktree = match (several, &group) {
-                (true, Some(group)) => Some(WorktreeOrder {
-                    repository: cwd.clone(),
-                    branch: slot.branch.clone().unwrap_or_else(|| format!("try/{group}/{}", slot.name)),
-                    base: base.clone(),
-                }),
-                _ => single.clone(),
-            };
-            slot.order = self.order(slot, &cwd, worktree, group.clone(), surroundings, settings, fleet);
-        }
-        Ok(slots::Plan { slots, words, group: group.filter(|_| several) })
+        let manner = self.manner(surroundings);
+        let wish =
+            LaunchWish { choices, side_by_side, cwd, cwd_is_chosen: given.is_some(), worktree, base, manner };
+        fleet
+            .plan_launch(&wish, words, &settings.programs())
+            .map_err(|error| Failure::new(Exit::Failed, error.to_string()))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all that an order is made of")]
-    fn order(
-        &self,
-        slot: &Slot,
-        cwd: &Path,
-        worktree: Option<WorktreeOrder>,
-        group: Option<String>,
-        surroundings: &Surroundings,
-        settings: &Settings,
-        fleet: &Fleet,
-    ) -> Result<LaunchOrder, slots::Unfit> {
-        let source = fleet.place_to_launch(&slot.adapter);
-        let source = source.ok_or_else(|| slots::Unfit::unknown(&slot.adapter))?;
-        let fresh_id = fresh::uuid().map_err(|error| slots::Unfit::failed(error.to_string()))?;
+    fn manner(&self, surroundings: &Surroundings) -> LaunchManner {
         let meant = |path: &PathBuf| surroundings.meant(path);
-        Ok(LaunchOrder {
-            adapter: slot.adapter.clone(),
-            root: source.root.path.to_string_lossy().into_owned(),
-            conversation: Talk::New,
-            cwd: cwd.to_owned(),
-            cwd_is_chosen: self.cwd.is_some(),
-            worktree,
-            model: slot.model.clone(),
+        LaunchManner {
+            group: self.group.clone(),
             permission: self.permission_mode,
             system_prompt: self.system_prompt_append.clone(),
-            fresh_id,
-            program: settings.adapter(&slot.adapter).binary.value,
-            env: self.env.iter().cloned().collect::<BTreeMap<_, _>>(),
-            // A launch that is alone has no name among others.
-            slot: group.as_ref().map(|_| slot.name.clone()),
-            group,
+            env: self.env.iter().cloned().collect(),
             labels: self.labels.iter().cloned().collect(),
             spec: self.prompt.spec().map(meant),
             files: self.prompt.files().iter().map(meant).collect(),
             on_create: self.on_create.clone(),
             on_complete: self.on_complete.clone(),
-            callback: self.callback(fleet)?,
-            timeout_ms: self.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+            callback: Addressee {
+                session: self.callback_session.clone(),
+                agent: self.callback_agent.clone(),
+            },
+            timeout: self.timeout,
             force: self.force,
-        })
-    }
-}
-
-impl Args {
-    fn callback(&self, fleet: &Fleet) -> Result<Option<CallbackOrder>, slots::Unfit> {
-        let to = Addressee { session: self.callback_session.clone(), agent: self.callback_agent.clone() };
-        if to == Addressee::default() {
-            return Ok(None);
         }
-        let known = fleet.callback_to(to).ok_or_else(slots::Unfit::no_gateway)?;
-        Ok(Some(known))
     }
 }
 
 /// A folder that an agent can work in.
 fn folder(given: Option<&Path>, surroundings: &Surroundings) -> Result<PathBuf, Failure> {
-    use rustix::fs::{Access, access};
     let path = match given {
         Some(path) => surroundings.meant(path),
         None => surroundings.cwd.clone().ok_or_else(|| {
             Failure::new(Exit::Usage, "the current folder is gone").hint("name one with --cwd")
         })?,
     };
-    let refuse = |why: &str| Err(Failure::new(Exit::Usage, format!("{} {why}", path.display())));
-    if !path.exists() {
-        return refuse("does not exist");
-    }
-    if !path.is_dir() {
-        return refuse("is not a folder");
-    }
-    if access(&path, Access::READ_OK | Access::EXEC_OK).is_err() {
-        return refuse("is not open to you");
-    }
+    check_folder(&path).map_err(|why| Failure::new(Exit::Usage, why))?;
     Ok(path)
+}
+
+impl From<Unfit> for Failure {
+    fn from(unfit: Unfit) -> Self {
+        let exit = match unfit.kind {
+            UnfitKind::Unknown => Exit::Usage,
+            UnfitKind::NoGateway => Exit::Refused,
+            UnfitKind::Failed => Exit::Failed,
+        };
+        let hint = unfit.hint();
+        let failure = Self::new(exit, unfit.message);
+        match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

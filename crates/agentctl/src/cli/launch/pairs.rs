@@ -1,11 +1,10 @@
 //! `launch [ADAPTER] [--adapter A [--model M]]...`: which model belongs to which agent is said by their order.
 
+use agentctl_fleet::launch::{Choice, Usual};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 
-use super::slots::Choice;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
-use crate::settings::Settings;
 
 /// The agents and models in the order in which they were typed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,34 +20,24 @@ enum Word {
 
 impl Pairs {
     /// Every agent with every model behind it; the settings say what is not said here.
-    pub(super) fn slots(&self, settings: &Settings) -> Result<Vec<Choice>, Failure> {
-        let mut agents: Vec<(String, Vec<String>)> = Vec::new();
-        let usual = || settings.adapter.value.clone();
+    pub(super) fn slots(&self, usual: &Usual) -> Result<Vec<Choice>, Failure> {
+        let mut agents: Vec<(Option<String>, Vec<String>)> = Vec::new();
         for word in &self.words {
             match (word, agents.last_mut()) {
-                (Word::Adapter(name), _) => agents.push((name.clone(), Vec::new())),
+                (Word::Adapter(name), _) => agents.push((Some(name.clone()), Vec::new())),
                 (Word::Model(model), Some((_, models))) => models.push(model.clone()),
-                (Word::Model(model), None) => {
-                    agents.push((usual().ok_or_else(unnamed)?, vec![model.clone()]));
-                }
+                (Word::Model(model), None) => agents.push((None, vec![model.clone()])),
             }
         }
         if agents.is_empty() {
-            agents.push((usual().ok_or_else(unnamed)?, Vec::new()));
+            agents.push((None, Vec::new()));
         }
-        let usual_agent = usual();
-        let choice = |adapter: String, model: Option<String>| Choice { adapter, model, branch: None };
         let slots = agents.into_iter().flat_map(|(adapter, models)| {
-            // The configured model is meant for the configured agent.
-            let fits = usual_agent.as_ref().is_none_or(|usual| *usual == adapter);
-            let usual_model = settings.model.value.clone().filter(|_| fits);
-            if models.is_empty() {
-                vec![choice(adapter, usual_model)]
-            } else {
-                models.into_iter().map(|model| choice(adapter.clone(), Some(model))).collect()
-            }
+            let models: Vec<Option<String>> =
+                if models.is_empty() { vec![None] } else { models.into_iter().map(Some).collect() };
+            models.into_iter().map(move |model| usual.choice(adapter.clone(), model).ok_or_else(unnamed))
         });
-        Ok(slots.collect())
+        slots.collect()
     }
 }
 
@@ -117,13 +106,14 @@ impl FromArgMatches for Pairs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::Settings;
     use agentctl_model::Environ;
 
     fn slots(args: &[&str], config: &str) -> Vec<(String, Option<String>)> {
         let command = <Pairs as clap::Args>::augment_args(Command::new("launch"));
         let matches = command.try_get_matches_from(["launch"].iter().chain(args)).unwrap();
         let settings = Settings::parse(config, &Environ::default()).unwrap();
-        let slots = Pairs::from_arg_matches(&matches).unwrap().slots(&settings).unwrap();
+        let slots = Pairs::from_arg_matches(&matches).unwrap().slots(&settings.usual()).unwrap();
         slots.into_iter().map(|slot| (slot.adapter, slot.model)).collect()
     }
 

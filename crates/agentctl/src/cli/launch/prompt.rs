@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use agentctl_fleet::launch::check_words;
+
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::surroundings::Surroundings;
@@ -92,15 +94,7 @@ fn append(words: &mut String, kind: &str, name: &str, text: &str) {
 
 /// Words that can be said at all.
 pub(crate) fn checked(words: String) -> Result<String, Failure> {
-    if words.trim().is_empty() {
-        return Err(Failure::new(Exit::Usage, "the prompt is empty"));
-    }
-    if let Some(at) = words.find('\0') {
-        return Err(Failure::new(
-            Exit::Usage,
-            format!("the prompt holds a NUL at byte {at}, which no agent can be given"),
-        ));
-    }
+    check_words(&words).map_err(|why| Failure::new(Exit::Usage, why))?;
     Ok(words)
 }
 
@@ -162,8 +156,6 @@ mod tests {
         assert_eq!((size("500k"), size("2M"), size("7")), (Ok(500 << 10), Ok(2 << 20), Ok(7)));
         assert!(size("0").is_err() && size("").is_err() && size("1g").is_err());
         assert!(checked(" \n".to_owned()).is_err());
-        assert!(checked("a\0b".to_owned()).is_err());
-        assert_eq!(checked("--help".to_owned()).ok().as_deref(), Some("--help"));
         assert!(text(vec![b'a', 0xff], "x", 10).is_err());
         assert!(text(vec![b'a'; 11], "x", 10).is_err());
     }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use agentctl_fleet::launches::LaunchOrder;
-use agentctl_fleet::{Caller, Fleet, LaunchError, Launching};
+use agentctl_fleet::{Caller, Fleet, LaunchError};
 use agentctl_model::{Surveyed, text};
 
 use crate::exit_codes::Exit;
@@ -24,29 +24,14 @@ pub(crate) fn carry_out(
     out: &mut Output,
 ) -> Result<Surveyed, Failure> {
     let interrupt = Interrupt::listen();
-    let mut launching = fleet.launch(order, words, caller, surroundings.now())?;
+    let launching = fleet.launch(order, words, caller, surroundings.now())?;
     out.progress(Some(what));
-    let outcome = wait_for(&mut launching, fleet, &interrupt);
+    let outcome = launching.wait(fleet, || interrupt.came());
     out.progress(None);
     match outcome {
         Ok(session) => Ok(session),
         Err(_) if interrupt.came() => Err(Failure::new(Exit::Interrupted, "the launch was taken back")),
         Err(error) => Err(error.into()),
-    }
-}
-
-fn wait_for(
-    launching: &mut Launching,
-    fleet: &Fleet,
-    interrupt: &Interrupt,
-) -> Result<Surveyed, LaunchError> {
-    loop {
-        if let Some(outcome) = launching.outcome(fleet) {
-            return outcome;
-        }
-        if interrupt.came() {
-            launching.cancel();
-        }
     }
 }
 

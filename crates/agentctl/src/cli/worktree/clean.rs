@@ -3,11 +3,8 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use agentctl_fleet::worktree::{self, Cleaning, LossKind, Wish, WorktreeError};
-use agentctl_fleet::{Question, Wanted};
-use agentctl_model::{SourceReport, text};
-use schemars::JsonSchema;
-use serde::Serialize;
+use agentctl_fleet::worktree::{Cleaned, Cleaning, FailedTree, LossKind, Which, Wish};
+use agentctl_model::text;
 
 use super::super::heard;
 use crate::exit_codes::Exit;
@@ -49,122 +46,90 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What `worktree clean --json` prints.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Cleaned {
-    dry_run: bool,
-    worktrees: Vec<Cleaning>,
-    /// Trees about which nothing could be said.
-    failed: Vec<Refusal>,
-    sources: Vec<SourceReport>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-struct Refusal {
-    path: String,
-    error: String,
-}
-
 /// How many files or commits are named before the rest is only counted.
 const NAMED: usize = 5;
 
 pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let repository = surroundings.repository(args.repo.as_ref());
-    let paths = if args.all {
-        worktree::linked(&repository)?
+    let which = if args.all {
+        Which::All
     } else {
-        args.paths.iter().map(|path| surroundings.meant(path)).collect()
+        Which::These(args.paths.iter().map(|path| surroundings.meant(path)).collect())
     };
-    let survey = surroundings.fleet()?.survey(&Question::new(Wanted::Live));
-    let (locks, now) = (surroundings.locks()?, surroundings.now());
     let wish = Wish { force: args.force, delete_branch: args.delete_branch, dry_run: args.dry_run };
-    let (mut worktrees, mut failed) = (Vec::new(), Vec::new());
-    for path in &paths {
-        let holders = locks.holders(&survey, path, now)?;
-        match worktree::clean(path, Some(&repository), &holders, wish) {
-            Ok(cleaning) => worktrees.push(cleaning),
-            // One bad name among several must not hide what became of the others.
-            Err(error) if paths.len() > 1 && !matches!(error, WorktreeError::NoGit(_)) => {
-                failed.push(Refusal { path: path.to_string_lossy().into_owned(), error: error.to_string() });
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    let kept = worktrees.iter().any(|cleaning| !cleaning.removed);
-    let exit = match (failed.is_empty(), kept) {
+    let (locks, now) = (surroundings.locks()?, surroundings.now());
+    let cleaned = surroundings.fleet()?.clean_worktrees(&repository, which, wish, &locks, now)?;
+    let kept = cleaned.worktrees.iter().any(|cleaning| !cleaning.removed);
+    let exit = match (cleaned.failed.is_empty(), kept) {
         (false, _) => Exit::Failed,
         (true, true) => Exit::Refused,
         (true, false) => Exit::Done,
     };
-    let cleaned = Cleaned { dry_run: args.dry_run, worktrees, failed, sources: survey.sources };
     if args.json {
         json::answer(out, &cleaned)?;
         return Ok(exit);
     }
-    cleaned.print(surroundings, out)?;
+    print(&cleaned, surroundings, out)?;
     heard::warn(&cleaned.sources, surroundings, out);
     Ok(exit)
 }
 
-impl Cleaned {
-    fn print(&self, surroundings: &Surroundings, out: &mut Output) -> Result<(), Failure> {
-        if self.worktrees.is_empty() && self.failed.is_empty() {
-            writeln!(out, "no working trees were added to this repository")?;
-        }
-        for cleaning in &self.worktrees {
-            self.print_one(cleaning, surroundings, out)?;
-        }
-        for Refusal { error, .. } in &self.failed {
-            out.error(error);
-        }
-        let forcible = |cleaning: &Cleaning| {
-            !cleaning.removed && !cleaning.losses.iter().any(|loss| loss.kind == LossKind::InUse)
-        };
-        if self.worktrees.iter().any(forcible) {
-            out.hint("--force removes what is kept here, and what is named is lost");
-        }
-        Ok(())
+fn print(cleaned: &Cleaned, surroundings: &Surroundings, out: &mut Output) -> Result<(), Failure> {
+    if cleaned.worktrees.is_empty() && cleaned.failed.is_empty() {
+        writeln!(out, "no working trees were added to this repository")?;
     }
+    for cleaning in &cleaned.worktrees {
+        print_one(cleaning, cleaned.dry_run, surroundings, out)?;
+    }
+    for FailedTree { error, .. } in &cleaned.failed {
+        out.error(error);
+    }
+    let forcible = |cleaning: &Cleaning| {
+        !cleaning.removed && !cleaning.losses.iter().any(|loss| loss.kind == LossKind::InUse)
+    };
+    if cleaned.worktrees.iter().any(forcible) {
+        out.hint("--force removes what is kept here, and what is named is lost");
+    }
+    Ok(())
+}
 
-    fn print_one(
-        &self,
-        cleaning: &Cleaning,
-        surroundings: &Surroundings,
-        out: &mut Output,
-    ) -> Result<(), Failure> {
-        let (word, tone) = match (cleaning.removed, self.dry_run) {
-            (true, false) => ("removed", Tone::Good),
-            (true, true) => ("would remove", Tone::Good),
-            (false, false) => ("kept", Tone::Attention),
-            (false, true) => ("would keep", Tone::Attention),
+fn print_one(
+    cleaning: &Cleaning,
+    dry_run: bool,
+    surroundings: &Surroundings,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    let (word, tone) = match (cleaning.removed, dry_run) {
+        (true, false) => ("removed", Tone::Good),
+        (true, true) => ("would remove", Tone::Good),
+        (false, false) => ("kept", Tone::Attention),
+        (false, true) => ("would keep", Tone::Attention),
+    };
+    let path = surroundings.shown(Path::new(&cleaning.path));
+    writeln!(out, "{} {path}", out.paint.apply(tone, word))?;
+    if let Some(branch) = &cleaning.branch {
+        let fate = match (cleaning.branch_deleted, dry_run) {
+            (true, true) => " would be deleted too",
+            (true, false) => " deleted too",
+            (false, _) if cleaning.removed => " stays",
+            (false, _) => "",
         };
-        let path = surroundings.shown(Path::new(&cleaning.path));
-        writeln!(out, "{} {path}", out.paint.apply(tone, word))?;
-        if let Some(branch) = &cleaning.branch {
-            let fate = match (cleaning.branch_deleted, self.dry_run) {
-                (true, true) => " would be deleted too",
-                (true, false) => " deleted too",
-                (false, _) if cleaning.removed => " stays",
-                (false, _) => "",
-            };
-            writeln!(out, "  {}", out.paint.dim(&format!("branch {}{fate}", text::one_line(branch))))?;
-        }
-        for loss in &cleaning.losses {
-            let lost = if cleaning.removed { "lost: " } else { "" };
-            writeln!(out, "  {lost}{}", loss.summary)?;
-            named(&loss.items, out)?;
-        }
-        if cleaning.removed && !cleaning.ignored.is_empty() {
-            let also = format!("with it, ignored files: {}", cleaning.ignored.join(", "));
-            let line = cut_end(&text::one_line(&also), out.width().saturating_sub(2));
-            writeln!(out, "  {}", out.paint.dim(&line))?;
-        }
-        if let Some(note) = &cleaning.note {
-            out.warn(note);
-        }
-        Ok(())
+        writeln!(out, "  {}", out.paint.dim(&format!("branch {}{fate}", text::one_line(branch))))?;
     }
+    for loss in &cleaning.losses {
+        let lost = if cleaning.removed { "lost: " } else { "" };
+        writeln!(out, "  {lost}{}", loss.summary)?;
+        named(&loss.items, out)?;
+    }
+    if cleaning.removed && !cleaning.ignored.is_empty() {
+        let also = format!("with it, ignored files: {}", cleaning.ignored.join(", "));
+        let line = cut_end(&text::one_line(&also), out.width().saturating_sub(2));
+        writeln!(out, "  {}", out.paint.dim(&line))?;
+    }
+    if let Some(note) = &cleaning.note {
+        out.warn(note);
+    }
+    Ok(())
 }
 
 fn named(items: &[String], out: &mut Output) -> Result<(), Failure> {

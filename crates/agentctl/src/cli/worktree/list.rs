@@ -3,11 +3,9 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use agentctl_fleet::worktree::{self, TreeState, Worktree};
-use agentctl_fleet::{DirectoryHolder, LockType, Question, Wanted};
-use agentctl_model::{SourceReport, Survey, text};
-use schemars::JsonSchema;
-use serde::Serialize;
+use agentctl_fleet::worktree::{HeldTree, TreeState, Worktree};
+use agentctl_fleet::{DirectoryHolder, LockType};
+use agentctl_model::text;
 
 use super::super::heard;
 use crate::exit_codes::Exit;
@@ -30,59 +28,28 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What `worktree list --json` prints.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Trees {
-    /// The main one first.
-    worktrees: Vec<Tree>,
-    sources: Vec<SourceReport>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-struct Tree {
-    #[serde(flatten)]
-    tree: Worktree,
-    /// Sessions that work there, and manual locks on it or above it.
-    holders: Vec<DirectoryHolder>,
-}
-
 pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
-    let trees = worktree::list(&surroundings.repository(args.repository.as_ref()))?;
-    let survey = surroundings.fleet()?.survey(&Question::new(Wanted::Live));
-    let trees = with_holders(trees, &survey, surroundings)?;
+    let repository = surroundings.repository(args.repository.as_ref());
+    let trees = surroundings.fleet()?.worktrees(&repository, &surroundings.locks()?, surroundings.now())?;
     if args.json {
-        json::answer(out, &Trees { worktrees: trees, sources: survey.sources })?;
+        json::answer(out, &trees)?;
         return Ok(Exit::Done);
     }
-    for line in table(&trees, surroundings).lines(out.width(), out.paint) {
+    for line in table(&trees.worktrees, surroundings).lines(out.width(), out.paint) {
         writeln!(out, "{line}")?;
     }
-    heard::warn(&survey.sources, surroundings, out);
+    heard::warn(&trees.sources, surroundings, out);
     Ok(Exit::Done)
 }
 
-fn with_holders(
-    trees: Vec<Worktree>,
-    survey: &Survey,
-    surroundings: &Surroundings,
-) -> Result<Vec<Tree>, Failure> {
-    let (locks, now) = (surroundings.locks()?, surroundings.now());
-    let with = |tree: Worktree| {
-        let holders = locks.holders(survey, Path::new(&tree.path), now)?;
-        Ok(Tree { tree, holders })
-    };
-    trees.into_iter().map(with).collect()
-}
-
-fn table(trees: &[Tree], surroundings: &Surroundings) -> Table {
+fn table(trees: &[HeldTree], surroundings: &Surroundings) -> Table {
     let mut table = Table::new(vec![
         Column::flexible("PATH", 20).keep_end(),
         Column::flexible("BRANCH", 10),
         Column::whole("STATE"),
         Column::flexible("USED BY", 12),
     ]);
-    for Tree { tree, holders } in trees {
+    for HeldTree { tree, holders } in trees {
         let branch = match (&tree.branch, &tree.head) {
             (Some(branch), _) => Cell::plain(text::one_line(branch)),
             (None, Some(head)) => Cell::new(format!("at {}", super::short(head)), Tone::Dim),

@@ -1,0 +1,81 @@
+//! Listening to an app-server. Whoever is connected is told of every thread that starts or changes its state, without
+//! subscribing to any; so nothing of a conversation travels here.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::server::Server;
+use crate::feed::{Feed, Lost, News};
+
+/// How long a server may take to greet.
+const GREETING: Duration = Duration::from_secs(5);
+
+pub(super) struct ServerFeed {
+    socket: PathBuf,
+    server: Option<Server>,
+}
+
+impl ServerFeed {
+    pub(super) fn new(socket: PathBuf) -> Self {
+        Self { socket, server: None }
+    }
+
+    fn listen(&mut self, patience: Duration) -> io::Result<News> {
+        let Some(server) = &mut self.server else {
+            self.server = Some(Server::connect(&self.socket, GREETING)?);
+            return Ok(News::Changed);
+        };
+        server.wait_until(Instant::now() + patience);
+        match server.hear() {
+            Ok(message) => Ok(news(&message)),
+            Err(error) if is_silence(&error) => Ok(News::Nothing),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Feed for ServerFeed {
+    fn next(&mut self, patience: Duration) -> Result<News, Lost> {
+        self.listen(patience).map_err(|error| {
+            self.server = None;
+            Lost::new(error.to_string())
+        })
+    }
+}
+
+fn is_silence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
+}
+
+/// Whether a message is about the state of a thread.
+fn news(message: &Value) -> News {
+    match message["method"].as_str() {
+        Some(method) if method.starts_with("thread/") => News::Changed,
+        _ => News::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_happens_to_threads_is_news() {
+        assert_eq!(news(&json!({"method": "thread/status/changed", "params": {}})), News::Changed);
+        assert_eq!(news(&json!({"method": "thread/started"})), News::Changed);
+        assert_eq!(news(&json!({"method": "account/updated"})), News::Nothing);
+        assert_eq!(news(&json!({"id": 1, "result": {}})), News::Nothing);
+        assert_eq!(news(&Value::Null), News::Nothing);
+    }
+
+    #[test]
+    fn a_server_that_is_not_there_is_lost_and_says_where() {
+        let mut feed = ServerFeed::new("/nonexistent/app-server.sock".into());
+        assert!(feed.next(Duration::ZERO).is_err());
+    }
+}

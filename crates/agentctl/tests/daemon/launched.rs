@@ -1,0 +1,256 @@
+//! Sessions that agentctl itself started: their end is told once, with a daemon and without one, whoever is killed.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use agentctl_testkit::{Output, Signal, until, until_seen};
+use serde_json::Value;
+
+use crate::events::Listener;
+use crate::house::{House, SOON};
+use crate::stand_in::StandIn;
+use crate::webhooks::{Receiver, configure, pending};
+
+/// A stand-in for Claude Code that can be launched: it takes its id, works until the gate is opened, and ends well.
+const AGENT: &str = r#"#!/bin/sh
+while [ $# -gt 0 ]; do
+  case "$1" in --session-id|--resume) id=$2 ;; esac
+  shift
+done
+cat > /dev/null
+root=$HOME/.claude
+mkdir -p "$root/sessions" "$root/projects/-work"
+start=$(cut -d' ' -f22 /proc/$$/stat)
+record() {
+  printf '{"type":"%s","uuid":"%s","sessionId":"%s","cwd":"%s","timestamp":"%s","message":%s}\n' "$1" \
+    "$(cat /proc/sys/kernel/random/uuid)" "$id" "$PWD" "$(date -u +%Y-%m-%dT%H:%M:%S.%3NZ)" "$2" \
+    >> "$root/projects/-work/$id.jsonl"
+}
+say() {
+  printf '{"pid":%s,"sessionId":"%s","cwd":"%s","procStart":"%s","kind":"interactive","status":"%s"}' \
+    $$ "$id" "$PWD" "$start" "$1" > "$root/sessions/$$.json"
+}
+reply() {
+  record assistant '{"role":"assistant","model":"m","content":[{"type":"text","text":"'"$1"'"}],"stop_reason":'"$2"',"usage":{"input_tokens":1,"output_tokens":1}}'
+}
+record user '{"role":"user","content":"do it"}'
+reply begun null
+say busy
+while [ ! -e "$HOME/gate" ]; do sleep 0.02; done
+reply done '"end_turn"'
+rm "$root/sessions/$$.json"
+"#;
+
+struct Scene {
+    house: House,
+    receiver: Receiver,
+}
+
+impl Scene {
+    fn set() -> Self {
+        let (house, receiver) = (House::new(), Receiver::start(&[]));
+        let path = house.home.path().join("claude.sh");
+        fs::write(&path, AGENT).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        house.home.put_on_path("claude", &path);
+        configure(&house, &receiver.url);
+        Self { house, receiver }
+    }
+
+    /// The launched session, and the id of its launch.
+    fn launch(&self, place: &str, variables: &[(&str, &str)]) -> (String, String) {
+        let launched = self.try_launch(place, variables).ok().json();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        (text(&launched["id"]), text(&launched["launch"]["id"]))
+    }
+
+    fn try_launch(&self, place: &str, variables: &[(&str, &str)]) -> Output {
+        let cwd = self.house.home.work_dir(place);
+        let mut command = self.house.home.agentctl_command(&["launch", "claude-code", "-p", "x", "--json"]);
+        command.current_dir(cwd).envs(variables.iter().copied());
+        self.house.home.run(command)
+    }
+
+    fn open_the_gate(&self) {
+        fs::write(self.house.home.path().join("gate"), "").unwrap();
+    }
+
+    fn close_the_gate(&self) {
+        fs::remove_file(self.house.home.path().join("gate")).unwrap();
+    }
+
+    fn record(&self, launch: &str, file: &str) -> PathBuf {
+        self.house.home.agentctl_home().join("launches").join(launch).join(file)
+    }
+
+    /// Waits until nobody works for this home any more.
+    fn silence(&self) {
+        until_seen(SOON, "the end of every process", || match self.house.home.processes() {
+            left if left.is_empty() => Ok(()),
+            left => Err(format!("{left:?}")),
+        });
+    }
+
+    /// Waits until everything was delivered, and gives what was: delivery and session.
+    fn delivered(&self, count: usize) -> Vec<(String, String)> {
+        self.receiver.accepted(count);
+        until(SOON, "an empty outbox", || (pending(&self.house) == 0).then_some(()));
+        let told = self.receiver.received();
+        assert_eq!(told.len(), count, "{told:?}");
+        let session = |body: &str| serde_json::from_str::<Value>(body).unwrap()["session_id"].clone();
+        let text = |one: &crate::webhooks::Received| {
+            let id = one.header("X-Agentctl-Delivery").unwrap().to_owned();
+            (id, session(&one.body).as_str().unwrap().to_owned())
+        };
+        told.iter().map(text).collect()
+    }
+}
+
+#[test]
+fn an_end_without_a_daemon_is_told_by_the_next_one() {
+    let scene = Scene::set();
+    let (id, launch) = scene.launch("a", &[]);
+    scene.open_the_gate();
+    scene.silence();
+    assert!(scene.record(&launch, "exit.json").exists());
+    assert_eq!(scene.receiver.received().len(), 0, "nobody delivers yet");
+    let _daemon = scene.house.daemon(&[]);
+    assert_eq!(scene.delivered(1), [(launch, id.clone())]);
+    let told: Value = serde_json::from_str(&scene.receiver.received()[0].body).unwrap();
+    assert_eq!((&told["hook_type"], &told["exit_status"]), (&"session.stopped".into(), &0.into()));
+    assert_eq!(
+        (&told["session"]["id"], &told["session"]["outcome"], &told["summary"]),
+        (&id.into(), &"completed".into(), &"done".into())
+    );
+}
+
+#[test]
+fn with_a_daemon_one_end_has_one_delivery() {
+    let scene = Scene::set();
+    let _daemon = scene.house.daemon(&[]);
+    scene.house.settled();
+    let mut events = Listener::open(&scene.house, "type=session.stopped&type=launch.exited", None);
+    let mut expected: Vec<(String, String)> =
+        ["a", "b", "c", "d"].map(|place| scene.launch(place, &[])).map(|(id, launch)| (launch, id)).into();
+    scene.open_the_gate();
+    let mut heard: Vec<(String, String)> = (0..8)
+        .map(|_| {
+            let event = events.next();
+            assert_eq!(event["session"]["status"], "stopped", "{event}");
+            (event["type"].as_str().unwrap().to_owned(), event["sessionId"].as_str().unwrap().to_owned())
+        })
+        .collect();
+    heard.sort();
+    let mut each: Vec<(String, String)> = ["launch.exited", "session.stopped"]
+        .iter()
+        .flat_map(|kind| expected.iter().map(|(_, id)| ((*kind).to_owned(), id.clone())))
+        .collect();
+    each.sort();
+    assert_eq!(heard, each);
+    let mut told = scene.delivered(4);
+    told.sort();
+    expected.sort();
+    assert_eq!(told, expected);
+
+    // Somebody takes one of them up by hand: its next end is another one.
+    let (launch, id) = expected.remove(0);
+    let mut agent = StandIn::on(&scene.house.home, id.clone());
+    until(SOON, "it to be seen", || {
+        (scene.house.get("/v1/daemon").json()["liveSessions"] == 1).then_some(())
+    });
+    agent.kill();
+    let told = scene.delivered(5);
+    assert_eq!(told[4].1, id);
+    assert_ne!(told[4].0, launch);
+}
+
+/// Killed between any two steps of the telling: it is told all the same, under one id.
+#[test]
+fn a_runner_killed_at_any_step_loses_nothing() {
+    if !cfg!(debug_assertions) {
+        return agentctl_testkit::skip("only debug builds have fault points");
+    }
+    let scene = Scene::set();
+    let writes = ["exit", "outbox"].iter().flat_map(|what| {
+        ["begin", "written", "synced", "renamed", "done"].map(|step| format!("{what}.{step}"))
+    });
+    for (number, point) in writes.chain(["told.put".to_owned()]).enumerate() {
+        let (id, launch) = scene.launch("a", &[("AGENTCTL_FAULT", &point)]);
+        scene.open_the_gate();
+        scene.silence();
+        scene.close_the_gate();
+        // So that the next launch has nothing of this one to write down.
+        let _ = scene.house.run(&["prune"]).ok();
+        let mut daemon = scene.house.daemon(&[]);
+        let told = scene.delivered(number + 1);
+        assert_eq!(told[number], (launch, id.clone()), "{point}");
+        assert_eq!(scene.house.run(&["status", &id, "--json"]).ok().json()["status"], "stopped", "{point}");
+        daemon.signal(Signal::KILL);
+        daemon.wait(SOON);
+    }
+    let mut daemon = scene.house.daemon(&[]);
+    scene.delivered(11);
+    daemon.signal(Signal::TERM);
+    daemon.wait(SOON);
+}
+
+/// Whoever asks for a launch, or its runner, is killed at any step of writing the record: there is a session with a whole
+/// record, or nothing stays.
+#[test]
+fn a_launch_killed_at_any_step_of_its_record_is_whole_or_undone() {
+    if !cfg!(debug_assertions) {
+        return agentctl_testkit::skip("only debug builds have fault points");
+    }
+    let scene = Scene::set();
+    let steps = ["begin", "written", "synced", "renamed", "done"];
+    // Of this write the first is the caller's; the second is the runner's, once it knows that the turn has begun.
+    for point in steps.iter().flat_map(|step| [1, 2].map(|time| format!("launch.{step}#{time}"))) {
+        let launched = scene.try_launch("a", &[("AGENTCTL_FAULT", &point)]);
+        scene.open_the_gate();
+        scene.silence();
+        scene.close_the_gate();
+        let _ = scene.house.run(&["prune"]).ok();
+        let records = fs::read_dir(scene.house.home.agentctl_home().join("launches")).unwrap();
+        let mut sessions = Vec::new();
+        for path in records.map(|entry| entry.unwrap().path()) {
+            let record = fs::read(path.join("launch.json")).unwrap();
+            let record: Value = serde_json::from_slice(&record).unwrap();
+            let id = record["sessionId"].as_str().unwrap_or_else(|| panic!("{point}: {record}")).to_owned();
+            let session = scene.house.run(&["status", &id, "--json"]).ok().json();
+            assert_eq!((&session["status"], &session["launch"]["id"]), (&"stopped".into(), &record["id"]));
+            sessions.push(id);
+        }
+        if launched.code == Some(0) {
+            let id = launched.json()["id"].as_str().unwrap().to_owned();
+            assert!(sessions.contains(&id), "{point}: what was acknowledged is there");
+        }
+    }
+}
+
+#[test]
+fn launch_and_wait_start_the_daemon_and_do_without_it() {
+    let scene = Scene::set();
+    let house = &scene.house;
+    let standing = || house.run(&["daemon", "status", "--json"]).json();
+    let (id, _) = scene.launch("a", &[]);
+    assert_eq!(standing()["running"], false, "AGENTCTL_NO_DAEMON starts none");
+    let waited = house.run(&["wait", &id, "--timeout", "0s"]);
+    assert_eq!(waited.code, Some(124));
+    until(SOON, "the daemon that wait started", || (standing()["running"] == true).then_some(()));
+    let _ = house.run(&["daemon", "stop"]).ok();
+    let cwd = house.home.work_dir("b");
+    let launch = house.run(&["launch", "claude-code", "-p", "x", "--cwd", cwd.to_str().unwrap(), "--json"]);
+    let second = launch.ok().json()["id"].as_str().unwrap().to_owned();
+    until(SOON, "the daemon that launch started", || (standing()["running"] == true).then_some(()));
+    let first = standing()["daemon"]["pid"].clone();
+    scene.open_the_gate();
+    assert_eq!(house.run(&["wait", &id, &second]).code, Some(0));
+    assert_eq!(standing()["daemon"]["pid"], first, "one is enough");
+    let _ = house.run(&["daemon", "stop"]).ok();
+    // No daemon can be had here; the command goes on.
+    fs::remove_dir_all(house.home.agentctl_home()).unwrap();
+    fs::write(house.home.agentctl_home(), "a file where the folder should be").unwrap();
+    let waited = house.run(&["wait", &id]);
+    assert_eq!((waited.code, waited.stderr.as_str()), (Some(0), ""), "{waited:?}");
+}

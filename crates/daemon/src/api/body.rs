@@ -1,0 +1,57 @@
+//! Bodies of requests, and what may stand in them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use agentctl_fleet::git_worktree::real_path;
+use agentctl_model::period::parse_duration;
+use axum::body::to_bytes;
+use axum::extract::{FromRequest, Request};
+use axum::http::StatusCode;
+use serde::de::DeserializeOwned;
+
+use crate::problem::Problem;
+
+/// As large as a prompt may be.
+const MOST: usize = 64 << 20;
+
+/// A typed body. An empty one is an object without keys.
+pub(crate) struct Body<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let bytes = to_bytes(request.into_body(), MOST).await.map_err(|_| {
+            let detail = format!("the body was cut off or has more than {MOST} bytes");
+            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "usage", detail)
+        })?;
+        let text: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
+        serde_json::from_slice(text).map(Self).map_err(|error| Problem::usage(format!("the body: {error}")))
+    }
+}
+
+/// A path as it really is. One that is not absolute would mean the daemon's own folder, which nobody means.
+pub(super) fn absolute(name: &str, path: &Path) -> Result<PathBuf, Problem> {
+    if path.is_absolute() {
+        return Ok(real_path(path));
+    }
+    Err(Problem::usage(format!("{name}: `{}` is no absolute path", path.display())))
+}
+
+pub(super) fn duration(name: &str, text: Option<&str>) -> Result<Option<Duration>, Problem> {
+    let wrong = |why: String| Problem::usage(format!("{name}: {why}"));
+    text.map(|text| parse_duration(text).map_err(wrong)).transpose()
+}
+
+/// Variables that a process can be given.
+pub(super) fn check_variables(name: &str, variables: &BTreeMap<String, String>) -> Result<(), Problem> {
+    let wrong = |(key, value): &(&String, &String)| {
+        key.is_empty() || key.contains(['=', '\0']) || value.contains('\0')
+    };
+    match variables.iter().find(wrong) {
+        Some((key, _)) => Err(Problem::usage(format!("{name}: `{key}` cannot be a variable"))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,70 @@
+//! Sessions that were launched together, over HTTP.
+
+use agentctl_fleet::groups::{GroupList, GroupView};
+use agentctl_fleet::{Fleet, Group};
+use agentctl_model::SourceReport;
+use axum::Extension;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+
+use super::body::Body;
+use super::sessions::{beside, key, shared_look};
+use super::steer::StopBody;
+use super::{App, answer, json};
+use crate::problem::Problem;
+use crate::server::Peer;
+use crate::{caller, clock};
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
+    let key = key("groups", None, &headers, &peer);
+    shared_look(&app, key, move || json(&GroupList::from(fleet.groups(None, false)))).await.map(answer)
+}
+
+pub(crate) async fn show(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    Path(name): Path<String>,
+) -> Result<Response, Problem> {
+    let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
+    let shown = beside(move || {
+        let (group, sources) = find(&fleet, &name, true)?;
+        // A tree that git cannot read says nothing about the others.
+        let changes = group.slots.iter().map(|slot| slot.diffstat().ok().flatten()).collect();
+        json(&GroupView::new(group, changes, sources, clock::now()))
+    });
+    shown.await.map(answer)
+}
+
+pub(crate) async fn stop(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    Path(name): Path<String>,
+    Body(body): Body<StopBody>,
+) -> Result<Response, Problem> {
+    let patience = body.patience()?;
+    let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
+    let stopped = beside(move || {
+        let caller = app.settings.launcher(None).map_err(Problem::failed)?.caller;
+        let (_, live) = find(&fleet, &name, false)?.0.cancel_starting();
+        json(&fleet.stop_all(&live, &caller, patience))
+    });
+    stopped.await.map(answer)
+}
+
+fn find(fleet: &Fleet, name: &str, usage: bool) -> Result<(Group, Vec<SourceReport>), Problem> {
+    let found = fleet.groups(Some(name), usage);
+    let group = found.groups.into_iter().next().ok_or_else(|| {
+        let detail = format!("no group has the name `{name}`");
+        Problem::new(StatusCode::NOT_FOUND, "not-found", detail)
+            .hint("GET /v1/groups lists those that are known")
+    })?;
+    Ok((group, found.sources))
+}

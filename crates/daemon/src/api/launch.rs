@@ -1,0 +1,298 @@
+//! Launching and resuming over HTTP: the same functions as on the command line, in the environment that the caller gives.
+//!
+//! Whoever asked may go away: the work goes on beside the server, and its runner owns it anyway.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use agentctl_adapters::host::Addressee;
+use agentctl_fleet::Store;
+use agentctl_fleet::groups::GroupLaunch;
+use agentctl_fleet::launch::{
+    Choice, LaunchManner, LaunchWish, ResumeWish, Unfit, UnfitKind, check_folder, check_words,
+};
+use agentctl_fleet::launches::WorktreeOrder;
+use agentctl_model::{Capability, Permission};
+use axum::Extension;
+use axum::extract::{Path, RawQuery, State};
+use axum::response::Response;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::body::{Body, absolute, check_variables, duration};
+use super::sessions::{beside, selector};
+use super::{App, answer, json};
+use crate::clock;
+use crate::problem::Problem;
+use crate::query::{self, TARGET};
+use crate::server::Peer;
+use crate::settings::Launcher;
+
+/// The body of `POST /v1/sessions`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct LaunchBody {
+    /// The agent; without it the one that config.toml names.
+    adapter: Option<String>,
+    model: Option<String>,
+    prompt: String,
+    /// Where the agent works: an absolute path.
+    cwd: PathBuf,
+    /// Make a working tree for it.
+    worktree: Option<WorktreeBody>,
+    #[serde(flatten)]
+    manner: MannerBody,
+}
+
+/// The body of `POST /v1/groups`: several agents side by side, each in a working tree of its own.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct GroupBody {
+    launches: Vec<SlotBody>,
+    prompt: String,
+    /// The repository: an absolute path.
+    cwd: PathBuf,
+    /// Where the branches begin; without it at what is checked out.
+    base_branch: Option<String>,
+    #[serde(flatten)]
+    manner: MannerBody,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SlotBody {
+    adapter: String,
+    model: Option<String>,
+    /// Without it `try/GROUP/SLOT`.
+    branch: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WorktreeBody {
+    /// An absolute path.
+    repository: PathBuf,
+    /// Made if it does not exist.
+    branch: String,
+    /// Where a new branch begins; without it at what is checked out.
+    base_branch: Option<String>,
+}
+
+/// What every launch may say.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct MannerBody {
+    permission_mode: Option<Permission>,
+    /// Further instructions behind the agent's own system prompt.
+    system_prompt_append: Option<String>,
+    group: Option<String>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    /// A command that runs once the session's id is known.
+    on_create: Option<String>,
+    /// A command that runs once the agent has ended.
+    on_complete: Option<String>,
+    /// The session of an OpenClaw gateway that is told when the agent has ended.
+    callback_session: Option<String>,
+    /// The agent of an OpenClaw gateway that is told when the agent has ended.
+    callback_agent: Option<String>,
+    /// Stop it after this time: 30m, 2h.
+    timeout: Option<String>,
+    /// Launch even where a lock or a live session holds the directory.
+    #[serde(default)]
+    force: bool,
+    /// Variables for the agent, beside all others.
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    /// All variables of the caller, which the agent and its config root follow; without it the daemon's own. On the unix
+    /// socket alone.
+    environment: Option<BTreeMap<String, String>>,
+}
+
+/// The body of `POST /v1/sessions/{id}/resume`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct ResumeBody {
+    message: String,
+    /// Go on in a copy with an id of its own, where the agent can.
+    #[serde(default)]
+    fork: bool,
+    model: Option<String>,
+    permission_mode: Option<Permission>,
+    /// A command that runs once the agent has ended.
+    on_complete: Option<String>,
+    /// Stop it after this time: 30m, 2h.
+    timeout: Option<String>,
+    /// All variables of the caller, as in a launch.
+    environment: Option<BTreeMap<String, String>>,
+}
+
+pub(crate) async fn launch(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    Body(body): Body<LaunchBody>,
+) -> Result<Response, Problem> {
+    let launched = beside(move || {
+        let launcher = launcher(&app, &peer, body.manner.environment.as_ref())?;
+        let choice = launcher.usual.choice(body.adapter, body.model).ok_or_else(|| {
+            Problem::usage("no agent was named").hint("give `adapter`, or set it in config.toml")
+        })?;
+        let worktree = body.worktree.map(WorktreeBody::order).transpose()?;
+        let wish = LaunchWish {
+            cwd_is_chosen: true,
+            choices: vec![choice],
+            side_by_side: false,
+            cwd: folder(&body.cwd)?,
+            worktree,
+            base: None,
+            manner: body.manner.manner()?,
+        };
+        let plan = launcher.plan(&wish, body.prompt)?;
+        let slot =
+            plan.slots.into_iter().next().ok_or_else(|| Problem::usage("there is nothing to launch"))?;
+        let order = slot.order.map_err(unfit)?;
+        launcher.fleet.preview(&order, &plan.words).map_err(Problem::unsupported)?;
+        launcher.ready()?;
+        let launching = launcher.fleet.launch(order, &plan.words, &launcher.caller, clock::now());
+        let session = launching.and_then(|launching| launching.wait(&launcher.fleet, || false));
+        json(&session.map_err(|error| Problem::of_launch(error, &slot.adapter, None))?.session)
+    });
+    launched.await.map(answer)
+}
+
+pub(crate) async fn group(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    Body(body): Body<GroupBody>,
+) -> Result<Response, Problem> {
+    let launched = beside(move || {
+        let launcher = launcher(&app, &peer, body.manner.environment.as_ref())?;
+        if body.launches.is_empty() {
+            return Err(Problem::usage("`launches` lists nothing to launch"));
+        }
+        let choice =
+            |slot: SlotBody| Choice { adapter: slot.adapter, model: slot.model, branch: slot.branch };
+        let wish = LaunchWish {
+            cwd_is_chosen: true,
+            choices: body.launches.into_iter().map(choice).collect(),
+            side_by_side: true,
+            cwd: folder(&body.cwd)?,
+            worktree: None,
+            base: body.base_branch,
+            manner: body.manner.manner()?,
+        };
+        let plan = launcher.plan(&wish, body.prompt)?;
+        launcher.ready()?;
+        let done = launcher.fleet.launch_side_by_side(plan, &launcher.caller, clock::now, || false);
+        json(&GroupLaunch::from(done))
+    });
+    launched.await.map(answer)
+}
+
+pub(crate) async fn resume(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    Path(id): Path<String>,
+    RawQuery(raw): RawQuery,
+    Body(body): Body<ResumeBody>,
+) -> Result<Response, Problem> {
+    let selector = selector(id, &query::parse(raw.as_deref(), &[TARGET])?);
+    let resumed = beside(move || {
+        // The runner reads what this environment leads to, so that is where the session is looked for.
+        let launcher = launcher(&app, &peer, body.environment.as_ref())?;
+        check_words(&body.message).map_err(Problem::usage)?;
+        let wish = ResumeWish {
+            fork: body.fork,
+            model: body.model,
+            permission: body.permission_mode,
+            on_complete: body.on_complete,
+            timeout: duration("timeout", body.timeout.as_deref())?,
+        };
+        let (found, _) = launcher.fleet.find(&selector).map_err(|error| Problem::not_one(error, false))?;
+        let wanted = if wish.fork { Capability::Fork } else { Capability::Resume };
+        let refuse = |error| Problem::of_launch(error, &found.key.adapter, Some(wanted));
+        let order = launcher.fleet.resume_order(&found, &wish, &launcher.caller.programs).map_err(refuse)?;
+        launcher.ready()?;
+        let launching = launcher.fleet.launch(order, &body.message, &launcher.caller, clock::now());
+        let session = launching.and_then(|launching| launching.wait(&launcher.fleet, || false));
+        json(&session.map_err(refuse)?.session)
+    });
+    resumed.await.map(answer)
+}
+
+/// What a launch takes. Who comes over TCP cannot point it at other folders.
+fn launcher(
+    app: &App,
+    peer: &Peer,
+    environment: Option<&BTreeMap<String, String>>,
+) -> Result<Launcher, Problem> {
+    if let Some(environment) = environment {
+        check_variables("environment", environment)?;
+        if !matches!(peer, Peer::Unix { .. }) {
+            return Err(Problem::forbidden("an environment is taken on the unix socket alone")
+                .hint("`env` gives the agent variables beside the daemon's own"));
+        }
+    }
+    app.settings.launcher(environment).map_err(Problem::failed)
+}
+
+fn folder(given: &std::path::Path) -> Result<PathBuf, Problem> {
+    let cwd = absolute("cwd", given)?;
+    check_folder(&cwd).map_err(Problem::usage)?;
+    Ok(cwd)
+}
+
+fn unfit(unfit: Unfit) -> Problem {
+    let hint = unfit.hint();
+    let problem = match unfit.kind {
+        UnfitKind::Unknown => Problem::usage(unfit.message),
+        UnfitKind::NoGateway => Problem::refused(unfit.message),
+        UnfitKind::Failed => Problem::failed(unfit.message),
+    };
+    match hint {
+        Some(hint) => problem.hint(hint),
+        None => problem,
+    }
+}
+
+impl WorktreeBody {
+    fn order(self) -> Result<WorktreeOrder, Problem> {
+        let repository = absolute("repository", &self.repository)?;
+        Ok(WorktreeOrder { repository, branch: self.branch, base: self.base_branch })
+    }
+}
+
+impl MannerBody {
+    fn manner(self) -> Result<LaunchManner, Problem> {
+        check_variables("env", &self.env)?;
+        Ok(LaunchManner {
+            group: self.group,
+            permission: self.permission_mode,
+            system_prompt: self.system_prompt_append,
+            env: self.env,
+            labels: self.labels,
+            spec: None,
+            files: Vec::new(),
+            on_create: self.on_create,
+            on_complete: self.on_complete,
+            callback: Addressee { session: self.callback_session, agent: self.callback_agent },
+            timeout: duration("timeout", self.timeout.as_deref())?,
+            force: self.force,
+        })
+    }
+}
+
+impl Launcher {
+    fn plan(&self, wish: &LaunchWish, words: String) -> Result<agentctl_fleet::launch::LaunchPlan, Problem> {
+        check_words(&words).map_err(Problem::usage)?;
+        let plan = self.fleet.plan_launch(wish, words, &self.caller.programs);
+        plan.map_err(|error| Problem::failed(error.to_string()))
+    }
+
+    /// The last step before something is written.
+    fn ready(&self) -> Result<(), Problem> {
+        Store::at(&self.caller.home).prepare()?;
+        self.fleet.forget_old_launches(clock::now(), self.kept);
+        Ok(())
+    }
+}

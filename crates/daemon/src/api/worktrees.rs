@@ -1,0 +1,103 @@
+//! Git working trees over HTTP.
+
+use std::path::PathBuf;
+
+use agentctl_fleet::worktree::{self, NewTree, Which, Wish};
+use axum::Extension;
+use axum::extract::{RawQuery, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::body::{Body, absolute};
+use super::routes::Names;
+use super::sessions::beside;
+use super::{App, answer, json};
+use crate::problem::Problem;
+use crate::server::Peer;
+use crate::{caller, clock, query};
+
+pub(crate) const REPOSITORY: Names =
+    &[("repository", "the repository, or any folder in it: an absolute path; required")];
+
+/// The body of `POST /v1/worktrees`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct CreateBody {
+    /// The repository, or any folder in it: an absolute path.
+    repository: PathBuf,
+    /// The branch to check out; made if there is none of this name.
+    branch: String,
+    /// Where a new branch begins; without it at what is checked out.
+    base_branch: Option<String>,
+}
+
+/// The body of `POST /v1/worktrees/clean`: `paths`, or `all` of the repository.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+pub(crate) struct CleanBody {
+    /// The repository, or any folder in it: an absolute path.
+    repository: PathBuf,
+    /// Absolute paths.
+    #[serde(default)]
+    paths: Vec<PathBuf>,
+    #[serde(default)]
+    all: bool,
+    /// Remove it whatever is lost.
+    #[serde(default)]
+    force: bool,
+    /// Delete the branch of a removed tree too.
+    #[serde(default)]
+    delete_branch: bool,
+    /// Only say what would be done and lost.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    RawQuery(raw): RawQuery,
+) -> Result<Response, Problem> {
+    let pairs = query::parse(raw.as_deref(), &[REPOSITORY])?;
+    let given = query::one(&pairs, "repository").ok_or_else(|| Problem::usage("`repository` is missing"))?;
+    let repository = absolute("repository", given.as_ref())?;
+    let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
+    beside(move || json(&fleet.worktrees(&repository, &app.locks(), clock::now())?)).await.map(answer)
+}
+
+pub(crate) async fn create(Body(body): Body<CreateBody>) -> Result<Response, Problem> {
+    let made = beside(move || {
+        let repository = absolute("repository", &body.repository)?;
+        let made = worktree::create(&repository, &body.branch, body.base_branch.as_deref())?;
+        json(&NewTree::from(made))
+    });
+    made.await.map(answer)
+}
+
+pub(crate) async fn clean(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    Body(body): Body<CleanBody>,
+) -> Result<Response, Problem> {
+    if body.all != body.paths.is_empty() {
+        return Err(Problem::usage("a cleaning is of `paths` or of `all`"));
+    }
+    let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
+    let cleaned = beside(move || {
+        let repository = absolute("repository", &body.repository)?;
+        let which = if body.all {
+            Which::All
+        } else {
+            let paths = body.paths.iter().map(|path| absolute("paths", path));
+            Which::These(paths.collect::<Result<_, _>>()?)
+        };
+        let wish = Wish { force: body.force, delete_branch: body.delete_branch, dry_run: body.dry_run };
+        json(&fleet.clean_worktrees(&repository, which, wish, &app.locks(), clock::now())?)
+    });
+    cleaned.await.map(answer)
+}

@@ -1,0 +1,108 @@
+//! The ends of launches: a runner writes down how its agent ended, and whoever listens is told. Also the moment to find what
+//! a runner has put into the outbox.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::Arc;
+
+use agentctl_fleet::launches::{LaunchFolder, Ledger, Record};
+use agentctl_fleet::outbox::Telling;
+use agentctl_fleet::runner::KIND;
+use agentctl_fleet::{Question, Wanted};
+use agentctl_model::{Session, Status};
+
+use crate::clock;
+use crate::events::News;
+use crate::settings::WebhookSettings;
+use crate::shared::Shared;
+
+/// Which launches have ended. What had ended before this daemon began is no news.
+#[derive(Default)]
+pub(crate) struct Launches {
+    over: Option<BTreeSet<String>>,
+}
+
+impl Launches {
+    pub(crate) fn look(&mut self, shared: &Arc<Shared>) {
+        let folder = shared.home.launches();
+        let now = exited(&folder);
+        if let Some(before) = &self.over {
+            for name in now.difference(before) {
+                tell(shared, &LaunchFolder::at(folder.join(name)));
+            }
+        }
+        self.over = Some(now);
+    }
+}
+
+/// Ends that nobody told of: the runner was killed, and no daemon ran. Before anything is delivered, so that what such a
+/// runner did put is known by its id.
+pub(crate) fn tell_abandoned(shared: &Arc<Shared>) {
+    let wants = |webhook: WebhookSettings| webhook.events.iter().any(|kind| kind == KIND);
+    if !shared.settings.webhook().is_some_and(wants) {
+        return;
+    }
+    let ledger = Ledger::read(&shared.home.launches());
+    for (folder, record) in ledger.entries() {
+        // A runner that lives holds its folder, and tells of the end itself.
+        if folder.told_at().is_some() || folder.failed().is_some() || !matches!(folder.hold(), Ok(Some(_))) {
+            continue;
+        }
+        let session = session_of(shared, record).filter(|session| session.status == Status::Stopped);
+        let (Some(session), Some(id)) = (session, record.session_id.as_deref()) else { continue };
+        let telling = Telling {
+            kind: KIND,
+            at: clock::now(),
+            session_id: Some(id),
+            adapter: Some(&record.order.adapter),
+            session: Some(&session),
+            source: None,
+            fuse: None,
+            lock: None,
+            exit_code: None,
+        };
+        let told = folder.tell_end(|| shared.outbox.put(&record.id, id, None, telling.body()));
+        if let Err(error) = told {
+            shared.log.say(&format!("webhook {}: the outbox cannot be written: {error}", record.id));
+        }
+    }
+}
+
+/// The names of the launches that have ended.
+fn exited(folder: &std::path::Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let exited = entries.filter(|entry| entry.path().join("exit.json").exists());
+    exited.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+fn tell(shared: &Arc<Shared>, folder: &LaunchFolder) {
+    // Expired and taken away meanwhile.
+    let Ok(record) = folder.record() else { return };
+    if folder.exit().is_none_or(|exit| exit.exited_at.is_none()) {
+        // Nobody saw its end: it was found gone by somebody who cleaned up.
+        return;
+    }
+    let posted = shared.hub.post(News {
+        kind: "launch.exited".to_owned(),
+        adapter: Some(record.order.adapter.clone()),
+        session_id: record.session_id.clone(),
+        session: session_of(shared, &record),
+        ..News::default()
+    });
+    shared.told(&posted);
+    if let Err(error) = shared.outbox.look_again() {
+        shared.log.say(&format!("the outbox cannot be read: {error}"));
+    }
+}
+
+/// The session as it is now, if its source can be heard.
+fn session_of(shared: &Shared, record: &Record) -> Option<Box<Session>> {
+    let id = record.session_id.clone()?;
+    let survey = shared.settings.fleet().ok()?.survey(&Question {
+        adapters: vec![record.order.adapter.clone()],
+        root: Some(record.order.root.clone()),
+        subagents: true,
+        ..Question::new(Wanted::Ids(vec![id.clone()]))
+    });
+    survey.sessions.into_iter().find(|surveyed| surveyed.key.id == id).map(|surveyed| surveyed.session)
+}

@@ -1,0 +1,136 @@
+//! Groups as `group list --json` and `group show --json` print them and the API answers.
+
+use agentctl_model::{Outcome, Session, SourceReport, Status, Surveyed};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Group, Groups, Slot};
+use crate::worktree::DiffStat;
+
+/// What a group launch answers.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct GroupLaunch {
+    pub group: String,
+    pub sessions: Vec<Session>,
+    pub failed: Vec<FailedSlot>,
+}
+
+/// A slot that has no session, and why. The others are not touched by it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FailedSlot {
+    pub slot: String,
+    pub error: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct GroupList {
+    groups: Vec<GroupBrief>,
+    sources: Vec<SourceReport>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct GroupBrief {
+    group: String,
+    launched_at: Timestamp,
+    slots: Vec<SlotBrief>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct SlotBrief {
+    slot: String,
+    adapter: String,
+    /// `null` while it is not known yet.
+    session_id: Option<String>,
+    /// `null` where the agent does not have the session (yet, or any more).
+    status: Option<Status>,
+    outcome: Option<Outcome>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupView {
+    group: String,
+    launched_at: Timestamp,
+    slots: Vec<SlotView>,
+    sources: Vec<SourceReport>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct SlotView {
+    slot: String,
+    adapter: String,
+    /// The model that was asked for; what is used is in the session.
+    model: Option<String>,
+    launched_at: Timestamp,
+    /// From its launch to its end, or until now while it lives.
+    seconds: Option<u64>,
+    worktree: Option<String>,
+    branch: Option<String>,
+    /// What was done in its working tree, committed or not; `null` where there is none.
+    diff: Option<DiffStat>,
+    /// `null` while it is starting, and where the agent does not have it any more.
+    session: Option<Session>,
+}
+
+impl From<Groups> for GroupList {
+    fn from(found: Groups) -> Self {
+        let brief = |slot: &Slot| {
+            let session = slot.session.as_ref().map(|surveyed| &surveyed.session);
+            SlotBrief {
+                slot: slot.name.clone(),
+                adapter: slot.record.order.adapter.clone(),
+                session_id: slot.record.session_id.clone(),
+                status: session.map(|session| session.status),
+                outcome: session.and_then(|session| session.outcome),
+            }
+        };
+        let entry = |group: Group| GroupBrief {
+            slots: group.slots.iter().map(brief).collect(),
+            group: group.name,
+            launched_at: group.launched_at,
+        };
+        Self { groups: found.groups.into_iter().map(entry).collect(), sources: found.sources }
+    }
+}
+
+impl GroupView {
+    /// `changes` are those of the slots, in their order.
+    pub fn new(
+        group: Group,
+        changes: Vec<Option<DiffStat>>,
+        sources: Vec<SourceReport>,
+        now: Timestamp,
+    ) -> Self {
+        let slots = group.slots.into_iter().zip(changes).map(|(slot, diff)| view(slot, diff, now));
+        Self { group: group.name, launched_at: group.launched_at, slots: slots.collect(), sources }
+    }
+}
+
+fn view(slot: Slot, diff: Option<DiffStat>, now: Timestamp) -> SlotView {
+    let (seconds, branch) = (slot.took(now).map(|took| took.as_secs()), slot.branch().map(str::to_owned));
+    let made = slot.record.made.as_ref();
+    SlotView {
+        worktree: made.map(|made| made.path.to_string_lossy().into_owned()),
+        slot: slot.name,
+        adapter: slot.record.order.adapter,
+        model: slot.record.order.model,
+        launched_at: slot.record.launched_at,
+        seconds,
+        branch,
+        diff,
+        session: slot.session.map(|surveyed| *surveyed.session),
+    }
+}
+
+impl Group {
+    /// Takes back what is only starting, and says how many that were and what is live.
+    pub fn cancel_starting(self) -> (usize, Vec<Surveyed>) {
+        let starting = self.slots.iter().filter(|slot| slot.session.is_none() && slot.cancel()).count();
+        let live = self.slots.into_iter().filter_map(|slot| slot.session);
+        (starting, live.filter(|surveyed| surveyed.session.is_live()).collect())
+    }
+}

@@ -1,0 +1,128 @@
+//! Working trees as `worktree … --json` prints them and the API answers: joined with who holds them.
+
+use std::path::{Path, PathBuf};
+
+use agentctl_model::SourceReport;
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Cleaning, Made, Wish, Worktree, WorktreeError, clean, linked, list};
+use crate::store::StoreError;
+use crate::{DirectoryHolder, Fleet, Locks, Question, Wanted};
+
+/// Why nothing can be said about the trees.
+#[derive(Debug, thiserror::Error)]
+pub enum TreesError {
+    #[error(transparent)]
+    Worktree(#[from] WorktreeError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Trees {
+    /// The main one first.
+    pub worktrees: Vec<HeldTree>,
+    pub sources: Vec<SourceReport>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct HeldTree {
+    #[serde(flatten)]
+    pub tree: Worktree,
+    /// Sessions that work there, and manual locks on it or above it.
+    pub holders: Vec<DirectoryHolder>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NewTree {
+    path: String,
+    branch: String,
+    created_branch: bool,
+    /// Where the branch stands.
+    commit: String,
+}
+
+impl From<Made> for NewTree {
+    fn from(made: Made) -> Self {
+        Self {
+            path: made.path.to_string_lossy().into_owned(),
+            branch: made.branch,
+            created_branch: made.created_branch,
+            commit: made.commit,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Cleaned {
+    pub dry_run: bool,
+    pub worktrees: Vec<Cleaning>,
+    /// Trees about which nothing could be said.
+    pub failed: Vec<FailedTree>,
+    pub sources: Vec<SourceReport>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FailedTree {
+    pub path: String,
+    pub error: String,
+}
+
+/// Which trees are to be cleaned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Which {
+    /// All that were added to the repository.
+    All,
+    These(Vec<PathBuf>),
+}
+
+impl Fleet {
+    /// The trees of a repository, and who is in them.
+    pub fn worktrees(&self, repository: &Path, locks: &Locks, now: Timestamp) -> Result<Trees, TreesError> {
+        let trees = list(repository)?;
+        let survey = self.survey(&Question::new(Wanted::Live));
+        let held = |tree: Worktree| {
+            let holders = locks.holders(&survey, Path::new(&tree.path), now)?;
+            Ok::<_, TreesError>(HeldTree { tree, holders })
+        };
+        let worktrees = trees.into_iter().map(held).collect::<Result<_, _>>()?;
+        Ok(Trees { worktrees, sources: survey.sources })
+    }
+
+    /// Removes the trees that nothing would be lost with, and says what keeps the others.
+    pub fn clean_worktrees(
+        &self,
+        repository: &Path,
+        which: Which,
+        wish: Wish,
+        locks: &Locks,
+        now: Timestamp,
+    ) -> Result<Cleaned, TreesError> {
+        let paths = match which {
+            Which::All => linked(repository)?,
+            Which::These(paths) => paths,
+        };
+        let survey = self.survey(&Question::new(Wanted::Live));
+        let (mut worktrees, mut failed) = (Vec::new(), Vec::new());
+        for path in &paths {
+            let holders = locks.holders(&survey, path, now)?;
+            match clean(path, Some(repository), &holders, wish) {
+                Ok(cleaning) => worktrees.push(cleaning),
+                // One bad name among several must not hide what became of the others.
+                Err(error) if paths.len() > 1 && !matches!(error, WorktreeError::NoGit(_)) => {
+                    failed.push(FailedTree {
+                        path: path.to_string_lossy().into_owned(),
+                        error: error.to_string(),
+                    });
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Cleaned { dry_run: wish.dry_run, worktrees, failed, sources: survey.sources })
+    }
+}

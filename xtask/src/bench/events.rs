@@ -1,0 +1,191 @@
+//! `cargo xtask bench-events`: how soon the daemon tells of what happened, and what it costs while nothing does.
+//!
+//! Stand-ins for Claude Code live among stored sessions of all agents. One at a time ends its turn, goes on, is killed
+//! and comes back; what is timed is the way from the deed to the event on the stream.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+
+use super::stand_in::StandIns;
+
+/// Nothing on a machine at work takes longer; what does is lost.
+const LONGEST: Duration = Duration::from_mins(1);
+/// Over so long the idle daemon's processor time is counted.
+const IDLE: Duration = Duration::from_secs(10);
+
+pub(crate) struct Options {
+    pub(crate) sessions: usize,
+    pub(crate) live: usize,
+    pub(crate) rounds: usize,
+    pub(crate) keep: Option<PathBuf>,
+    pub(crate) agentctl: PathBuf,
+    pub(crate) json: bool,
+}
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    let agents = crate::corpus::expand(&["all".to_owned()]);
+    let (home, manifest) = super::corpus_of(options.keep.as_deref(), options.sessions, &agents)?;
+    let own = tempfile::tempdir()?;
+    let mut stand_ins = StandIns::start(&home, &manifest, options.live, crate::now_ms())?;
+    let daemon = Daemon::start(&options.agentctl, &home, own.path())?;
+    let stream = Stream::open(&own.path().join("agentctl.sock"))?;
+    let (mut ended, mut rested) = (Vec::new(), Vec::new());
+    for round in 0..options.rounds {
+        let which = round % stand_ins.all.len();
+        let one = &mut stand_ins.all[which];
+        pause(round);
+        let began = Instant::now();
+        one.finish_turn(&home)?;
+        rested.push(stream.wait_for("session.idle", &one.session)? - began);
+        pause(round * 7);
+        let began = Instant::now();
+        one.kill()?;
+        ended.push(stream.wait_for("session.stopped", &one.session)? - began);
+        stand_ins.again(which, &home, crate::now_ms())?;
+        stream.wait_for("session.running", &stand_ins.all[which].session)?;
+    }
+    let before = daemon.processor_time()?;
+    std::thread::sleep(IDLE);
+    let idle = daemon.processor_time()?.saturating_sub(before).as_secs_f64() / IDLE.as_secs_f64();
+    let memory = daemon.memory_kib()?;
+    let (ended, rested) = (Spread::of(ended)?, Spread::of(rested)?);
+    if options.json {
+        println!(
+            "{:#}",
+            json!({"sessions": options.sessions, "live": options.live, "rounds": options.rounds, "exitToStopped": ended.json(),
+                "recordToIdle": rested.json(), "idleCpu": idle, "memoryKib": memory})
+        );
+    } else {
+        println!("{} sessions on disk, {} live, {} rounds", options.sessions, options.live, options.rounds);
+        println!("exit to session.stopped    {}", ended.words());
+        println!("record to session.idle     {}", rested.words());
+        println!("idle                       {:.2} % of a core, {:.1} MB", idle * 100.0, memory_mb(memory));
+    }
+    Ok(())
+}
+
+/// Different moments of the daemon's own rhythm.
+fn pause(seed: usize) {
+    std::thread::sleep(Duration::from_millis(u64::try_from(seed * 37 % 150).unwrap_or(0)));
+}
+
+#[allow(clippy::cast_precision_loss, reason = "shown with one digit")]
+fn memory_mb(kib: u64) -> f64 {
+    kib as f64 / 1024.0
+}
+
+struct Spread {
+    median: Duration,
+    p99: Duration,
+    max: Duration,
+}
+
+impl Spread {
+    fn of(mut all: Vec<Duration>) -> anyhow::Result<Self> {
+        all.sort_unstable();
+        let max = *all.last().context("no rounds asked for")?;
+        Ok(Self { median: all[all.len() / 2], p99: all[(all.len() * 99 / 100).min(all.len() - 1)], max })
+    }
+
+    fn json(&self) -> Value {
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        json!({"medianMs": ms(self.median), "p99Ms": ms(self.p99), "maxMs": ms(self.max)})
+    }
+
+    fn words(&self) -> String {
+        let ms = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
+        format!("median {:>9}  p99 {:>9}  max {:>9}", ms(self.median), ms(self.p99), ms(self.max))
+    }
+}
+
+/// The daemon that is measured; it ends with this.
+struct Daemon(Child);
+
+impl Daemon {
+    fn start(program: &Path, home: &Path, own: &Path) -> anyhow::Result<Self> {
+        let child = Command::new(program)
+            .args(["daemon", "run"])
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", home)
+            .env("AGENTCTL_HOME", own)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        let daemon = Self(child);
+        let deadline = Instant::now() + LONGEST;
+        while UnixStream::connect(own.join("agentctl.sock")).is_err() {
+            if Instant::now() > deadline {
+                bail!("the daemon does not answer");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(daemon)
+    }
+
+    fn processor_time(&self) -> anyhow::Result<Duration> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id()))?;
+        let fields: Vec<&str> = stat.rsplit_once(')').context("an odd stat")?.1.split_whitespace().collect();
+        let ticks: u64 = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
+        // A tick is a hundredth of a second on every Linux that people run.
+        Ok(Duration::from_millis(ticks * 10))
+    }
+
+    fn memory_kib(&self) -> anyhow::Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+        Ok(line.split_whitespace().next().context("no VmRSS")?.parse()?)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Every event, with the moment of its arrival.
+struct Stream(Receiver<(Instant, String, String)>);
+
+impl Stream {
+    fn open(socket: &Path) -> anyhow::Result<Self> {
+        let mut stream = UnixStream::connect(socket)?;
+        stream.write_all(b"GET /v1/events HTTP/1.1\r\nHost: agentctl\r\n\r\n")?;
+        let mut lines = BufReader::new(stream);
+        // The daemon answers once it has looked for the first time: what happens from here on is news to it.
+        lines.read_line(&mut String::new())?;
+        let (tell, told) = channel();
+        std::thread::spawn(move || {
+            for line in lines.lines().map_while(Result::ok) {
+                let Some(data) = line.strip_prefix("data:") else { continue };
+                let now = Instant::now();
+                let Ok(event) = serde_json::from_str::<Value>(data) else { continue };
+                let word = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
+                if tell.send((now, word("type"), word("sessionId"))).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self(told))
+    }
+
+    fn wait_for(&self, kind: &str, session: &str) -> anyhow::Result<Instant> {
+        loop {
+            let Ok((at, its_kind, its_session)) = self.0.recv_timeout(LONGEST) else {
+                bail!("no {kind} of {session} came");
+            };
+            if its_kind == kind && its_session == session {
+                return Ok(at);
+            }
+        }
+    }
+}
