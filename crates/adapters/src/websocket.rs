@@ -73,6 +73,8 @@ pub(crate) struct WebSocket<S> {
     largest: usize,
     /// Bytes that arrived and were not used yet.
     held: Vec<u8>,
+    /// The parts of a message that is not whole yet.
+    begun: Vec<u8>,
 }
 
 impl WebSocket<UnixStream> {
@@ -86,7 +88,7 @@ impl<S: Timed> WebSocket<S> {
     /// Asks the server to speak WebSocket. The key is no secret and needs not be random: it only keeps caches away.
     pub(crate) fn open(stream: S, greeting: &Greeting<'_>, patience: Duration) -> io::Result<Self> {
         let (deadline, largest) = (Instant::now() + patience, greeting.largest_message);
-        let mut socket = Self { stream, deadline, largest, held: Vec::new() };
+        let mut socket = Self { stream, deadline, largest, held: Vec::new(), begun: Vec::new() };
         let request = format!(
             "GET {} HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
             Sec-WebSocket-Key: YWdlbnRjdGwtYXNrcy1pdA==\r\nSec-WebSocket-Version: 13\r\n\r\n",
@@ -128,7 +130,6 @@ impl<S: Timed> WebSocket<S> {
 
     /// The next text message; control frames are answered or passed over.
     pub(crate) fn hear(&mut self) -> io::Result<Vec<u8>> {
-        let mut message = Vec::new();
         loop {
             let (last, kind, mut payload) = self.next_frame()?;
             match kind {
@@ -136,12 +137,12 @@ impl<S: Timed> WebSocket<S> {
                 PING => self.frame(PONG, &payload)?,
                 PONG => {}
                 _ => {
-                    message.append(&mut payload);
-                    if message.len() > self.largest {
-                        return Err(too_large(message.len() as u64));
+                    self.begun.append(&mut payload);
+                    if self.begun.len() > self.largest {
+                        return Err(too_large(self.begun.len() as u64));
                     }
                     if last {
-                        return Ok(message);
+                        return Ok(std::mem::take(&mut self.begun));
                     }
                 }
             }
@@ -167,33 +168,36 @@ impl<S: Timed> WebSocket<S> {
         self.send(&frame)
     }
 
+    /// Taken only when it is whole: who stops waiting in the middle of one finds it there the next time.
     fn next_frame(&mut self) -> io::Result<(bool, u8, Vec<u8>)> {
-        let [first, second] = self.take()?;
-        let length = match second & 0x7f {
-            126 => u64::from(u16::from_be_bytes(self.take()?)),
-            127 => u64::from_be_bytes(self.take()?),
-            short => u64::from(short),
-        };
-        let fits = usize::try_from(length).ok().filter(|length| *length <= self.largest);
-        let length = fits.ok_or_else(|| too_large(length))?;
+        loop {
+            if let Some((head, length)) = self.size_of_next()?
+                && self.held.len() >= head + length
+            {
+                let first = self.held[0];
+                let rest = self.held.split_off(head + length);
+                let mut payload = std::mem::replace(&mut self.held, rest);
+                payload.drain(..head);
+                return Ok((first & 0x80 != 0, first & 0x0f, payload));
+            }
+            self.receive()?;
+        }
+    }
+
+    /// How long the head of the next frame is, and what it carries; `None` until that is known.
+    fn size_of_next(&self) -> io::Result<Option<(usize, usize)>> {
+        let [_, second, rest @ ..] = self.held.as_slice() else { return Ok(None) };
         if second & 0x80 != 0 {
             return Err(odd("a server must not mask"));
         }
-        while self.held.len() < length {
-            self.receive()?;
-        }
-        let rest = self.held.split_off(length);
-        Ok((first & 0x80 != 0, first & 0x0f, std::mem::replace(&mut self.held, rest)))
-    }
-
-    fn take<const N: usize>(&mut self) -> io::Result<[u8; N]> {
-        while self.held.len() < N {
-            self.receive()?;
-        }
-        let mut taken = [0; N];
-        taken.copy_from_slice(&self.held[..N]);
-        self.held.drain(..N);
-        Ok(taken)
+        let (head, length) = match second & 0x7f {
+            126 => (4, rest.first_chunk().map(|bytes| u64::from(u16::from_be_bytes(*bytes)))),
+            127 => (10, rest.first_chunk().map(|bytes| u64::from_be_bytes(*bytes))),
+            short => (2, Some(u64::from(short))),
+        };
+        let Some(length) = length else { return Ok(None) };
+        let fits = usize::try_from(length).ok().filter(|length| *length <= self.largest);
+        fits.map(|length| Some((head, length))).ok_or_else(|| too_large(length))
     }
 
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -249,13 +253,21 @@ mod tests {
     struct Recorded {
         says: Vec<u8>,
         at: usize,
+        /// Says nothing now and then, as a slow network does.
+        hesitates: bool,
+        asked: usize,
         heard: Vec<u8>,
     }
 
     impl Read for Recorded {
         fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            self.asked += 1;
+            if self.hesitates && self.asked % 2 == 1 {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
             let rest = &self.says[self.at..];
-            let count = rest.len().min(into.len()).min(7);
+            let most = if self.hesitates { 1 } else { 7 };
+            let count = rest.len().min(into.len()).min(most);
             into[..count].copy_from_slice(&rest[..count]);
             self.at += count;
             Ok(count)
@@ -281,7 +293,7 @@ mod tests {
     const GREETING: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\r\n";
 
     fn open(says: &[u8]) -> io::Result<WebSocket<Recorded>> {
-        let recorded = Recorded { says: says.to_vec(), at: 0, heard: Vec::new() };
+        let recorded = Recorded { says: says.to_vec(), at: 0, hesitates: false, asked: 0, heard: Vec::new() };
         let greeting = Greeting { host: "h", path: "/", largest_message: 1 << 20 };
         WebSocket::open(recorded, &greeting, Duration::from_mins(1))
     }
@@ -300,6 +312,24 @@ mod tests {
         assert_eq!(socket.hear().unwrap(), long);
         let error = socket.hear().unwrap_err();
         assert_eq!(error.to_string(), "the server closed the connection (1008: bye)");
+    }
+
+    #[test]
+    fn who_stops_waiting_in_the_middle_of_a_message_loses_nothing() {
+        let mut says = GREETING.to_vec();
+        says.extend(b"\x01\x02ab\x80\x01c\x81\x7e\x00\x80");
+        says.extend([b'x'; 128]);
+        let mut socket = open(&says).unwrap();
+        socket.stream.hesitates = true;
+        let mut next = || {
+            let heard = (0..1000).find_map(|_| match socket.hear() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+                other => Some(other.unwrap()),
+            });
+            heard.unwrap()
+        };
+        assert_eq!(next(), b"abc");
+        assert_eq!(next(), [b'x'; 128]);
     }
 
     #[test]

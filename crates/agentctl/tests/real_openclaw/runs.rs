@@ -20,6 +20,7 @@ fn runs_are_launched_seen_stopped_and_taken_up_again() {
     assert_eq!(running["model"], "fake/fake-1", "{running:#}");
     assert_eq!((&running["pid"], &running["evidence"][0]["source"]), (&Value::Null, &json!("gateway")));
     assert_eq!(running["launch"]["labels"]["who"], "me", "{running:#}");
+    assert!(running["meta"]["runtime"].is_string(), "by which another agent behind it is known: {running:#}");
     assert!(
         running["capabilities"].as_array().is_some_and(|can| can.contains(&json!("stop"))),
         "{running:#}"
