@@ -34,8 +34,9 @@ pub struct Keys {
     pub device: Option<Secret>,
     /// The one certificate to trust, where somebody named it; otherwise those that the system trusts.
     pub pin: Option<Pin>,
-    /// What waits for a person is wanted too, which a gateway shows to its administrators only.
-    pub approvals: bool,
+    /// Whether what waits for a person is read too, which a gateway shows to its administrators only; `None` where nobody
+    /// decided.
+    pub approvals: Option<bool>,
 }
 
 #[cfg(test)]

@@ -242,11 +242,9 @@ mod tests {
         );
         assert!(odd("[adapters.codex]\ngateways = [{url = \"ws://x\"}]").contains("codex has no gateways"));
         assert!(odd("[adapters.codex]\napprovals = true").contains("codex has no gateways"));
-        assert!(parse("[adapters.openclaw]\napprovals = true").unwrap().adapter("openclaw").approvals.value);
-        assert!(
-            !parse("").unwrap().adapter("openclaw").approvals.value,
-            "as an administrator only if somebody says so"
-        );
+        let approvals = |text: &str| parse(text).unwrap().adapter("openclaw").approvals.value;
+        assert_eq!(approvals("[adapters.openclaw]\napprovals = true"), Some(true));
+        assert_eq!(approvals(""), None);
     }
 
     #[test]

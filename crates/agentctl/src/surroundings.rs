@@ -146,10 +146,8 @@ impl Surroundings {
                 let timeout = chosen.timeout.value;
                 let mut roots = self.roots(adapter, &chosen.roots.value);
                 self.add_gateways(adapter, &chosen.gateways.value, &mut roots);
-                if chosen.approvals.value {
-                    for root in &mut roots {
-                        root.keys.approvals = true;
-                    }
+                for root in &mut roots {
+                    root.keys.approvals = chosen.approvals.value;
                 }
                 sources.extend(roots.into_iter().map(|root| Source { adapter, root, timeout }));
             }

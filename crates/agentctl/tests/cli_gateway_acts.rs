@@ -100,7 +100,13 @@ fn a_session_is_begun_stopped_and_taken_up_again_in_its_gateway() {
     assert!(asked["cwd"].is_null(), "only a folder that was named: {asked}");
     assert!(asked["idempotencyKey"].is_null(), "only known devices may say it: {asked}");
     let scopes: Vec<Value> = office.asked("connect").iter().map(|params| params["scopes"].clone()).collect();
-    assert!(!scopes.iter().any(|scopes| scopes.to_string().contains("admin")), "{scopes:?}");
+    assert_eq!(
+        scopes[0],
+        json!(["operator.write", "operator.approvals"]),
+        "no more than a launch needs: {scopes:?}"
+    );
+    let reads = [json!(["operator.read"]), json!(["operator.admin", "operator.approvals"])];
+    assert!(scopes[1..].iter().all(|scopes| reads.contains(scopes)), "approvals alone take more: {scopes:?}");
 
     // One record, joined by the gateway's own id; no lock and no process.
     let status = office.machine.json(&["status", key, "--json"]);
@@ -163,15 +169,14 @@ fn what_a_gateway_cannot_do_is_refused_before_anything_is_sent() {
 }
 
 #[test]
-fn approvals_are_found_and_answered_as_an_administrator_and_only_then() {
+fn approvals_are_found_and_answered_and_everybody_says_the_same() {
     let office = Office::open();
     let key = "agent:main:guarded";
     let approval = |id: &str, at: u64| json!({"id": id, "createdAtMs": at, "request": {"sessionKey": key, "command": "rm x"}});
     office.ledger().rows = vec![json!({"key": key, "hasActiveRun": true, "workspaceDir": "/w"})];
     office.ledger().approvals = vec![approval("late", 2000), approval("early", 1000)];
-    assert_eq!(office.machine.json(&["list", "--json"])["sessions"][0]["status"], "running");
-    assert!(office.asked("exec.approval.list").is_empty());
-
+    assert_eq!(office.machine.json(&["list", "--json"])["sessions"][0]["status"], "waiting");
+    assert_eq!(office.machine.json(&["status", key, "--json"])["status"], "waiting");
     let inbox = office.machine.json(&["inbox", "--json"]);
     assert_eq!(inbox["items"][0]["next"][0], format!("agentctl approve {key}"), "{inbox:#}");
     assert_eq!(
@@ -195,12 +200,11 @@ fn approvals_are_found_and_answered_as_an_administrator_and_only_then() {
     office.ledger().approvals = vec![approval("late", 2000)];
     office
         .machine
-        .write(".agentctl/config.toml", "[adapters.openclaw]\ntimeout = \"30s\"\napprovals = true\n");
-    assert_eq!(
-        office.machine.json(&["list", "--json"])["sessions"][0]["status"],
-        "waiting",
-        "if somebody says so"
-    );
+        .write(".agentctl/config.toml", "[adapters.openclaw]\ntimeout = \"30s\"\napprovals = false\n");
+    let asked = office.asked("exec.approval.list").len();
+    assert_eq!(office.machine.json(&["list", "--json"])["sessions"][0]["status"], "running");
+    assert_eq!(office.machine.json(&["inbox", "--json"])["items"], json!([]), "if somebody does not want it");
+    assert_eq!(office.asked("exec.approval.list").len(), asked);
 }
 
 #[test]

@@ -88,9 +88,7 @@ fn ask(
         progress,
         memory,
     };
-    let mut root = source.root.clone();
-    root.keys.approvals |= question.approvals;
-    catch_unwind(AssertUnwindSafe(|| source.adapter.survey(&root, &scope))).unwrap_or_else(|panic| {
+    catch_unwind(AssertUnwindSafe(|| source.adapter.survey(&source.root, &scope))).unwrap_or_else(|panic| {
         let words = panic
             .downcast_ref::<&str>()
             .map(ToString::to_string)

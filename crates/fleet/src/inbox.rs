@@ -71,8 +71,7 @@ impl Fleet {
     /// What waits now. Failures of stopped sessions count as far back as `since` reaches.
     pub fn inbox(&self, since: Since, adapters: Vec<String>, now: Timestamp) -> Inbox {
         let since = since.start(now);
-        let survey =
-            self.survey(&Question { adapters, approvals: true, ..Question::new(Wanted::All { since }) });
+        let survey = self.survey(&Question { adapters, ..Question::new(Wanted::All { since }) });
         Inbox { as_of: now, items: inbox(&survey, since), sources: survey.sources }
     }
 }

@@ -15,7 +15,6 @@ pub enum Wanted {
 
 /// A question to the whole fleet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is one thing more that is wanted")]
 pub struct Question {
     pub wanted: Wanted,
     /// Token totals even where they cost a read of the whole transcript.
@@ -24,8 +23,6 @@ pub struct Question {
     pub subagents: bool,
     /// Whole texts instead of the first 200 characters.
     pub whole_texts: bool,
-    /// What waits for a person even where only an administrator is shown it.
-    pub approvals: bool,
     /// Only these adapters; empty means all.
     pub adapters: Vec<String>,
     /// Only this config root.
@@ -37,15 +34,7 @@ pub(crate) const LIST_TEXT: usize = 200;
 
 impl Question {
     pub fn new(wanted: Wanted) -> Self {
-        Self {
-            wanted,
-            usage: false,
-            subagents: false,
-            whole_texts: false,
-            approvals: false,
-            adapters: Vec::new(),
-            root: None,
-        }
+        Self { wanted, usage: false, subagents: false, whole_texts: false, adapters: Vec::new(), root: None }
     }
 
     pub(crate) fn text_limit(&self) -> Option<usize> {

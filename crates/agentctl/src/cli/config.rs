@@ -144,8 +144,8 @@ fn lines(settings: &Settings, surroundings: &Surroundings) -> Vec<Line> {
         if !gateways.is_empty() {
             lines.push(line(key("gateways"), json!(gateways), &chosen.gateways.origin));
         }
-        if chosen.approvals.value {
-            lines.push(line(key("approvals"), json!(true), &chosen.approvals.origin));
+        if let Some(approvals) = chosen.approvals.value {
+            lines.push(line(key("approvals"), json!(approvals), &chosen.approvals.origin));
         }
     }
     let (webhook, notify) = (&settings.webhook, &settings.notify);

@@ -22,8 +22,8 @@ pub(crate) struct AdapterSettings {
     pub(crate) timeout: Setting<Duration>,
     /// Gateways beside the one that the agent's own settings name.
     pub(crate) gateways: Setting<Vec<GatewaySettings>>,
-    /// Every list shows what waits for a person in a gateway, at the price of asking as its administrator.
-    pub(crate) approvals: Setting<bool>,
+    /// Whether it is asked, as its administrator, what waits for a person in a gateway; by default on this machine only.
+    pub(crate) approvals: Setting<Option<bool>>,
 }
 
 /// One gateway with what opens it.
@@ -100,7 +100,7 @@ impl AdapterForm {
                 Vec::new(),
                 self.gateways.map(|gateways| gateways.into_iter().map(gateway).collect()),
             ),
-            approvals: Setting::layered(false, self.approvals),
+            approvals: Setting::layered(None, self.approvals.map(Some)),
         }
     }
 }

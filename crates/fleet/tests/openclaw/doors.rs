@@ -222,7 +222,7 @@ fn a_gateway_that_leaves_says_when_to_come_back() {
 }
 
 #[test]
-fn a_list_asks_for_no_more_than_reading_and_an_inbox_for_what_it_needs() {
+fn approvals_take_an_administrator_and_reading_does_not() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&seen);
     let approval =
@@ -236,15 +236,16 @@ fn a_list_asks_for_no_more_than_reading_and_an_inbox_for_what_it_needs() {
         ledger.answer(step)
     });
     let mut modest = root(&gateway);
-    modest.keys.approvals = false;
-    let fleet = fleet(vec![modest], PATIENT);
-    let survey = fleet.survey(&everything());
+    modest.keys.approvals = Some(false);
+    let survey = fleet(vec![modest], PATIENT).survey(&everything());
     let status = |survey: &agentctl_model::Survey| session(survey, "agent:main:x").unwrap().status;
     assert_eq!(status(&survey), Status::Running);
     let evidence = session(&survey, "agent:main:x").unwrap().evidence[0].fact.to_string();
     assert!(evidence.contains("its approvals were not looked at"), "{evidence}");
     assert_eq!(*seen.lock().unwrap(), [json!(["operator.read"])]);
-    let asked = fleet.survey(&agentctl_fleet::Question { approvals: true, ..everything() });
+    let mut local = root(&gateway);
+    local.keys.approvals = None;
+    let asked = fleet(vec![local], PATIENT).survey(&everything());
     assert_eq!(status(&asked), Status::Waiting);
     assert!(session(&asked, "agent:main:x").unwrap().pending[0].answerable);
     assert!(seen.lock().unwrap().contains(&json!(["operator.admin", "operator.approvals"])));

@@ -47,7 +47,7 @@ impl Scene {
 }
 
 fn root(gateway: &ScriptedGateway) -> Root {
-    let keys = Keys { token: Secret::new("s3cret-of-the-test"), approvals: true, ..Keys::default() };
+    let keys = Keys { token: Secret::new("s3cret-of-the-test"), approvals: Some(true), ..Keys::default() };
     OpenClaw.gateway(&gateway.url(), keys).unwrap()
 }
 
