@@ -19,11 +19,10 @@ impl Fleet {
     /// Every server that can be listened to now. The kernel is looked at only for adapters that need it.
     pub fn lines(&self) -> Vec<SourceLine> {
         let look: OnceCell<Look> = OnceCell::new();
-        let needs_locks = self.sources.iter().any(|source| source.adapter.card().looks.locks);
         let mut lines = Vec::new();
         for source in &self.sources {
             let view = || {
-                let look = look.get_or_init(|| Look::take(self.kernel.as_ref(), needs_locks));
+                let look = look.get_or_init(|| Look::take(self.kernel.as_ref()));
                 look.view(self.kernel.as_ref(), source, None, &self.ledger())
             };
             let of_source = source.adapter.lines(&source.root, &view);

@@ -1,5 +1,6 @@
 //! Looking at the kernel on behalf of the adapters: one cheap pass, then a close look at what they recognise.
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
 use agentctl_adapters::Looks;
@@ -10,21 +11,20 @@ use jiff::Timestamp;
 use crate::Source;
 use crate::launches::{Ledger, MARK};
 
-/// One pass over the process table, and the locks if anybody needs them.
+/// One pass over the process table, and over the locks once somebody needs them.
 pub(crate) struct Look {
     pub(crate) as_of: Timestamp,
     pub(crate) heads: Observed<Vec<ProcessHead>>,
-    locks: Observed<Vec<HeldLock>>,
+    /// Read at the first need: for a look at its locks the kernel holds up everybody who takes one, for milliseconds.
+    locks: OnceCell<Observed<Vec<HeldLock>>>,
 }
 
 impl Look {
-    pub(crate) fn take(kernel: &dyn Kernel, needs_locks: bool) -> Self {
+    pub(crate) fn take(kernel: &dyn Kernel) -> Self {
         let heads = kernel.heads();
-        let locks =
-            if needs_locks { kernel.locks() } else { Observed::Unobservable("not looked at".to_owned()) };
         #[expect(clippy::disallowed_methods, reason = "the moment of the look is part of the evidence")]
         let as_of = Timestamp::now();
-        Self { as_of, heads, locks }
+        Self { as_of, heads, locks: OnceCell::new() }
     }
 
     /// What one source's adapter gets to see: processes it recognises, and those its storage names.
@@ -38,26 +38,38 @@ impl Look {
         let looks = source.adapter.card().looks;
         let empty = Vec::new();
         let heads = self.heads.seen().unwrap_or(&empty);
-        let named = harvest.map(|harvest| self.named_pids(harvest)).unwrap_or_default();
+        let named = harvest.map(|harvest| self.named_pids(kernel, harvest)).unwrap_or_default();
         let wanted =
             |head: &&ProcessHead| named.contains(&head.process.pid) || source.adapter.recognises(head);
         let recognised: Vec<&ProcessHead> = heads.iter().filter(wanted).collect();
         let offspring = if looks.offspring { descendants(heads, &recognised) } else { Vec::new() };
         let processes = inspect(kernel, &recognised, looks);
+        let held = match harvest {
+            _ if !looks.locks => Observed::Unobservable("not looked at".to_owned()),
+            // Nobody lives who could hold one, and there is no file of the agent's that could be held.
+            harvest if recognised.is_empty() && !harvest.is_some_and(names_locks) => {
+                Observed::Seen(Vec::new())
+            }
+            _ => self.locks(kernel).clone(),
+        };
         KernelView {
             as_of: self.as_of,
             launched: launched(&processes, heads, source.name(), ledger),
             processes,
             offspring: inspect(kernel, &offspring, Looks::default()),
-            locks: self.locks.clone(),
+            locks: held,
         }
+    }
+
+    fn locks(&self, kernel: &dyn Kernel) -> &Observed<Vec<HeldLock>> {
+        self.locks.get_or_init(|| kernel.locks())
     }
 
     /// The pids that the agent's own notes name, by number or by the lock they hold. Whether they are the same
     /// processes still is the join's to check.
-    fn named_pids(&self, harvest: &Harvest) -> HashSet<u32> {
+    fn named_pids(&self, kernel: &dyn Kernel, harvest: &Harvest) -> HashSet<u32> {
         let holders = |device: u64, inode: u64| {
-            self.locks
+            self.locks(kernel)
                 .seen()
                 .into_iter()
                 .flatten()
@@ -74,6 +86,10 @@ impl Look {
             })
             .collect()
     }
+}
+
+fn names_locks(harvest: &Harvest) -> bool {
+    harvest.registrations.iter().any(|note| matches!(note.holder, Holder::Lock { .. }))
 }
 
 /// The processes that our launches started: by the mark, unless they are only a tool's doing. A tool and what it starts

@@ -91,7 +91,7 @@ impl Fleet {
     fn way_in(&self, target: &Surveyed) -> Result<WayIn, Refusal> {
         let (source, control) = self.control_of(target)?;
         // Looked at anew: the process that is spoken to must be there now.
-        let look = Look::take(self.kernel.as_ref(), source.adapter.card().looks.locks);
+        let look = Look::take(self.kernel.as_ref());
         let view = look.view(self.kernel.as_ref(), source, None, &self.ledger());
         Ok(WayIn { control, root: source.root.clone(), view, session: (*target.session).clone() })
     }

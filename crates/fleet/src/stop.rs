@@ -172,7 +172,7 @@ impl Fleet {
 
     /// Asks the server that carries the session to break off its turn.
     fn ask_owner(&self, target: &Surveyed, source: &Source, control: &dyn Control) -> Result<(), Refusal> {
-        let look = Look::take(self.kernel.as_ref(), source.adapter.card().looks.locks);
+        let look = Look::take(self.kernel.as_ref());
         let view = look.view(self.kernel.as_ref(), source, None, &self.ledger());
         control.interrupt(&source.root, &view, &target.session)
     }

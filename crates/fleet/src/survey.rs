@@ -30,8 +30,7 @@ impl Fleet {
     pub fn survey(&self, question: &Question) -> Survey {
         let sources: Vec<Source> =
             self.sources.iter().filter(|source| is_asked(source, question)).cloned().collect();
-        let needs_locks = sources.iter().any(|source| source.adapter.card().looks.locks);
-        let look = || Look::take(self.kernel.as_ref(), needs_locks);
+        let look = || Look::take(self.kernel.as_ref());
 
         let ledger = self.ledger();
         let errands = self.errands(&sources, &question.wanted, look, &ledger);

@@ -13,8 +13,10 @@ mod sockets;
 mod stat;
 mod strings;
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use agentctl_model::{HeldLock, Observed, Process, ProcessHead, ProcessRef, Witnesses};
 use rustix::fs::{Mode, OFlags, open};
@@ -155,7 +157,7 @@ impl Kernel for Linux {
 
     fn locks(&self) -> Observed<Vec<HeldLock>> {
         let path = self.root.join("locks");
-        match (std::fs::read(&path), self.folder()) {
+        match (read_at_once(&path), self.folder()) {
             (Ok(text), Ok(folder)) => {
                 let held = locks::parse(&String::from_utf8_lossy(&text));
                 Observed::Seen(holders::as_stat_names_them(held, &folder))
@@ -229,6 +231,13 @@ fn observed<T>(look: Result<T, Blind>, what: &str) -> Observed<T> {
 }
 
 /// Whether a process with this pid exists that `/proc` does not show to this user.
+/// In as few reads as can be: for each of them the kernel holds up everybody who takes a lock.
+fn read_at_once(path: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::with_capacity(64 << 10);
+    File::open(path)?.read_to_end(&mut text)?;
+    Ok(text)
+}
+
 fn is_hidden(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::PERM))
