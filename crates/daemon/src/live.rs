@@ -9,14 +9,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use agentctl_fleet::{Fleet, Question, Wanted};
-use agentctl_model::{Session, SourceReport, Survey, View};
+use agentctl_model::{Change, Session, SourceReport, Survey, View};
 use serde::Serialize;
 
 use crate::clock;
 use crate::events::{News, Posted, written};
 use crate::feeds::Feeds;
 use crate::shared::Shared;
-use crate::watch::{Bell, Watcher};
+use crate::watch::{Bell, Watcher, Woken};
 
 /// The safety net, should nobody tell of a change.
 const SWEEP: Duration = Duration::from_secs(15);
@@ -137,24 +137,25 @@ pub(crate) fn keep(shared: &Arc<Shared>, looked: &Sender<()>) {
         let began = Instant::now();
         let mut again = false;
         let mut sweep = SWEEP;
-        match shared.settings.fleet() {
+        let fleet = shared.settings.fleet();
+        match &fleet {
             Ok(fleet) => {
                 complaint = None;
-                watcher.watch_folders(targets(&fleet));
-                look(shared, &fleet);
+                watcher.watch_folders(targets(fleet));
+                look(shared, fleet);
                 again = watcher.watch_processes(live.processes());
                 // Servers come and go with their processes; the rest is for the sweep to see.
                 if again || servers_may_differ {
                     let lines = fleet.lines();
                     live.feeds().listen_to(lines, shared);
                 }
-                if live.view().sessions().any(|session| changes_in_silence(&fleet, &live.feeds(), session)) {
+                if live.view().sessions().any(|session| changes_in_silence(fleet, &live.feeds(), session)) {
                     sweep = SWEEP_OF_ASKED;
                 }
             }
-            Err(why) if complaint.as_ref() != Some(&why) => {
+            Err(why) if complaint.as_ref() != Some(why) => {
                 shared.log.say(&format!("no look at the fleet: {why}"));
-                complaint = Some(why);
+                complaint = Some(why.clone());
             }
             Err(_) => {}
         }
@@ -173,10 +174,8 @@ pub(crate) fn keep(shared: &Arc<Shared>, looked: &Sender<()>) {
             continue;
         }
         let mut woken = watcher.wait(sweep);
-        servers_may_differ = woken.by_nothing() || woken.process;
-        if woken.files || woken.process {
-            live.pulse();
-        }
+        servers_may_differ = woken.by_nothing() || !woken.ended.is_empty();
+        heed(shared, fleet.as_ref().ok(), &woken);
         // What follows at once belongs to the same change; and looking must leave the agents their processor.
         while !woken.by_nothing() && !live.stopped.load(Ordering::Relaxed) {
             let left = rest.saturating_sub(began.elapsed());
@@ -184,11 +183,22 @@ pub(crate) fn keep(shared: &Arc<Shared>, looked: &Sender<()>) {
                 break;
             }
             woken = watcher.wait(left);
-            servers_may_differ |= woken.process;
-            if woken.files || woken.process {
-                live.pulse();
-            }
+            servers_may_differ |= !woken.ended.is_empty();
+            heed(shared, fleet.as_ref().ok(), &woken);
         }
+    }
+}
+
+/// Passes on that something happened. Who lost a process is asked after at once, before everything is looked at again.
+fn heed(shared: &Arc<Shared>, fleet: Option<&Fleet>, woken: &Woken) {
+    let live = &shared.live;
+    if woken.files || !woken.ended.is_empty() {
+        live.pulse();
+    }
+    let bereft = live.view().carried_by(&woken.ended);
+    if let (Some(fleet), false) = (fleet, bereft.is_empty()) {
+        let closer = ask_after(fleet, &bereft);
+        change(shared, |view| view.diff_of(&bereft, &closer));
     }
 }
 
@@ -214,13 +224,18 @@ fn look(shared: &Arc<Shared>, fleet: &Fleet) {
     let missing = live.view().missing(&survey);
     let whole = if missing.is_empty() { survey } else { survey.and(ask_after(fleet, &missing)) };
     shared.metrics.surveyed(&whole);
-    let mut view = live.view();
-    let (changes, after) = view.diff(&whole);
+    change(shared, |view| view.diff(&whole));
+    live.looks.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Puts another view in the place of this one, and tells what that changes.
+fn change(shared: &Arc<Shared>, differ: impl FnOnce(&View) -> (Vec<Change>, View)) {
+    let mut view = shared.live.view();
+    let (changes, after) = differ(&view);
     *view = after;
     let posted: Vec<Arc<Posted>> =
         changes.into_iter().map(|change| shared.hub.post(News::from(change))).collect();
     drop(view);
-    live.looks.fetch_add(1, Ordering::Relaxed);
     for one in &posted {
         shared.told(one);
     }

@@ -14,18 +14,18 @@ pub(crate) use linux::{Bell, Watcher};
 pub(crate) use unwatched::{Bell, Watcher};
 
 /// Why the waiting ended.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Woken {
     /// Files under the agents' roots changed.
     pub(crate) files: bool,
-    /// A process of a live session ended.
-    pub(crate) process: bool,
+    /// Processes of live sessions that ended.
+    pub(crate) ended: Vec<u32>,
     /// Somebody rang the bell.
     pub(crate) bell: bool,
 }
 
 impl Woken {
-    pub(crate) fn by_nothing(self) -> bool {
-        self == Self::default()
+    pub(crate) fn by_nothing(&self) -> bool {
+        *self == Self::default()
     }
 }

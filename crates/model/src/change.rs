@@ -165,6 +165,25 @@ impl View {
         (changes, after)
     }
 
+    /// The sessions that these processes carried.
+    pub fn carried_by(&self, pids: &[u32]) -> Vec<SessionKey> {
+        let carried = |seen: &Seen| seen.session.processes.iter().any(|process| pids.contains(&process.pid));
+        self.live.iter().filter(|(_, seen)| carried(seen)).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// What an answer about some sessions alone changes; it says nothing of others, nor of sources.
+    pub fn diff_of(&self, some: &[SessionKey], now: &Survey) -> (Vec<Change>, Self) {
+        let mut part = self.clone();
+        part.live.retain(|key, _| some.contains(key));
+        let (mut changes, mut after) = part.diff(now);
+        changes.retain(|change| change.key.as_ref().is_some_and(|key| some.contains(key)));
+        after.live.retain(|key, _| some.contains(key));
+        let mut whole = self.clone();
+        whole.live.retain(|key, _| !some.contains(key));
+        whole.live.append(&mut after.live);
+        (changes, whole)
+    }
+
     fn has_heard(&self, key: &SessionKey) -> bool {
         self.heard.contains(&(key.adapter.clone(), key.root.clone()))
     }

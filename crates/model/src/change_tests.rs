@@ -166,3 +166,21 @@ fn a_failed_source_is_news_and_its_sessions_are_not() {
     let (changes, _) = view.diff(&survey(vec![surveyed("/one", 1, Status::Running)], &HEARD));
     assert_eq!(kinds(&changes), ["source.recovered"]);
 }
+
+#[test]
+fn an_answer_about_some_says_nothing_of_the_others() {
+    let complete = [Coverage::Complete, Coverage::Complete];
+    let all = [1, 2].map(|id| surveyed("/one", id, Status::Running));
+    let (_, view) = View::default().diff(&survey(all.to_vec(), &complete));
+    let some = [key("/one", 1)];
+    let stopped = survey(vec![surveyed("/one", 1, Status::Stopped)], &complete);
+    let (changes, after) = view.diff_of(&some, &stopped);
+    assert_eq!(kinds(&changes), ["session.stopped"]);
+    assert_eq!(after.sessions().map(|session| session.id.as_str()).collect::<Vec<_>>(), ["2"]);
+    // A source that could not be heard changes nothing, and that it failed is for the next look to say.
+    let failed = [Coverage::Failed { error: "no".into() }, Coverage::Complete];
+    let (changes, after) = view.diff_of(&some, &survey(Vec::new(), &failed));
+    assert!(changes.is_empty() && after == view);
+    let (changes, after) = view.diff_of(&some, &survey(Vec::new(), &complete));
+    assert_eq!((kinds(&changes), after.sessions().count()), (vec!["session.gone"], 1));
+}

@@ -104,7 +104,7 @@ impl Watcher {
             if *ended {
                 // Told once: its end is known now, and the pid may be another's.
                 self.processes.remove(pid);
-                woken.process = true;
+                woken.ended.push(*pid);
             }
         }
         if let Ok(folders) = &mut self.folders {
@@ -133,7 +133,7 @@ mod tests {
         assert!(!watcher.watch_processes([child.id()]));
         assert!(watcher.wait(Duration::ZERO).by_nothing());
         child.kill().unwrap();
-        assert!(watcher.wait(Duration::from_mins(1)).process);
+        assert_eq!(watcher.wait(Duration::from_mins(1)).ended, [child.id()]);
         assert_eq!(watcher.count().1, 0);
         child.wait().unwrap();
     }

@@ -54,6 +54,6 @@ impl Watcher {
         let heard = self.bell.heard.lock().unwrap_or_else(PoisonError::into_inner);
         let bell = heard.recv_timeout(longest.min(PERIOD)).is_ok();
         while heard.try_recv().is_ok() {}
-        Woken { files: !bell, process: false, bell }
+        Woken { files: !bell, ended: Vec::new(), bell }
     }
 }
