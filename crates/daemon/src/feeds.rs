@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use agentctl_adapters::feed::News;
 use agentctl_adapters::{Feed, Root};
@@ -20,6 +20,10 @@ use crate::shared::Shared;
 const PATIENCE: Duration = Duration::from_secs(20);
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// A server does not decide that it is never heard again.
+const LONGEST_WISH: Duration = Duration::from_mins(10);
+/// How often a thread at rest asks whether anybody still wants it.
+const SLICE: Duration = Duration::from_secs(1);
 /// Even a server that wants us back at once gets so much time: it may say so every time.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 
@@ -77,7 +81,7 @@ impl Feeds {
     /// Listens to exactly these.
     pub(crate) fn listen_to(&mut self, lines: Vec<SourceLine>, shared: &Arc<Shared>) {
         let mut before = std::mem::take(&mut self.open);
-        for SourceLine { adapter, root, line } in lines {
+        for SourceLine { adapter, root, hosted, line } in lines {
             let name = (adapter, root, line.name);
             let wanted = before.remove(&name).or_else(|| {
                 let standing =
@@ -85,7 +89,7 @@ impl Feeds {
                 let (shared, kept) = (shared.clone(), standing.clone());
                 let title = format!("{adapter} at {}", name.1.path.display());
                 let thread = std::thread::Builder::new().name("feed".into());
-                thread.spawn(move || keep(line.feed, &title, &shared, &kept)).ok()?;
+                thread.spawn(move || keep(line.feed, &title, hosted, &shared, &kept)).ok()?;
                 Some(Wanted(standing))
             });
             if let Some(wanted) = wanted {
@@ -95,13 +99,15 @@ impl Feeds {
     }
 }
 
-fn keep(mut feed: Box<dyn Feed>, title: &str, shared: &Shared, standing: &Standing) {
+fn keep(mut feed: Box<dyn Feed>, title: &str, hosted: bool, shared: &Shared, standing: &Standing) {
     let ring = || {
         shared.live.pulse();
-        shared.live.bell.ring();
+        let bell = if hosted { &shared.live.far_bell } else { &shared.live.bell };
+        bell.ring();
     };
     let mut pause = FIRST_PAUSE;
     let mut complaint = None;
+    let mut since = Instant::now();
     while standing.wanted.load(Ordering::Relaxed) {
         match feed.next(PATIENCE) {
             Ok(news) => {
@@ -109,7 +115,10 @@ fn keep(mut feed: Box<dyn Feed>, title: &str, shared: &Shared, standing: &Standi
                 if complaint.take().is_some() {
                     shared.log.say(&format!("{title} is heard again"));
                 }
-                pause = FIRST_PAUSE;
+                // One that greets and closes at once is not there for longer each time it is tried.
+                if since.elapsed() > pause {
+                    pause = FIRST_PAUSE;
+                }
                 if news == News::Changed {
                     ring();
                 }
@@ -122,8 +131,13 @@ fn keep(mut feed: Box<dyn Feed>, title: &str, shared: &Shared, standing: &Standi
                     ring();
                     complaint = Some(lost.why);
                 }
-                std::thread::sleep(lost.retry_in.unwrap_or(pause).max(SHORTEST_PAUSE));
+                let rest = lost.retry_in.map_or(pause, |wish| wish.clamp(SHORTEST_PAUSE, LONGEST_WISH));
+                let until = Instant::now() + rest;
+                while standing.wanted.load(Ordering::Relaxed) && Instant::now() < until {
+                    std::thread::sleep(SLICE.min(until.saturating_duration_since(Instant::now())));
+                }
                 pause = (pause * 2).min(LONGEST_PAUSE);
+                since = Instant::now();
             }
         }
     }

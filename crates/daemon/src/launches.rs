@@ -45,7 +45,11 @@ pub(crate) fn tell_abandoned(shared: &Arc<Shared>) {
     let ledger = Ledger::read(&shared.home.launches());
     for (folder, record) in ledger.entries() {
         // A runner that lives holds its folder, and tells of the end itself.
-        if folder.told_at().is_some() || folder.failed().is_some() || !matches!(folder.hold(), Ok(Some(_))) {
+        let is_settled =
+            folder.told_at().is_some() || folder.had_nobody_to_tell() || folder.failed().is_some();
+        // What lives in a gateway has no runner, and no end of its own.
+        let has_runner = record.process.is_some() || record.made.is_some();
+        if is_settled || !has_runner || !matches!(folder.hold(), Ok(Some(_))) {
             continue;
         }
         let session = session_of(shared, record).filter(|session| session.status == Status::Stopped);
@@ -90,9 +94,6 @@ fn tell(shared: &Arc<Shared>, folder: &LaunchFolder) {
         ..News::default()
     });
     shared.told(&posted);
-    if let Err(error) = shared.outbox.look_again() {
-        shared.log.say(&format!("the outbox cannot be read: {error}"));
-    }
 }
 
 /// The session as it is now, if its source can be heard.

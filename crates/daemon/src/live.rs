@@ -8,7 +8,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use agentctl_fleet::{Fleet, Question, Wanted};
+use agentctl_fleet::{Fleet, Question, Source, Wanted};
 use agentctl_model::{Change, Session, SourceReport, Survey, View};
 use serde::Serialize;
 
@@ -26,10 +26,15 @@ const SWEEP_OF_ASKED: Duration = Duration::from_secs(2);
 /// write all the time, and must not be paid for with their own processor.
 const REST: Duration = Duration::from_millis(15);
 const REST_FACTOR: u32 = 3;
+/// How long a server that is not heard is left alone at most, and how long it rests behind a look at most.
+const LONGEST_SWEEP: Duration = Duration::from_mins(2);
+const LONGEST_REST: Duration = Duration::from_secs(1);
 
 pub(crate) struct Live {
     view: Mutex<View>,
     pub(crate) bell: Bell,
+    /// Rings for the sessions that live in servers.
+    pub(crate) far_bell: Bell,
     beat: Mutex<u64>,
     beats: Condvar,
     pub(crate) looks: AtomicU64,
@@ -62,6 +67,7 @@ impl Live {
         Ok(Self {
             view: Mutex::new(View::default()),
             bell: Bell::new()?,
+            far_bell: Bell::new()?,
             beat: Mutex::new(0),
             beats: Condvar::new(),
             looks: AtomicU64::new(0),
@@ -92,6 +98,7 @@ impl Live {
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
         self.bell.ring();
+        self.far_bell.ring();
     }
 
     /// The number of the newest event and, as JSON, where everything stands with it.
@@ -142,7 +149,7 @@ pub(crate) fn keep(shared: &Arc<Shared>, looked: &Sender<()>) {
             Ok(fleet) => {
                 complaint = None;
                 watcher.watch_folders(targets(fleet));
-                look(shared, fleet);
+                look(shared, fleet, Side::Here);
                 again = watcher.watch_processes(live.processes());
                 // Servers come and go with their processes; the rest is for the sweep to see.
                 if again || servers_may_differ {
@@ -217,15 +224,73 @@ fn targets(fleet: &Fleet) -> Vec<agentctl_adapters::WatchTarget> {
     targets
 }
 
-/// One look, and what it changed.
-fn look(shared: &Arc<Shared>, fleet: &Fleet) {
+/// Where the sessions of a source are: in processes on this machine, or in a server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Here,
+    Far,
+}
+
+impl Side {
+    fn of(source: &Source) -> Self {
+        if source.adapter.host().is_none() { Self::Here } else { Self::Far }
+    }
+}
+
+/// The thread of the sessions that live in servers: one that hangs must not hold up the news of all others, and is not asked
+/// whenever an agent here writes a line. Ends when the daemon stops. Says when it has looked for the first time.
+pub(crate) fn keep_far(shared: &Arc<Shared>, looked: &Sender<()>) {
     let live = &shared.live;
-    let survey = fleet.survey(&Question::new(Wanted::Live));
+    let mut watcher = Watcher::new(live.far_bell.clone());
+    let mut sweep = SWEEP;
+    while !live.stopped.load(Ordering::Relaxed) {
+        let began = Instant::now();
+        if let Ok(fleet) = shared.settings.fleet() {
+            look(shared, &fleet, Side::Far);
+            let names = far_names(&fleet);
+            let is_unheard =
+                |source: &SourceReport| source.failed() && names.contains(&source.adapter.as_str());
+            let unheard = live.view().sources().any(is_unheard);
+            // Who does not let us in, or is not there, is not asked again and again; its line tells when it is back.
+            sweep = if unheard { (sweep * 2).min(LONGEST_SWEEP) } else { SWEEP };
+        }
+        let _ = looked.send(());
+        let woken = watcher.wait(sweep);
+        let rest = (began.elapsed() * REST_FACTOR).clamp(REST, LONGEST_REST);
+        if !woken.by_nothing() && !live.stopped.load(Ordering::Relaxed) {
+            std::thread::sleep(rest.saturating_sub(began.elapsed()));
+        }
+    }
+}
+
+fn far_names(fleet: &Fleet) -> Vec<&'static str> {
+    fleet.sources().iter().filter(|source| Side::of(source) == Side::Far).map(Source::name).collect()
+}
+
+/// One look at some of the sources, and what it changed.
+fn look(shared: &Arc<Shared>, fleet: &Fleet, side: Side) {
+    let live = &shared.live;
+    let adapters: Vec<String> = fleet
+        .sources()
+        .iter()
+        .filter(|source| Side::of(source) == side)
+        .map(|source| source.name().to_owned())
+        .collect();
+    // No name at all would mean all of them.
+    let survey = if adapters.is_empty() {
+        Survey::default()
+    } else {
+        fleet.survey(&Question { adapters, ..Question::new(Wanted::Live) })
+    };
     let missing = live.view().missing(&survey);
     let whole = if missing.is_empty() { survey } else { survey.and(ask_after(fleet, &missing)) };
     shared.metrics.surveyed(&whole);
-    change(shared, |view| view.diff(&whole));
-    live.looks.fetch_add(1, Ordering::Relaxed);
+    let far = far_names(fleet);
+    let concerns = |adapter: &str| far.contains(&adapter) == (side == Side::Far);
+    change(shared, |view| view.diff_among(concerns, &whole));
+    if side == Side::Here {
+        live.looks.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// Puts another view in the place of this one, and tells what that changes.

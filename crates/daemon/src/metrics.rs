@@ -57,7 +57,9 @@ impl Metrics {
 
     pub(crate) fn surveyed(&self, survey: &Survey) {
         let mut counted = self.counted();
-        counted.survey_seconds.clear();
+        for source in &survey.sources {
+            counted.survey_seconds.remove(&source.adapter);
+        }
         for source in &survey.sources {
             let took = std::time::Duration::from_millis(source.took_ms).as_secs_f64();
             let known = counted.survey_seconds.entry(source.adapter.clone()).or_default();

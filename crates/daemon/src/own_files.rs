@@ -19,12 +19,19 @@ const REST: Duration = Duration::from_millis(50);
 /// Ends when the daemon stops.
 pub(crate) fn keep(shared: &Arc<Shared>) {
     let mut watcher = Watcher::new(shared.own_files.clone());
-    let targets =
-        vec![WatchTarget::new(shared.home.folder(), 0), WatchTarget::new(shared.home.launches(), 1)];
+    let targets = vec![
+        WatchTarget::new(shared.home.folder(), 0),
+        WatchTarget::new(shared.home.launches(), 1),
+        WatchTarget::new(shared.home.outbox(), 0),
+    ];
     let (mut launches, mut holders) = (Launches::default(), Holders::default());
     loop {
         watcher.watch_folders(targets.clone());
         launches.look(shared);
+        // What a runner puts there is written after its exit.
+        if let Err(error) = shared.outbox.look_again() {
+            shared.log.say(&format!("the outbox cannot be read: {error}"));
+        }
         let next_end = holders.look(shared);
         let left = next_end.and_then(|end| Duration::try_from(end.duration_since(clock::now())).ok());
         let serving = || *shared.phase.borrow() == Phase::Serving;

@@ -179,15 +179,20 @@ fn serve(
         let _inside = runtime.enter();
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
     };
+    let (looked, first) = channel();
+    let (far_looked, far_first) = channel();
     let viewing = {
         let shared = shared.clone();
-        let (looked, first) = channel();
-        let thread =
-            std::thread::Builder::new().name("live".into()).spawn(move || live::keep(&shared, &looked))?;
-        // Who asks where everything stands must not hear that there is nothing, only because nobody looked yet.
-        let _ = first.recv_timeout(FIRST_LOOK);
-        thread
+        std::thread::Builder::new().name("live".into()).spawn(move || live::keep(&shared, &looked))?
     };
+    let viewing_far = {
+        let shared = shared.clone();
+        std::thread::Builder::new().name("far".into()).spawn(move || live::keep_far(&shared, &far_looked))?
+    };
+    // Who asks where everything stands must not hear that there is nothing, only because nobody looked yet.
+    for first in [first, far_first] {
+        let _ = first.recv_timeout(FIRST_LOOK);
+    }
     launches::tell_abandoned(shared);
     keep_sending(shared)?;
     let burning = {
@@ -225,7 +230,7 @@ fn serve(
         if home_gone { Ended::HomeGone } else { Ended::Stopped }
     });
     runtime.shutdown_timeout(Duration::from_millis(200));
-    for thread in [viewing, burning, waiting] {
+    for thread in [viewing, viewing_far, burning, waiting] {
         let _ = thread.join();
     }
     Ok(ended)

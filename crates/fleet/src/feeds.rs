@@ -12,6 +12,8 @@ pub struct SourceLine {
     pub adapter: &'static str,
     /// With its keys: a changed key needs a new connection.
     pub root: Root,
+    /// Its sessions live in that server.
+    pub hosted: bool,
     pub line: Line,
 }
 
@@ -26,7 +28,12 @@ impl Fleet {
                 look.view(self.kernel.as_ref(), source, None, &self.ledger())
             };
             let of_source = source.adapter.lines(&source.root, &view);
-            let named = |line| SourceLine { adapter: source.name(), root: source.root.clone(), line };
+            let named = |line| SourceLine {
+                adapter: source.name(),
+                root: source.root.clone(),
+                hosted: source.adapter.host().is_some(),
+                line,
+            };
             lines.extend(of_source.into_iter().map(named));
         }
         lines

@@ -177,8 +177,9 @@ impl Server<'_> {
         let aborted = self.host.stop(&self.source.root, &target.key.id).map_err(refused)?;
         let began = Instant::now();
         loop {
-            let now = self.fleet.again(target);
-            if !now.is_some_and(|now| is_at_work(&now)) {
+            let now = self.fleet.again(target).map(|now| now.session.status);
+            // Not to hear of it is not to know that it rests.
+            if matches!(now, Some(Status::Idle | Status::Stopped)) {
                 let how = if aborted { "its gateway broke off the turn; the session stays" } else { "" };
                 return Ok(Stopped {
                     was_stopped: !aborted,
@@ -189,8 +190,11 @@ impl Server<'_> {
             }
             if began.elapsed() >= grace {
                 let took = if aborted { "took the stop" } else { "found nothing to stop" };
-                let reason =
-                    format!("the gateway {took}, but still says that session {} is at work", target.key.id);
+                let then = match now {
+                    Some(status) => format!("still says that session {} is {}", target.key.id, status.word()),
+                    None => format!("has not been heard of session {} since", target.key.id),
+                };
+                let reason = format!("the gateway {took}, but {then}");
                 return Err(Refusal::new(reason).hint("look again, or stop it in the gateway's own page"));
             }
             std::thread::sleep(LOOK);
@@ -252,6 +256,7 @@ impl Hosted {
             }
             Some(seen) => Some(Ok(seen)),
             None if self.since.elapsed() > SHOWN_WITHIN => {
+                self.forget();
                 let message = format!("the gateway took it as {id}, but its list does not show the turn");
                 Some(Err(LaunchError::failed(message).hint(format!("`agentctl status {id}` looks again"))))
             }

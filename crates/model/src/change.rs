@@ -106,7 +106,9 @@ impl View {
     /// asked for by name.
     pub fn missing(&self, live: &Survey) -> Vec<SessionKey> {
         let mentioned = |key: &SessionKey| live.sessions.iter().any(|surveyed| surveyed.key == *key);
-        let asked = |key: &SessionKey| live.sources.iter().any(|source| is_of(source, key));
+        // A source that gave no answer would give none now either.
+        let asked =
+            |key: &SessionKey| live.sources.iter().any(|source| is_of(source, key) && !source.failed());
         self.live.keys().filter(|key| asked(key) && !mentioned(key)).cloned().collect()
     }
 
@@ -182,6 +184,22 @@ impl View {
         whole.live.retain(|key, _| !some.contains(key));
         whole.live.append(&mut after.live);
         (changes, whole)
+    }
+
+    /// What an answer of some agents alone changes; those of the others stay as they were.
+    pub fn diff_among(&self, concerns: impl Fn(&str) -> bool, now: &Survey) -> (Vec<Change>, Self) {
+        let (mut part, mut rest) = (self.clone(), self.clone());
+        part.live.retain(|key, _| concerns(&key.adapter));
+        part.sources.retain(|(adapter, _), _| concerns(adapter));
+        part.heard.retain(|(adapter, _)| concerns(adapter));
+        let (changes, after) = part.diff(now);
+        rest.live.retain(|key, _| !concerns(&key.adapter));
+        rest.sources.retain(|(adapter, _), _| !concerns(adapter));
+        rest.heard.retain(|(adapter, _)| !concerns(adapter));
+        rest.live.extend(after.live);
+        rest.sources.extend(after.sources);
+        rest.heard.extend(after.heard);
+        (changes, rest)
     }
 
     fn has_heard(&self, key: &SessionKey) -> bool {

@@ -161,7 +161,8 @@ fn a_failed_source_is_news_and_its_sessions_are_not() {
     let failed = [Coverage::Failed { error: "no".into() }, Coverage::Complete];
     let (changes, view) = view.diff(&survey(vec![], &failed));
     assert_eq!(kinds(&changes), ["source.failed"]);
-    assert_eq!(view.missing(&survey(vec![], &failed)).len(), 1);
+    assert_eq!(view.missing(&survey(vec![], &failed)), [], "there is no answer to be had from it");
+    assert_eq!(view.missing(&survey(vec![], &HEARD)).len(), 1);
     assert_eq!(kinds(&view.diff(&survey(vec![], &failed)).0), [""; 0]);
     let (changes, _) = view.diff(&survey(vec![surveyed("/one", 1, Status::Running)], &HEARD));
     assert_eq!(kinds(&changes), ["source.recovered"]);
@@ -183,4 +184,20 @@ fn an_answer_about_some_says_nothing_of_the_others() {
     assert!(changes.is_empty() && after == view);
     let (changes, after) = view.diff_of(&some, &survey(Vec::new(), &complete));
     assert_eq!((kinds(&changes), after.sessions().count()), (vec!["session.gone"], 1));
+}
+
+#[test]
+fn an_answer_of_some_agents_leaves_the_others_alone() {
+    let complete = [Coverage::Complete, Coverage::Complete];
+    let running = surveyed("/one", 1, Status::Running);
+    let (_, view) = View::default().diff(&survey(vec![running], &complete));
+    let nothing = Survey::default();
+    let (changes, after) = view.diff_among(|adapter| adapter != "a", &nothing);
+    assert!(changes.is_empty() && after == view);
+    let stopped = survey(vec![surveyed("/one", 1, Status::Stopped)], &complete);
+    let (changes, after) = view.diff_among(|adapter| adapter == "a", &stopped);
+    assert_eq!((kinds(&changes), after.sessions().count()), (vec!["session.stopped"], 0));
+    // An agent that nobody reads any more is not kept.
+    let (changes, after) = view.diff_among(|adapter| adapter == "a", &nothing);
+    assert_eq!((changes.len(), after.sessions().count(), after.sources().count()), (0, 0, 0));
 }

@@ -230,7 +230,6 @@ fn observed<T>(look: Result<T, Blind>, what: &str) -> Observed<T> {
     look.map_or_else(|blind| Observed::Unobservable(blind.why(what)), Observed::Seen)
 }
 
-/// Whether a process with this pid exists that `/proc` does not show to this user.
 /// In as few reads as can be: for each of them the kernel holds up everybody who takes a lock.
 fn read_at_once(path: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::with_capacity(64 << 10);
@@ -238,6 +237,7 @@ fn read_at_once(path: &Path) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
+/// Whether a process with this pid exists that `/proc` does not show to this user.
 fn is_hidden(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::PERM))

@@ -137,7 +137,7 @@ impl Gateway {
     }
 
     fn approver(&self) -> Result<Client, Trouble> {
-        self.connect(if self.address.is_loopback() { &[ADMIN, APPROVALS] } else { &[APPROVALS] })
+        self.connect(&[ADMIN, APPROVALS])
     }
 
     pub fn decide(&self, approval: &str, decision: Decision) -> Result<(), Trouble> {

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::events::Listener;
 use crate::house::{House, SOON};
+use crate::stand_in::StandIn;
 
 const KEY: &str = "agent:main:x";
 /// By looking around alone, without being told, this many changes would take minutes.
@@ -70,4 +71,35 @@ fn a_push_is_a_reason_to_look_and_never_a_fact() {
     gateway.push("sessions.changed", &json!({}));
     events.until("session.running", KEY);
     drop(daemon);
+}
+
+#[test]
+fn a_gateway_that_hangs_does_not_hold_up_the_news_of_others() {
+    let house = House::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    // Taken by the kernel, and never answered.
+    let folder = house.home.path().join(".openclaw");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(
+        folder.join("openclaw.json"),
+        format!("{{gateway: {{port: {port}, auth: {{token: 't'}}}}}}"),
+    )
+    .unwrap();
+    let _daemon = house.daemon(&[]);
+    house.settled();
+    let mut events = Listener::open(&house, "", None);
+    let agent = StandIn::start(&house.home);
+    events.until("session.started", &agent.id);
+    let began = Instant::now();
+    for _ in 0..CHANGES / 2 {
+        agent.finish();
+        events.until("session.idle", &agent.id);
+        agent.say("busy");
+        events.until("session.running", &agent.id);
+    }
+    assert!(began.elapsed() < BY_BEING_TOLD, "{:?}", began.elapsed());
+    let sources = house.get("/v1/daemon").json()["sources"].clone();
+    let gateway = sources.as_array().unwrap().iter().find(|source| source["adapter"] == "openclaw");
+    assert!(gateway.is_some_and(|source| source["coverage"] != "complete"), "{sources:#}");
 }

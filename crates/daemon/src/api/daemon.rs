@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::sessions::beside;
 use super::{App, answer, json};
 use crate::feeds::FeedStatus;
 use crate::problem::Problem;
@@ -56,12 +57,17 @@ pub(crate) struct Stopping {
 }
 
 pub(crate) async fn status(State(app): State<App>) -> Result<Response, Problem> {
+    // The outbox and the fuses are held while they are written to the disk.
+    beside(move || json(&about(&app))).await.map(answer)
+}
+
+fn about(app: &App) -> DaemonStatus {
     let watching = app.live.watching();
     let (live_sessions, sources) = {
         let view = app.live.view();
         (view.sessions().count(), view.sources().cloned().collect())
     };
-    let status = DaemonStatus {
+    DaemonStatus {
         version: app.version.clone(),
         pid: std::process::id(),
         started_at: app.started_at,
@@ -81,8 +87,7 @@ pub(crate) async fn status(State(app): State<App>) -> Result<Response, Problem> 
         outbox: app.outbox.status(),
         fuses: app.fuses.count(),
         requests: app.requests.load(Ordering::Relaxed),
-    };
-    json(&status).map(answer)
+    }
 }
 
 pub(crate) async fn stop(State(app): State<App>) -> Result<Response, Problem> {

@@ -25,7 +25,7 @@ pub(crate) struct FuseList {
 }
 
 pub(crate) async fn list(State(app): State<App>) -> Result<Response, Problem> {
-    json(&FuseList { fuses: app.fuses.all() }).map(answer)
+    beside(move || json(&FuseList { fuses: app.fuses.all() })).await.map(answer)
 }
 
 pub(crate) async fn set(

@@ -265,6 +265,18 @@ impl WorktreeBody {
 impl MannerBody {
     fn manner(self) -> Result<LaunchManner, Problem> {
         check_variables("env", &self.env)?;
+        for (name, value) in [
+            ("group", &self.group),
+            ("systemPromptAppend", &self.system_prompt_append),
+            ("onCreate", &self.on_create),
+            ("onComplete", &self.on_complete),
+            ("callbackSession", &self.callback_session),
+            ("callbackAgent", &self.callback_agent),
+        ] {
+            if value.as_ref().is_some_and(|value| value.trim().is_empty()) {
+                return Err(Problem::usage(format!("`{name}` is empty; leave it out instead")));
+            }
+        }
         Ok(LaunchManner {
             group: self.group,
             permission: self.permission_mode,

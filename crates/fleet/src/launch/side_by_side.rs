@@ -30,8 +30,8 @@ enum State {
 }
 
 impl Fleet {
-    /// Starts all slots, each at its own moment, since that is their order, and waits until each has a session or none. Those that have none yet are taken back once
-    /// `cancelled` says so.
+    /// Starts all slots, each at its own moment, since that is their order, and waits until each has a session or none.
+    /// Those that have none yet are taken back once `cancelled` says so.
     pub fn launch_side_by_side(
         &self,
         plan: LaunchPlan,

@@ -191,6 +191,16 @@ impl LaunchFolder {
         Ok(true)
     }
 
+    /// The runner had nobody to tell. Whoever asks for webhooks later on does not hear of it; a daemon that sees the end
+    /// itself and wants to tell of it still does.
+    pub fn nobody_to_tell(&self) -> io::Result<()> {
+        fs::write(self.path.join("unwanted"), b"")
+    }
+
+    pub fn had_nobody_to_tell(&self) -> bool {
+        self.path.join("unwanted").exists()
+    }
+
     /// When its end was told of, to whoever wanted to hear of it then.
     pub fn told_at(&self) -> Option<Timestamp> {
         let mark = fs::metadata(self.path.join("told")).ok().filter(|mark| mark.len() > 0)?;

@@ -267,8 +267,7 @@ impl<'a> Runner<'a> {
         let session = glance(self.fleet, &self.record);
         let told = match &self.tells {
             Some(tells) => tells.end(&self.folder, &self.record, session.as_ref(), &exit),
-            // Nobody wants to hear of it; nor does whoever asks for webhooks later on.
-            None => self.folder.tell_end(|| Ok(())).map(drop),
+            None => self.folder.nobody_to_tell(),
         };
         if let Err(error) = told {
             // The hooks run all the same; the words go to the runner's log.

@@ -54,6 +54,8 @@ pub(super) fn git_says(folder: &Path, arguments: &[&str]) -> Result<Option<Vec<u
 #[expect(clippy::disallowed_methods, reason = "the one place that runs git")]
 fn run(folder: &Path, settings: &Settings, arguments: &[impl AsRef<OsStr>]) -> Result<Output, WorktreeError> {
     let mut command = Command::new("git");
+    // A repository may name a program that watches its files: looking at one must not run it.
+    command.args(["-c", "core.fsmonitor=false"]);
     command.arg("-C").arg(folder).args(arguments).stdin(Stdio::null());
     for name in FOREIGN {
         command.env_remove(name);
