@@ -97,8 +97,8 @@ fn waits_for_an_approval(scene: &Scene) {
         });
         assert!(item["summary"].as_str().is_some_and(|words| words.contains(&file)), "{item:#}");
         assert_eq!(item["next"][0], format!("agentctl approve {key}"));
-        // To list is to read: that it waits is shown to administrators, and nobody was asked to be one.
-        assert_eq!(scene.wait_for(&key, "the row", |row| !row.is_null())["status"], "running");
+        // The list says the same at the same moment.
+        assert_eq!(scene.wait_for(&key, "the row", |row| !row.is_null())["status"], "waiting");
         let _ = scene.home.agentctl(&[answer, &key]).ok();
         let row = scene.wait_for(&key, "its end", |row| row["status"] == "idle");
         assert_eq!(words(&row), ("idle", Some("completed")), "{row:#}");
