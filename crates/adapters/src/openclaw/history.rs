@@ -26,7 +26,8 @@ pub(super) fn entries(history: &History, with_partial: bool) -> Vec<Named> {
         let id = message["__openclaw"]["id"].as_str().map_or_else(|| index.to_string(), str::to_owned);
         for entry in of_message(message) {
             // One stored message may come as several rows with one id.
-            let same = entries.iter().rev().take_while(|named: &&Named| named.key.starts_with(&id)).count();
+            let is_same = |named: &&Named| named.key.rsplit_once('/').is_some_and(|(of, _)| of == id);
+            let same = entries.iter().rev().take_while(is_same).count();
             entries.push(Named { key: format!("{id}/{same}"), entry });
         }
     }

@@ -94,19 +94,24 @@ fn rows_once(
     let method = "sessions.list";
     let mut rows: Vec<Row> = Vec::new();
     let mut known: HashSet<String> = HashSet::new();
-    let mut offset = 0;
+    let mut moved = false;
+    let (mut offset, mut total) = (0, None);
     for _ in 0..MOST_PAGES {
         let params = json!({"limit": PAGE, "offset": offset});
         let page: Page = client.ask(method, &params)?;
         progress.tick();
         *at = page.ts.map(|ts| ts.0);
+        // A row that went between two pages moved another one out of sight: at least one may be missing.
+        let fewer = total.zip(page.total_count).is_some_and(|(before, now)| now < before);
+        moved |= fewer;
+        total = page.total_count.or(total);
         rows.extend(page.sessions.into_iter().filter(|row| known.insert(row.key.clone())));
         match page.next_offset.filter(|_| page.has_more) {
             // Between two pages a row can move from the one to the other: the count tells.
             None if page.has_more => return Err(endless(method)),
             None => {
                 let total = page.total_count.unwrap_or(rows.len());
-                let missing = total.saturating_sub(rows.len());
+                let missing = total.saturating_sub(rows.len()).max(usize::from(moved));
                 return Ok((rows, missing));
             }
             Some(next) if next <= offset => return Err(endless(method)),
@@ -126,6 +131,7 @@ fn jobs(client: &mut Client, progress: &Progress) -> Result<Vec<Job>, Trouble> {
         progress.tick();
         jobs.extend(page.page);
         match page.next_offset.filter(|_| page.has_more) {
+            None if page.has_more => break,
             None => return Ok(jobs),
             Some(next) if next <= offset => break,
             Some(next) => offset = next,

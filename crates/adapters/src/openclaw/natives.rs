@@ -20,7 +20,9 @@ pub(super) struct Native {
 /// By the key of the gateway's session. A database that is missing or busy says nothing, which costs a row more in a list.
 pub(super) fn read(state: &Path, rows: &[Row]) -> Result<HashMap<String, Native>, Error> {
     let run_by_others = rows.iter().filter(|row| row.runtime() == Some(CLAUDE.0));
-    let agents: BTreeSet<&str> = run_by_others.filter_map(|row| row.agent_id.as_deref()).collect();
+    let agents: BTreeSet<&str> = run_by_others.clone().filter_map(|row| row.agent_id.as_deref()).collect();
+    // A binding outlives its use: a session that another runtime carries now is nobody's twin.
+    let bound: BTreeSet<&str> = run_by_others.map(|row| row.key.as_str()).collect();
     let mut natives = HashMap::new();
     // An id is a name of the gateway's own; what would lead out of its folder is none.
     for agent in agents.into_iter().filter(|agent| !agent.contains(['/', '\\']) && *agent != "..") {
@@ -35,7 +37,10 @@ pub(super) fn read(state: &Path, rows: &[Row]) -> Result<HashMap<String, Native>
         });
         match found {
             Ok(pairs) => natives.extend(
-                pairs.into_iter().filter_map(|(key, id)| Some((key, Native { adapter: CLAUDE.1, id: id? }))),
+                pairs
+                    .into_iter()
+                    .filter(|(key, _)| bound.contains(key.as_str()))
+                    .filter_map(|(key, id)| Some((key, Native { adapter: CLAUDE.1, id: id? }))),
             ),
             Err(Error::Missing(_)) => {}
             Err(error) => return Err(error),
@@ -66,7 +71,8 @@ mod tests {
         database
             .execute_batch("CREATE TABLE session_nodes (session_key TEXT, entry_json TEXT NOT NULL)")
             .unwrap();
-        for (key, entry) in [("agent:main:a", bound.as_str()), ("agent:main:b", "{}"), ("odd", "no json")] {
+        // The second one was bound once, and another runtime carries it now.
+        for (key, entry) in [("agent:main:a", &*bound), ("agent:main:b", &*bound), ("odd", "no json")] {
             database.execute("INSERT INTO session_nodes VALUES (?1, ?2)", [key, entry]).unwrap();
         }
         drop(database);

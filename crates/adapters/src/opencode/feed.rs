@@ -41,8 +41,9 @@ impl ServerFeed {
         let mut stream = TcpStream::connect_timeout(&local(self.address), GREETING)?;
         stream.set_write_timeout(Some(GREETING))?;
         stream.set_read_timeout(Some(GREETING))?;
+        // As of old, so that no line is cut by the sizes of chunks.
         let request = format!(
-            "GET /global/event HTTP/1.1\r\nHost: {}\r\nAccept: text/event-stream\r\n\r\n",
+            "GET /global/event HTTP/1.0\r\nHost: {}\r\nAccept: text/event-stream\r\n\r\n",
             self.address
         );
         stream.write_all(request.as_bytes())?;
@@ -93,7 +94,8 @@ impl Feed for ServerFeed {
     }
 }
 
-/// Takes what arrived; says whether a whole line of it is news. The sizes of chunks are lines of their own and say nothing.
+/// Takes what arrived; says whether a whole line of it is news. Where a server sends in chunks all the same, their sizes are
+/// lines of their own and say nothing.
 fn take(line: &mut Vec<u8>, arrived: &[u8]) -> News {
     let mut heard = News::Nothing;
     for piece in arrived.split_inclusive(|byte| *byte == b'\n') {
