@@ -156,6 +156,15 @@ fn status(
     Ok(exit)
 }
 
+/// Memory in pages of 4 KB: a daemon that rests between looks would keep the half of every huge page for nothing. Children
+/// inherit it, so a runner takes it back for its agent. Where the system has no such switch nothing changes.
+pub(crate) fn small_pages(wanted: bool) {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::disable_transparent_huge_pages(wanted);
+    #[cfg(not(target_os = "linux"))]
+    let _ = wanted;
+}
+
 fn serve(
     manner: Manner,
     detached: bool,
@@ -166,6 +175,7 @@ fn serve(
         // Away from the terminal and the job of whoever started us. We lead no group yet, so this cannot fail.
         let _ = rustix::process::setsid();
     }
+    small_pages(true);
     let home = DaemonProcess::new(&surroundings)?.home().clone();
     let host = surroundings.host();
     let notify_socket = surroundings.environ.get("NOTIFY_SOCKET").map(ToOwned::to_owned);

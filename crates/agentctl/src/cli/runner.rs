@@ -21,6 +21,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, surroundings: &Surroundings) -> Result<Exit, Failure> {
     // A session of its own: whatever happens to the terminal or to whoever started it does not reach it.
     let _ = rustix::process::setsid();
+    // One that a daemon started has its memory settings, which are not the agent's.
+    super::daemon::small_pages(false);
     let failed =
         |error: std::io::Error| Failure::new(Exit::Failed, format!("{}: {error}", args.folder.display()));
     let held = std::io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
