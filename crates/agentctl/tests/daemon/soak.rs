@@ -102,14 +102,15 @@ impl Soak {
         let swap = rustix::fs::RenameFlags::EXCHANGE;
         rustix::fs::renameat_with(rustix::fs::CWD, root, rustix::fs::CWD, away, swap).unwrap();
         let fails = self.failing.insert(agent) || !self.failing.remove(agent);
-        let expected = if fails { "failed" } else { "complete" };
-        until_seen(SOON, &format!("{agent} to be seen {expected}"), || {
+        // An agent that has not played yet is not installed.
+        let expected: &[&str] = if fails { &["failed"] } else { &["complete", "not-installed"] };
+        until_seen(SOON, &format!("{agent} to be seen {expected:?}"), || {
             self.constant.say("busy");
             let status = self.status();
             let source =
                 status["sources"].as_array().unwrap().iter().find(|source| source["adapter"] == agent);
             let coverage = source.map_or(Value::Null, |source| source["coverage"].clone());
-            if coverage == expected { Ok(()) } else { Err(coverage) }
+            if expected.iter().any(|expected| coverage == *expected) { Ok(()) } else { Err(coverage) }
         });
     }
 

@@ -14,8 +14,14 @@ use serde_json::{Value, json};
 use crate::house::SOON;
 
 /// Whom we can play, and under which folder of the home each keeps its sessions.
-pub(crate) const CAST: [(&str, &str); 5] =
-    [("codex", ".codex"), ("copilot", ".copilot"), ("gemini", ".gemini"), ("pi", ".pi"), ("qwen", ".qwen")];
+pub(crate) const CAST: [(&str, &str); 6] = [
+    ("codex", ".codex"),
+    ("copilot", ".copilot"),
+    ("gemini", ".gemini"),
+    ("opencode", ".local/share/opencode"),
+    ("pi", ".pi"),
+    ("qwen", ".qwen"),
+];
 
 /// At work on the first turn of its session until it is killed.
 pub(crate) struct Player {
@@ -25,12 +31,14 @@ pub(crate) struct Player {
 
 impl Player {
     pub(crate) fn start(home: &TestHome, agent: &str) -> Self {
-        let id = new_uuid();
+        let id =
+            if agent == "opencode" { format!("ses_{}", new_uuid().replace('-', "")) } else { new_uuid() };
         let stage = Stage { root: home.path(), cwd: home.work_dir(&id), id: id.clone() };
         let child = match agent {
             "codex" => stage.codex(home),
             "copilot" => stage.copilot(home),
             "gemini" => stage.gemini(home),
+            "opencode" => stage.opencode(home),
             "pi" => stage.pi(home),
             "qwen" => stage.qwen(home),
             other => panic!("nobody plays {other}"),
@@ -166,6 +174,25 @@ impl Stage {
                 json!({"sessionId": id, "projectHash": "h", "startTime": now(), "lastUpdated": now(), "kind": "main"}),
                 json!({"id": "u", "timestamp": now(), "type": "user", "content": [{"text": "do it"}]}),
             ],
+        );
+        child
+    }
+
+    /// Of the time before its database: one file for each session and each message.
+    fn opencode(&self, home: &TestHome) -> Child {
+        let id = &self.id;
+        let child = self.native(home, "opt/opencode", &["run", "--session", id]).spawn().unwrap();
+        let store = ".local/share/opencode/storage";
+        let at = jiff::Timestamp::now().as_millisecond();
+        let message = format!("msg_{}", &id[4..]);
+        self.write(
+            &format!("{store}/message/{id}/{message}.json"),
+            &[json!({"id": message, "sessionID": id, "role": "user", "time": {"created": at}})],
+        );
+        self.write(
+            &format!("{store}/session/global/{id}.json"),
+            &[json!({"id": id, "version": "1.1.65", "projectID": "global", "directory": self.cwd(), "title": "do it",
+                "time": {"created": at, "updated": at}})],
         );
         child
     }
