@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use agentctl_model::{Coverage, Harvest};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 /// One entry of a folder.
 #[derive(Debug)]
@@ -56,11 +56,32 @@ pub fn list(folder: &Path, harvest: &mut Harvest) -> Vec<Listed> {
     listed
 }
 
-/// Whether a file was written since then; unknown counts as yes.
+/// The kernel dates files by its last tick, which on a machine under load can be well before the moment of the write: a file
+/// may look older than the process that wrote it. Whoever picks files by their time reads the records to decide.
+const BEHIND: SignedDuration = SignedDuration::from_secs(2);
+
+/// Whether a file may have been written since then; unknown counts as yes.
 pub fn written_since(path: &Path, since: Option<Timestamp>) -> bool {
     let (Some(since), Ok(modified)) = (since, path.metadata().and_then(|metadata| metadata.modified()))
     else {
         return true;
     };
-    Timestamp::try_from(modified).map_or(true, |modified| modified >= since)
+    Timestamp::try_from(modified).map_or(true, |modified| since.duration_since(modified) <= BEHIND)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_may_look_a_little_older_than_the_process_that_wrote_it() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("file");
+        std::fs::write(&file, b"").unwrap();
+        let written = Timestamp::try_from(file.metadata().unwrap().modified().unwrap()).unwrap();
+        let since = |millis| Some(written + SignedDuration::from_millis(millis));
+        assert!(written_since(&file, since(0)) && written_since(&file, since(30)));
+        assert!(!written_since(&file, since(60_000)));
+        assert!(written_since(&file, None) && written_since(&place.path().join("gone"), since(60_000)));
+    }
 }

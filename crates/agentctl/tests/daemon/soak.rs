@@ -120,12 +120,22 @@ impl Soak {
             self.constant.say("busy");
             let live = self.status()["liveSessions"].clone();
             let expected = self.alive.len() + 1;
-            if live == expected { Ok(()) } else { Err(format!("{live} of {expected}")) }
+            if live == expected {
+                return Ok(());
+            }
+            let list = self.house.run(&["list", "-q"]).stdout;
+            let left_out = self.alive.iter().map(Actor::id).filter(|id| !list.contains(*id));
+            let why = left_out.map(|id| self.house.run(&["explain", id]).stdout);
+            Err(format!("{live} of {expected}; not in the list: {:#?}", why.collect::<Vec<_>>()))
         });
     }
 
     fn holdings(&self) -> Holdings {
-        let status = self.status();
+        // What is watched is told once the first look is over.
+        let status = until_seen(SOON, "something that is watched", || {
+            let status = self.status();
+            if status["watchedProcesses"] == 0 { Err(status) } else { Ok(status) }
+        });
         let number = |key: &str| status[key].as_u64().unwrap();
         Holdings {
             descriptors: fs::read_dir(format!("/proc/{}/fd", status["pid"])).unwrap().count(),
