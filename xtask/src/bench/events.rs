@@ -14,6 +14,7 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
 use super::stand_in::StandIns;
+use crate::workspace;
 
 /// Nothing on a machine at work takes longer; what does is lost.
 const LONGEST: Duration = Duration::from_mins(1);
@@ -31,7 +32,9 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let agents = crate::corpus::expand(&["all".to_owned()]);
-    let (home, manifest) = super::corpus_of(options.keep.as_deref(), options.sessions, &agents)?;
+    // Of its own: the stand-ins write into it, and the other benchmark compares each session with what was made.
+    let keep = options.keep.clone().unwrap_or_else(|| workspace::target_dir().join("bench")).join("events");
+    let (home, manifest) = super::corpus_of(Some(&keep), options.sessions, &agents)?;
     let own = tempfile::tempdir()?;
     let mut stand_ins = StandIns::start(&home, &manifest, options.live, crate::now_ms())?;
     let daemon = Daemon::start(&options.agentctl, &home, own.path())?;
