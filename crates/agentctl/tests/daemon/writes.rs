@@ -47,6 +47,8 @@ fn a_directory_is_locked_and_unlocked() {
     assert_eq!((&held["by"], &held["directory"]), (&"test".into(), &folder.into()), "{held:#}");
     let all = same(&house, "/v1/locks", &["locks", "--json"]);
     assert_eq!(all["locks"][0], held);
+    assert_eq!(house.get("/v1/daemon").json()["locks"], 1);
+    assert!(house.run(&["daemon", "status"]).ok().stdout.contains("1 by hand"));
     refused(&lock(json!({"directory": folder, "by": "ann"})), 409, "refused", "locked by test (by hand)");
     assert_eq!(done(&lock(json!({"directory": folder, "by": "ann", "force": true})))["by"], "ann");
     refused(&lock(json!({"directory": "here"})), 400, "usage", "no absolute path");

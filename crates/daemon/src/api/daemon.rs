@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::sessions::beside;
 use super::{App, answer, json};
+use crate::clock;
 use crate::feeds::FeedStatus;
 use crate::problem::Problem;
 use crate::webhooks::OutboxStatus;
@@ -44,6 +45,9 @@ pub struct DaemonStatus {
     pub cursor: String,
     pub listeners: usize,
     pub outbox: OutboxStatus,
+    /// How many directories are locked by hand; `null` when that cannot be read.
+    #[serde(default)]
+    pub locks: Option<usize>,
     /// How many fuses are set.
     pub fuses: usize,
     /// How many requests came in, this one included.
@@ -85,6 +89,7 @@ fn about(app: &App) -> DaemonStatus {
         cursor: app.hub.cursor(app.hub.newest()),
         listeners: app.hub.listeners(),
         outbox: app.outbox.status(),
+        locks: app.locks().manual(clock::now()).ok().map(|manual| manual.len()),
         fuses: app.fuses.count(),
         requests: app.requests.load(Ordering::Relaxed),
     }

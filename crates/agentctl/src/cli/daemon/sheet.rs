@@ -37,6 +37,8 @@ pub(super) fn print(
         line(out, "server", &format!("{} at {name}: {standing}", feed.adapter))?;
     }
     line(out, "events", &format!("newest {}, {} listening", status.cursor, status.listeners))?;
+    let locks = status.locks.map_or_else(|| "cannot be read".to_owned(), |locks| format!("{locks} by hand"));
+    line(out, "locks", &locks)?;
     line(out, "fuses", &format!("{} set", status.fuses))?;
     let outbox = &status.outbox;
     line(out, "webhooks", &format!("{} to deliver, {} given up", outbox.pending, outbox.dead))?;
