@@ -1,6 +1,7 @@
 //! OpenClaw for tests: a gateway that does as it is told ([`ScriptedGateway`]), the real one ([`OpenClaw`]), and a
 //! plain client for both ([`Rpc`]). None of it uses the product's own client.
 
+mod day;
 mod ledger;
 mod real;
 mod rpc;
@@ -8,6 +9,7 @@ mod scripted;
 pub mod tls;
 mod wire;
 
+pub use day::BusyDay;
 pub use ledger::Ledger;
 pub use real::{CAREFUL, OpenClaw};
 pub use rpc::{Present, Rpc};

@@ -43,10 +43,7 @@ fn it_is_launched_stopped_resumed_and_spoken_to_where_it_lives() {
         act(&mut ledger, method).map_or_else(|| ledger.answer(step), Act::Proper)
     });
     let house = House::new();
-    let port = gateway.url().rsplit(':').next().unwrap().to_owned();
-    let settings = format!("{{gateway: {{port: {port}, auth: {{token: 'secret-word'}}}}}}");
-    std::fs::create_dir_all(house.home.path().join(".openclaw")).unwrap();
-    std::fs::write(house.home.path().join(".openclaw/openclaw.json"), settings).unwrap();
+    house.has_gateway(gateway.port());
     let _daemon = house.daemon(&[]);
     let cwd = house.home.work_dir("project");
     let write = |target: &str, body: Value| {

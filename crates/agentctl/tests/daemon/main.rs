@@ -9,6 +9,7 @@ mod events;
 mod feeds;
 mod fuses;
 mod gateway;
+mod ghosts;
 mod hard_places;
 mod hints;
 mod house;

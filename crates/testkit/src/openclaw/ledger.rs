@@ -1,6 +1,6 @@
 //! What a gateway knows, and how a well-behaved one answers from it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Value, json};
 
@@ -35,9 +35,12 @@ impl Ledger {
         &mut self.rows[index]
     }
 
-    /// How many sessions the gateway itself says are at work.
-    pub fn at_work(&self) -> usize {
-        self.rows.iter().filter(|row| row["hasActiveRun"] == true).count()
+    /// Whom the gateway itself says to be at work: rows, and jobs whose row does not say so yet.
+    pub fn at_work(&self) -> BTreeSet<String> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let rows = self.rows.iter().filter(|row| row["hasActiveRun"] == true).map(|row| text(&row["key"]));
+        let jobs = self.jobs.iter().filter(|job| !job["state"]["runningAtMs"].is_null());
+        rows.chain(jobs.map(|job| format!("agent:main:cron:{}", text(&job["id"])))).collect()
     }
 
     /// The proper answer.

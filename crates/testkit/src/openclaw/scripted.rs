@@ -116,6 +116,10 @@ impl ScriptedGateway {
         format!("{}://{}", if self.secure { "wss" } else { "ws" }, self.address)
     }
 
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
     /// Tells everybody who is connected, unasked. Only without TLS.
     pub fn push(&self, event: &str, payload: &Value) {
         let frame = json!({"type": "event", "event": event, "payload": payload}).to_string();
