@@ -6,6 +6,7 @@ mod attacks;
 mod conformance;
 mod dice;
 mod events;
+mod far;
 mod feeds;
 mod fuses;
 mod gateway;
