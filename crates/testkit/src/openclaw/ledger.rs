@@ -74,13 +74,22 @@ impl Ledger {
 
     fn list(&self, params: &Value) -> Value {
         let number = |name: &str| params[name].as_u64().and_then(|number| usize::try_from(number).ok());
-        let offset = number("offset").unwrap_or(0).min(self.rows.len());
+        let searched = params["search"].as_str().map(|search| search.trim().to_lowercase());
+        let fits = |row: &&Value| {
+            let text = |name: &str| row[name].as_str().unwrap_or_default().to_lowercase();
+            let found = searched.as_ref().is_none_or(|search| {
+                ["key", "sessionId", "label"].iter().any(|name| text(name).contains(search.as_str()))
+            });
+            found && (params["activeOnly"] != true || row["hasActiveRun"] == true)
+        };
+        let rows: Vec<&Value> = self.rows.iter().filter(fits).collect();
+        let offset = number("offset").unwrap_or(0).min(rows.len());
         let limit = number("limit").unwrap_or(100).min(self.page.unwrap_or(usize::MAX));
-        let end = (offset + limit).min(self.rows.len());
-        let more = end < self.rows.len();
+        let end = (offset + limit).min(rows.len());
+        let more = end < rows.len();
         json!({
-            "ts": 1_794_725_739_451_i64, "count": end - offset, "totalCount": self.rows.len(), "hasMore": more,
-            "nextOffset": more.then_some(end), "limitApplied": limit, "sessions": self.rows[offset..end],
+            "ts": 1_794_725_739_451_i64, "count": end - offset, "totalCount": rows.len(), "hasMore": more,
+            "nextOffset": more.then_some(end), "limitApplied": limit, "sessions": rows[offset..end],
         })
     }
 
