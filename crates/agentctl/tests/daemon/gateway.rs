@@ -9,6 +9,25 @@ use crate::house::House;
 
 const KEY: &str = "agent:main:dashboard:1";
 
+/// A gateway that does this with what it is asked, and a house that knows it.
+fn house_with(
+    ledger: Ledger,
+    act: impl Fn(&mut Ledger, &str, &Value) -> Option<Act> + Send + Sync + 'static,
+) -> (ScriptedGateway, House) {
+    let ledger = Mutex::new(ledger);
+    let gateway = ScriptedGateway::start(move |step| {
+        let mut ledger = ledger.lock().unwrap();
+        let Step::Request { method, params } = step else { return ledger.answer(step) };
+        act(&mut ledger, method, params).unwrap_or_else(|| ledger.answer(step))
+    });
+    let house = House::new();
+    let port = gateway.url().rsplit(':').next().unwrap().to_owned();
+    let settings = format!("{{gateway: {{port: {port}, auth: {{token: 'secret-word'}}}}}}");
+    std::fs::create_dir_all(house.home.path().join(".openclaw")).unwrap();
+    std::fs::write(house.home.path().join(".openclaw/openclaw.json"), settings).unwrap();
+    (gateway, house)
+}
+
 /// What a real gateway was seen to do with these.
 fn act(ledger: &mut Ledger, method: &str) -> Option<Value> {
     match method {
@@ -34,19 +53,12 @@ fn act(ledger: &mut Ledger, method: &str) -> Option<Value> {
 
 #[test]
 fn it_is_launched_stopped_resumed_and_spoken_to_where_it_lives() {
-    let (ledger, asked) = (Mutex::new(Ledger::default()), Arc::new(Mutex::new(Vec::new())));
+    let asked = Arc::new(Mutex::new(Vec::new()));
     let log = asked.clone();
-    let gateway = ScriptedGateway::start(move |step| {
-        let mut ledger = ledger.lock().unwrap();
-        let Step::Request { method, params } = step else { return ledger.answer(step) };
+    let (_gateway, house) = house_with(Ledger::default(), move |ledger, method, params| {
         log.lock().unwrap().push((method.to_owned(), params.clone()));
-        act(&mut ledger, method).map_or_else(|| ledger.answer(step), Act::Proper)
+        act(ledger, method).map(Act::Proper)
     });
-    let house = House::new();
-    let port = gateway.url().rsplit(':').next().unwrap().to_owned();
-    let settings = format!("{{gateway: {{port: {port}, auth: {{token: 'secret-word'}}}}}}");
-    std::fs::create_dir_all(house.home.path().join(".openclaw")).unwrap();
-    std::fs::write(house.home.path().join(".openclaw/openclaw.json"), settings).unwrap();
     let _daemon = house.daemon(&[]);
     let cwd = house.home.work_dir("project");
     let write = |target: &str, body: Value| {
@@ -72,4 +84,31 @@ fn it_is_launched_stopped_resumed_and_spoken_to_where_it_lives() {
         .map(|(_, params)| &params["message"])
         .collect();
     assert_eq!(words, ["go", "go on", "and on"]);
+}
+
+#[test]
+fn a_stop_that_failed_is_a_refusal_only_where_the_gateway_said_no() {
+    let row = |key: &str| json!({"key": key, "hasActiveRun": true, "workspaceDir": "/w"});
+    let ledger = Ledger { rows: ["cut", "stubborn", "never"].map(row).to_vec(), ..Ledger::default() };
+    let (_gateway, house) = house_with(ledger, |_, method, params| {
+        let key = params["sessionKey"].as_str().or(params["key"].as_str());
+        match (method, key) {
+            ("chat.abort", Some("cut")) => Some(Act::Cut),
+            ("chat.abort", Some("stubborn")) => Some(Act::Proper(json!({"aborted": true, "runIds": []}))),
+            ("chat.abort", Some("never")) => {
+                Some(Act::Refuse(json!({"code": "INVALID_REQUEST", "message": "not yours to stop"})))
+            }
+            _ => None,
+        }
+    });
+    let _daemon = house.daemon(&[]);
+    for (key, status, code, said) in [
+        ("cut", 504, "failed", "is not known"),
+        ("stubborn", 502, "failed", "still says that session stubborn is running"),
+        ("never", 409, "refused", "not yours to stop"),
+    ] {
+        let reply = house.write("POST", &format!("/v1/sessions/{key}/stop"), r#"{"grace": "0s"}"#);
+        assert_eq!((reply.status, &reply.json()["code"]), (status, &json!(code)), "{key}: {reply:?}");
+        assert!(reply.json()["detail"].as_str().unwrap().contains(said), "{key}: {reply:?}");
+    }
 }
