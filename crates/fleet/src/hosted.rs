@@ -5,6 +5,7 @@
 //! `launch` and `group` of the session. It joins by that id, makes no row of its own, and expires like every other.
 
 mod launch;
+mod places;
 mod refuse;
 
 use std::time::{Duration, Instant};
@@ -53,23 +54,6 @@ impl Fleet {
     /// Whether this session lives in a server and not in a process here.
     pub fn is_hosted(&self, target: &Surveyed) -> bool {
         self.host_of(target).is_some()
-    }
-
-    /// Where a new session of this agent would be: of several places the first that leads anywhere.
-    pub fn place_to_launch(&self, adapter: &str) -> Option<&Source> {
-        let of_adapter = || self.sources.iter().filter(|source| source.name() == adapter);
-        let leads =
-            |source: &&Source| source.adapter.host().is_none_or(|host| host.is_reachable(&source.root));
-        of_adapter().find(leads).or_else(|| of_adapter().next())
-    }
-
-    /// The gateway of this caller, to which others can be told: the first one that leads anywhere.
-    pub fn callback_to(&self, to: Addressee) -> Option<CallbackOrder> {
-        let leads =
-            |source: &&Source| source.adapter.host().is_some_and(|host| host.is_reachable(&source.root));
-        let source = self.sources.iter().find(leads)?;
-        let root = source.root.path.to_string_lossy().into_owned();
-        Some(CallbackOrder { adapter: source.name().to_owned(), root, to })
     }
 
     /// The callbacks of launches that are over and that nobody has heard.

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod choice;
 #[path = "../machine/mod.rs"]
 mod machine;
 mod office;

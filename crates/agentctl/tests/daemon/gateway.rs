@@ -55,7 +55,7 @@ fn act(ledger: &mut Ledger, method: &str) -> Option<Value> {
 fn it_is_launched_stopped_resumed_and_spoken_to_where_it_lives() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let log = asked.clone();
-    let (_gateway, house) = house_with(Ledger::default(), move |ledger, method, params| {
+    let (gateway, house) = house_with(Ledger::default(), move |ledger, method, params| {
         log.lock().unwrap().push((method.to_owned(), params.clone()));
         act(ledger, method).map(Act::Proper)
     });
@@ -66,7 +66,12 @@ fn it_is_launched_stopped_resumed_and_spoken_to_where_it_lives() {
         assert_eq!(reply.status, 200, "{target}: {reply:?}");
         reply.json()
     };
-    let launched = write("/v1/sessions", json!({"adapter": "openclaw", "prompt": "go", "cwd": cwd}));
+    let launch =
+        |gateway: &str| json!({"adapter": "openclaw", "prompt": "go", "cwd": cwd, "gateway": gateway});
+    let nobody = house.write("POST", "/v1/sessions", &launch("ws://nobody.local:1").to_string());
+    assert_eq!((nobody.status, &nobody.json()["code"]), (404, &json!("not-found")), "{nobody:?}");
+    assert!(nobody.json()["hint"].as_str().unwrap().contains(&gateway.url()), "{nobody:?}");
+    let launched = write("/v1/sessions", launch(&gateway.url()));
     assert_eq!((&launched["id"], &launched["status"]), (&json!(KEY), &json!("running")), "{launched:#}");
     assert_eq!(launched["pid"], Value::Null);
     let at_work = house.write("POST", &format!("/v1/sessions/{KEY}/resume"), r#"{"message": "more"}"#);
@@ -77,13 +82,23 @@ fn it_is_launched_stopped_resumed_and_spoken_to_where_it_lives() {
     assert_eq!(resumed["id"], KEY, "{resumed:#}");
     let sent = write(&format!("/v1/sessions/{KEY}/send"), json!({"message": "and on"}));
     assert_eq!(sent["accepted"], true, "{sent:#}");
+    // Where a gateway works is its own business unless somebody says it; a process here must be told.
+    write("/v1/sessions", json!({"adapter": "openclaw", "prompt": "anywhere"}));
+    let placeless = house.write("POST", "/v1/sessions", r#"{"adapter": "codex", "prompt": "go"}"#);
+    assert!(placeless.status == 400 && placeless.body.contains("`cwd`"), "{placeless:?}");
     let asked = asked.lock().unwrap();
     let words: Vec<&Value> = asked
         .iter()
         .filter(|(method, _)| matches!(method.as_str(), "sessions.create" | "sessions.send"))
         .map(|(_, params)| &params["message"])
         .collect();
-    assert_eq!(words, ["go", "go on", "and on"]);
+    assert_eq!(words, ["go", "go on", "and on", "anywhere"]);
+    let folders: Vec<&Value> = asked
+        .iter()
+        .filter(|(method, _)| method == "sessions.create")
+        .map(|(_, params)| &params["cwd"])
+        .collect();
+    assert_eq!(folders, [&json!(cwd), &Value::Null]);
 }
 
 #[test]

@@ -15,6 +15,7 @@ use agentctl_fleet::launches::WorktreeOrder;
 use agentctl_model::{Capability, Permission};
 use axum::Extension;
 use axum::extract::{Path, RawQuery, State};
+use axum::http::StatusCode;
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -36,8 +37,9 @@ pub(crate) struct LaunchBody {
     adapter: Option<String>,
     model: Option<String>,
     prompt: String,
-    /// Where the agent works: an absolute path.
-    cwd: PathBuf,
+    /// Where the agent works: an absolute path. Only a gateway chooses by itself where it is left out; for one that is
+    /// elsewhere it is a folder of that machine, taken as it stands.
+    cwd: Option<PathBuf>,
     /// Make a working tree for it.
     worktree: Option<WorktreeBody>,
     #[serde(flatten)]
@@ -92,6 +94,9 @@ struct MannerBody {
     on_create: Option<String>,
     /// A command that runs once the agent has ended.
     on_complete: Option<String>,
+    /// The gateway that is meant, by its address or host: for a session that lives in one, and for whoever is told. Without
+    /// it the first that is known.
+    gateway: Option<String>,
     /// The session of an OpenClaw gateway that is told when the agent has ended.
     callback_session: Option<String>,
     /// The agent of an OpenClaw gateway that is told when the agent has ended.
@@ -138,11 +143,22 @@ pub(crate) async fn launch(
             Problem::usage("no agent was named").hint("give `adapter`, or set it in config.toml")
         })?;
         let worktree = body.worktree.map(WorktreeBody::order).transpose()?;
+        let place = launcher.fleet.place_to_launch(&choice.adapter, body.manner.gateway.as_deref());
+        let cwd = match (&body.cwd, place.map_err(unfit)?.adapter.host()) {
+            (Some(given), Some(_))
+                if launcher.fleet.works_elsewhere(&choice.adapter, body.manner.gateway.as_deref()) =>
+            {
+                given.clone()
+            }
+            (Some(given), _) => folder(given)?,
+            (None, Some(_)) => PathBuf::new(),
+            (None, None) => return Err(Problem::usage("the body: missing field `cwd`")),
+        };
         let wish = LaunchWish {
-            cwd_is_chosen: true,
+            cwd_is_chosen: body.cwd.is_some(),
             choices: vec![choice],
             side_by_side: false,
-            cwd: folder(&body.cwd)?,
+            cwd,
             worktree,
             base: None,
             manner: body.manner.manner()?,
@@ -243,13 +259,14 @@ fn folder(given: &std::path::Path) -> Result<PathBuf, Problem> {
 }
 
 fn unfit(unfit: Unfit) -> Problem {
-    let hint = unfit.hint();
     let problem = match unfit.kind {
         UnfitKind::Unknown => Problem::usage(unfit.message),
-        UnfitKind::NoGateway => Problem::refused(unfit.message),
+        UnfitKind::Refused => Problem::refused(unfit.message),
+        UnfitKind::NoSuchGateway => Problem::new(StatusCode::NOT_FOUND, "not-found", unfit.message),
+        UnfitKind::Ambiguous => Problem::new(StatusCode::CONFLICT, "ambiguous", unfit.message),
         UnfitKind::Failed => Problem::failed(unfit.message),
     };
-    match hint {
+    match unfit.hint {
         Some(hint) => problem.hint(hint),
         None => problem,
     }
@@ -270,6 +287,7 @@ impl MannerBody {
             ("systemPromptAppend", &self.system_prompt_append),
             ("onCreate", &self.on_create),
             ("onComplete", &self.on_complete),
+            ("gateway", &self.gateway),
             ("callbackSession", &self.callback_session),
             ("callbackAgent", &self.callback_agent),
         ] {
@@ -287,6 +305,7 @@ impl MannerBody {
             files: Vec::new(),
             on_create: self.on_create,
             on_complete: self.on_complete,
+            gateway: self.gateway,
             callback: Addressee { session: self.callback_session, agent: self.callback_agent },
             timeout: duration("timeout", self.timeout.as_deref())?,
             force: self.force,

@@ -24,10 +24,19 @@ pub(crate) struct Hosted {
     record: Record,
     folder: Option<LaunchFolder>,
     begun: Begun,
-    since: Instant,
-    cancelled: bool,
+    /// Until when its turn is looked for.
+    until: Instant,
+    cancelled: Option<Cancelled>,
     /// What to ask when it is taken back.
     source: HostedSource,
+}
+
+/// What became of the wish to take it back.
+#[derive(Debug)]
+enum Cancelled {
+    BrokenOff,
+    /// It may go on: the server was not heard, or said no.
+    Failed(String),
 }
 
 /// Of a source, what outlives the fleet it was taken from.
@@ -53,13 +62,16 @@ impl Server<'_> {
         now: Timestamp,
     ) -> Result<Hosted, LaunchError> {
         self.request(&order, words)?;
-        if let (true, false, Talk::New) = (order.cwd_is_chosen, order.force, &order.conversation) {
+        // A folder of another machine is none that anybody holds here.
+        let is_ours = order.cwd_is_chosen && self.host.is_here(&self.source.root);
+        if is_ours && !order.force && order.is_new() {
             refuse_a_held_directory(self.fleet, caller, &order.cwd)?;
         }
+        let id = fresh::launch_id().map_err(|error| LaunchError::failed(error.to_string()))?;
         let begun = self.host.begin(&self.source.root, &errand(&order, words)).map_err(failed)?;
         let record = Record {
             version: launches::VERSION,
-            id: fresh::launch_id().map_err(|error| LaunchError::failed(error.to_string()))?,
+            id,
             launched_at: now,
             order,
             session_id: Some(begun.id.clone()),
@@ -70,18 +82,25 @@ impl Server<'_> {
         // The session is there whether this can be written or not; without it only its labels are lost.
         let folder = write_down(&caller.launches(), &record, words, now).ok();
         let source = HostedSource(self.source.clone(), self.host);
-        Ok(Hosted { record, folder, begun, since: Instant::now(), cancelled: false, source })
+        Ok(Hosted { record, folder, begun, until: Instant::now() + SHOWN_WITHIN, cancelled: None, source })
     }
 }
 
 impl Hosted {
-    /// Breaks off what was begun. The session itself is the server's and stays.
+    /// Breaks off what was begun. The session itself is the server's and stays. What may go on keeps its record.
     pub(crate) fn cancel(&mut self) {
-        if !std::mem::replace(&mut self.cancelled, true) {
-            let HostedSource(source, host) = &self.source;
-            let _ = host.stop(&source.root, &self.begun.id);
-            self.forget();
+        if self.cancelled.is_some() {
+            return;
         }
+        let HostedSource(source, host) = &self.source;
+        self.cancelled = Some(match host.stop(&source.root, &self.begun.id) {
+            Ok(_) => {
+                self.forget();
+                Cancelled::BrokenOff
+            }
+            Err(HostError::Refused(refusal)) => Cancelled::Failed(refusal.reason),
+            Err(HostError::Unheard(why)) => Cancelled::Failed(why),
+        });
     }
 
     fn forget(&self) {
@@ -92,14 +111,21 @@ impl Hosted {
 
     pub(crate) fn outcome(&mut self, fleet: &Fleet) -> Option<Result<Surveyed, LaunchError>> {
         let id = &self.begun.id;
-        if self.cancelled {
-            return Some(Err(LaunchError::failed(format!(
-                "it was taken back; the gateway keeps session {id}"
-            ))));
+        match &self.cancelled {
+            None => {}
+            Some(Cancelled::BrokenOff) => {
+                let message = format!("it was taken back; the gateway keeps session {id}");
+                return Some(Err(LaunchError::failed(message)));
+            }
+            Some(Cancelled::Failed(why)) => {
+                let message = format!("it could not be taken back, session {id} may go on: {why}");
+                return Some(Err(LaunchError::failed(message).hint(format!("`agentctl stop {id}`"))));
+            }
         }
         let seen = show(fleet, &self.record, true);
         match seen.filter(|seen| self.source.1.shows(&seen.session, &self.begun)) {
             Some(seen) if seen.session.outcome == Some(Outcome::Failed) && !is_at_work(&seen) => {
+                // As everywhere, a launch that failed leaves no record; the gateway's own is there to be looked at.
                 self.forget();
                 let why = seen.session.status_detail.as_deref().unwrap_or("it does not say why");
                 let message = format!("the turn failed at once: {why}");
@@ -108,8 +134,8 @@ impl Hosted {
                 ))
             }
             Some(seen) => Some(Ok(seen)),
-            None if self.since.elapsed() > SHOWN_WITHIN => {
-                self.forget();
+            // The gateway has it all the same, so what is known of it here stays.
+            None if Instant::now() >= self.until => {
                 let message = format!("the gateway took it as {id}, but its list does not show the turn");
                 Some(Err(LaunchError::failed(message).hint(format!("`agentctl status {id}` looks again"))))
             }
@@ -127,7 +153,6 @@ fn write_down(
     words: &str,
     now: Timestamp,
 ) -> std::io::Result<LaunchFolder> {
-    let (folder, _held) = LaunchFolder::create(launches, record, words)?;
     // No process of it ever runs here: its time begins now, and nobody needs to find that out.
     let exit = Exit {
         exit_code: None,
@@ -136,8 +161,7 @@ fn write_down(
         timed_out: false,
         found_gone_at: Some(now),
     };
-    folder.write_exit(&exit)?;
-    Ok(folder)
+    LaunchFolder::create_over(launches, record, words, &exit)
 }
 
 fn errand<'a>(order: &'a LaunchOrder, words: &'a str) -> Errand<'a> {
@@ -164,3 +188,7 @@ fn failed(error: HostError) -> LaunchError {
         HostError::Unheard(why) => LaunchError::failed(why),
     }
 }
+
+#[cfg(test)]
+#[path = "launch_tests.rs"]
+mod tests;
