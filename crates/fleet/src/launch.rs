@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io;
 use std::time::Duration;
 
-use agentctl_model::{Intent, Observed, Refusal, SpawnPlan, Surveyed};
+use agentctl_model::{Intent, Observed, Refusal, SourceReport, SpawnPlan, Surveyed};
 use agentctl_process::{Order, Started, spawn};
 use jiff::Timestamp;
 
@@ -239,7 +239,12 @@ pub(crate) fn glance(fleet: &Fleet, record: &Record) -> Option<Surveyed> {
 
 /// The same; `complete` as `status` shows it, which may cost a read of the whole transcript.
 pub(crate) fn show(fleet: &Fleet, record: &Record, complete: bool) -> Option<Surveyed> {
-    let id = record.session_id.as_ref()?;
+    look(fleet, record, complete).0
+}
+
+/// The same, and whether everything that could hold it was heard: only then is not to be found an answer.
+pub(crate) fn look(fleet: &Fleet, record: &Record, complete: bool) -> (Option<Surveyed>, bool) {
+    let Some(id) = &record.session_id else { return (None, true) };
     let order = &record.order;
     let survey = fleet.survey(&Question {
         adapters: vec![order.adapter.clone()],
@@ -249,7 +254,8 @@ pub(crate) fn show(fleet: &Fleet, record: &Record, complete: bool) -> Option<Sur
         subagents: true,
         ..Question::new(Wanted::Ids(vec![id.clone()]))
     });
-    survey.sessions.into_iter().find(|surveyed| surveyed.key.id == *id)
+    let heard = !survey.sources.iter().any(SourceReport::is_incomplete);
+    (survey.sessions.into_iter().find(|surveyed| surveyed.key.id == *id), heard)
 }
 
 /// Undoes a launch that has no session, whoever finds it: its processes, its worktree, its record.

@@ -40,6 +40,10 @@ say busy
 while [ ! -e "$HOME/gate" ]; do sleep 0.02; done
 reply done '"end_turn"'
 rm "$root/sessions/$$.json"
+if [ -e "$HOME/break" ]; then
+  mv "$root/projects" "$root/aside"
+  echo "no folder" > "$root/projects"
+fi
 "#;
 
 struct Scene {
@@ -123,6 +127,30 @@ fn an_end_without_a_daemon_is_told_by_the_next_one() {
         (&told["session"]["id"], &told["session"]["outcome"], &told["summary"]),
         (&id.into(), &"completed".into(), &"done".into())
     );
+}
+
+/// The process has ended, but the storage cannot be heard: that nobody carries the session on is not known (N4).
+#[test]
+fn an_end_that_no_survey_shows_is_told_only_when_one_does() {
+    let scene = Scene::set();
+    fs::write(scene.house.home.path().join("break"), "").unwrap();
+    let (id, launch) = scene.launch("a", &[]);
+    scene.open_the_gate();
+    scene.silence();
+    assert!(scene.record(&launch, "exit.json").exists(), "what the runner saw is written down");
+    let outbox = fs::read_dir(scene.house.home.agentctl_home().join("outbox"));
+    let told = outbox.map_or(0, |files| files.flatten().filter(|file| file.path().is_file()).count());
+    assert_eq!(told, 0, "a source that failed says nothing about anybody");
+    let log = fs::read_to_string(scene.record(&launch, "runner.log")).unwrap();
+    assert!(log.contains("whether the session ended is not known"), "{log}");
+
+    let root = scene.house.home.path().join(".claude");
+    fs::remove_file(root.join("projects")).unwrap();
+    fs::rename(root.join("aside"), root.join("projects")).unwrap();
+    let _daemon = scene.house.daemon(&[]);
+    assert_eq!(scene.delivered(1), [(launch, id)]);
+    let told: Value = serde_json::from_str(&scene.receiver.received()[0].body).unwrap();
+    assert_eq!(told["session"]["status"], "stopped", "{told:#}");
 }
 
 #[test]

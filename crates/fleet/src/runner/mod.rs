@@ -24,6 +24,7 @@ use crate::launches::{Exit, Failed, LaunchFolder, MARK, ProcessMark, Record, Tal
 use crate::stop::Patience;
 use crate::{Fleet, Source};
 use hooks::Hooks;
+use tells::After;
 pub use tells::{KIND, Tells};
 
 /// How often a starting agent is looked at.
@@ -264,11 +265,12 @@ impl<'a> Runner<'a> {
             found_gone_at: None,
         };
         self.folder.write_exit(&exit)?;
-        let session = glance(self.fleet, &self.record);
+        let after = After::look(self.fleet, &self.record);
         let told = match &self.tells {
-            Some(tells) => tells.end(&self.folder, &self.record, session.as_ref(), &exit),
+            Some(tells) => tells.end(&self.folder, &self.record, &after, &exit),
             None => self.folder.nobody_to_tell(),
         };
+        let session = after.session;
         if let Err(error) = told {
             // The hooks run all the same; the words go to the runner's log.
             let _ = writeln!(io::stderr(), "webhook {}: {error}", self.record.id);
