@@ -3,9 +3,12 @@
 use std::sync::{Arc, Mutex};
 
 use agentctl_testkit::openclaw::{Act, Ledger, ScriptedGateway, Step};
+use agentctl_testkit::until;
 use serde_json::{Value, json};
 
-use crate::house::House;
+use crate::events::Listener;
+use crate::house::{House, SOON};
+use crate::webhooks::{Receiver, configure};
 
 const KEY: &str = "agent:main:dashboard:1";
 
@@ -126,4 +129,45 @@ fn a_stop_that_failed_is_a_refusal_only_where_the_gateway_said_no() {
         assert_eq!((reply.status, &reply.json()["code"]), (status, &json!(code)), "{key}: {reply:?}");
         assert!(reply.json()["detail"].as_str().unwrap().contains(said), "{key}: {reply:?}");
     }
+}
+
+/// What lives in a gateway may end many times after one launch: each end is told, under an id of its own.
+#[test]
+fn every_end_in_a_gateway_is_told() {
+    const CRON: &str = "agent:main:cron:job-1";
+    let row = |running: bool| {
+        json!({"key": CRON, "hasActiveRun": running, "status": if running { "running" } else { "done" },
+        "workspaceDir": "/w", "lastRunId": "run-2"})
+    };
+    let running = Arc::new(Mutex::new(false));
+    let now = running.clone();
+    let (gateway, house) = house_with(Ledger::default(), move |ledger, method, _| {
+        if method == "sessions.send" {
+            *now.lock().unwrap() = true;
+        }
+        ledger.rows = vec![row(*now.lock().unwrap())];
+        let taken = json!({"runId": "run-2", "status": "started"});
+        (method == "sessions.send").then_some(Act::Proper(taken))
+    });
+    let receiver = Receiver::start(&[]);
+    configure(&house, &receiver.url);
+    let _daemon = house.daemon(&[]);
+    house.settled();
+    let mut events = Listener::open(&house, "", None);
+    let resumed = house.write("POST", &format!("/v1/sessions/{CRON}/resume"), r#"{"message": "go on"}"#);
+    assert_eq!(resumed.status, 200, "{resumed:?}");
+    let launch = resumed.json()["launch"]["id"].clone();
+    assert!(launch.is_string(), "{resumed:?}");
+    for _ in 0..3 {
+        *running.lock().unwrap() = true;
+        gateway.push("sessions.changed", &json!({"sessionKey": CRON}));
+        until(SOON, "it to run", || (house.get("/v1/daemon").json()["liveSessions"] == 1).then_some(()));
+        *running.lock().unwrap() = false;
+        gateway.push("sessions.changed", &json!({"sessionKey": CRON}));
+        events.until("session.stopped", CRON);
+    }
+    let told = receiver.accepted(3);
+    let ids: std::collections::BTreeSet<&str> =
+        told.iter().map(|one| one.header("X-Agentctl-Delivery").unwrap()).collect();
+    assert_eq!(ids.len(), 3, "{ids:?}");
 }

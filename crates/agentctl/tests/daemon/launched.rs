@@ -129,6 +129,29 @@ fn an_end_without_a_daemon_is_told_by_the_next_one() {
     );
 }
 
+/// Known to the launcher alone: the daemon has another receiver and another secret, or none.
+#[test]
+fn a_webhook_of_the_launcher_alone_goes_to_its_receiver_under_its_secret() {
+    let scene = Scene::set();
+    let theirs = Receiver::start(&[]);
+    let own =
+        [("AGENTCTL_WEBHOOK_URL", theirs.url.as_str()), ("AGENTCTL_WEBHOOK_SECRET", "only the launcher")];
+    scene.launch("a", &own);
+    scene.launch("b", &[("AGENTCTL_WEBHOOK_SECRET", "only the launcher")]);
+    scene.open_the_gate();
+    scene.silence();
+    let mut grep = scene.house.home.command("grep");
+    grep.args(["-rl", "only the launcher"]).arg(scene.house.home.agentctl_home());
+    assert_eq!(scene.house.home.run(grep).stdout, "", "the secret is in no file");
+    let _daemon = scene.house.daemon(&[]);
+    scene.delivered(1);
+    for received in [theirs.accepted(1), scene.receiver.accepted(1)] {
+        let told = received.last().unwrap();
+        let expected = agentctl_fleet::outbox::sign("only the launcher", told.body.as_bytes());
+        assert_eq!(told.header("X-Signature"), Some(expected.as_str()), "{}", told.head);
+    }
+}
+
 /// The process has ended, but the storage cannot be heard: that nobody carries the session on is not known (N4).
 #[test]
 fn an_end_that_no_survey_shows_is_told_only_when_one_does() {

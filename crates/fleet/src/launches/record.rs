@@ -152,6 +152,15 @@ impl ProcessMark {
     }
 }
 
+impl Record {
+    /// No runner works on it: its session lives in a server, whose ends are its own and may be many.
+    pub fn lives_in_a_server(&self) -> bool {
+        let known = agentctl_adapters::registry().into_iter();
+        let mut of_agent = known.filter(|adapter| adapter.card().name == self.order.adapter);
+        of_agent.any(|adapter| adapter.host().is_some())
+    }
+}
+
 impl LaunchOrder {
     /// What the adapter is to plan, once it is known where.
     pub fn intent(&self, words: String, cwd: PathBuf) -> Intent {

@@ -25,7 +25,7 @@ use crate::stop::Patience;
 use crate::{Fleet, Source};
 use hooks::Hooks;
 use tells::After;
-pub use tells::{KIND, Tells};
+pub use tells::{KIND, OwnAddress, Tells};
 
 /// How often a starting agent is looked at.
 const LOOK: Duration = Duration::from_millis(50);

@@ -1,7 +1,7 @@
 //! The end of a launched session, put into the outbox by its runner: so it is told even when no daemon runs.
 
-use std::io;
 use std::time::Duration;
+use std::{fmt, io};
 
 use agentctl_model::{Status, Surveyed};
 
@@ -18,11 +18,23 @@ const LOOKS: usize = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Where the end of a session is told.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Tells {
     pub outbox: OutboxFolder,
-    /// Where to, if the daemon's own settings might not say it.
-    pub url: Option<String>,
+    /// Settings of whoever launched it, where the daemon's own might not say the same.
+    pub own: Option<OwnAddress>,
+}
+
+/// A receiver that only the launcher knows, or whose secret only the launcher knows.
+pub struct OwnAddress {
+    pub url: String,
+    pub secret: Option<String>,
+}
+
+impl fmt::Debug for OwnAddress {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("(hidden)")
+    }
 }
 
 /// What is known of a session whose process has ended. The runner saw the process go; whether nobody else carries the
@@ -94,7 +106,11 @@ impl Tells {
             lock: None,
             exit_code: exit.exit_code,
         };
-        let delivery = Delivery::new(&record.id, id, self.url.clone(), telling.body());
+        let delivery = Delivery::new(&record.id, id, None, telling.body());
+        let delivery = match &self.own {
+            Some(own) => delivery.sealed(&own.url, own.secret.as_deref()),
+            None => delivery,
+        };
         self.outbox.prepare()?;
         folder.tell_end(|| self.outbox.put(&delivery, at).map(drop)).map(drop)
     }
