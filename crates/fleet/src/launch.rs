@@ -104,7 +104,7 @@ impl Fleet {
         if let Some(program) = &order.program {
             plan.program = program.to_string_lossy().into_owned();
         }
-        plan.env.extend(order.env.clone());
+        plan.env.extend(order.env.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?))));
         Ok(plan)
     }
 

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 const TOKEN: &str = "token-of-the-gateway";
 
 /// A Claude Code that does one turn and notes what it could see.
-const WORKER: &str = r#"#!/bin/sh
+pub(crate) const WORKER: &str = r#"#!/bin/sh
 printf '%s\n' "$@" > "$HOME/argv"
 while [ "$1" != --session-id ]; do shift; done
 folder="$HOME/.claude/projects/-work"

@@ -107,7 +107,7 @@ impl Fleet {
             system_prompt: manner.system_prompt,
             fresh_id: fresh::uuid().map_err(|error| Unfit::new(UnfitKind::Failed, error.to_string()))?,
             program: programs.get(&slot.adapter).cloned(),
-            env: manner.env,
+            env: manner.env.into_iter().map(|(name, value)| (name, Some(value))).collect(),
             // A launch that is alone has no name among others.
             slot: group.as_ref().map(|_| slot.name.clone()),
             group,

@@ -51,8 +51,8 @@ pub struct LaunchOrder {
     pub fresh_id: String,
     /// The program to start instead of the agent's usual name.
     pub program: Option<PathBuf>,
-    /// Variables for the agent.
-    pub env: BTreeMap<String, String>,
+    /// Variables for the agent. A value may be a secret, and only the start needs it: from then on it is `null`.
+    pub env: BTreeMap<String, Option<String>>,
     pub group: Option<String>,
     /// What it is called in its group.
     #[serde(default)]
@@ -177,6 +177,11 @@ impl LaunchOrder {
             system_prompt: self.system_prompt.clone(),
             fresh_id: self.fresh_id.clone(),
         }
+    }
+
+    /// The agent was started: of its variables only the names stay.
+    pub fn forget_values(&mut self) {
+        self.env.values_mut().for_each(|value| *value = None);
     }
 
     pub fn is_new(&self) -> bool {

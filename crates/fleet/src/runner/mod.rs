@@ -150,6 +150,7 @@ impl<'a> Runner<'a> {
         let order = Order { program, args, environ, cwd: plan.cwd.clone(), stdin, stdout, stderr };
         let started = spawn(order).map_err(|error| failed(&format!("start `{}`", plan.program), &error))?;
         self.record.process = started.process.map(ProcessMark::of);
+        self.record.order.forget_values();
         if let IdSource::Known(id) = &plan.id {
             self.record.session_id = Some(id.clone());
         }
