@@ -3,6 +3,8 @@
 //! The runner owns everything from its first moment, the undo included. Whoever asks may be killed: nothing changes. If
 //! the runner is killed, what it left is found here by looking.
 
+mod enclosed;
+mod issue;
 mod resume;
 mod side_by_side;
 mod slots;
@@ -24,6 +26,8 @@ use crate::launches::{self, Failed, LaunchFolder, LaunchOrder, MARK, ProcessMark
 use crate::question::{Question, Wanted};
 use crate::{Fleet, fresh, worktree};
 
+pub use enclosed::{Enclosed, MAX_FILE, WordsError, text, text_of};
+pub use issue::Issue;
 pub use resume::ResumeWish;
 pub use side_by_side::SideBySide;
 pub use slots::{Choice, LaunchPlan, PlannedSlot, Unfit, UnfitKind, Usual};

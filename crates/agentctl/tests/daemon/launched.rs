@@ -18,7 +18,7 @@ while [ $# -gt 0 ]; do
   case "$1" in --session-id|--resume) id=$2 ;; esac
   shift
 done
-cat > /dev/null
+cat > "$HOME/input"
 root=$HOME/.claude
 mkdir -p "$root/sessions" "$root/projects/-work"
 start=$(cut -d' ' -f22 /proc/$$/stat)
@@ -46,20 +46,25 @@ if [ -e "$HOME/break" ]; then
 fi
 "#;
 
-struct Scene {
-    house: House,
+pub(crate) struct Scene {
+    pub(crate) house: House,
     receiver: Receiver,
 }
 
 impl Scene {
-    fn set() -> Self {
+    pub(crate) fn set() -> Self {
         let (house, receiver) = (House::new(), Receiver::start(&[]));
-        let path = house.home.path().join("claude.sh");
-        fs::write(&path, AGENT).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        house.home.put_on_path("claude", &path);
         configure(&house, &receiver.url);
-        Self { house, receiver }
+        let scene = Self { house, receiver };
+        scene.put_on_path("claude", AGENT);
+        scene
+    }
+
+    pub(crate) fn put_on_path(&self, name: &str, script: &str) {
+        let path = self.house.home.path().join(format!("{name}.sh"));
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        self.house.home.put_on_path(name, &path);
     }
 
     /// The launched session, and the id of its launch.
@@ -76,7 +81,7 @@ impl Scene {
         self.house.home.run(command)
     }
 
-    fn open_the_gate(&self) {
+    pub(crate) fn open_the_gate(&self) {
         fs::write(self.house.home.path().join("gate"), "").unwrap();
     }
 

@@ -12,6 +12,7 @@ mod gateway;
 mod hard_places;
 mod hints;
 mod house;
+mod launch_body;
 mod launched;
 mod life;
 mod limits;

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agentctl_adapters::host::Addressee;
-use agentctl_fleet::Fleet;
 use agentctl_fleet::launch::{Choice, LaunchManner, LaunchPlan, LaunchWish, Unfit, UnfitKind, check_folder};
 use agentctl_fleet::launches::WorktreeOrder;
+use agentctl_fleet::{Caller, Fleet};
 use agentctl_model::{Permission, text};
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
@@ -109,11 +109,11 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let settings = surroundings.settings()?;
     let fleet = surroundings.fleet_under(&settings);
-    let plan = args.plan(surroundings, &settings, &fleet)?;
+    let caller = surroundings.caller(&settings)?;
+    let plan = args.plan(surroundings, &settings, &fleet, &caller)?;
     if args.dry_run {
         return dry_run::show(&plan, args.json, &fleet, surroundings, out);
     }
-    let caller = surroundings.caller(&settings)?;
     let ready = || {
         surroundings.prepare_home()?;
         DaemonProcess::wanted(surroundings);
@@ -148,11 +148,13 @@ impl Args {
         surroundings: &Surroundings,
         settings: &Settings,
         fleet: &Fleet,
+        caller: &Caller,
     ) -> Result<LaunchPlan, Failure> {
         let matrix =
             self.matrix.as_deref().map(|path| matrix::read(&surroundings.meant(path))).transpose()?;
         let listed = matrix.as_ref();
-        let words = self.prompt.words(listed.and_then(|matrix| matrix.prompt.as_deref()), surroundings)?;
+        let words =
+            self.prompt.words(listed.and_then(|matrix| matrix.prompt.as_deref()), caller, surroundings)?;
         let given = self.cwd.as_deref().or(listed.and_then(|matrix| matrix.cwd.as_deref()));
         let choices = match &matrix {
             Some(matrix) => matrix.slots(),
