@@ -189,6 +189,10 @@ fn with_a_daemon_one_end_has_one_delivery() {
     let mut events = Listener::open(&scene.house, "type=session.stopped&type=launch.exited", None);
     let mut expected: Vec<(String, String)> =
         ["a", "b", "c", "d"].map(|place| scene.launch(place, &[])).map(|(id, launch)| (launch, id)).into();
+    // What the daemon never saw live ends without an event of its own.
+    until(SOON, "all of them to be seen", || {
+        (scene.house.get("/v1/daemon").json()["liveSessions"] == 4).then_some(())
+    });
     scene.open_the_gate();
     let mut heard: Vec<(String, String)> = (0..8)
         .map(|_| {
