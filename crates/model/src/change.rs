@@ -148,12 +148,12 @@ impl View {
         self.tell(changes, after)
     }
 
-    /// Leaves out what is not told: whatever a twin does unseen, and its end, of which nobody saw the beginning.
+    /// Leaves out what is not told: whatever a twin does unseen, and how that ends, for its front has told it.
     fn tell(&self, mut changes: Vec<Change>, mut after: Self) -> (Vec<Change>, Self) {
         let hidden = after.hidden();
         changes.retain(|change| {
-            let is_end = matches!(change.kind, ChangeKind::Stopped | ChangeKind::Gone);
-            let is_unseen = |key| hidden.contains(key) || (is_end && self.veiled.contains(key));
+            let ends = matches!(change.kind, ChangeKind::Idle | ChangeKind::Stopped | ChangeKind::Gone);
+            let is_unseen = |key| hidden.contains(key) || (ends && self.veiled.contains(key));
             change.key.as_ref().is_none_or(|key| self.told.contains(key) || !is_unseen(key))
         });
         let lives = |key: &&SessionKey| after.live.contains_key(*key);

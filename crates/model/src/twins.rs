@@ -85,7 +85,7 @@ mod tests {
         (key, serde_json::from_value(session).unwrap())
     }
 
-    fn front(id: &str, status: Status, root: Value) -> (SessionKey, Session) {
+    fn front(id: &str, status: Status, root: &Value) -> (SessionKey, Session) {
         let (key, mut session) = seen("openclaw", "ws://here", id, status);
         session.meta.insert("native".into(), json!({"adapter": "codex", "id": "n", "root": root}));
         (key, session)
@@ -116,7 +116,7 @@ mod tests {
             (Stopped, Unknown, front_goes, "it may live"),
         ] {
             let pair = [
-                front("f", of_front, json!("/a")),
+                front("f", of_front, &json!("/a")),
                 seen("codex", "/a", "n", of_native),
                 seen("codex", "/a", "other", of_native),
                 seen("claude-code", "/a", "n", of_native),
@@ -129,21 +129,21 @@ mod tests {
 
     #[test]
     fn a_twin_is_in_the_home_that_the_gateway_uses() {
-        let both = |root: Value| {
+        let both = |root: &Value| {
             let native = |root| seen("codex", root, "n", Status::Running);
             hides(&[native("/a"), front("f", Status::Running, root), native("/b")])
         };
-        assert_eq!(both(json!("/b")), ["/b n"]);
-        assert!(both(json!("/c")).is_empty(), "in a home that is not ours");
-        assert!(both(Value::Null).is_empty(), "it could be either");
-        let one = [front("f", Status::Running, Value::Null), seen("codex", "/b", "n", Status::Running)];
+        assert_eq!(both(&json!("/b")), ["/b n"]);
+        assert!(both(&json!("/c")).is_empty(), "in a home that is not ours");
+        assert!(both(&Value::Null).is_empty(), "it could be either");
+        let one = [front("f", Status::Running, &Value::Null), seen("codex", "/b", "n", Status::Running)];
         assert_eq!(hides(&one), ["/b n"], "the only one with this id");
     }
 
     #[test]
     fn of_two_fronts_one_is_left() {
         let native = seen("codex", "/a", "n", Status::Running);
-        let fronts = [front("f", Status::Idle, json!("/a")), front("g", Status::Running, json!("/a"))];
+        let fronts = [front("f", Status::Idle, &json!("/a")), front("g", Status::Running, &json!("/a"))];
         let [first, second] = fronts;
         assert_eq!(hides(&[first, native, second]), ["/a n", "ws://here f"]);
     }

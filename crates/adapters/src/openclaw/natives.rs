@@ -79,13 +79,13 @@ fn codex(database: &Connection, row: &Row) -> rusqlite::Result<Option<Native>> {
     Ok(stored.optional()?.and_then(|json| thread_of(&json, row.session_id.as_deref())))
 }
 
-/// A binding of the plugin, version 1.
+/// What the plugin stores, version 1.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Binding {
+struct Stored {
     state: String,
     #[serde(default)]
-    binding: Option<Thread>,
+    binding: Option<Binding>,
     /// The transcript of the gateway's session that it belongs to.
     #[serde(default)]
     session_id: Option<String>,
@@ -93,7 +93,7 @@ struct Binding {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Thread {
+struct Binding {
     thread_id: String,
     #[serde(default)]
     rollout_path: Option<PathBuf>,
@@ -103,11 +103,12 @@ struct Thread {
 }
 
 fn thread_of(json: &str, session_id: Option<&str>) -> Option<Native> {
-    let stored: Binding = serde_json::from_str(json).ok()?;
-    let of_another = stored.session_id.as_deref().zip(session_id).is_some_and(|(its, ours)| its != ours);
-    let thread = stored.binding.filter(|thread| thread.pending_supervision_branch.is_none())?;
-    let root = thread.rollout_path.as_deref().and_then(codex_home);
-    (stored.state == "active" && !of_another).then(|| Native { adapter: "codex", id: thread.thread_id, root })
+    let stored: Stored = serde_json::from_str(json).ok()?;
+    let is_ours = stored.session_id.as_deref().zip(session_id).is_none_or(|(its, ours)| its == ours);
+    let holds = stored.state == "active" && is_ours;
+    let bound = stored.binding.filter(|bound| holds && bound.pending_supervision_branch.is_none())?;
+    let root = bound.rollout_path.as_deref().and_then(codex_home);
+    Some(Native { adapter: "codex", id: bound.thread_id, root })
 }
 
 /// A rollout lies in `sessions/YEAR/MONTH/DAY` of its home.
