@@ -107,13 +107,14 @@ impl Live {
     /// The number of the newest event and, as JSON, where everything stands with it.
     pub(crate) fn snapshot(&self, shared: &Shared) -> (u64, String) {
         // Under this lock nobody posts a change of a session.
-        let view = self.view();
+        let mut view = self.view();
+        view.tell_shown();
         let newest = shared.hub.newest();
         let snapshot = Snapshot {
             cursor: shared.hub.cursor(newest),
             kind: "snapshot",
             at: clock::now(),
-            sessions: view.sessions().collect(),
+            sessions: view.shown().collect(),
             sources: view.sources().collect(),
         };
         (newest, written(&snapshot))

@@ -71,7 +71,8 @@ impl Fleet {
     /// What waits now. Failures of stopped sessions count as far back as `since` reaches.
     pub fn inbox(&self, since: Since, adapters: Vec<String>, now: Timestamp) -> Inbox {
         let since = since.start(now);
-        let survey = self.survey(&Question { adapters, ..Question::new(Wanted::All { since }) });
+        let mut survey = self.survey(&Question { adapters, ..Question::new(Wanted::All { since }) });
+        survey.fold_twins();
         Inbox { as_of: now, items: inbox(&survey, since), sources: survey.sources }
     }
 }

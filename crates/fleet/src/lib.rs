@@ -25,6 +25,7 @@ pub mod launches;
 mod list;
 pub mod locks;
 mod look;
+mod native_roots;
 mod orphans;
 pub mod outbox;
 mod prices;

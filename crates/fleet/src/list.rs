@@ -4,7 +4,6 @@
 pub(crate) mod made;
 mod order;
 mod selection;
-mod twins;
 
 use std::path::PathBuf;
 
@@ -90,9 +89,7 @@ impl Fleet {
             adapters: query.adapters.clone(),
             ..Question::new(wanted)
         });
-        if !query.subagents {
-            twins::fold(&mut survey.sessions);
-        }
+        survey.fold_twins();
         let selection = Selection {
             live: !query.everything(),
             since,

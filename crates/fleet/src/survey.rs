@@ -17,7 +17,7 @@ use crate::hear::{Errand, Heard, hear};
 use crate::launches::Ledger;
 use crate::look::Look;
 use crate::question::{Question, Wanted};
-use crate::{Fleet, Source, prices};
+use crate::{Fleet, Source, native_roots, prices};
 
 /// How long a half-written note of an agent may take to be whole: a pause before looking again, never a verdict.
 const SETTLING: Duration = Duration::from_millis(10);
@@ -58,6 +58,7 @@ impl Fleet {
             }
         };
         let mut survey = conclude(&sources, heard, joined, &seen, question);
+        native_roots::settle(&mut survey.sessions, &self.sources);
         if !ledger.is_empty() {
             survey.sessions.iter_mut().for_each(|surveyed| remember(surveyed, &ledger, question));
         }

@@ -1,14 +1,16 @@
 //! What changed between two looks at the fleet. Pure: an event can be wrong only if the list is.
 //!
-//! Silence is never a change: whatever a failed, late or partial source does not mention stays as it was.
+//! Silence is never a change: whatever a failed, late or partial source does not mention stays as it was. Of two sessions for
+//! one conversation (see `twins`) one is told of; but of whom anything was told, everything is told to the end.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use jiff::Timestamp;
 
 use crate::session::{Session, SessionKey};
 use crate::status::Status;
 use crate::survey::{SourceReport, Survey};
+use crate::twins;
 
 /// What kind of change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -91,11 +93,38 @@ pub struct View {
     sources: BTreeMap<Place, SourceReport>,
     /// Those that were heard completely once: what they did not mention then did not live.
     heard: BTreeSet<Place>,
+    /// Live sessions of which somebody knows: something was told of them, or they were shown.
+    told: BTreeSet<SessionKey>,
+    /// Live sessions that stood behind their twins, and of which nothing was told.
+    veiled: BTreeSet<SessionKey>,
 }
 
 impl View {
+    /// All of them, twins too.
     pub fn sessions(&self) -> impl Iterator<Item = &Session> {
         self.live.values().map(|seen| &*seen.session)
+    }
+
+    /// What a person is shown: every conversation once.
+    pub fn shown(&self) -> impl Iterator<Item = &Session> {
+        let hidden = self.hidden();
+        self.live.iter().filter(move |(key, _)| !hidden.contains(*key)).map(|(_, seen)| &*seen.session)
+    }
+
+    /// Somebody was shown them all: from now on they are told of to their end.
+    pub fn tell_shown(&mut self) {
+        let hidden = self.hidden();
+        self.told.extend(self.live.keys().filter(|key| !hidden.contains(*key)).cloned());
+    }
+
+    /// A gateway that cannot be heard hides nobody.
+    fn hidden(&self) -> HashSet<SessionKey> {
+        let is_heard = |key: &SessionKey| {
+            let source = self.sources.get(&(key.adapter.clone(), key.root.clone()));
+            !source.is_some_and(SourceReport::failed)
+        };
+        let heard = self.live.iter().filter(|(key, _)| is_heard(key));
+        twins::hidden(heard.map(|(key, seen)| (key, &*seen.session)))
     }
 
     pub fn sources(&self) -> impl Iterator<Item = &SourceReport> {
@@ -115,12 +144,35 @@ impl View {
     /// What this answer changes, and the view after it. `now` must mention every live session of the sources that it
     /// heard completely, and what is [missing](Self::missing) among them must have been asked for.
     pub fn diff(&self, now: &Survey) -> (Vec<Change>, Self) {
+        let (changes, after) = self.compare(now);
+        self.tell(changes, after)
+    }
+
+    /// Leaves out what is not told: whatever a twin does unseen, and how that ends, for its front has told it.
+    fn tell(&self, mut changes: Vec<Change>, mut after: Self) -> (Vec<Change>, Self) {
+        let hidden = after.hidden();
+        changes.retain(|change| {
+            let ends = matches!(change.kind, ChangeKind::Idle | ChangeKind::Stopped | ChangeKind::Gone);
+            let is_unseen = |key| hidden.contains(key) || (ends && self.veiled.contains(key));
+            change.key.as_ref().is_none_or(|key| self.told.contains(key) || !is_unseen(key))
+        });
+        let lives = |key: &&SessionKey| after.live.contains_key(*key);
+        let heard_of = changes.iter().filter_map(|change| change.key.as_ref());
+        let told: BTreeSet<_> = self.told.iter().chain(heard_of).filter(lives).cloned().collect();
+        let veiled = self.veiled.iter().chain(&hidden).filter(lives).filter(|key| !told.contains(*key));
+        after.veiled = veiled.cloned().collect();
+        after.told = told;
+        (changes, after)
+    }
+
+    /// Everything that this answer changes, told or not.
+    fn compare(&self, now: &Survey) -> (Vec<Change>, Self) {
         let mut changes = Vec::new();
         let sources = self.sources_after(now, &mut changes);
         let complete = sources.iter().filter(|(_, report)| report.proves_absence()).map(|(place, _)| place);
         let earlier = self.heard.iter().filter(|place| sources.contains_key(*place));
         let heard = earlier.chain(complete).cloned().collect();
-        let mut after = Self { live: BTreeMap::new(), sources, heard };
+        let mut after = Self { sources, heard, ..Self::default() };
         for (key, was) in &self.live {
             let Some(source) = now.sources.iter().find(|source| is_of(source, key)) else {
                 // Nobody reads that root any more: we fall silent about it too.
@@ -177,13 +229,13 @@ impl View {
     pub fn diff_of(&self, some: &[SessionKey], now: &Survey) -> (Vec<Change>, Self) {
         let mut part = self.clone();
         part.live.retain(|key, _| some.contains(key));
-        let (mut changes, mut after) = part.diff(now);
+        let (mut changes, mut after) = part.compare(now);
         changes.retain(|change| change.key.as_ref().is_some_and(|key| some.contains(key)));
         after.live.retain(|key, _| some.contains(key));
         let mut whole = self.clone();
         whole.live.retain(|key, _| !some.contains(key));
         whole.live.append(&mut after.live);
-        (changes, whole)
+        self.tell(changes, whole)
     }
 
     /// What an answer of some agents alone changes; those of the others stay as they were.
@@ -192,14 +244,14 @@ impl View {
         part.live.retain(|key, _| concerns(&key.adapter));
         part.sources.retain(|(adapter, _), _| concerns(adapter));
         part.heard.retain(|(adapter, _)| concerns(adapter));
-        let (changes, after) = part.diff(now);
+        let (changes, after) = part.compare(now);
         rest.live.retain(|key, _| !concerns(&key.adapter));
         rest.sources.retain(|(adapter, _), _| !concerns(adapter));
         rest.heard.retain(|(adapter, _)| !concerns(adapter));
         rest.live.extend(after.live);
         rest.sources.extend(after.sources);
         rest.heard.extend(after.heard);
-        (changes, rest)
+        self.tell(changes, rest)
     }
 
     fn has_heard(&self, key: &SessionKey) -> bool {

@@ -201,3 +201,99 @@ fn an_answer_of_some_agents_leaves_the_others_alone() {
     let (changes, after) = view.diff_among(|adapter| adapter == "a", &nothing);
     assert_eq!((changes.len(), after.sessions().count(), after.sources().count()), (0, 0, 0));
 }
+
+/// A gateway at `/one` runs 1, behind which stands 2 of the root `/two`.
+fn pair(front: Option<Status>, native: Option<Status>) -> Vec<Surveyed> {
+    let front = front.map(|status| {
+        let mut front = surveyed("/one", 1, status);
+        let named = serde_json::json!({"adapter": "a", "id": "2", "root": "/two"});
+        front.session.meta.insert("native".into(), named);
+        // What rests in a gateway is in no process.
+        front.session.pid = None;
+        front
+    });
+    front.into_iter().chain(native.map(|status| surveyed("/two", 2, status))).collect()
+}
+
+/// What is told of both, look by look, and who is shown in the end.
+fn told_of(looks: &[(Option<Status>, Option<Status>)]) -> (Vec<Vec<String>>, Vec<String>) {
+    let complete = [Coverage::Complete, Coverage::Complete];
+    let (_, mut view) = View::default().diff(&survey(vec![], &complete));
+    let mut told = Vec::new();
+    for (front, native) in looks {
+        let (changes, after) = view.diff(&survey(pair(*front, *native), &complete));
+        let words = changes.iter().map(|change| {
+            let session = change.session.as_ref().unwrap();
+            format!("{} {}", session.id, change.kind.word())
+        });
+        told.push(words.collect());
+        view = after;
+    }
+    (told, view.shown().map(|session| session.id.clone()).collect())
+}
+
+#[test]
+fn of_two_sessions_for_one_conversation_one_is_told_of() {
+    use Status::{Idle, Running, Stopped};
+    let (told, shown) = told_of(&[
+        (Some(Running), None),
+        (Some(Running), Some(Running)),
+        (Some(Running), Some(Idle)),
+        (Some(Idle), Some(Idle)),
+    ]);
+    assert_eq!(told[0], ["1 session.started", "1 session.running"]);
+    assert_eq!((told[1].len(), told[2].len()), (0, 0), "{told:?}");
+    assert_eq!(told[3], ["1 session.idle"]);
+    assert_eq!(shown, ["2"], "it lives, and its front rests");
+
+    // Its process ends a little later than the gateway says: nobody heard of it, and it ends nobody's wait.
+    let (told, shown) =
+        told_of(&[(Some(Running), Some(Running)), (Some(Idle), Some(Running)), (Some(Idle), Some(Stopped))]);
+    assert_eq!(told.concat(), ["1 session.started", "1 session.running", "1 session.idle"]);
+    assert!(shown.is_empty());
+}
+
+#[test]
+fn of_whom_anything_was_told_everything_is_told() {
+    use Status::{Idle, Running, Stopped};
+    // It was there before its gateway took it up.
+    let (told, shown) =
+        told_of(&[(None, Some(Idle)), (Some(Running), Some(Running)), (Some(Running), Some(Stopped))]);
+    assert_eq!(told[0], ["2 session.started", "2 session.idle"]);
+    assert_eq!(told[2], ["2 session.stopped"], "{told:?}");
+    assert_eq!(shown, ["1"]);
+    // Somebody takes it up in a terminal when the gateway is done.
+    let (told, _) = told_of(&[
+        (Some(Running), Some(Running)),
+        (Some(Idle), Some(Idle)),
+        (None, Some(Running)),
+        (None, Some(Stopped)),
+    ]);
+    assert_eq!(told[2..], [["2 session.running"], ["2 session.stopped"]]);
+}
+
+#[test]
+fn who_was_shown_is_told_of_to_the_end_and_a_silent_gateway_hides_nobody() {
+    use Status::{Idle, Running, Stopped};
+    let complete = [Coverage::Complete, Coverage::Complete];
+    let (_, view) = View::default().diff(&survey(pair(Some(Running), Some(Running)), &complete));
+    let ids = |view: &View| view.shown().map(|session| session.id.clone()).collect::<Vec<_>>();
+    assert_eq!(ids(&view), ["1"]);
+    let silent = [Coverage::Failed { error: "away".into() }, Coverage::Complete];
+    let (changes, unheard) = view.diff(&survey(pair(None, Some(Running)), &silent));
+    assert_eq!((kinds(&changes), ids(&unheard)), (vec!["source.failed"], vec!["1".into(), "2".into()]));
+
+    let (_, mut view) = view.diff(&survey(pair(Some(Idle), Some(Idle)), &complete));
+    assert_eq!(ids(&view), ["2"]);
+    let ended = survey(pair(Some(Idle), Some(Stopped)), &complete);
+    assert_eq!(kinds(&view.diff(&ended).0), Vec::<&str>::new());
+    view.tell_shown();
+    assert_eq!(kinds(&view.diff(&ended).0), ["session.stopped"], "a reader has seen it");
+    // A daemon that begins hears the two one after the other.
+    let (_, view) = View::default().diff(&survey(pair(None, Some(Idle)), &complete));
+    assert_eq!(kinds(&view.diff(&ended).0), ["session.stopped"], "nobody stood before it");
+    let (_, view) = view.diff(&survey(pair(Some(Running), Some(Idle)), &complete));
+    let (changes, view) = view.diff(&survey(pair(Some(Running), Some(Running)), &complete));
+    assert_eq!(kinds(&changes), Vec::<&str>::new());
+    assert_eq!(ids(&view), ["1"]);
+}

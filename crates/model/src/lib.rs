@@ -16,6 +16,7 @@ pub mod status;
 pub mod survey;
 pub mod text;
 pub mod transcript;
+mod twins;
 
 pub use change::{Change, ChangeKind, View};
 pub use claim::{Claim, Joined, Stray, Testimony, Tie};

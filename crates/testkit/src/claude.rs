@@ -13,7 +13,7 @@ use crate::pty::Pty;
 use crate::skip::Skip;
 
 /// The agent remembers an approved key by its last 20 characters, so this one has more.
-const KEY: &str = "sk-ant-testkit-0123456789abcdefghijklmnopqrstuvwxyz";
+pub const KEY: &str = "sk-ant-testkit-0123456789abcdefghijklmnopqrstuvwxyz";
 
 /// Claude Code, moved into one home.
 pub struct Claude {

@@ -1,87 +1,122 @@
-//! Which session of another agent a gateway runs behind one of its own. The wire does not say it; the gateway's database on
-//! this machine does, and only that is believed: its catalog of others' sessions names what a chat was copied from.
+//! Which session of another agent a gateway runs behind one of its own. The wire does not say it: a row names a runtime, and
+//! `sessions.catalog.list` (what others left on the gateway's disk) is no part of `sessions.list` and names what a chat was
+//! copied from. The gateway's databases on this machine do say it, and only they are believed. Nothing is opened for rows
+//! of no such runtime, and then only the rows of the keys at hand are read.
 
-use std::collections::{BTreeSet, HashMap};
-use std::path::Path;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
 
+use rusqlite::{Connection, OptionalExtension};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use super::device::base64url;
 use super::rows::Row;
 use crate::sqlite::{self, Error};
-
-/// The agent's runtime, as the gateway calls it, and whose sessions those are.
-const CLAUDE: (&str, &str) = ("claude-cli", "claude-code");
 
 /// A session of another agent on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Native {
     pub(super) adapter: &'static str,
     pub(super) id: String,
+    /// The config root that it lives in, where the gateway wrote that down.
+    pub(super) root: Option<PathBuf>,
 }
 
-/// By the key of the gateway's session. A database that is missing or busy says nothing, which costs a row more in a list.
-pub(super) fn read(state: &Path, rows: &[Row]) -> Result<HashMap<String, Native>, Error> {
-    let run_by_others = rows.iter().filter(|row| row.runtime() == Some(CLAUDE.0));
-    let agents: BTreeSet<&str> = run_by_others.clone().filter_map(|row| row.agent_id.as_deref()).collect();
+/// By the key of the gateway's session. A database that is busy or odd is a warning and costs a row more in a list.
+pub(super) fn read(state: &Path, rows: &[Row], warnings: &mut Vec<String>) -> HashMap<String, Native> {
     // A binding outlives its use: a session that another runtime carries now is nobody's twin.
-    let bound: BTreeSet<&str> = run_by_others.map(|row| row.key.as_str()).collect();
-    let mut natives = HashMap::new();
-    // An id is a name of the gateway's own; what would lead out of its folder is none.
-    for agent in agents.into_iter().filter(|agent| !agent.contains(['/', '\\']) && *agent != "..") {
+    let run_by = |runtime: &'static str| rows.iter().filter(move |row| row.runtime() == Some(runtime));
+    let mut by_database: BTreeMap<PathBuf, Vec<(&Row, Lookup)>> = BTreeMap::new();
+    for (row, agent) in run_by("claude-cli").filter_map(|row| Some((row, agent_of(row)?))) {
         let path = state.join("agents").join(agent).join("agent/openclaw-agent.sqlite");
+        by_database.entry(path).or_default().push((row, claude));
+    }
+    for row in run_by("codex") {
+        by_database.entry(state.join("state/openclaw.sqlite")).or_default().push((row, codex));
+    }
+    let mut natives = HashMap::new();
+    for (path, lookups) in by_database {
         let found = sqlite::read(&path, |database| {
-            let query = "SELECT session_key, json_extract(entry_json, '$.cliSessionBindings.\"claude-cli\".sessionId') \
-                FROM session_nodes WHERE json_valid(entry_json)";
-            let mut statement = database.connection.prepare(query)?;
-            let pairs = statement
-                .query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?)))?;
-            pairs.collect::<Result<Vec<_>, _>>()
+            let each = lookups.iter().map(|(row, lookup)| lookup(database.connection, row));
+            each.collect::<Result<Vec<_>, _>>()
         });
         match found {
-            Ok(pairs) => natives.extend(
-                pairs
-                    .into_iter()
-                    .filter(|(key, _)| bound.contains(key.as_str()))
-                    .filter_map(|(key, id)| Some((key, Native { adapter: CLAUDE.1, id: id? }))),
+            Ok(found) => natives.extend(
+                lookups.iter().zip(found).filter_map(|((row, _), native)| Some((row.key.clone(), native?))),
             ),
             Err(Error::Missing(_)) => {}
-            Err(error) => return Err(error),
+            Err(error) => warnings.push(error.to_string()),
         }
     }
-    Ok(natives)
+    natives
+}
+
+/// Finds in an open database what stands behind a row.
+type Lookup = fn(&Connection, &Row) -> rusqlite::Result<Option<Native>>;
+
+/// An id is a name of the gateway's own; what would lead out of its folder is none.
+fn agent_of(row: &Row) -> Option<&str> {
+    row.agent_id.as_deref().filter(|agent| !agent.contains(['/', '\\']) && *agent != "..")
+}
+
+/// The program is started per turn, in the variables of the gateway: which home those mean is written nowhere.
+fn claude(database: &Connection, row: &Row) -> rusqlite::Result<Option<Native>> {
+    let query = "SELECT json_extract(entry_json, '$.cliSessionBindings.\"claude-cli\".sessionId') \
+        FROM session_nodes WHERE session_key = ?1 AND json_valid(entry_json)";
+    let id = database.prepare_cached(query)?.query_row([&row.key], |row| row.get::<_, Option<String>>(0));
+    Ok(id.optional()?.flatten().map(|id| Native { adapter: "claude-code", id, root: None }))
+}
+
+/// OpenClaw's plugin for Codex (`@openclaw/codex`, a package of its own) keeps its threads in the state of plugins, from
+/// the moment a thread begins, under a hash of the session's key.
+fn codex(database: &Connection, row: &Row) -> rusqlite::Result<Option<Native>> {
+    let Some(agent) = row.agent_id.as_deref() else { return Ok(None) };
+    let query = "SELECT value_json FROM plugin_state_entries \
+        WHERE plugin_id = 'codex' AND namespace = 'app-server-thread-bindings' AND entry_key = ?1";
+    let key = format!("session-key:{agent}:{}", base64url(&Sha256::digest(&row.key)));
+    let stored = database.prepare_cached(query)?.query_row([key], |row| row.get::<_, String>(0));
+    Ok(stored.optional()?.and_then(|json| thread_of(&json, row.session_id.as_deref())))
+}
+
+/// What the plugin stores, version 1.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Stored {
+    state: String,
+    #[serde(default)]
+    binding: Option<Binding>,
+    /// The transcript of the gateway's session that it belongs to.
+    #[serde(default)]
+    session_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Binding {
+    thread_id: String,
+    #[serde(default)]
+    rollout_path: Option<PathBuf>,
+    /// There is no thread of its own yet: the id is that of the one it will be copied from.
+    #[serde(default)]
+    pending_supervision_branch: Option<serde::de::IgnoredAny>,
+}
+
+fn thread_of(json: &str, session_id: Option<&str>) -> Option<Native> {
+    let stored: Stored = serde_json::from_str(json).ok()?;
+    let is_ours = stored.session_id.as_deref().zip(session_id).is_none_or(|(its, ours)| its == ours);
+    let holds = stored.state == "active" && is_ours;
+    let bound = stored.binding.filter(|bound| holds && bound.pending_supervision_branch.is_none())?;
+    let root = bound.rollout_path.as_deref().and_then(codex_home);
+    Some(Native { adapter: "codex", id: bound.thread_id, root })
+}
+
+/// A rollout lies in `sessions/YEAR/MONTH/DAY` of its home.
+fn codex_home(rollout: &Path) -> Option<PathBuf> {
+    let sessions = rollout.ancestors().find(|folder| folder.ends_with("sessions"))?;
+    sessions.parent().map(Path::to_owned)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn row(key: &str, runtime: &str) -> Row {
-        serde_json::from_value(json!({"key": key, "agentId": "main", "agentRuntime": {"id": runtime}}))
-            .unwrap()
-    }
-
-    #[test]
-    fn a_binding_in_the_gateways_own_database_names_the_session_behind() {
-        let state = tempfile::tempdir().unwrap();
-        let rows = [row("agent:main:a", "claude-cli"), row("agent:main:b", "openclaw")];
-        assert!(read(state.path(), &rows).unwrap().is_empty(), "no database");
-        let folder = state.path().join("agents/main/agent");
-        std::fs::create_dir_all(&folder).unwrap();
-        let database = rusqlite::Connection::open(folder.join("openclaw-agent.sqlite")).unwrap();
-        let bound = json!({"cliSessionBindings": {"claude-cli": {"sessionId": "native-1"}}}).to_string();
-        database
-            .execute_batch("CREATE TABLE session_nodes (session_key TEXT, entry_json TEXT NOT NULL)")
-            .unwrap();
-        // The second one was bound once, and another runtime carries it now.
-        for (key, entry) in [("agent:main:a", &*bound), ("agent:main:b", &*bound), ("odd", "no json")] {
-            database.execute("INSERT INTO session_nodes VALUES (?1, ?2)", [key, entry]).unwrap();
-        }
-        drop(database);
-        let natives = read(state.path(), &rows).unwrap();
-        let native = Native { adapter: "claude-code", id: "native-1".to_owned() };
-        assert_eq!(natives, HashMap::from([("agent:main:a".to_owned(), native)]));
-        assert!(
-            read(state.path(), &rows[1..]).unwrap().is_empty(),
-            "nobody else runs anything: it is not opened"
-        );
-    }
-}
+#[path = "natives_tests.rs"]
+mod tests;

@@ -70,7 +70,9 @@ impl Snapshot {
     fn facts(&self, row: &Row, job: Option<&Job>, folder: Option<&str>) -> Facts {
         let mut facts = facts(row, job, folder);
         if let Some(native) = self.natives.get(&row.key) {
-            let named = json!({"adapter": native.adapter, "id": clean_cut(&native.id, Some(NAME))});
+            let root = native.root.as_deref().map(|root| clean_cut(&root.to_string_lossy(), None));
+            let id = clean_cut(&native.id, Some(NAME));
+            let named = json!({"adapter": native.adapter, "id": id, "root": root});
             facts.meta.insert("native".to_owned(), named);
         }
         facts

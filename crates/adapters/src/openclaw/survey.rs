@@ -36,10 +36,7 @@ fn ask(gateway: &Gateway, root: &Root, scope: &Scope<'_>) -> Result<Harvest, Tro
     let (mut client, mut listing) =
         list::read(gateway, matches!(scope.reach, Reach::Live(_)), &scope.progress)?;
     if let Some(state) = &root.store {
-        match natives::read(state, &listing.snapshot.rows) {
-            Ok(natives) => listing.snapshot.natives = natives,
-            Err(error) => listing.warnings.push(error.to_string()),
-        }
+        listing.snapshot.natives = natives::read(state, &listing.snapshot.rows, &mut listing.warnings);
     }
     let mut harvest = Harvest::complete(Vec::new());
     listing.left_out.into_iter().for_each(|words| harvest.left_out(words));

@@ -26,5 +26,6 @@ mod soak;
 mod stand_in;
 mod storm;
 mod troupe;
+mod twins;
 mod webhooks;
 mod writes;

@@ -1,6 +1,7 @@
 //! A real OpenClaw gateway, heard and acted on from outside. Its start takes longest, so each test asks one gateway for much.
 
 mod automations;
+mod behind;
 mod outage;
 mod runs;
 mod scene;

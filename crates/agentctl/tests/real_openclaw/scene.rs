@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agentctl_testkit::{Background, FakeModel, OpenClaw, TestHome, skip, until_seen};
+use agentctl_testkit::{Background, FakeModel, OpenClaw, Skip, TestHome, skip, until_seen};
 use serde_json::{Value, json};
 
 pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
@@ -17,9 +17,17 @@ pub(crate) struct Scene {
 impl Scene {
     /// `None` when it cannot be had here, which was said.
     pub(crate) fn set() -> Option<Self> {
+        Self::set_with(|_, _| Ok(()))
+    }
+
+    /// With more in the home than OpenClaw, before the gateway is started.
+    pub(crate) fn set_with(
+        furnish: impl FnOnce(&mut TestHome, &FakeModel) -> Result<(), Skip>,
+    ) -> Option<Self> {
         let model = FakeModel::start();
         let mut home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
-        let openclaw = match OpenClaw::settle(&mut home, &model.url()) {
+        let settled = OpenClaw::settle(&mut home, &model.url());
+        let openclaw = match settled.and_then(|settled| furnish(&mut home, &model).map(|()| settled)) {
             Ok(openclaw) => openclaw,
             Err(reason) => {
                 skip(reason);

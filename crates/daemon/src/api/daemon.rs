@@ -69,7 +69,7 @@ fn about(app: &App) -> DaemonStatus {
     let watching = app.live.watching();
     let (live_sessions, sources) = {
         let view = app.live.view();
-        (view.sessions().count(), view.sources().cloned().collect())
+        (view.shown().count(), view.sources().cloned().collect())
     };
     DaemonStatus {
         version: app.version.clone(),

@@ -1,6 +1,9 @@
 //! The small ones: adapters, metrics, health.
 
+use std::collections::BTreeSet;
+
 use agentctl_fleet::{Question, Wanted};
+use agentctl_model::Survey;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -33,19 +36,28 @@ pub(crate) async fn adapters(State(app): State<App>) -> Result<Response, Problem
 pub(crate) async fn metrics(State(app): State<App>) -> Result<Response, Problem> {
     let text = beside(move || {
         let fleet = app.settings.fleet().map_err(Problem::failed)?;
-        let survey = fleet.survey(&Question::new(Wanted::Live));
+        let mut survey = fleet.survey(&Question::new(Wanted::Live));
         app.metrics.surveyed(&survey);
+        let held_directories = held_directories(&survey);
+        survey.fold_twins();
         let standing = Standing {
             adapters: agentctl_adapters::registry().iter().map(|adapter| adapter.card().name).collect(),
             sessions: survey.sessions.iter().map(|surveyed| &*surveyed.session).collect(),
             sources: &survey.sources,
             fuses: app.fuses.count(),
             manual_locks: manual_locks(&app),
+            held_directories,
         };
         Ok(page(&standing, &app.metrics))
     });
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text.await?).into_response())
+}
+
+/// A process holds its directory, whether or not its session is shown beside a gateway's.
+fn held_directories(survey: &Survey) -> usize {
+    let live = survey.sessions.iter().filter(|surveyed| surveyed.session.pid.is_some());
+    live.filter_map(|surveyed| surveyed.session.cwd.as_deref()).collect::<BTreeSet<_>>().len()
 }
 
 /// A file that cannot be read holds no lock that anybody could see.

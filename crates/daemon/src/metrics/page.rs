@@ -1,6 +1,5 @@
 //! The page itself.
 
-use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use agentctl_model::{Session, SourceReport, Status};
@@ -14,6 +13,8 @@ pub(crate) struct Standing<'a> {
     pub(crate) sources: &'a [SourceReport],
     pub(crate) fuses: usize,
     pub(crate) manual_locks: usize,
+    /// By processes of live sessions.
+    pub(crate) held_directories: usize,
 }
 
 /// Statuses that a live session can have.
@@ -36,10 +37,8 @@ pub(crate) fn page(standing: &Standing<'_>, metrics: &Metrics) -> String {
     let active = |session: &&&Session| matches!(session.status, Status::Running | Status::Waiting);
     page.sample("agentctl_sessions_active", "", standing.sessions.iter().filter(active).count());
     page.family("agentctl_locks_active", "gauge", "Directories held by hand, and by live sessions.");
-    let held = standing.sessions.iter().filter(|session| session.pid.is_some());
-    let held: BTreeSet<&str> = held.filter_map(|session| session.cwd.as_deref()).collect();
     page.sample("agentctl_locks_active", "type=\"manual\"", standing.manual_locks);
-    page.sample("agentctl_locks_active", "type=\"auto\"", held.len());
+    page.sample("agentctl_locks_active", "type=\"auto\"", standing.held_directories);
     page.family("agentctl_fuses_active", "gauge", "Fuses that are set.");
     page.sample("agentctl_fuses_active", "", standing.fuses);
     page.family("agentctl_sessions_total", "counter", "Sessions seen to stop, by outcome.");
@@ -119,6 +118,7 @@ mod tests {
             sources: &[],
             fuses: 0,
             manual_locks: 0,
+            held_directories: 1,
         };
         for family in FAMILIES {
             let text = page(&standing, &metrics);
