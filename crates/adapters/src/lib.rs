@@ -7,6 +7,8 @@ pub mod claude_code;
 pub mod codex;
 pub mod control;
 pub mod copilot;
+mod deadline;
+mod dial;
 pub mod feed;
 pub mod folder;
 mod gather;

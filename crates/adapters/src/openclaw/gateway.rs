@@ -3,12 +3,14 @@
 //! Every call is a connection of its own with exactly the rights it needs. Nothing here decides about a status: what
 //! is true afterwards is for the next survey to say.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::address::Address;
-use super::client::{ADMIN, APPROVALS, Client, WRITE};
+use super::client::{ADMIN, APPROVALS, Client, PATIENCE, WRITE};
 use super::rows::Approval;
 use super::trouble::Trouble;
 use crate::{Keys, Root};
@@ -17,6 +19,7 @@ use crate::{Keys, Root};
 pub struct Gateway {
     address: Address,
     keys: Keys,
+    patience: Duration,
 }
 
 /// A session to begin. `key` may name a session that exists: it then gets the message.
@@ -80,7 +83,13 @@ impl Gateway {
     /// The gateway behind a root; `None` when the root is no address.
     pub fn of(root: &Root) -> Option<Self> {
         let address = Address::parse(root.path.to_str()?)?;
-        Some(Self { address, keys: root.keys.clone() })
+        Some(Self { address, keys: root.keys.clone(), patience: PATIENCE })
+    }
+
+    /// With this patience for letting us in and for each answer, instead of the usual one.
+    #[must_use]
+    pub fn patient_for(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// Whether it is asked what waits for a person. That takes an administrator: on this machine the token makes us one,
@@ -90,7 +99,7 @@ impl Gateway {
     }
 
     pub(super) fn connect(&self, scopes: &[&'static str]) -> Result<Client, Trouble> {
-        Client::connect(&self.address, &self.keys, scopes)
+        Client::connect(&self.address, &self.keys, scopes, self.patience)
     }
 
     /// Begins a session. A folder outside the agent's workspace needs more rights, and only then they are asked for.

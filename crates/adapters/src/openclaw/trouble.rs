@@ -170,7 +170,7 @@ fn plain(error: &io::Error) -> String {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
             "the connection broke".to_owned()
         }
-        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => "no answer".to_owned(),
+        io::ErrorKind::TimedOut if error.get_ref().is_none() => "no answer".to_owned(),
         _ => one_line(&error.to_string()),
     }
 }
