@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::address::Address;
 use super::device::{Challenge, Claims, Device};
 use super::trouble::{Refusal, Trouble};
+use super::weight::{self, MOST_VALUES};
 use crate::deadline::Timed;
 use crate::dial::dial;
 use crate::tls::{self, Pin};
@@ -68,13 +69,6 @@ struct Frame<'a> {
     error: Option<Refusal>,
     #[serde(default)]
     event: Option<String>,
-}
-
-/// Something the gateway told without being asked.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Event {
-    pub(super) name: String,
-    pub(super) payload: Value,
 }
 
 #[derive(Deserialize)]
@@ -152,7 +146,8 @@ impl Client {
         device: Option<&Device>,
         patience: Duration,
     ) -> Result<Self, Trouble> {
-        let mut socket = open(address, keys.pin.as_ref(), patience)?;
+        let until = Instant::now() + patience;
+        let mut socket = open(address, keys.pin.as_ref(), until, patience)?;
         let during = "connect";
         let asked: Asked = loop {
             let message = socket.hear().map_err(|error| Trouble::of(error, during, patience))?;
@@ -171,7 +166,7 @@ impl Client {
             asked: 0,
             heard: 0,
         };
-        let welcome: Welcome = client.ask_once(during, &params)?;
+        let welcome: Welcome = client.ask_until(during, &params, until)?;
         if welcome.protocol != PROTOCOL {
             return Err(odd(during, &format!("it chose protocol {}", welcome.protocol)));
         }
@@ -203,11 +198,25 @@ impl Client {
         self.heard
     }
 
+    /// From now on for each question.
+    pub(super) fn be_patient_for(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
     fn ask_once<T: DeserializeOwned>(&mut self, method: &str, params: &Value) -> Result<T, Trouble> {
+        self.ask_until(method, params, Instant::now() + self.patience)
+    }
+
+    fn ask_until<T: DeserializeOwned>(
+        &mut self,
+        method: &str,
+        params: &Value,
+        until: Instant,
+    ) -> Result<T, Trouble> {
         let patience = self.patience;
         self.asked += 1;
         let id = self.asked.to_string();
-        self.socket.wait_until(Instant::now() + patience);
+        self.socket.wait_until(until);
         let lost = |error: io::Error| Trouble::of(error, method, patience);
         let request = json!({"type": "req", "id": id, "method": method, "params": params});
         self.socket.say(&request.to_string()).map_err(lost)?;
@@ -227,8 +236,8 @@ impl Client {
         }
     }
 
-    /// The next thing the gateway tells by itself; `None` when it says nothing for that long.
-    pub(super) fn listen(&mut self, patience: Duration) -> Result<Option<Event>, Trouble> {
+    /// The name of the next thing the gateway tells by itself; `None` when it says nothing for that long.
+    pub(super) fn listen(&mut self, patience: Duration) -> Result<Option<String>, Trouble> {
         let until = Instant::now() + patience;
         loop {
             self.socket.wait_until(until);
@@ -238,9 +247,8 @@ impl Client {
                 Err(trouble) => return Err(trouble),
             };
             let frame = parse(&message, "events")?;
-            if let Some(name) = frame.event {
-                let payload = frame.payload.and_then(|payload| serde_json::from_str(payload.get()).ok());
-                return Ok(Some(Event { name, payload: payload.unwrap_or_default() }));
+            if frame.event.is_some() {
+                return Ok(frame.event);
             }
         }
     }
@@ -261,15 +269,19 @@ fn asks_who_we_are(trouble: &Trouble) -> bool {
     }
 }
 
-fn open(address: &Address, pin: Option<&Pin>, patience: Duration) -> Result<WebSocket<Line>, Trouble> {
+fn open(
+    address: &Address,
+    pin: Option<&Pin>,
+    until: Instant,
+    patience: Duration,
+) -> Result<WebSocket<Line>, Trouble> {
     if !address.secure && !address.is_private() {
         let why = "the token would cross a public network in plain words: use wss://, or tunnel it, for example \
             `ssh -N -L 18789:127.0.0.1:18789 HOST`, and use ws://127.0.0.1:18789";
         return Err(Trouble::Unsafe(why.to_owned()));
     }
     let lost = |error| Trouble::of(error, "connect", patience);
-    let stream =
-        dial(&address.host, address.port, Instant::now() + patience).map_err(Trouble::Unreachable)?;
+    let stream = dial(&address.host, address.port, until).map_err(Trouble::Unreachable)?;
     let stream: Line = if address.secure {
         let secured = tls::shake_hands(stream, &address.host, pin);
         Box::new(secured.map_err(|error| match tls::distrust(&error) {
@@ -316,6 +328,10 @@ fn parse<'m>(message: &'m [u8], during: &str) -> Result<Frame<'m>, Trouble> {
 }
 
 fn understood<T: DeserializeOwned>(payload: &RawValue, during: &str) -> Result<T, Trouble> {
+    let values = weight::values(payload.get().as_bytes());
+    if values > MOST_VALUES {
+        return Err(odd(during, &format!("an answer of {values} values is too large")));
+    }
     serde_json::from_str(payload.get()).map_err(|error| odd(during, &error.to_string()))
 }
 

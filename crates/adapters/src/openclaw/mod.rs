@@ -4,6 +4,7 @@
 mod address;
 mod client;
 mod device;
+mod fold;
 mod follow;
 mod gateway;
 mod history;
@@ -17,6 +18,7 @@ mod session;
 mod survey;
 mod trouble;
 mod watch;
+mod weight;
 
 use std::path::Path;
 

@@ -189,6 +189,9 @@ pub(super) struct History {
     pub(super) messages: Vec<Value>,
     #[serde(default)]
     pub(super) has_more: bool,
+    /// Counted in stored messages, of which one can come as several rows and another as none.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) next_offset: Option<usize>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) in_flight_run: Option<InFlight>,
 }

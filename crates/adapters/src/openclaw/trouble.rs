@@ -39,6 +39,8 @@ pub enum Trouble {
     },
     /// We do not even try.
     Unsafe(String),
+    /// Whoever asked has given up.
+    Unwanted,
 }
 
 /// An error as the gateway words it.
@@ -159,6 +161,7 @@ impl fmt::Display for Trouble {
                 write!(out, "connected, but it grants no {scope} scope to this device")
             }
             Self::Unsafe(why) => out.write_str(why),
+            Self::Unwanted => out.write_str("nobody waits for the answer any more"),
         }
     }
 }

@@ -53,7 +53,7 @@ impl Watch {
         match client.listen(patience)? {
             Some(event) => {
                 self.heard = Instant::now();
-                Ok(news(&event.name))
+                Ok(news(&event))
             }
             None if self.heard.elapsed() > LONGEST_SILENCE => {
                 Err(Trouble::Silent { during: "events".to_owned(), patience: LONGEST_SILENCE })
