@@ -2,6 +2,7 @@
 //! plain client for both ([`Rpc`]). None of it uses the product's own client.
 
 mod ledger;
+mod manners;
 mod real;
 mod rpc;
 mod scripted;
@@ -9,6 +10,7 @@ pub mod tls;
 mod wire;
 
 pub use ledger::Ledger;
+pub use manners::{Act, frame};
 pub use real::{CAREFUL, OpenClaw};
 pub use rpc::{Present, Rpc};
-pub use scripted::{Act, ScriptedGateway, Step};
+pub use scripted::{ScriptedGateway, Step};

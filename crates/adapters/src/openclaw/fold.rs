@@ -104,7 +104,7 @@ mod tests {
         serde_json::from_value(json!({"messages": messages, "inFlightRun": run})).unwrap()
     }
 
-    fn answer(stored: Value, words: &str) -> Value {
+    fn answer(stored: &Value, words: &str) -> Value {
         let usage =
             json!({"input": 2, "output": 3, "cacheRead": 4, "cacheWrite": 0, "cost": {"total": 0.25}});
         json!({"role": "assistant", "content": words, "usage": usage, "__openclaw": stored})
@@ -114,11 +114,11 @@ mod tests {
     fn usage_is_counted_once_for_each_stored_message_however_the_pages_are_cut() {
         let told = [
             json!({"role": "user", "content": "first"}),
-            answer(json!({"id": "a"}), "one"),
-            answer(json!({"id": "a"}), "one more"),
+            answer(&json!({"id": "a"}), "one"),
+            answer(&json!({"id": "a"}), "one more"),
             json!({"role": "user", "content": "second"}),
-            answer(json!({"seq": 7}), "two"),
-            answer(json!({"seq": 7}), ""),
+            answer(&json!({"seq": 7}), "two"),
+            answer(&json!({"seq": 7}), ""),
         ];
         for border in 0..=told.len() {
             let mut fold = Fold::default();
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn what_is_being_said_is_the_last_message_and_half_a_conversation_has_no_sums() {
         let mut fold = Fold::default();
-        fold.add(&page(&[answer(json!({"id": "a"}), "done")], Some("so far")));
+        fold.add(&page(&[answer(&json!({"id": "a"}), "done")], Some("so far")));
         fold.add(&page(&[json!({"role": "user", "content": "go"})], Some("older")));
         let summary = fold.cut_short();
         assert_eq!((summary.told, summary.last_message.as_deref()), (true, Some("so far")));
