@@ -3,7 +3,9 @@
 
 mod address;
 mod client;
+mod config;
 mod device;
+mod dotenv;
 mod fold;
 mod follow;
 mod gateway;
@@ -16,6 +18,7 @@ mod places;
 mod rows;
 mod session;
 mod survey;
+mod target;
 mod trouble;
 mod watch;
 mod weight;
@@ -61,8 +64,8 @@ impl Adapter for OpenClaw {
         places::root(environ)
     }
 
-    fn configured_root(&self, path: &Path) -> Root {
-        places::written(path)
+    fn configured_root(&self, path: &Path, environ: &Environ) -> Root {
+        places::written(path, environ)
     }
 
     fn gateway(&self, address: &str, keys: Keys) -> Option<Root> {
