@@ -18,7 +18,7 @@ const PAGE: usize = 1000;
 const JOBS_PAGE: usize = 200;
 /// A gateway that always has more is not read for ever, nor is one whose pages are too full.
 const MOST_PAGES: usize = 100;
-const MOST_ROWS: usize = 100_000;
+const MOST_ROWS: usize = 50_000;
 const LARGEST_LIST: usize = 64 << 20;
 /// How often a list that moved while it was paged is read anew.
 const TRIES: usize = 3;

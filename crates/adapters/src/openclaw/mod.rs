@@ -6,6 +6,7 @@ mod client;
 mod config;
 mod device;
 mod dotenv;
+mod few;
 mod fold;
 mod follow;
 mod gateway;

@@ -7,10 +7,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use super::few::few;
+
 /// One page of `sessions.list`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Page {
+    #[serde(deserialize_with = "few")]
     pub(super) sessions: Vec<Row>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) ts: Option<Millis>,
