@@ -70,7 +70,6 @@ fn a_long_conversation_is_added_up_page_by_page() {
     messages.extend((0..40).map(row));
     scene.ledger().rows = vec![json!({"key": key, "hasActiveRun": false, "workspaceDir": "/w"})];
     scene.ledger().messages = HashMap::from([(key.to_owned(), messages)]);
-    // An odd number: every second border is between two rows of one message.
     for page in [1000, 7, 1] {
         scene.ledger().history_page = Some(page);
         let survey = fleet(vec![root(&scene.gateway)], PATIENT).survey(&everything());

@@ -1,15 +1,18 @@
 //! Every question has its own deadline, whatever the gateway does meanwhile.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use agentctl_adapters::feed::News;
 use agentctl_adapters::openclaw::{Gateway, Trouble, Watch};
 use agentctl_adapters::{Feed, Root};
-use agentctl_testkit::openclaw::{Act, frame};
+use agentctl_testkit::openclaw::{Act, Ledger, ScriptedGateway, Step, frame};
+use agentctl_testkit::until;
 use serde_json::json;
 
 use super::hostile::{misbehaving, misbehaving_over_tls};
-use super::{root, secure_root};
+use super::{everything, fleet, root, secure_root};
 
 const PATIENCE: Duration = Duration::from_millis(300);
 /// The machine may be busy; a record that trickles to its end would take a minute and a half.
@@ -72,4 +75,25 @@ fn a_socket_that_dies_ends_the_question_at_once() {
     let began = Instant::now();
     assert!(matches!(gateway.stop("k").unwrap_err(), Trouble::Lost { .. }));
     assert!(began.elapsed() < BOUND, "{:?}", began.elapsed());
+}
+
+/// A source that was given up has a thread that nobody waits for: it must not go on asking.
+#[test]
+fn who_was_given_up_is_not_asked_on_for_nobody() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let gateway = ScriptedGateway::start(move |step| match step {
+        Step::Request { method: "sessions.list", params } => {
+            count.fetch_add(1, Ordering::Relaxed);
+            // Too slow for those who wait, and quick enough to be asked for ever.
+            std::thread::sleep(Duration::from_millis(150));
+            let next = params["offset"].as_u64().unwrap_or(0) + 1;
+            Act::Proper(json!({"sessions": [], "hasMore": true, "nextOffset": next}))
+        }
+        other => Ledger::default().answer(other),
+    });
+    let survey = fleet(vec![root(&gateway)], Duration::from_millis(100)).survey(&everything());
+    assert_eq!(survey.sources[0].coverage, "timed-out");
+    until(BOUND, "the connection is let go", || (gateway.standing() == 0).then_some(()));
+    assert!(asked.load(Ordering::Relaxed) < 50, "{asked:?} pages of a hundred");
 }

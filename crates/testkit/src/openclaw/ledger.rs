@@ -84,20 +84,24 @@ impl Ledger {
         })
     }
 
-    /// A page of a conversation: offsets count from its end.
+    /// A page of a conversation. Offsets count stored messages from its end; of one there can be several rows.
     fn history(&self, params: &Value) -> Value {
         let key = params["sessionKey"].as_str().unwrap_or_default();
         let all = self.messages.get(key).map_or(&[][..], Vec::as_slice);
         let number = |name: &str| params[name].as_u64().and_then(|number| usize::try_from(number).ok());
-        let offset = number("offset").unwrap_or(0).min(all.len());
+        let id = |message: &Value| message["__openclaw"]["id"].as_str().map(str::to_owned);
+        let stored: Vec<&[Value]> =
+            all.chunk_by(|one, next| id(one).is_some() && id(one) == id(next)).collect();
+        let offset = number("offset").unwrap_or(0).min(stored.len());
         let limit = number("limit").unwrap_or(200).min(self.history_page.unwrap_or(usize::MAX));
-        let end = all.len() - offset;
+        let end = stored.len() - offset;
         let start = end.saturating_sub(limit);
         let mut history = json!({
-            "sessionKey": key, "messages": all[start..end], "hasMore": start > 0, "totalMessages": all.len(),
+            "sessionKey": key, "messages": stored[start..end].concat(), "hasMore": start > 0,
+            "totalMessages": stored.len(),
         });
         if start > 0 {
-            history["nextOffset"] = json!(all.len() - start);
+            history["nextOffset"] = json!(stored.len() - start);
         }
         if let Some(run) = self.in_flight.get(key) {
             history["inFlightRun"] = run.clone();

@@ -109,6 +109,11 @@ impl ScriptedGateway {
         }
     }
 
+    /// How many connections still stand. Only without TLS.
+    pub fn standing(&self) -> usize {
+        self.lines.lock().expect("the lines").len()
+    }
+
     /// How many connections came so far.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
