@@ -3,6 +3,7 @@
 
 mod day;
 mod ledger;
+mod manners;
 mod real;
 mod rpc;
 mod scripted;
@@ -11,6 +12,7 @@ mod wire;
 
 pub use day::BusyDay;
 pub use ledger::Ledger;
+pub use manners::{Act, frame};
 pub use real::{CAREFUL, OpenClaw};
 pub use rpc::{Present, Rpc};
-pub use scripted::{Act, ScriptedGateway, Step};
+pub use scripted::{ScriptedGateway, Step};

@@ -159,7 +159,7 @@ fn said(trouble: &Trouble) -> HostError {
             HostError::Refused(Refusal::new(trouble.to_string()))
         }
         Trouble::Unreachable(_) => HostError::Unheard(format!("the gateway is not there: {trouble}")),
-        Trouble::Lost { .. } | Trouble::Silent { .. } | Trouble::Odd { .. } => {
+        Trouble::Lost { .. } | Trouble::Silent { .. } | Trouble::Odd { .. } | Trouble::Unwanted => {
             HostError::Unheard(format!("{trouble}; whether the gateway took it is not known"))
         }
     }

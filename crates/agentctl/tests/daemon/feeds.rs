@@ -58,8 +58,15 @@ fn a_push_is_a_reason_to_look_and_never_a_fact() {
 
     // One connection for all of it; when that is cut it comes back by itself, and says nothing of anybody.
     assert_eq!(subscribed.lock().unwrap().len(), 1);
+    let restarts = || house.get("/v1/daemon").json()["feeds"][0]["restarts"].as_u64();
+    assert_eq!(restarts(), Some(0));
     gateway.cut_all();
     until(SOON, "the next subscription", || (subscribed.lock().unwrap().len() == 2).then_some(()));
+    // The same gateway again; the next time it is another one.
+    assert_eq!(restarts(), Some(0));
+    ledger.lock().unwrap().boot = "b2".into();
+    gateway.cut_all();
+    until(SOON, "the gateway's next life", || (restarts() == Some(1)).then_some(()));
     set(true);
     gateway.push("sessions.changed", &json!({}));
     events.until("session.running", KEY);

@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Value, json};
 
-use super::scripted::{Act, Step};
+use super::manners::Act;
+use super::scripted::Step;
 
 /// The rows, jobs, approvals and conversations of one gateway, in the gateway's own words.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +23,8 @@ pub struct Ledger {
     pub boot: String,
     /// The most rows it gives at once, whatever is asked for.
     pub page: Option<usize>,
+    /// The same for the messages of a conversation.
+    pub history_page: Option<usize>,
 }
 
 impl Ledger {
@@ -93,11 +96,25 @@ impl Ledger {
         })
     }
 
+    /// A page of a conversation. Offsets count stored messages from its end; of one there can be several rows.
     fn history(&self, params: &Value) -> Value {
         let key = params["sessionKey"].as_str().unwrap_or_default();
         let all = self.messages.get(key).map_or(&[][..], Vec::as_slice);
-        let mut history =
-            json!({"sessionKey": key, "messages": all, "hasMore": false, "totalMessages": all.len()});
+        let number = |name: &str| params[name].as_u64().and_then(|number| usize::try_from(number).ok());
+        let id = |message: &Value| message["__openclaw"]["id"].as_str().map(str::to_owned);
+        let stored: Vec<&[Value]> =
+            all.chunk_by(|one, next| id(one).is_some() && id(one) == id(next)).collect();
+        let offset = number("offset").unwrap_or(0).min(stored.len());
+        let limit = number("limit").unwrap_or(200).min(self.history_page.unwrap_or(usize::MAX));
+        let end = stored.len() - offset;
+        let start = end.saturating_sub(limit);
+        let mut history = json!({
+            "sessionKey": key, "messages": stored[start..end].concat(), "hasMore": start > 0,
+            "totalMessages": stored.len(),
+        });
+        if start > 0 {
+            history["nextOffset"] = json!(stored.len() - start);
+        }
         if let Some(run) = self.in_flight.get(key) {
             history["inFlightRun"] = run.clone();
         }
