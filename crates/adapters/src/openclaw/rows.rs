@@ -88,6 +88,11 @@ impl Row {
         self.created_via.as_deref() == Some("cron") || self.job_id().is_some()
     }
 
+    /// Nobody works in it, which of an automation only its job can say.
+    pub(super) fn rests(&self) -> bool {
+        self.has_active_run == Some(false) && !self.is_automation()
+    }
+
     /// What does the work behind it: OpenClaw itself, or the program of another agent.
     pub(super) fn runtime(&self) -> Option<&str> {
         self.agent_runtime.as_ref().map(|runtime| runtime.id.as_str())

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::client::Client;
 use super::gateway::Gateway;
 use super::history::{self, Summary};
-use super::rows::History;
+use super::rows::{History, Row};
 use super::trouble::Trouble;
 use super::{list, natives, places};
 use crate::{Reach, Root, Scope};
@@ -36,7 +36,10 @@ fn ask(gateway: &Gateway, root: &Root, scope: &Scope<'_>) -> Result<Harvest, Tro
     let (mut client, mut listing) =
         list::read(gateway, matches!(scope.reach, Reach::Live(_)), &scope.progress)?;
     if let Some(state) = &root.store {
-        listing.snapshot.natives = natives::read(state, &listing.snapshot.rows, &mut listing.warnings);
+        let live = matches!(scope.reach, Reach::Live(_));
+        let is_wanted = |row: &&Row| scope.reach.names(&row.key) && !(live && row.rests());
+        let wanted = listing.snapshot.rows.iter().filter(is_wanted);
+        listing.snapshot.natives = natives::read(state, wanted, &mut listing.warnings);
     }
     let mut harvest = Harvest::complete(Vec::new());
     listing.left_out.into_iter().for_each(|words| harvest.left_out(words));

@@ -131,6 +131,8 @@ fn one_conversation_is_one_session_in_lists_counts_and_events() {
     stage.runs(false);
     assert_eq!(told(&mut events, "session.idle", KEY), Vec::<String>::new());
     assert_eq!(stage.ids(&["-a"]), [KEY], "it can take the next message");
+    let inbox = stage.house.run(&["inbox", "--json"]).ok().json();
+    assert_eq!(inbox["items"], json!([]), "nobody waits, and the front has not failed");
 
     // A gateway that cannot be heard says nothing, also not that somebody else is its own.
     let Stage { house, gateway, .. } = stage;
