@@ -307,12 +307,17 @@ fn look(shared: &Arc<Shared>, fleet: &Fleet, side: Side) {
 fn change(shared: &Arc<Shared>, differ: impl FnOnce(&View) -> (Vec<Change>, View)) {
     let mut view = shared.live.view();
     let (changes, after) = differ(&view);
+    let came_or_went = !view.has_same_sessions(&after);
     *view = after;
     let posted: Vec<Arc<Posted>> =
         changes.into_iter().map(|change| shared.hub.post(News::from(change))).collect();
     drop(view);
     for one in &posted {
         shared.told(one);
+    }
+    // Also one that is not told of holds its directory.
+    if came_or_went {
+        shared.own_files.ring();
     }
 }
 

@@ -105,6 +105,10 @@ impl View {
         self.live.values().map(|seen| &*seen.session)
     }
 
+    pub fn has_same_sessions(&self, other: &Self) -> bool {
+        self.live.keys().eq(other.live.keys())
+    }
+
     /// What a person is shown: every conversation once.
     pub fn shown(&self) -> impl Iterator<Item = &Session> {
         let hidden = self.hidden();

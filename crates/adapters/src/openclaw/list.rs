@@ -1,27 +1,20 @@
-//! Reading everything a gateway lists. Nothing is concluded before the last page: a list that cannot be read to its
-//! end is told as such.
+//! What a gateway is asked for a question: who is at work, who is named, or everybody. The work follows the question and
+//! not what the gateway stores; what is left out is told.
 
 use std::collections::HashSet;
 
-use jiff::Timestamp;
 use serde_json::json;
 
 use super::client::{Client, PATIENCE, READ};
 use super::gateway::Gateway;
-use super::rows::{Agents, Job, Jobs, Page, Row};
+use super::paging::{self, Paged, wanted};
+use super::rows::{Agents, Job, Row};
 use super::session::Snapshot;
 use super::trouble::Trouble;
-use crate::Progress;
+use crate::{Progress, Reach};
 
-/// Mostly everything in one answer, which is then of one moment.
-const PAGE: usize = 1000;
-const JOBS_PAGE: usize = 200;
-/// A gateway that always has more is not read for ever, nor is one whose pages are too full.
-const MOST_PAGES: usize = 100;
-const MOST_ROWS: usize = 50_000;
-const LARGEST_LIST: usize = 64 << 20;
-/// How often a list that moved while it was paged is read anew.
-const TRIES: usize = 3;
+/// More names than this are looked up by reading everything.
+const FEW: usize = 8;
 
 /// What was heard, and what had to be left out.
 #[derive(Debug, Default)]
@@ -33,10 +26,9 @@ pub(super) struct Listing {
     pub(super) warnings: Vec<String>,
 }
 
-/// Of sessions that rest, a list of the live ones does not need the folders.
 pub(super) fn read(
     gateway: &Gateway,
-    live_only: bool,
+    reach: &Reach<'_>,
     progress: &Progress,
 ) -> Result<(Client, Listing), Trouble> {
     // Who is late is given up after the patience of those who wait; a thread that was left behind ends soon after.
@@ -44,29 +36,18 @@ pub(super) fn read(
     let mut client = gateway.clone().patient_for(patience).connect(&[READ])?;
     wanted(progress)?;
     let mut listing = Listing::default();
-    let Paged { rows, missing, cut_short } = rows(&mut client, progress, &mut listing.snapshot.at)?;
-    if cut_short {
-        let count = rows.len();
-        listing
-            .left_out
-            .push(format!("the list has no end in sight, all after {count} session(s) was left out"));
-    } else if missing > 0 {
-        listing.left_out.push(format!("{missing} session(s) moved while the list was read"));
+    let live_only = matches!(reach, Reach::Live(_));
+    match reach {
+        Reach::Live(_) => at_work(&mut client, &mut listing, progress)?,
+        Reach::Ids(ids) => named(&mut client, ids, &mut listing, progress)?,
+        Reach::All { .. } => everybody(&mut client, &mut listing, progress)?,
     }
+    let rows = &listing.snapshot.rows;
     let at_work = rows.iter().any(|row| row.has_active_run == Some(true));
-    let automated = rows.iter().any(Row::is_automation);
     let homeless = |row: &Row| row.workspace_dir.is_none() && row.spawned_cwd.is_none();
+    // Of sessions that rest, a list of the live ones does not need the folders.
     let shown = |row: &Row| !live_only || row.has_active_run != Some(false);
     let homeless = rows.iter().any(|row| shown(row) && homeless(row));
-    listing.snapshot.rows = rows;
-    if automated {
-        // After the rows: whoever ended meanwhile is then seen as ended.
-        match jobs(&mut client, progress) {
-            Ok(Some(jobs)) => listing.snapshot.jobs = Some(jobs),
-            Ok(None) => listing.left_out.push("the cron jobs: the list has no end in sight".to_owned()),
-            Err(trouble) => listing.left_out.push(format!("the cron jobs: {}", still_there(trouble)?)),
-        }
-    }
     if at_work && gateway.wants_approvals() {
         // A connection of its own: what becomes of it says nothing about the list, so it may cost neither the list nor the
         // time of those who wait for it. Without it nobody at work is said to be waiting, and everybody is told so.
@@ -87,87 +68,99 @@ pub(super) fn read(
     Ok((client, listing))
 }
 
-/// All rows, each key once.
-#[derive(Default)]
-struct Paged {
-    rows: Vec<Row>,
-    /// How many are known to be missing.
-    missing: usize,
-    /// There were more than anybody reads.
-    cut_short: bool,
+fn everybody(client: &mut Client, listing: &mut Listing, progress: &Progress) -> Result<(), Trouble> {
+    let read = paging::rows(client, &json!({}), progress)?;
+    listing.take(read);
+    listing.jobs_of_automations(client, progress)
 }
 
-fn rows(client: &mut Client, progress: &Progress, at: &mut Option<Timestamp>) -> Result<Paged, Trouble> {
-    let mut read = Paged::default();
-    for _ in 0..TRIES {
-        // Two lists at once would be twice the memory.
-        drop(read);
-        read = rows_once(client, progress, at)?;
-        if read.missing == 0 || read.cut_short {
-            break;
+/// Who is at work: `activeOnly` is the gateway's own choice of the rows whose `hasActiveRun` is true. A job runs from a
+/// little before its row says so to a little after; those rows are looked up by the job.
+fn at_work(client: &mut Client, listing: &mut Listing, progress: &Progress) -> Result<(), Trouble> {
+    let read = match paging::rows(client, &json!({"activeOnly": true}), progress) {
+        // A gateway that does not know the word has to say everything.
+        Err(Trouble::Refused { refusal, .. }) if refusal.code == "INVALID_REQUEST" => {
+            return everybody(client, listing, progress);
         }
+        other => other?,
+    };
+    listing.take(read);
+    listing.jobs(client, progress)?;
+    let unseen = listing.running_jobs_without_row();
+    if unseen.len() > FEW {
+        let read = paging::rows(client, &json!({}), progress)?;
+        listing.take(read);
+        return Ok(());
     }
-    Ok(read)
+    for job in unseen {
+        let read = paging::rows(client, &json!({"search": job}), progress)?;
+        listing.take(Paged {
+            rows: read.rows.into_iter().filter(|row| row.job_id() == Some(&job)).collect(),
+            ..read
+        });
+    }
+    Ok(())
 }
 
-fn rows_once(client: &mut Client, progress: &Progress, at: &mut Option<Timestamp>) -> Result<Paged, Trouble> {
-    let method = "sessions.list";
-    let mut rows: Vec<Row> = Vec::new();
-    let mut known: HashSet<String> = HashSet::new();
-    let mut moved = false;
-    let (mut offset, mut total) = (0, None);
-    let heard_before = client.heard();
-    for _ in 0..MOST_PAGES {
-        let params = json!({"limit": PAGE, "offset": offset});
-        let page: Page = client.ask(method, &params)?;
-        wanted(progress)?;
-        *at = page.ts.map(|ts| ts.0);
-        // A row that went between two pages moved another one out of sight: at least one may be missing.
-        let fewer = total.zip(page.total_count).is_some_and(|(before, now)| now < before);
-        moved |= fewer;
-        total = page.total_count.or(total);
-        rows.extend(page.sessions.into_iter().filter(|row| known.insert(row.key.clone())));
-        match page.next_offset.filter(|_| page.has_more) {
-            // Between two pages a row can move from the one to the other: the count tells.
-            None if page.has_more => return Err(endless(method)),
-            None => {
-                let total = page.total_count.unwrap_or(rows.len());
-                let missing = total.saturating_sub(rows.len()).max(usize::from(moved));
-                return Ok(Paged { rows, missing, cut_short: false });
-            }
-            Some(next) if next <= offset => return Err(endless(method)),
-            Some(_) if rows.len() >= MOST_ROWS || client.heard() - heard_before > LARGEST_LIST => break,
-            Some(next) => offset = next,
+/// Those whose keys begin so. A search finds every key with these words in it, and others, which nobody minds. That somebody
+/// is gone is concluded from the whole list alone.
+fn named(
+    client: &mut Client,
+    ids: &[String],
+    listing: &mut Listing,
+    progress: &Progress,
+) -> Result<(), Trouble> {
+    let can_be_searched = |id: &String| !id.is_empty() && id.trim() == id;
+    if ids.len() > FEW || !ids.iter().all(can_be_searched) {
+        return everybody(client, listing, progress);
+    }
+    for id in ids {
+        let read = paging::rows(client, &json!({"search": id}), progress)?;
+        let found = read.rows.iter().any(|row| row.key.starts_with(id.as_str()));
+        if !found && id.starts_with("agent:") {
+            listing.snapshot = Snapshot::default();
+            return everybody(client, listing, progress);
         }
+        listing.take(read);
     }
-    Ok(Paged { rows, missing: 0, cut_short: true })
+    listing.jobs_of_automations(client, progress)
 }
 
-/// Every job, or `None` when there are more than anybody reads: half of them prove nothing about an automation.
-fn jobs(client: &mut Client, progress: &Progress) -> Result<Option<Vec<Job>>, Trouble> {
-    let mut jobs: Vec<Job> = Vec::new();
-    let mut offset = 0;
-    let heard_before = client.heard();
-    for _ in 0..MOST_PAGES {
-        let params = json!({"includeDisabled": true, "limit": JOBS_PAGE, "offset": offset});
-        let page: Jobs = client.ask("cron.list", &params)?;
-        wanted(progress)?;
-        jobs.extend(page.page);
-        match page.next_offset.filter(|_| page.has_more) {
-            None if page.has_more => break,
-            None => return Ok(Some(jobs)),
-            Some(next) if next <= offset || client.heard() - heard_before > LARGEST_LIST => break,
-            Some(next) => offset = next,
+impl Listing {
+    /// Adds what was read; who is known already stays.
+    fn take(&mut self, read: Paged) {
+        let Paged { rows, missing, cut_short, at } = read;
+        if cut_short {
+            let count = rows.len();
+            let words = format!("the list has no end in sight, all after {count} session(s) was left out");
+            self.left_out.push(words);
+        } else if missing > 0 {
+            self.left_out.push(format!("{missing} session(s) moved while the list was read"));
         }
+        self.snapshot.at = at.or(self.snapshot.at);
+        let known: HashSet<String> = self.snapshot.rows.iter().map(|row| row.key.clone()).collect();
+        self.snapshot.rows.extend(rows.into_iter().filter(|row| !known.contains(&row.key)));
     }
-    Ok(None)
-}
 
-/// An answer came; whether anybody still waits for the next one. Who gave up on a slow gateway leaves nobody behind who
-/// goes on asking it.
-pub(super) fn wanted(progress: &Progress) -> Result<(), Trouble> {
-    progress.tick();
-    if progress.is_given_up() { Err(Trouble::Unwanted) } else { Ok(()) }
+    fn jobs_of_automations(&mut self, client: &mut Client, progress: &Progress) -> Result<(), Trouble> {
+        if self.snapshot.rows.iter().any(Row::is_automation) { self.jobs(client, progress) } else { Ok(()) }
+    }
+
+    /// After the rows: whoever ended meanwhile is then seen as ended.
+    fn jobs(&mut self, client: &mut Client, progress: &Progress) -> Result<(), Trouble> {
+        match paging::jobs(client, progress) {
+            Ok(Some(jobs)) => self.snapshot.jobs = Some(jobs),
+            Ok(None) => self.left_out.push("the cron jobs: the list has no end in sight".to_owned()),
+            Err(trouble) => self.left_out.push(format!("the cron jobs: {}", still_there(trouble)?)),
+        }
+        Ok(())
+    }
+
+    fn running_jobs_without_row(&self) -> Vec<String> {
+        let jobs = self.snapshot.jobs.iter().flatten().filter(|job| job.is_running());
+        let is_seen = |job: &Job| self.snapshot.rows.iter().any(|row| row.job_id() == Some(&job.id));
+        jobs.filter(|job| !is_seen(job)).map(|job| job.id.clone()).collect()
+    }
 }
 
 /// What the list can do without: a refusal is a warning, a lost connection is not.
@@ -187,8 +180,4 @@ fn still_there(trouble: Trouble) -> Result<String, Trouble> {
         Trouble::Refused { .. } | Trouble::NoScope { .. } => Ok(trouble.to_string()),
         other => Err(other),
     }
-}
-
-fn endless(method: &str) -> Trouble {
-    Trouble::Odd { during: method.to_owned(), what: "the list has no end".to_owned() }
 }

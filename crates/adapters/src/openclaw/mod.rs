@@ -15,6 +15,7 @@ mod host;
 mod json5;
 mod list;
 mod natives;
+mod paging;
 mod places;
 mod rows;
 mod session;

@@ -24,16 +24,22 @@ pub(super) struct Native {
 }
 
 /// By the key of the gateway's session. A database that is busy or odd is a warning and costs a row more in a list.
-pub(super) fn read(state: &Path, rows: &[Row], warnings: &mut Vec<String>) -> HashMap<String, Native> {
-    // A binding outlives its use: a session that another runtime carries now is nobody's twin.
-    let run_by = |runtime: &'static str| rows.iter().filter(move |row| row.runtime() == Some(runtime));
+pub(super) fn read<'r>(
+    state: &Path,
+    rows: impl Iterator<Item = &'r Row>,
+    warnings: &mut Vec<String>,
+) -> HashMap<String, Native> {
     let mut by_database: BTreeMap<PathBuf, Vec<(&Row, Lookup)>> = BTreeMap::new();
-    for (row, agent) in run_by("claude-cli").filter_map(|row| Some((row, agent_of(row)?))) {
-        let path = state.join("agents").join(agent).join("agent/openclaw-agent.sqlite");
-        by_database.entry(path).or_default().push((row, claude));
-    }
-    for row in run_by("codex") {
-        by_database.entry(state.join("state/openclaw.sqlite")).or_default().push((row, codex));
+    for row in rows {
+        // A binding outlives its use: a session that another runtime carries now is nobody's twin.
+        let (path, lookup): (_, Lookup) = match (row.runtime(), agent_of(row)) {
+            (Some("claude-cli"), Some(agent)) => {
+                (format!("agents/{agent}/agent/openclaw-agent.sqlite"), claude)
+            }
+            (Some("codex"), Some(_)) => ("state/openclaw.sqlite".to_owned(), codex),
+            _ => continue,
+        };
+        by_database.entry(state.join(path)).or_default().push((row, lookup));
     }
     let mut natives = HashMap::new();
     for (path, lookups) in by_database {

@@ -18,7 +18,7 @@ fn row(key: &str, runtime: &str) -> Row {
 
 fn found(state: &Path, rows: &[Row]) -> HashMap<String, Native> {
     let mut warnings = Vec::new();
-    let natives = read(state, rows, &mut warnings);
+    let natives = read(state, rows.iter(), &mut warnings);
     assert_eq!(warnings, Vec::<String>::new());
     natives
 }
@@ -112,6 +112,6 @@ fn a_database_that_is_none_is_a_warning_and_hides_no_other() {
     let state = tempfile::tempdir().unwrap();
     drop(database(state.path(), "state/openclaw.sqlite", "CREATE TABLE other (x)"));
     let mut warnings = Vec::new();
-    assert!(read(state.path(), &[row(KEY, "codex")], &mut warnings).is_empty());
+    assert!(read(state.path(), [row(KEY, "codex")].iter(), &mut warnings).is_empty());
     assert!(warnings.len() == 1 && warnings[0].contains("plugin_state_entries"), "{warnings:?}");
 }

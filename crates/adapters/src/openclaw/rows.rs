@@ -91,6 +91,11 @@ impl Row {
         self.created_via.as_deref() == Some("cron") || self.job_id().is_some()
     }
 
+    /// Nobody works in it, which of an automation only its job can say.
+    pub(super) fn rests(&self) -> bool {
+        self.has_active_run == Some(false) && !self.is_automation()
+    }
+
     /// What does the work behind it: OpenClaw itself, or the program of another agent.
     pub(super) fn runtime(&self) -> Option<&str> {
         self.agent_runtime.as_ref().map(|runtime| runtime.id.as_str())
@@ -138,6 +143,12 @@ pub(super) struct Job {
     pub(super) name: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) state: Option<JobState>,
+}
+
+impl Job {
+    pub(super) fn is_running(&self) -> bool {
+        self.state.as_ref().is_some_and(|state| state.running_at_ms.is_some())
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]

@@ -7,8 +7,8 @@ use serde_json::json;
 use super::client::Client;
 use super::fold::{Fold, Summary};
 use super::gateway::Gateway;
-use super::list::wanted;
-use super::rows::History;
+use super::paging::wanted;
+use super::rows::{History, Row};
 use super::trouble::Trouble;
 use super::{list, natives, places};
 use crate::{Progress, Reach, Root, Scope};
@@ -36,10 +36,12 @@ pub(super) fn survey(root: &Root, scope: &Scope<'_>) -> Harvest {
 }
 
 fn ask(gateway: &Gateway, root: &Root, scope: &Scope<'_>) -> Result<Harvest, Trouble> {
-    let (mut client, mut listing) =
-        list::read(gateway, matches!(scope.reach, Reach::Live(_)), &scope.progress)?;
+    let (mut client, mut listing) = list::read(gateway, &scope.reach, &scope.progress)?;
     if let Some(state) = &root.store {
-        listing.snapshot.natives = natives::read(state, &listing.snapshot.rows, &mut listing.warnings);
+        let live = matches!(scope.reach, Reach::Live(_));
+        let is_wanted = |row: &&Row| scope.reach.names(&row.key) && !(live && row.rests());
+        let wanted = listing.snapshot.rows.iter().filter(is_wanted);
+        listing.snapshot.natives = natives::read(state, wanted, &mut listing.warnings);
     }
     let mut harvest = Harvest::complete(Vec::new());
     listing.left_out.into_iter().for_each(|words| harvest.left_out(words));

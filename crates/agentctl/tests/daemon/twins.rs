@@ -97,6 +97,7 @@ fn one_conversation_is_one_session_in_lists_counts_and_events() {
     };
     live(KEY);
     let mut run: Background = codex.resume(&stage.house.home, &cwd, &thread, "[[slow:600|500]] more");
+    assert_eq!(told(&mut events, "lock.acquired", &thread), Vec::<String>::new(), "by its process");
     stage.carried_by(1);
     until_seen(SOON, "the turn", || {
         let native = stage.house.run(&["status", &thread, "--json"]).ok().json();
@@ -119,17 +120,19 @@ fn one_conversation_is_one_session_in_lists_counts_and_events() {
 
     // Whoever lives is never hidden behind one that rests.
     stage.runs(false);
-    assert_eq!(told(&mut events, "session.idle"), Vec::<String>::new());
+    assert_eq!(told(&mut events, "session.idle", KEY), Vec::<String>::new());
     live(&thread);
     stage.runs(true);
-    assert_eq!(told(&mut events, "session.running"), ["session.started"]);
+    assert_eq!(told(&mut events, "session.running", KEY), ["session.started"]);
     live(KEY);
     run.signal(Signal::KILL);
     run.wait(SOON);
     stage.carried_by(0);
     stage.runs(false);
-    assert_eq!(told(&mut events, "session.idle"), Vec::<String>::new());
+    assert_eq!(told(&mut events, "session.idle", KEY), Vec::<String>::new());
     assert_eq!(stage.ids(&["-a"]), [KEY], "it can take the next message");
+    let inbox = stage.house.run(&["inbox", "--json"]).ok().json();
+    assert_eq!(inbox["items"], json!([]), "nobody waits, and the front has not failed");
 
     // A gateway that cannot be heard says nothing, also not that somebody else is its own.
     let Stage { house, gateway, .. } = stage;
@@ -137,21 +140,19 @@ fn one_conversation_is_one_session_in_lists_counts_and_events() {
     assert_eq!(house.run(&["list", "-a", "-q"]).stdout.trim(), thread);
 }
 
-/// What is told before this of the gateway's session. Nothing may be told of the thread behind it.
+/// What is told of sessions before this. Nothing may be told of the thread behind the gateway's.
 #[track_caller]
-fn told(events: &mut Listener, kind: &str) -> Vec<String> {
+fn told(events: &mut Listener, kind: &str, id: &str) -> Vec<String> {
     let mut before = Vec::new();
     for _ in 0..100 {
         let event: Value = events.next();
         let name = event["type"].as_str().unwrap();
-        if !name.starts_with("session.") {
-            continue;
-        }
-        assert_eq!(event["sessionId"], KEY, "{event:#}");
-        if name == kind {
+        let is_of_a_session = name.starts_with("session.");
+        assert!(!is_of_a_session || event["sessionId"] == KEY, "{event:#}");
+        if name == kind && event["sessionId"] == id {
             return before;
         }
-        before.push(name.to_owned());
+        before.extend(is_of_a_session.then(|| name.to_owned()));
     }
-    panic!("no {kind}: {before:?}");
+    panic!("no {kind} of {id}: {before:?}");
 }

@@ -9,6 +9,7 @@ mod doors;
 mod floods;
 mod ghosts;
 mod hostile;
+mod questions;
 mod recording;
 mod replay;
 mod scopes;
