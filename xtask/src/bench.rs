@@ -5,6 +5,7 @@
 
 pub(crate) mod check;
 pub(crate) mod events;
+pub(crate) mod gateway;
 pub(crate) mod limit;
 pub(crate) mod measure;
 mod report;

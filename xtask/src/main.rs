@@ -31,6 +31,8 @@ enum Chore {
     Bench(BenchArgs),
     /// Measure how soon the daemon tells of what happened, and what it costs at rest
     BenchEvents(BenchEventsArgs),
+    /// Measure `agentctl list` against a gateway with many sessions
+    BenchGateway(BenchGatewayArgs),
     /// Write a HOME with made-up sessions and a manifest of what each should show
     Corpus(CorpusArgs),
 }
@@ -80,6 +82,21 @@ struct BenchEventsArgs {
     /// Keep the corpora here [default: target/bench]
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// Measure this program instead of a fresh release build
+    #[arg(long, value_name = "PROGRAM")]
+    agentctl: Option<PathBuf>,
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct BenchGatewayArgs {
+    /// How many sessions the gateway keeps
+    #[arg(long, value_delimiter = ',', default_value = "100,1000,10000")]
+    sessions: Vec<usize>,
+    /// Timed runs of each command
+    #[arg(long, default_value_t = 9)]
+    repeats: usize,
     /// Measure this program instead of a fresh release build
     #[arg(long, value_name = "PROGRAM")]
     agentctl: Option<PathBuf>,
@@ -149,6 +166,7 @@ fn run() -> anyhow::Result<ExitCode> {
             };
             bench::events::run(&options).map(|()| ExitCode::SUCCESS)
         }
+        Chore::BenchGateway(args) => run_bench_gateway(args),
         Chore::Corpus(args) => {
             let options = corpus::Options {
                 home: args.home,
@@ -164,23 +182,7 @@ fn run() -> anyhow::Result<ExitCode> {
 }
 
 fn run_bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
-    // A limit measured by an unoptimised program would be no limit, so the optimised one takes over.
-    if cfg!(debug_assertions) {
-        let packages: &[&str] = if args.agentctl.is_some() { &["xtask"] } else { &["xtask", "agentctl"] };
-        let binaries = workspace::build_release(packages)?;
-        let mut again = Command::new(binaries.join("xtask"));
-        again.args(std::env::args_os().skip(1));
-        if args.agentctl.is_none() {
-            again.arg("--agentctl").arg(binaries.join("agentctl"));
-        }
-        let status = again.status().context("cannot start the optimised xtask")?;
-        return Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
-    }
-    let agentctl = match args.agentctl {
-        Some(program) => program,
-        None => workspace::build_release(&["agentctl"])?.join("agentctl"),
-    };
-    let agentctl = agentctl.canonicalize().with_context(|| format!("cannot find {}", agentctl.display()))?;
+    let Some(agentctl) = measured_program(args.agentctl)? else { return again_optimised() };
     let options = bench::Options {
         sessions: args.sessions,
         agents: corpus::expand(&args.agents),
@@ -190,6 +192,34 @@ fn run_bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
         json: args.json,
     };
     bench::run(&options).map(|()| ExitCode::SUCCESS)
+}
+
+fn run_bench_gateway(args: BenchGatewayArgs) -> anyhow::Result<ExitCode> {
+    let Some(agentctl) = measured_program(args.agentctl)? else { return again_optimised() };
+    let options =
+        bench::gateway::Options { sessions: args.sessions, repeats: args.repeats, agentctl, json: args.json };
+    bench::gateway::run(&options).map(|()| ExitCode::SUCCESS)
+}
+
+/// The program to measure. `None` where this is no optimised build: a limit that it measured would be none.
+fn measured_program(named: Option<PathBuf>) -> anyhow::Result<Option<PathBuf>> {
+    if cfg!(debug_assertions) {
+        return Ok(None);
+    }
+    let program = match named {
+        Some(program) => program,
+        None => workspace::build_release(&["agentctl"])?.join("agentctl"),
+    };
+    program.canonicalize().with_context(|| format!("cannot find {}", program.display())).map(Some)
+}
+
+/// The same chore once more, by the optimised build of this program.
+fn again_optimised() -> anyhow::Result<ExitCode> {
+    let binaries = workspace::build_release(&["xtask"])?;
+    let mut again = Command::new(binaries.join("xtask"));
+    let status =
+        again.args(std::env::args_os().skip(1)).status().context("cannot start the optimised xtask")?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The clock, without fractions of a second.

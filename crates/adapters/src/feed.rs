@@ -16,6 +16,8 @@ pub enum News {
     Nothing,
     /// Something may have changed.
     Changed,
+    /// The server is another one than before, by the name that it gives to each of its lives: everything may have changed.
+    Restarted,
 }
 
 /// It cannot be heard. Nothing is known of its sessions until somebody asks.

@@ -65,6 +65,12 @@ pub trait Host: Send + Sync {
     /// Whether this root leads to a server at all.
     fn is_reachable(&self, root: &Root) -> bool;
 
+    /// Whether the server of this root is on this machine, so that its folders are ones of ours.
+    fn is_here(&self, root: &Root) -> bool;
+
+    /// Whether somebody who says this means the server of this root: its address, or its name.
+    fn is_meant(&self, root: &Root, said: &str) -> bool;
+
     /// Pure: the request behind an errand. What makes no sense for this agent is refused here, before anything is sent.
     fn request(&self, root: &Root, errand: &Errand<'_>) -> Result<Request, Refusal>;
 

@@ -7,6 +7,8 @@ pub mod claude_code;
 pub mod codex;
 pub mod control;
 pub mod copilot;
+mod deadline;
+mod dial;
 pub mod feed;
 pub mod folder;
 mod gather;
@@ -131,8 +133,8 @@ pub trait Adapter: Send + Sync {
     /// a process's variables say which source it belongs to.
     fn root(&self, environ: &Environ) -> Option<Root>;
 
-    /// A root that the user configured by path alone.
-    fn configured_root(&self, path: &Path) -> Root {
+    /// A root that the user configured by path alone; what is written there may name variables.
+    fn configured_root(&self, path: &Path, _environ: &Environ) -> Root {
         Root::at(path)
     }
 

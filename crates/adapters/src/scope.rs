@@ -3,7 +3,8 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use agentctl_model::KernelView;
 use jiff::Timestamp;
@@ -77,14 +78,40 @@ impl Scope<'_> {
 
 /// Told with every file or row that was read: a source that works is not late, a silent one is.
 #[derive(Debug, Clone, Default)]
-pub struct Progress(Arc<AtomicU64>);
+pub struct Progress(Arc<Steps>);
+
+#[derive(Debug, Default)]
+struct Steps {
+    patience: Option<Duration>,
+    count: AtomicU64,
+    given_up: AtomicBool,
+}
 
 impl Progress {
+    /// For somebody who waits this long for the next step.
+    pub fn awaited_for(patience: Duration) -> Self {
+        Self(Arc::new(Steps { patience: Some(patience), ..Steps::default() }))
+    }
+
+    /// The longest silence that is borne; `None` when nobody says.
+    pub fn patience(&self) -> Option<Duration> {
+        self.0.patience
+    }
+
     pub fn tick(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.0.count.fetch_add(1, Ordering::Relaxed);
     }
 
     pub fn count(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.0.count.load(Ordering::Relaxed)
+    }
+
+    /// The other way round: whoever asked waits no longer, and what is still read is read for nobody.
+    pub fn give_up(&self) {
+        self.0.given_up.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_given_up(&self) -> bool {
+        self.0.given_up.load(Ordering::Relaxed)
     }
 }

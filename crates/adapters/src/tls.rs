@@ -17,26 +17,21 @@ use rustls::{
 use rustls_platform_verifier::BuilderVerifierExt;
 use sha2::{Digest, Sha256};
 
-use crate::websocket::Timed;
+use crate::deadline::{Bounded, Timed};
 
-pub(crate) type TlsStream = StreamOwned<ClientConnection, TcpStream>;
+pub(crate) type TlsStream = StreamOwned<ClientConnection, Bounded<TcpStream>>;
 
-/// The handshake, to its end and within its time. With a pin that certificate alone is trusted, whoever signed it.
+/// The handshake, to its end and within the time of the stream. With a pin that certificate alone is trusted, whoever
+/// signed it.
 pub(crate) fn shake_hands(
-    mut stream: TcpStream,
+    mut stream: Bounded<TcpStream>,
     host: &str,
     pin: Option<&Pin>,
-    deadline: Instant,
 ) -> io::Result<TlsStream> {
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
     let config = config(pin).map_err(io::Error::other)?;
     let mut connection = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
     while connection.is_handshaking() {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        stream.wait_at_most(left)?;
         if connection.wants_write() {
             connection.write_tls(&mut stream)?;
         } else if connection.read_tls(&mut stream)? == 0 {
@@ -62,8 +57,8 @@ pub(crate) fn distrust(error: &io::Error) -> Option<String> {
 }
 
 impl Timed for TlsStream {
-    fn wait_at_most(&self, time: std::time::Duration) -> io::Result<()> {
-        self.sock.wait_at_most(time)
+    fn wait_until(&mut self, deadline: Instant) {
+        self.sock.wait_until(deadline);
     }
 }
 

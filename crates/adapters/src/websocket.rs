@@ -3,11 +3,12 @@
 //! It waits no longer than its deadline, keeps no more than one message, and never reconnects.
 
 use std::fmt;
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+use crate::deadline::{Bounded, Timed};
 
 const LARGEST_GREETING: usize = 16 << 10;
 
@@ -15,31 +16,6 @@ const TEXT: u8 = 1;
 const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
-
-/// A stream whose reads can be bounded in time.
-pub(crate) trait Timed: Read + Write {
-    fn wait_at_most(&self, time: Duration) -> io::Result<()>;
-}
-
-impl Timed for UnixStream {
-    fn wait_at_most(&self, time: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(time))?;
-        self.set_write_timeout(Some(time))
-    }
-}
-
-impl Timed for Box<dyn Timed + Send> {
-    fn wait_at_most(&self, time: Duration) -> io::Result<()> {
-        self.as_ref().wait_at_most(time)
-    }
-}
-
-impl Timed for TcpStream {
-    fn wait_at_most(&self, time: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(time))?;
-        self.set_write_timeout(Some(time))
-    }
-}
 
 /// The server's own word that the connection is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +45,6 @@ pub(crate) struct Greeting<'a> {
 
 pub(crate) struct WebSocket<S> {
     stream: S,
-    deadline: Instant,
     largest: usize,
     /// Bytes that arrived and were not used yet.
     held: Vec<u8>,
@@ -77,24 +52,25 @@ pub(crate) struct WebSocket<S> {
     begun: Vec<u8>,
 }
 
-impl WebSocket<UnixStream> {
+impl WebSocket<Bounded<UnixStream>> {
     pub(crate) fn connect(path: &Path, largest_message: usize, patience: Duration) -> io::Result<Self> {
         let greeting = Greeting { host: "localhost", path: "/", largest_message };
-        Self::open(UnixStream::connect(path)?, &greeting, patience)
+        let deadline = Instant::now() + patience;
+        Self::open(Bounded::new(UnixStream::connect(path)?, deadline), &greeting)
     }
 }
 
 impl<S: Timed> WebSocket<S> {
-    /// Asks the server to speak WebSocket. The key is no secret and needs not be random: it only keeps caches away.
-    pub(crate) fn open(stream: S, greeting: &Greeting<'_>, patience: Duration) -> io::Result<Self> {
-        let (deadline, largest) = (Instant::now() + patience, greeting.largest_message);
-        let mut socket = Self { stream, deadline, largest, held: Vec::new(), begun: Vec::new() };
+    /// Asks the server to speak WebSocket, in the time that the stream has. The key is no secret and needs not be random: it only keeps caches away.
+    pub(crate) fn open(stream: S, greeting: &Greeting<'_>) -> io::Result<Self> {
+        let largest = greeting.largest_message;
+        let mut socket = Self { stream, largest, held: Vec::new(), begun: Vec::new() };
         let request = format!(
             "GET {} HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
             Sec-WebSocket-Key: YWdlbnRjdGwtYXNrcy1pdA==\r\nSec-WebSocket-Version: 13\r\n\r\n",
             greeting.path, greeting.host
         );
-        socket.send(request.as_bytes())?;
+        socket.stream.write_all(request.as_bytes())?;
         let end = loop {
             if let Some(end) = memchr::memmem::find(&socket.held, b"\r\n\r\n") {
                 break end + 4;
@@ -116,7 +92,7 @@ impl<S: Timed> WebSocket<S> {
 
     /// How long what follows may take.
     pub(crate) fn wait_until(&mut self, deadline: Instant) {
-        self.deadline = deadline;
+        self.stream.wait_until(deadline);
     }
 
     /// Says goodbye, so that the server needs not guess. Nobody waits for its answer.
@@ -136,11 +112,13 @@ impl<S: Timed> WebSocket<S> {
                 CLOSE => return Err(io::Error::new(io::ErrorKind::ConnectionAborted, closed(&payload))),
                 PING => self.frame(PONG, &payload)?,
                 PONG => {}
+                // Mostly a message is one frame, which is then not copied.
+                _ if last && self.begun.is_empty() => return Ok(payload),
                 _ => {
-                    self.begun.append(&mut payload);
-                    if self.begun.len() > self.largest {
-                        return Err(too_large(self.begun.len() as u64));
+                    if self.begun.len() + payload.len() > self.largest {
+                        return Err(too_large((self.begun.len() + payload.len()) as u64));
                     }
+                    self.begun.append(&mut payload);
                     if last {
                         return Ok(std::mem::take(&mut self.begun));
                     }
@@ -165,7 +143,7 @@ impl<S: Timed> WebSocket<S> {
         }
         frame.extend([0; 4]);
         frame.extend_from_slice(payload);
-        self.send(&frame)
+        self.stream.write_all(&frame)
     }
 
     /// Taken only when it is whole: who stops waiting in the middle of one finds it there the next time.
@@ -200,13 +178,7 @@ impl<S: Timed> WebSocket<S> {
         fits.map(|length| Some((head, length))).ok_or_else(|| too_large(length))
     }
 
-    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.bound()?;
-        self.stream.write_all(bytes)
-    }
-
     fn receive(&mut self) -> io::Result<()> {
-        self.bound()?;
         let mut chunk = [0; 16 << 10];
         match self.stream.read(&mut chunk) {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -217,14 +189,6 @@ impl<S: Timed> WebSocket<S> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             Err(error) => Err(error),
         }
-    }
-
-    fn bound(&self) -> io::Result<()> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        self.stream.wait_at_most(left)
     }
 }
 
@@ -248,6 +212,7 @@ fn odd(words: &str) -> io::Error {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::io::{Read, Write};
 
     /// A server that was recorded: it says its bytes in small pieces, whatever it is told.
     struct Recorded {
@@ -285,9 +250,7 @@ mod tests {
     }
 
     impl Timed for Recorded {
-        fn wait_at_most(&self, _: Duration) -> io::Result<()> {
-            Ok(())
-        }
+        fn wait_until(&mut self, _: Instant) {}
     }
 
     const GREETING: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\r\n";
@@ -295,7 +258,7 @@ mod tests {
     fn open(says: &[u8]) -> io::Result<WebSocket<Recorded>> {
         let recorded = Recorded { says: says.to_vec(), at: 0, hesitates: false, asked: 0, heard: Vec::new() };
         let greeting = Greeting { host: "h", path: "/", largest_message: 1 << 20 };
-        WebSocket::open(recorded, &greeting, Duration::from_mins(1))
+        WebSocket::open(recorded, &greeting)
     }
 
     #[test]

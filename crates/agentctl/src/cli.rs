@@ -14,7 +14,6 @@ mod fuses;
 mod group;
 mod heard;
 mod inbox;
-mod issue;
 mod launch;
 mod list;
 mod lock;

@@ -74,7 +74,7 @@ fn words(failure: Failure) -> String {
 impl Hands for Keeper {
     fn interrupt(&self, session: &SessionKey) -> Result<(), String> {
         let fleet = self.fleet()?;
-        fleet.interrupt(&found(&fleet, session)?).map_err(|refusal| refusal.reason)
+        fleet.interrupt(&found(&fleet, session)?).map_err(|error| error.reason)
     }
 
     fn stop(&self, session: &SessionKey) -> Result<(), String> {
@@ -83,7 +83,7 @@ impl Hands for Keeper {
         let caller = self.surroundings.caller(&settings).map_err(words)?;
         let patience = Patience { grace: GRACE, force: false };
         let stopped = fleet.stop(&found(&fleet, session)?, &caller, patience);
-        match stopped.map_err(|refusal| refusal.reason)?.survived.as_slice() {
+        match stopped.map_err(|error| error.reason)?.survived.as_slice() {
             [] => Ok(()),
             left => Err(format!("{} process(es) survived", left.len())),
         }

@@ -163,7 +163,8 @@ impl Surroundings {
     pub(crate) fn roots(&self, adapter: &'static dyn Adapter, configured: &[PathBuf]) -> Vec<Root> {
         let own = adapter.root(&self.environ);
         let mut roots: Vec<Root> = Vec::new();
-        for root in own.into_iter().chain(configured.iter().map(|path| adapter.configured_root(path))) {
+        let written = configured.iter().map(|path| adapter.configured_root(path, &self.environ));
+        for root in own.into_iter().chain(written) {
             if !roots.iter().any(|known| same_place(known, &root)) {
                 roots.push(root);
             }

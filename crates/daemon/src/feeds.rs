@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use agentctl_adapters::feed::News;
@@ -40,6 +40,8 @@ struct Standing {
     wanted: AtomicBool,
     /// Something came, or could have come, since it was lost last.
     heard: AtomicBool,
+    /// How often it was met started anew.
+    restarts: AtomicU64,
 }
 
 /// Dropped with its feed; the thread sees it and ends.
@@ -60,6 +62,9 @@ pub struct FeedStatus {
     pub name: String,
     /// False while it cannot be reached; it is tried again.
     pub heard: bool,
+    /// How often it was met started anew, by the name that it gives to each of its lives.
+    #[serde(default)]
+    pub restarts: u64,
 }
 
 impl Feeds {
@@ -68,6 +73,7 @@ impl Feeds {
             adapter: (*adapter).to_owned(),
             name: name.clone(),
             heard: feed.0.heard.load(Ordering::Relaxed),
+            restarts: feed.0.restarts.load(Ordering::Relaxed),
         };
         self.open.iter().map(status).collect()
     }
@@ -84,8 +90,11 @@ impl Feeds {
         for SourceLine { adapter, root, hosted, line } in lines {
             let name = (adapter, root, line.name);
             let wanted = before.remove(&name).or_else(|| {
-                let standing =
-                    Arc::new(Standing { wanted: AtomicBool::new(true), heard: AtomicBool::new(false) });
+                let standing = Arc::new(Standing {
+                    wanted: AtomicBool::new(true),
+                    heard: AtomicBool::new(false),
+                    restarts: AtomicU64::new(0),
+                });
                 let (shared, kept) = (shared.clone(), standing.clone());
                 let title = format!("{adapter} at {}", name.1.path.display());
                 let thread = std::thread::Builder::new().name("feed".into());
@@ -119,7 +128,11 @@ fn keep(mut feed: Box<dyn Feed>, title: &str, hosted: bool, shared: &Shared, sta
                 if since.elapsed() > pause {
                     pause = FIRST_PAUSE;
                 }
-                if news == News::Changed {
+                if news == News::Restarted {
+                    standing.restarts.fetch_add(1, Ordering::Relaxed);
+                    shared.log.say(&format!("{title} was started anew, everything is read again"));
+                }
+                if news != News::Nothing {
                     ring();
                 }
             }

@@ -47,9 +47,7 @@ pub(crate) fn tell_abandoned(shared: &Arc<Shared>) {
         // A runner that lives holds its folder, and tells of the end itself.
         let is_settled =
             folder.told_at().is_some() || folder.had_nobody_to_tell() || folder.failed().is_some();
-        // What lives in a gateway has no runner, and no end of its own.
-        let has_runner = record.process.is_some() || record.made.is_some();
-        if is_settled || !has_runner || !matches!(folder.hold(), Ok(Some(_))) {
+        if is_settled || record.lives_in_a_server() || !matches!(folder.hold(), Ok(Some(_))) {
             continue;
         }
         let session = session_of(shared, record).filter(|session| session.status == Status::Stopped);

@@ -26,8 +26,11 @@ const SWEEP_OF_ASKED: Duration = Duration::from_secs(2);
 /// write all the time, and must not be paid for with their own processor.
 const REST: Duration = Duration::from_millis(15);
 const REST_FACTOR: u32 = 3;
-/// How long a server that is not heard is left alone at most, and how long it rests behind a look at most.
+/// One that was heard a moment ago may only have stumbled, and is asked again soon; then it is left alone for longer each
+/// time, at most so long.
+const SECOND_TRY: Duration = Duration::from_secs(1);
 const LONGEST_SWEEP: Duration = Duration::from_mins(2);
+/// How long a server rests behind a look at most.
 const LONGEST_REST: Duration = Duration::from_secs(1);
 
 pub(crate) struct Live {
@@ -244,6 +247,7 @@ pub(crate) fn keep_far(shared: &Arc<Shared>, looked: &Sender<()>) {
     let live = &shared.live;
     let mut watcher = Watcher::new(live.far_bell.clone());
     let mut sweep = SWEEP;
+    let mut heard_before = false;
     while !live.stopped.load(Ordering::Relaxed) {
         let began = Instant::now();
         if let Ok(fleet) = shared.settings.fleet() {
@@ -251,9 +255,14 @@ pub(crate) fn keep_far(shared: &Arc<Shared>, looked: &Sender<()>) {
             let names = far_names(&fleet);
             let is_unheard =
                 |source: &SourceReport| source.failed() && names.contains(&source.adapter.as_str());
-            let unheard = live.view().sources().any(is_unheard);
+            let heard = !live.view().sources().any(is_unheard);
             // Who does not let us in, or is not there, is not asked again and again; its line tells when it is back.
-            sweep = if unheard { (sweep * 2).min(LONGEST_SWEEP) } else { SWEEP };
+            sweep = match (heard, heard_before) {
+                (true, _) => SWEEP,
+                (false, true) => SECOND_TRY,
+                (false, false) => (sweep * 2).min(LONGEST_SWEEP),
+            };
+            heard_before = heard;
         }
         let _ = looked.send(());
         let woken = watcher.wait(sweep);

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use agentctl_fleet::worktree::{TreesError, WorktreeError};
-use agentctl_fleet::{FindError, LaunchError, StoreError};
+use agentctl_fleet::{FindError, LaunchError, NotStopped, StopError, StoreError};
 use agentctl_model::{Capability, Refusal, SourceReport, text};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -111,6 +111,20 @@ impl Problem {
             Some(hint) => problem.hint(hint),
             None => problem,
         }
+    }
+
+    /// Why a session was not stopped.
+    pub(crate) fn of_stopping(error: StopError, adapter: &str) -> Self {
+        let StopError { kind, reason, hint } = error;
+        if kind == NotStopped::Unheard {
+            let problem = Self::silent(text::clean(&reason));
+            return match hint {
+                Some(hint) => problem.hint(hint),
+                None => problem,
+            };
+        }
+        let error = LaunchError { refused: kind == NotStopped::Refused, message: reason, hint };
+        Self::of_launch(error, adapter, Some(Capability::Stop))
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {

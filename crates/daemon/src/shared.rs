@@ -103,12 +103,16 @@ impl Shared {
     }
 
     /// The launch whose own end this event is. A session that was launched may have been taken up by hand later on: then
-    /// its carriers are younger than the end of the launch, and this end is not the launch's.
+    /// its carriers are younger than the end of the launch, and this end is not the launch's. Where no runner works, in a
+    /// gateway, one launch may see many ends: each has its own id.
     fn launch_that_ended<'p>(&self, posted: &'p Posted) -> Option<(&'p str, LaunchFolder)> {
         let event = &posted.event;
         let session = event.session.as_deref().filter(|_| event.kind == KIND)?;
         let launch = session.launch.as_ref()?;
         let folder = LaunchFolder::at(self.home.launches().join(&launch.id));
+        if folder.record().is_ok_and(|record| record.lives_in_a_server()) {
+            return None;
+        }
         let end = launch.exited_at.or_else(|| folder.told_at());
         let by_others = end.zip(posted.carried_since).is_some_and(|(end, since)| since > end);
         (!by_others).then_some((launch.id.as_str(), folder))

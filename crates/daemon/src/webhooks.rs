@@ -3,7 +3,6 @@
 
 mod outbox;
 mod sender;
-mod signature;
 
 pub(crate) use outbox::Outbox;
 pub use outbox::OutboxStatus;

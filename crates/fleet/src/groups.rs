@@ -1,5 +1,6 @@
 //! Sessions that were launched together: launch records, joined with a survey.
 
+mod diff;
 mod view;
 
 use std::collections::HashSet;
@@ -13,6 +14,7 @@ use crate::launches::{LaunchFolder, Record};
 use crate::question::{Question, Wanted};
 use crate::worktree::{DiffStat, Form, WorktreeError, diff, diffstat};
 
+pub use diff::{GroupDiff, UnknownSlot};
 pub use view::{FailedSlot, GroupLaunch, GroupList, GroupView};
 
 /// All groups, or the one that was asked for, the newest first.

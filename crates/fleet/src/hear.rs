@@ -44,7 +44,7 @@ pub(crate) fn hear(
     let mut waiting: Vec<Option<Waiting>> = Vec::new();
     let (answers, inbox) = channel();
     for (index, (source, errand)) in errands.into_iter().enumerate() {
-        let progress = Progress::default();
+        let progress = Progress::awaited_for(source.timeout);
         waiting.push(Some(Waiting { progress: progress.clone(), seen: 0, moved: began }));
         let (answers, question, memory) = (answers.clone(), question.clone(), memory.cloned());
         std::thread::spawn(move || {
@@ -121,6 +121,7 @@ fn give_up_on_the_silent(
             let after_ms = u64::try_from(timeouts[index].as_millis()).unwrap_or(u64::MAX);
             let harvest = Harvest::nothing(Coverage::TimedOut { after_ms });
             heard[index] = Some(Heard { harvest, took: began.elapsed() });
+            one.progress.give_up();
             *slot = None;
         }
     }

@@ -3,6 +3,8 @@
 //! The runner owns everything from its first moment, the undo included. Whoever asks may be killed: nothing changes. If
 //! the runner is killed, what it left is found here by looking.
 
+mod enclosed;
+mod issue;
 mod resume;
 mod side_by_side;
 mod slots;
@@ -12,7 +14,7 @@ use std::fs::File;
 use std::io;
 use std::time::Duration;
 
-use agentctl_model::{Intent, Observed, Refusal, SpawnPlan, Surveyed};
+use agentctl_model::{Intent, Observed, Refusal, SourceReport, SpawnPlan, Surveyed};
 use agentctl_process::{Order, Started, spawn};
 use jiff::Timestamp;
 
@@ -24,6 +26,8 @@ use crate::launches::{self, Failed, LaunchFolder, LaunchOrder, MARK, ProcessMark
 use crate::question::{Question, Wanted};
 use crate::{Fleet, fresh, worktree};
 
+pub use enclosed::{Enclosed, MAX_FILE, WordsError, text, text_of};
+pub use issue::Issue;
 pub use resume::ResumeWish;
 pub use side_by_side::SideBySide;
 pub use slots::{Choice, LaunchPlan, PlannedSlot, Unfit, UnfitKind, Usual};
@@ -104,7 +108,7 @@ impl Fleet {
         if let Some(program) = &order.program {
             plan.program = program.to_string_lossy().into_owned();
         }
-        plan.env.extend(order.env.clone());
+        plan.env.extend(order.env.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?))));
         Ok(plan)
     }
 
@@ -239,7 +243,12 @@ pub(crate) fn glance(fleet: &Fleet, record: &Record) -> Option<Surveyed> {
 
 /// The same; `complete` as `status` shows it, which may cost a read of the whole transcript.
 pub(crate) fn show(fleet: &Fleet, record: &Record, complete: bool) -> Option<Surveyed> {
-    let id = record.session_id.as_ref()?;
+    look(fleet, record, complete).0
+}
+
+/// The same, and whether everything that could hold it was heard: only then is not to be found an answer.
+pub(crate) fn look(fleet: &Fleet, record: &Record, complete: bool) -> (Option<Surveyed>, bool) {
+    let Some(id) = &record.session_id else { return (None, true) };
     let order = &record.order;
     let survey = fleet.survey(&Question {
         adapters: vec![order.adapter.clone()],
@@ -249,7 +258,8 @@ pub(crate) fn show(fleet: &Fleet, record: &Record, complete: bool) -> Option<Sur
         subagents: true,
         ..Question::new(Wanted::Ids(vec![id.clone()]))
     });
-    survey.sessions.into_iter().find(|surveyed| surveyed.key.id == *id)
+    let heard = !survey.sources.iter().any(SourceReport::is_incomplete);
+    (survey.sessions.into_iter().find(|surveyed| surveyed.key.id == *id), heard)
 }
 
 /// Undoes a launch that has no session, whoever finds it: its processes, its worktree, its record.

@@ -65,7 +65,7 @@ pub use prices::{Price, Prices};
 pub use prune::Pruned;
 pub use question::{Question, Wanted};
 pub use speak::SpeakError;
-pub use stop::{Patience, Stopped};
+pub use stop::{NotStopped, Patience, StopError, Stopped};
 pub use store::{Document, Store, StoreError};
 
 /// One place to read, with the patience for it.

@@ -1,5 +1,6 @@
 //! Ending a session: the clean way of that agent first, then harder, and the whole family of its processes.
 
+mod error;
 mod report;
 
 use std::fs::File;
@@ -18,6 +19,7 @@ use crate::look::Look;
 use crate::question::{Question, Wanted};
 use crate::{Fleet, Source};
 
+pub use error::{NotStopped, StopError};
 pub use report::{StopAnswer, StopReport};
 
 /// How often a server is asked whether it broke off.
@@ -45,7 +47,7 @@ pub struct Stopped {
 
 impl Fleet {
     /// Ends the whole process tree of a session. Stopping a stopped one is success.
-    pub fn stop(&self, target: &Surveyed, caller: &Caller, patience: Patience) -> Result<Stopped, Refusal> {
+    pub fn stop(&self, target: &Surveyed, caller: &Caller, patience: Patience) -> Result<Stopped, StopError> {
         let nothing =
             Stopped { was_stopped: true, how: String::new(), ended: Vec::new(), survived: Vec::new() };
         if target.session.status == Status::Stopped {
@@ -57,7 +59,7 @@ impl Fleet {
         let (source, control) = self.control_of(target)?;
         if let (true, Some(parent)) = (target.session.is_subagent(), &target.session.parent_id) {
             let reason = "a sub-agent runs in the process of its parent and cannot be stopped alone";
-            return Err(Refusal::new(reason).hint(format!("`agentctl stop {parent}` stops both")));
+            return Err(Refusal::new(reason).hint(format!("`agentctl stop {parent}` stops both")).into());
         }
         if target.carriers.is_empty() {
             let why = target
@@ -65,7 +67,7 @@ impl Fleet {
                 .status_detail
                 .clone()
                 .unwrap_or_else(|| "no process of it is known".to_owned());
-            return Err(Refusal::new(format!("which process runs it is not known: {why}")));
+            return Err(Refusal::new(format!("which process runs it is not known: {why}")).into());
         }
         let carriers = self.carriers(target)?;
         let Some(agent) = carriers.iter().find(|(_, role)| *role != "wrapper").map(|(process, _)| process)
@@ -74,7 +76,7 @@ impl Fleet {
         };
         let way = control.stop_way(&target.session, agent);
         if way == StopWay::Ask {
-            return self.ask_to_break_off(target, source, control, patience.grace);
+            return Ok(self.ask_to_break_off(target, source, control, patience.grace)?);
         }
         let entries = target.carriers.iter().zip(&target.session.processes);
         let mut hunt = Hunt {
@@ -102,7 +104,7 @@ impl Fleet {
     }
 
     /// The first, clean step alone: the turn is to be broken off, and nothing harder follows.
-    pub fn interrupt(&self, target: &Surveyed) -> Result<(), Refusal> {
+    pub fn interrupt(&self, target: &Surveyed) -> Result<(), StopError> {
         if let Some(host) = self.host_of(target) {
             return host.interrupt(target);
         }
@@ -111,13 +113,13 @@ impl Fleet {
         let agent = carriers.iter().find(|(_, role)| *role != "wrapper").map(|(process, _)| process);
         let agent = agent.ok_or_else(|| Refusal::new("no process of it is known"))?;
         match control.stop_way(&target.session, agent) {
-            StopWay::Ask => self.ask_owner(target, source, control),
+            StopWay::Ask => Ok(self.ask_owner(target, source, control)?),
             StopWay::Signal(clean) => {
                 self.refuse_if_shared(target, agent)?;
                 tell(target, clean);
                 Ok(())
             }
-            StopWay::Run(_) => Err(Refusal::new("this one can only be stopped")),
+            StopWay::Run(_) => Err(Refusal::new("this one can only be stopped").into()),
         }
     }
 

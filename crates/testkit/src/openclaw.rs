@@ -1,14 +1,18 @@
 //! OpenClaw for tests: a gateway that does as it is told ([`ScriptedGateway`]), the real one ([`OpenClaw`]), and a
 //! plain client for both ([`Rpc`]). None of it uses the product's own client.
 
+mod day;
 mod ledger;
+mod manners;
 mod real;
 mod rpc;
 mod scripted;
 pub mod tls;
 mod wire;
 
+pub use day::BusyDay;
 pub use ledger::Ledger;
+pub use manners::{Act, frame};
 pub use real::{CAREFUL, OpenClaw};
 pub use rpc::{Present, Rpc};
-pub use scripted::{Act, ScriptedGateway, Step};
+pub use scripted::{ScriptedGateway, Step};

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::processes::listens_on;
+use crate::deadline::Bounded;
 use crate::websocket::WebSocket;
 
 /// What is larger is no answer to anything that is asked here.
@@ -25,7 +26,7 @@ pub(super) fn socket_of(root: &Path, process: &Process) -> Option<PathBuf> {
 
 /// A connection to an app-server.
 pub(super) struct Server {
-    socket: WebSocket<UnixStream>,
+    socket: WebSocket<Bounded<UnixStream>>,
     asked: u64,
 }
 

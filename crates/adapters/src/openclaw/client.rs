@@ -4,7 +4,6 @@
 //! reconnects by itself and asks for no more rights than its caller names.
 
 use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
@@ -15,8 +14,11 @@ use serde_json::{Value, json};
 use super::address::Address;
 use super::device::{Challenge, Claims, Device};
 use super::trouble::{Refusal, Trouble};
+use super::weight::{self, MOST_VALUES};
+use crate::deadline::Timed;
+use crate::dial::dial;
 use crate::tls::{self, Pin};
-use crate::websocket::{Greeting, Timed, WebSocket};
+use crate::websocket::{Greeting, WebSocket};
 use crate::{Keys, Secret};
 
 /// How long a gateway may take to let us in, and to answer one question. A list gives up earlier, by the patience of its
@@ -69,13 +71,6 @@ struct Frame<'a> {
     event: Option<String>,
 }
 
-/// Something the gateway told without being asked.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Event {
-    pub(super) name: String,
-    pub(super) payload: Value,
-}
-
 #[derive(Deserialize)]
 struct Asked {
     nonce: String,
@@ -110,17 +105,25 @@ type Line = Box<dyn Timed + Send>;
 pub(super) struct Client {
     socket: WebSocket<Line>,
     pub(super) hello: Hello,
+    /// How long one question may take.
+    patience: Duration,
     asked: u64,
+    heard: usize,
 }
 
 impl Client {
     /// Lets itself in with these scopes, the first of which it cannot do without. A gateway that takes this machine for
     /// a stranger is told who it is, if it has a device key; on loopback nobody asks, and the pairing list stays short.
-    pub(super) fn connect(address: &Address, keys: &Keys, scopes: &[&'static str]) -> Result<Self, Trouble> {
+    pub(super) fn connect(
+        address: &Address,
+        keys: &Keys,
+        scopes: &[&'static str],
+        patience: Duration,
+    ) -> Result<Self, Trouble> {
         let device = keys.device.as_ref().and_then(Device::from_seed);
         let first = device.as_ref().filter(|_| !address.is_loopback());
         let attempt = |device: Option<&Device>| -> Result<Self, Trouble> {
-            let client = Self::enter(address, keys, scopes, device)?;
+            let client = Self::enter(address, keys, scopes, device, patience)?;
             match scopes.first() {
                 Some(scope) if !client.hello.grants(scope) => {
                     Err(Trouble::NoScope { scope, paired: device.is_some() })
@@ -141,11 +144,13 @@ impl Client {
         keys: &Keys,
         scopes: &[&str],
         device: Option<&Device>,
+        patience: Duration,
     ) -> Result<Self, Trouble> {
-        let mut socket = open(address, keys.pin.as_ref())?;
+        let until = Instant::now() + patience;
+        let mut socket = open(address, keys.pin.as_ref(), until, patience)?;
         let during = "connect";
         let asked: Asked = loop {
-            let message = socket.hear().map_err(|error| Trouble::of(error, during, PATIENCE))?;
+            let message = socket.hear().map_err(|error| Trouble::of(error, during, patience))?;
             let frame = parse(&message, during)?;
             match (frame.event.as_deref(), frame.payload) {
                 (Some("connect.challenge"), Some(payload)) => break understood(payload, during)?,
@@ -157,9 +162,11 @@ impl Client {
         let mut client = Self {
             socket,
             hello: Hello { version: String::new(), boot: None, scopes: Vec::new() },
+            patience,
             asked: 0,
+            heard: 0,
         };
-        let welcome: Welcome = client.ask_once(during, &params, PATIENCE)?;
+        let welcome: Welcome = client.ask_until(during, &params, until)?;
         if welcome.protocol != PROTOCOL {
             return Err(odd(during, &format!("it chose protocol {}", welcome.protocol)));
         }
@@ -173,42 +180,49 @@ impl Client {
 
     /// One question and its answer. Where the gateway itself asks for a short pause, it is asked once more.
     pub(super) fn ask<T: DeserializeOwned>(&mut self, method: &str, params: &Value) -> Result<T, Trouble> {
-        self.ask_within(method, params, PATIENCE)
-    }
-
-    pub(super) fn ask_within<T: DeserializeOwned>(
-        &mut self,
-        method: &str,
-        params: &Value,
-        patience: Duration,
-    ) -> Result<T, Trouble> {
-        match self.ask_once(method, params, patience) {
+        match self.ask_once(method, params) {
             Err(Trouble::Refused { refusal, during }) => {
                 let pause = Duration::from_millis(refusal.retry_after_ms.unwrap_or(0));
                 if !refusal.retryable || pause > SHORT_PAUSE {
                     return Err(Trouble::Refused { during, refusal });
                 }
                 std::thread::sleep(pause);
-                self.ask_once(method, params, patience)
+                self.ask_once(method, params)
             }
             other => other,
         }
     }
 
-    fn ask_once<T: DeserializeOwned>(
+    /// How many bytes of answers came so far, for those who have enough at some point.
+    pub(super) fn heard(&self) -> usize {
+        self.heard
+    }
+
+    /// From now on for each question.
+    pub(super) fn be_patient_for(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
+    fn ask_once<T: DeserializeOwned>(&mut self, method: &str, params: &Value) -> Result<T, Trouble> {
+        self.ask_until(method, params, Instant::now() + self.patience)
+    }
+
+    fn ask_until<T: DeserializeOwned>(
         &mut self,
         method: &str,
         params: &Value,
-        patience: Duration,
+        until: Instant,
     ) -> Result<T, Trouble> {
+        let patience = self.patience;
         self.asked += 1;
         let id = self.asked.to_string();
-        self.socket.wait_until(Instant::now() + patience);
+        self.socket.wait_until(until);
         let lost = |error: io::Error| Trouble::of(error, method, patience);
         let request = json!({"type": "req", "id": id, "method": method, "params": params});
         self.socket.say(&request.to_string()).map_err(lost)?;
         loop {
             let message = self.socket.hear().map_err(lost)?;
+            self.heard += message.len();
             let frame = parse(&message, method)?;
             // Events and late second answers to older questions are passed over.
             if frame.kind != "res" || frame.id.as_deref() != Some(&id) {
@@ -222,8 +236,8 @@ impl Client {
         }
     }
 
-    /// The next thing the gateway tells by itself; `None` when it says nothing for that long.
-    pub(super) fn listen(&mut self, patience: Duration) -> Result<Option<Event>, Trouble> {
+    /// The name of the next thing the gateway tells by itself; `None` when it says nothing for that long.
+    pub(super) fn listen(&mut self, patience: Duration) -> Result<Option<String>, Trouble> {
         let until = Instant::now() + patience;
         loop {
             self.socket.wait_until(until);
@@ -233,9 +247,8 @@ impl Client {
                 Err(trouble) => return Err(trouble),
             };
             let frame = parse(&message, "events")?;
-            if let Some(name) = frame.event {
-                let payload = frame.payload.and_then(|payload| serde_json::from_str(payload.get()).ok());
-                return Ok(Some(Event { name, payload: payload.unwrap_or_default() }));
+            if frame.event.is_some() {
+                return Ok(frame.event);
             }
         }
     }
@@ -256,17 +269,21 @@ fn asks_who_we_are(trouble: &Trouble) -> bool {
     }
 }
 
-fn open(address: &Address, pin: Option<&Pin>) -> Result<WebSocket<Line>, Trouble> {
+fn open(
+    address: &Address,
+    pin: Option<&Pin>,
+    until: Instant,
+    patience: Duration,
+) -> Result<WebSocket<Line>, Trouble> {
     if !address.secure && !address.is_private() {
         let why = "the token would cross a public network in plain words: use wss://, or tunnel it, for example \
             `ssh -N -L 18789:127.0.0.1:18789 HOST`, and use ws://127.0.0.1:18789";
         return Err(Trouble::Unsafe(why.to_owned()));
     }
-    let until = Instant::now() + PATIENCE;
-    let lost = |error| Trouble::of(error, "connect", PATIENCE);
-    let stream = reach(address, until)?;
+    let lost = |error| Trouble::of(error, "connect", patience);
+    let stream = dial(&address.host, address.port, until).map_err(Trouble::Unreachable)?;
     let stream: Line = if address.secure {
-        let secured = tls::shake_hands(stream, &address.host, pin, until);
+        let secured = tls::shake_hands(stream, &address.host, pin);
         Box::new(secured.map_err(|error| match tls::distrust(&error) {
             Some(why) => Trouble::Unsafe(format!(
                 "{why}; if it is the right one, name its fingerprint as `tlsFingerprint` of the gateway in config.toml"
@@ -278,27 +295,7 @@ fn open(address: &Address, pin: Option<&Pin>) -> Result<WebSocket<Line>, Trouble
     };
     let host = address.authority();
     let greeting = Greeting { host: &host, path: &address.path, largest_message: LARGEST_MESSAGE };
-    WebSocket::open(stream, &greeting, until.saturating_duration_since(Instant::now())).map_err(lost)
-}
-
-/// The first address behind the name that answers.
-fn reach(address: &Address, until: Instant) -> Result<TcpStream, Trouble> {
-    let mut trouble = io::Error::other("no address behind this name");
-    let candidates = (address.host.as_str(), address.port).to_socket_addrs().map_err(Trouble::Unreachable)?;
-    for candidate in candidates {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            break;
-        }
-        match TcpStream::connect_timeout(&candidate, left) {
-            Ok(stream) => {
-                let _ = stream.set_nodelay(true);
-                return Ok(stream);
-            }
-            Err(error) => trouble = error,
-        }
-    }
-    Err(Trouble::Unreachable(trouble))
+    WebSocket::open(stream, &greeting).map_err(lost)
 }
 
 /// The parameters of `connect`.
@@ -331,6 +328,10 @@ fn parse<'m>(message: &'m [u8], during: &str) -> Result<Frame<'m>, Trouble> {
 }
 
 fn understood<T: DeserializeOwned>(payload: &RawValue, during: &str) -> Result<T, Trouble> {
+    let values = weight::values(payload.get().as_bytes());
+    if values > MOST_VALUES {
+        return Err(odd(during, &format!("an answer of {values} values is too large")));
+    }
     serde_json::from_str(payload.get()).map_err(|error| odd(during, &error.to_string()))
 }
 

@@ -1,6 +1,6 @@
 //! A conversation as it grows: the gateway is asked again, over one connection as long as it lasts.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
 use agentctl_model::Entry;
 use serde_json::json;
@@ -15,6 +15,8 @@ use crate::{Follow, ReadError, Root};
 /// How many messages are asked for at once; more than this never come between two looks.
 const WINDOW: usize = 200;
 const LARGEST_WINDOW: usize = 1000;
+/// Many windows' worth: one message can have several entries.
+const MOST_NAMES: usize = 100 * LARGEST_WINDOW;
 
 /// The last `limit` entries, with the answer that is being given at this moment.
 pub(super) fn read_last(root: &Root, key: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
@@ -37,18 +39,41 @@ fn history(client: &mut Client, key: &str, limit: usize) -> Result<History, Trou
     client.ask("chat.history", &json!({"sessionKey": key, "limit": limit}))
 }
 
+/// The names of what was given already: of the last windows, since older entries do not come again.
+#[derive(Default)]
+struct Given {
+    names: HashSet<String>,
+    in_order: VecDeque<String>,
+}
+
+impl Given {
+    /// Whether this one is new.
+    fn insert(&mut self, name: String) -> bool {
+        if !self.names.insert(name.clone()) {
+            return false;
+        }
+        self.in_order.push_back(name);
+        if self.in_order.len() > MOST_NAMES
+            && let Some(oldest) = self.in_order.pop_front()
+        {
+            self.names.remove(&oldest);
+        }
+        true
+    }
+}
+
 pub(super) struct Follower {
     root: Root,
     key: String,
     client: Option<Client>,
-    given: HashSet<String>,
+    given: Given,
     backlog: Option<usize>,
 }
 
 impl Follower {
     pub(super) fn start(root: &Root, key: &str, backlog: usize) -> Self {
         let (root, key) = (root.clone(), key.to_owned());
-        Self { root, key, client: None, given: HashSet::new(), backlog: Some(backlog) }
+        Self { root, key, client: None, given: Given::default(), backlog: Some(backlog) }
     }
 
     fn look(&mut self) -> Result<Vec<Named>, Trouble> {

@@ -3,12 +3,14 @@
 //! Every call is a connection of its own with exactly the rights it needs. Nothing here decides about a status: what
 //! is true afterwards is for the next survey to say.
 
+use std::time::{Duration, Instant};
+
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::address::Address;
-use super::client::{ADMIN, APPROVALS, Client, WRITE};
+use super::client::{ADMIN, APPROVALS, Client, PATIENCE, WRITE};
 use super::rows::Approval;
 use super::trouble::Trouble;
 use crate::{Keys, Root};
@@ -17,6 +19,7 @@ use crate::{Keys, Root};
 pub struct Gateway {
     address: Address,
     keys: Keys,
+    patience: Duration,
 }
 
 /// A session to begin. `key` may name a session that exists: it then gets the message.
@@ -80,7 +83,13 @@ impl Gateway {
     /// The gateway behind a root; `None` when the root is no address.
     pub fn of(root: &Root) -> Option<Self> {
         let address = Address::parse(root.path.to_str()?)?;
-        Some(Self { address, keys: root.keys.clone() })
+        Some(Self { address, keys: root.keys.clone(), patience: PATIENCE })
+    }
+
+    /// With this patience for letting us in and for each answer, instead of the usual one.
+    #[must_use]
+    pub fn patient_for(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// Whether it is asked what waits for a person. That takes an administrator: on this machine the token makes us one,
@@ -90,20 +99,30 @@ impl Gateway {
     }
 
     pub(super) fn connect(&self, scopes: &[&'static str]) -> Result<Client, Trouble> {
-        Client::connect(&self.address, &self.keys, scopes)
+        Client::connect(&self.address, &self.keys, scopes, self.patience)
     }
 
     /// Begins a session. A folder outside the agent's workspace needs more rights, and only then they are asked for.
     pub fn launch(&self, launch: &Launch<'_>) -> Result<Launched, Trouble> {
-        self.act("sessions.create", &launch.params())
+        self.begin("sessions.create", &launch.params())
     }
 
     /// With the right to write, and to ask a person: a run has the rights of the connection that began it, and without
-    /// this one its guarded commands fail instead of waiting. Where the gateway says that this takes an administrator, as one. Every other refusal
-    /// stands.
-    fn act<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Result<T, Trouble> {
-        match self.connect(&[WRITE, APPROVALS])?.ask(method, params) {
-            Err(trouble) if wants_admin(&trouble) => self.connect(&[ADMIN, APPROVALS])?.ask(method, params),
+    /// the second one its guarded commands fail instead of waiting.
+    fn begin<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Result<T, Trouble> {
+        self.act(method, params, [&[WRITE, APPROVALS], &[ADMIN, APPROVALS]])
+    }
+
+    /// With the first of these rights. Where the gateway says that this takes an administrator, with the second; every
+    /// other refusal stands.
+    fn act<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: &Value,
+        [usual, more]: [&[&'static str]; 2],
+    ) -> Result<T, Trouble> {
+        match self.connect(usual)?.ask(method, params) {
+            Err(trouble) if wants_admin(&trouble) => self.connect(more)?.ask(method, params),
             other => other,
         }
     }
@@ -111,18 +130,18 @@ impl Gateway {
     /// Ends the run of the moment; the session stays and can take the next message. A run that another connection began
     /// is ended by administrators only.
     pub fn stop(&self, key: &str) -> Result<Stopped, Trouble> {
-        self.act("chat.abort", &json!({"sessionKey": key}))
+        self.act("chat.abort", &json!({"sessionKey": key}), [&[WRITE], &[ADMIN]])
     }
 
     /// A message to a session that exists. Sent again with the same word it starts nothing.
     pub fn send(&self, key: &str, message: &str, idempotency_key: Option<&str>) -> Result<Sent, Trouble> {
-        self.act("sessions.send", &Self::message(key, message, idempotency_key))
+        self.begin("sessions.send", &Self::message(key, message, idempotency_key))
     }
 
     /// The same to a session that is made if there is none.
     pub(super) fn chat(&self, key: &str, message: &str, idempotency_key: &str) -> Result<(), Trouble> {
         let params = json!({"sessionKey": key, "message": message, "idempotencyKey": idempotency_key});
-        self.act("chat.send", &params).map(|_: Value| ())
+        self.begin("chat.send", &params).map(|_: Value| ())
     }
 
     /// What would be sent.
@@ -132,8 +151,15 @@ impl Gateway {
 
     /// What waits for a person. Others' approvals are shown to administrators only, to anybody else the list is empty.
     pub fn approvals(&self) -> Result<Vec<Approval>, Trouble> {
-        let list: Vec<Value> = self.approver()?.ask("exec.approval.list", &json!({}))?;
-        Ok(list.into_iter().filter_map(|one| serde_json::from_value(one).ok()).collect())
+        listed(&mut self.approver()?)
+    }
+
+    /// The same in so much time altogether, for those who can do without.
+    pub(super) fn approvals_within(&self, time: Duration) -> Result<Vec<Approval>, Trouble> {
+        let until = Instant::now() + time.min(self.patience);
+        let mut client = self.clone().patient_for(time.min(self.patience)).approver()?;
+        client.be_patient_for(until.saturating_duration_since(Instant::now()));
+        listed(&mut client)
     }
 
     fn approver(&self) -> Result<Client, Trouble> {
@@ -149,6 +175,11 @@ impl Gateway {
         let _: Value = self.approver()?.ask("exec.approval.resolve", &params)?;
         Ok(())
     }
+}
+
+fn listed(approver: &mut Client) -> Result<Vec<Approval>, Trouble> {
+    let list: Vec<Value> = approver.ask("exec.approval.list", &json!({}))?;
+    Ok(list.into_iter().filter_map(|one| serde_json::from_value(one).ok()).collect())
 }
 
 /// Without what was not said: the gateway refuses properties it does not expect, and null is one.

@@ -1,12 +1,13 @@
-//! A conversation as the gateway tells it: entries for `peek`, and what it cost. Pure.
+//! A conversation as the gateway tells it, as entries for `peek`. Pure.
 
-use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use agentctl_model::text::{clean, clean_cut, one_line};
-use agentctl_model::{Entry, EntryKind, Role, Tokens};
+use agentctl_model::{Entry, EntryKind, Role};
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::fold::stored_as;
 use super::rows::History;
 
 /// A tool's answer can be megabytes; nobody reads that in a peek.
@@ -22,8 +23,8 @@ pub(super) struct Named {
 /// Everything that is told, oldest first; with what is being said at this moment, if that is wanted.
 pub(super) fn entries(history: &History, with_partial: bool) -> Vec<Named> {
     let mut entries = Vec::new();
-    for (index, message) in history.messages.iter().enumerate() {
-        let id = message["__openclaw"]["id"].as_str().map_or_else(|| index.to_string(), str::to_owned);
+    for message in &history.messages {
+        let id = stored_as(message).unwrap_or_else(|| by_content(message));
         for entry in of_message(message) {
             // One stored message may come as several rows with one id.
             let is_same = |named: &&Named| named.key.rsplit_once('/').is_some_and(|(of, _)| of == id);
@@ -39,6 +40,15 @@ pub(super) fn entries(history: &History, with_partial: bool) -> Vec<Named> {
         entries.push(Named { key: format!("{}/partial", run.run_id), entry });
     }
     entries
+}
+
+/// The name of a message that has none: where it stands changes with every new one, what it says does not.
+fn by_content(message: &Value) -> String {
+    let mut hasher = DefaultHasher::new();
+    for part in ["role", "timestamp", "content"] {
+        message[part].to_string().hash(&mut hasher);
+    }
+    format!("={:016x}", hasher.finish())
 }
 
 fn of_message(message: &Value) -> Vec<Entry> {
@@ -82,7 +92,7 @@ fn blocks(message: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// The text of a message; `None` when it has none.
-fn says(message: &Value) -> Option<String> {
+pub(super) fn says(message: &Value) -> Option<String> {
     let text = if let Value::String(text) = &message["content"] {
         text.clone()
     } else {
@@ -96,55 +106,11 @@ fn moment(value: &Value) -> Option<Timestamp> {
     value.as_i64().and_then(|millis| Timestamp::from_millisecond(millis).ok())
 }
 
-/// What a whole conversation says of itself.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct Summary {
-    /// There is a conversation.
-    pub(super) told: bool,
-    pub(super) prompt: Option<String>,
-    pub(super) last_message: Option<String>,
-    pub(super) tokens: Option<Tokens>,
-    pub(super) cost: Option<f64>,
-}
-
-/// Pages of one conversation, oldest message first.
-pub(super) fn summary(messages: &[Value], partial: Option<&str>) -> Summary {
-    let of = |role: &'static str| messages.iter().filter(move |message| message["role"] == role);
-    let last =
-        of("assistant").filter(|message| message["stopReason"] != "error").filter_map(says).next_back();
-    let partial = partial.map(|text| clean(text.trim_end())).filter(|text| !text.is_empty());
-    let mut counted = HashSet::new();
-    let mut tokens: Option<Tokens> = None;
-    let mut cost = None;
-    for message in of("assistant").filter(|message| message["usage"].is_object()) {
-        let id = message["__openclaw"]["id"].as_str();
-        if id.is_some_and(|id| !counted.insert(id)) {
-            continue;
-        }
-        let usage = &message["usage"];
-        let sum = tokens.get_or_insert_default();
-        for (part, name) in [
-            (&mut sum.input, "input"),
-            (&mut sum.output, "output"),
-            (&mut sum.cache_read, "cacheRead"),
-            (&mut sum.cache_write, "cacheWrite"),
-        ] {
-            if let Some(count) = usage[name].as_u64() {
-                *part = Some(part.unwrap_or(0) + count);
-            }
-        }
-        if let Some(dollars) = usage["cost"]["total"].as_f64() {
-            cost = Some(cost.unwrap_or(0.0) + dollars);
-        }
-    }
-    let told = !messages.is_empty();
-    Summary { told, prompt: of("user").find_map(says), last_message: partial.or(last), tokens, cost }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+    use std::collections::HashSet;
 
     fn history(value: Value) -> History {
         serde_json::from_value(value).unwrap()
@@ -187,16 +153,17 @@ mod tests {
     }
 
     #[test]
-    fn usage_is_counted_once_for_each_stored_message() {
-        let usage =
-            json!({"input": 2, "output": 3, "cacheRead": 4, "cacheWrite": 0, "cost": {"total": 0.25}});
-        let answer =
-            |id: &str| json!({"role": "assistant", "content": "x", "usage": usage, "__openclaw": {"id": id}});
-        let told = [json!({"role": "user", "content": "first"}), answer("a"), answer("a"), answer("b")];
-        let summary = summary(&told, Some(" "));
-        let tokens = Tokens { input: Some(4), output: Some(6), cache_read: Some(8), cache_write: Some(0) };
-        assert_eq!((summary.tokens, summary.cost), (Some(tokens), Some(0.5)));
-        assert_eq!((summary.prompt.as_deref(), summary.last_message.as_deref()), (Some("first"), Some("x")));
-        assert_eq!(super::summary(&[], None), Summary::default());
+    fn a_message_without_an_id_has_the_same_name_wherever_it_stands() {
+        let said = |words: &str, at: i64| json!({"role": "user", "content": words, "timestamp": at});
+        let names = |messages: &[Value]| -> Vec<String> {
+            let told = history(json!({"messages": messages}));
+            entries(&told, false).into_iter().map(|named| named.key).collect()
+        };
+        let all = [said("a", 1), said("b", 2), said("b", 3), said("c", 3)];
+        let whole = names(&all);
+        assert_eq!(whole.iter().collect::<HashSet<_>>().len(), 4);
+        assert_eq!(names(&all[1..]), whole[1..]);
+        let numbered = |seq: u64| json!({"role": "user", "content": "same", "__openclaw": {"seq": seq}});
+        assert_eq!(names(&[numbered(1), numbered(2)])[1..], names(&[numbered(2)]));
     }
 }

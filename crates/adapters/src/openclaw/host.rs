@@ -4,6 +4,7 @@ use std::path::Path;
 
 use agentctl_model::{Permission, Refusal, Session};
 
+use super::address::Address;
 use super::gateway::{Decision, Gateway, Launch};
 use super::trouble::Trouble;
 use crate::host::{Addressee, Begun, Errand, Host, HostError, Request};
@@ -16,6 +17,20 @@ pub(super) static HANDS: Hands = Hands;
 impl Host for Hands {
     fn is_reachable(&self, root: &Root) -> bool {
         Gateway::of(root).is_some()
+    }
+
+    fn is_here(&self, root: &Root) -> bool {
+        address(root).is_some_and(|address| address.is_loopback())
+    }
+
+    /// A host alone is a name too; where several gateways are on it, each has its port.
+    fn is_meant(&self, root: &Root, said: &str) -> bool {
+        let Some(address) = address(root) else { return false };
+        let said = said.trim().to_ascii_lowercase();
+        match Address::parse(&said) {
+            Some(whole) => whole == address,
+            None => said == address.host || said == address.authority(),
+        }
     }
 
     fn request(&self, root: &Root, errand: &Errand<'_>) -> Result<Request, Refusal> {
@@ -100,6 +115,10 @@ impl Host for Hands {
     }
 }
 
+fn address(root: &Root) -> Option<Address> {
+    Address::parse(root.path.to_str()?)
+}
+
 /// A key as the gateway spells it: whole ones name their agent.
 fn key_of(session: &str, agent: Option<&str>) -> String {
     match agent {
@@ -140,7 +159,7 @@ fn said(trouble: &Trouble) -> HostError {
             HostError::Refused(Refusal::new(trouble.to_string()))
         }
         Trouble::Unreachable(_) => HostError::Unheard(format!("the gateway is not there: {trouble}")),
-        Trouble::Lost { .. } | Trouble::Silent { .. } | Trouble::Odd { .. } => {
+        Trouble::Lost { .. } | Trouble::Silent { .. } | Trouble::Odd { .. } | Trouble::Unwanted => {
             HostError::Unheard(format!("{trouble}; whether the gateway took it is not known"))
         }
     }
@@ -181,6 +200,20 @@ mod tests {
         assert_eq!(key_of("agent:main:x", Some("other")), "agent:main:x");
         assert_eq!(key_of("x", Some("ops")), "agent:ops:x");
         assert_eq!(key_of("x", None), "x");
+    }
+
+    #[test]
+    fn a_gateway_is_meant_by_its_address_or_its_host() {
+        let root = Root::at("ws://box.local:18789");
+        for said in ["ws://box.local:18789", "WS://Box.local", "box.local", "box.local:18789", " box.local "]
+        {
+            assert!(HANDS.is_meant(&root, said), "{said}");
+        }
+        for said in ["wss://box.local:18789", "box.local:1", "box", "", "ws://box.local:18789/other"] {
+            assert!(!HANDS.is_meant(&root, said), "{said}");
+        }
+        assert!(!HANDS.is_here(&root) && HANDS.is_here(&Root::at("ws://[::1]:7")));
+        assert!(!HANDS.is_meant(&Root::at("/home/dev/.openclaw"), "/home/dev/.openclaw"));
     }
 
     #[test]

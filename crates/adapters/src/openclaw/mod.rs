@@ -3,7 +3,11 @@
 
 mod address;
 mod client;
+mod config;
 mod device;
+mod dotenv;
+mod few;
+mod fold;
 mod follow;
 mod gateway;
 mod history;
@@ -15,8 +19,10 @@ mod places;
 mod rows;
 mod session;
 mod survey;
+mod target;
 mod trouble;
 mod watch;
+mod weight;
 
 use std::path::Path;
 
@@ -59,8 +65,8 @@ impl Adapter for OpenClaw {
         places::root(environ)
     }
 
-    fn configured_root(&self, path: &Path) -> Root {
-        places::written(path)
+    fn configured_root(&self, path: &Path, environ: &Environ) -> Root {
+        places::written(path, environ)
     }
 
     fn gateway(&self, address: &str, keys: Keys) -> Option<Root> {

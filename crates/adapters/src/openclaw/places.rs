@@ -1,62 +1,93 @@
 //! Which gateway is meant, and what opens it: found the way OpenClaw's own command line finds them, first in the
 //! environment, then in its config file. Nothing is written, and no connection is made here.
+//!
+//! Where OpenClaw 2026.9.6 decides: `src/config/paths.ts` (folders, config file, port), `src/infra/home-dir.ts` (`~`),
+//! `src/infra/dotenv.ts` (files of variables), `src/cli/profile.ts` (profiles).
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use agentctl_model::Environ;
-use serde_json::Value;
 
-use super::address::{Address, DEFAULT_PORT};
-use super::json5;
-use crate::{Keys, Pin, Root, Secret};
+use super::address::Address;
+use super::target::{Variables, configured, keys_of};
+use super::{config, dotenv};
+use crate::Root;
 
 const CONFIG: &str = "openclaw.json";
-/// A config file is a few kilobytes; what is larger is none.
-const LARGEST_CONFIG: u64 = 4 << 20;
+/// What folder and file were called before; still found where there is no new one.
+const OLD_FOLDER: &str = ".clawdbot";
+const OLD_CONFIG: &str = "clawdbot.json";
+const FOLDER: &str = ".openclaw";
+/// A file of variables is short; OpenClaw reads no longer one.
+const LARGEST_DOTENV: u64 = 1 << 20;
 
 /// The gateway that a caller with these variables would talk to. Where OpenClaw has no config there is no gateway:
 /// the root is then its folder, which `survey` finds missing.
 pub(super) fn root(environ: &Environ) -> Option<Root> {
-    if let Some(url) = environ.text("OPENCLAW_GATEWAY_URL") {
+    let state = state_folder(environ);
+    let environ = with_files(environ, &dotenv_files(environ));
+    if let Some(url) = said(&environ, "OPENCLAW_GATEWAY_URL") {
         // An address from the environment is opened with keys from the environment only.
-        return Some(Root { keys: keys_of(environ), ..at(url) });
+        return Some(Root { keys: keys_of(&environ), ..at(url) });
     }
-    let state = state_folder(environ)?;
-    let config = environ.path("OPENCLAW_CONFIG_PATH").unwrap_or_else(|| state.join(CONFIG));
-    Some(match read(&config) {
-        Ok(settings) => configured(&settings, environ, &state),
+    let state = state?;
+    let config = path(&environ, "OPENCLAW_CONFIG_PATH").unwrap_or_else(|| config_in(&state));
+    let roots = include_roots(&environ);
+    let variables = Variables { named: environ.clone(), own: environ };
+    Some(match config::read(&config, &roots) {
+        Ok(settings) => configured(&settings, &variables, &state),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Root::at(state),
         Err(_) => Root::at(config),
     })
 }
 
-/// A root that the user wrote down: an address, or a folder of OpenClaw (a second profile).
-pub(super) fn written(path: &Path) -> Root {
-    match path.to_str() {
-        Some(text) if text.contains("://") => at(text),
-        _ => match read(&config_in(path)) {
-            Ok(settings) => configured(&settings, &Environ::default(), path),
-            Err(_) => Root::at(path),
-        },
+/// A root that the user wrote down: an address, or a folder of OpenClaw (a second profile). Its config may name the
+/// caller's variables; those that say where the caller's own gateway is are not meant for it.
+pub(super) fn written(path: &Path, environ: &Environ) -> Root {
+    if let Some(text) = path.to_str().filter(|text| text.contains("://")) {
+        return at(text);
     }
+    let config = config_in(path);
+    let Ok(settings) = config::read(&config, &include_roots(environ)) else { return Root::at(path) };
+    let state = config.parent().unwrap_or(path);
+    let files = [state.join(".env")];
+    let mut own = with_files(&Environ::default(), &files);
+    let profile = state.file_name().and_then(|name| name.to_str()?.strip_prefix(".openclaw-"));
+    if let Some(profile) = profile {
+        own.set("OPENCLAW_PROFILE", profile);
+        if profile == "dev" && said(&own, "OPENCLAW_GATEWAY_PORT").is_none() {
+            own.set("OPENCLAW_GATEWAY_PORT", "19001");
+        }
+    }
+    let mut named = with_files(environ, &files);
+    if let Some(home) = environ.get("HOME") {
+        own.set("HOME", home);
+        named.set("HOME", home);
+    }
+    configured(&settings, &Variables { own, named }, state)
 }
 
 /// Why a root that is no address could not become one; `None` when there is no OpenClaw.
 pub(super) fn trouble(path: &Path) -> Option<String> {
     let config = config_in(path);
-    match read(&config) {
+    match config::read(&config, &[]) {
         Ok(_) => Some(format!("{} is no address of a gateway", path.display())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => Some(format!("{}: {error}", config.display())),
     }
 }
 
+/// The config file of a folder, or the file itself.
 fn config_in(path: &Path) -> PathBuf {
-    if path.is_dir() { path.join(CONFIG) } else { path.to_owned() }
+    if !path.is_dir() {
+        return path.to_owned();
+    }
+    let (now, before) = (path.join(CONFIG), path.join(OLD_CONFIG));
+    if !now.exists() && before.exists() { before } else { now }
 }
 
-fn at(url: &str) -> Root {
+pub(super) fn at(url: &str) -> Root {
     Root::at(Address::parse(url).map_or_else(|| without_password(url), |address| address.to_string()))
 }
 
@@ -69,91 +100,80 @@ fn without_password(url: &str) -> String {
 }
 
 fn state_folder(environ: &Environ) -> Option<PathBuf> {
-    if let Some(folder) = environ.path("OPENCLAW_STATE_DIR") {
-        return Some(expanded(folder, environ));
+    if let Some(folder) = path(environ, "OPENCLAW_STATE_DIR") {
+        return Some(folder);
     }
-    let home = environ.path("OPENCLAW_HOME").map(|home| expanded(home, environ));
-    let home = home.or_else(|| environ.path("HOME"))?;
-    Some(home.join(match environ.text("OPENCLAW_PROFILE") {
-        Some(profile) if profile != "default" => format!(".openclaw-{profile}"),
-        _ => ".openclaw".to_owned(),
-    }))
+    // `OPENCLAW_PROFILE` alone moves nothing: `--profile` sets the folder, too.
+    let home = home(environ)?;
+    let (now, before) = (home.join(FOLDER), home.join(OLD_FOLDER));
+    Some(if !now.exists() && before.exists() { before } else { now })
 }
 
-fn expanded(path: PathBuf, environ: &Environ) -> PathBuf {
-    match (path.strip_prefix("~"), environ.path("HOME")) {
+/// What a variable says, without the blanks around it.
+pub(super) fn said<'e>(environ: &'e Environ, name: &str) -> Option<&'e str> {
+    environ.text(name).map(str::trim).filter(|text| !text.is_empty())
+}
+
+/// The home that OpenClaw goes by.
+pub(super) fn home(environ: &Environ) -> Option<PathBuf> {
+    let real = |text: &&str| *text != "undefined" && *text != "null";
+    let system = environ.path("HOME");
+    match said(environ, "OPENCLAW_HOME").filter(real) {
+        Some(own) => Some(expanded(own, system.as_deref())),
+        None => system,
+    }
+}
+
+fn path(environ: &Environ, name: &str) -> Option<PathBuf> {
+    said(environ, name).map(|text| expanded(text, home(environ).as_deref()))
+}
+
+pub(super) fn expanded(text: &str, home: Option<&Path>) -> PathBuf {
+    match (Path::new(text).strip_prefix("~"), home) {
         (Ok(rest), Some(home)) => home.join(rest),
-        _ => path,
+        _ => text.into(),
     }
 }
 
-fn read(config: &Path) -> io::Result<Value> {
-    let length = std::fs::metadata(config)?.len();
-    if length > LARGEST_CONFIG {
-        return Err(io::Error::other("too large for a config file"));
-    }
-    json5::parse(&std::fs::read_to_string(config)?).map_err(io::Error::other)
+fn include_roots(environ: &Environ) -> Vec<PathBuf> {
+    let roots = said(environ, "OPENCLAW_INCLUDE_ROOTS").into_iter().flat_map(|list| list.split(':'));
+    roots
+        .map(str::trim)
+        .filter(|root| !root.is_empty())
+        .map(|root| expanded(root, home(environ).as_deref()))
+        .collect()
 }
 
-/// The gateway that a config file names, with its keys. Of the files, only the certificate of a local gateway is read.
-fn configured(settings: &Value, environ: &Environ, state: &Path) -> Root {
-    let gateway = &settings["gateway"];
-    let said = |place: &Value| secret(place, environ);
-    let from_environ = keys_of(environ);
-    let (local, remote) = (&gateway["auth"], &gateway["remote"]);
-    if let (Some("remote"), Some(url)) = (gateway["mode"].as_str(), remote["url"].as_str()) {
-        let token = said(&remote["token"]).or(from_environ.token).or_else(|| said(&local["token"]));
-        let password =
-            from_environ.password.or_else(|| said(&remote["password"])).or_else(|| said(&local["password"]));
-        let pin = remote["tlsFingerprint"].as_str().map(Pin::new);
-        return Root { keys: Keys { token, password, pin, ..Keys::default() }, ..at(url) };
-    }
-    let chosen = environ.text("OPENCLAW_GATEWAY_PORT").and_then(|port| port.parse().ok());
-    let written = gateway["port"].as_u64().and_then(|port| u16::try_from(port).ok());
-    let secure = gateway["tls"]["enabled"].as_bool() == Some(true);
-    let address = Address::local(chosen.or(written).unwrap_or(DEFAULT_PORT), secure);
-    let token = said(&local["token"]).or(from_environ.token).or_else(|| said(&remote["token"]));
-    let password = said(&local["password"]).or(from_environ.password).or_else(|| said(&remote["password"]));
-    let pin = if secure { own_certificate(&gateway["tls"], environ, state) } else { None };
-    // Its gateway is this machine's own: what it stores lies here.
-    let store = Some(state.to_owned());
-    Root { path: address.to_string().into(), store, keys: Keys { token, password, pin, ..Keys::default() } }
+/// The files of variables that count where nothing else is said, the first one most.
+fn dotenv_files(environ: &Environ) -> Vec<PathBuf> {
+    let moved = path(environ, "OPENCLAW_STATE_DIR");
+    let usual = home(environ).map(|home| home.join(FOLDER));
+    let beside = path(environ, "OPENCLAW_CONFIG_PATH").and_then(|config| Some(config.parent()?.to_owned()));
+    let service = home(environ).map(|home| home.join(".config/openclaw/gateway.env"));
+    let service = service.filter(|_| moved.is_none() || moved == usual);
+    moved.or(beside).or(usual).map(|folder| folder.join(".env")).into_iter().chain(service).collect()
 }
 
-/// A gateway on this machine mostly signs for itself: its certificate lies here, and that very one is trusted.
-fn own_certificate(tls: &Value, environ: &Environ, state: &Path) -> Option<Pin> {
-    let named = tls["certPath"].as_str().map(|path| expanded(path.into(), environ));
-    let path = named.unwrap_or_else(|| state.join("gateway/tls/gateway-cert.pem"));
-    Pin::of_pem(&std::fs::read(path).ok()?)
-}
-
-fn keys_of(environ: &Environ) -> Keys {
-    let secret = |name: &str| environ.text(name).and_then(Secret::new);
-    Keys {
-        token: secret("OPENCLAW_GATEWAY_TOKEN"),
-        password: secret("OPENCLAW_GATEWAY_PASSWORD"),
-        ..Keys::default()
-    }
-}
-
-/// The secret itself, `${NAME}`, or a reference to a variable. Other references only OpenClaw can follow.
-fn secret(place: &Value, environ: &Environ) -> Option<Secret> {
-    let variable = |name: &str| environ.text(name).and_then(Secret::new);
-    match place {
-        Value::String(text) => match text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) {
-            Some(name) => variable(name),
-            None => Secret::new(text.as_str()),
-        },
-        Value::Object(reference) if reference.get("source").and_then(Value::as_str) == Some("env") => {
-            reference.get("id").and_then(Value::as_str).and_then(variable)
+/// What is set already stays, even where it is empty.
+fn with_files(environ: &Environ, files: &[PathBuf]) -> Environ {
+    let mut all = environ.clone();
+    for file in files {
+        if !std::fs::metadata(file).is_ok_and(|file| file.is_file() && file.len() <= LARGEST_DOTENV) {
+            continue;
         }
-        _ => None,
+        for (name, value) in dotenv::parse(&std::fs::read_to_string(file).unwrap_or_default()) {
+            if !all.iter().any(|(known, _)| known == name.as_str()) {
+                all.set(name, value);
+            }
+        }
     }
+    all
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Secret;
 
     fn environ(pairs: &[(&str, &str)]) -> Environ {
         pairs.iter().copied().collect()
@@ -182,11 +202,15 @@ mod tests {
         let folder = home.path().join(".openclaw-work");
         std::fs::create_dir(&folder).unwrap();
         std::fs::write(folder.join(CONFIG), "{gateway: {port: 7, auth: {token: '${MINE}'}}}").unwrap();
-        let variables =
-            [("HOME", home.path().to_str().unwrap()), ("OPENCLAW_PROFILE", "work"), ("MINE", "t")];
+        let variables = [
+            ("HOME", home.path().to_str().unwrap()),
+            ("OPENCLAW_STATE_DIR", "~/.openclaw-work"),
+            ("MINE", "t"),
+        ];
         let found = root(&environ(&variables)).unwrap();
         assert_eq!((address(&found), token(&found)), ("ws://127.0.0.1:7", Some("t")));
-        assert_eq!(address(&written(&folder)), "ws://127.0.0.1:7", "a second profile by its folder");
+        let second = written(&folder, &environ(&[("MINE", "t"), ("OPENCLAW_GATEWAY_PORT", "8")]));
+        assert_eq!((address(&second), token(&second)), ("ws://127.0.0.1:7", Some("t")), "a second profile");
         std::fs::write(folder.join(CONFIG), "{gateway: ").unwrap();
         let broken = root(&environ(&variables)).unwrap();
         assert_eq!(broken.path, folder.join(CONFIG));
@@ -194,28 +218,83 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_the_keys_is_openclaws_own() {
-        let settings = json5::parse(
-            "{gateway: {auth: {token: 'local'}, remote: {url: 'wss://gw.example', token: 'far', tlsFingerprint: 'AB:CD'}, mode: 'remote'}}",
-        )
-        .unwrap();
-        let variables = environ(&[("OPENCLAW_GATEWAY_TOKEN", "env")]);
-        let nowhere = Path::new("/nowhere");
-        let far = configured(&settings, &variables, nowhere);
-        assert_eq!((address(&far), token(&far)), ("wss://gw.example:443", Some("far")));
-        assert_eq!(far.keys.pin, Some(Pin::new("abcd")));
-        let near =
-            configured(&json5::parse("{gateway: {auth: {token: 'local'}}}").unwrap(), &variables, nowhere);
-        assert_eq!((address(&near), token(&near)), ("ws://127.0.0.1:18789", Some("local")));
-        let unsaid = configured(
-            &json5::parse("{gateway: {auth: {token: {source: 'exec', id: 'x'}}}}").unwrap(),
-            &variables,
-            nowhere,
-        );
-        assert_eq!(token(&unsaid), Some("env"));
+    fn an_address_from_the_environment_gets_no_other_keys_and_shows_no_password() {
         let told = root(&environ(&[("OPENCLAW_GATEWAY_URL", "ws://me:s3cret@box")])).unwrap();
         assert_eq!(address(&told), "ws://box");
         let given = environ(&[("OPENCLAW_GATEWAY_URL", "ws://box.local"), ("HOME", "/nowhere")]);
         assert_eq!(root(&given), Some(Root::at("ws://box.local:18789")), "no other keys");
+    }
+
+    #[test]
+    fn folders_are_found_as_openclaw_finds_them() {
+        let home = tempfile::tempdir().unwrap();
+        let at_home = |path: &str| home.path().join(path);
+        let with = |pairs: &[(&str, &str)]| {
+            let mut all = environ(pairs);
+            all.set("HOME", home.path());
+            all
+        };
+        let write = |path: &str, text: &str| {
+            std::fs::create_dir_all(at_home(path).parent().unwrap()).unwrap();
+            std::fs::write(at_home(path), text).unwrap();
+        };
+        let port = |pairs: &[(&str, &str)]| {
+            let found = root(&with(pairs)).unwrap();
+            address(&found).rsplit(':').next().unwrap().to_owned()
+        };
+        write(".clawdbot/clawdbot.json", "{gateway: {port: 1}}");
+        assert_eq!(port(&[]), "1", "as it was called before");
+        write(".openclaw/openclaw.json", "{gateway: {port: 2}}");
+        assert_eq!(port(&[]), "2");
+        assert_eq!(port(&[("OPENCLAW_PROFILE", "work")]), "2", "the variable alone moves nothing");
+        write("other/.openclaw/openclaw.json", "{gateway: {}}");
+        assert_eq!(port(&[("OPENCLAW_HOME", " ~/other ")]), "18789");
+        assert_eq!(port(&[("OPENCLAW_HOME", "~/other"), ("OPENCLAW_PROFILE", "work")]), "41984");
+        assert_eq!(port(&[("OPENCLAW_HOME", "undefined")]), "2");
+        write("else/my.json5", "{gateway: {port: 3}}");
+        assert_eq!(port(&[("OPENCLAW_CONFIG_PATH", "~/else/my.json5")]), "3");
+        assert_eq!(
+            port(&[("OPENCLAW_CONFIG_PATH", "~/else/my.json5"), ("OPENCLAW_GATEWAY_PORT", "127.0.0.1:4")]),
+            "4"
+        );
+        write(".openclaw-work/openclaw.json", "{gateway: {}}");
+        assert_eq!(address(&written(&at_home(".openclaw-work"), &with(&[]))), "ws://127.0.0.1:41984");
+    }
+
+    #[test]
+    fn keys_may_stand_in_a_file_of_variables_and_in_files_that_are_taken_in() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join(".openclaw");
+        std::fs::create_dir(&folder).unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+        let found = |pairs: &[(&str, &str)]| {
+            let mut all = environ(pairs);
+            all.set("HOME", home.path());
+            root(&all).unwrap()
+        };
+        write("openclaw.json", "{gateway: {port: 7, remote: {token: 'far'}}}");
+        assert_eq!(token(&found(&[])), Some("far"));
+        write(".env", "OPENCLAW_GATEWAY_TOKEN='of the file'\nMINE=other\n");
+        assert_eq!(token(&found(&[])), Some("of the file"));
+        assert_eq!(token(&found(&[("OPENCLAW_GATEWAY_TOKEN", "said")])), Some("said"));
+        write("auth.json5", "{mode: 'token', token: 'x-${MINE}'}");
+        write(
+            "openclaw.json",
+            "{gateway: {port: 7, auth: {$include: './auth.json5'}, remote: {token: 'far'}}}",
+        );
+        assert_eq!(token(&found(&[])), Some("x-other"));
+        for (written, expected) in [
+            ("'$MINE'", Some("other")),
+            ("'${GONE}'", Some("of the file")),
+            ("{source: 'env', id: 'MINE'}", Some("other")),
+        ] {
+            write("auth.json5", &format!("{{token: {written}}}"));
+            assert_eq!(token(&found(&[])), expected, "{written}");
+        }
+        write("auth.json5", "{mode: 'password', token: 'no', password: 'yes'}");
+        let keys = found(&[]).keys;
+        assert_eq!((keys.token, keys.password.as_ref().map(Secret::reveal)), (None, Some("yes")));
+        write("openclaw.json", "{$include: './gone.json'}");
+        assert!(trouble(&found(&[]).path).unwrap().contains("gone.json"));
     }
 }

@@ -7,10 +7,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use super::few::few;
+
 /// One page of `sessions.list`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Page {
+    #[serde(deserialize_with = "few")]
     pub(super) sessions: Vec<Row>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) ts: Option<Millis>,
@@ -194,6 +197,9 @@ pub(super) struct History {
     pub(super) messages: Vec<Value>,
     #[serde(default)]
     pub(super) has_more: bool,
+    /// Counted in stored messages, of which one can come as several rows and another as none.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) next_offset: Option<usize>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) in_flight_run: Option<InFlight>,
 }

@@ -2,20 +2,23 @@
 
 use agentctl_model::text::clean_cut;
 use agentctl_model::{Coverage, Found, Harvest};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::client::Client;
+use super::fold::{Fold, Summary};
 use super::gateway::Gateway;
-use super::history::{self, Summary};
+use super::list::wanted;
 use super::rows::{History, Row};
 use super::trouble::Trouble;
 use super::{list, natives, places};
-use crate::{Reach, Root, Scope};
+use crate::{Progress, Reach, Root, Scope};
 
 /// The most that `chat.history` gives at once.
 const PAGE: usize = 1000;
 /// A conversation longer than this is not added up.
 const MOST_PAGES: usize = 50;
+/// The same in bytes, which a gateway may put into few pages.
+const LARGEST_CONVERSATION: usize = 64 << 20;
 
 pub(super) fn survey(root: &Root, scope: &Scope<'_>) -> Harvest {
     let failed = |error: String| Harvest::nothing(Coverage::Failed { error });
@@ -38,8 +41,8 @@ fn ask(gateway: &Gateway, root: &Root, scope: &Scope<'_>) -> Result<Harvest, Tro
     if let Some(state) = &root.store {
         let live = matches!(scope.reach, Reach::Live(_));
         let is_wanted = |row: &&Row| scope.reach.names(&row.key) && !(live && row.rests());
-        let wanted = listing.snapshot.rows.iter().filter(is_wanted);
-        listing.snapshot.natives = natives::read(state, wanted, &mut listing.warnings);
+        let rows = listing.snapshot.rows.iter().filter(is_wanted);
+        listing.snapshot.natives = natives::read(state, rows, &mut listing.warnings);
     }
     let mut harvest = Harvest::complete(Vec::new());
     listing.left_out.into_iter().for_each(|words| harvest.left_out(words));
@@ -51,14 +54,16 @@ fn ask(gateway: &Gateway, root: &Root, scope: &Scope<'_>) -> Result<Harvest, Tro
             continue;
         }
         if told {
-            match summary(&mut client, &found.id) {
-                Ok(summary) => fill(&mut found, summary, scope),
+            match summary(&mut client, &found.id, &scope.progress) {
+                Ok((summary, missing)) => {
+                    fill(&mut found, summary, scope);
+                    harvest.warnings.extend(missing.map(|words| format!("{}: {words}", found.id)));
+                }
                 Err(trouble @ Trouble::Refused { .. }) => {
                     harvest.warnings.push(format!("{}: {trouble}", found.id));
                 }
                 Err(trouble) => return Err(trouble),
             }
-            scope.progress.tick();
         } else {
             // The row has the figures of the last run, which are no total.
             found.facts.tokens = None;
@@ -79,22 +84,27 @@ fn fill(found: &mut Found, summary: Summary, scope: &Scope<'_>) {
     }
 }
 
-/// A conversation from its first message on; without totals when it is too long to be read whole.
-fn summary(client: &mut Client, key: &str) -> Result<Summary, Trouble> {
-    let mut messages: Vec<Value> = Vec::new();
-    let mut partial = None;
+/// A conversation from its last page to its first, and a word when it could not be read so far.
+fn summary(
+    client: &mut Client,
+    key: &str,
+    progress: &Progress,
+) -> Result<(Summary, Option<&'static str>), Trouble> {
+    let mut fold = Fold::default();
+    let (mut offset, heard_before) = (0, client.heard());
     for _ in 0..MOST_PAGES {
-        let params = json!({"sessionKey": key, "limit": PAGE, "offset": messages.len()});
-        let mut page: History = client.ask("chat.history", &params)?;
-        partial = partial.or(page.in_flight_run.map(|run| run.text));
-        let more = page.has_more && !page.messages.is_empty();
-        // Older pages come later.
-        page.messages.append(&mut messages);
-        messages = page.messages;
-        if !more {
-            return Ok(history::summary(&messages, partial.as_deref()));
+        let params = json!({"sessionKey": key, "limit": PAGE, "offset": offset});
+        let page: History = client.ask("chat.history", &params)?;
+        wanted(progress)?;
+        fold.add(&page);
+        if !page.has_more {
+            return Ok((fold.whole(), None));
+        }
+        let enough = client.heard() - heard_before > LARGEST_CONVERSATION;
+        match page.next_offset.filter(|next| *next > offset && !enough) {
+            Some(next) => offset = next,
+            None => break,
         }
     }
-    let last_message = history::summary(&messages, partial.as_deref()).last_message;
-    Ok(Summary { told: true, last_message, ..Summary::default() })
+    Ok((fold.cut_short(), Some("the conversation is too long to be read whole, so it has no totals")))
 }

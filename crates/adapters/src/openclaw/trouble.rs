@@ -39,6 +39,8 @@ pub enum Trouble {
     },
     /// We do not even try.
     Unsafe(String),
+    /// Whoever asked has given up.
+    Unwanted,
 }
 
 /// An error as the gateway words it.
@@ -159,6 +161,7 @@ impl fmt::Display for Trouble {
                 write!(out, "connected, but it grants no {scope} scope to this device")
             }
             Self::Unsafe(why) => out.write_str(why),
+            Self::Unwanted => out.write_str("nobody waits for the answer any more"),
         }
     }
 }
@@ -170,7 +173,7 @@ fn plain(error: &io::Error) -> String {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
             "the connection broke".to_owned()
         }
-        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => "no answer".to_owned(),
+        io::ErrorKind::TimedOut if error.get_ref().is_none() => "no answer".to_owned(),
         _ => one_line(&error.to_string()),
     }
 }

@@ -20,32 +20,26 @@ const UNTIL_LET_IN: Duration = Duration::from_mins(5);
 pub struct Watch {
     gateway: Gateway,
     client: Option<Client>,
+    /// The life of the gateway that was heard last, by its own name.
     boot: Option<String>,
-    /// How many lives of the gateway were met.
-    lives: usize,
     heard: Instant,
 }
 
 impl Watch {
     pub fn new(gateway: Gateway) -> Self {
-        Self { gateway, client: None, boot: None, lives: 0, heard: Instant::now() }
-    }
-
-    /// How many lives of the gateway were met, by the name that it gives to each.
-    pub fn lives(&self) -> usize {
-        self.lives
+        Self { gateway, client: None, boot: None, heard: Instant::now() }
     }
 
     fn connect(&mut self) -> Result<News, Trouble> {
         let mut client = self.gateway.connect(&[READ])?;
         let _: Value = client.ask("sessions.subscribe", &json!({}))?;
-        if self.lives == 0 || self.boot != client.hello.boot {
-            self.lives += 1;
-        }
-        self.boot.clone_from(&client.hello.boot);
+        let boot = client.hello.boot.clone();
+        // Where either did not say its name, nobody knows whether it is another one.
+        let restarted = self.boot.is_some() && boot.is_some() && self.boot != boot;
+        self.boot = boot.or_else(|| self.boot.take());
         self.client = Some(client);
         self.heard = Instant::now();
-        Ok(News::Changed)
+        Ok(if restarted { News::Restarted } else { News::Changed })
     }
 
     fn listen(&mut self, patience: Duration) -> Result<News, Trouble> {
@@ -53,7 +47,7 @@ impl Watch {
         match client.listen(patience)? {
             Some(event) => {
                 self.heard = Instant::now();
-                Ok(news(&event.name))
+                Ok(news(&event))
             }
             None if self.heard.elapsed() > LONGEST_SILENCE => {
                 Err(Trouble::Silent { during: "events".to_owned(), patience: LONGEST_SILENCE })

@@ -18,8 +18,6 @@ use crate::output::Output;
 use crate::render::time;
 use crate::surroundings::Surroundings;
 
-pub(crate) use diff::Diffs;
-
 /// See, compare and stop sessions that were launched together
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \

@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let what = format!("resuming {} ...", found.key.adapter);
     let session = turn::carry_out(order, &words, &what, &fleet, &caller, surroundings, out)?;
     if !(args.json && args.wait) {
-        turn::report(&session, args.json, surroundings, out)?;
+        turn::report(&session, None, args.json, surroundings, out)?;
     }
     if args.wait {
         super::wait::for_turn(&session, args.json, &fleet, surroundings, out)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use agentctl_fleet::launches::LaunchFolder;
 use agentctl_fleet::outbox::OutboxFolder;
-use agentctl_fleet::runner::{KIND, Runner, Tells};
+use agentctl_fleet::runner::{KIND, OwnAddress, Runner, Tells};
 use agentctl_fleet::{Caller, KernelLock};
 
 use crate::exit_codes::Exit;
@@ -43,6 +43,12 @@ fn tells(settings: &Settings, caller: &Caller) -> Option<Tells> {
     }
     let url = webhook.url.value.clone()?;
     // The daemon that delivers it reads the same file, but may live in another environment.
-    let url = Some(url).filter(|_| webhook.url.origin != Origin::File);
-    Some(Tells { outbox: OutboxFolder::of(&caller.home), url })
+    let from_file = [&webhook.url.origin, &webhook.secret.origin].iter().all(|origin| is_shared(origin));
+    let own = (!from_file).then(|| OwnAddress { url, secret: webhook.secret.value.clone() });
+    Some(Tells { outbox: OutboxFolder::of(&caller.home), own })
+}
+
+/// Everybody with this folder of agentctl's reads the same.
+fn is_shared(origin: &Origin) -> bool {
+    matches!(origin, Origin::File | Origin::Default)
 }

@@ -1,7 +1,7 @@
 //! `agentctl schema`: the JSON Schema of everything that `--json` prints.
 
 use agentctl_daemon::Event;
-use agentctl_fleet::groups::{GroupLaunch, GroupList, GroupView};
+use agentctl_fleet::groups::{GroupDiff, GroupLaunch, GroupList, GroupView};
 use agentctl_fleet::inbox::Inbox;
 use agentctl_fleet::locks::LockList;
 use agentctl_fleet::speak::Taken;
@@ -18,7 +18,6 @@ use super::attach::Way;
 use super::config::{Checked, Shown};
 use super::daemon::Standing;
 use super::doctor::Report;
-use super::group::Diffs;
 use super::prune;
 use super::wait::Waited;
 use crate::exit_codes::Exit;
@@ -90,7 +89,7 @@ fn schema(name: &str) -> Schema {
         "worktree-clean" => of::<Cleaned>(),
         "group-list" => of::<GroupList>(),
         "group-show" => of::<GroupView>(),
-        "group-diff" => of::<Diffs>(),
+        "group-diff" => of::<GroupDiff>(),
         "prune" => of::<prune::Answer>(),
         "event" => of::<Event>(),
         "daemon-status" => of::<Standing>(),

@@ -35,23 +35,28 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     if args.json {
         json::answer(out, &found.session)?;
     } else {
-        Sheet { surroundings, now: surroundings.now(), out }
+        Sheet { surroundings, now: surroundings.now(), label: LABEL, out }
             .session(&found.session, &found.place.to_string_lossy())?;
     }
     Ok(Exit::Done)
 }
 
+/// Our own labels fit into this; an agent may have longer ones, up to a bound.
 const LABEL: usize = 13;
+const WIDEST_LABEL: usize = 24;
 
 /// Aligned keys and values.
 struct Sheet<'a> {
     surroundings: &'a Surroundings,
     now: Timestamp,
+    label: usize,
     out: &'a mut Output,
 }
 
 impl Sheet<'_> {
     fn session(&mut self, session: &Session, place: &str) -> Result<(), Failure> {
+        let widest = session.meta.keys().map(|key| key.chars().count() + 1).max().unwrap_or(0);
+        self.label = widest.clamp(LABEL, WIDEST_LABEL);
         let look = style::look(session.status, session.outcome);
         let time = style::time_in_status(session, self.now).map(|d| format!(" for {}", time::short(d)));
         let outcome = session.outcome.filter(|_| session.status != agentctl_model::Status::Stopped);
@@ -102,7 +107,7 @@ impl Sheet<'_> {
         self.maybe("group", session.group.as_deref())?;
         self.maybe("launch", session.launch.as_ref().map(|launch| launch.id.as_str()))?;
         self.folder("config root", Some(&session.config_root))?;
-        self.folder("records", Some(place))?;
+        self.folder("records", Some(place).filter(|place| *place != session.config_root))?;
         let can: Vec<&str> = session.capabilities.iter().map(|capability| capability.word()).collect();
         self.maybe("can", Some(can.join(", ")).filter(|can| !can.is_empty()).as_deref())?;
         for (key, value) in &session.meta {
@@ -125,7 +130,7 @@ impl Sheet<'_> {
     fn folder(&mut self, label: &str, value: Option<&str>) -> Result<(), Failure> {
         let Some(value) = value else { return Ok(()) };
         let shown = path::shown(value, self.surroundings.home.as_deref());
-        let label = self.out.paint.dim(&format!("{label:<width$} ", width = LABEL - 1));
+        let label = self.out.paint.dim(&format!("{label:<width$} ", width = self.label - 1));
         writeln!(self.out, "{label}{shown}")?;
         Ok(())
     }
@@ -138,11 +143,11 @@ impl Sheet<'_> {
     /// Long values go on under themselves; nothing here is ever wider than the screen.
     fn line(&mut self, label: &str, value: &str, tone: Tone) -> Result<(), Failure> {
         let label = text::one_line(label);
-        let room = self.out.width().saturating_sub(LABEL).max(20);
+        let room = self.out.width().saturating_sub(self.label).max(20);
         let paint = self.out.paint;
         for (index, line) in wrap(text::clean(value).trim(), room).iter().enumerate() {
             let label = if index == 0 { label.as_str() } else { "" };
-            let label = paint.dim(&format!("{label:<width$} ", width = LABEL - 1));
+            let label = paint.dim(&format!("{label:<width$} ", width = self.label - 1));
             writeln!(self.out, "{label}{}", paint.apply(tone, line))?;
         }
         Ok(())

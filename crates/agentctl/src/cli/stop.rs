@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use agentctl_fleet::stop::{StopAnswer, StopReport};
-use agentctl_fleet::{Caller, Fleet, Patience, Stopped};
+use agentctl_fleet::{Caller, Fleet, NotStopped, Patience, StopError, Stopped};
 use agentctl_model::{Outcome, ProcessEntry, Status, Surveyed, text};
 
 use super::target::Targets;
@@ -61,11 +61,11 @@ pub(crate) fn stop_all(
         out.progress(None);
         let stopped = match stopped {
             Ok(stopped) => stopped,
-            Err(refusal) if targets.len() == 1 && !as_json => return Err(refusal.into()),
-            Err(refusal) => {
-                exit = Exit::Refused;
-                out.error(&format!("{}: {}", text::one_line(&target.key.id), refusal.reason));
-                answer.sessions.push(StopReport::refused(target, &refusal));
+            Err(error) if targets.len() == 1 && !as_json => return Err(error.into()),
+            Err(error) => {
+                exit = worse(exit, exit_of(&error));
+                out.error(&format!("{}: {}", text::one_line(&target.key.id), text::clean(&error.reason)));
+                answer.sessions.push(StopReport::not_stopped(target, &error));
                 continue;
             }
         };
@@ -82,6 +82,28 @@ pub(crate) fn stop_all(
         json::answer(out, &answer)?;
     }
     Ok(exit)
+}
+
+/// What was tried in vain is worse than what was not tried.
+fn worse(one: Exit, other: Exit) -> Exit {
+    if one == Exit::Failed { one } else { other }
+}
+
+fn exit_of(error: &StopError) -> Exit {
+    match error.kind {
+        NotStopped::Refused => Exit::Refused,
+        NotStopped::Unheard | NotStopped::AtWork => Exit::Failed,
+    }
+}
+
+impl From<StopError> for Failure {
+    fn from(error: StopError) -> Self {
+        let failure = Self::new(exit_of(&error), text::clean(&error.reason));
+        match error.hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
 }
 
 fn tell(target: &Surveyed, stopped: &Stopped, fleet: &Fleet, out: &mut Output) -> Result<(), Failure> {

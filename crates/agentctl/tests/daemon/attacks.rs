@@ -11,7 +11,7 @@ use agentctl_testkit::{Background, skip};
 use crate::house::{House, Reply, SOON, exchange};
 
 /// A daemon that also serves TCP, on a port of its own choice.
-fn with_http(house: &House) -> (Background, u16, String) {
+pub(crate) fn with_http(house: &House) -> (Background, u16, String) {
     let daemon = house.daemon(&["--http", "127.0.0.1:0"]);
     let address = house.get("/v1/daemon").json()["http"].as_str().unwrap().to_owned();
     let port = address.rsplit(':').next().unwrap().parse().unwrap();

@@ -28,14 +28,7 @@ fn a_push_is_a_reason_to_look_and_never_a_fact() {
         }
         known.lock().unwrap().answer(step)
     });
-    let port = gateway.url().rsplit(':').next().unwrap().to_owned();
-    let folder = house.home.path().join(".openclaw");
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(
-        folder.join("openclaw.json"),
-        format!("{{gateway: {{port: {port}, auth: {{token: 't'}}}}}}"),
-    )
-    .unwrap();
+    house.has_gateway(gateway.port());
     let set = |running: bool| {
         let status = if running { "running" } else { "done" };
         let row = json!({"key": KEY, "hasActiveRun": running, "status": status, "workspaceDir": "/w"});
@@ -65,8 +58,15 @@ fn a_push_is_a_reason_to_look_and_never_a_fact() {
 
     // One connection for all of it; when that is cut it comes back by itself, and says nothing of anybody.
     assert_eq!(subscribed.lock().unwrap().len(), 1);
+    let restarts = || house.get("/v1/daemon").json()["feeds"][0]["restarts"].as_u64();
+    assert_eq!(restarts(), Some(0));
     gateway.cut_all();
     until(SOON, "the next subscription", || (subscribed.lock().unwrap().len() == 2).then_some(()));
+    // The same gateway again; the next time it is another one.
+    assert_eq!(restarts(), Some(0));
+    ledger.lock().unwrap().boot = "b2".into();
+    gateway.cut_all();
+    until(SOON, "the gateway's next life", || (restarts() == Some(1)).then_some(()));
     set(true);
     gateway.push("sessions.changed", &json!({}));
     events.until("session.running", KEY);
@@ -77,15 +77,8 @@ fn a_push_is_a_reason_to_look_and_never_a_fact() {
 fn a_gateway_that_hangs_does_not_hold_up_the_news_of_others() {
     let house = House::new();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
     // Taken by the kernel, and never answered.
-    let folder = house.home.path().join(".openclaw");
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(
-        folder.join("openclaw.json"),
-        format!("{{gateway: {{port: {port}, auth: {{token: 't'}}}}}}"),
-    )
-    .unwrap();
+    house.has_gateway(listener.local_addr().unwrap().port());
     let _daemon = house.daemon(&[]);
     house.settled();
     let mut events = Listener::open(&house, "", None);

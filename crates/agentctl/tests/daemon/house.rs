@@ -42,6 +42,14 @@ impl House {
         house
     }
 
+    /// OpenClaw is set up here, with its gateway at this port.
+    pub(crate) fn has_gateway(&self, port: u16) {
+        let folder = self.home.path().join(".openclaw");
+        fs::create_dir_all(&folder).unwrap();
+        let settings = format!("{{gateway: {{port: {port}, auth: {{token: 'secret-word'}}}}}}");
+        fs::write(folder.join("openclaw.json"), settings).unwrap();
+    }
+
     pub(crate) fn socket(&self) -> PathBuf {
         self.home.agentctl_home().join("agentctl.sock")
     }

@@ -18,7 +18,7 @@ while [ $# -gt 0 ]; do
   case "$1" in --session-id|--resume) id=$2 ;; esac
   shift
 done
-cat > /dev/null
+cat > "$HOME/input"
 root=$HOME/.claude
 mkdir -p "$root/sessions" "$root/projects/-work"
 start=$(cut -d' ' -f22 /proc/$$/stat)
@@ -40,22 +40,31 @@ say busy
 while [ ! -e "$HOME/gate" ]; do sleep 0.02; done
 reply done '"end_turn"'
 rm "$root/sessions/$$.json"
+if [ -e "$HOME/break" ]; then
+  mv "$root/projects" "$root/aside"
+  echo "no folder" > "$root/projects"
+fi
 "#;
 
-struct Scene {
-    house: House,
+pub(crate) struct Scene {
+    pub(crate) house: House,
     receiver: Receiver,
 }
 
 impl Scene {
-    fn set() -> Self {
+    pub(crate) fn set() -> Self {
         let (house, receiver) = (House::new(), Receiver::start(&[]));
-        let path = house.home.path().join("claude.sh");
-        fs::write(&path, AGENT).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        house.home.put_on_path("claude", &path);
         configure(&house, &receiver.url);
-        Self { house, receiver }
+        let scene = Self { house, receiver };
+        scene.put_on_path("claude", AGENT);
+        scene
+    }
+
+    pub(crate) fn put_on_path(&self, name: &str, script: &str) {
+        let path = self.house.home.path().join(format!("{name}.sh"));
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        self.house.home.put_on_path(name, &path);
     }
 
     /// The launched session, and the id of its launch.
@@ -72,7 +81,7 @@ impl Scene {
         self.house.home.run(command)
     }
 
-    fn open_the_gate(&self) {
+    pub(crate) fn open_the_gate(&self) {
         fs::write(self.house.home.path().join("gate"), "").unwrap();
     }
 
@@ -125,6 +134,53 @@ fn an_end_without_a_daemon_is_told_by_the_next_one() {
     );
 }
 
+/// Known to the launcher alone: the daemon has another receiver and another secret, or none.
+#[test]
+fn a_webhook_of_the_launcher_alone_goes_to_its_receiver_under_its_secret() {
+    let scene = Scene::set();
+    let theirs = Receiver::start(&[]);
+    let own =
+        [("AGENTCTL_WEBHOOK_URL", theirs.url.as_str()), ("AGENTCTL_WEBHOOK_SECRET", "only the launcher")];
+    scene.launch("a", &own);
+    scene.launch("b", &[("AGENTCTL_WEBHOOK_SECRET", "only the launcher")]);
+    scene.open_the_gate();
+    scene.silence();
+    let mut grep = scene.house.home.command("grep");
+    grep.args(["-rl", "only the launcher"]).arg(scene.house.home.agentctl_home());
+    assert_eq!(scene.house.home.run(grep).stdout, "", "the secret is in no file");
+    let _daemon = scene.house.daemon(&[]);
+    scene.delivered(1);
+    for received in [theirs.accepted(1), scene.receiver.accepted(1)] {
+        let told = received.last().unwrap();
+        let expected = agentctl_fleet::outbox::sign("only the launcher", told.body.as_bytes());
+        assert_eq!(told.header("X-Signature"), Some(expected.as_str()), "{}", told.head);
+    }
+}
+
+/// The process has ended, but the storage cannot be heard: that nobody carries the session on is not known (N4).
+#[test]
+fn an_end_that_no_survey_shows_is_told_only_when_one_does() {
+    let scene = Scene::set();
+    fs::write(scene.house.home.path().join("break"), "").unwrap();
+    let (id, launch) = scene.launch("a", &[]);
+    scene.open_the_gate();
+    scene.silence();
+    assert!(scene.record(&launch, "exit.json").exists(), "what the runner saw is written down");
+    let outbox = fs::read_dir(scene.house.home.agentctl_home().join("outbox"));
+    let told = outbox.map_or(0, |files| files.flatten().filter(|file| file.path().is_file()).count());
+    assert_eq!(told, 0, "a source that failed says nothing about anybody");
+    let log = fs::read_to_string(scene.record(&launch, "runner.log")).unwrap();
+    assert!(log.contains("whether the session ended is not known"), "{log}");
+
+    let root = scene.house.home.path().join(".claude");
+    fs::remove_file(root.join("projects")).unwrap();
+    fs::rename(root.join("aside"), root.join("projects")).unwrap();
+    let _daemon = scene.house.daemon(&[]);
+    assert_eq!(scene.delivered(1), [(launch, id)]);
+    let told: Value = serde_json::from_str(&scene.receiver.received()[0].body).unwrap();
+    assert_eq!(told["session"]["status"], "stopped", "{told:#}");
+}
+
 #[test]
 fn with_a_daemon_one_end_has_one_delivery() {
     let scene = Scene::set();
@@ -133,6 +189,10 @@ fn with_a_daemon_one_end_has_one_delivery() {
     let mut events = Listener::open(&scene.house, "type=session.stopped&type=launch.exited", None);
     let mut expected: Vec<(String, String)> =
         ["a", "b", "c", "d"].map(|place| scene.launch(place, &[])).map(|(id, launch)| (launch, id)).into();
+    // What the daemon never saw live ends without an event of its own.
+    until(SOON, "all of them to be seen", || {
+        (scene.house.get("/v1/daemon").json()["liveSessions"] == 4).then_some(())
+    });
     scene.open_the_gate();
     let mut heard: Vec<(String, String)> = (0..8)
         .map(|_| {

@@ -4,36 +4,43 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use agentctl_testkit::{new_uuid, until_seen};
 use serde_json::Value;
 
 use crate::dice::Dice;
 use crate::events::Listener;
+use crate::far::Far;
 use crate::house::{House, SOON};
 use crate::stand_in::StandIn;
 use crate::troupe::{CAST, Player};
 
 const CLAUDE: &str = "claude-code";
+const OPENCLAW: &str = "openclaw";
 
 /// Somebody who is at work on a session.
 enum Actor {
     Claude(StandIn),
     Other(Player),
+    /// In a gateway, under this key.
+    Far(Rc<Far>, String),
 }
 
 impl Actor {
-    fn start(house: &House, agent: &str) -> Self {
-        if agent == CLAUDE {
-            return Self::Claude(StandIn::start(&house.home));
+    fn start(house: &House, far: &Rc<Far>, agent: &str) -> Self {
+        match agent {
+            CLAUDE => Self::Claude(StandIn::start(&house.home)),
+            OPENCLAW => Self::Far(Rc::clone(far), far.begin()),
+            _ => Self::Other(Player::start(&house.home, agent)),
         }
-        Self::Other(Player::start(&house.home, agent))
     }
 
     fn id(&self) -> &str {
         match self {
             Self::Claude(agent) => &agent.id,
             Self::Other(agent) => &agent.id,
+            Self::Far(_, key) => key,
         }
     }
 
@@ -41,6 +48,7 @@ impl Actor {
         match self {
             Self::Claude(agent) => agent.kill(),
             Self::Other(agent) => agent.kill(),
+            Self::Far(far, key) => far.end(key),
         }
     }
 }
@@ -58,6 +66,7 @@ struct Soak {
     house: House,
     /// Lives through all of it, and wakes the daemon.
     constant: StandIn,
+    far: Rc<Far>,
     alive: Vec<Actor>,
     killed: BTreeSet<String>,
     /// The root of each agent, and a link to it that goes in circles once the two have changed places.
@@ -77,7 +86,9 @@ impl Soak {
             std::os::unix::fs::symlink(&root, &away).unwrap();
             roots.insert(agent, (root, away));
         }
-        Self { house, constant, alive: Vec::new(), killed: BTreeSet::new(), roots, failing: BTreeSet::new() }
+        let far = Rc::new(Far::of(&house));
+        let (alive, killed, failing) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        Self { house, constant, far, alive, killed, roots, failing }
     }
 
     fn status(&self) -> Value {
@@ -86,7 +97,7 @@ impl Soak {
 
     fn start(&mut self, agent: &'static str) {
         if !self.failing.contains(agent) && self.alive.len() < 12 {
-            self.alive.push(Actor::start(&self.house, agent));
+            self.alive.push(Actor::start(&self.house, &self.far, agent));
         }
     }
 
@@ -98,9 +109,13 @@ impl Soak {
 
     /// A source begins to fail or comes back, and the daemon has seen it.
     fn turn(&mut self, agent: &'static str) {
-        let (root, away) = &self.roots[agent];
-        let swap = rustix::fs::RenameFlags::EXCHANGE;
-        rustix::fs::renameat_with(rustix::fs::CWD, root, rustix::fs::CWD, away, swap).unwrap();
+        match self.roots.get(agent) {
+            None => self.far.turn(),
+            Some((root, away)) => {
+                let swap = rustix::fs::RenameFlags::EXCHANGE;
+                rustix::fs::renameat_with(rustix::fs::CWD, root, rustix::fs::CWD, away, swap).unwrap();
+            }
+        }
         let fails = self.failing.insert(agent) || !self.failing.remove(agent);
         // An agent that has not played yet is not installed.
         let expected: &[&str] = if fails { &["failed"] } else { &["complete", "not-installed"] };
@@ -172,7 +187,7 @@ fn nothing_that_lives_is_called_stopped_and_nothing_grows() {
             heard
         }
     });
-    let agents: Vec<&'static str> = soak.roots.keys().copied().collect();
+    let agents: Vec<&'static str> = soak.roots.keys().copied().chain([OPENCLAW]).collect();
     let mut dice = Dice(7);
     for _ in 0..rounds {
         let agent = dice.pick(&agents);

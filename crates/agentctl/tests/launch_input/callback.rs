@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 const TOKEN: &str = "token-of-the-gateway";
 
 /// A Claude Code that does one turn and notes what it could see.
-const WORKER: &str = r#"#!/bin/sh
+pub(crate) const WORKER: &str = r#"#!/bin/sh
 printf '%s\n' "$@" > "$HOME/argv"
 while [ "$1" != --session-id ]; do shift; done
 folder="$HOME/.claude/projects/-work"
@@ -104,6 +104,30 @@ fn a_session_and_an_agent_are_told_once_though_the_gateway_was_away() {
         assert!(!scene.argv().unwrap().join(" ").contains(TOKEN));
         assert!(!scene.home.agentctl(&["doctor"]).stdout.contains("callback"));
     }
+}
+
+#[test]
+fn of_several_gateways_the_one_that_was_named_is_told() {
+    let (first, second) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+    let (one, other) = (gateway(&first, false), gateway(&second, false));
+    let scene = scene_with(&one);
+    std::fs::create_dir_all(scene.home.agentctl_home()).unwrap();
+    let config =
+        format!("[adapters.openclaw]\ngateways = [{{url = \"{}\", token = \"{TOKEN}\"}}]\n", other.url());
+    std::fs::write(scene.home.agentctl_home().join("config.toml"), config).unwrap();
+    let flags = [
+        "claude-code",
+        "-p",
+        "go",
+        "--json",
+        "--callback-session",
+        "agent:main:boss",
+        "--gateway",
+        &other.url(),
+    ];
+    let _ = scene.launch(&flags).ok();
+    assert!(settled(&scene)["deliveredAt"].is_string());
+    assert_eq!((first.lock().unwrap().len(), second.lock().unwrap().len()), (0, 1));
 }
 
 #[test]

@@ -12,5 +12,6 @@ mod issue;
 mod matrix;
 mod places;
 mod scene;
+mod secrets;
 mod taken_back;
 mod words;

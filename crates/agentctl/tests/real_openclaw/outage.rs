@@ -3,7 +3,7 @@
 use agentctl_testkit::{Background, Signal, until_seen};
 use serde_json::{Value, json};
 
-use crate::scene::{PATIENCE, Scene};
+use crate::scene::{PATIENCE, Scene, words};
 
 /// What the daemon tells, from the moment it is listened to.
 struct Stream(Background);
@@ -87,11 +87,29 @@ fn when_the_gateway_is_away_nothing_is_said_and_afterwards_the_truth() {
     });
     scene.wait_for(&run, "rest", |row| row["status"] == "idle");
     stream.until("session.idle", 2);
-    scene.gateway.signal(Signal::TERM);
-    scene.gateway.wait(PATIENCE);
+    drains(&mut scene);
     silent(&scene);
     stream.until("source.failed", 2);
     let stopped = ["session.stopped", "session.gone"].map(|kind| stream.count(kind));
     assert_eq!(stopped, [0, 0], "nobody was called stopped: {:#?}", stream.all());
     assert_eq!(locks(&scene), held);
+}
+
+/// Asked to end, the gateway finishes what it works on first. Until then the run is running, or nothing is said of it.
+fn drains(scene: &mut Scene) {
+    let run = scene.launch_key("[[hang:last]] [[text:Just in time.]] go");
+    scene.model.wait_turn("[[hang:last]]", 0);
+    scene.wait_for(&run, "the last run", |row| row["status"] == "running");
+    scene.gateway.signal(Signal::TERM);
+    for _ in 0..3 {
+        let list = scene.list();
+        let row = list["sessions"].as_array().expect("sessions").iter().find(|row| row["id"] == run.as_str());
+        match row {
+            Some(row) => assert_eq!(words(row), ("running", None), "{row:#}"),
+            None => assert_eq!(list["sources"][0]["coverage"], "failed", "{list:#}"),
+        }
+    }
+    assert!(scene.gateway.try_wait().is_none(), "it drains");
+    scene.model.open("last");
+    scene.gateway.wait(PATIENCE);
 }

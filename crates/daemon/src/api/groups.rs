@@ -1,10 +1,11 @@
 //! Sessions that were launched together, over HTTP.
 
 use agentctl_fleet::groups::{GroupList, GroupView};
+use agentctl_fleet::worktree::Form;
 use agentctl_fleet::{Fleet, Group};
 use agentctl_model::SourceReport;
 use axum::Extension;
-use axum::extract::{Path, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
@@ -14,7 +15,7 @@ use super::steer::StopBody;
 use super::{App, answer, json};
 use crate::problem::Problem;
 use crate::server::Peer;
-use crate::{caller, clock};
+use crate::{caller, clock, query};
 
 pub(crate) async fn list(
     State(app): State<App>,
@@ -40,6 +41,39 @@ pub(crate) async fn show(
         json(&GroupView::new(group, changes, sources, clock::now()))
     });
     shown.await.map(answer)
+}
+
+/// The names that a diff understands.
+pub(crate) const DIFF: &[(&str, &str)] = &[
+    ("slot", "only this slot; repeatable"),
+    ("stat", "a line for each file instead of the patch: true or false"),
+];
+
+/// As wide as a terminal that nobody measured.
+const COLUMNS: usize = 80;
+
+pub(crate) async fn diff(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    Path(name): Path<String>,
+    RawQuery(raw): RawQuery,
+) -> Result<Response, Problem> {
+    let pairs = query::parse(raw.as_deref(), &[DIFF])?;
+    let form = if query::flag(&pairs, "stat")? { Form::Stat(COLUMNS) } else { Form::Patch };
+    let slots: Vec<String> =
+        pairs.into_iter().filter(|(name, _)| name == "slot").map(|(_, slot)| slot).collect();
+    let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
+    let compared = beside(move || {
+        let (group, _) = find(&fleet, &name, false)?;
+        let chosen = group.chosen(&slots).map_err(|unknown| {
+            let detail = format!("group {} has no slot `{}`", group.name, unknown.slot);
+            Problem::new(StatusCode::NOT_FOUND, "not-found", detail)
+                .hint(format!("it has {}", unknown.known.join(", ")))
+        })?;
+        json(&group.diff_of(&chosen, form).0)
+    });
+    compared.await.map(answer)
 }
 
 pub(crate) async fn stop(

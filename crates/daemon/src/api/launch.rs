@@ -2,23 +2,24 @@
 //!
 //! Whoever asked may go away: the work goes on beside the server, and its runner owns it anyway.
 
+mod manner;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use agentctl_adapters::host::Addressee;
 use agentctl_fleet::Store;
 use agentctl_fleet::groups::GroupLaunch;
-use agentctl_fleet::launch::{
-    Choice, LaunchManner, LaunchWish, ResumeWish, Unfit, UnfitKind, check_folder, check_words,
-};
+use agentctl_fleet::launch::{Choice, LaunchWish, ResumeWish, Unfit, UnfitKind, check_folder, check_words};
 use agentctl_fleet::launches::WorktreeOrder;
 use agentctl_model::{Capability, Permission};
 use axum::Extension;
 use axum::extract::{Path, RawQuery, State};
+use axum::http::StatusCode;
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use self::manner::MannerBody;
 use super::body::{Body, absolute, check_variables, duration};
 use super::sessions::{beside, selector};
 use super::{App, answer, json};
@@ -35,9 +36,11 @@ pub(crate) struct LaunchBody {
     /// The agent; without it the one that config.toml names.
     adapter: Option<String>,
     model: Option<String>,
-    prompt: String,
-    /// Where the agent works: an absolute path.
-    cwd: PathBuf,
+    /// What is said to the agent; may be left out where `spec` or `issue` says it.
+    prompt: Option<String>,
+    /// Where the agent works: an absolute path. Only a gateway chooses by itself where it is left out; for one that is
+    /// elsewhere it is a folder of that machine, taken as it stands.
+    cwd: Option<PathBuf>,
     /// Make a working tree for it.
     worktree: Option<WorktreeBody>,
     #[serde(flatten)]
@@ -49,7 +52,8 @@ pub(crate) struct LaunchBody {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct GroupBody {
     launches: Vec<SlotBody>,
-    prompt: String,
+    /// What is said to every agent; may be left out where `spec` or `issue` says it.
+    prompt: Option<String>,
     /// The repository: an absolute path.
     cwd: PathBuf,
     /// Where the branches begin; without it at what is checked out.
@@ -76,37 +80,6 @@ struct WorktreeBody {
     branch: String,
     /// Where a new branch begins; without it at what is checked out.
     base_branch: Option<String>,
-}
-
-/// What every launch may say.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct MannerBody {
-    permission_mode: Option<Permission>,
-    /// Further instructions behind the agent's own system prompt.
-    system_prompt_append: Option<String>,
-    group: Option<String>,
-    #[serde(default)]
-    labels: BTreeMap<String, String>,
-    /// A command that runs once the session's id is known.
-    on_create: Option<String>,
-    /// A command that runs once the agent has ended.
-    on_complete: Option<String>,
-    /// The session of an OpenClaw gateway that is told when the agent has ended.
-    callback_session: Option<String>,
-    /// The agent of an OpenClaw gateway that is told when the agent has ended.
-    callback_agent: Option<String>,
-    /// Stop it after this time: 30m, 2h.
-    timeout: Option<String>,
-    /// Launch even where a lock or a live session holds the directory.
-    #[serde(default)]
-    force: bool,
-    /// Variables for the agent, beside all others.
-    #[serde(default)]
-    env: BTreeMap<String, String>,
-    /// All variables of the caller, which the agent and its config root follow; without it the daemon's own. On the unix
-    /// socket alone.
-    environment: Option<BTreeMap<String, String>>,
 }
 
 /// The body of `POST /v1/sessions/{id}/resume`.
@@ -138,16 +111,28 @@ pub(crate) async fn launch(
             Problem::usage("no agent was named").hint("give `adapter`, or set it in config.toml")
         })?;
         let worktree = body.worktree.map(WorktreeBody::order).transpose()?;
+        let place = launcher.fleet.place_to_launch(&choice.adapter, body.manner.gateway.as_deref());
+        let cwd = match (&body.cwd, place.map_err(unfit)?.adapter.host()) {
+            (Some(given), Some(_))
+                if launcher.fleet.works_elsewhere(&choice.adapter, body.manner.gateway.as_deref()) =>
+            {
+                given.clone()
+            }
+            (Some(given), _) => folder(given)?,
+            (None, Some(_)) => PathBuf::new(),
+            (None, None) => return Err(Problem::usage("the body: missing field `cwd`")),
+        };
+        let words = body.manner.words(body.prompt, &cwd, &peer, &launcher)?;
         let wish = LaunchWish {
-            cwd_is_chosen: true,
+            cwd_is_chosen: body.cwd.is_some(),
             choices: vec![choice],
             side_by_side: false,
-            cwd: folder(&body.cwd)?,
+            cwd,
             worktree,
             base: None,
             manner: body.manner.manner()?,
         };
-        let plan = launcher.plan(&wish, body.prompt)?;
+        let plan = launcher.plan(&wish, words)?;
         let slot =
             plan.slots.into_iter().next().ok_or_else(|| Problem::usage("there is nothing to launch"))?;
         let order = slot.order.map_err(unfit)?;
@@ -172,16 +157,18 @@ pub(crate) async fn group(
         }
         let choice =
             |slot: SlotBody| Choice { adapter: slot.adapter, model: slot.model, branch: slot.branch };
+        let cwd = folder(&body.cwd)?;
+        let words = body.manner.words(body.prompt, &cwd, &peer, &launcher)?;
         let wish = LaunchWish {
             cwd_is_chosen: true,
             choices: body.launches.into_iter().map(choice).collect(),
             side_by_side: true,
-            cwd: folder(&body.cwd)?,
+            cwd,
             worktree: None,
             base: body.base_branch,
             manner: body.manner.manner()?,
         };
-        let plan = launcher.plan(&wish, body.prompt)?;
+        let plan = launcher.plan(&wish, words)?;
         launcher.ready()?;
         let done = launcher.fleet.launch_side_by_side(plan, &launcher.caller, clock::now, || false);
         json(&GroupLaunch::from(done))
@@ -243,13 +230,14 @@ fn folder(given: &std::path::Path) -> Result<PathBuf, Problem> {
 }
 
 fn unfit(unfit: Unfit) -> Problem {
-    let hint = unfit.hint();
     let problem = match unfit.kind {
         UnfitKind::Unknown => Problem::usage(unfit.message),
-        UnfitKind::NoGateway => Problem::refused(unfit.message),
+        UnfitKind::Refused => Problem::refused(unfit.message),
+        UnfitKind::NoSuchGateway => Problem::new(StatusCode::NOT_FOUND, "not-found", unfit.message),
+        UnfitKind::Ambiguous => Problem::new(StatusCode::CONFLICT, "ambiguous", unfit.message),
         UnfitKind::Failed => Problem::failed(unfit.message),
     };
-    match hint {
+    match unfit.hint {
         Some(hint) => problem.hint(hint),
         None => problem,
     }
@@ -262,41 +250,8 @@ impl WorktreeBody {
     }
 }
 
-impl MannerBody {
-    fn manner(self) -> Result<LaunchManner, Problem> {
-        check_variables("env", &self.env)?;
-        for (name, value) in [
-            ("group", &self.group),
-            ("systemPromptAppend", &self.system_prompt_append),
-            ("onCreate", &self.on_create),
-            ("onComplete", &self.on_complete),
-            ("callbackSession", &self.callback_session),
-            ("callbackAgent", &self.callback_agent),
-        ] {
-            if value.as_ref().is_some_and(|value| value.trim().is_empty()) {
-                return Err(Problem::usage(format!("`{name}` is empty; leave it out instead")));
-            }
-        }
-        Ok(LaunchManner {
-            group: self.group,
-            permission: self.permission_mode,
-            system_prompt: self.system_prompt_append,
-            env: self.env,
-            labels: self.labels,
-            spec: None,
-            files: Vec::new(),
-            on_create: self.on_create,
-            on_complete: self.on_complete,
-            callback: Addressee { session: self.callback_session, agent: self.callback_agent },
-            timeout: duration("timeout", self.timeout.as_deref())?,
-            force: self.force,
-        })
-    }
-}
-
 impl Launcher {
     fn plan(&self, wish: &LaunchWish, words: String) -> Result<agentctl_fleet::launch::LaunchPlan, Problem> {
-        check_words(&words).map_err(Problem::usage)?;
         let plan = self.fleet.plan_launch(wish, words, &self.caller.programs);
         plan.map_err(|error| Problem::failed(error.to_string()))
     }

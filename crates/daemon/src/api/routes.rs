@@ -1,6 +1,6 @@
 //! Every route: where, what for, with which parameters and types, and who answers.
 
-use agentctl_fleet::groups::{GroupLaunch, GroupList, GroupView};
+use agentctl_fleet::groups::{GroupDiff, GroupLaunch, GroupList, GroupView};
 use agentctl_fleet::inbox::Inbox;
 use agentctl_fleet::locks::LockList;
 use agentctl_fleet::speak::Taken;
@@ -186,6 +186,15 @@ pub(crate) const ROUTES: &[Route] = &[
             Answers::Json(of::<GroupView>),
         )],
         handler: || get(groups::show),
+    },
+    Route {
+        path: "/v1/groups/{id}/diff",
+        operations: &[reads(
+            "What each slot of a group has done in its working tree, committed or not",
+            &[groups::DIFF],
+            Answers::Json(of::<GroupDiff>),
+        )],
+        handler: || get(groups::diff),
     },
     Route {
         path: "/v1/groups/{id}/stop",

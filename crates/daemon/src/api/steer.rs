@@ -87,9 +87,7 @@ pub(crate) async fn stop(
     let stopped = beside(move || {
         let caller = app.settings.launcher(None).map_err(Problem::failed)?.caller;
         let stopped = fleet.stop(&target, &caller, patience);
-        let stopped = stopped.map_err(|refusal| {
-            Problem::of_launch(refusal.into(), &target.key.adapter, Some(Capability::Stop))
-        })?;
+        let stopped = stopped.map_err(|error| Problem::of_stopping(error, &target.key.adapter))?;
         json(&StopAnswer { sessions: vec![fleet.report_stopped(&target, stopped)] })
     });
     stopped.await.map(answer)

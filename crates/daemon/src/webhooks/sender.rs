@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentctl_fleet::outbox::Delivery;
+use agentctl_fleet::outbox::{Delivery, Signature, sign};
 use ureq::Agent;
 use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
 
-use super::signature::sign;
 use crate::shared::Shared;
 
 const AT_ONCE: usize = 4;
@@ -53,8 +52,15 @@ fn send(shared: &Shared, agent: &Agent, delivery: &Delivery) -> Result<(), Strin
         .post(&url)
         .header("Content-Type", "application/json")
         .header("X-Agentctl-Delivery", &delivery.id);
-    if let Some(secret) = settings.and_then(|settings| settings.secret) {
-        let digits = sign(&secret, delivery.body.as_bytes());
+    let digits = match &delivery.signature {
+        Signature::BySender => {
+            let secret = settings.and_then(|settings| settings.secret);
+            secret.map(|secret| sign(&secret, delivery.body.as_bytes()))
+        }
+        Signature::Given(digits) => Some(digits.clone()),
+        Signature::None => None,
+    };
+    if let Some(digits) = digits {
         request = request
             .header("X-Agentctl-Signature", format!("sha256={digits}"))
             .header("X-Hub-Signature-256", format!("sha256={digits}"))

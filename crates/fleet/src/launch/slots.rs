@@ -58,40 +58,41 @@ impl LaunchPlan {
 pub struct Unfit {
     pub message: String,
     pub kind: UnfitKind,
+    pub hint: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnfitKind {
     /// Nobody knows such an agent.
     Unknown,
-    /// Nobody is there who could be told of the end.
-    NoGateway,
+    /// There is no gateway, or this agent lives in none.
+    Refused,
+    /// None of the gateways was meant.
+    NoSuchGateway,
+    /// More than one gateway could be meant.
+    Ambiguous,
     Failed,
 }
 
 impl Unfit {
-    pub(super) fn unknown(adapter: &str) -> Self {
-        Self { message: format!("there is no agent `{adapter}`"), kind: UnfitKind::Unknown }
+    pub(crate) fn new(kind: UnfitKind, message: impl Into<String>) -> Self {
+        Self { message: message.into(), kind, hint: None }
     }
 
-    pub(super) fn failed(message: String) -> Self {
-        Self { message, kind: UnfitKind::Failed }
+    #[must_use]
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
     }
 
-    pub(super) fn no_gateway() -> Self {
-        Self { message: "there is no gateway that could be told".to_owned(), kind: UnfitKind::NoGateway }
+    pub(crate) fn unknown(adapter: &str) -> Self {
+        Self::new(UnfitKind::Unknown, format!("there is no agent `{adapter}`"))
+            .hint("`agentctl adapters` lists the agents; one may be switched off in config.toml")
     }
 
-    pub fn hint(&self) -> Option<&'static str> {
-        match self.kind {
-            UnfitKind::Unknown => {
-                Some("`agentctl adapters` lists the agents; one may be switched off in config.toml")
-            }
-            UnfitKind::NoGateway => Some(
-                "set OPENCLAW_GATEWAY_URL, or name one in config.toml as `gateways` of [adapters.openclaw]",
-            ),
-            UnfitKind::Failed => None,
-        }
+    pub(crate) fn no_gateway() -> Self {
+        Self::new(UnfitKind::Refused, "no gateway is known").hint(
+            "set OPENCLAW_GATEWAY_URL, or name one in config.toml as one of `gateways` of [adapters.openclaw]",
+        )
     }
 }
 

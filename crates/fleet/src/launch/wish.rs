@@ -8,7 +8,7 @@ use std::time::Duration;
 use agentctl_adapters::host::Addressee;
 use agentctl_model::Permission;
 
-use super::slots::{Choice, LaunchPlan, PlannedSlot, Unfit, named};
+use super::slots::{Choice, LaunchPlan, PlannedSlot, Unfit, UnfitKind, named};
 use crate::launches::{LaunchOrder, Talk, WorktreeOrder};
 use crate::{Fleet, fresh};
 
@@ -40,6 +40,8 @@ pub struct LaunchManner {
     pub files: Vec<PathBuf>,
     pub on_create: Option<String>,
     pub on_complete: Option<String>,
+    /// The gateway that is meant, where there are several: for the session, and for whoever is told.
+    pub gateway: Option<String>,
     /// Who is told when it has ended; nobody by default.
     pub callback: Addressee,
     pub timeout: Option<Duration>,
@@ -82,13 +84,16 @@ impl Fleet {
         group: Option<String>,
         programs: &BTreeMap<String, PathBuf>,
     ) -> Result<LaunchOrder, Unfit> {
-        let source = self.place_to_launch(&slot.adapter);
-        let source = source.ok_or_else(|| Unfit::unknown(&slot.adapter))?;
         let manner = wish.manner.clone();
-        let callback = if manner.callback == Addressee::default() {
-            None
+        let gateway = manner.gateway.as_deref();
+        let source = self.place_to_launch(&slot.adapter, gateway)?;
+        let callback = if manner.callback != Addressee::default() {
+            Some(self.callback_to(manner.callback, gateway)?)
+        } else if gateway.is_some() && source.adapter.host().is_none() {
+            let message = format!("{} lives in no gateway, and nobody is to be told", slot.adapter);
+            return Err(Unfit::new(UnfitKind::Refused, message));
         } else {
-            Some(self.callback_to(manner.callback).ok_or_else(Unfit::no_gateway)?)
+            None
         };
         Ok(LaunchOrder {
             adapter: slot.adapter.clone(),
@@ -100,9 +105,9 @@ impl Fleet {
             model: slot.model.clone(),
             permission: manner.permission,
             system_prompt: manner.system_prompt,
-            fresh_id: fresh::uuid().map_err(|error| Unfit::failed(error.to_string()))?,
+            fresh_id: fresh::uuid().map_err(|error| Unfit::new(UnfitKind::Failed, error.to_string()))?,
             program: programs.get(&slot.adapter).cloned(),
-            env: manner.env,
+            env: manner.env.into_iter().map(|(name, value)| (name, Some(value))).collect(),
             // A launch that is alone has no name among others.
             slot: group.as_ref().map(|_| slot.name.clone()),
             group,

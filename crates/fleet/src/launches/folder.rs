@@ -32,6 +32,21 @@ impl LaunchFolder {
     /// A new folder with the record and the words in it, complete before anybody else can see it, and held from its first
     /// moment: nobody may take it for a leftover.
     pub fn create(launches: &Path, record: &Record, words: &str) -> io::Result<(Self, KernelLock)> {
+        Self::create_whole(launches, record, words, None)
+    }
+
+    /// The same for a launch of which nothing runs here: it is over for us from its first moment, so that nobody ever
+    /// takes it for one in progress.
+    pub fn create_over(launches: &Path, record: &Record, words: &str, exit: &Exit) -> io::Result<Self> {
+        Self::create_whole(launches, record, words, Some(exit)).map(|(folder, _)| folder)
+    }
+
+    fn create_whole(
+        launches: &Path,
+        record: &Record,
+        words: &str,
+        exit: Option<&Exit>,
+    ) -> io::Result<(Self, KernelLock)> {
         DirBuilder::new().recursive(true).mode(0o700).create(launches)?;
         let folder = Self { path: launches.join(&record.id) };
         // Whoever looks for leftovers knows by the name that this one is not whole yet.
@@ -40,6 +55,7 @@ impl LaunchFolder {
         let written = (|| {
             create(&half.path.join("prompt"))?.write_all(words.as_bytes())?;
             half.write_record(record)?;
+            exit.map_or(Ok(()), |exit| half.write_exit(exit))?;
             fs::rename(&half.path, &folder.path)?;
             Ok(held)
         })();

@@ -51,8 +51,8 @@ pub struct LaunchOrder {
     pub fresh_id: String,
     /// The program to start instead of the agent's usual name.
     pub program: Option<PathBuf>,
-    /// Variables for the agent.
-    pub env: BTreeMap<String, String>,
+    /// Variables for the agent. A value may be a secret, and only the start needs it: from then on it is `null`.
+    pub env: BTreeMap<String, Option<String>>,
     pub group: Option<String>,
     /// What it is called in its group.
     #[serde(default)]
@@ -152,6 +152,15 @@ impl ProcessMark {
     }
 }
 
+impl Record {
+    /// No runner works on it: its session lives in a server, whose ends are its own and may be many.
+    pub fn lives_in_a_server(&self) -> bool {
+        let known = agentctl_adapters::registry().into_iter();
+        let mut of_agent = known.filter(|adapter| adapter.card().name == self.order.adapter);
+        of_agent.any(|adapter| adapter.host().is_some())
+    }
+}
+
 impl LaunchOrder {
     /// What the adapter is to plan, once it is known where.
     pub fn intent(&self, words: String, cwd: PathBuf) -> Intent {
@@ -168,6 +177,11 @@ impl LaunchOrder {
             system_prompt: self.system_prompt.clone(),
             fresh_id: self.fresh_id.clone(),
         }
+    }
+
+    /// The agent was started: of its variables only the names stay.
+    pub fn forget_values(&mut self) {
+        self.env.values_mut().for_each(|value| *value = None);
     }
 
     pub fn is_new(&self) -> bool {

@@ -4,6 +4,7 @@
 //! Whoever saw it happen writes it: the daemon what it is told, a runner the end of its own agent. Sending is the
 //! daemon's alone.
 
+mod signature;
 mod telling;
 
 use std::fs::{self, DirBuilder};
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::kernel_lock::KernelLock;
 use crate::whole_file;
 
+pub use signature::sign;
 pub use telling::{Telling, duration};
 
 /// The name of the folder in agentctl's own.
@@ -45,14 +47,38 @@ pub struct Delivery {
     pub order: String,
     /// Where to, if not where the settings say.
     pub url: Option<String>,
+    #[serde(default)]
+    pub signature: Signature,
     pub tries: u32,
     /// Exactly what is sent, each time.
     pub body: String,
 }
 
+/// By whose secret a webhook is signed. The secret itself is never written down.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Signature {
+    /// By that of whoever sends it, as its settings are then.
+    #[default]
+    BySender,
+    /// By that of whoever took it on, who may have been the only one to know it.
+    Given(String),
+    /// Whoever took it on has none.
+    None,
+}
+
 impl Delivery {
     pub fn new(id: &str, order: &str, url: Option<String>, body: String) -> Self {
-        Self { version: VERSION, id: id.to_owned(), order: order.to_owned(), url, tries: 0, body }
+        let (id, order) = (id.to_owned(), order.to_owned());
+        Self { version: VERSION, id, order, url, signature: Signature::BySender, tries: 0, body }
+    }
+
+    /// For settings that whoever sends it may not have: where to, and signed now.
+    #[must_use]
+    pub fn sealed(self, url: &str, secret: Option<&str>) -> Self {
+        let signature =
+            secret.map_or(Signature::None, |secret| Signature::Given(sign(secret, self.body.as_bytes())));
+        Self { url: Some(url.to_owned()), signature, ..self }
     }
 }
 

@@ -24,7 +24,8 @@ use crate::launches::{Exit, Failed, LaunchFolder, MARK, ProcessMark, Record, Tal
 use crate::stop::Patience;
 use crate::{Fleet, Source};
 use hooks::Hooks;
-pub use tells::{KIND, Tells};
+use tells::After;
+pub use tells::{KIND, OwnAddress, Tells};
 
 /// How often a starting agent is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -149,6 +150,7 @@ impl<'a> Runner<'a> {
         let order = Order { program, args, environ, cwd: plan.cwd.clone(), stdin, stdout, stderr };
         let started = spawn(order).map_err(|error| failed(&format!("start `{}`", plan.program), &error))?;
         self.record.process = started.process.map(ProcessMark::of);
+        self.record.order.forget_values();
         if let IdSource::Known(id) = &plan.id {
             self.record.session_id = Some(id.clone());
         }
@@ -264,11 +266,12 @@ impl<'a> Runner<'a> {
             found_gone_at: None,
         };
         self.folder.write_exit(&exit)?;
-        let session = glance(self.fleet, &self.record);
+        let after = After::look(self.fleet, &self.record);
         let told = match &self.tells {
-            Some(tells) => tells.end(&self.folder, &self.record, session.as_ref(), &exit),
+            Some(tells) => tells.end(&self.folder, &self.record, &after, &exit),
             None => self.folder.nobody_to_tell(),
         };
+        let session = after.session;
         if let Err(error) = told {
             // The hooks run all the same; the words go to the runner's log.
             let _ = writeln!(io::stderr(), "webhook {}: {error}", self.record.id);

@@ -1,10 +1,10 @@
 //! What became of sessions that were to be stopped, as `stop --json` prints it and the API answers.
 
-use agentctl_model::{ProcessEntry, Refusal, Session, Surveyed};
+use agentctl_model::{ProcessEntry, Session, Surveyed};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Patience, Stopped};
+use super::{Patience, StopError, Stopped};
 use crate::{Caller, Fleet};
 
 #[derive(Debug, Default, Serialize, JsonSchema)]
@@ -24,14 +24,14 @@ pub struct StopReport {
     how: Option<String>,
     ended: Vec<ProcessEntry>,
     survived: Vec<ProcessEntry>,
-    /// Why nothing was done.
+    /// Why it was not stopped.
     error: Option<String>,
     /// The session as it is afterwards; `null` when it could not be looked at again.
     session: Option<Session>,
 }
 
 impl StopReport {
-    pub fn refused(target: &Surveyed, refusal: &Refusal) -> Self {
+    pub fn not_stopped(target: &Surveyed, error: &StopError) -> Self {
         Self {
             id: target.key.id.clone(),
             stopped: false,
@@ -39,7 +39,7 @@ impl StopReport {
             how: None,
             ended: Vec::new(),
             survived: Vec::new(),
-            error: Some(refusal.reason.clone()),
+            error: Some(error.reason.clone()),
             session: Some((*target.session).clone()),
         }
     }
@@ -60,11 +60,11 @@ impl Fleet {
         }
     }
 
-    /// Stops them one after the other; a refusal of one does not keep the others.
+    /// Stops them one after the other; one that is not stopped does not keep the others.
     pub fn stop_all(&self, targets: &[Surveyed], caller: &Caller, patience: Patience) -> StopAnswer {
         let one = |target: &Surveyed| match self.stop(target, caller, patience) {
             Ok(stopped) => self.report_stopped(target, stopped),
-            Err(refusal) => StopReport::refused(target, &refusal),
+            Err(error) => StopReport::not_stopped(target, &error),
         };
         StopAnswer { sessions: targets.iter().map(one).collect() }
     }

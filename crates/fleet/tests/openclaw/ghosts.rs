@@ -7,90 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use agentctl_fleet::{Fleet, Question};
 use agentctl_model::{SessionKey, Survey};
-use agentctl_testkit::openclaw::{Act, Ledger, ScriptedGateway, Step};
-use serde_json::{Value, json};
+use agentctl_testkit::openclaw::{Act, BusyDay, Ledger, ScriptedGateway, Step};
 
 use super::{PATIENT, Scene, active, everything, fleet, root};
 
-const HOUR: u64 = 60;
-const JOBS: u64 = 8;
-/// A row of an automation goes a day after its last run.
-const RETENTION: u64 = 24 * HOUR;
-
-/// A small generator: the same day every time.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % sides
-    }
-}
-
-/// One minute in the life of the gateway.
-fn minute(ledger: &mut Ledger, now: u64, dice: &mut Dice, closing: bool) {
-    for row in &mut ledger.rows {
-        if row["hasActiveRun"] == true && row["test"]["until"].as_u64().is_some_and(|until| until <= now) {
-            row["hasActiveRun"] = json!(false);
-            row["activeRunIds"] = json!([]);
-            row["test"]["ended"] = json!(now);
-        }
-    }
-    ledger.rows.retain(|row| row["test"]["ended"].as_u64().is_none_or(|ended| now - ended < RETENTION));
-    for job in &mut ledger.jobs {
-        let until = job["test"]["until"].as_u64();
-        if until.is_some_and(|until| until <= now) {
-            // The job ends some time after its row went quiet.
-            job["test"]["until"] = Value::Null;
-            job["state"] = json!({"lastRunStatus": if dice.roll(9) == 0 { "error" } else { "ok" }});
-        }
-    }
-    if closing {
-        return;
-    }
-    for number in 0..JOBS {
-        if now % (15 + number) == number {
-            run_job(ledger, number, now, dice);
-        }
-    }
-    if dice.roll(3) == 0 {
-        let (post, until) = (format!("agent:main:cron:hook-{now}"), now + 1 + dice.roll(6));
-        ledger.rows.push(json!({
-            "key": post, "sessionId": format!("s-{now}"), "createdVia": "cron", "hasActiveRun": true,
-            "updatedAt": 1_794_700_000_000_u64 + now * 60_000, "test": {"until": until},
-        }));
-    }
-}
-
-/// The same row for each run, with a new transcript; the job runs from a little before it to a little after.
-fn run_job(ledger: &mut Ledger, number: u64, now: u64, dice: &mut Dice) {
-    let id = format!("job-{number}");
-    let until = now + 1 + dice.roll(8);
-    let job = json!({
-        "id": id, "name": format!("job {number}"), "state": {"runningAtMs": 1_794_700_000_000_u64 + now * 60_000},
-        "test": {"until": until + 1},
-    });
-    ledger.jobs.retain(|known| known["id"] != id.as_str());
-    ledger.jobs.push(job);
-    *ledger.row(&format!("agent:main:cron:{id}")) = json!({
-        "key": format!("agent:main:cron:{id}"), "sessionId": format!("g-{number}-{now}"), "createdVia": "cron",
-        // The row follows its job only later.
-        "hasActiveRun": dice.roll(2) == 0, "status": "running", "test": {"until": until, "ended": now},
-    });
-}
-
-/// What the gateway itself says is at work: rows, and jobs whose row does not say so yet.
-fn working(ledger: &Ledger) -> BTreeSet<String> {
-    let jobs = ledger.jobs.iter().filter(|job| !job["state"]["runningAtMs"].is_null());
-    let of_jobs = jobs.map(|job| format!("agent:main:cron:{}", job["id"].as_str().unwrap()));
-    let of_rows = ledger.rows.iter().filter(|row| row["hasActiveRun"] == true);
-    of_rows.map(|row| row["key"].as_str().unwrap().to_owned()).chain(of_jobs).collect()
-}
-
 fn check(survey: &Survey, ledger: &Ledger, now: u64) {
-    let own = working(ledger);
+    let own = ledger.at_work();
     assert_eq!(survey.sources[0].coverage, "complete");
     assert_eq!(active(survey), own.len(), "minute {now}: {own:?}");
     assert_eq!(survey.sessions.len(), ledger.rows.len(), "minute {now}");
@@ -100,7 +22,7 @@ fn check(survey: &Survey, ledger: &Ledger, now: u64) {
 
 /// Nobody that the gateway works on may be proven ended, whatever was heard.
 fn proves_no_end(survey: &Survey, ledger: &Ledger, root: &str) {
-    for id in working(ledger) {
+    for id in ledger.at_work() {
         let key = SessionKey { adapter: "openclaw".into(), root: root.into(), id, slot: None };
         assert_eq!(survey.prove_ended(&key), None, "{key:?}");
     }
@@ -117,11 +39,11 @@ fn live_through(
     every: u64,
     mut look: impl FnMut(&Survey, &Ledger, u64),
 ) {
-    let mut dice = Dice(0x2545_f491_4f6c_dd1d);
-    let end = 26 * HOUR;
-    for now in 0..=end + 20 {
-        minute(&mut ledger.lock().unwrap(), now, &mut dice, now > end);
-        if now % every == 0 || now == end + 20 {
+    let mut day = BusyDay::default();
+    while let Some(now) = day.now() {
+        let looked_at = now % every == 0 || day.is_last();
+        day.pass(&mut ledger.lock().unwrap());
+        if looked_at {
             let survey = fleet.survey(&list());
             look(&survey, &ledger.lock().unwrap(), now);
         }

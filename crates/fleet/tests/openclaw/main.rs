@@ -3,21 +3,25 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod conversations;
+mod deadlines;
 mod doors;
+mod floods;
 mod ghosts;
 mod hostile;
 mod recording;
 mod replay;
+mod scopes;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use agentctl_adapters::openclaw::OpenClaw;
-use agentctl_adapters::{Adapter, Keys, Root, Secret};
+use agentctl_adapters::{Adapter, Keys, Pin, Root, Secret};
 use agentctl_fleet::{Fleet, Question, Source, Wanted};
 use agentctl_model::{Session, Survey};
 use agentctl_process::fake::Scripted;
-use agentctl_testkit::openclaw::{Ledger, ScriptedGateway};
+use agentctl_testkit::openclaw::{Ledger, ScriptedGateway, tls};
 
 const PATIENT: Duration = Duration::from_mins(1);
 
@@ -49,6 +53,13 @@ impl Scene {
 fn root(gateway: &ScriptedGateway) -> Root {
     let keys = Keys { token: Secret::new("s3cret-of-the-test"), approvals: Some(true), ..Keys::default() };
     OpenClaw.gateway(&gateway.url(), keys).unwrap()
+}
+
+/// The same behind TLS, trusted by its fingerprint.
+fn secure_root(gateway: &ScriptedGateway) -> Root {
+    let mut root = root(gateway);
+    root.keys.pin = Some(Pin::new(tls::FINGERPRINT));
+    root
 }
 
 fn fleet(roots: Vec<Root>, timeout: Duration) -> Fleet {

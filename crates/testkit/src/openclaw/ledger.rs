@@ -1,10 +1,11 @@
 //! What a gateway knows, and how a well-behaved one answers from it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Value, json};
 
-use super::scripted::{Act, Step};
+use super::manners::Act;
+use super::scripted::Step;
 
 /// The rows, jobs, approvals and conversations of one gateway, in the gateway's own words.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +23,8 @@ pub struct Ledger {
     pub boot: String,
     /// The most rows it gives at once, whatever is asked for.
     pub page: Option<usize>,
+    /// The same for the messages of a conversation.
+    pub history_page: Option<usize>,
 }
 
 impl Ledger {
@@ -35,9 +38,12 @@ impl Ledger {
         &mut self.rows[index]
     }
 
-    /// How many sessions the gateway itself says are at work.
-    pub fn at_work(&self) -> usize {
-        self.rows.iter().filter(|row| row["hasActiveRun"] == true).count()
+    /// Whom the gateway itself says to be at work: rows, and jobs whose row does not say so yet.
+    pub fn at_work(&self) -> BTreeSet<String> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let rows = self.rows.iter().filter(|row| row["hasActiveRun"] == true).map(|row| text(&row["key"]));
+        let jobs = self.jobs.iter().filter(|job| !job["state"]["runningAtMs"].is_null());
+        rows.chain(jobs.map(|job| format!("agent:main:cron:{}", text(&job["id"])))).collect()
     }
 
     /// The proper answer.
@@ -71,21 +77,44 @@ impl Ledger {
 
     fn list(&self, params: &Value) -> Value {
         let number = |name: &str| params[name].as_u64().and_then(|number| usize::try_from(number).ok());
-        let offset = number("offset").unwrap_or(0).min(self.rows.len());
+        let searched = params["search"].as_str().map(|search| search.trim().to_lowercase());
+        let fits = |row: &&Value| {
+            let text = |name: &str| row[name].as_str().unwrap_or_default().to_lowercase();
+            let found = searched.as_ref().is_none_or(|search| {
+                ["key", "sessionId", "label"].iter().any(|name| text(name).contains(search.as_str()))
+            });
+            found && (params["activeOnly"] != true || row["hasActiveRun"] == true)
+        };
+        let rows: Vec<&Value> = self.rows.iter().filter(fits).collect();
+        let offset = number("offset").unwrap_or(0).min(rows.len());
         let limit = number("limit").unwrap_or(100).min(self.page.unwrap_or(usize::MAX));
-        let end = (offset + limit).min(self.rows.len());
-        let more = end < self.rows.len();
+        let end = (offset + limit).min(rows.len());
+        let more = end < rows.len();
         json!({
-            "ts": 1_794_725_739_451_i64, "count": end - offset, "totalCount": self.rows.len(), "hasMore": more,
-            "nextOffset": more.then_some(end), "limitApplied": limit, "sessions": self.rows[offset..end],
+            "ts": 1_794_725_739_451_i64, "count": end - offset, "totalCount": rows.len(), "hasMore": more,
+            "nextOffset": more.then_some(end), "limitApplied": limit, "sessions": rows[offset..end],
         })
     }
 
+    /// A page of a conversation. Offsets count stored messages from its end; of one there can be several rows.
     fn history(&self, params: &Value) -> Value {
         let key = params["sessionKey"].as_str().unwrap_or_default();
         let all = self.messages.get(key).map_or(&[][..], Vec::as_slice);
-        let mut history =
-            json!({"sessionKey": key, "messages": all, "hasMore": false, "totalMessages": all.len()});
+        let number = |name: &str| params[name].as_u64().and_then(|number| usize::try_from(number).ok());
+        let id = |message: &Value| message["__openclaw"]["id"].as_str().map(str::to_owned);
+        let stored: Vec<&[Value]> =
+            all.chunk_by(|one, next| id(one).is_some() && id(one) == id(next)).collect();
+        let offset = number("offset").unwrap_or(0).min(stored.len());
+        let limit = number("limit").unwrap_or(200).min(self.history_page.unwrap_or(usize::MAX));
+        let end = stored.len() - offset;
+        let start = end.saturating_sub(limit);
+        let mut history = json!({
+            "sessionKey": key, "messages": stored[start..end].concat(), "hasMore": start > 0,
+            "totalMessages": stored.len(),
+        });
+        if start > 0 {
+            history["nextOffset"] = json!(stored.len() - start);
+        }
         if let Some(run) = self.in_flight.get(key) {
             history["inFlightRun"] = run.clone();
         }

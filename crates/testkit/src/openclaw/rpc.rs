@@ -79,6 +79,21 @@ impl Rpc {
         }
     }
 
+    /// The text of the answer, which nobody looks into: what the wire alone costs.
+    pub fn call_unread(&mut self, method: &str, params: &Value) -> anyhow::Result<String> {
+        self.asked += 1;
+        let request =
+            json!({"type": "req", "id": self.asked.to_string(), "method": method, "params": params});
+        wire::write(&mut self.stream, wire::TEXT, request.to_string().as_bytes(), true)?;
+        loop {
+            match wire::read(&mut self.stream)? {
+                (wire::TEXT, payload) => return Ok(String::from_utf8(payload)?),
+                (wire::CLOSE, _) => bail!("{method}: closed"),
+                _ => {}
+            }
+        }
+    }
+
     /// Stays connected, as a person at a screen does, until dropped. Who only asks now and then is soon taken for dead.
     pub fn stay(mut self) -> Present {
         let line = self.stream.try_clone().expect("share the connection");

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::manners::Act;
 use super::tls::{self, Stream};
 use super::wire;
 
@@ -23,37 +23,12 @@ pub enum Step<'a> {
     Request { method: &'a str, params: &'a Value },
 }
 
-/// What the gateway does.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Act {
-    /// What is proper: the upgrade is accepted, the challenge sent, a question answered with this.
-    Proper(Value),
-    /// A question is refused with this error.
-    Refuse(Value),
-    /// Some events first, then the same as `Proper`.
-    After(Vec<Value>, Value),
-    /// The same as `Proper`, then some events.
-    Before(Value, Vec<Value>),
-    /// The answer twice under the same id.
-    Twice(Value, Value),
-    /// Nothing, for ever.
-    Silence,
-    /// A text that is no frame of the protocol.
-    Say(String),
-    /// Bytes that are no WebSocket at all.
-    Noise(Vec<u8>),
-    /// A frame that says it is this long, and as much of it as is taken.
-    Huge(u64),
-    /// One byte each this often, for ever.
-    Trickle(Duration),
-    Close(u16, String),
-    /// The connection is cut.
-    Cut,
-}
-
 /// Connections by their number.
 type Lines = Arc<Mutex<HashMap<usize, TcpStream>>>;
 type Script = Box<dyn Fn(Step<'_>) -> Act + Send + Sync>;
+
+const ACCEPTED: &[u8] =
+    b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
 
 /// The running gateway; it goes away when dropped.
 pub struct ScriptedGateway {
@@ -71,9 +46,12 @@ impl ScriptedGateway {
         Self::serve(script, None)
     }
 
-    /// Behind TLS, with the certificate of [`tls::CERTIFICATE`].
-    pub fn start_secure(script: impl Fn(Step<'_>) -> Act + Send + Sync + 'static) -> Self {
-        Self::serve(script, Some(tls::server()))
+    /// Behind TLS.
+    pub fn start_secure(
+        identity: tls::Identity,
+        script: impl Fn(Step<'_>) -> Act + Send + Sync + 'static,
+    ) -> Self {
+        Self::serve(script, Some(tls::server(identity)))
     }
 
     fn serve(
@@ -116,6 +94,10 @@ impl ScriptedGateway {
         format!("{}://{}", if self.secure { "wss" } else { "ws" }, self.address)
     }
 
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
     /// Tells everybody who is connected, unasked. Only without TLS.
     pub fn push(&self, event: &str, payload: &Value) {
         let frame = json!({"type": "event", "event": event, "payload": payload}).to_string();
@@ -129,6 +111,11 @@ impl ScriptedGateway {
         for (_, line) in self.lines.lock().expect("the lines").drain() {
             let _ = line.shutdown(std::net::Shutdown::Both);
         }
+    }
+
+    /// How many connections still stand. Only without TLS.
+    pub fn standing(&self) -> usize {
+        self.lines.lock().expect("the lines").len()
     }
 
     /// How many connections came so far.
@@ -148,18 +135,20 @@ impl Drop for ScriptedGateway {
     }
 }
 
-struct Connection {
-    stream: Stream,
-    stopping: Arc<AtomicBool>,
+pub(super) struct Connection {
+    pub(super) stream: Stream,
+    pub(super) stopping: Arc<AtomicBool>,
 }
 
 impl Connection {
     fn serve(mut self, script: &Script) -> io::Result<()> {
         wire::read_http_head(&mut self.stream)?;
         match script(Step::Upgrade) {
-            Act::Proper(_) => self.stream.write_all(
-                b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
-            )?,
+            Act::Proper(_) => self.stream.write_all(ACCEPTED)?,
+            Act::Then(_, worse) => {
+                self.stream.write_all(ACCEPTED)?;
+                return self.misbehave(*worse);
+            }
             other => return self.misbehave(other),
         }
         match script(Step::Challenge) {
@@ -194,6 +183,10 @@ impl Connection {
                     self.say(&answer(first))?;
                     self.say(&answer(second))?;
                 }
+                Act::Then(payload, worse) => {
+                    self.say(&answer(payload))?;
+                    return self.misbehave(*worse);
+                }
                 other => return self.misbehave(other),
             }
         }
@@ -201,46 +194,5 @@ impl Connection {
 
     fn say(&mut self, frame: &Value) -> io::Result<()> {
         wire::write(&mut self.stream, wire::TEXT, frame.to_string().as_bytes(), false)
-    }
-
-    fn misbehave(mut self, act: Act) -> io::Result<()> {
-        match act {
-            Act::Say(text) => wire::write(&mut self.stream, wire::TEXT, text.as_bytes(), false)?,
-            Act::Noise(bytes) => self.stream.write_all(&bytes)?,
-            Act::Close(code, reason) => {
-                let payload = [&code.to_be_bytes()[..], reason.as_bytes()].concat();
-                return wire::write(&mut self.stream, wire::CLOSE, &payload, false);
-            }
-            Act::Huge(length) => {
-                self.stream.write_all(&wire::head(wire::TEXT, length, false))?;
-                let chunk = vec![b'x'; 64 << 10];
-                let mut sent = 0;
-                while sent < length {
-                    self.stream.write_all(&chunk)?;
-                    sent += chunk.len() as u64;
-                }
-            }
-            Act::Trickle(pause) => {
-                self.stream.write_all(&wire::head(wire::TEXT, 1 << 20, false))?;
-                while !self.stopping.load(Ordering::Relaxed) {
-                    self.stream.write_all(b" ")?;
-                    std::thread::sleep(pause);
-                }
-            }
-            Act::Silence => {}
-            // The rest is proper, and does not come here.
-            _ => return Ok(()),
-        }
-        // Stays connected without a word until the client or the test has enough.
-        self.stream.set_read_timeout(Some(Duration::from_millis(50)))?;
-        while !self.stopping.load(Ordering::Relaxed) {
-            match wire::read(&mut self.stream) {
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                }
-                Err(error) => return Err(error),
-                Ok(_) => {}
-            }
-        }
-        Ok(())
     }
 }

@@ -16,9 +16,27 @@ pub const FINGERPRINT: &str =
     "1D:CC:ED:94:F4:54:93:48:D9:AE:E6:05:FB:FF:A1:D1:44:3B:AD:E3:89:F7:10:77:CA:9F:23:36:52:19:CE:46";
 const KEY: &[u8] = include_bytes!("tls/key.der");
 
-pub(super) fn server() -> Arc<ServerConfig> {
-    let certificate = CertificateDer::from_pem_slice(CERTIFICATE.as_bytes()).expect("the test's certificate");
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(KEY));
+/// Who signed the certificate of [`Identity::Signed`], in PEM: a machine that trusts it trusts that one.
+pub const AUTHORITY: &str = include_str!("tls/authority.pem");
+const SIGNED: &str = include_str!("tls/signed.pem");
+const SIGNED_KEY: &[u8] = include_bytes!("tls/signed-key.der");
+
+/// Which certificate a server shows.
+#[derive(Debug, Clone, Copy)]
+pub enum Identity {
+    /// [`CERTIFICATE`], which nobody signed.
+    Own,
+    /// One for the same names, signed by [`AUTHORITY`].
+    Signed,
+}
+
+pub(super) fn server(identity: Identity) -> Arc<ServerConfig> {
+    let (certificate, key) = match identity {
+        Identity::Own => (CERTIFICATE, KEY),
+        Identity::Signed => (SIGNED, SIGNED_KEY),
+    };
+    let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).expect("the test's certificate");
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key));
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -42,6 +60,14 @@ impl Stream {
                 let connection = ServerConnection::new(config).expect("a TLS connection");
                 Self::Secure(Box::new(StreamOwned::new(connection, stream)))
             }
+        }
+    }
+
+    /// What lies under TLS, or the connection itself: for bytes that are no record, or not yet one.
+    pub(super) fn line(&mut self) -> &mut TcpStream {
+        match self {
+            Self::Plain(stream) => stream,
+            Self::Secure(stream) => &mut stream.sock,
         }
     }
 

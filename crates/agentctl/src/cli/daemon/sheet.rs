@@ -34,7 +34,12 @@ pub(super) fn print(
     for feed in &status.feeds {
         let standing = if feed.heard { "listened to" } else { "cannot be heard, tried again" };
         let name = agentctl_model::text::one_line(&feed.name);
-        line(out, "server", &format!("{} at {name}: {standing}", feed.adapter))?;
+        let restarts = match feed.restarts {
+            0 => String::new(),
+            1 => ", started anew once".to_owned(),
+            times => format!(", started anew {times} times"),
+        };
+        line(out, "server", &format!("{} at {name}: {standing}{restarts}", feed.adapter))?;
     }
     line(out, "events", &format!("newest {}, {} listening", status.cursor, status.listeners))?;
     let locks = status.locks.map_or_else(|| "cannot be read".to_owned(), |locks| format!("{locks} by hand"));

@@ -113,6 +113,7 @@ impl Page<'_> {
         let heard = &place.heard;
         let root = self.shown(&heard.root);
         let mut lines = vec![match place.readable {
+            _ if root.contains("://") => self.line(NONE, Tone::Dim, "gateway", &root),
             Some(true) => self.line(GOOD, Tone::Good, "root", &root),
             Some(false) => self.line(BAD, Tone::Bad, "root", &format!("{root} cannot be opened")),
             None => self.line(NONE, Tone::Dim, "root", &format!("{root} is not there")),

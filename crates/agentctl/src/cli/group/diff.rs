@@ -6,8 +6,6 @@ use std::path::Path;
 use agentctl_fleet::Slot;
 use agentctl_fleet::worktree::Form;
 use agentctl_model::text;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::Name;
 use crate::exit_codes::Exit;
@@ -36,78 +34,35 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What `group diff --json` prints.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Diffs {
-    group: String,
-    slots: Vec<Entry>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-struct Entry {
-    slot: String,
-    worktree: Option<String>,
-    branch: Option<String>,
-    /// `null` where there is nothing to compare, which `error` may say more about.
-    diff: Option<String>,
-    error: Option<String>,
-}
-
 pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let (group, _) = args.name.find(&surroundings.fleet()?, false)?;
-    if let Some(unknown) = args.slot.iter().find(|name| !group.slots.iter().any(|slot| slot.name == **name)) {
-        let names: Vec<&str> = group.slots.iter().map(|slot| slot.name.as_str()).collect();
-        let message = format!("group {} has no slot `{}`", group.name, text::one_line(unknown));
-        return Err(Failure::new(Exit::NotFound, message).hint(format!("it has {}", names.join(", "))));
-    }
+    let slots = group.chosen(&args.slot).map_err(|unknown| {
+        let message = format!("group {} has no slot `{}`", group.name, text::one_line(&unknown.slot));
+        Failure::new(Exit::NotFound, message).hint(format!("it has {}", unknown.known.join(", ")))
+    })?;
     let form = if args.stat { Form::Stat(out.width()) } else { Form::Patch };
-    let wanted = |slot: &&Slot| args.slot.is_empty() || args.slot.contains(&slot.name);
-    let (mut entries, mut exit) = (Vec::new(), Exit::Done);
-    for (index, slot) in group.slots.iter().filter(wanted).enumerate() {
-        let diff = slot.diff(form);
-        exit = if diff.is_err() { Exit::Failed } else { exit };
-        if args.json {
-            entries.push(entry(slot, diff));
-            continue;
-        }
+    if args.json {
+        let (diff, all) = group.diff_of(&slots, form);
+        json::answer(out, &diff)?;
+        return Ok(if all { Exit::Done } else { Exit::Failed });
+    }
+    let mut exit = Exit::Done;
+    for (index, slot) in slots.into_iter().enumerate() {
         if index > 0 {
             writeln!(out)?;
         }
         title(slot, surroundings, out)?;
-        match diff {
+        match slot.diff(form) {
             Ok(Some(diff)) if diff.is_empty() => writeln!(out, "{}", out.paint.dim("# nothing was changed"))?,
             Ok(Some(diff)) => print(&diff, out)?,
-            Ok(None) => writeln!(out, "{}", out.paint.dim(&format!("# {}", nothing(slot))))?,
-            Err(error) => out.error(&error.to_string()),
+            Ok(None) => writeln!(out, "{}", out.paint.dim(&format!("# {}", slot.why_no_diff())))?,
+            Err(error) => {
+                exit = Exit::Failed;
+                out.error(&error.to_string());
+            }
         }
     }
-    if args.json {
-        json::answer(out, &Diffs { group: group.name, slots: entries })?;
-    }
     Ok(exit)
-}
-
-fn entry(slot: &Slot, diff: Result<Option<Vec<u8>>, impl ToString>) -> Entry {
-    let made = slot.record.made.as_ref();
-    let (diff, error) = match diff {
-        Ok(Some(diff)) => (Some(String::from_utf8_lossy(&diff).into_owned()), None),
-        Ok(None) => (None, Some(nothing(slot).to_owned())),
-        Err(error) => (None, Some(error.to_string())),
-    };
-    Entry {
-        slot: slot.name.clone(),
-        worktree: made.map(|made| made.path.to_string_lossy().into_owned()),
-        branch: slot.branch().map(str::to_owned),
-        diff,
-        error,
-    }
-}
-
-fn nothing(slot: &Slot) -> &'static str {
-    match &slot.record.made {
-        Some(_) => "its working tree and its branch are gone",
-        None => "it has no working tree of its own",
-    }
 }
 
 /// Which slot the following patch is of. What stands before a patch is none of it, so the whole can still be applied.

@@ -1,6 +1,7 @@
 //! `agentctl launch`: start an agent, or several side by side, and return with the agents' own ids.
 
 mod dry_run;
+mod gateway;
 mod group;
 mod matrix;
 mod pairs;
@@ -11,11 +12,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agentctl_adapters::host::Addressee;
-use agentctl_fleet::Fleet;
-use agentctl_fleet::launch::{LaunchManner, LaunchPlan, LaunchWish, Unfit, UnfitKind, check_folder};
+use agentctl_fleet::launch::{Choice, LaunchManner, LaunchPlan, LaunchWish, Unfit, UnfitKind, check_folder};
 use agentctl_fleet::launches::WorktreeOrder;
-use agentctl_model::Permission;
+use agentctl_fleet::{Caller, Fleet};
+use agentctl_model::{Permission, text};
 use clap::builder::NonEmptyStringValueParser;
+use clap_complete::engine::ArgValueCompleter;
 
 use self::pairs::Pairs;
 use crate::daemon_process::DaemonProcess;
@@ -42,7 +44,7 @@ pub(crate) struct Args {
     pairs: Pairs,
     #[command(flatten)]
     prompt: prompt::Prompt,
-    /// Where the agent works [default: here]
+    /// Where the agent works [default: here; in a gateway, where that decides]
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     cwd: Option<PathBuf>,
     /// Further instructions behind the agent's own system prompt
@@ -66,6 +68,9 @@ pub(crate) struct Args {
     /// Run this command once the agent has ended
     #[arg(long, value_name = "CMD")]
     on_complete: Option<String>,
+    /// The gateway, by its address or host [default: the first that is known]
+    #[arg(long, value_name = "URL", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(gateway::known))]
+    gateway: Option<String>,
     /// Tell this session of your gateway when the agent has ended
     #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
     callback_session: Option<String>,
@@ -104,11 +109,11 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let settings = surroundings.settings()?;
     let fleet = surroundings.fleet_under(&settings);
-    let plan = args.plan(surroundings, &settings, &fleet)?;
+    let caller = surroundings.caller(&settings)?;
+    let plan = args.plan(surroundings, &settings, &fleet, &caller)?;
     if args.dry_run {
         return dry_run::show(&plan, args.json, &fleet, surroundings, out);
     }
-    let caller = surroundings.caller(&settings)?;
     let ready = || {
         surroundings.prepare_home()?;
         DaemonProcess::wanted(surroundings);
@@ -124,10 +129,11 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     };
     let what = format!("starting {} ...", slot.adapter);
     let order = slot.order.map_err(Failure::from)?;
+    let place = gateway::words(&order, args.gateway.is_some(), &fleet);
     ready()?;
     let session = turn::carry_out(order, &plan.words, &what, &fleet, &caller, surroundings, out)?;
     if !(args.json && args.wait) {
-        turn::report(&session, args.json, surroundings, out)?;
+        turn::report(&session, place.as_deref(), args.json, surroundings, out)?;
     }
     if args.wait {
         super::wait::for_turn(&session, args.json, &fleet, surroundings, out)
@@ -142,18 +148,26 @@ impl Args {
         surroundings: &Surroundings,
         settings: &Settings,
         fleet: &Fleet,
+        caller: &Caller,
     ) -> Result<LaunchPlan, Failure> {
         let matrix =
             self.matrix.as_deref().map(|path| matrix::read(&surroundings.meant(path))).transpose()?;
         let listed = matrix.as_ref();
-        let words = self.prompt.words(listed.and_then(|matrix| matrix.prompt.as_deref()), surroundings)?;
+        let words =
+            self.prompt.words(listed.and_then(|matrix| matrix.prompt.as_deref()), caller, surroundings)?;
         let given = self.cwd.as_deref().or(listed.and_then(|matrix| matrix.cwd.as_deref()));
-        let cwd = folder(given, surroundings)?;
         let choices = match &matrix {
             Some(matrix) => matrix.slots(),
             None => self.pairs.slots(&settings.usual())?,
         };
         let side_by_side = matrix.is_some() || choices.len() > 1;
+        let elsewhere = |choice: &Choice| fleet.works_elsewhere(&choice.adapter, self.gateway.as_deref());
+        // A folder of another machine is that machine's business: taken as it was typed, and not looked at.
+        let cwd = if !side_by_side && choices.iter().any(elsewhere) {
+            given.map(Path::to_owned).or_else(|| surroundings.cwd.clone()).unwrap_or_default()
+        } else {
+            folder(given, surroundings)?
+        };
         let base = self.base_branch.clone().or_else(|| listed.and_then(|matrix| matrix.base_branch.clone()));
         if side_by_side && self.worktree.is_some() {
             let message = "several agents get a working tree each by themselves";
@@ -186,6 +200,7 @@ impl Args {
             files: self.prompt.files().iter().map(meant).collect(),
             on_create: self.on_create.clone(),
             on_complete: self.on_complete.clone(),
+            gateway: self.gateway.clone(),
             callback: Addressee {
                 session: self.callback_session.clone(),
                 agent: self.callback_agent.clone(),
@@ -212,12 +227,13 @@ impl From<Unfit> for Failure {
     fn from(unfit: Unfit) -> Self {
         let exit = match unfit.kind {
             UnfitKind::Unknown => Exit::Usage,
-            UnfitKind::NoGateway => Exit::Refused,
+            UnfitKind::Refused => Exit::Refused,
+            UnfitKind::NoSuchGateway => Exit::NotFound,
+            UnfitKind::Ambiguous => Exit::Ambiguous,
             UnfitKind::Failed => Exit::Failed,
         };
-        let hint = unfit.hint();
-        let failure = Self::new(exit, unfit.message);
-        match hint {
+        let failure = Self::new(exit, text::clean(&unfit.message));
+        match unfit.hint {
             Some(hint) => failure.hint(hint),
             None => failure,
         }

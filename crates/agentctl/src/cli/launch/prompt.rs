@@ -1,17 +1,14 @@
 //! What is said to the agent: the prompt, and the files and the issue that go with it.
 
-use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use agentctl_fleet::launch::check_words;
+use agentctl_fleet::Caller;
+use agentctl_fleet::launch::{Enclosed, Issue, MAX_FILE, WordsError, check_words, text};
 
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::surroundings::Surroundings;
-
-const MAX_FILE: u64 = 256 << 10;
 
 /// A prompt larger than this is a mistake: no agent takes it.
 const MAX_PROMPT: u64 = 64 << 20;
@@ -48,48 +45,40 @@ impl Prompt {
     }
 
     /// Everything that is said, in one text. `listed` is a prompt from elsewhere, for when none was typed.
-    pub(super) fn words(&self, listed: Option<&str>, surroundings: &Surroundings) -> Result<String, Failure> {
-        let mut words = match self.text.as_deref().or(listed) {
+    pub(super) fn words(
+        &self,
+        listed: Option<&str>,
+        caller: &Caller,
+        surroundings: &Surroundings,
+    ) -> Result<String, Failure> {
+        let prompt = match self.text.as_deref().or(listed) {
             // In a file a dash is only a dash.
-            Some("-") if self.text.is_some() => from_stdin()?,
-            Some(text) => text.to_owned(),
-            None if self.spec.is_none() && self.issue.is_none() => {
-                return Err(Failure::new(Exit::Usage, "there is no prompt")
-                    .hint("give one with -p, or -p - for standard input"));
-            }
-            None => String::new(),
+            Some("-") if self.text.is_some() => Some(from_stdin()?),
+            other => other.map(str::to_owned),
         };
-        if self.text.is_some() || listed.is_some() {
-            words = checked(words)?;
+        if prompt.is_none() && self.spec.is_none() && self.issue.is_none() {
+            return Err(Failure::new(Exit::Usage, "there is no prompt")
+                .hint("give one with -p, or -p - for standard input"));
         }
-        let limit = if self.max_file_size == 0 { MAX_FILE } else { self.max_file_size };
-        if let Some(issue) = self.issue {
-            append(
-                &mut words,
-                "issue",
-                &format!("#{issue}"),
-                &super::super::issue::fetch(issue, self.repo.as_deref(), surroundings)?,
-            );
-        }
-        if let Some(spec) = &self.spec {
-            let path = surroundings.meant(spec);
-            append(&mut words, "spec", &path.display().to_string(), &text_of(&path, limit)?);
-        }
-        for file in &self.files {
-            let path = surroundings.meant(file);
-            append(&mut words, "file", &path.display().to_string(), &text_of(&path, limit)?);
-        }
-        checked(words)
+        let enclosed = Enclosed {
+            issue: self.issue.map(|number| Issue { number, repo: self.repo.clone() }),
+            spec: self.spec.as_ref().map(|spec| surroundings.meant(spec)),
+            files: self.files.iter().map(|file| surroundings.meant(file)).collect(),
+            most: if self.max_file_size == 0 { MAX_FILE } else { self.max_file_size },
+        };
+        let cwd = surroundings.cwd.as_deref().unwrap_or(Path::new("/"));
+        Ok(enclosed.behind(prompt, caller, cwd)?)
     }
 }
 
-fn append(words: &mut String, kind: &str, name: &str, text: &str) {
-    if !words.is_empty() {
-        words.push_str("\n\n");
+impl From<WordsError> for Failure {
+    fn from(error: WordsError) -> Self {
+        let failure = Self::new(if error.usage { Exit::Usage } else { Exit::Failed }, error.message);
+        match error.hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
     }
-    let end = if text.ends_with('\n') { "" } else { "\n" };
-    // Writing into a string cannot fail.
-    let _ = write!(words, "<{kind} name=\"{name}\">\n{text}{end}</{kind}>");
 }
 
 /// Words that can be said at all.
@@ -103,35 +92,12 @@ pub(crate) fn from_stdin() -> Result<String, Failure> {
     let failed =
         |error: io::Error| Failure::new(Exit::Failed, format!("cannot read standard input: {error}"));
     io::stdin().lock().take(MAX_PROMPT + 1).read_to_end(&mut bytes).map_err(failed)?;
-    text(bytes, "standard input", MAX_PROMPT)
+    Ok(text(bytes, "standard input", MAX_PROMPT)?)
 }
 
 /// The text of a file, which must be one.
 pub(crate) fn text_of(path: &Path, limit: u64) -> Result<String, Failure> {
-    let shown = path.display().to_string();
-    let failed = |error: io::Error| Failure::new(Exit::Usage, format!("cannot read {shown}: {error}"));
-    let found = std::fs::metadata(path).map_err(failed)?;
-    if !found.is_file() {
-        return Err(Failure::new(Exit::Usage, format!("{shown} is not a file")));
-    }
-    let mut bytes = Vec::new();
-    File::open(path).map_err(failed)?.take(limit + 1).read_to_end(&mut bytes).map_err(failed)?;
-    text(bytes, &shown, limit)
-}
-
-fn text(bytes: Vec<u8>, shown: &str, limit: u64) -> Result<String, Failure> {
-    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit {
-        let message = format!("{shown} has more than {limit} bytes");
-        return Err(Failure::new(Exit::Usage, message)
-            .hint("--max-file-size allows more, or name the file in the prompt"));
-    }
-    let refuse = |why: &str| Failure::new(Exit::Usage, format!("{shown} is no text: {why}"));
-    if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
-        return Err(refuse(&format!("it holds a NUL at byte {at}")));
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        refuse(&format!("it is not UTF-8 from byte {} on", error.utf8_error().valid_up_to()))
-    })
+    Ok(agentctl_fleet::launch::text_of(path, limit)?)
 }
 
 /// "500k", "2m", or bytes.
@@ -156,15 +122,5 @@ mod tests {
         assert_eq!((size("500k"), size("2M"), size("7")), (Ok(500 << 10), Ok(2 << 20), Ok(7)));
         assert!(size("0").is_err() && size("").is_err() && size("1g").is_err());
         assert!(checked(" \n".to_owned()).is_err());
-        assert!(text(vec![b'a', 0xff], "x", 10).is_err());
-        assert!(text(vec![b'a'; 11], "x", 10).is_err());
-    }
-
-    #[test]
-    fn what_goes_with_a_prompt_stands_behind_it() {
-        let mut words = "Do it.".to_owned();
-        append(&mut words, "file", "/a", "one\n");
-        append(&mut words, "file", "/b", "two");
-        assert_eq!(words, "Do it.\n\n<file name=\"/a\">\none\n</file>\n\n<file name=\"/b\">\ntwo\n</file>");
     }
 }

@@ -30,14 +30,14 @@ pub(crate) fn carry_out(
     out.progress(None);
     match outcome {
         Ok(session) => Ok(session),
-        Err(_) if interrupt.came() => Err(Failure::new(Exit::Interrupted, "the launch was taken back")),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(said(error, interrupt.came())),
     }
 }
 
-/// The session and what can be done next.
+/// The session and what can be done next. `place` says in words where it lives, if not in a process here.
 pub(crate) fn report(
     session: &Surveyed,
+    place: Option<&str>,
     as_json: bool,
     surroundings: &Surroundings,
     out: &mut Output,
@@ -55,6 +55,9 @@ pub(crate) fn report(
     if let Some(cwd) = cwd {
         writeln!(out, "  in {cwd}{}", branch.unwrap_or_default())?;
     }
+    if let Some(place) = place {
+        writeln!(out, "  {}", text::one_line(place))?;
+    }
     let short: String = id.chars().take(13).collect();
     for (command, what) in [
         (format!("agentctl logs -f {short}"), "follow it"),
@@ -67,14 +70,23 @@ pub(crate) fn report(
     Ok(())
 }
 
+/// Why there is no session. Of one that was not wanted any more this also says whether it could be taken back.
+fn said(error: LaunchError, interrupted: bool) -> Failure {
+    let exit = match (interrupted, error.refused) {
+        (true, _) => Exit::Interrupted,
+        (false, true) => Exit::Refused,
+        (false, false) => Exit::Failed,
+    };
+    let failure = Failure::new(exit, text::clean(&error.message));
+    match error.hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
 impl From<LaunchError> for Failure {
     fn from(error: LaunchError) -> Self {
-        let exit = if error.refused { Exit::Refused } else { Exit::Failed };
-        let failure = Self::new(exit, text::clean(&error.message));
-        match error.hint {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        }
+        said(error, false)
     }
 }
 

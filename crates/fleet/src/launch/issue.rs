@@ -8,30 +8,37 @@ use std::time::Duration;
 use agentctl_process::{Order, spawn};
 use serde_json::Value;
 
-use crate::exit_codes::Exit;
-use crate::failure::Failure;
-use crate::surroundings::Surroundings;
+use super::enclosed::WordsError;
+use crate::Caller;
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
+/// An issue of a repository; without a name of the one that `gh` finds in the folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Issue {
+    pub number: u64,
+    pub repo: Option<String>,
+}
+
 /// Title and body of the issue.
-pub(crate) fn fetch(issue: u64, repo: Option<&str>, surroundings: &Surroundings) -> Result<String, Failure> {
-    let failed = |why: String| Failure::new(Exit::Failed, format!("cannot fetch issue #{issue}: {why}"));
-    let program = surroundings.on_path(Path::new("gh")).ok_or_else(|| {
+pub(super) fn fetch(issue: &Issue, caller: &Caller, cwd: &Path) -> Result<String, WordsError> {
+    let Issue { number, repo } = issue;
+    let failed = |why: String| WordsError::failed(format!("cannot fetch issue #{number}: {why}"));
+    let program = caller.find_program(Path::new("gh")).ok_or_else(|| {
         failed("the GitHub CLI `gh` is not installed".to_owned())
             .hint("install it, or paste the issue into the prompt")
     })?;
-    let number = issue.to_string();
+    let number = number.to_string();
     let mut args = vec!["issue", "view", &number, "--json", "title,body"];
-    args.extend(repo.into_iter().flat_map(|repo| ["--repo", repo]));
+    args.extend(repo.iter().flat_map(|repo| ["--repo", repo]));
     let file = || tempfile::tempfile().map_err(|error| failed(error.to_string()));
     let (mut said, mut complained) = (file()?, file()?);
     let copy = |file: &File| file.try_clone().map_err(|error| failed(error.to_string()));
     let order = Order {
         program,
         args: args.iter().map(Into::into).collect(),
-        environ: surroundings.environ.clone(),
-        cwd: surroundings.cwd.clone().unwrap_or_else(|| "/".into()),
+        environ: caller.environ.clone(),
+        cwd: cwd.to_owned(),
         stdin: None,
         stdout: copy(&said)?,
         stderr: copy(&complained)?,

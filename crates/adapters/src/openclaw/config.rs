@@ -1,0 +1,187 @@
+//! OpenClaw's config file, read as its own command line reads it: JSON5, with other files taken in and variables put in
+//! their places. Nothing is written.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use agentctl_model::Environ;
+use serde_json::{Map, Value};
+
+use super::json5;
+
+/// A config file is a few kilobytes; what is larger is none.
+const LARGEST: u64 = 4 << 20;
+/// Files may take in files, but not for ever.
+const MOST_FILES: usize = 100;
+const INCLUDE: &str = "$include";
+
+/// The settings with everything that they take in. Only files beside the config file, or below a folder that
+/// `OPENCLAW_INCLUDE_ROOTS` names, are taken in: OpenClaw refuses others, too (`src/config/includes.ts`).
+pub(super) fn read(config: &Path, include_roots: &[PathBuf]) -> io::Result<Value> {
+    let settings = parse(config)?;
+    let own = config.parent().unwrap_or(Path::new("/"));
+    let roots = std::iter::once(own).chain(include_roots.iter().map(PathBuf::as_path));
+    let roots = roots.filter_map(|root| root.canonicalize().ok()).collect();
+    Reader { roots, files_left: MOST_FILES }.whole(settings, own)
+}
+
+fn parse(path: &Path) -> io::Result<Value> {
+    if std::fs::metadata(path)?.len() > LARGEST {
+        return Err(io::Error::other("too large for a config file"));
+    }
+    json5::parse(&std::fs::read_to_string(path)?).map_err(io::Error::other)
+}
+
+struct Reader {
+    roots: Vec<PathBuf>,
+    files_left: usize,
+}
+
+impl Reader {
+    fn whole(&mut self, value: Value, folder: &Path) -> io::Result<Value> {
+        let mut fields = match value {
+            Value::Object(fields) => fields,
+            Value::Array(items) => {
+                let items = items.into_iter().map(|item| self.whole(item, folder));
+                return Ok(Value::Array(items.collect::<io::Result<_>>()?));
+            }
+            other => return Ok(other),
+        };
+        let named = match fields.shift_remove(INCLUDE) {
+            None => Vec::new(),
+            Some(Value::Array(names)) => names,
+            Some(name) => vec![name],
+        };
+        let mut merged = Value::Object(Map::new());
+        for name in &named {
+            let name = name.as_str().ok_or_else(|| io::Error::other("$include names no file"))?;
+            merge(&mut merged, self.file(name, folder)?);
+        }
+        for (name, value) in fields {
+            let own = Map::from_iter([(name, self.whole(value, folder)?)]);
+            merge(&mut merged, Value::Object(own));
+        }
+        Ok(merged)
+    }
+
+    fn file(&mut self, name: &str, folder: &Path) -> io::Result<Value> {
+        // Of another kind on purpose: a missing part does not mean that there is no config.
+        let told = |error: io::Error| io::Error::other(format!("$include {name}: {error}"));
+        self.files_left =
+            self.files_left.checked_sub(1).ok_or_else(|| io::Error::other("$include never ends"))?;
+        let path = folder.join(name).canonicalize().map_err(told)?;
+        if !self.roots.iter().any(|root| path.starts_with(root)) {
+            return Err(io::Error::other(format!("$include {name} lies outside the config folder")));
+        }
+        let value = parse(&path).map_err(told)?;
+        self.whole(value, path.parent().unwrap_or(folder))
+    }
+}
+
+/// Objects grow together, lists are put behind each other, and of two other values the later one stands.
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (name, value) in from {
+                match into.get_mut(&name) {
+                    Some(known) => merge(known, value),
+                    None => drop(into.insert(name, value)),
+                }
+            }
+        }
+        (Value::Array(into), Value::Array(from)) => into.extend(from),
+        (into, from) => *into = from,
+    }
+}
+
+/// A text with the variables in their places: `${NAME}` in capital letters, `$${NAME}` for the letters themselves
+/// (`src/config/env-substitution.ts`). `None` where a variable is missing: OpenClaw uses no such text either.
+pub(super) fn filled(text: &str, settings: &Value, environ: &Environ) -> Option<String> {
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("${") {
+        let (before, behind) = rest.split_at(at);
+        let name = behind[2..].split_once('}').map(|(name, _)| name).filter(|name| is_name(name));
+        let (literal, name) = match (before.strip_suffix('$'), name) {
+            (Some(before), Some(name)) => (Some(before), name),
+            (None, Some(name)) => (None, name),
+            (_, None) => {
+                filled.push_str(&rest[..at + 2]);
+                rest = &rest[at + 2..];
+                continue;
+            }
+        };
+        match literal {
+            Some(before) => filled.extend([before, "${", name, "}"]),
+            None => filled.extend([before, variable(name, settings, environ)?]),
+        }
+        rest = &behind[name.len() + 3..];
+    }
+    filled.push_str(rest);
+    Some(filled)
+}
+
+/// A variable, or what the config itself says of it: `env.vars.NAME` or `env.NAME`.
+pub(super) fn variable<'a>(name: &str, settings: &'a Value, environ: &'a Environ) -> Option<&'a str> {
+    let own = &settings["env"];
+    let said = |place: &'a Value| place.as_str().filter(|text| !text.trim().is_empty());
+    environ.text(name).or_else(|| said(&own["vars"][name])).or_else(|| said(&own[name]))
+}
+
+/// Whether OpenClaw takes this for the name of a variable.
+pub(super) fn is_name(text: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_uppercase() || byte == b'_';
+    text.bytes().next().is_some_and(is_letter)
+        && text.bytes().all(|byte| is_letter(byte) || byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn variables_are_put_in_their_places() {
+        let environ: Environ = [("A", "1"), ("B_2", "two")].into_iter().collect();
+        let settings = json!({"env": {"vars": {"C": "three"}, "D": "four", "A": "never"}});
+        for (text, expected) in [
+            ("plain $ {", Some("plain $ {")),
+            ("${A}-${B_2}", Some("1-two")),
+            ("${C}${D}", Some("threefour")),
+            ("$${A} ${A}", Some("${A} 1")),
+            ("${lower} ${", Some("${lower} ${")),
+            ("x${MISSING}", None),
+        ] {
+            assert_eq!(filled(text, &settings, &environ).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn files_are_taken_in_from_beside_the_config_only() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("claw");
+        std::fs::create_dir_all(folder.join("parts")).unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+        write("openclaw.json", "{$include: ['./parts/a.json5', 'b.json'], gateway: {port: 9}, list: [3]}");
+        write("parts/a.json5", "{gateway: {port: 7, auth: {$include: './auth.json5'}}, list: [1]}");
+        write("parts/auth.json5", "{token: 't'}");
+        write("b.json", r#"{"gateway": {"mode": "local"}, "list": [2]}"#);
+        let read = |name: &str, roots: &[PathBuf]| super::read(&folder.join(name), roots);
+        let expected =
+            json!({"gateway": {"port": 9, "auth": {"token": "t"}, "mode": "local"}, "list": [1, 2, 3]});
+        assert_eq!(read("openclaw.json", &[]).unwrap(), expected);
+
+        std::fs::write(home.path().join("outside.json"), "{x: 1}").unwrap();
+        write("out.json", "{$include: '../outside.json'}");
+        assert!(read("out.json", &[]).unwrap_err().to_string().contains("outside the config folder"));
+        assert_eq!(read("out.json", &[home.path().to_owned()]).unwrap(), json!({"x": 1}));
+        write("self.json", "{$include: './self.json'}");
+        assert!(read("self.json", &[]).unwrap_err().to_string().contains("never ends"));
+        write("gone.json", "{$include: './nowhere.json'}");
+        let gone = read("gone.json", &[]).unwrap_err();
+        assert!(
+            gone.kind() != io::ErrorKind::NotFound && gone.to_string().contains("nowhere.json"),
+            "{gone}"
+        );
+    }
+}

@@ -1,0 +1,36 @@
+//! `launch --gateway URL`: which one, where there are several.
+
+use std::ffi::OsStr;
+
+use agentctl_fleet::Fleet;
+use agentctl_fleet::launches::LaunchOrder;
+use clap_complete::engine::CompletionCandidate;
+
+use crate::surroundings::Surroundings;
+
+/// Where the session will live, for people; `None` for a process here. Whoever did not choose learns that there was a
+/// choice, and whoever named a folder of another machine that nobody looked at it.
+pub(super) fn words(order: &LaunchOrder, chosen: bool, fleet: &Fleet) -> Option<String> {
+    let of_adapter = || fleet.gateways().filter(|source| source.name() == order.adapter);
+    of_adapter().find(|source| source.root.path.as_os_str() == order.root.as_str())?;
+    let count = of_adapter().count();
+    let choice = if count > 1 && !chosen {
+        format!(", the first of {count} gateways (--gateway names another)")
+    } else {
+        String::new()
+    };
+    let folder = if order.cwd_is_chosen && fleet.goes_elsewhere(order) {
+        "; its folders are not ours, so no lock was looked for"
+    } else {
+        ""
+    };
+    Some(format!("at {}{choice}{folder}", order.root))
+}
+
+/// What the shell offers for --gateway.
+pub(super) fn known(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(typed) = typed.to_str() else { return Vec::new() };
+    let Ok(fleet) = Surroundings::gather().fleet() else { return Vec::new() };
+    let addresses = fleet.gateways().map(|source| source.root.path.to_string_lossy().into_owned());
+    addresses.filter(|address| address.starts_with(typed)).map(CompletionCandidate::new).collect()
+}

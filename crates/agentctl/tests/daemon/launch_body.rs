@@ -1,0 +1,103 @@
+//! What a launch over HTTP may bring along: all that the command line takes.
+
+use std::fs;
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+
+use crate::attacks::with_http;
+use crate::house::{House, exchange};
+use crate::launched::Scene;
+
+const GH: &str = "#!/bin/sh\nprintf '%s ' \"$@\" > \"$HOME/asked\"\nprintf '{\"title\":\"It hurts\",\"body\":\"Here.\"}'\n";
+
+#[test]
+fn a_specification_files_and_an_issue_stand_behind_the_prompt() {
+    let scene = Scene::set();
+    scene.put_on_path("gh", GH);
+    let house = &scene.house;
+    let (spec, file) = (house.home.path().join("spec.md"), house.home.path().join("notes"));
+    fs::write(&spec, "the spec\n").unwrap();
+    fs::write(&file, "a note").unwrap();
+    let _daemon = house.daemon(&[]);
+    let cwd = house.home.work_dir("a");
+    let launch = |more: Value| {
+        let mut body = json!({"adapter": "claude-code", "cwd": cwd});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        house.write("POST", "/v1/sessions", &body.to_string())
+    };
+    for (more, words) in [
+        (json!({}), "there is no prompt"),
+        (json!({"files": [file]}), "there is no prompt"),
+        (json!({"prompt": "x", "spec": "spec.md"}), "no absolute path"),
+        (json!({"prompt": "x", "spec": cwd}), "is not a file"),
+        (json!({"prompt": "x", "files": [file], "maxFileSize": 3}), "more than 3 bytes"),
+        (json!({"prompt": "x", "repo": "me/site"}), "`repo`"),
+    ] {
+        let reply = launch(more.clone());
+        assert!(reply.status == 400 && reply.body.contains(words), "{more}: {reply:?}");
+    }
+    let launched = launch(json!({"spec": spec, "files": [file], "issue": 7, "repo": "me/site"}));
+    assert_eq!(launched.status, 200, "{launched:?}");
+    let (spec, file) = (spec.to_str().unwrap(), file.to_str().unwrap());
+    let told = fs::read_to_string(house.home.path().join("input")).unwrap();
+    assert_eq!(
+        told,
+        format!(
+            "<issue name=\"#7\">\nIt hurts\n\nHere.\n</issue>\n\n<spec name=\"{spec}\">\nthe spec\n</spec>\n\n\
+            <file name=\"{file}\">\na note\n</file>"
+        )
+    );
+    let asked = fs::read_to_string(house.home.path().join("asked")).unwrap();
+    assert_eq!(asked, "issue view 7 --json title,body --repo me/site ");
+    let known = &launched.json()["launch"];
+    assert_eq!((&known["spec"], &known["files"]), (&json!(spec), &json!([file])), "{known:#}");
+    scene.open_the_gate();
+}
+
+#[test]
+fn over_tcp_nobody_chooses_what_is_read() {
+    let house = House::new();
+    let (_daemon, port, token) = with_http(&house);
+    let cwd = house.home.work_dir("a");
+    for more in [json!({"spec": "/etc/hosts"}), json!({"files": ["/etc/hosts"]}), json!({"issue": 7})] {
+        let mut body = json!({"adapter": "claude-code", "prompt": "x", "cwd": cwd});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let body = body.to_string();
+        let request = format!(
+            "POST /v1/sessions HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\nX-Agentctl: 1\r\n\
+            Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        let reply = exchange(&mut TcpStream::connect(("127.0.0.1", port)).unwrap(), &request).unwrap();
+        assert!(reply.status == 403 && reply.body.contains("unix socket alone"), "{more}: {reply:?}");
+    }
+}
+
+#[test]
+fn what_the_slots_of_a_group_did_is_told_as_on_the_command_line() {
+    let scene = Scene::set();
+    let house = &scene.house;
+    let repository = house.home.git_repo("project");
+    let _daemon = house.daemon(&[]);
+    let body = json!({"prompt": "x", "cwd": repository, "launches": [{"adapter": "claude-code"}, {"adapter": "claude-code"}]});
+    let made = house.write("POST", "/v1/groups", &body.to_string()).json();
+    let group = made["group"].as_str().unwrap().to_owned();
+    let tree = made["sessions"][1]["cwd"].as_str().unwrap_or_else(|| panic!("{made:#}")).to_owned();
+    fs::write(format!("{tree}/new"), "one line\n").unwrap();
+    let there = house.get(&format!("/v1/groups/{group}/diff"));
+    assert_eq!(there.json(), house.home.agentctl(&["group", "diff", &group, "--json"]).json());
+    let slots = there.json()["slots"].as_array().unwrap().clone();
+    assert_eq!((slots.len(), slots[0]["diff"].as_str()), (2, Some("")), "{slots:#?}");
+    assert!(slots[1]["diff"].as_str().unwrap().contains("+one line"), "{slots:#?}");
+    let one = house.get(&format!("/v1/groups/{group}/diff?slot=claude-code-2&stat")).json();
+    assert_eq!(one["slots"].as_array().unwrap().len(), 1, "{one:#}");
+    assert!(one["slots"][0]["diff"].as_str().unwrap().contains("1 file changed"), "{one:#}");
+    let unknown = house.get(&format!("/v1/groups/{group}/diff?slot=codex"));
+    assert!(
+        unknown.status == 404 && unknown.body.contains("it has claude-code, claude-code-2"),
+        "{unknown:?}"
+    );
+    assert_eq!(house.get("/v1/groups/g-none/diff").status, 404);
+    scene.open_the_gate();
+}

@@ -1,0 +1,136 @@
+//! What goes with a prompt: an issue, a specification, files. Each stands behind it under its name.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::issue::{self, Issue};
+use super::wish::check_words;
+use crate::Caller;
+
+/// The largest file that is put behind a prompt, unless somebody says otherwise.
+pub const MAX_FILE: u64 = 256 << 10;
+
+#[derive(Debug, Clone)]
+pub struct Enclosed {
+    pub issue: Option<Issue>,
+    pub spec: Option<PathBuf>,
+    pub files: Vec<PathBuf>,
+    /// The largest of them, in bytes.
+    pub most: u64,
+}
+
+impl Default for Enclosed {
+    fn default() -> Self {
+        Self { issue: None, spec: None, files: Vec::new(), most: MAX_FILE }
+    }
+}
+
+/// Why there are no words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WordsError {
+    /// Wrong as it was asked for; otherwise it was tried and failed.
+    pub usage: bool,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+impl WordsError {
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { usage: true, message: message.into(), hint: None }
+    }
+
+    pub(super) fn failed(message: impl Into<String>) -> Self {
+        Self { usage: false, ..Self::usage(message) }
+    }
+
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+}
+
+impl Enclosed {
+    /// Everything that is said, in one text. An issue or a specification is enough of a prompt; `cwd` is where the issue's
+    /// repository is looked for.
+    pub fn behind(&self, prompt: Option<String>, caller: &Caller, cwd: &Path) -> Result<String, WordsError> {
+        let mut words = match prompt {
+            Some(prompt) => checked(prompt)?,
+            None if self.spec.is_some() || self.issue.is_some() => String::new(),
+            None => return Err(WordsError::usage("there is no prompt")),
+        };
+        if let Some(issue) = &self.issue {
+            append(&mut words, "issue", &format!("#{}", issue.number), &issue::fetch(issue, caller, cwd)?);
+        }
+        let spec = self.spec.iter().map(|path| ("spec", path));
+        for (kind, path) in spec.chain(self.files.iter().map(|path| ("file", path))) {
+            append(&mut words, kind, &path.display().to_string(), &text_of(path, self.most)?);
+        }
+        checked(words)
+    }
+}
+
+fn append(words: &mut String, kind: &str, name: &str, text: &str) {
+    if !words.is_empty() {
+        words.push_str("\n\n");
+    }
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    // Writing into a string cannot fail.
+    let _ = write!(words, "<{kind} name=\"{name}\">\n{text}{end}</{kind}>");
+}
+
+/// Words that can be said at all.
+fn checked(words: String) -> Result<String, WordsError> {
+    check_words(&words).map_err(WordsError::usage)?;
+    Ok(words)
+}
+
+/// The text of a file, which must be one.
+pub fn text_of(path: &Path, most: u64) -> Result<String, WordsError> {
+    let shown = path.display().to_string();
+    let failed = |error: io::Error| WordsError::usage(format!("cannot read {shown}: {error}"));
+    let found = std::fs::metadata(path).map_err(failed)?;
+    if !found.is_file() {
+        return Err(WordsError::usage(format!("{shown} is not a file")));
+    }
+    let mut bytes = Vec::new();
+    File::open(path).map_err(failed)?.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
+    text(bytes, &shown, most)
+}
+
+/// Bytes that came from somewhere, as text of at most this size.
+pub fn text(bytes: Vec<u8>, shown: &str, most: u64) -> Result<String, WordsError> {
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > most {
+        return Err(WordsError::usage(format!("{shown} has more than {most} bytes"))
+            .hint("--max-file-size allows more, or name the file in the prompt"));
+    }
+    let refuse = |why: &str| WordsError::usage(format!("{shown} is no text: {why}"));
+    if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
+        return Err(refuse(&format!("it holds a NUL at byte {at}")));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        refuse(&format!("it is not UTF-8 from byte {} on", error.utf8_error().valid_up_to()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_text_or_too_large_is_refused() {
+        assert!(text(vec![b'a', 0xff], "x", 10).is_err());
+        assert!(text(vec![b'a', 0], "x", 10).is_err());
+        assert!(text(vec![b'a'; 11], "x", 10).is_err());
+        assert!(text(vec![b'a'; 10], "x", 10).is_ok());
+    }
+
+    #[test]
+    fn what_goes_with_a_prompt_stands_behind_it() {
+        let mut words = "Do it.".to_owned();
+        append(&mut words, "file", "/a", "one\n");
+        append(&mut words, "file", "/b", "two");
+        assert_eq!(words, "Do it.\n\n<file name=\"/a\">\none\n</file>\n\n<file name=\"/b\">\ntwo\n</file>");
+    }
+}

@@ -1,0 +1,87 @@
+//! Reading what is said in a session: at once, as it grows, and added up.
+
+use std::collections::HashMap;
+
+use agentctl_fleet::Selector;
+use agentctl_model::Entry;
+use serde_json::{Value, json};
+
+use super::{PATIENT, Scene, everything, fleet, root, session};
+
+fn texts(entries: Vec<Entry>) -> Vec<String> {
+    entries.into_iter().map(|entry| entry.text).collect()
+}
+
+#[test]
+fn peek_and_follow_show_the_conversation_and_what_is_being_said() {
+    let scene = Scene::set();
+    let key = "agent:main:x";
+    let said =
+        |id: &str, role: &str, words: &str| json!({"role": role, "content": words, "__openclaw": {"id": id}});
+    scene.ledger().rows = vec![json!({"key": key, "hasActiveRun": true, "workspaceDir": "/w"})];
+    scene.ledger().messages = HashMap::from([(key.to_owned(), vec![said("1", "user", "go")])]);
+    scene.ledger().in_flight = HashMap::from([(key.to_owned(), json!({"runId": "r", "text": "so far"}))]);
+    let fleet = fleet(vec![root(&scene.gateway)], PATIENT);
+    let (found, _) = fleet.find(&Selector { text: key.into(), ..Selector::default() }).unwrap();
+    assert_eq!(found.session.prompt.as_deref(), Some("go"));
+    assert_eq!(found.session.last_message.as_deref(), Some("so far"));
+    assert_eq!(texts(fleet.read(&found, 5).unwrap()), ["go", "so far"]);
+    assert_eq!(texts(fleet.read(&found, 1).unwrap()), ["so far"]);
+    let mut follow = fleet.follow(&found, 5).unwrap().unwrap();
+    assert_eq!(texts(follow.next().unwrap()), ["go"]);
+    assert!(follow.next().unwrap().is_empty());
+    scene.ledger().messages.get_mut(key).unwrap().push(said("2", "assistant", "so far so good"));
+    assert_eq!(texts(follow.next().unwrap()), ["so far so good"]);
+}
+
+/// Messages that the gateway gives no id: their place in the window changes, they do not.
+#[test]
+fn nothing_is_told_twice_or_skipped_when_the_window_moves() {
+    let scene = Scene::set();
+    let key = "agent:main:x";
+    let said = |number: usize| json!({"role": "user", "content": format!("message {number}"), "timestamp": 1000 + number / 2});
+    scene.ledger().rows = vec![json!({"key": key, "hasActiveRun": true, "workspaceDir": "/w"})];
+    scene.ledger().messages = HashMap::from([(key.to_owned(), (0..5).map(said).collect())]);
+    // Less than is asked for: each new message moves all the others.
+    scene.ledger().history_page = Some(5);
+    let fleet = fleet(vec![root(&scene.gateway)], PATIENT);
+    let (found, _) = fleet.find(&Selector { text: key.into(), ..Selector::default() }).unwrap();
+    let mut follow = fleet.follow(&found, 2).unwrap().unwrap();
+    assert_eq!(texts(follow.next().unwrap()), ["message 3", "message 4"]);
+    for number in 5..30 {
+        scene.ledger().messages.get_mut(key).unwrap().push(said(number));
+        assert_eq!(texts(follow.next().unwrap()), [format!("message {number}")]);
+        assert!(follow.next().unwrap().is_empty(), "after message {number}");
+    }
+}
+
+/// By the gateway's own offsets, which count stored messages: a page can have more rows than that.
+#[test]
+fn a_long_conversation_is_added_up_page_by_page() {
+    let scene = Scene::set();
+    let key = "agent:main:x";
+    let row = |number: usize| -> Value {
+        let usage = json!({"input": 1, "output": 2, "cost": {"total": 0.5}});
+        // Two rows of one stored message each.
+        json!({"role": "assistant", "content": format!("answer {number}"), "usage": usage,
+            "__openclaw": {"id": format!("m{}", number / 2), "seq": number / 2}})
+    };
+    let mut messages = vec![json!({"role": "user", "content": "the prompt", "__openclaw": {"id": "p"}})];
+    messages.extend((0..40).map(row));
+    scene.ledger().rows = vec![json!({"key": key, "hasActiveRun": false, "workspaceDir": "/w"})];
+    scene.ledger().messages = HashMap::from([(key.to_owned(), messages)]);
+    for page in [1000, 7, 1] {
+        scene.ledger().history_page = Some(page);
+        let survey = fleet(vec![root(&scene.gateway)], PATIENT).survey(&everything());
+        let told = session(&survey, key).unwrap();
+        assert_eq!(survey.sources[0].warnings, [""; 0], "pages of {page}");
+        let tokens = told.tokens.unwrap();
+        assert_eq!(
+            (tokens.input, tokens.output, told.cost),
+            (Some(20), Some(40), Some(10.0)),
+            "pages of {page}"
+        );
+        assert_eq!(told.prompt.as_deref(), Some("the prompt"));
+        assert_eq!(told.last_message.as_deref(), Some("answer 39"));
+    }
+}
