@@ -40,8 +40,8 @@ fn ask(gateway: &Gateway, root: &Root, scope: &Scope<'_>) -> Result<Harvest, Tro
     if let Some(state) = &root.store {
         let live = matches!(scope.reach, Reach::Live(_));
         let is_wanted = |row: &&Row| scope.reach.names(&row.key) && !(live && row.rests());
-        let wanted = listing.snapshot.rows.iter().filter(is_wanted);
-        listing.snapshot.natives = natives::read(state, wanted, &mut listing.warnings);
+        let rows = listing.snapshot.rows.iter().filter(is_wanted);
+        listing.snapshot.natives = natives::read(state, rows, &mut listing.warnings);
     }
     let mut harvest = Harvest::complete(Vec::new());
     listing.left_out.into_iter().for_each(|words| harvest.left_out(words));
