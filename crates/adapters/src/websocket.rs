@@ -82,9 +82,8 @@ impl<S: Timed> WebSocket<S> {
         };
         let status = socket.held.split(|byte| *byte == b' ').nth(1);
         if status != Some(b"101") {
-            let status = status.map(String::from_utf8_lossy).filter(|status| status.len() == 3);
-            let words = status.map(|status| format!("the server does not speak WebSocket (HTTP {status})"));
-            return Err(odd(words.as_deref().unwrap_or("the server does not speak WebSocket")));
+            let status = status.and_then(|status| std::str::from_utf8(status).ok()?.parse().ok());
+            return Err(turned_away(status));
         }
         socket.held.drain(..end);
         Ok(socket)
@@ -204,6 +203,22 @@ fn too_large(length: u64) -> io::Error {
     odd(&format!("a message of {length} bytes is too large"))
 }
 
+/// No WebSocket at this door, in words that say whether to come back.
+fn turned_away(status: Option<u16>) -> io::Error {
+    match status {
+        Some(503) => io::Error::new(
+            io::ErrorKind::ConnectionAborted,
+            "the server is starting or stopping (HTTP 503), try again soon",
+        ),
+        Some(status @ (401 | 403)) => io::Error::new(
+            io::ErrorKind::ConnectionAborted,
+            format!("the server lets nobody in from here (HTTP {status})"),
+        ),
+        Some(status) => odd(&format!("the server does not speak WebSocket (HTTP {status})")),
+        None => odd("the server does not speak WebSocket"),
+    }
+}
+
 fn odd(words: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, words.to_owned())
 }
@@ -309,7 +324,15 @@ mod tests {
 
     #[test]
     fn another_protocol_is_no_answer() {
-        assert!(open(b"HTTP/1.1 404 Not Found\r\n\r\n").is_err());
+        for (status, words) in [
+            ("404 Not Found", "does not speak WebSocket (HTTP 404)"),
+            ("503 Service Unavailable", "starting or stopping"),
+            ("403 Forbidden", "lets nobody in"),
+            ("x y", "does not speak WebSocket"),
+        ] {
+            let error = open(format!("HTTP/1.1 {status}\r\n\r\n").as_bytes()).err().unwrap();
+            assert!(error.to_string().contains(words), "{error}");
+        }
         assert!(open(b"hello").is_err());
         let mut says = GREETING.to_vec();
         says.extend(b"\x81\x7f\xff\xff\xff\xff\xff\xff\xff\xff");

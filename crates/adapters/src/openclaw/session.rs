@@ -113,7 +113,7 @@ impl Snapshot {
             id: row.key.clone(),
             slot: None,
             word,
-            evidence: Evidence::said(Witness::Gateway, format!("the gateway says: {said}"), self.at),
+            evidence: Evidence::said(Witness::Gateway, said, self.at),
             testimony,
         }
     }
