@@ -76,9 +76,17 @@ impl Scene {
         seen
     }
 
-    /// The session object that `launch` gives.
+    /// The session object that `launch` gives. Young gateways quarrel with their own helpers over their database on a busy
+    /// machine, and turns fail until that is over.
     pub(crate) fn launch(&self, words: &str, flags: &[&str]) -> Value {
-        self.home.agentctl(&[&["launch", "openclaw", "-p", words, "--json"], flags].concat()).ok().json()
+        until_seen(PATIENCE, "a gateway that is at one with itself", || {
+            let launch = [&["launch", "openclaw", "-p", words, "--json"], flags].concat();
+            let launched = self.home.agentctl(&launch);
+            if launched.code == Some(1) && launched.stderr.contains("another OpenClaw process owns") {
+                return Err(format!("{launched:?}"));
+            }
+            Ok(launched.ok().json())
+        })
     }
 
     /// The key of a session that was launched.
