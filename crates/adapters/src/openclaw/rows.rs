@@ -51,6 +51,8 @@ pub(super) struct Row {
     #[serde(default, deserialize_with = "lenient")]
     pub(super) agent_runtime: Option<Runtime>,
     #[serde(default, deserialize_with = "lenient")]
+    pub(super) kind: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) classification: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) channel: Option<String>,

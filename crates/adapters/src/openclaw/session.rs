@@ -209,6 +209,7 @@ fn meta(row: &Row, job: Option<&Job>) -> Map<String, Value> {
     let texts = [
         ("sessionId", row.session_id.as_deref()),
         ("agentId", row.agent_id.as_deref()),
+        ("kind", row.kind.as_deref()),
         ("classification", row.classification.as_deref()),
         ("runtime", row.runtime()),
         ("createdVia", row.created_via.as_deref()),
