@@ -5,6 +5,7 @@
 
 pub(crate) mod claude;
 mod codex;
+mod ending;
 pub(crate) mod filler;
 mod manifest;
 mod node_agents;

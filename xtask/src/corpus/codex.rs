@@ -5,6 +5,7 @@ mod rollout;
 
 use serde_json::{Value, json};
 
+use super::ending::Ending;
 use super::filler::visible_prefix;
 use super::outfile::{self, OutFile};
 use super::rng::Rng;
@@ -13,38 +14,6 @@ use super::{AgentCorpus, Row, Scene};
 use rollout::{Identity, Rollout, stamp, uuid7};
 
 pub(crate) const ADAPTER: &str = "codex";
-
-/// How the last turn ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    Completed,
-    Interrupted,
-    Failed,
-    Died,
-    /// Died while a record was being written.
-    Torn,
-}
-
-impl Ending {
-    fn draw(rng: &mut Rng) -> Self {
-        match rng.between(0, 100) {
-            0..80 => Self::Completed,
-            80..88 => Self::Interrupted,
-            88..92 => Self::Failed,
-            92..99 => Self::Died,
-            _ => Self::Torn,
-        }
-    }
-
-    fn outcome(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::Interrupted => "interrupted",
-            Self::Failed => "failed",
-            Self::Died | Self::Torn => "died",
-        }
-    }
-}
 
 #[derive(Default)]
 pub(crate) struct Codex {

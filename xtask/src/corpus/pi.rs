@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use super::claude::stamp;
+use super::ending::Ending;
 use super::filler::visible_prefix;
 use super::outfile::OutFile;
 use super::rng::Rng;
@@ -37,45 +38,13 @@ impl AgentCorpus for Pi {
     }
 }
 
-/// How the last turn ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    Completed,
-    Aborted,
-    Failed,
-    Died,
-    /// Died while a record was being written.
-    Torn,
-}
-
-impl Ending {
-    fn draw(rng: &mut Rng) -> Self {
-        match rng.between(0, 100) {
-            0..80 => Self::Completed,
-            80..88 => Self::Aborted,
-            88..92 => Self::Failed,
-            92..99 => Self::Died,
-            _ => Self::Torn,
-        }
-    }
-
-    fn outcome(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::Aborted => "interrupted",
-            Self::Failed => "failed",
-            Self::Died | Self::Torn => "died",
-        }
-    }
-
-    /// What the last reply says of itself; a killed agent leaves none.
-    fn stop_reason(self) -> Option<&'static str> {
-        match self {
-            Self::Completed => Some("stop"),
-            Self::Aborted => Some("aborted"),
-            Self::Failed => Some("error"),
-            Self::Died | Self::Torn => None,
-        }
+/// What the last reply says of itself; a killed agent leaves none.
+fn stop_reason(ending: Ending) -> Option<&'static str> {
+    match ending {
+        Ending::Completed => Some("stop"),
+        Ending::Interrupted => Some("aborted"),
+        Ending::Failed => Some("error"),
+        Ending::Died | Ending::Torn => None,
     }
 }
 
@@ -238,7 +207,7 @@ fn work(chain: &mut Chain<'_>, plan: Plan, (started_ms, ended_ms): (i64, i64)) -
 /// The end of the session; gives the last text of the agent.
 fn end(chain: &mut Chain<'_>, ending: Ending, ended_ms: i64) -> anyhow::Result<String> {
     chain.at_ms = ended_ms;
-    let Some(stop) = ending.stop_reason() else {
+    let Some(stop) = stop_reason(ending) else {
         let text = chain.tool_turn(0)?;
         if ending == Ending::Torn {
             let (id, parent) = (chain.rng.hex(8), chain.parent.clone());

@@ -5,43 +5,12 @@ use serde_json::{Value, json};
 
 use super::transcript::{Identity, Tokens, Transcript, stamp};
 use super::{ADAPTER, slug, write_subagent};
+use crate::corpus::ending::Ending;
 use crate::corpus::filler::visible_prefix;
 use crate::corpus::outfile::OutFile;
 use crate::corpus::rng::Rng;
 use crate::corpus::sizes::{GIANT_TEXT, Giant, Plan};
 use crate::corpus::{Row, Scene};
-
-/// How the last turn ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    Completed,
-    Interrupted,
-    Failed,
-    Died,
-    /// Died while a record was being written.
-    Torn,
-}
-
-impl Ending {
-    fn draw(rng: &mut Rng) -> Self {
-        match rng.between(0, 100) {
-            0..80 => Self::Completed,
-            80..88 => Self::Interrupted,
-            88..92 => Self::Failed,
-            92..99 => Self::Died,
-            _ => Self::Torn,
-        }
-    }
-
-    fn outcome(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::Interrupted => "interrupted",
-            Self::Failed => "failed",
-            Self::Died | Self::Torn => "died",
-        }
-    }
-}
 
 pub(crate) struct Written {
     pub(crate) row: Row,
