@@ -168,9 +168,10 @@ impl<'a> DaemonProcess<'a> {
         if self.is_free()? {
             return Ok(false);
         }
-        // One that heard us ends by itself; what became of it shows in the lock.
-        let heard = self.client.ask(Ask::write("POST", "/v1/daemon/stop", "{}")).is_ok();
-        if heard && self.wait_free(END)? {
+        // One that agreed ends by itself; what became of it shows in the lock. One that only reads agrees to nothing, and is
+        // ended by a signal.
+        let agreed = self.client.ask(Ask::write("POST", "/v1/daemon/stop", "{}"));
+        if agreed.is_ok_and(|answer| answer.is_done()) && self.wait_free(END)? {
             return Ok(true);
         }
         for signal in [Signal::Terminate, Signal::Kill] {
