@@ -8,6 +8,8 @@ mod pairs;
 pub(crate) mod prompt;
 pub(crate) mod turn;
 
+pub(crate) use dry_run::DryRun;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
