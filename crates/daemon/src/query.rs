@@ -193,7 +193,9 @@ mod tests {
         for raw in ["stauts=waiting", "x", "cwd=%zz", "cwd=%f", "cwd=%ff"] {
             assert!(parse(Some(raw), &[LIST]).is_err(), "{raw}");
         }
-        for raw in ["status=working", "since=soon", "limit=-1", "adapter=hal", "sort=size", "all=maybe", "tree=no"] {
+        for raw in
+            ["status=working", "since=soon", "limit=-1", "adapter=hal", "sort=size", "all=maybe", "tree=no"]
+        {
             let pairs = parse(Some(raw), &[LIST]).unwrap();
             assert_eq!(list_from(&pairs).unwrap_err().code, "usage", "{raw}");
         }

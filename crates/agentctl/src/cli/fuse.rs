@@ -120,8 +120,10 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         Command::Extend { on, ttl, json } => {
             let id = on.fuse(surroundings, out)?;
             let now = surroundings.now();
-            let until = deadline(ttl, now).map_err(|why| Failure::new(Exit::Usage, format!("--ttl: {why}")))?;
-            let (target, body) = (format!("/v1/fuses/{}/extend", encode(&id)), json!({ "ttl": ttl }).to_string());
+            let until =
+                deadline(ttl, now).map_err(|why| Failure::new(Exit::Usage, format!("--ttl: {why}")))?;
+            let (target, body) =
+                (format!("/v1/fuses/{}/extend", encode(&id)), json!({ "ttl": ttl }).to_string());
             let ask = Ask::write("POST", &target, &body);
             let extended = changed(&process, ask, |fuses| fuses.extend(&id, now, until))?;
             ("extended", extended.ok_or_else(|| over(&id))?, *json)
@@ -235,7 +237,10 @@ fn changed(
 }
 
 fn over(id: &str) -> Failure {
-    Failure::new(Exit::NotFound, format!("fuse {id} is not set any more, or has no time that could be longer"))
+    Failure::new(
+        Exit::NotFound,
+        format!("fuse {id} is not set any more, or has no time that could be longer"),
+    )
 }
 
 fn read(answer: &[u8]) -> Result<Fuse, Failure> {

@@ -69,8 +69,9 @@ fn expired(house: &House, id: &str, ran: &Path, url: &str) {
 #[test]
 fn fuses_are_read_and_taken_away_without_a_daemon() {
     let house = House::new();
-    for run in [&|arguments: &[&str]| house.run(arguments), &|arguments: &[&str]| house.home.agentctl(arguments)]
-        as [&dyn Fn(&[&str]) -> agentctl_testkit::Output; 2]
+    for run in
+        [&|arguments: &[&str]| house.run(arguments), &|arguments: &[&str]| house.home.agentctl(arguments)]
+            as [&dyn Fn(&[&str]) -> agentctl_testkit::Output; 2]
     {
         assert!(run(&["fuses"]).ok().stdout.starts_with("no fuse is set"));
         assert_eq!(run(&["fuse", "cancel", "/"]).code, Some(3));
@@ -109,7 +110,10 @@ fn the_session_of_a_fuse_is_found_as_by_every_command() {
     assert_eq!((problem.status, &problem.json()["code"]), (409, &"refused".into()));
     let narrowed = ["--session", &agent.id[..6], "--adapter", "claude-code", "--cwd", "/work"];
     let _ = set(&narrowed).ok();
-    assert_eq!(house.run(&["fuse", "cancel", "--session", &agent.id[..6], "--adapter", "codex"]).code, Some(3));
+    assert_eq!(
+        house.run(&["fuse", "cancel", "--session", &agent.id[..6], "--adapter", "codex"]).code,
+        Some(3)
+    );
     assert_eq!(house.run(&["fuse", "cancel", "--session", "22222222"]).code, Some(3), "it has none");
     let _ = house.run(&[&["fuse", "cancel"], &narrowed[..]].concat()).ok();
 }
@@ -192,7 +196,10 @@ fn a_session_that_uses_too_much_is_warned_of_and_told() {
         for kind in kinds {
             let event = events.next();
             assert_eq!((&event["type"], &event["sessionId"]), (&(*kind).into(), &agent.id.clone().into()));
-            assert_eq!((&event["session"]["id"], &event["session"]["status"]), (&event["sessionId"], &"idle".into()));
+            assert_eq!(
+                (&event["session"]["id"], &event["session"]["status"]),
+                (&event["sessionId"], &"idle".into())
+            );
         }
     }
     agent.kill();

@@ -72,7 +72,10 @@ fn doctor_says_how_the_daemon_is() {
     assert!(!house.home.agentctl_home().exists(), "asking creates nothing");
     let mut daemon = house.daemon(&[]);
     let well = doctor();
-    assert_eq!((&well["running"], &well["answers"], &well["sameVersion"]), (&true.into(), &true.into(), &true.into()));
+    assert_eq!(
+        (&well["running"], &well["answers"], &well["sameVersion"]),
+        (&true.into(), &true.into(), &true.into())
+    );
     assert_eq!((&well["pid"], &well["staleFiles"]), (&daemon.pid().into(), &serde_json::json!([])));
     let words = house.run(&["doctor"]).ok().stdout;
     assert!(words.contains("daemon   runs, pid") && words.contains("daemon.log"), "{words}");

@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 use crate::kernel_lock::KernelLock;
 use crate::whole_file;
 
-pub use signature::sign;
 pub use payload::Payload;
+pub use signature::sign;
 pub use telling::{Telling, duration};
 
 /// The name of the folder in agentctl's own.

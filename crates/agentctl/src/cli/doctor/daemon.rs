@@ -66,9 +66,11 @@ fn troubles(status: &DaemonStatus, surroundings: &Surroundings) -> Vec<String> {
     let unheard = status.sources.iter().filter(|source| source.is_incomplete());
     let mut troubles: Vec<String> = unheard.map(|source| heard::words(source, surroundings)).collect();
     let silent = status.feeds.iter().filter(|feed| !feed.heard);
-    troubles.extend(silent.map(|feed| {
-        format!("{} at {} cannot be listened to, it is tried again", feed.adapter, feed.name)
-    }));
+    troubles.extend(
+        silent.map(|feed| {
+            format!("{} at {} cannot be listened to, it is tried again", feed.adapter, feed.name)
+        }),
+    );
     troubles.extend(status.watch_incomplete.iter().map(|why| format!("not everything is watched: {why}")));
     if status.outbox.dead > 0 {
         troubles.push(format!("{} webhook(s) were given up; they lie in outbox/dead", status.outbox.dead));

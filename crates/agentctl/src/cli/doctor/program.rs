@@ -31,7 +31,8 @@ fn is_of_another(card: &Card, name: &str, place: &Path) -> bool {
     }
     let real = place.canonicalize().unwrap_or_else(|_| place.to_owned());
     let mut start = [0; 2];
-    let is_script = File::open(&real).is_ok_and(|mut file| file.read_exact(&mut start).is_ok() && &start == b"#!");
+    let is_script =
+        File::open(&real).is_ok_and(|mut file| file.read_exact(&mut start).is_ok() && &start == b"#!");
     is_script || version(&real).is_some()
 }
 

@@ -175,7 +175,8 @@ impl Page<'_> {
     }
 
     fn daemon(&self, daemon: &DaemonReport) -> Vec<String> {
-        let log = daemon.log.as_deref().map(|log| format!(", log in {}", self.shown(log))).unwrap_or_default();
+        let log =
+            daemon.log.as_deref().map(|log| format!(", log in {}", self.shown(log))).unwrap_or_default();
         let line = |mark, tone, words: &str| self.line(mark, tone, "daemon", words);
         let mut lines = vec![match (daemon.answers, daemon.pid) {
             (Some(true), Some(pid)) => line(GOOD, Tone::Good, &format!("runs, pid {pid}{log}")),
