@@ -22,7 +22,7 @@ pub(crate) struct Column {
     /// Highest goes first; 0 never goes.
     expendable: u8,
     keep: Keep,
-    /// Where there is not room for all columns, a wider cell stands on a line of its own above its row, in one piece.
+    /// A cell wider than this, and than a quarter of the screen, stands on a line of its own above its row, in one piece.
     overhang: Option<usize>,
 }
 
@@ -114,8 +114,7 @@ impl Table {
 
     /// The header and one line per row, two where a cell overhangs; none wider than `width`.
     pub(crate) fn lines(&self, width: usize, paint: Paint) -> Vec<String> {
-        let whole = self.layout(width, false);
-        let layout = if whole.len() < self.filled().len() { self.layout(width, true) } else { whole };
+        let layout = self.layout(width);
         let header = self.columns.iter().map(|column| Cell::new(column.header, Tone::Dim)).collect();
         let rows = std::iter::once(&header).chain(&self.rows);
         rows.flat_map(|row| self.row_lines(row, &layout, width, paint)).collect()
@@ -159,9 +158,8 @@ impl Table {
     }
 
     /// Which columns are shown, and how wide.
-    fn layout(&self, width: usize, overhangs: bool) -> Vec<(usize, usize)> {
-        let natural: Vec<usize> =
-            (0..self.columns.len()).map(|index| self.natural(index, overhangs)).collect();
+    fn layout(&self, width: usize) -> Vec<(usize, usize)> {
+        let natural: Vec<usize> = (0..self.columns.len()).map(|index| self.natural(index, width)).collect();
         let least = |index: usize| match self.columns[index].least {
             Some(least) => natural[index].min(least.max(self.columns[index].header.len())),
             None => natural[index],
@@ -184,8 +182,9 @@ impl Table {
         widths
     }
 
-    fn natural(&self, index: usize, overhangs: bool) -> usize {
-        let most = self.columns[index].overhang.filter(|_| overhangs).unwrap_or(usize::MAX);
+    fn natural(&self, index: usize, width: usize) -> usize {
+        // A wide screen has room to spare.
+        let most = self.columns[index].overhang.map_or(usize::MAX, |most| most.max(width / 4));
         let cells = self.rows.iter().map(|row| row[index].width()).filter(|width| *width <= most);
         let cells = cells.max().unwrap_or(0);
         cells.max(measure(self.columns[index].header))
@@ -296,7 +295,7 @@ mod tests {
         assert_eq!(lines.len(), 4, "{lines:#?}");
         assert!(lines[1].starts_with("12345678  claude-code  do what"), "{lines:#?}");
         assert_eq!((lines[2].as_str(), lines[3].find("claude-code")), (long, Some(10)), "{lines:#?}");
-        assert!(table.lines(80, Paint::new(false)).iter().skip(2).all(|line| line.starts_with(long)));
+        assert!(table.lines(120, Paint::new(false)).iter().skip(2).all(|line| line.starts_with(long)));
     }
 
     #[test]
