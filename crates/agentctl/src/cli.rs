@@ -67,7 +67,7 @@ static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
 
 /// See and steer the coding-agent sessions of this machine, whoever started them.
 #[derive(Debug, Parser)]
-#[command(name = "agentctl", version = VERSION.as_str(), after_help = AFTER_HELP.as_str())]
+#[command(name = "agentctl", version = VERSION.as_str(), after_help = AFTER_HELP.as_str(), max_term_width = 80)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Option<Command>,

@@ -112,6 +112,7 @@ impl<'a> DaemonProcess<'a> {
             }
         }
         self.home.prepare().map_err(|error| Failure::new(Exit::NoDaemon, error.to_string()))?;
+        let logged = std::fs::metadata(self.home.log()).map_or(0, |log| log.len());
         let mut child = self.spawn(manner)?;
         let deadline = Instant::now() + START;
         loop {
@@ -126,7 +127,7 @@ impl<'a> DaemonProcess<'a> {
             // Another one may have been faster; it will answer.
             if ended.is_some_and(|ended| !ended.success()) || Instant::now() > deadline {
                 let words = "the daemon did not start".to_owned();
-                let log = self.last_words();
+                let log = self.words_since(logged);
                 let message = if log.is_empty() { words } else { format!("{words}\n{log}") };
                 return Err(
                     Failure::new(Exit::NoDaemon, message).hint("`agentctl daemon run` shows what it does")
@@ -168,9 +169,10 @@ impl<'a> DaemonProcess<'a> {
         if self.is_free()? {
             return Ok(false);
         }
-        // One that heard us ends by itself; what became of it shows in the lock.
-        let heard = self.client.ask(Ask::write("POST", "/v1/daemon/stop", "{}")).is_ok();
-        if heard && self.wait_free(END)? {
+        // One that agreed ends by itself; what became of it shows in the lock. One that only reads agrees to nothing, and is
+        // ended by a signal.
+        let agreed = self.client.ask(Ask::write("POST", "/v1/daemon/stop", "{}"));
+        if agreed.is_ok_and(|answer| answer.is_done()) && self.wait_free(END)? {
             return Ok(true);
         }
         for signal in [Signal::Terminate, Signal::Kill] {
@@ -199,7 +201,7 @@ impl<'a> DaemonProcess<'a> {
     }
 
     /// Whether nobody is the daemon. The lock is given back at once.
-    fn is_free(&self) -> Result<bool, Failure> {
+    pub(crate) fn is_free(&self) -> Result<bool, Failure> {
         if self.home.lock_identity().is_none() {
             return Ok(true);
         }
@@ -227,7 +229,13 @@ impl<'a> DaemonProcess<'a> {
         lines[lines.len().saturating_sub(count)..].to_vec()
     }
 
-    fn last_words(&self) -> String {
-        self.last_lines(LAST_LINES).iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+    /// The last of what was logged behind so many bytes: what one before it said is not its words.
+    fn words_since(&self, logged: u64) -> String {
+        let bytes = std::fs::read(self.home.log()).unwrap_or_default();
+        // A log that is shorter was begun anew meanwhile.
+        let behind = usize::try_from(logged).ok().and_then(|logged| bytes.get(logged..)).unwrap_or(&bytes);
+        let text = agentctl_model::text::clean(&String::from_utf8_lossy(behind));
+        let lines: Vec<String> = text.lines().map(|line| format!("  {line}")).collect();
+        lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
     }
 }

@@ -170,6 +170,29 @@ fn doctor_reads_the_version_beside_the_program() {
 }
 
 #[test]
+fn a_program_is_not_taken_for_another_agents_of_the_same_name() {
+    use std::os::unix::fs::PermissionsExt;
+    let machine = Machine::empty();
+    let (bin, port) = (machine.home().join("bin"), machine.home().join("port"));
+    machine.write("bin/pi", "#!/usr/bin/env node\n");
+    machine.write("port/pi", "\u{7f}ELF, as a native program begins");
+    let programs = |path: &std::path::Path| {
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(path.join("pi"), mode).unwrap();
+        let ended = Ended::of(&machine.command(&["doctor", "--json"]).env("PATH", path).output().unwrap());
+        let report: Value = serde_json::from_str(&ended.out).unwrap();
+        let program = |name: &str| {
+            let adapters = report["adapters"].as_array().unwrap();
+            let found = adapters.iter().find(|adapter| adapter["name"] == name).unwrap();
+            found["program"].is_string()
+        };
+        (program("pi"), program("pi-rust"))
+    };
+    assert_eq!(programs(&bin), (true, false));
+    assert!(programs(&port).1);
+}
+
+#[test]
 fn shells_complete_commands_agents_and_live_ids() {
     let machine = Machine::furnished();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {

@@ -29,6 +29,7 @@ use crate::shared::Shared;
 use crate::wire::WHOLE;
 
 pub use daemon::DaemonStatus;
+pub use messages::Messages;
 pub use openapi::document;
 
 pub(crate) type App = Arc<Shared>;

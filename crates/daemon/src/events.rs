@@ -18,6 +18,25 @@ use crate::clock;
 /// How many events can be asked for again.
 const KEPT: usize = 1024;
 
+/// Every type of event.
+pub const TYPES: [&str; 15] = [
+    "session.started",
+    "session.running",
+    "session.waiting",
+    "session.idle",
+    "session.stopped",
+    "session.gone",
+    "lock.acquired",
+    "lock.released",
+    "fuse.set",
+    "fuse.extended",
+    "fuse.warned",
+    "fuse.expired",
+    "source.failed",
+    "source.recovered",
+    "launch.exited",
+];
+
 /// One event, as it is on the wire.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -6,12 +6,10 @@ mod limits;
 mod spec;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
-use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use agentctl_fleet::whole_file;
+use agentctl_fleet::{Document, Store, StoreError, whole_file};
 use agentctl_model::SessionKey;
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -19,14 +17,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::home::Home;
 
-pub(crate) use burn::{keep_burning, tell};
+pub(crate) use burn::{keep_burning, session_of, tell};
 pub use limits::Hands;
-pub(crate) use spec::{Extension, FuseSpec, deadline};
+pub use spec::deadline;
+pub(crate) use spec::{Extension, FuseSpec};
 
 /// How far a fuse has burnt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Stage {
+pub enum Stage {
     Set,
     /// Four fifths of a session's limit are used.
     Warned,
@@ -41,40 +40,41 @@ pub(crate) enum Stage {
 /// What happens when a fuse expires, beside the event.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct OnExpire {
+pub struct OnExpire {
     /// A command line of the shell, run in the directory.
-    pub(crate) script: Option<String>,
+    pub script: Option<String>,
     /// An address that is told.
-    pub(crate) webhook: Option<String>,
+    pub webhook: Option<String>,
     /// A name for whoever reads the event.
-    pub(crate) event: Option<String>,
+    pub event: Option<String>,
 }
 
 /// One fuse, as it is shown and as it lies on disk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Fuse {
-    pub(crate) id: String,
+pub struct Fuse {
+    pub id: String,
     /// Of a directory's fuse.
-    pub(crate) directory: Option<String>,
+    pub directory: Option<String>,
     /// Of a session's fuse.
-    pub(crate) session_id: Option<String>,
-    pub(crate) adapter: Option<String>,
-    pub(crate) config_root: Option<String>,
-    slot: Option<String>,
-    pub(crate) label: Option<String>,
-    pub(crate) set_at: Timestamp,
-    pub(crate) expires_at: Option<Timestamp>,
-    pub(crate) max_tokens: Option<u64>,
-    pub(crate) max_cost: Option<f64>,
-    pub(crate) on_expire: OnExpire,
-    pub(crate) stage: Stage,
+    pub session_id: Option<String>,
+    pub adapter: Option<String>,
+    pub config_root: Option<String>,
+    /// What tells two sessions of one id apart, where an agent lets one stand twice.
+    pub slot: Option<String>,
+    pub label: Option<String>,
+    pub set_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+    pub max_tokens: Option<u64>,
+    pub max_cost: Option<f64>,
+    pub on_expire: OnExpire,
+    pub stage: Stage,
     /// When that stage was reached.
-    pub(crate) stage_at: Timestamp,
+    pub stage_at: Timestamp,
 }
 
 impl Fuse {
-    pub(crate) fn session(&self) -> Option<SessionKey> {
+    pub fn session(&self) -> Option<SessionKey> {
         Some(SessionKey {
             adapter: self.adapter.clone()?,
             root: self.config_root.clone()?,
@@ -91,14 +91,38 @@ impl Fuse {
     }
 }
 
-/// The file.
-#[derive(Debug, Serialize, Deserialize)]
-struct Stored {
-    version: u32,
+/// What `fuses --json` prints and `GET /v1/fuses` answers.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FuseList {
+    /// The next to expire first.
+    pub fuses: Vec<Fuse>,
+}
+
+impl FuseList {
+    fn of(fuses: impl Iterator<Item = Fuse>) -> Self {
+        let mut fuses: Vec<Fuse> = fuses.collect();
+        fuses.sort_by_key(|fuse| (fuse.expires_at.unwrap_or(Timestamp::MAX), fuse.set_at));
+        Self { fuses }
+    }
+
+    /// Those that are set, whether or not a daemon runs: what is in its memory was on the disk before.
+    pub fn read(store: &Store) -> Result<Self, StoreError> {
+        Ok(Self::of(store.read::<FuseBook>()?.fuses.into_iter()))
+    }
+}
+
+pub(crate) const FILE: &str = "fuses.json";
+
+/// The file. Only whoever holds the daemon's lock writes it.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct FuseBook {
     fuses: Vec<Fuse>,
 }
 
-const VERSION: u32 = 1;
+impl Document for FuseBook {
+    const FILE: &'static str = FILE;
+    const VERSION: u64 = 1;
+}
 
 #[derive(Debug, Default)]
 struct Burning {
@@ -106,42 +130,29 @@ struct Burning {
     closed: bool,
 }
 
-pub(crate) struct Fuses {
-    path: PathBuf,
-    home: PathBuf,
+/// The fuses in the hands of whoever holds the daemon's lock.
+pub struct Fuses {
+    home: Home,
     burning: Mutex<Burning>,
     news: Condvar,
 }
 
 impl Fuses {
-    pub(crate) fn open(home: &Home) -> io::Result<Self> {
-        let path = home.fuses();
-        whole_file::forget_half(&path);
-        let stored = match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Stored { version: VERSION, fuses: vec![] }
-            }
-            Err(error) => return Err(error),
-        };
-        if stored.version != VERSION {
-            let words = format!("it has version {}, this agentctl knows {VERSION}", stored.version);
-            return Err(io::Error::new(io::ErrorKind::InvalidData, words));
-        }
+    /// Only for whoever [holds](Home::hold) the folder: two who write would forget each other's fuses.
+    pub fn open(home: &Home) -> Result<Self, StoreError> {
+        whole_file::forget_half(&home.fuses());
+        let stored: FuseBook = Store::at(home.folder()).read()?;
         let fuses = stored.fuses.into_iter().map(|fuse| (fuse.id.clone(), fuse)).collect();
         let burning = Mutex::new(Burning { fuses, closed: false });
-        Ok(Self { path, home: home.folder().to_owned(), burning, news: Condvar::new() })
+        Ok(Self { home: home.clone(), burning, news: Condvar::new() })
     }
 
     fn burning(&self) -> MutexGuard<'_, Burning> {
         self.burning.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Those that are set, the next to expire first.
-    pub(crate) fn all(&self) -> Vec<Fuse> {
-        let mut fuses: Vec<Fuse> = self.burning().fuses.values().cloned().collect();
-        fuses.sort_by_key(|fuse| (fuse.expires_at.unwrap_or(Timestamp::MAX), fuse.set_at));
-        fuses
+    pub(crate) fn all(&self) -> FuseList {
+        FuseList::of(self.burning().fuses.values().cloned())
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -173,10 +184,25 @@ impl Fuses {
         Ok(changed)
     }
 
-    pub(crate) fn remove(&self, id: &str) -> io::Result<Option<Fuse>> {
+    /// Takes it away; nothing fires. `None` when it is not set any more.
+    pub fn remove(&self, id: &str) -> io::Result<Option<Fuse>> {
         let mut removed = None;
         self.change(|fuses| removed = fuses.remove(id))?;
         Ok(removed)
+    }
+
+    /// Lets it burn until then. `None` when it is not set any more, fires already, or has no time that could be longer.
+    pub fn extend(&self, id: &str, now: Timestamp, until: Timestamp) -> io::Result<Option<Fuse>> {
+        let mut burning = true;
+        let changed = self.update(id, |fuse| {
+            burning = fuse.stage != Stage::Firing && (fuse.expires_at.is_some() || fuse.directory.is_some());
+            if burning {
+                fuse.expires_at = Some(until);
+                fuse.stage = Stage::Set;
+                fuse.stage_at = now;
+            }
+        })?;
+        Ok(changed.filter(|_| burning))
     }
 
     /// Memory follows the disk: what could not be written did not happen.
@@ -185,8 +211,9 @@ impl Fuses {
         let mut fuses = burning.fuses.clone();
         change(&mut fuses);
         if fuses != burning.fuses {
-            let stored = Stored { version: VERSION, fuses: fuses.values().cloned().collect() };
-            whole_file::replace(&self.path, &serde_json::to_vec_pretty(&stored)?, "fuses")?;
+            let written: Vec<&Fuse> = fuses.values().collect();
+            let book = serde_json::json!({"version": FuseBook::VERSION, "fuses": written});
+            whole_file::replace(&self.home.fuses(), &serde_json::to_vec_pretty(&book)?, "fuses")?;
             burning.fuses = fuses;
         }
         drop(burning);
@@ -224,12 +251,13 @@ mod tests {
         fuses.set(fuse("1", "/a")).unwrap();
         fuses.set(fuse("2", "/b")).unwrap();
         fuses.set(fuse("3", "/a")).unwrap();
-        let ids = |fuses: &Fuses| fuses.all().into_iter().map(|fuse| fuse.id).collect::<Vec<_>>().concat();
+        let ids =
+            |fuses: &Fuses| fuses.all().fuses.into_iter().map(|fuse| fuse.id).collect::<Vec<_>>().concat();
         assert_eq!(ids(&fuses), "23");
         assert_eq!(ids(&Fuses::open(&home).unwrap()), "23");
         assert!(fuses.remove("2").unwrap().is_some() && fuses.remove("2").unwrap().is_none());
         assert_eq!(ids(&Fuses::open(&home).unwrap()), "3");
-        fs::write(home.fuses(), r#"{"version":9,"fuses":[]}"#).unwrap();
+        std::fs::write(home.fuses(), r#"{"version":9,"fuses":[]}"#).unwrap();
         assert!(Fuses::open(&home).is_err_and(|error| error.to_string().contains("version 9")));
     }
 }

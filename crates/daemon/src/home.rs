@@ -67,7 +67,7 @@ impl Home {
     }
 
     pub(crate) fn fuses(&self) -> PathBuf {
-        self.folder.join("fuses.json")
+        self.folder.join(crate::fuses::FILE)
     }
 
     pub(crate) fn outbox(&self) -> PathBuf {

@@ -33,9 +33,9 @@ mod watch;
 mod webhooks;
 pub mod wire;
 
-pub use api::{DaemonStatus, document as openapi};
-pub use events::Event;
-pub use fuses::Hands;
+pub use api::{DaemonStatus, Messages, document as openapi};
+pub use events::{Event, TYPES as EVENT_TYPES};
+pub use fuses::{Fuse, FuseList, Fuses, Hands, Stage, deadline};
 pub use home::{Held, Home, HomeError};
 pub use problem::Problem;
 pub use query::{encode, joined, list_pairs};

@@ -322,7 +322,7 @@ fn change(shared: &Arc<Shared>, differ: impl FnOnce(&View) -> (Vec<Change>, View
 }
 
 /// Sessions that left the live list, asked for by name: only the sources that had them.
-fn ask_after(fleet: &Fleet, missing: &[agentctl_model::SessionKey]) -> Survey {
+pub(crate) fn ask_after(fleet: &Fleet, missing: &[agentctl_model::SessionKey]) -> Survey {
     let mut ids: Vec<String> = missing.iter().map(|key| key.id.clone()).collect();
     let mut adapters: Vec<String> = missing.iter().map(|key| key.adapter.clone()).collect();
     for list in [&mut ids, &mut adapters] {

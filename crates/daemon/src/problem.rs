@@ -127,6 +127,14 @@ impl Problem {
         Self::of_launch(error, adapter, Some(Capability::Stop))
     }
 
+    /// Only those of the sources that were not heard completely are named.
+    pub(crate) fn incomplete(detail: impl Into<String>, mut sources: Vec<SourceReport>) -> Self {
+        sources.retain(SourceReport::is_incomplete);
+        let mut problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, "incomplete", detail);
+        problem.0.sources = Some(sources);
+        problem
+    }
+
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self
@@ -143,9 +151,7 @@ impl Problem {
             .hint("GET /v1/sessions?since=all lists everything that is stored"),
             FindError::NotHeard { text, sources } => {
                 let detail = format!("`{text}` was not found, but not everything could be heard");
-                let mut problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, "incomplete", detail);
-                problem.0.sources = Some(sources);
-                problem
+                Self::incomplete(detail, sources)
             }
             FindError::Ambiguous { text, candidates } => {
                 let value = |candidate: &agentctl_model::Surveyed| {

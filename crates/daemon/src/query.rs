@@ -18,6 +18,8 @@ pub(crate) const LIST: &[(&str, &str)] = &[
     ("group", "only sessions launched as this group"),
     ("cwd", "only sessions that work in this folder or below"),
     ("all-agents", "sub-agents as sessions of their own: true or false"),
+    ("tree", "the same as all-agents, as `list --tree --json` has it: true or false"),
+    ("strict", "an answer that is not complete is a problem (503, incomplete): true or false"),
     ("usage", "tokens and cost even where whole conversations must be read: true or false"),
     ("sort", "attention, updated, started, name, cwd or tokens"),
 ];
@@ -97,7 +99,7 @@ pub(crate) fn list_from(pairs: &[(String, String)]) -> Result<ListQuery, Problem
         statuses,
         group: one(pairs, "group").map(str::to_owned),
         folders: every("cwd").map(PathBuf::from).collect(),
-        subagents: flag(pairs, "all-agents")?,
+        subagents: flag(pairs, "all-agents")? || flag(pairs, "tree")?,
         usage: flag(pairs, "usage")?,
         sort: sort.unwrap_or_default(),
     })
@@ -191,7 +193,9 @@ mod tests {
         for raw in ["stauts=waiting", "x", "cwd=%zz", "cwd=%f", "cwd=%ff"] {
             assert!(parse(Some(raw), &[LIST]).is_err(), "{raw}");
         }
-        for raw in ["status=working", "since=soon", "limit=-1", "adapter=hal", "sort=size", "all=maybe"] {
+        for raw in
+            ["status=working", "since=soon", "limit=-1", "adapter=hal", "sort=size", "all=maybe", "tree=no"]
+        {
             let pairs = parse(Some(raw), &[LIST]).unwrap();
             assert_eq!(list_from(&pairs).unwrap_err().code, "usage", "{raw}");
         }

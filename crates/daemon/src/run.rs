@@ -129,11 +129,7 @@ pub fn run(options: Options) -> Result<Ended, RunError> {
         path: home.outbox(),
         source,
     })?;
-    let fuses = Fuses::open(&home).map_err(|source| HomeError::Failed {
-        what: "read",
-        path: home.fuses(),
-        source,
-    })?;
+    let fuses = Fuses::open(&home)?;
     let life = format!("{:x}{}", began_at.as_millisecond(), random_hex(2)?);
     let shared = Arc::new(Shared {
         settings: options.settings,

@@ -82,6 +82,12 @@ impl Store {
         folder::set_aside_the_predecessors(&self.folder)
     }
 
+    /// What the predecessor left and nobody has moved aside yet.
+    pub fn left_by_the_predecessor(&self) -> Vec<PathBuf> {
+        // A folder that cannot be read, or is not there, shows nothing.
+        folder::the_predecessors(&self.folder).unwrap_or_default()
+    }
+
     /// The document as it is now; one that nobody wrote yet is empty. Needs no lock and writes nothing.
     pub fn read<D: Document>(&self) -> Result<D, StoreError> {
         if !folder::check(&self.folder)? {

@@ -105,6 +105,11 @@ impl View {
         self.live.values().map(|seen| &*seen.session)
     }
 
+    /// All of them by their keys.
+    pub fn live(&self) -> impl Iterator<Item = (&SessionKey, &Session)> {
+        self.live.iter().map(|(key, seen)| (key, &*seen.session))
+    }
+
     pub fn has_same_sessions(&self, other: &Self) -> bool {
         self.live.keys().eq(other.live.keys())
     }

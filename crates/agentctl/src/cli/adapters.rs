@@ -29,10 +29,10 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     }
     let mut table = Table::new(vec![
         Column::whole("NAME"),
-        Column::flexible("AGENT", 8).expendable(4),
+        Column::flexible("AGENT", 8).expendable(1),
         Column::whole("PROGRAMS").expendable(3),
-        Column::flexible("OBSERVED WITH", 8).expendable(1),
-        Column::flexible("SESSIONS CAN", 20),
+        Column::flexible("OBSERVED WITH", 8).expendable(2),
+        Column::whole("SESSIONS CAN"),
     ]);
     for entry in &entries {
         let can: Vec<&str> = entry.capabilities.iter().map(|capability| capability.word()).collect();

@@ -54,8 +54,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// End it and start it again, in the same manner
-    Restart,
+    /// End it and start it again, in the same manner unless told otherwise
+    Restart(How),
     /// Run it in the foreground until Ctrl-C
     Run {
         #[command(flatten)]
@@ -104,16 +104,25 @@ pub(crate) fn run(args: &Args, surroundings: Surroundings, out: &mut Output) -> 
     match &args.command {
         Command::Start(how) => match process.start(how.manner())? {
             Started::Now(status) => writeln!(out, "the daemon runs now (pid {})", status.pid)?,
-            Started::Already(status) => writeln!(out, "the daemon runs already (pid {})", status.pid)?,
+            Started::Already(status) => {
+                let words = format!("the daemon runs already (pid {})", status.pid);
+                let asked = how.missing_in(&status);
+                if !asked.is_empty() {
+                    let failure = Failure::new(Exit::Refused, format!("{words}, but without {asked}"));
+                    return Err(failure.hint(format!("`agentctl daemon restart {asked}` starts it anew so")));
+                }
+                writeln!(out, "{words}")?;
+            }
         },
         Command::Stop => {
             let words = if process.stop()? { "the daemon has ended; agents go on" } else { "no daemon runs" };
             writeln!(out, "{words}")?;
         }
-        Command::Restart => {
+        Command::Restart(how) => {
             let before = process.status();
-            let http = before.as_ref().and_then(|status| status.http.as_ref()?.parse().ok());
-            let read_only = before.is_some_and(|status| status.read_only);
+            let served = || before.as_ref().and_then(|status| status.http.as_ref()?.parse().ok());
+            let http = how.http.or_else(served);
+            let read_only = how.read_only || before.as_ref().is_some_and(|status| status.read_only);
             process.stop()?;
             let (Started::Now(status) | Started::Already(status)) =
                 process.start(Manner { http, read_only })?;
@@ -133,6 +142,20 @@ pub(crate) fn run(args: &Args, surroundings: Surroundings, out: &mut Output) -> 
 impl How {
     fn manner(&self) -> Manner {
         Manner { http: self.http, read_only: self.read_only }
+    }
+
+    /// What was asked for and this daemon does not do, as flags. What was not asked for may be as it is.
+    fn missing_in(&self, status: &DaemonStatus) -> String {
+        let served: Option<SocketAddr> = status.http.as_ref().and_then(|http| http.parse().ok());
+        // Port 0 is any port.
+        let fits = |asked: SocketAddr| {
+            served.is_some_and(|served| {
+                served.ip() == asked.ip() && (asked.port() == 0 || served.port() == asked.port())
+            })
+        };
+        let http = self.http.filter(|asked| !fits(*asked)).map(|asked| format!("--http {asked}"));
+        let read_only = (self.read_only && !status.read_only).then(|| "--read-only".to_owned());
+        http.into_iter().chain(read_only).collect::<Vec<_>>().join(" ")
     }
 }
 

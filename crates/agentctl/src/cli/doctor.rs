@@ -1,6 +1,7 @@
 //! `agentctl doctor`: how each source is doing, and what lives without belonging to a session.
 
-mod program;
+mod daemon;
+pub(super) mod program;
 mod reap;
 mod report;
 mod screen;
@@ -16,7 +17,7 @@ use crate::surroundings::Surroundings;
 /// Check each agent: its program, version, storage, sessions, and processes that belong to none
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exits with 1 when something is broken: a source that cannot be heard completely, or a config file with a mistake."
+    after_help = "Exits with 1 when something is broken: a source that cannot be heard completely, a\n    config file with a mistake, or a daemon that does not answer."
 )]
 pub(crate) struct Args {
     /// End what outlived its session; asks first

@@ -11,7 +11,7 @@ use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::style;
-use crate::render::width::wrap;
+use crate::render::width::{measure, wrap};
 use crate::render::{json, path, time};
 use crate::surroundings::Surroundings;
 
@@ -54,7 +54,13 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         labelled(out, &label, &evidence.fact.to_string())?;
     }
     let records = path::shown(&found.place.to_string_lossy(), surroundings.home.as_deref());
-    writeln!(out, "  {}{records}", paint.dim(&format!("{:<LABEL$}", "records")))?;
+    // A path stays in one piece, so that it can be copied; where there is not room for both it gets its own line.
+    let label = if 2 + LABEL + measure(&records) > out.width() {
+        "records\n    ".to_owned()
+    } else {
+        format!("{:<LABEL$}", "records")
+    };
+    writeln!(out, "  {}{records}", paint.dim(&label))?;
     Ok(Exit::Done)
 }
 

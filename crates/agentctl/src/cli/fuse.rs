@@ -1,13 +1,18 @@
 //! `agentctl fuse`: timers on directories, limits on sessions.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
-use agentctl_daemon::encode;
 use agentctl_daemon::wire::Caller;
-use serde_json::{Value, json};
+use agentctl_daemon::{Fuse, FuseList, Fuses, deadline, encode};
+use agentctl_model::SessionKey;
+use clap::builder::NonEmptyStringValueParser;
+use clap_complete::engine::ArgValueCompleter;
+use serde_json::json;
 
-use super::fuses::{self, Shown};
+use super::fuses;
+use super::target::{Narrowed, stored_ids};
+use crate::asking::Asking;
 use crate::client::Ask;
 use crate::daemon_process::DaemonProcess;
 use crate::exit_codes::Exit;
@@ -55,14 +60,23 @@ enum Command {
     },
 }
 
+/// What a fuse is on.
+#[derive(Debug, clap::Args)]
+struct On {
+    #[command(flatten)]
+    what: What,
+    #[command(flatten)]
+    narrowed: Narrowed,
+}
+
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
-struct On {
+struct What {
     /// The directory
     #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     directory: Option<PathBuf>,
     /// A session: full id, unique beginning of one, or exact name
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(stored_ids))]
     session: Option<String>,
 }
 
@@ -102,34 +116,50 @@ struct Set {
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let process = DaemonProcess::new(surroundings)?;
     let (done, fuse, as_json) = match &args.command {
-        Command::Set(set) => ("set", set.put(&process, surroundings)?, set.json),
+        Command::Set(set) => ("set", set.put(&process, surroundings, out)?, set.json),
         Command::Extend { on, ttl, json } => {
-            let target = format!("/v1/fuses/{}/extend", encode(&on.fuse(&process, surroundings)?));
-            let body = json!({ "ttl": ttl }).to_string();
-            let answer = process.needed()?.done(Ask::write("POST", &target, &body))?;
-            ("extended", read(&answer)?, *json)
+            let id = on.fuse(surroundings, out)?;
+            let now = surroundings.now();
+            let until =
+                deadline(ttl, now).map_err(|why| Failure::new(Exit::Usage, format!("--ttl: {why}")))?;
+            let (target, body) =
+                (format!("/v1/fuses/{}/extend", encode(&id)), json!({ "ttl": ttl }).to_string());
+            let ask = Ask::write("POST", &target, &body);
+            let extended = changed(&process, ask, |fuses| fuses.extend(&id, now, until))?;
+            ("extended", extended.ok_or_else(|| over(&id))?, *json)
         }
         Command::Cancel { on, json } => {
-            let target = format!("/v1/fuses/{}", encode(&on.fuse(&process, surroundings)?));
-            let answer = process.needed()?.done(Ask::write("DELETE", &target, "{}"))?;
-            ("cancelled", read(&answer)?, *json)
+            let id = on.fuse(surroundings, out)?;
+            let target = format!("/v1/fuses/{}", encode(&id));
+            let ask = Ask::write("DELETE", &target, "{}");
+            let cancelled = changed(&process, ask, |fuses| fuses.remove(&id))?;
+            ("cancelled", cancelled.ok_or_else(|| over(&id))?, *json)
         }
     };
     if as_json {
         writer::answer(out, &fuse)?;
-        return Ok(Exit::Done);
+    } else {
+        writeln!(out, "{done}: {}", fuses::words(&fuse, surroundings))?;
     }
-    let shown: Shown = serde_json::from_value(fuse)?;
-    writeln!(out, "{done}: {}", shown.words(surroundings))?;
     Ok(Exit::Done)
 }
 
 impl Set {
-    fn put(&self, process: &DaemonProcess<'_>, surroundings: &Surroundings) -> Result<Value, Failure> {
+    fn put(
+        &self,
+        process: &DaemonProcess<'_>,
+        surroundings: &Surroundings,
+        out: &Output,
+    ) -> Result<Fuse, Failure> {
+        let found = self.on.session(surroundings, out)?;
+        let key = found.as_ref();
         let body = json!({
-            "directory": self.on.directory(surroundings),
+            "directory": self.on.directory(surroundings)?,
             "ttl": self.ttl,
-            "session": self.on.session,
+            "session": key.map(|key| &key.id),
+            "adapter": key.map(|key| &key.adapter),
+            "root": key.map(|key| &key.root),
+            "cwd": key.and_then(|_| self.on.narrowed.cwd(surroundings)),
             "maxTime": self.max_time,
             "maxTokens": self.max_tokens,
             "maxCost": self.max_cost,
@@ -150,31 +180,70 @@ impl Set {
 }
 
 impl On {
-    fn directory(&self, surroundings: &Surroundings) -> Option<String> {
-        let directory = self.directory.as_ref()?;
-        Some(surroundings.meant(directory).to_string_lossy().into_owned())
+    fn directory(&self, surroundings: &Surroundings) -> Result<Option<String>, Failure> {
+        let Some(directory) = &self.what.directory else { return Ok(None) };
+        if !self.narrowed.is_empty() {
+            let words = "--adapter, --root and --cwd tell sessions apart, not directories";
+            return Err(Failure::new(Exit::Usage, words).hint("--session ID names a session"));
+        }
+        Ok(Some(surroundings.meant(directory).to_string_lossy().into_owned()))
+    }
+
+    /// The session that is meant, found as every command finds one.
+    fn session(&self, surroundings: &Surroundings, out: &Output) -> Result<Option<SessionKey>, Failure> {
+        let Some(id) = &self.what.session else { return Ok(None) };
+        let asking = Asking::open(surroundings)?;
+        Ok(Some(self.narrowed.find(id, &asking, surroundings, out)?.0.key))
     }
 
     /// The id of the fuse that is set on this.
-    fn fuse(&self, process: &DaemonProcess<'_>, surroundings: &Surroundings) -> Result<String, Failure> {
-        let directory = self.directory(surroundings);
-        let is_meant = |fuse: &Shown| match (&directory, &self.session) {
-            (Some(directory), _) => fuse.directory.as_ref() == Some(directory),
-            (None, Some(id)) => fuse.session_id.as_ref().is_some_and(|known| known.starts_with(id.as_str())),
-            (None, None) => false,
+    fn fuse(&self, surroundings: &Surroundings, out: &Output) -> Result<String, Failure> {
+        let set = FuseList::read(&surroundings.store()?)?.fuses;
+        let unset = |what: &str| {
+            Failure::new(Exit::NotFound, format!("no fuse is set on {what}"))
+                .hint("`agentctl fuses` shows those that are")
         };
-        let mut fitting: Vec<Shown> = fuses::ask(process.needed()?)?.into_iter().filter(is_meant).collect();
-        let what = directory.as_deref().or(self.session.as_deref()).unwrap_or_default();
-        match (fitting.pop(), fitting.is_empty()) {
-            (Some(one), true) => Ok(one.id),
-            (Some(_), false) => Err(Failure::new(Exit::Ambiguous, format!("`{what}` fits several fuses"))),
-            (None, _) => Err(Failure::new(Exit::NotFound, format!("no fuse is set on {what}"))
-                .hint("`agentctl fuses` shows those that are")),
+        if let Some(directory) = self.directory(surroundings)? {
+            let found = set.into_iter().find(|fuse| fuse.directory.as_deref() == Some(&directory));
+            return found.map(|fuse| fuse.id).ok_or_else(|| unset(&directory));
         }
+        let typed = self.what.session.as_deref().unwrap_or_default();
+        // A whole id needs no look at the fleet, which may not be able to hear that session now.
+        let mut named = set.iter().filter(|fuse| fuse.session_id.as_deref() == Some(typed));
+        if let (Some(fuse), None, true) = (named.next(), named.next(), self.narrowed.is_empty()) {
+            return Ok(fuse.id.clone());
+        }
+        let key = self.session(surroundings, out)?;
+        let found = set.into_iter().find(|fuse| key.is_some() && fuse.session() == key);
+        found.map(|fuse| fuse.id).ok_or_else(|| unset(&format!("session {typed}")))
     }
 }
 
-fn read(answer: &[u8]) -> Result<Value, Failure> {
+/// Changes a fuse: the daemon does, and where none runs this process in its place, under its lock. None is started for it,
+/// for it might fire the very fuse that is to be taken away.
+fn changed(
+    process: &DaemonProcess<'_>,
+    ask: Ask<'_>,
+    change: impl FnOnce(&Fuses) -> io::Result<Option<Fuse>>,
+) -> Result<Option<Fuse>, Failure> {
+    if !process.client().is_heard() {
+        let failed = |error: &dyn std::fmt::Display| Failure::new(Exit::Failed, error.to_string());
+        if let Some(_held) = process.home().hold().map_err(|error| failed(&error))? {
+            let fuses = Fuses::open(process.home())?;
+            return change(&fuses).map_err(|error| failed(&format!("fuses.json cannot be written: {error}")));
+        }
+    }
+    read(&process.needed()?.done(ask)?).map(Some)
+}
+
+fn over(id: &str) -> Failure {
+    Failure::new(
+        Exit::NotFound,
+        format!("fuse {id} is not set any more, or has no time that could be longer"),
+    )
+}
+
+fn read(answer: &[u8]) -> Result<Fuse, Failure> {
     serde_json::from_slice(answer).map_err(|error| {
         Failure::new(Exit::Failed, format!("the daemon's answer is not understood: {error}"))
     })

@@ -50,8 +50,14 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     if answer.items.is_empty() {
         writeln!(out, "nothing waits for you")?;
     } else {
-        for line in table(&answer).lines(out.width(), out.paint) {
+        // What to do stands below, in one piece: a command that is cut cannot be copied.
+        let lines = table(&answer).lines(out.width(), out.paint);
+        let steps = std::iter::once(String::new()).chain(next_steps(&answer));
+        for (line, next) in lines.into_iter().zip(steps) {
             writeln!(out, "{line}")?;
+            if !next.is_empty() {
+                writeln!(out, "  → {}", out.paint.strong(&next))?;
+            }
         }
     }
     heard::warn_unread(&args.adapter, &fleet, out);
@@ -63,25 +69,30 @@ fn table(inbox: &Inbox) -> Table {
     let mut table = Table::new(vec![
         Column::whole("FOR"),
         Column::flexible("WHAT", 24),
-        Column::flexible("SESSION", 14).expendable(1),
-        Column::whole("AGENT").expendable(2),
-        Column::whole("NEXT"),
+        Column::flexible("SESSION", 14),
+        Column::whole("AGENT").expendable(1),
     ]);
-    let ids = short_ids(inbox.items.iter().map(|item| item.session.id.as_str()));
-    for (item, id) in inbox.items.iter().zip(ids) {
+    for item in &inbox.items {
         let session = &item.session;
         let title = session.name.as_deref().or(session.prompt.as_deref()).unwrap_or("-");
-        // The short id is as good as the whole one, and leaves room for the words.
-        let next = item.next.first().map(|next| next.replacen(&session.id, id, 1)).unwrap_or_default();
         table.row(vec![
             waited(item, inbox.as_of),
             what(item),
             Cell::plain(text::one_line(title)),
             Cell::new(text::one_line(&session.adapter), Tone::Dim),
-            Cell::new(text::one_line(&next), Tone::Strong),
         ]);
     }
     table
+}
+
+/// What to do about each, with ids as short as they can be.
+fn next_steps(inbox: &Inbox) -> Vec<String> {
+    let ids = short_ids(inbox.items.iter().map(|item| item.session.id.as_str()));
+    let step = |(item, id): (&InboxItem, &str)| {
+        let next = item.next.first().map(|next| next.replacen(&item.session.id, id, 1));
+        text::one_line(&next.unwrap_or_default())
+    };
+    inbox.items.iter().zip(ids).map(step).collect()
 }
 
 fn waited(item: &InboxItem, now: Timestamp) -> Cell {

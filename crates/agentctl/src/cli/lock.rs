@@ -104,6 +104,9 @@ pub(crate) fn unlock(
 }
 
 fn end(now: Timestamp, ttl: Duration) -> Result<Timestamp, Failure> {
+    if ttl.is_zero() {
+        return Err(Failure::new(Exit::Usage, "--ttl must be longer than nothing"));
+    }
     let end = SignedDuration::try_from(ttl).ok().and_then(|ttl| now.checked_add(ttl).ok());
     end.ok_or_else(|| {
         Failure::new(Exit::Usage, "--ttl is longer than time itself; leave it out for a lock without end")
@@ -135,5 +138,5 @@ impl From<StoreError> for Failure {
 
 /// For tables: how long until a lock ends.
 pub(crate) fn left(holder: &DirectoryHolder, now: Timestamp) -> Option<String> {
-    holder.until.map(|until| format!("in {}", time::short(time::elapsed(until, now))))
+    holder.until.map(|until| format!("in {}", time::ahead(until, now)))
 }

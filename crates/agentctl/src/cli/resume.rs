@@ -70,12 +70,5 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     fleet.forget_old_launches(surroundings.now(), settings.launches_kept.value);
     let what = format!("resuming {} ...", found.key.adapter);
     let session = turn::carry_out(order, &words, &what, &fleet, &caller, surroundings, out)?;
-    if !(args.json && args.wait) {
-        turn::report(&session, None, args.json, surroundings, out)?;
-    }
-    if args.wait {
-        super::wait::for_turn(&session, args.json, &fleet, surroundings, out)
-    } else {
-        Ok(Exit::Done)
-    }
+    turn::tell(&session, None, (args.wait, args.json), &fleet, surroundings, out)
 }

@@ -1,9 +1,10 @@
-//! `agentctl schema`: the JSON Schema of everything that `--json` prints.
+//! `agentctl schema`: the JSON Schema of everything that `--json` prints, the API answers and webhooks say.
 
-use agentctl_daemon::Event;
+use agentctl_daemon::{Event, Fuse, FuseList, Messages, Problem};
 use agentctl_fleet::groups::{GroupDiff, GroupLaunch, GroupList, GroupView};
 use agentctl_fleet::inbox::Inbox;
 use agentctl_fleet::locks::LockList;
+use agentctl_fleet::outbox::Payload;
 use agentctl_fleet::speak::Taken;
 use agentctl_fleet::stop::StopAnswer;
 use agentctl_fleet::worktree::{Cleaned, NewTree, Trees};
@@ -18,6 +19,7 @@ use super::attach::Way;
 use super::config::{Checked, Shown};
 use super::daemon::Standing;
 use super::doctor::Report;
+use super::launch::DryRun;
 use super::prune;
 use super::wait::Waited;
 use crate::exit_codes::Exit;
@@ -25,11 +27,13 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::json;
 
-const NAMES: [&str; 25] = [
+const NAMES: [&str; 31] = [
     "session",
     "list",
     "explain",
     "entry",
+    "messages",
+    "launch-dry-run",
     "group-launch",
     "stop",
     "accepted",
@@ -38,6 +42,8 @@ const NAMES: [&str; 25] = [
     "inbox",
     "lock",
     "locks",
+    "fuse",
+    "fuses",
     "worktree-list",
     "worktree-create",
     "worktree-clean",
@@ -45,6 +51,8 @@ const NAMES: [&str; 25] = [
     "group-show",
     "group-diff",
     "event",
+    "webhook",
+    "problem",
     "adapters",
     "doctor",
     "prune",
@@ -53,7 +61,7 @@ const NAMES: [&str; 25] = [
     "daemon-status",
 ];
 
-/// Print the JSON Schema of what --json prints
+/// Print the JSON Schema of what --json prints, the API answers and webhooks say
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// One of them; without a name all, as one object
@@ -76,6 +84,8 @@ fn schema(name: &str) -> Schema {
         "list" => of::<ListAnswer<'_>>(),
         "explain" => of::<Explanation<'_>>(),
         "entry" => of::<Entry>(),
+        "messages" => of::<Messages>(),
+        "launch-dry-run" => of::<DryRun<'_>>(),
         "group-launch" => of::<GroupLaunch>(),
         "stop" => of::<StopAnswer>(),
         "accepted" => of::<Taken>(),
@@ -84,6 +94,8 @@ fn schema(name: &str) -> Schema {
         "attach" => of::<Way>(),
         "lock" => of::<DirectoryHolder>(),
         "locks" => of::<LockList>(),
+        "fuse" => of::<Fuse>(),
+        "fuses" => of::<FuseList>(),
         "worktree-list" => of::<Trees>(),
         "worktree-create" => of::<NewTree>(),
         "worktree-clean" => of::<Cleaned>(),
@@ -92,6 +104,8 @@ fn schema(name: &str) -> Schema {
         "group-diff" => of::<GroupDiff>(),
         "prune" => of::<prune::Answer>(),
         "event" => of::<Event>(),
+        "webhook" => of::<Payload<'_>>(),
+        "problem" => of::<Problem>(),
         "daemon-status" => of::<Standing>(),
         "adapters" => of::<Vec<AdapterEntry>>(),
         "doctor" => of::<Report>(),
@@ -119,6 +133,22 @@ mod tests {
         assert!(properties.keys().all(|key| required.contains(&key.as_str())), "{schema:#}");
         assert!(properties["name"]["type"].as_array().unwrap().contains(&"null".into()));
         assert!(properties.contains_key("statusDetail"));
+    }
+
+    #[test]
+    fn fuses_problems_webhooks_and_dry_runs_are_described() {
+        for (name, keys) in [
+            ("fuse", &["id", "directory", "sessionId", "expiresAt", "maxTokens", "stage"][..]),
+            ("fuses", &["fuses"]),
+            ("problem", &["type", "title", "status", "detail", "code", "hint"]),
+            ("webhook", &["hook_type", "session_id", "exit_status", "summary", "timestamp", "session"]),
+            ("launch-dry-run", &["group", "launches", "failed"]),
+            ("messages", &["entries"]),
+        ] {
+            let schema = schema(name).to_value();
+            let required = schema["required"].as_array().unwrap();
+            assert!(keys.iter().all(|key| required.contains(&(*key).into())), "{name}: {schema:#}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::style::{self, Tone};
-use crate::render::width::wrap;
+use crate::render::width::{measure, wrap};
 use crate::render::{json, path, sessions, time};
 use crate::surroundings::Surroundings;
 
@@ -130,8 +130,11 @@ impl Sheet<'_> {
     fn folder(&mut self, label: &str, value: Option<&str>) -> Result<(), Failure> {
         let Some(value) = value else { return Ok(()) };
         let shown = path::shown(value, self.surroundings.home.as_deref());
-        let label = self.out.paint.dim(&format!("{label:<width$} ", width = self.label - 1));
-        writeln!(self.out, "{label}{shown}")?;
+        // Where there is not room for both it gets a line of its own.
+        let gap = if self.label + measure(&shown) > self.out.width() { "\n  " } else { "" };
+        let width = if gap.is_empty() { self.label } else { 0 };
+        let label = self.out.paint.dim(&format!("{label:<width$}"));
+        writeln!(self.out, "{label}{gap}{shown}")?;
         Ok(())
     }
 

@@ -39,7 +39,7 @@ pub(crate) struct Targets {
 
 /// What tells sessions apart that share an id or a name.
 #[derive(Debug, clap::Args)]
-struct Narrowed {
+pub(crate) struct Narrowed {
     /// Only sessions of this agent
     #[arg(long, value_name = "NAME", value_parser = super::adapter_names())]
     adapter: Option<String>,
@@ -91,7 +91,16 @@ impl Targets {
 }
 
 impl Narrowed {
-    fn find(
+    pub(crate) fn is_empty(&self) -> bool {
+        self.adapter.is_none() && self.root.is_none() && self.cwd.is_none()
+    }
+
+    /// The folder that was typed.
+    pub(crate) fn cwd(&self, surroundings: &Surroundings) -> Option<String> {
+        self.cwd.as_ref().map(|cwd| surroundings.meant(cwd).to_string_lossy().into_owned())
+    }
+
+    pub(crate) fn find(
         &self,
         id: &str,
         asked: &impl Asked,
@@ -102,7 +111,7 @@ impl Narrowed {
             text: id.to_owned(),
             adapter: self.adapter.clone(),
             root: self.root(asked.fleet(), surroundings)?,
-            cwd: self.cwd.as_ref().map(|cwd| surroundings.meant(cwd).to_string_lossy().into_owned()),
+            cwd: self.cwd(surroundings),
         };
         asked.find(&selector).map_err(|error| self.explain(&error, surroundings, out.width()))
     }
@@ -127,11 +136,10 @@ impl Narrowed {
     fn explain(&self, error: &FindError, surroundings: &Surroundings, width: usize) -> Failure {
         match error {
             FindError::NotFound { text } => {
-                let narrowed = self.adapter.is_some() || self.root.is_some() || self.cwd.is_some();
-                let (fit, next) = if narrowed {
-                    ("that fits ", "it may be found without --adapter, --root or --cwd")
-                } else {
+                let (fit, next) = if self.is_empty() {
                     ("", "`agentctl list --all --since all` shows everything that is stored")
+                } else {
+                    ("that fits ", "it may be found without --adapter, --root or --cwd")
                 };
                 let message = format!("no session {fit}has the id or name `{}`", text::one_line(text));
                 Failure::new(Exit::NotFound, message).hint(next)
@@ -160,7 +168,7 @@ fn paragraph(first: String, below: impl Iterator<Item = String>) -> String {
 }
 
 /// What the shell offers for an id: everything stored that begins so, or what is recent.
-fn stored_ids(typed: &OsStr) -> Vec<CompletionCandidate> {
+pub(super) fn stored_ids(typed: &OsStr) -> Vec<CompletionCandidate> {
     let Some(typed) = typed.to_str() else { return Vec::new() };
     let surroundings = Surroundings::gather();
     let Ok(fleet) = surroundings.fleet() else { return Vec::new() };

@@ -1,10 +1,10 @@
 //! The first screen on a machine without any agent: what was looked for, where, and what to do next.
 
 use std::io::Write;
-use std::path::Path;
 
 use agentctl_fleet::{Fleet, Listing};
 
+use super::doctor::program;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::surroundings::Surroundings;
@@ -25,7 +25,7 @@ pub(crate) fn print(fleet: &Fleet, surroundings: &Surroundings, out: &mut Output
     }
     for source in fleet.sources() {
         let card = source.adapter.card();
-        let found = card.programs.iter().find_map(|program| surroundings.on_path(Path::new(program)));
+        let found = program::find(card, surroundings);
         let program = match found {
             Some(path) => format!("program {}", surroundings.shown(&path)),
             None => format!("no program `{}` on the PATH", card.programs.join("` or `")),

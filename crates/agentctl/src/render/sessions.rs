@@ -23,10 +23,13 @@ pub(crate) struct Row<'a> {
     pub(crate) depth: usize,
 }
 
+/// Keys of gateways are longer, and must not take the room of everybody's details.
+const WIDEST_ID: usize = 16;
+
 /// The table of `list`. On 80 columns the rightmost details give way first.
 pub(crate) fn table(rows: &[Row<'_>], view: &View<'_>) -> Table {
     let mut table = Table::new(vec![
-        Column::whole("ID"),
+        Column::whole("ID").overhanging(WIDEST_ID),
         Column::whole("STATUS"),
         Column::whole("AGENT").expendable(3),
         Column::flexible("NAME/PROMPT", 16),

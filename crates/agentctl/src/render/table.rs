@@ -22,11 +22,13 @@ pub(crate) struct Column {
     /// Highest goes first; 0 never goes.
     expendable: u8,
     keep: Keep,
+    /// A cell wider than this, and than a quarter of the screen, stands on a line of its own above its row, in one piece.
+    overhang: Option<usize>,
 }
 
 impl Column {
     pub(crate) fn whole(header: &'static str) -> Self {
-        Self { header, least: None, expendable: 0, keep: Keep::Start }
+        Self { header, least: None, expendable: 0, keep: Keep::Start, overhang: None }
     }
 
     pub(crate) fn flexible(header: &'static str, least: usize) -> Self {
@@ -35,6 +37,10 @@ impl Column {
 
     pub(crate) fn expendable(self, rank: u8) -> Self {
         Self { expendable: rank, ..self }
+    }
+
+    pub(crate) fn overhanging(self, most: usize) -> Self {
+        Self { overhang: Some(most), ..self }
     }
 
     pub(crate) fn keep_end(self) -> Self {
@@ -106,11 +112,31 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The header and one line per row, none wider than `width`.
+    /// The header and one line per row, two where a cell overhangs; none wider than `width`.
     pub(crate) fn lines(&self, width: usize, paint: Paint) -> Vec<String> {
         let layout = self.layout(width);
         let header = self.columns.iter().map(|column| Cell::new(column.header, Tone::Dim)).collect();
-        std::iter::once(&header).chain(&self.rows).map(|row| self.line(row, &layout, paint)).collect()
+        let rows = std::iter::once(&header).chain(&self.rows);
+        rows.flat_map(|row| self.row_lines(row, &layout, width, paint)).collect()
+    }
+
+    fn row_lines(&self, row: &[Cell], layout: &[(usize, usize)], width: usize, paint: Paint) -> Vec<String> {
+        let hangs_over = |(index, room): &&(usize, usize)| {
+            self.columns[*index].overhang.is_some() && row[*index].width() > *room
+        };
+        let Some((index, _)) = layout.iter().find(hangs_over) else {
+            return vec![self.line(row, layout, paint)];
+        };
+        let mut rest = row.to_vec();
+        let alone = std::mem::take(&mut rest[*index]).cut(width, self.columns[*index].keep);
+        vec![alone.paint(paint), self.line(&rest, layout, paint)]
+    }
+
+    /// The columns in which somebody says something; the others are not shown.
+    fn filled(&self) -> Vec<usize> {
+        let says =
+            |index: &usize| self.rows.is_empty() || self.rows.iter().any(|row| row[*index].width() > 0);
+        (0..self.columns.len()).filter(says).collect()
     }
 
     fn line(&self, row: &[Cell], layout: &[(usize, usize)], paint: Paint) -> String {
@@ -133,15 +159,12 @@ impl Table {
 
     /// Which columns are shown, and how wide.
     fn layout(&self, width: usize) -> Vec<(usize, usize)> {
-        let natural: Vec<usize> = (0..self.columns.len()).map(|index| self.natural(index)).collect();
+        let natural: Vec<usize> = (0..self.columns.len()).map(|index| self.natural(index, width)).collect();
         let least = |index: usize| match self.columns[index].least {
             Some(least) => natural[index].min(least.max(self.columns[index].header.len())),
             None => natural[index],
         };
-        // A column in which nobody says anything is not shown.
-        let mut shown: Vec<usize> = (0..self.columns.len())
-            .filter(|index| self.rows.is_empty() || self.rows.iter().any(|row| row[*index].width() > 0))
-            .collect();
+        let mut shown = self.filled();
         while total(shown.iter().map(|index| least(*index))) > width {
             let Some(victim) = shown
                 .iter()
@@ -159,8 +182,11 @@ impl Table {
         widths
     }
 
-    fn natural(&self, index: usize) -> usize {
-        let cells = self.rows.iter().map(|row| row[index].width()).max().unwrap_or(0);
+    fn natural(&self, index: usize, width: usize) -> usize {
+        // A wide screen has room to spare.
+        let most = self.columns[index].overhang.map_or(usize::MAX, |most| most.max(width / 4));
+        let cells = self.rows.iter().map(|row| row[index].width()).filter(|width| *width <= most);
+        let cells = cells.max().unwrap_or(0);
         cells.max(measure(self.columns[index].header))
     }
 
@@ -248,6 +274,28 @@ mod tests {
         assert!(cell.starts_with('…'));
         let path = lines[1].rfind('…').unwrap();
         assert_eq!(measure(&lines[1][..path]), column);
+    }
+
+    #[test]
+    fn a_long_cell_hangs_over_instead_of_driving_columns_away() {
+        let mut table = Table::new(vec![
+            Column::whole("ID").overhanging(8),
+            Column::whole("AGENT").expendable(1),
+            Column::flexible("PROMPT", 10),
+        ]);
+        let long = "agent:main:dashboard:934eb747";
+        for id in ["12345678", long] {
+            table.row(vec![
+                Cell::plain(id),
+                Cell::plain("claude-code"),
+                Cell::plain("do what is to be done"),
+            ]);
+        }
+        let lines = table.lines(44, Paint::new(false));
+        assert_eq!(lines.len(), 4, "{lines:#?}");
+        assert!(lines[1].starts_with("12345678  claude-code  do what"), "{lines:#?}");
+        assert_eq!((lines[2].as_str(), lines[3].find("claude-code")), (long, Some(10)), "{lines:#?}");
+        assert!(table.lines(120, Paint::new(false)).iter().skip(2).all(|line| line.starts_with(long)));
     }
 
     #[test]

@@ -30,6 +30,19 @@ pub(crate) fn short(duration: Duration) -> String {
     }
 }
 
+/// How long until then, in one unit and rounded up: what was set to two hours is not one hour away.
+pub(crate) fn ahead(then: Timestamp, now: Timestamp) -> String {
+    let left = elapsed(then, now);
+    let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
+    let unit = [(DAY, "d"), (HOUR, "h"), (MINUTE, "m")].into_iter().find(|(length, _)| seconds >= *length);
+    // Rounding up may fill the next unit: 59m 30s are an hour.
+    match unit.unwrap_or((1, "s")) {
+        (MINUTE, _) if seconds.div_ceil(MINUTE) == 60 => "1h".to_owned(),
+        (HOUR, _) if seconds.div_ceil(HOUR) == 24 => "1d".to_owned(),
+        (length, letter) => format!("{}{letter}", seconds.div_ceil(length)),
+    }
+}
+
 /// A length of time that reads back as the same one, in the largest unit that can say it: "7d", "90s", "1500ms".
 pub(crate) fn exact(duration: Duration) -> String {
     let seconds = duration.as_secs();
@@ -78,6 +91,23 @@ mod tests {
             ("2025-11-15T12:00:00Z", "365d"),
         ] {
             assert_eq!(ago(now, at(then)), words, "{then}");
+        }
+    }
+
+    #[test]
+    fn what_lies_ahead_is_rounded_up() {
+        let now = at("2026-11-15T12:00:00Z");
+        for (then, words) in [
+            ("2026-11-15T11:00:00Z", "0s"),
+            ("2026-11-15T12:00:00.2Z", "1s"),
+            ("2026-11-15T12:00:59.5Z", "1m"),
+            ("2026-11-15T12:09:59.9Z", "10m"),
+            ("2026-11-15T12:59:30Z", "1h"),
+            ("2026-11-15T13:59:59Z", "2h"),
+            ("2026-11-16T11:30:00Z", "1d"),
+            ("2026-11-17T12:00:00Z", "2d"),
+        ] {
+            assert_eq!(ahead(at(then), now), words, "{then}");
         }
     }
 

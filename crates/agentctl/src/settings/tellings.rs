@@ -1,32 +1,14 @@
 //! `[webhook]` and `[notify]`: whom agentctl tells about changes, and about which.
 
+use agentctl_daemon::EVENT_TYPES;
 use agentctl_model::{Environ, Outcome, Status};
 use serde::Deserialize;
 
 use super::{Origin, Setting, known};
 
-/// Every type of event.
-const EVENTS: [&str; 15] = [
-    "session.started",
-    "session.running",
-    "session.waiting",
-    "session.idle",
-    "session.stopped",
-    "session.gone",
-    "lock.acquired",
-    "lock.released",
-    "fuse.set",
-    "fuse.extended",
-    "fuse.warned",
-    "fuse.expired",
-    "source.failed",
-    "source.recovered",
-    "launch.exited",
-];
-
 /// The values of every `--type`.
 pub(crate) fn event_types() -> clap::builder::PossibleValuesParser {
-    clap::builder::PossibleValuesParser::new(EVENTS)
+    clap::builder::PossibleValuesParser::new(EVENT_TYPES)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,7 +92,7 @@ impl TryFrom<String> for EventType {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, String> {
-        known(name, "event", EVENTS.into_iter()).map(Self)
+        known(name, "event", EVENT_TYPES.into_iter()).map(Self)
     }
 }
 

@@ -137,6 +137,30 @@ fn tables_and_refusals_are_the_same_through_the_daemon() {
 }
 
 #[test]
+fn a_list_takes_every_word_of_the_command_line_and_events_no_unknown_one() {
+    let house = House::furnished();
+    let _daemon = house.daemon(&[]);
+    let list = |query: &str| {
+        let mut list = house.get(&format!("/v1/sessions?since=all&{query}")).json();
+        forget_moments(&mut list);
+        list["sessions"].clone()
+    };
+    assert_eq!(list("tree=true"), list("all-agents=true"));
+    assert_ne!(list("tree=true"), list("tree=false"));
+    assert_eq!(list("strict=true"), list(""));
+    let unknown = house.get("/v1/events?type=bogus");
+    assert_eq!((unknown.status, unknown.json()["code"].clone()), (400, json!("usage")), "{unknown:?}");
+    assert_eq!(house.get("/v1/events?adapter=hal").status, 400);
+    let root = house.home.path().join(".claude");
+    std::fs::rename(&root, house.home.path().join("away")).unwrap();
+    std::os::unix::fs::symlink(&root, &root).unwrap();
+    let problem = house.get("/v1/sessions?strict=true");
+    assert_eq!((problem.status, problem.json()["code"].clone()), (503, json!("incomplete")));
+    assert_eq!(problem.json()["sources"][0]["adapter"], "claude-code", "{problem:?}");
+    assert_eq!(house.get("/v1/sessions").status, 200);
+}
+
+#[test]
 fn the_document_of_the_api_is_the_one_that_is_checked_in() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
     let text = serde_json::to_string_pretty(&agentctl_daemon::openapi()).unwrap() + "\n";

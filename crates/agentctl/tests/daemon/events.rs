@@ -116,7 +116,9 @@ fn who_takes_and_who_leaves_a_directory_is_told() {
         (&agent.id.clone().into(), &agent.id.clone().into())
     );
     agent.kill();
-    assert_eq!(next("lock.released", "auto", "/work")["sessionId"], agent.id.as_str());
+    let left = next("lock.released", "auto", "/work");
+    assert_eq!(left["sessionId"], agent.id.as_str());
+    assert_eq!(left["session"]["status"], "stopped", "the session as it is, not as it was");
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn a_directory_has_a_fuse_that_can_be_extended_cancelled_and_burns_down() {
         (&set["directory"], &set["label"], &set["stage"]),
         (&folder.into(), &"mine".into(), &"set".into())
     );
-    assert!(house.run(&["fuses"]).ok().stdout.contains("expires in 1h - mine"));
+    assert!(house.run(&["fuses"]).ok().stdout.contains("expires in 2h - mine"));
     let before = set["expiresAt"].as_str().unwrap().to_owned();
     let extended = house.run(&["fuse", "extend", folder, "--ttl", "5h", "--json"]).ok().json();
     assert_eq!(extended["id"], set["id"]);
@@ -64,6 +64,58 @@ fn expired(house: &House, id: &str, ran: &Path, url: &str) {
     let home = house.home.agentctl_home();
     fs::create_dir_all(&home).unwrap();
     fs::write(home.join("fuses.json"), json!({"version": 1, "fuses": [fuse]}).to_string()).unwrap();
+}
+
+#[test]
+fn fuses_are_read_and_taken_away_without_a_daemon() {
+    let house = House::new();
+    for run in
+        [&|arguments: &[&str]| house.run(arguments), &|arguments: &[&str]| house.home.agentctl(arguments)]
+            as [&dyn Fn(&[&str]) -> agentctl_testkit::Output; 2]
+    {
+        assert!(run(&["fuses"]).ok().stdout.starts_with("no fuse is set"));
+        assert_eq!(run(&["fuse", "cancel", "/"]).code, Some(3));
+        assert_eq!(run(&["fuse", "extend", "--session", "none", "--ttl", "1h"]).code, Some(3));
+        let ran = house.home.path().join("ran");
+        expired(&house, "f-1", &ran, "http://127.0.0.1:9");
+        let shown = run(&["fuses"]).ok();
+        assert!(shown.stdout.starts_with("f-1 / expires now"), "{shown:?}");
+        assert!(shown.stderr.contains("no daemon runs"), "{shown:?}");
+        assert_eq!(run(&["fuses", "--json"]).ok().json()["fuses"][0]["id"], "f-1");
+        assert!(run(&["fuse", "extend", "/", "--ttl", "10m"]).ok().stdout.contains("expires in 10m"));
+        assert!(run(&["fuse", "cancel", "/"]).ok().stdout.starts_with("cancelled: f-1 /"));
+        assert_eq!(run(&["fuses", "--json"]).ok().json(), json!({"fuses": []}));
+        assert!(!house.socket().exists() && !ran.exists(), "nobody was started, and nothing fired");
+    }
+}
+
+#[test]
+fn the_session_of_a_fuse_is_found_as_by_every_command() {
+    let house = House::furnished();
+    let _daemon = house.daemon(&[]);
+    let agent = StandIn::start(&house.home);
+    let limit = ["--max-tokens", "5000"];
+    let set = |on: &[&str]| house.run(&[&["fuse", "set"], on, &limit].concat());
+    for unclear in ["a0000000", "no such session"] {
+        let (status, fuse) = (house.run(&["status", unclear]), set(&["--session", unclear]));
+        assert_eq!((fuse.code, &fuse.stderr), (status.code, &status.stderr), "{unclear}");
+    }
+    assert_eq!(set(&["--session", &agent.id, "--adapter", "codex"]).code, Some(3));
+    assert_eq!(house.run(&["fuse", "set", "/x", "--ttl", "1h", "--adapter", "codex"]).code, Some(2));
+    let stopped = set(&["--session", "22222222"]);
+    assert_eq!(stopped.code, Some(7), "{stopped:?}");
+    assert!(stopped.stderr.contains("has stopped"), "{stopped:?}");
+    let body = json!({"session": "22222222", "adapter": "claude-code", "maxTokens": 5}).to_string();
+    let problem = house.write("POST", "/v1/fuses", &body);
+    assert_eq!((problem.status, &problem.json()["code"]), (409, &"refused".into()));
+    let narrowed = ["--session", &agent.id[..6], "--adapter", "claude-code", "--cwd", "/work"];
+    let _ = set(&narrowed).ok();
+    assert_eq!(
+        house.run(&["fuse", "cancel", "--session", &agent.id[..6], "--adapter", "codex"]).code,
+        Some(3)
+    );
+    assert_eq!(house.run(&["fuse", "cancel", "--session", "22222222"]).code, Some(3), "it has none");
+    let _ = house.run(&[&["fuse", "cancel"], &narrowed[..]].concat()).ok();
 }
 
 /// Killed between any two steps, a fuse fires once and its webhook arrives.
@@ -144,6 +196,10 @@ fn a_session_that_uses_too_much_is_warned_of_and_told() {
         for kind in kinds {
             let event = events.next();
             assert_eq!((&event["type"], &event["sessionId"]), (&(*kind).into(), &agent.id.clone().into()));
+            assert_eq!(
+                (&event["session"]["id"], &event["session"]["status"]),
+                (&event["sessionId"], &"idle".into())
+            );
         }
     }
     agent.kill();

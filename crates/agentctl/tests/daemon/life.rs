@@ -32,6 +32,69 @@ fn it_is_started_once_found_again_and_ended() {
 }
 
 #[test]
+fn a_manner_that_a_running_one_does_not_have_is_refused_and_restarting_gives_it() {
+    let house = House::new();
+    let _ = house.run(&["daemon", "start"]).ok();
+    for asked in [&["--read-only"][..], &["--http", "127.0.0.1:0"]] {
+        let refused = house.run(&[&["daemon", "start"], asked].concat());
+        assert_eq!(refused.code, Some(7), "{refused:?}");
+        let next = format!("agentctl daemon restart {}", asked.join(" "));
+        assert!(refused.stderr.contains(&next), "{refused:?}");
+    }
+    let _ = house.run(&["daemon", "restart", "--read-only", "--http", "127.0.0.1:0"]).ok();
+    for asked in [&[][..], &["--read-only"], &["--http", "127.0.0.1:0"]] {
+        assert!(house.run(&[&["daemon", "start"], asked].concat()).ok().stdout.contains("runs already"));
+    }
+    // It agrees to nothing, and is ended all the same, without waiting for it to change its mind.
+    let began = std::time::Instant::now();
+    let _ = house.run(&["daemon", "stop"]).ok();
+    assert!(began.elapsed() < std::time::Duration::from_secs(9), "{:?}", began.elapsed());
+}
+
+#[test]
+fn one_that_cannot_start_tells_its_own_words_alone() {
+    let house = House::new();
+    let _ = house.run(&["daemon", "start"]).ok();
+    let _ = house.run(&["daemon", "stop"]).ok();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let failed = house.run(&["daemon", "start", "--http", &address]);
+    assert_eq!(failed.code, Some(5), "{failed:?}");
+    assert!(failed.stderr.contains("cannot serve") && !failed.stderr.contains("stopped"), "{failed:?}");
+}
+
+#[test]
+fn doctor_says_how_the_daemon_is() {
+    let house = House::new();
+    let doctor = || house.run(&["doctor", "--json"]).ok().json()["daemon"].clone();
+    let none = doctor();
+    assert_eq!((&none["running"], &none["answers"]), (&false.into(), &serde_json::Value::Null));
+    assert!(!house.home.agentctl_home().exists(), "asking creates nothing");
+    let mut daemon = house.daemon(&[]);
+    let well = doctor();
+    assert_eq!(
+        (&well["running"], &well["answers"], &well["sameVersion"]),
+        (&true.into(), &true.into(), &true.into())
+    );
+    assert_eq!((&well["pid"], &well["staleFiles"]), (&daemon.pid().into(), &serde_json::json!([])));
+    let words = house.run(&["doctor"]).ok().stdout;
+    assert!(words.contains("daemon   runs, pid") && words.contains("daemon.log"), "{words}");
+    // One that is stopped holds its lock and says nothing.
+    daemon.signal(Signal::KILL);
+    daemon.wait(SOON);
+    fs::write(house.home.agentctl_home().join("daemon.pid"), "1").unwrap();
+    let left = doctor();
+    assert_eq!(left["running"], false);
+    let names = left["staleFiles"].to_string();
+    assert!(names.contains("agentctl.sock") && names.contains("daemon.pid"), "{names}");
+    let lock = fs::File::open(house.home.agentctl_home().join("daemon.lock")).unwrap();
+    lock.lock().unwrap();
+    let mute = house.run(&["doctor"]);
+    assert_eq!(mute.code, Some(1), "{mute:?}");
+    assert!(mute.stdout.contains("does not answer"), "{mute:?}");
+}
+
+#[test]
 fn of_many_started_at_once_exactly_one_serves() {
     let rounds = if std::env::var_os("AGENTCTL_LONG").is_some() { 100 } else { 4 };
     let house = House::new();

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use super::App;
 use super::routes::Names;
 use crate::clock;
-use crate::events::{Event, Posted, Read, written};
+use crate::events::{Event, Posted, Read, TYPES, written};
 use crate::problem::Problem;
 use crate::query;
 use crate::shared::Phase;
@@ -45,15 +45,19 @@ pub(crate) async fn stream(
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
     let pairs = query::parse(raw.as_deref(), &[QUERY])?;
-    let every = |name: &str| -> Vec<String> {
-        pairs.iter().filter(|(known, _)| known == name).map(|(_, value)| value.clone()).collect()
-    };
+    let types = pairs.iter().filter(|(name, _)| name == "type").map(|(_, value)| value.clone());
+    let types: Vec<String> = types.collect();
+    // One that never comes would be waited for without end.
+    if let Some(wrong) = types.iter().find(|kind| !TYPES.contains(&kind.as_str())) {
+        let known = TYPES.join(", ");
+        return Err(Problem::usage(format!("no event is of type `{wrong}`; there are: {known}")));
+    }
     let last = headers.get("last-event-id").and_then(|cursor| cursor.to_str().ok());
     let cursor = last.or(query::one(&pairs, "since")).filter(|cursor| !cursor.is_empty());
     let mut reader = Reader {
         read: app.hub.newest(),
-        types: every("type"),
-        adapters: every("adapter"),
+        types,
+        adapters: query::adapters(&pairs)?,
         bell: app.hub.listen(),
         phase: app.phase.subscribe(),
         ready: VecDeque::new(),

@@ -1,31 +1,22 @@
 //! Fuses over HTTP.
 
+use agentctl_model::Status;
 use axum::Extension as Extended;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::body::Body;
 use super::sessions::{beside, find};
 use super::{App, answer, json};
 use crate::clock;
-use crate::fuses::{Extension, Fuse, FuseSpec, Stage, deadline, tell};
+use crate::fuses::{Extension, FuseSpec, deadline, session_of, tell};
 use crate::problem::Problem;
 use crate::server::Peer;
 use crate::token::random_hex;
-use agentctl_fleet::Selector;
-
-/// What `GET /v1/fuses` answers.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct FuseList {
-    /// The next to expire first.
-    fuses: Vec<Fuse>,
-}
 
 pub(crate) async fn list(State(app): State<App>) -> Result<Response, Problem> {
-    beside(move || json(&FuseList { fuses: app.fuses.all() })).await.map(answer)
+    beside(move || json(&app.fuses.all())).await.map(answer)
 }
 
 pub(crate) async fn set(
@@ -34,18 +25,21 @@ pub(crate) async fn set(
     headers: HeaderMap,
     Body(spec): Body<FuseSpec>,
 ) -> Result<Response, Problem> {
-    let found = match &spec.session {
-        Some(text) => {
-            let selector = Selector { text: text.clone(), ..Selector::default() };
-            Some(find(&app, &peer, &headers, selector).await?.1.key)
-        }
+    let found = match spec.selector() {
+        Some(selector) => Some(find(&app, &peer, &headers, selector).await?.1),
         None => None,
     };
+    // Its limits would end with it, which is now.
+    if let Some(stopped) = found.as_ref().filter(|found| found.session.status == Status::Stopped) {
+        let detail = format!("session {} has stopped, there is nothing left to limit", stopped.key.id);
+        return Err(Problem::refused(detail).hint("set it once the session goes on"));
+    }
     let id = random_hex(4).map_err(|error| Problem::failed(format!("no random id: {error}")))?;
-    let fuse = spec.fuse(format!("f-{id}"), found, clock::now()).map_err(Problem::usage)?;
+    let key = found.map(|found| found.key);
+    let fuse = spec.fuse(format!("f-{id}"), key, clock::now()).map_err(Problem::usage)?;
     beside(move || {
         app.fuses.set(fuse.clone()).map_err(|error| unwritten(&error))?;
-        tell(&app, "fuse.set", &fuse);
+        tell(&app, "fuse.set", &fuse, session_of(&app, &fuse).as_deref());
         json(&fuse)
     })
     .await
@@ -60,18 +54,9 @@ pub(crate) async fn extend(
     let now = clock::now();
     let until = deadline(&extension.ttl, now).map_err(Problem::usage)?;
     beside(move || {
-        let mut burning = true;
-        let changed = app.fuses.update(&id, |fuse| {
-            burning = fuse.stage != Stage::Firing && (fuse.expires_at.is_some() || fuse.directory.is_some());
-            if burning {
-                fuse.expires_at = Some(until);
-                fuse.stage = Stage::Set;
-                fuse.stage_at = now;
-            }
-        });
-        let fuse = changed.map_err(|error| unwritten(&error))?.filter(|_| burning);
+        let fuse = app.fuses.extend(&id, now, until).map_err(|error| unwritten(&error))?;
         let fuse = fuse.ok_or_else(|| unknown(&id))?;
-        tell(&app, "fuse.extended", &fuse);
+        tell(&app, "fuse.extended", &fuse, session_of(&app, &fuse).as_deref());
         json(&fuse)
     })
     .await

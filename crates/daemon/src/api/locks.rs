@@ -57,7 +57,8 @@ pub(crate) async fn list(
 
 pub(crate) async fn lock(State(app): State<App>, Body(body): Body<LockBody>) -> Result<Response, Problem> {
     let now = clock::now();
-    let until = body.ttl.as_deref().map(|ttl| deadline(ttl, now)).transpose().map_err(Problem::usage)?;
+    let until = body.ttl.as_deref().map(|ttl| deadline(ttl, now)).transpose();
+    let until = until.map_err(|why| Problem::usage(format!("ttl: {why}")))?;
     let locked = beside(move || {
         let directory = absolute("directory", &body.directory)?;
         if !directory.is_dir() {

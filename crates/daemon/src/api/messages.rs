@@ -39,9 +39,9 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// What `/messages` answers.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Messages {
+pub struct Messages {
     /// Oldest first.
-    entries: Vec<Entry>,
+    pub entries: Vec<Entry>,
 }
 
 pub(crate) async fn page(

@@ -16,7 +16,7 @@ use super::{
     small, steer, worktrees,
 };
 use crate::events::Event;
-use crate::fuses::{Extension, Fuse, FuseSpec};
+use crate::fuses::{Extension, Fuse, FuseList, FuseSpec};
 use crate::query::{LIST, TARGET};
 
 pub(crate) type Names = &'static [(&'static str, &'static str)];
@@ -265,7 +265,7 @@ pub(crate) const ROUTES: &[Route] = &[
     Route {
         path: "/v1/fuses",
         operations: &[
-            reads("Fuses that are set", &[], Answers::Json(of::<fuses::FuseList>)),
+            reads("Fuses that are set", &[], Answers::Json(of::<FuseList>)),
             writes("post", "Set a fuse on a directory or a session", Some(of::<FuseSpec>), of::<Fuse>),
         ],
         handler: || get(fuses::list).post(fuses::set),

@@ -1,6 +1,7 @@
 //! Sessions: the list, one, and why. Each answer is a look that began after the question.
 
 use agentctl_fleet::{Explanation, Fleet, Selector};
+use agentctl_model::SourceReport;
 use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
@@ -20,12 +21,16 @@ pub(crate) async fn list(
     headers: HeaderMap,
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
-    let wanted = query::list_from(&query::parse(raw.as_deref(), &[LIST])?)?;
+    let pairs = query::parse(raw.as_deref(), &[LIST])?;
+    let (wanted, strict) = (query::list_from(&pairs)?, query::flag(&pairs, "strict")?);
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
     let whole = wants_whole(&headers);
     let (host, key) = (app.host.clone(), key("list", raw.as_deref(), &headers, &peer));
     let look = move || {
         let listing = fleet.list(&wanted);
+        if strict && listing.sources.iter().any(SourceReport::is_incomplete) {
+            return Err(Problem::incomplete("not every source could be heard completely", listing.sources));
+        }
         if whole { json(&listing) } else { json(&listing.answer(&host)) }
     };
     shared_look(&app, key, look).await.map(answer)

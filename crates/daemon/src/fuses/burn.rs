@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use agentctl_fleet::fault::reach;
 use agentctl_fleet::outbox::Telling;
+use agentctl_model::Session;
 use jiff::Timestamp;
 
 use super::limits::{Limits, next_stage_at};
@@ -17,6 +18,7 @@ use super::{Fuse, Fuses, Stage};
 use crate::clock;
 use crate::commands::about;
 use crate::events::News;
+use crate::live::ask_after;
 use crate::shared::Shared;
 
 /// The clock may be set, and the machine may sleep: it is looked at least this often.
@@ -34,7 +36,7 @@ pub(crate) fn keep_burning(shared: &Arc<Shared>) {
         fuses.sweep_marks();
         let now = clock::now();
         let mut sleep = LONGEST_SLEEP;
-        for fuse in fuses.all() {
+        for fuse in fuses.all().fuses {
             let burnt = if fuse.directory.is_none() {
                 sleep = sleep.min(LIMITS).min(until(next_stage_at(&fuse), now));
                 limits.check(shared, &fuse)
@@ -78,14 +80,14 @@ fn fire(shared: &Arc<Shared>, fuse: &Fuse) -> std::io::Result<()> {
         }
     }
     reach("fire.begun");
-    expire(shared, fuse)?;
+    expire(shared, fuse, None)?;
     reach("fire.acted");
     fuses.remove(&fuse.id)?;
     Ok(())
 }
 
-/// What happens at the end of any fuse.
-pub(super) fn expire(shared: &Arc<Shared>, fuse: &Fuse) -> std::io::Result<()> {
+/// What happens at the end of any fuse. The session is the one that it is on.
+pub(super) fn expire(shared: &Arc<Shared>, fuse: &Fuse, session: Option<&Session>) -> std::io::Result<()> {
     let value = serde_json::to_value(fuse)?;
     if let Some(url) = &fuse.on_expire.webhook {
         let telling = Telling {
@@ -93,7 +95,7 @@ pub(super) fn expire(shared: &Arc<Shared>, fuse: &Fuse) -> std::io::Result<()> {
             at: clock::now(),
             session_id: fuse.session_id.as_deref(),
             adapter: fuse.adapter.as_deref(),
-            session: None,
+            session,
             source: None,
             fuse: Some(&value),
             lock: None,
@@ -103,17 +105,25 @@ pub(super) fn expire(shared: &Arc<Shared>, fuse: &Fuse) -> std::io::Result<()> {
         shared.outbox.put(&fuse.id, &fuse.id, Some(url.clone()), body)?;
     }
     if let Some(script) = &fuse.on_expire.script {
-        run(shared, fuse, script);
+        run(shared, fuse, session, script);
     }
-    tell(shared, "fuse.expired", fuse);
+    tell(shared, "fuse.expired", fuse, session);
     Ok(())
 }
 
-pub(crate) fn tell(shared: &Arc<Shared>, kind: &str, fuse: &Fuse) {
+/// The session that a fuse is on, as it is now; `None` when it cannot be heard, and for a directory's.
+pub(crate) fn session_of(shared: &Shared, fuse: &Fuse) -> Option<Box<Session>> {
+    let key = fuse.session()?;
+    let fleet = shared.settings.fleet().ok()?;
+    ask_after(&fleet, &[key]).sessions.pop().map(|surveyed| surveyed.session)
+}
+
+pub(crate) fn tell(shared: &Shared, kind: &str, fuse: &Fuse, session: Option<&Session>) {
     let posted = shared.hub.post(News {
         kind: kind.to_owned(),
         adapter: fuse.adapter.clone(),
         session_id: fuse.session_id.clone(),
+        session: session.cloned().map(Box::new),
         fuse: serde_json::to_value(fuse).ok(),
         ..News::default()
     });
@@ -121,9 +131,9 @@ pub(crate) fn tell(shared: &Arc<Shared>, kind: &str, fuse: &Fuse) {
 }
 
 /// The mark comes first, and can be made only once: two daemons' lives cannot run one script twice.
-fn run(shared: &Arc<Shared>, fuse: &Fuse, script: &str) {
+fn run(shared: &Arc<Shared>, fuse: &Fuse, session: Option<&Session>, script: &str) {
     let mark = shared.fuses.mark(&fuse.id);
-    let mut variables = about(None);
+    let mut variables = about(session);
     variables.extend([
         ("AGENTCTL_FUSE_ID", fuse.id.clone()),
         ("AGENTCTL_FUSE_DIRECTORY", fuse.directory.clone().unwrap_or_default()),
@@ -138,13 +148,13 @@ fn run(shared: &Arc<Shared>, fuse: &Fuse, script: &str) {
 
 impl Fuses {
     fn mark(&self, id: &str) -> PathBuf {
-        self.home.join(format!(".fired-{id}"))
+        self.home.folder().join(format!(".fired-{id}"))
     }
 
     /// Marks of fuses that are gone have served.
     fn sweep_marks(&self) {
         let burning = self.burning();
-        let Ok(entries) = std::fs::read_dir(&self.home) else { return };
+        let Ok(entries) = std::fs::read_dir(self.home.folder()) else { return };
         for entry in entries.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             if name.strip_prefix(".fired-").is_some_and(|id| !burning.fuses.contains_key(id)) {

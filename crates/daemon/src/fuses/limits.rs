@@ -99,10 +99,10 @@ fn advance(
     };
     match next {
         Stage::Set | Stage::Interrupted => {}
-        Stage::Warned => tell(shared, "fuse.warned", &fuse),
+        Stage::Warned => tell(shared, "fuse.warned", &fuse, Some(session)),
         Stage::Reached => {
             reach("limit.reached");
-            expire(shared, &fuse)?;
+            expire(shared, &fuse, Some(session))?;
             reach("limit.told");
             shared.fuses.update(&fuse.id, |fuse| {
                 fuse.stage = Stage::Interrupted;

@@ -1,5 +1,6 @@
 //! What a caller wants set, checked before anything is written. Pure.
 
+use agentctl_fleet::Selector;
 use agentctl_model::{SessionKey, period};
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
@@ -17,6 +18,12 @@ pub(crate) struct FuseSpec {
     pub(crate) ttl: Option<String>,
     /// A session: full id, unique beginning of one, or exact name.
     pub(crate) session: Option<String>,
+    /// Only sessions of this agent.
+    pub(crate) adapter: Option<String>,
+    /// Only sessions stored under this config root.
+    pub(crate) root: Option<String>,
+    /// Only sessions that work in this folder.
+    pub(crate) cwd: Option<String>,
     /// How long a session may go on from now.
     pub(crate) max_time: Option<String>,
     pub(crate) max_tokens: Option<u64>,
@@ -39,6 +46,12 @@ pub(crate) struct Extension {
 pub(crate) type SpecError = String;
 
 impl FuseSpec {
+    /// The session that is meant, if one is.
+    pub(crate) fn selector(&self) -> Option<Selector> {
+        let text = self.session.clone()?;
+        Some(Selector { text, adapter: self.adapter.clone(), root: self.root.clone(), cwd: self.cwd.clone() })
+    }
+
     /// The fuse that is meant. The session, if one was named, was found by then.
     pub(crate) fn fuse(
         self,
@@ -47,7 +60,9 @@ impl FuseSpec {
         now: Timestamp,
     ) -> Result<Fuse, SpecError> {
         let limits = self.max_time.is_some() || self.max_tokens.is_some() || self.max_cost.is_some();
+        let narrowed = self.adapter.is_some() || self.root.is_some() || self.cwd.is_some();
         match (&self.directory, &found) {
+            (Some(_), None) if narrowed => return Err("adapter, root and cwd narrow a session".into()),
             (Some(_), Some(_)) => return Err("a fuse is on a directory or on a session, not on both".into()),
             (None, None) => return Err("a fuse needs a directory or a session".into()),
             (Some(_), None) if limits => return Err("limits are for sessions; a directory has a ttl".into()),
@@ -91,8 +106,11 @@ impl FuseSpec {
 }
 
 /// So long from now.
-pub(crate) fn deadline(length: &str, now: Timestamp) -> Result<Timestamp, SpecError> {
+pub fn deadline(length: &str, now: Timestamp) -> Result<Timestamp, String> {
     let length = period::parse_duration(length)?;
+    if length.is_zero() {
+        return Err("it must be longer than nothing".to_owned());
+    }
     let far = || "that is too far away".to_owned();
     let length = SignedDuration::try_from(length).map_err(|_| far())?;
     now.checked_add(length).map_err(|_| far())
@@ -119,6 +137,8 @@ mod tests {
             (r#"{"directory":"/x"}"#, false),
             (r#"{"directory":"x","ttl":"10m"}"#, false),
             (r#"{"directory":"/x","ttl":"soon"}"#, false),
+            (r#"{"directory":"/x","ttl":"0s"}"#, false),
+            (r#"{"directory":"/x","ttl":"1m","adapter":"codex"}"#, false),
             (r#"{"directory":"/x","ttl":"99999999999w"}"#, false),
             (r#"{"directory":"/x","ttl":"1m","maxTokens":1}"#, false),
             (r#"{"directory":"/x","ttl":"1m","session":"s"}"#, true),

@@ -2,8 +2,9 @@
 
 use agentctl_model::{Outcome, Session, SourceReport};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::payload::{ExitStatus, Payload};
 use crate::locks::DirectoryHolder;
 
 /// Something that happened, to be told: the flat fields that receivers know, and the whole objects.
@@ -28,22 +29,21 @@ impl Telling<'_> {
         let session = self.session;
         let exit = self.exit_code.or_else(|| session.and_then(|session| session.launch.as_ref()?.exit_code));
         let outcome = session.and_then(|session| session.outcome).map(Outcome::word);
-        let label = self.fuse.and_then(|fuse| fuse.get("label"));
-        let said = session.and_then(|session| session.last_message.as_ref()).map(|said| json!(said));
-        let value = json!({
-            "hook_type": self.kind,
-            "session_id": self.session_id,
-            "adapter": self.adapter,
-            "duration_seconds": session.and_then(duration),
-            "exit_status": exit.map_or_else(|| json!(outcome), |code| json!(code)),
-            "summary": said.as_ref().or(label),
-            "meta": session.map(|session| &session.meta),
-            "timestamp": self.at,
-            "session": session,
-            "source": self.source,
-            "fuse": self.fuse,
-            "lock": self.lock,
-        });
+        let label = self.fuse.and_then(|fuse| fuse.get("label")?.as_str());
+        let value = Payload {
+            hook_type: self.kind,
+            session_id: self.session_id,
+            adapter: self.adapter,
+            duration_seconds: session.and_then(duration),
+            exit_status: exit.map(ExitStatus::Code).or(outcome.map(ExitStatus::Outcome)),
+            summary: session.and_then(|session| session.last_message.as_deref()).or(label),
+            meta: session.map(|session| &session.meta),
+            timestamp: self.at,
+            session,
+            source: self.source,
+            fuse: self.fuse,
+            lock: self.lock,
+        };
         let mut bytes = Vec::new();
         // Plain data: it can always be written, and the writer makes text.
         let _ = agentctl_model::json::write(&mut bytes, &value);

@@ -73,7 +73,7 @@ pub(super) fn set_aside_the_predecessors(folder: &Path) -> Result<Option<PathBuf
     Ok(Some(aside))
 }
 
-fn the_predecessors(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
+pub(super) fn the_predecessors(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let failed = |error| StoreError::io(folder, error);
     let mut old = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {

@@ -1,11 +1,40 @@
-//! Which version of an agent is installed, read from files beside its program. Nothing is started.
+//! Which program of an agent is installed and of which version, read from the file and from those beside it. Nothing is
+//! started.
 
-use std::path::Path;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
+use agentctl_adapters::{Adapter, Card};
 use serde_json::Value;
+
+use crate::surroundings::Surroundings;
 
 /// How far above the program its package may be: `<package>/dist/bin/cli.js` is the deepest seen.
 const LEVELS: usize = 4;
+
+/// The program of this agent on the PATH. Where two agents go by one name (`pi`), whose it is shows in the file.
+pub(crate) fn find(card: &Card, surroundings: &Surroundings) -> Option<PathBuf> {
+    card.programs.iter().find_map(|name| {
+        let place = surroundings.on_path(Path::new(name))?;
+        (!is_of_another(card, name, &place)).then_some(place)
+    })
+}
+
+/// The name is first of all another agent's, and the program is a script or has a package beside it, as that one's has. A
+/// port has neither.
+fn is_of_another(card: &Card, name: &str, place: &Path) -> bool {
+    let first_of = |card: &Card| card.programs.first() == Some(&name);
+    let mut cards = agentctl_adapters::registry().into_iter().map(Adapter::card);
+    if first_of(card) || !cards.any(|other| other.name != card.name && first_of(other)) {
+        return false;
+    }
+    let real = place.canonicalize().unwrap_or_else(|_| place.to_owned());
+    let mut start = [0; 2];
+    let is_script =
+        File::open(&real).is_ok_and(|mut file| file.read_exact(&mut start).is_ok() && &start == b"#!");
+    is_script || version(&real).is_some()
+}
 
 /// The version of the program at this real path, if its surroundings say so.
 pub(crate) fn version(real: &Path) -> Option<String> {

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::daemon::{self, DaemonReport};
 use super::program;
 use crate::failure::Failure;
 use crate::settings::Settings;
@@ -26,6 +27,7 @@ pub(crate) struct Report {
     pub(crate) healthy: bool,
     pub(crate) config: Config,
     pub(crate) kernel: Kernel,
+    pub(crate) daemon: DaemonReport,
     pub(crate) adapters: Vec<AdapterReport>,
     /// Live agent processes that belong to no stored session.
     pub(crate) strays: Vec<StrayReport>,
@@ -134,12 +136,15 @@ pub(crate) fn examine(surroundings: &Surroundings) -> Report {
         path: path.map(|path| path.to_string_lossy().into_owned()),
         error,
     };
+    let daemon = daemon::examine(surroundings);
+    let incomplete = survey.sources.iter().any(SourceReport::is_incomplete);
     let witnesses = agentctl_process::system().witnesses();
     Report {
         as_of: surroundings.now(),
         host: surroundings.host(),
         version: env!("CARGO_PKG_VERSION"),
-        healthy: config.error.is_none() && !survey.sources.iter().any(SourceReport::is_incomplete),
+        healthy: config.error.is_none() && !incomplete && !daemon.is_broken(),
+        daemon,
         config,
         kernel: Kernel {
             locks: witnesses.locks,
@@ -186,7 +191,7 @@ fn untold_report(untold: Untold) -> UntoldReport {
     }
 }
 
-fn words(failure: Failure) -> Option<String> {
+pub(super) fn words(failure: Failure) -> Option<String> {
     match failure {
         Failure::Said { message, .. } => Some(message),
         Failure::ReaderGone => None,
@@ -203,7 +208,7 @@ fn adapter_report(
     let chosen = settings.adapter(card.name);
     let program = match &chosen.binary.value {
         Some(binary) => surroundings.on_path(binary),
-        None => card.programs.iter().find_map(|program| surroundings.on_path(Path::new(program))),
+        None => program::find(card, surroundings),
     };
     let real: Option<PathBuf> = program.as_ref().and_then(|program| program.canonicalize().ok());
     AdapterReport {

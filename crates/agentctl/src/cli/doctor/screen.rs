@@ -4,6 +4,7 @@ use std::io::Write;
 
 use agentctl_model::text;
 
+use super::daemon::DaemonReport;
 use super::report::{AdapterReport, Place, Report};
 use crate::failure::Failure;
 use crate::output::Output;
@@ -161,6 +162,7 @@ impl Page<'_> {
             let words = format!("cannot show {}; some sessions stay unknown", missing.join(", "));
             self.line("!", Tone::Attention, "kernel", &words)
         });
+        lines.extend(self.daemon(&report.daemon));
         for untold in &report.untold {
             let to = untold.session.as_deref().or(untold.agent.as_deref()).unwrap_or("nobody");
             let state = if untold.tried { "not told yet" } else { "never told" };
@@ -169,6 +171,30 @@ impl Page<'_> {
             let words = format!("{to} was {state} that {session} ended{why}");
             lines.push(self.line("!", Tone::Attention, "callback", &words));
         }
+        lines
+    }
+
+    fn daemon(&self, daemon: &DaemonReport) -> Vec<String> {
+        let log =
+            daemon.log.as_deref().map(|log| format!(", log in {}", self.shown(log))).unwrap_or_default();
+        let line = |mark, tone, words: &str| self.line(mark, tone, "daemon", words);
+        let mut lines = vec![match (daemon.answers, daemon.pid) {
+            (Some(true), Some(pid)) => line(GOOD, Tone::Good, &format!("runs, pid {pid}{log}")),
+            (Some(_), _) => {
+                line(BAD, Tone::Bad, "holds its lock and does not answer; `agentctl daemon restart` ends it")
+            }
+            (None, _) => line(NONE, Tone::Dim, "does not run; commands that need it start it"),
+        }];
+        if let (Some(version), Some(false)) = (&daemon.version, daemon.same_version) {
+            let words = format!("is of version {version}; `agentctl daemon restart` starts this one");
+            lines.push(line("!", Tone::Attention, &words));
+        }
+        lines.extend(daemon.troubles.iter().map(|words| line("!", Tone::Attention, words)));
+        let stale = daemon.stale_files.iter();
+        lines.extend(stale.map(|path| {
+            let words = format!("{} serves nobody; the next daemon clears it away", self.shown(path));
+            self.line("!", Tone::Attention, "stale", &words)
+        }));
         lines
     }
 

@@ -69,15 +69,15 @@ pub(super) fn state(slot: &Slot) -> (char, &'static str, Tone) {
 
 fn table(slots: &[Slot], changes: &[Option<DiffStat>], surroundings: &Surroundings) -> Table {
     let mut table = Table::new(vec![
-        Column::flexible("SLOT", 12),
+        Column::flexible("SLOT", 36),
         Column::whole("STATUS"),
         Column::whole("ID"),
-        Column::whole("TIME"),
-        Column::whole("TOKENS").expendable(2),
-        Column::whole("COST").expendable(1),
+        Column::whole("TIME").expendable(1),
+        Column::whole("TOKENS").expendable(3),
+        Column::whole("COST").expendable(2),
         Column::whole("CHANGES"),
-        Column::flexible("BRANCH", 12).keep_end().expendable(3),
-        Column::flexible("WORKTREE", 16).keep_end().expendable(4),
+        Column::flexible("BRANCH", 12).keep_end().expendable(4),
+        Column::flexible("WORKTREE", 16).keep_end().expendable(5),
     ]);
     let id = |slot: &Slot| slot.session.as_ref().map(|surveyed| surveyed.key.id.clone()).unwrap_or_default();
     let ids: Vec<String> = slots.iter().map(id).collect();

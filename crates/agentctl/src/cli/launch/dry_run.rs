@@ -1,18 +1,83 @@
 //! `launch --dry-run`: what would be started, word for word.
 
 use std::io::Write;
+use std::path::Path;
 
 use agentctl_adapters::host::Request;
 use agentctl_fleet::launch::{LaunchPlan, PlannedSlot};
 use agentctl_fleet::{Fleet, Preview};
 use agentctl_model::{SpawnPlan, Stdin, text};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::json;
 use crate::surroundings::Surroundings;
+
+/// What `launch --dry-run --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DryRun<'a> {
+    group: Option<&'a str>,
+    launches: Vec<Planned<'a>>,
+    failed: Vec<Unplanned<'a>>,
+}
+
+/// One launch: a process that would be started here, or a request to a gateway.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Planned<'a> {
+    slot: &'a str,
+    adapter: &'a str,
+    /// The working tree that would be made first.
+    worktree: Option<PlannedTree<'a>>,
+    plan: Option<&'a SpawnPlan>,
+    request: Option<PlannedRequest<'a>>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct PlannedTree<'a> {
+    repository: &'a Path,
+    branch: &'a str,
+    base: Option<&'a str>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct PlannedRequest<'a> {
+    to: &'a str,
+    method: &'a str,
+    params: &'a Value,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Unplanned<'a> {
+    slot: &'a str,
+    error: &'a str,
+}
+
+impl<'a> Planned<'a> {
+    fn of(slot: &'a PlannedSlot, preview: &'a Preview) -> Self {
+        let worktree = slot.order.as_ref().ok().and_then(|order| order.worktree.as_ref());
+        let (plan, request) = match preview {
+            Preview::Spawn(plan) => (Some(plan), None),
+            Preview::Request(Request { to, method, params }) => {
+                (None, Some(PlannedRequest { to, method, params }))
+            }
+        };
+        Self {
+            slot: &slot.name,
+            adapter: &slot.adapter,
+            worktree: worktree.map(|tree| PlannedTree {
+                repository: &tree.repository,
+                branch: &tree.branch,
+                base: tree.base.as_deref(),
+            }),
+            plan,
+            request,
+        }
+    }
+}
 
 pub(super) fn show(
     plan: &LaunchPlan,
@@ -32,19 +97,12 @@ pub(super) fn show(
     }
     let exit = if failed.is_empty() { Exit::Done } else { Exit::Failed };
     if as_json {
-        let entries = planned.iter().map(|(slot, preview)| {
-            let worktree = slot.order.as_ref().ok().and_then(|order| order.worktree.as_ref());
-            let (plan, request) = match preview {
-                Preview::Spawn(plan) => (Some(plan), None),
-                Preview::Request(request) => (None, Some(request)),
-            };
-            json!({
-                "slot": slot.name, "adapter": slot.adapter, "worktree": worktree, "plan": plan, "request": request,
-            })
-        });
-        let failed = failed.iter().map(|(slot, error)| json!({"slot": slot.name, "error": error}));
-        let (entries, failed): (Vec<_>, Vec<_>) = (entries.collect(), failed.collect());
-        json::answer(out, &json!({"group": plan.group, "launches": entries, "failed": failed}))?;
+        let answer = DryRun {
+            group: plan.group.as_deref(),
+            launches: planned.iter().map(|(slot, preview)| Planned::of(slot, preview)).collect(),
+            failed: failed.iter().map(|(slot, error)| Unplanned { slot: &slot.name, error }).collect(),
+        };
+        json::answer(out, &answer)?;
         return Ok(exit);
     }
     for (slot, preview) in &planned {

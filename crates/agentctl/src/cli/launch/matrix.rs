@@ -31,7 +31,7 @@ struct Row {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a name or a list of names")]
 enum OneOrMany {
     One(String),
     Many(Vec<String>),
@@ -52,8 +52,10 @@ pub(super) fn read(path: &Path) -> Result<Matrix, Failure> {
 }
 
 fn parse(text: &str) -> Result<Matrix, String> {
-    let matrix: Matrix =
-        serde_saphyr::from_str(text).map_err(|error| agentctl_model::text::clean(&error.to_string()))?;
+    // The file is at hand, so its place is enough; a picture of the lines would be one of many lines.
+    let plain = serde_saphyr::options! { with_snippet: false };
+    let matrix: Matrix = serde_saphyr::from_str_with_options(text, plain)
+        .map_err(|error| agentctl_model::text::one_line(&error.to_string()))?;
     if matrix.slots().is_empty() {
         return Err("its `matrix` lists nothing to launch".to_owned());
     }
@@ -109,8 +111,12 @@ mod tests {
 
     #[test]
     fn a_mistake_is_named_with_its_place() {
-        let why = parse("prompt: x\nmatrix:\n  - adapter: 3\n    modle: x\n").unwrap_err();
-        assert!(why.contains("modle") || why.contains("line"), "{why}");
+        let why = parse("prompt: x\nmatrix:\n  - adapter: 3\n").unwrap_err();
+        assert!(why.contains("expected a name") && why.contains("line 3"), "{why}");
+        for bad in ["{", "matrix:\n  - adapter: pi\n    modle: x\n"] {
+            let why = parse(bad).unwrap_err();
+            assert!(why.contains("line") && !why.contains("error:") && !why.contains('\n'), "{why}");
+        }
         assert!(parse("matrix: []").is_err());
         assert!(parse("matrix: {adapter: codex}").is_err());
         assert!(parse("- just a list").is_err());

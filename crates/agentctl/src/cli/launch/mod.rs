@@ -8,6 +8,8 @@ mod pairs;
 pub(crate) mod prompt;
 pub(crate) mod turn;
 
+pub(crate) use dry_run::DryRun;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -132,14 +134,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let place = gateway::words(&order, args.gateway.is_some(), &fleet);
     ready()?;
     let session = turn::carry_out(order, &plan.words, &what, &fleet, &caller, surroundings, out)?;
-    if !(args.json && args.wait) {
-        turn::report(&session, place.as_deref(), args.json, surroundings, out)?;
-    }
-    if args.wait {
-        super::wait::for_turn(&session, args.json, &fleet, surroundings, out)
-    } else {
-        Ok(Exit::Done)
-    }
+    turn::tell(&session, place.as_deref(), (args.wait, args.json), &fleet, surroundings, out)
 }
 
 impl Args {

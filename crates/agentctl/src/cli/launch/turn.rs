@@ -4,12 +4,15 @@ use std::io::Write;
 
 use agentctl_fleet::launches::LaunchOrder;
 use agentctl_fleet::{Caller, Fleet, LaunchError};
-use agentctl_model::{Surveyed, text};
+use agentctl_model::{Capability, Session, Surveyed, text};
 
+use crate::cli::wait::for_turn;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
+use crate::render::sessions::short_ids;
+use crate::render::width::measure;
 use crate::render::{json, path, style};
 use crate::surroundings::Surroundings;
 
@@ -34,37 +37,74 @@ pub(crate) fn carry_out(
     }
 }
 
-/// The session and what can be done next. `place` says in words where it lives, if not in a process here.
-pub(crate) fn report(
+/// Tells of a session that was started, and with `wait` of how its turn ended. `place` says in words where it lives, if not
+/// in a process here. What can be done next comes last, when it is known how things stand.
+pub(crate) fn tell(
     session: &Surveyed,
     place: Option<&str>,
-    as_json: bool,
+    (wait, as_json): (bool, bool),
+    fleet: &Fleet,
+    surroundings: &Surroundings,
+    out: &mut Output,
+) -> Result<Exit, Failure> {
+    match (wait, as_json) {
+        (false, true) => json::answer(out, &session.session).map(|()| Exit::Done),
+        (true, true) => for_turn(session, true, fleet, surroundings, out),
+        (false, false) => {
+            head(&session.session, place, surroundings, out)?;
+            next_steps(&session.session, out)?;
+            Ok(Exit::Done)
+        }
+        (true, false) => {
+            head(&session.session, place, surroundings, out)?;
+            let ended = for_turn(session, false, fleet, surroundings, out)?;
+            let now = fleet.again(session);
+            next_steps(&now.as_ref().unwrap_or(session).session, out)?;
+            Ok(ended)
+        }
+    }
+}
+
+fn head(
+    session: &Session,
+    place: Option<&str>,
     surroundings: &Surroundings,
     out: &mut Output,
 ) -> Result<(), Failure> {
-    if as_json {
-        return json::answer(out, &session.session);
-    }
-    let object = &session.session;
-    let look = style::look(object.status, object.outcome);
+    let look = style::look(session.status, session.outcome);
     let status = out.paint.apply(look.tone, &format!("{} {}", look.glyph, look.word));
-    let id = text::one_line(&object.id);
-    writeln!(out, "{status}  {}  {id}", object.adapter)?;
-    let cwd = object.cwd.as_deref().map(|cwd| path::shown(cwd, surroundings.home.as_deref()));
-    let branch = object.branch.as_deref().map(|branch| format!(" ({})", text::one_line(branch)));
+    writeln!(out, "{status}  {}  {}", session.adapter, text::one_line(&session.id))?;
+    let cwd = session.cwd.as_deref().map(|cwd| path::shown(cwd, surroundings.home.as_deref()));
+    let branch = session.branch.as_deref().map(|branch| format!(" ({})", text::one_line(branch)));
     if let Some(cwd) = cwd {
         writeln!(out, "  in {cwd}{}", branch.unwrap_or_default())?;
     }
     if let Some(place) = place {
         writeln!(out, "  {}", text::one_line(place))?;
     }
-    let short: String = id.chars().take(13).collect();
-    for (command, what) in [
-        (format!("agentctl logs -f {short}"), "follow it"),
-        (format!("agentctl wait {short}"), "wait for the end of its turn"),
-        (format!("agentctl stop {short}"), "end it"),
-    ] {
-        let line = format!("  {command:<28} {what}");
+    Ok(())
+}
+
+/// Commands for a session as it is now, one below the other.
+fn next_steps(session: &Session, out: &mut Output) -> Result<(), Failure> {
+    let id = text::one_line(&session.id);
+    let id = short_ids(std::iter::once(id.as_str())).concat();
+    let can = |capability| session.capabilities.contains(&capability);
+    let steps = if session.is_live() {
+        vec![
+            (format!("agentctl logs -f {id}"), "follow it"),
+            (format!("agentctl wait {id}"), "wait for the end of its turn"),
+            (format!("agentctl stop {id}"), "end it"),
+        ]
+    } else {
+        let peek = (format!("agentctl peek {id}"), "what it said");
+        let resume =
+            can(Capability::Resume).then(|| (format!("agentctl resume {id} MESSAGE"), "go on with it"));
+        std::iter::once(peek).chain(resume).collect()
+    };
+    let width = steps.iter().map(|(command, _)| measure(command)).max().unwrap_or(0);
+    for (command, what) in steps {
+        let line = format!("  {command:<width$}  {what}");
         writeln!(out, "{}", out.paint.dim(&line))?;
     }
     Ok(())

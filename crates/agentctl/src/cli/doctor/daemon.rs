@@ -1,0 +1,79 @@
+//! The daemon as `doctor` finds it: asked, never started. That none runs is no fault.
+
+use agentctl_daemon::DaemonStatus;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::cli::heard;
+use crate::client::OWN_VERSION;
+use crate::daemon_process::DaemonProcess;
+use crate::surroundings::Surroundings;
+
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DaemonReport {
+    /// Somebody holds its lock.
+    pub(crate) running: bool,
+    /// Null when none runs.
+    pub(crate) answers: Option<bool>,
+    pub(crate) pid: Option<u32>,
+    pub(crate) version: Option<String>,
+    /// Whether that is the version of this agentctl. Another one makes way when a command needs it.
+    pub(crate) same_version: Option<bool>,
+    /// What it cannot hear, watch or deliver, in words.
+    pub(crate) troubles: Vec<String>,
+    /// Where its log is; null without a home.
+    pub(crate) log: Option<String>,
+    /// What a daemon that is gone, or an older agentctl, left behind.
+    pub(crate) stale_files: Vec<String>,
+}
+
+impl DaemonReport {
+    /// One that is there and says nothing is broken; everything else mends itself or is somebody else's fault.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.answers == Some(false)
+    }
+}
+
+pub(crate) fn examine(surroundings: &Surroundings) -> DaemonReport {
+    let Ok(process) = DaemonProcess::new(surroundings) else { return DaemonReport::default() };
+    let status = process.status();
+    // Whoever answers runs; of one that does not, the lock knows.
+    let (running, unseen) = match (&status, process.is_free()) {
+        (Some(_), _) => (true, None),
+        (None, Ok(free)) => (!free, None),
+        (None, Err(failure)) => (false, super::report::words(failure)),
+    };
+    let socket = Some(process.home().socket()).filter(|socket| !running && socket.exists());
+    let older = surroundings.store().map(|store| store.left_by_the_predecessor()).unwrap_or_default();
+    let stale = socket.into_iter().chain(older);
+    DaemonReport {
+        running,
+        answers: running.then_some(status.is_some()),
+        pid: status.as_ref().map(|status| status.pid),
+        version: status.as_ref().map(|status| status.version.clone()),
+        same_version: status.as_ref().map(|status| status.version == OWN_VERSION),
+        troubles: unseen
+            .into_iter()
+            .chain(status.iter().flat_map(|status| troubles(status, surroundings)))
+            .collect(),
+        log: Some(process.home().log().to_string_lossy().into_owned()),
+        stale_files: stale.map(|path| path.to_string_lossy().into_owned()).collect(),
+    }
+}
+
+fn troubles(status: &DaemonStatus, surroundings: &Surroundings) -> Vec<String> {
+    let unheard = status.sources.iter().filter(|source| source.is_incomplete());
+    let mut troubles: Vec<String> = unheard.map(|source| heard::words(source, surroundings)).collect();
+    let silent = status.feeds.iter().filter(|feed| !feed.heard);
+    troubles.extend(
+        silent.map(|feed| {
+            format!("{} at {} cannot be listened to, it is tried again", feed.adapter, feed.name)
+        }),
+    );
+    troubles.extend(status.watch_incomplete.iter().map(|why| format!("not everything is watched: {why}")));
+    if status.outbox.dead > 0 {
+        troubles.push(format!("{} webhook(s) were given up; they lie in outbox/dead", status.outbox.dead));
+    }
+    troubles
+}
