@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use agentctl_adapters::Control;
-use agentctl_model::{FirstWords, IdSource, Outcome, SpawnPlan, Status, Stdin, Surveyed};
+use agentctl_model::{FirstWords, IdSource, SpawnPlan, Status, Stdin, Surveyed};
 use agentctl_process::{Ending, Order, Started, spawn};
 use jiff::Timestamp;
 
@@ -213,7 +213,8 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// The agent ended before its turn was old: that is a launch if the turn went well, and none if there was none.
+    /// The agent ended before its turn was old: that is a launch if there was a turn, however it went, and none if nothing
+    /// of it is recorded.
     fn ended_early(
         &mut self,
         ending: Ending,
@@ -221,14 +222,7 @@ impl<'a> Runner<'a> {
         plan: &SpawnPlan,
     ) -> Result<(), LaunchError> {
         let session = glance(self.fleet, &self.record);
-        let outcome = session.as_ref().and_then(|session| session.session.outcome);
-        // A turn of an earlier run may have ended well: it must be this one's, and so must the exit.
-        let did_its_turn = session.as_ref().is_some_and(|session| {
-            !matches!(self.record.order.conversation, Talk::Resume { .. }) || self.is_told(session, running)
-        });
-        if let (Some(session), Some(Outcome::Completed), true) =
-            (&session, outcome, ending.is_success() && did_its_turn)
-        {
+        if let Some(session) = session.as_ref().filter(|session| self.is_told(session, running)) {
             running.hooks.created(self.caller, session);
             return self.settle();
         }
@@ -263,6 +257,7 @@ impl<'a> Runner<'a> {
             exit_signal: ending.signal,
             exited_at,
             timed_out,
+            asked: self.folder.was_asked_to_end(),
             found_gone_at: None,
         };
         self.folder.write_exit(&exit)?;
