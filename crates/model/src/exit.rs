@@ -70,12 +70,10 @@ impl KernelView {
             Some(_) => return Fit::Excluded,
             None => {}
         }
-        match self.ended.iter().find(|ended| ended.id == session.id) {
-            None => Fit::Fits,
-            Some(EndedLaunch { exit: None, .. }) => Fit::InDoubt,
-            Some(EndedLaunch { exit: Some(exit), .. }) if exit.is_the_end(session.facts.updated_at) => {
-                Fit::Excluded
-            }
+        let Some(ended) = self.ended.iter().find(|ended| ended.id == session.id) else { return Fit::Fits };
+        match &ended.exit {
+            None => Fit::InDoubt,
+            Some(exit) if exit.is_the_end(session.facts.updated_at) => Fit::Excluded,
             Some(_) => Fit::Fits,
         }
     }

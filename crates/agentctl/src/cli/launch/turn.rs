@@ -4,7 +4,7 @@ use std::io::Write;
 
 use agentctl_fleet::launches::LaunchOrder;
 use agentctl_fleet::{Caller, Fleet, LaunchError};
-use agentctl_model::{Surveyed, text};
+use agentctl_model::{Outcome, Status, Surveyed, text};
 
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -68,6 +68,22 @@ pub(crate) fn report(
         writeln!(out, "{}", out.paint.dim(&line))?;
     }
     Ok(())
+}
+
+/// How a command ends that does not wait: a turn that went wrong before it returned is no success.
+pub(crate) fn ended_as(session: &Surveyed, out: &mut Output) -> Exit {
+    let object = &session.session;
+    let Some(outcome) = object.outcome.filter(|_| went_wrong(session)) else { return Exit::Done };
+    let words = object.status_detail.as_deref().map(|words| format!(": {}", text::clean(words)));
+    let id = text::one_line(&object.id);
+    out.error(&format!("the turn of {id} is over already, {}{}", outcome.word(), words.unwrap_or_default()));
+    Exit::Failed
+}
+
+/// Nobody runs it any more, and its turn did not end by itself.
+pub(super) fn went_wrong(session: &Surveyed) -> bool {
+    let object = &session.session;
+    object.status == Status::Stopped && object.outcome.is_some_and(|outcome| outcome != Outcome::Completed)
 }
 
 /// Why there is no session. Of one that was not wanted any more this also says whether it could be taken back.
