@@ -99,7 +99,7 @@ impl Fleet {
     }
 
     /// The folder of the session's newest launch.
-    fn launch_of(&self, target: &Surveyed) -> Option<LaunchFolder> {
+    pub(crate) fn launch_of(&self, target: &Surveyed) -> Option<LaunchFolder> {
         let launch = target.session.launch.as_ref()?;
         let folder = LaunchFolder::at(self.launches.as_ref()?.join(&launch.id));
         folder.path().is_dir().then_some(folder)

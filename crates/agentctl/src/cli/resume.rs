@@ -76,6 +76,6 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     if args.wait {
         super::wait::for_turn(&session, args.json, &fleet, surroundings, out)
     } else {
-        Ok(turn::ended_as(&session, out))
+        Ok(turn::ended_as(&session, &fleet, out))
     }
 }

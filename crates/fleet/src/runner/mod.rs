@@ -19,6 +19,7 @@ use jiff::Timestamp;
 
 use crate::caller::Caller;
 use crate::kernel_lock::KernelLock;
+use crate::launch::complaint::{WORDS, complaint};
 use crate::launch::{LaunchError, end_family, glance, undo};
 use crate::launches::{Exit, Failed, LaunchFolder, MARK, ProcessMark, Record, Talk};
 use crate::stop::Patience;
@@ -40,9 +41,6 @@ const LATE_ASKING: Duration = Duration::from_secs(30);
 
 /// How often the size of the output is looked at.
 const WATCH: Duration = Duration::from_secs(5);
-
-/// How much of an agent's output is read for its first words and its complaint.
-const WORDS: u64 = 1 << 20;
 
 /// One launch being carried out.
 pub struct Runner<'a> {
@@ -226,16 +224,14 @@ impl<'a> Runner<'a> {
             running.hooks.created(self.caller, session);
             return self.settle();
         }
-        let said = self.said();
         let detail = session.and_then(|session| session.session.status_detail.clone());
-        let words =
-            running.control.complaint(said.as_words()).or(detail).unwrap_or_else(|| last_lines(&said.stderr));
+        let words = complaint(&self.folder, running.control, detail);
         let exit = match (ending.code, ending.signal) {
             (Some(code), _) => format!("exit code {code}"),
             (_, Some(signal)) => format!("signal {signal}"),
             _ => "no exit code".to_owned(),
         };
-        let words = if words.trim().is_empty() { "it said nothing".to_owned() } else { words };
+        let words = words.unwrap_or_else(|| "it said nothing".to_owned());
         Err(LaunchError::failed(format!("`{}` ended before its turn began ({exit}): {words}", plan.program)))
     }
 
@@ -351,10 +347,4 @@ fn has_reply(session: &Surveyed) -> bool {
 
 fn failed(what: &str, error: &io::Error) -> LaunchError {
     LaunchError::failed(format!("cannot {what}: {error}"))
-}
-
-/// The end of what an agent wrote to its stderr.
-fn last_lines(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    lines[lines.len().saturating_sub(12)..].join("\n")
 }

@@ -71,10 +71,10 @@ pub(crate) fn report(
 }
 
 /// How a command ends that does not wait: a turn that went wrong before it returned is no success.
-pub(crate) fn ended_as(session: &Surveyed, out: &mut Output) -> Exit {
+pub(crate) fn ended_as(session: &Surveyed, fleet: &Fleet, out: &mut Output) -> Exit {
     let object = &session.session;
     let Some(outcome) = object.outcome.filter(|_| went_wrong(session)) else { return Exit::Done };
-    let words = object.status_detail.as_deref().map(|words| format!(": {}", text::clean(words)));
+    let words = fleet.complaint(session).map(|words| format!(": {}", text::clean(&words)));
     let id = text::one_line(&object.id);
     out.error(&format!("the turn of {id} is over already, {}{}", outcome.word(), words.unwrap_or_default()));
     Exit::Failed
