@@ -2,6 +2,9 @@
 
 mod steer;
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
 use agentctl_testkit::{Pi, Signal, pi, until_seen};
 use serde_json::Value;
 use steer::Scene;
@@ -57,6 +60,28 @@ fn a_killed_launch_is_not_given_to_a_bystander() {
         assert_eq!(stopped["sessions"][0]["wasStopped"], true, "{stopped:#}");
     }
     assert!(bystander.try_wait().is_none(), "somebody ended the bystander");
+}
+
+/// Pi writes nothing down about its end: what its runner saw says that somebody ended it, and the hook hears of it.
+#[test]
+fn when_its_time_is_up_it_was_interrupted() {
+    let Some(scene) = scene() else { return };
+    let heard = scene.home.path().join("heard");
+    let hook = format!("echo \"$AGENTCTL_OUTCOME $AGENTCTL_BRANCH\" > '{}'", heard.display());
+    let launched =
+        scene.launch("[[hang]] too slow", &["--timeout", "15s", "--on-complete", &hook]).ok().json();
+    scene.wait_for_silence();
+    let after = scene.status(launched["id"].as_str().unwrap());
+    assert_eq!(
+        (&after["status"], &after["outcome"], &after["stoppedAt"]),
+        (&"stopped".into(), &"interrupted".into(), &after["launch"]["exitedAt"]),
+        "{after:#}"
+    );
+    assert_eq!(fs::read_to_string(heard).unwrap(), "interrupted main\n");
+    for file in steer::folders(&scene.launches()[0]) {
+        let mode = fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{}", file.display());
+    }
 }
 
 #[test]
