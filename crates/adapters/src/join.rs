@@ -4,9 +4,12 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use agentctl_model::{
-    Claim, Evidence, Found, Harvest, Holder, KernelView, Owner, Process, ProcessRef, Registration, Relation,
-    Testimony, Tie, TurnState, Witness,
+    Claim, Evidence, Fit, Found, Harvest, Holder, KernelView, Owner, Process, ProcessRef, Registration,
+    Relation, Testimony, Tie, TurnState, Witness,
 };
+
+/// How a tie reads that rests on nothing but the contract's rule.
+const ONLY_CANDIDATE: &str = "only candidate in this directory";
 
 /// A claim of `process` on the session `id`.
 pub fn claim(id: &str, process: &Process, tie: Tie, headless: bool, how: Evidence) -> Claim {
@@ -72,7 +75,7 @@ fn registered(note: &Registration, process: &Process, how: Evidence) -> Claim {
 
 /// The contract's rule for agents that tie nothing to their process: exactly one unclaimed process in a
 /// directory and exactly one session there with records newer than that process are a pair; several are
-/// all uncertain. Processes that found no partner are left for the caller.
+/// all uncertain. What our own launches say of the two counts. Processes that found no partner are left for the caller.
 pub fn only_candidates<'f>(
     unclaimed: &[&Process],
     found: impl Iterator<Item = &'f Found>,
@@ -100,20 +103,41 @@ pub fn only_candidates<'f>(
     }
     let mut claims = Vec::new();
     for (processes, candidates) in by_cwd.values() {
-        let paired = processes.len() == 1 && candidates.len() == 1;
-        let (tie, why) = if paired {
-            (Tie::OnlyCandidate, "only candidate in this directory".to_owned())
-        } else {
-            let why = format!("one of {} that fit in this directory, nothing ties them", processes.len());
-            (Tie::OneOfSeveral, why)
-        };
-        for (session, process) in candidates.iter().flat_map(|one| processes.iter().map(move |p| (one, p))) {
+        let pairs = fitting(processes, candidates, kernel);
+        for (session, process, fit) in &pairs {
+            let rivals = pairs.iter().filter(|(other, carrier, _)| {
+                std::ptr::eq(*other, *session) || carrier.head.process == process.head.process
+            });
+            let (tie, why) = match (fit, rivals.count()) {
+                (Fit::Fits, 1) => (Tie::OnlyCandidate, ONLY_CANDIDATE.to_owned()),
+                (Fit::InDoubt, 1) => {
+                    let why = "may have taken it up since the process that agentctl started is gone";
+                    (Tie::OneOfSeveral, format!("{why}, nothing ties them"))
+                }
+                _ => {
+                    let several = processes.len();
+                    let why = format!("one of {several} that fit in this directory, nothing ties them");
+                    (Tie::OneOfSeveral, why)
+                }
+            };
             let mut claim = claim(&session.id, process, tie, headless(process), alive(process, kernel, &why));
             claim.slot.clone_from(&session.slot);
             claims.push(claim);
         }
     }
     claims
+}
+
+/// Who may carry whom, of those that met in one directory.
+fn fitting<'a>(
+    processes: &[&'a Process],
+    candidates: &[&'a Found],
+    kernel: &KernelView,
+) -> Vec<(&'a Found, &'a Process, Fit)> {
+    let pairs =
+        candidates.iter().flat_map(|session| processes.iter().map(move |process| (*session, *process)));
+    let judged = pairs.map(|(session, process)| (session, process, kernel.fit(process, session)));
+    judged.filter(|(.., fit)| *fit != Fit::Excluded).collect()
 }
 
 /// The processes that no claim names.

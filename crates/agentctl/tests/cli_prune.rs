@@ -50,6 +50,7 @@ impl Scene {
             exit_signal: None,
             exited_at: Some(ago(hours)),
             timed_out: false,
+            asked: false,
             found_gone_at: None,
         };
         folder.write_exit(&exit).unwrap();

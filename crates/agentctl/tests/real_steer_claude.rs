@@ -22,7 +22,7 @@ fn forked() {
 }
 
 #[test]
-fn a_refused_key_leaves_nothing() {
+fn a_refused_key_is_a_turn_that_failed() {
     let Some(scene) = scene() else { return };
     steer::refused_by_the_model(&scene, "the key is wrong");
 }

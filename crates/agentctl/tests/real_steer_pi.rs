@@ -2,7 +2,11 @@
 
 mod steer;
 
-use agentctl_testkit::{Pi, pi};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use agentctl_testkit::{Pi, Signal, pi, until_seen};
+use serde_json::Value;
 use steer::Scene;
 
 fn scene() -> Option<Scene> {
@@ -18,9 +22,66 @@ fn launched_stopped_and_resumed() {
 
 /// With events on its stdout Pi exits with 0 whatever the model said.
 #[test]
-fn a_refused_key_leaves_nothing() {
+fn a_refused_key_is_a_turn_that_failed() {
     let Some(scene) = scene() else { return };
     steer::refused_by_the_model(&scene, "the key is wrong");
+}
+
+/// Contract row N2: a killed session is not the one that a stranger in the same directory runs, and stopping it ends nobody.
+#[test]
+fn a_killed_launch_is_not_given_to_a_bystander() {
+    let mut pi = None;
+    let Some(scene) = Scene::set("pi", |home, url| {
+        pi = Some(Pi::settle(home, url)?);
+        Ok(())
+    }) else {
+        return;
+    };
+    let scene = Scene { model_name: Some(pi::MODEL), ..scene };
+    let pi = pi.unwrap();
+    let mut bystander = pi.headless(&scene.home, &scene.cwd, "[[hang]] nobody's", &["--no-session"]);
+    scene.model.wait_request("the bystander at work", |_| true);
+    for signal in [Signal::KILL, Signal::TERM] {
+        let launched = scene.launch("[[hang]] mine", &["--force"]).ok().json();
+        let (id, pid) = (launched["id"].as_str().unwrap(), launched["pid"].as_u64().unwrap());
+        scene.home.signal(u32::try_from(pid).unwrap(), signal);
+        let outcome = if signal == Signal::KILL { "died" } else { "interrupted" };
+        let after = until_seen(steer::PATIENCE, "its end", || {
+            let now = scene.status(id);
+            let is_over = now["status"] != "running" || now["pid"] != pid;
+            if is_over { Ok(now) } else { Err(format!("{now:#}")) }
+        });
+        assert_eq!(
+            (&after["status"], &after["outcome"], &after["pid"]),
+            (&"stopped".into(), &outcome.into(), &Value::Null),
+            "{after:#}"
+        );
+        let stopped = scene.agentctl(&["stop", id, "--json"]).ok().json();
+        assert_eq!(stopped["sessions"][0]["wasStopped"], true, "{stopped:#}");
+    }
+    assert!(bystander.try_wait().is_none(), "somebody ended the bystander");
+}
+
+/// Pi writes nothing down about its end: what its runner saw says that somebody ended it, and the hook hears of it.
+#[test]
+fn when_its_time_is_up_it_was_interrupted() {
+    let Some(scene) = scene() else { return };
+    let heard = scene.home.path().join("heard");
+    let hook = format!("echo \"$AGENTCTL_OUTCOME $AGENTCTL_BRANCH\" > '{}'", heard.display());
+    let launched =
+        scene.launch("[[hang]] too slow", &["--timeout", "15s", "--on-complete", &hook]).ok().json();
+    scene.wait_for_silence();
+    let after = scene.status(launched["id"].as_str().unwrap());
+    assert_eq!(
+        (&after["status"], &after["outcome"], &after["stoppedAt"]),
+        (&"stopped".into(), &"interrupted".into(), &after["launch"]["exitedAt"]),
+        "{after:#}"
+    );
+    assert_eq!(fs::read_to_string(heard).unwrap(), "interrupted main\n");
+    for file in steer::folders(&scene.launches()[0]) {
+        let mode = fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{}", file.display());
+    }
 }
 
 #[test]

@@ -72,7 +72,7 @@ impl Event {
             source: self.source.as_ref(),
             fuse: self.fuse.as_ref(),
             lock: self.lock.as_ref(),
-            exit_code: None,
+            found_later: false,
         }
     }
 }

@@ -61,7 +61,7 @@ pub(crate) fn tell_abandoned(shared: &Arc<Shared>) {
             source: None,
             fuse: None,
             lock: None,
-            exit_code: None,
+            found_later: true,
         };
         let told = folder.tell_end(|| shared.outbox.put(&record.id, id, None, telling.body()));
         if let Err(error) = told {

@@ -42,7 +42,7 @@ impl Metrics {
         match (event.kind.as_str(), &event.session) {
             ("session.stopped", Some(session)) => {
                 *counted.ended.entry(session.outcome.map_or("unknown", Outcome::word)).or_default() += 1;
-                if let Some(seconds) = duration(session) {
+                if let Some(seconds) = duration(session, Some(event.at)) {
                     counted.durations += 1;
                     counted.duration_sum += seconds;
                     for (bucket, bound) in counted.buckets.iter_mut().zip(BOUNDS) {

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use agentctl_adapters::Card;
 use agentctl_model::{
     Carrier, Claim, Coverage, Facts, Found, Harvest, Joined, Liveness, Outcome, Owners, Pending,
-    ProcessEntry, Remote, Session, SessionKey, Status, Surveyed, Testimony, Tie, Turn, TurnState, Verdict,
-    derive, prevailing,
+    ProcessEntry, Remote, SeenExit, Session, SessionKey, Status, Surveyed, Testimony, Tie, Turn, TurnState,
+    Verdict, derive, prevailing,
 };
 use jiff::Timestamp;
 
@@ -21,6 +21,8 @@ pub(crate) struct Case<'a> {
     pub(crate) root: &'a str,
     pub(crate) harvest: Harvest,
     pub(crate) joined: Joined,
+    /// How the launched processes of its sessions ended, by the session's id.
+    pub(crate) exits: HashMap<String, SeenExit>,
     pub(crate) as_of: Timestamp,
     /// Why the process table could not be read, if it could not.
     pub(crate) blind: Option<String>,
@@ -85,7 +87,9 @@ impl Case<'_> {
         let mut heard = Vec::with_capacity(said.len() + found.evidence.len() + 1);
         heard.extend_from_slice(said);
         heard.append(&mut found.evidence);
-        let verdict = derive(turn, &liveness, heard);
+        let exit = self.exits.get(&found.id).filter(|exit| exit.is_the_end(found.facts.updated_at));
+        found.facts.stopped_at = found.facts.stopped_at.or(exit.map(|exit| exit.at));
+        let verdict = derive(turn, &liveness, exit, heard);
         let rule = verdict.rule();
         let about = About {
             detail: detail(&verdict, turn, testimony, &liveness),
@@ -99,7 +103,9 @@ impl Case<'_> {
             slot: found.slot,
         };
         let firm = claims.iter().filter(|claim| claim.tie != Tie::OneOfSeveral);
-        let carriers = firm.map(|claim| Carrier { process: claim.owner.process, role: claim.role }).collect();
+        let carriers = firm
+            .map(|claim| Carrier { process: claim.owner.process, role: claim.role, tie: claim.tie })
+            .collect();
         let session = self.session(found.id, found.facts, verdict, claims, about);
         Surveyed { key, session: Box::new(session), place: found.place, rule, carriers }
     }

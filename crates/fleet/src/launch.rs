@@ -3,6 +3,7 @@
 //! The runner owns everything from its first moment, the undo included. Whoever asks may be killed: nothing changes. If
 //! the runner is killed, what it left is found here by looking.
 
+pub(crate) mod complaint;
 mod enclosed;
 mod issue;
 mod resume;

@@ -52,9 +52,15 @@ impl Look {
             }
             _ => self.locks(kernel).clone(),
         };
+        let root = source.root.path.to_string_lossy();
+        // Where nobody lives, nobody could be taken for a carrier.
+        let joined = harvest.filter(|_| !processes.is_empty());
         KernelView {
             as_of: self.as_of,
             launched: launched(&processes, heads, source.name(), ledger),
+            ended: joined
+                .map(|harvest| ledger.ended(source.name(), &root, &harvest.found, kernel))
+                .unwrap_or_default(),
             processes,
             offspring: inspect(kernel, &offspring, Looks::default()),
             locks: held,

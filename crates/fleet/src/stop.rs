@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use agentctl_adapters::Control;
 use agentctl_model::{
-    CleanSignal, Observed, Process, ProcessEntry, Refusal, SpawnPlan, Status, StopWay, Surveyed,
+    CleanSignal, Observed, Process, ProcessEntry, Refusal, SpawnPlan, Status, StopWay, Surveyed, Tie,
 };
 use agentctl_process::{Order, Signal, Want, signal, spawn};
 
 use crate::caller::Caller;
 use crate::hunt::{Bag, Hunt};
-use crate::launches::MARK;
+use crate::launches::{LaunchFolder, MARK};
 use crate::look::Look;
 use crate::question::{Question, Wanted};
 use crate::{Fleet, Source};
@@ -88,9 +88,21 @@ impl Fleet {
             known: entries.map(|(carrier, entry)| (carrier.process, entry.clone())).collect(),
         };
         self.refuse_if_shared(target, agent)?;
+        let launch = self.launch_of(target);
+        let asked = Asked::note(launch.as_ref());
         let how = begin(&mut hunt, target, &way, caller, patience)?;
         let Bag { ended, survived } = hunt.finish();
-        Ok(Stopped { was_stopped: false, how, ended, survived })
+        if survived.is_empty() {
+            asked.stands();
+        }
+        Ok(Stopped { was_stopped: false, how: how + weakness(target), ended, survived })
+    }
+
+    /// The folder of the session's newest launch.
+    pub(crate) fn launch_of(&self, target: &Surveyed) -> Option<LaunchFolder> {
+        let launch = target.session.launch.as_ref()?;
+        let folder = LaunchFolder::at(self.launches.as_ref()?.join(&launch.id));
+        folder.path().is_dir().then_some(folder)
     }
 
     /// The adapter's hands, or why it has none.
@@ -116,6 +128,8 @@ impl Fleet {
             StopWay::Ask => Ok(self.ask_owner(target, source, control)?),
             StopWay::Signal(clean) => {
                 self.refuse_if_shared(target, agent)?;
+                let launch = self.launch_of(target);
+                Asked::note(launch.as_ref()).stands();
                 tell(target, clean);
                 Ok(())
             }
@@ -214,6 +228,37 @@ impl Fleet {
     }
 }
 
+/// That somebody asked for the end of a launched process, for its runner to see. Taken back unless it stands.
+struct Asked<'a>(Option<&'a LaunchFolder>);
+
+impl<'a> Asked<'a> {
+    fn note(launch: Option<&'a LaunchFolder>) -> Self {
+        // Where it cannot be written, the exit has to speak for itself.
+        Self(launch.filter(|folder| folder.ask_to_end().is_ok()))
+    }
+
+    fn stands(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        if let Some(folder) = self.0 {
+            folder.forget_asking();
+        }
+    }
+}
+
+/// What is to be said where no more than the rule of the only candidate ties the process to the session.
+fn weakness(target: &Surveyed) -> &'static str {
+    if target.carriers.iter().any(|carrier| carrier.tie != Tie::Exact) {
+        "; the only candidate in its directory, nothing else ties it to this session"
+    } else {
+        ""
+    }
+}
+
 /// Does the first step, and says in words what it was.
 fn begin(
     hunt: &mut Hunt<'_>,
@@ -285,7 +330,7 @@ mod tests {
     fn a_session_whose_process_cannot_be_seen_is_not_called_stopped() {
         let mut running = surveyed(session("a", Status::Running, None));
         let process = ProcessRef { pid: 42, start: 1, boot: 1 };
-        running.carriers.push(Carrier { process, role: "agent" });
+        running.carriers.push(Carrier { process, role: "agent", tie: Tie::Exact });
         let source = Source {
             adapter: registry()[0],
             root: Root::at("/home/dev/.claude"),

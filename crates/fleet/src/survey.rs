@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use agentctl_model::{
-    Coverage, Found, Harvest, Joined, SourceReport, Stamp, Survey, Surveyed, Tie, TurnState,
+    Coverage, EndedLaunch, Found, Harvest, Joined, SourceReport, Stamp, Survey, Surveyed, Tie, TurnState,
 };
 use jiff::{SignedDuration, Timestamp};
 
@@ -57,7 +57,11 @@ impl Fleet {
                 seen
             }
         };
-        let mut survey = conclude(&sources, heard, joined, &seen, question);
+        let ended = |source: &Source, harvest: &Harvest| {
+            let root = source.root.path.to_string_lossy();
+            ledger.ended(source.name(), &root, &harvest.found, self.kernel.as_ref())
+        };
+        let mut survey = conclude(&sources, heard, joined, &seen, ended, question);
         native_roots::settle(&mut survey.sessions, &self.sources);
         if !ledger.is_empty() {
             survey.sessions.iter_mut().for_each(|surveyed| remember(surveyed, &ledger, question));
@@ -251,6 +255,7 @@ fn conclude(
     heard: Vec<Heard>,
     joined: Vec<Joined>,
     look: &Look,
+    ended: impl Fn(&Source, &Harvest) -> Vec<EndedLaunch>,
     question: &Question,
 ) -> Survey {
     let mut survey = Survey::default();
@@ -275,8 +280,16 @@ fn conclude(
             took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         };
         let blind = look.heads.why_not().map(str::to_owned);
-        let case =
-            Case { card: source.adapter.card(), root: &root, harvest, joined, as_of: look.as_of, blind };
+        let exits = ended(source, &harvest).into_iter().filter_map(|ended| Some((ended.id, ended.exit?)));
+        let case = Case {
+            card: source.adapter.card(),
+            root: &root,
+            exits: exits.collect(),
+            harvest,
+            joined,
+            as_of: look.as_of,
+            blind,
+        };
         let mut sessions = case.sessions();
         report.sessions = answered.then_some(sessions.len());
         sessions.retain(|surveyed| is_wanted(surveyed, question));

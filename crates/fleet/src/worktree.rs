@@ -83,7 +83,15 @@ pub fn create(repository: &Path, branch: &str, base: Option<&str>) -> Result<Mad
     create_noting(repository, branch, base, |_| Ok(()))
 }
 
-/// The same; `note` hears what will be made before it is made, so that whoever dies in between can be cleaned up after.
+/// Whether such a tree can be asked for at all: a repository, a name that git takes, and a commit to begin at. Makes nothing.
+pub(crate) fn check(repository: &Path, branch: &str, base: Option<&str>) -> Result<(), WorktreeError> {
+    let common = common_folder(repository)?;
+    checked_name(&common, branch)?;
+    let Some(base) = base else { return Ok(()) };
+    commit_of(&common, base)?.map(drop).ok_or_else(|| WorktreeError::BadBase(base.to_owned()))
+}
+
+/// The same as [`create`]; `note` hears what will be made before it is made, so that whoever dies in between can be cleaned up after.
 pub fn create_noting(
     repository: &Path,
     branch: &str,

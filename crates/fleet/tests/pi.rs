@@ -108,6 +108,21 @@ impl Home {
         fs::write(folder.join("launch.json"), record.to_string()).unwrap();
     }
 
+    /// Writes down how the process of a launch ended.
+    fn exited(&self, launch: &str, at: i64, signal: i32) {
+        let exit = serde_json::json!({
+            "exitCode": null, "exitSignal": signal, "exitedAt": minute(at), "timedOut": false, "foundGoneAt": null,
+        });
+        fs::write(self.launches().join(launch).join("exit.json"), exit.to_string()).unwrap();
+    }
+
+    /// A session of a launch whose process is gone; `newest` is the minute of its last record.
+    fn left_open(&self, launch: &str, id: &str, newest: i64) {
+        let file = self.put(&name(id), &Tree::new(id, "/w", 1).user(2).reply(newest, "toolUse"));
+        fs::File::open(file).unwrap().set_modified(minute(newest).into()).unwrap();
+        self.launch(launch, id);
+    }
+
     /// Puts a file into the folder of `/w`, written at the time of its newest record as far as anybody can tell.
     fn put(&self, name: &str, tree: &Tree) -> PathBuf {
         self.put_in("--w--", name, tree)
@@ -314,6 +329,67 @@ fn a_launch_record_tells_apart_what_nothing_else_does() {
         let told = serde_json::to_string(&session.evidence).unwrap();
         assert!(told.contains("our launch record names this session"), "{told}");
     }
+}
+
+/// Contract row N2: what a launched process left open is nobody's because a stranger works in the same directory.
+#[test]
+fn a_killed_launch_is_not_given_to_a_bystander() {
+    let home = Home::new();
+    home.left_open("launch-a", A, 3);
+    home.exited("launch-a", 4, 9);
+    let bystander = || Scripted::new().process(home.pi(42, 0));
+    let died = (Status::Stopped, Some(Outcome::Died));
+    let survey = home.all(bystander());
+    assert_eq!((verdict(&survey, A), session(&survey, A).pid), (died, None));
+    assert_eq!(session(&survey, A).stopped_at, Some(minute(4)), "the runner saw it");
+    assert_eq!(survey.strays.len(), 1, "the bystander belongs to no stored session");
+    let told = serde_json::to_string(&session(&survey, A).evidence).unwrap();
+    assert!(told.contains("ended with signal 9"), "{told}");
+
+    // A second one does not make both uncertain; a third that nobody launched is the only candidate.
+    home.left_open("launch-b", B, 3);
+    home.exited("launch-b", 4, 15);
+    let both = home.all(bystander());
+    let interrupted = (Status::Stopped, Some(Outcome::Interrupted));
+    assert_eq!((verdict(&both, A), verdict(&both, B)), (died, interrupted));
+    let third = "cccccccc-0000-4000-8000-00000000000c";
+    home.put(&name(third), &Tree::new(third, "/w", 1).user(2));
+    let all = home.all(bystander());
+    assert_eq!((verdict(&all, third), session(&all, third).pid), ((Status::Running, None), Some(42)));
+    assert_eq!((verdict(&all, A), verdict(&all, B)), (died, interrupted));
+}
+
+/// Contract row N1: whoever takes a launched conversation up by hand writes into it, and is its candidate from then on.
+#[test]
+fn a_launched_session_that_a_stranger_took_up_is_the_strangers() {
+    let home = Home::new();
+    home.left_open("launch-a", A, 6);
+    home.exited("launch-a", 4, 9);
+    let survey = home.all(Scripted::new().process(home.pi(42, 5)));
+    assert_eq!((verdict(&survey, A), session(&survey, A).pid), ((Status::Running, None), Some(42)));
+    // Whatever was seen, what carries the launch's own mark is no stranger: its wrapper may have been killed alone.
+    home.exited("launch-a", 8, 9);
+    let worker = home.pi(43, 0).variable("AGENTCTL_LAUNCH_ID", "launch-a");
+    let survey = home.all(Scripted::new().process(worker));
+    assert_eq!((verdict(&survey, A), session(&survey, A).pid), ((Status::Running, None), Some(43)));
+}
+
+/// Nobody saw the exit: whose the newest records are is not known, so neither is said.
+#[test]
+fn a_launch_that_was_killed_with_its_runner_is_in_doubt() {
+    let home = Home::new();
+    home.left_open("launch-a", A, 3);
+    let path = home.launches().join("launch-a/launch.json");
+    let mut record: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    record["process"] = serde_json::json!({"pid": 41, "start": 1, "boot": format!("{:032x}", 1)});
+    fs::write(&path, record.to_string()).unwrap();
+    let survey = home.all(Scripted::new().process(home.pi(42, 0)));
+    assert_eq!((verdict(&survey, A), session(&survey, A).pid), ((Status::Unknown, None), None));
+    let alone = home.all(Scripted::new());
+    assert_eq!(verdict(&alone, A), (Status::Stopped, Some(Outcome::Died)));
+    // One that was started after the last record has nothing to do with it.
+    let later = home.all(Scripted::new().process(home.pi(42, 5)));
+    assert_eq!(verdict(&later, A), (Status::Stopped, Some(Outcome::Died)));
 }
 
 #[test]

@@ -6,6 +6,7 @@
 pub mod change;
 pub mod claim;
 pub mod evidence;
+pub mod exit;
 pub mod intent;
 pub mod json;
 pub mod period;
@@ -21,6 +22,7 @@ mod twins;
 pub use change::{Change, ChangeKind, View};
 pub use claim::{Claim, Joined, Stray, Testimony, Tie};
 pub use evidence::{Evidence, Fact, Witness};
+pub use exit::{EndedLaunch, Fit, SeenExit};
 pub use intent::{Conversation, Intent, Permission};
 pub use plan::{CleanSignal, FirstWords, IdSource, Refusal, SpawnPlan, Stdin, StopWay};
 pub use process::{

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 
+use crate::exit::EndedLaunch;
+
 /// The identity of one process: a pid alone is reused, this is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProcessRef {
@@ -177,6 +179,8 @@ pub struct KernelView {
     pub locks: Observed<Vec<HeldLock>>,
     /// Which of these processes agentctl started, and for which session: known by the mark in their environment.
     pub launched: Vec<Launched>,
+    /// Sessions that agentctl launched and whose processes are gone.
+    pub ended: Vec<EndedLaunch>,
 }
 
 /// A process that a launch record names: it carries the launch's mark, and the record knows the session.

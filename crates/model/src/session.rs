@@ -146,7 +146,7 @@ pub struct ProcessEntry {
 }
 
 /// What agentctl knows of a session because it started it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LaunchInfo {
     pub id: String,

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::{Evidence, Fact, Witness};
+use crate::exit::SeenExit;
 use crate::process::ProcessRef;
 
 /// What is true of a session now.
@@ -92,10 +93,14 @@ impl TurnState {
         }
     }
 
-    /// The outcome if nothing more happens to the turn: an open one whose process is gone has died.
-    fn outcome_when_gone(self) -> Option<Outcome> {
+    /// The outcome if nothing more happens to the turn: an open one whose process is gone has died, unless its exit was seen
+    /// and was a clean one.
+    fn outcome_when_gone(self, exit: Option<&SeenExit>) -> Option<Outcome> {
         match self {
             Self::NotBegun | Self::Ended => None,
+            Self::Open | Self::Approval | Self::Question if exit.is_some_and(SeenExit::was_clean) => {
+                Some(Outcome::Interrupted)
+            }
             Self::Open | Self::Approval | Self::Question => Some(Outcome::Died),
             Self::Finished => Some(Outcome::Completed),
             Self::Failed => Some(Outcome::Failed),
@@ -268,12 +273,18 @@ impl Verdict {
     }
 }
 
-/// The whole policy about status. `heard` is what the records said, strongest first.
-pub fn derive(turn: Option<&Turn>, liveness: &Liveness, heard: Vec<Evidence>) -> Verdict {
+/// The whole policy about status. `exit` is how the process ended that left the records as they are, where somebody saw
+/// it; `heard` is what the records said, strongest first.
+pub fn derive(
+    turn: Option<&Turn>,
+    liveness: &Liveness,
+    exit: Option<&SeenExit>,
+    heard: Vec<Evidence>,
+) -> Verdict {
     use {Rule as R, Status as S, TurnState as T};
 
     let state = turn.map(|turn| turn.state);
-    let when_gone = state.and_then(TurnState::outcome_when_gone);
+    let when_gone = state.and_then(|state| state.outcome_when_gone(exit));
     let (status, outcome, rule) = match (liveness, state) {
         (Liveness::Unobservable { .. }, _) => (S::Unknown, None, R::CannotLook),
         (Liveness::Gone { .. }, _) => (S::Stopped, when_gone, R::NobodyCarriesIt),
@@ -281,7 +292,7 @@ pub fn derive(turn: Option<&Turn>, liveness: &Liveness, heard: Vec<Evidence>) ->
         (Liveness::Remote { word: Word::Unsaid, .. }, _) => (S::Unknown, None, R::GatewayDoesNotSay),
         (Liveness::Alive(owners), _) if not_theirs(turn, owners) => match state {
             _ if owners.iter().any(|owner| owner.headless) => (S::Running, None, R::HeadlessRunNotEnded),
-            Some(open) if open.is_open() => (S::Idle, Some(Outcome::Died), R::TurnOlderThanItsOwners),
+            Some(open) if open.is_open() => (S::Idle, when_gone, R::TurnOlderThanItsOwners),
             Some(T::NotBegun) => (S::Idle, None, R::NoTurnYet),
             _ => (S::Idle, when_gone, R::TurnEnded),
         },
@@ -299,6 +310,12 @@ pub fn derive(turn: Option<&Turn>, liveness: &Liveness, heard: Vec<Evidence>) ->
         (Liveness::Alive(_), None) => (S::Unknown, None, R::AgentDoesNotSay),
     };
     let mut evidence = heard;
+    // Only where it says more than the records: of a turn that they leave open.
+    if let (Some(exit), Some(Outcome::Died | Outcome::Interrupted), true) =
+        (exit, outcome, state.is_some_and(TurnState::is_open))
+    {
+        evidence.push(Evidence::said(Witness::Launch, exit.words(), Some(exit.at)));
+    }
     evidence.extend(liveness.evidence());
     Verdict { status, outcome, rule, evidence }
 }

@@ -40,7 +40,7 @@ fn unobservable() -> Liveness {
 
 fn verdict(state: Option<T>, second: i64, liveness: &Liveness) -> (S, Option<O>) {
     let turn = state.map(|state| Turn::new(state, Some(at(second))));
-    let verdict = derive(turn.as_ref(), liveness, vec![]);
+    let verdict = derive(turn.as_ref(), liveness, None, vec![]);
     assert!(!verdict.evidence.is_empty(), "a verdict without evidence");
     (verdict.status(), verdict.outcome())
 }
@@ -165,7 +165,7 @@ fn the_gateways_word_decides_for_remote_sessions() {
 fn what_the_records_said_stands_before_what_the_kernel_said() {
     let heard = vec![Evidence::new(Witness::Transcript, Fact::TurnIs(T::Finished), None)];
     let turn = Turn::new(T::Finished, Some(at(LATER)));
-    let evidence = derive(Some(&turn), &gone(), heard).into_evidence();
+    let evidence = derive(Some(&turn), &gone(), None, heard).into_evidence();
     assert_eq!(evidence.iter().map(|e| e.source).collect::<Vec<_>>(), [Witness::Transcript, Witness::Kernel]);
 }
 
@@ -184,4 +184,27 @@ fn a_live_owner_that_says_ready_closes_its_own_open_turn_but_not_how_it_ended() 
     assert_eq!(said(None, LATER, Some(T::Ended)), Some(T::Ended));
     assert_eq!(said(Some(T::Open), LATER, None), Some(T::Open));
     assert_eq!(verdict(Some(T::Ended), LATER, &alive(false)), (S::Idle, None));
+}
+
+/// What the runner saw decides about a turn that was left open, and about nothing else.
+#[test]
+fn a_seen_exit_says_how_an_open_turn_ended() {
+    let exit = |signal| SeenExit { at: at(LATER), code: None, signal: Some(signal), asked: false };
+    let outcome = |state, liveness: &Liveness, signal| {
+        let turn = Turn::new(state, Some(at(EARLIER)));
+        derive(Some(&turn), liveness, Some(&exit(signal)), vec![])
+    };
+    for state in [T::Open, T::Approval, T::Question] {
+        assert_eq!(outcome(state, &gone(), 15).outcome(), Some(O::Interrupted));
+        assert_eq!(outcome(state, &gone(), 9).outcome(), Some(O::Died));
+        let taken_up = outcome(state, &alive(false), 15);
+        assert_eq!((taken_up.status(), taken_up.outcome()), (S::Idle, Some(O::Interrupted)));
+    }
+    for (state, recorded) in
+        [(T::Finished, Some(O::Completed)), (T::Failed, Some(O::Failed)), (T::NotBegun, None)]
+    {
+        assert_eq!(outcome(state, &gone(), 15).outcome(), recorded);
+    }
+    let said = outcome(T::Open, &gone(), 15).into_evidence();
+    assert!(said.iter().any(|evidence| evidence.source == Witness::Launch), "{said:?}");
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::claim::{Stray, Testimony};
+use crate::claim::{Stray, Testimony, Tie};
 use crate::evidence::Evidence;
 use crate::process::ProcessRef;
 use crate::session::{Found, Session, SessionKey};
@@ -184,6 +184,7 @@ pub struct Carrier {
     pub process: ProcessRef,
     /// As in [`crate::Claim::role`].
     pub role: &'static str,
+    pub tie: Tie,
 }
 
 /// One whole answer: every session that was found, and how well each source was heard.

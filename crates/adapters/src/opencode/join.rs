@@ -7,8 +7,8 @@
 use std::collections::HashSet;
 
 use agentctl_model::{
-    Claim, Evidence, Facts, Found, Harvest, Joined, KernelView, Owner, Process, Relation, Stray, Testimony,
-    Tie, Turn, TurnState, Witness,
+    Claim, Evidence, Facts, Fit, Found, Harvest, Joined, KernelView, Owner, Process, Relation, Stray,
+    Testimony, Tie, Turn, TurnState, Witness,
 };
 use jiff::Timestamp;
 
@@ -176,7 +176,7 @@ fn leave_doubts(
             let kind = program.kind(&process.head);
             let in_reach = kind != Kind::Terminal
                 || found.facts.cwd.as_ref().is_some_and(|cwd| program.directories(process).contains(cwd));
-            if in_time && in_reach {
+            if in_time && in_reach && kernel.fit(process, found) != Fit::Excluded {
                 let how = alive(process, kernel, "it may run this turn, nothing ties them");
                 let mut claim = claim(&found.id, process, Tie::OneOfSeveral, false, how);
                 if kind == Kind::Server {

@@ -127,7 +127,7 @@ fn an_end_without_a_daemon_is_told_by_the_next_one() {
     let _daemon = scene.house.daemon(&[]);
     assert_eq!(scene.delivered(1), [(launch, id.clone())]);
     let told: Value = serde_json::from_str(&scene.receiver.received()[0].body).unwrap();
-    assert_eq!((&told["hook_type"], &told["exit_status"]), (&"session.stopped".into(), &0.into()));
+    assert_eq!((&told["hook_type"], &told["exit_status"]), (&"session.stopped".into(), &"completed".into()));
     assert_eq!(
         (&told["session"]["id"], &told["session"]["outcome"], &told["summary"]),
         (&id.into(), &"completed".into(), &"done".into())

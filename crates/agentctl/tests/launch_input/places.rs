@@ -60,15 +60,16 @@ fn a_working_tree_that_cannot_be_made() {
         let fixed = ["claude-code", "-p", "x", "--worktree", worktree, &branch];
         scene.launch(&[&fixed, more].concat())
     };
-    let fails = |output: &agentctl_testkit::Output, words: &str| {
-        scene.is_refusal(output, &[words], 1, &[words]);
+    let is_wrong = |output: &agentctl_testkit::Output, words: &str| {
+        scene.is_refusal(output, &[words], 2, &[words]);
     };
-    fails(&launch(outside, "b", &[]), "is not in a git repository");
-    fails(&launch("/nowhere/at/all", "b", &[]), "/nowhere/at/all");
-    fails(&launch(".", "..", &[]), "`..` cannot be the name of a branch");
-    fails(&launch(".", "-f", &[]), "`-f` cannot be the name of a branch");
-    fails(&launch(".", "b", &["--base-branch", "nobodys"]), "`nobodys` names no commit");
-    fails(&launch(".", "main", &[]), "the branch main is checked out in");
+    is_wrong(&launch(outside, "b", &[]), "is not in a git repository");
+    is_wrong(&launch("/nowhere/at/all", "b", &[]), "/nowhere/at/all");
+    is_wrong(&launch(".", "..", &[]), "`..` cannot be the name of a branch");
+    is_wrong(&launch(".", "-f", &[]), "`-f` cannot be the name of a branch");
+    is_wrong(&launch(".", "b", &["--base-branch", "nobodys"]), "`nobodys` names no commit");
+    let in_use = "the branch main is checked out in";
+    scene.is_refusal(&launch(".", "main", &[]), &[in_use], 1, &[in_use]);
 }
 
 #[test]

@@ -99,7 +99,7 @@ pub(super) fn expire(shared: &Arc<Shared>, fuse: &Fuse, session: Option<&Session
             source: None,
             fuse: Some(&value),
             lock: None,
-            exit_code: None,
+            found_later: false,
         };
         let body = telling.body();
         shared.outbox.put(&fuse.id, &fuse.id, Some(url.clone()), body)?;

@@ -159,6 +159,7 @@ fn write_down(
         exit_signal: None,
         exited_at: None,
         timed_out: false,
+        asked: false,
         found_gone_at: Some(now),
     };
     LaunchFolder::create_over(launches, record, words, &exit)

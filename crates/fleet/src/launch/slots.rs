@@ -63,7 +63,7 @@ pub struct Unfit {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnfitKind {
-    /// Nobody knows such an agent.
+    /// Nobody knows such an agent, or no such working tree can be asked for.
     Unknown,
     /// There is no gateway, or this agent lives in none.
     Refused,

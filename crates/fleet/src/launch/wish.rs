@@ -10,6 +10,7 @@ use agentctl_model::Permission;
 
 use super::slots::{Choice, LaunchPlan, PlannedSlot, Unfit, UnfitKind, named};
 use crate::launches::{LaunchOrder, Talk, WorktreeOrder};
+use crate::worktree::{WorktreeError, check};
 use crate::{Fleet, fresh};
 
 /// What is to be launched, and how.
@@ -84,6 +85,9 @@ impl Fleet {
         group: Option<String>,
         programs: &BTreeMap<String, PathBuf>,
     ) -> Result<LaunchOrder, Unfit> {
+        if let Some(WorktreeOrder { repository, branch, base }) = &worktree {
+            check(repository, branch, base.as_deref()).map_err(no_such_tree)?;
+        }
         let manner = wish.manner.clone();
         let gateway = manner.gateway.as_deref();
         let source = self.place_to_launch(&slot.adapter, gateway)?;
@@ -121,6 +125,17 @@ impl Fleet {
             force: manner.force,
         })
     }
+}
+
+/// What makes no sense is wrong usage; what git could not say now may be so another time.
+fn no_such_tree(error: WorktreeError) -> Unfit {
+    let kind = match error {
+        WorktreeError::NotARepository(_) | WorktreeError::BadBranch(_) | WorktreeError::BadBase(_) => {
+            UnfitKind::Unknown
+        }
+        _ => UnfitKind::Failed,
+    };
+    Unfit::new(kind, error.to_string())
 }
 
 pub(super) fn milliseconds(time: Duration) -> u64 {

@@ -126,6 +126,20 @@ impl LaunchFolder {
         self.path.join("cancel").exists()
     }
 
+    /// Somebody has it ended through agentctl. Written before the first signal, so that whoever sees the exit knows why.
+    pub fn ask_to_end(&self) -> io::Result<()> {
+        mark(&self.path.join("asked"))
+    }
+
+    /// It lives on: whatever ends it later is something else.
+    pub fn forget_asking(&self) {
+        let _ = fs::remove_file(self.path.join("asked"));
+    }
+
+    pub fn was_asked_to_end(&self) -> bool {
+        self.path.join("asked").exists()
+    }
+
     /// What is said to the agent.
     pub fn words(&self) -> io::Result<String> {
         fs::read_to_string(self.path.join("prompt"))
@@ -210,7 +224,7 @@ impl LaunchFolder {
     /// The runner had nobody to tell. Whoever asks for webhooks later on does not hear of it; a daemon that sees the end
     /// itself and wants to tell of it still does.
     pub fn nobody_to_tell(&self) -> io::Result<()> {
-        fs::write(self.path.join("unwanted"), b"")
+        mark(&self.path.join("unwanted"))
     }
 
     pub fn had_nobody_to_tell(&self) -> bool {
@@ -247,6 +261,11 @@ pub(super) fn alone_in(launches: &Path) -> io::Result<KernelLock> {
     const PATIENCE: Duration = Duration::from_secs(30);
     let held = KernelLock::on_folder(launches, PATIENCE)?;
     held.ok_or_else(|| io::Error::other(format!("another process holds {} for too long", launches.display())))
+}
+
+/// A file whose being there is all that it says.
+fn mark(path: &Path) -> io::Result<()> {
+    OpenOptions::new().create(true).append(true).mode(0o600).open(path).map(drop)
 }
 
 fn create(path: &Path) -> io::Result<File> {

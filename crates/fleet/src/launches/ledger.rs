@@ -56,6 +56,16 @@ impl Ledger {
         self.entries.iter().map(|(_, record)| record).find(fits)?.session_id.as_deref()
     }
 
+    /// The newest launch of every session of one source, by the session's id.
+    pub(super) fn newest_of<'l>(
+        &'l self,
+        adapter: &'l str,
+        root: &'l str,
+    ) -> impl Iterator<Item = (&'l str, &'l (LaunchFolder, Record))> {
+        let of_source = self.by_session.iter().filter(move |(key, _)| key.0 == adapter && key.1 == root);
+        of_source.filter_map(|(key, indices)| Some((key.2.as_str(), &self.entries[*indices.last()?])))
+    }
+
     /// The newest launch of a session, and the group of its first one.
     pub fn of(&self, key: &SessionKey, text_limit: Option<usize>) -> Option<(LaunchInfo, Option<String>)> {
         if self.entries.is_empty() {

@@ -3,6 +3,7 @@
 //! A record is joined to a session by adapter, root and the agent's own id. It never makes a session, and nothing that
 //! was derived is written into it.
 
+mod ended;
 mod folder;
 mod ledger;
 mod prune;

@@ -89,6 +89,7 @@ impl Retention<'_> {
                 exit_signal: None,
                 exited_at: None,
                 timed_out: false,
+                asked: false,
                 found_gone_at: Some(self.now),
             };
             // Where it cannot be written now, the next look writes it.

@@ -128,6 +128,9 @@ pub struct Exit {
     pub exited_at: Option<Timestamp>,
     /// It was ended because its time was up.
     pub timed_out: bool,
+    /// Somebody had asked agentctl to end it.
+    #[serde(default)]
+    pub asked: bool,
     /// When it was found gone, for records that nobody closed.
     pub found_gone_at: Option<Timestamp>,
 }

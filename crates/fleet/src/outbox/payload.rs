@@ -17,7 +17,8 @@ pub struct Payload<'a> {
     pub session_id: Option<&'a str>,
     pub adapter: Option<&'a str>,
     pub duration_seconds: Option<f64>,
-    pub exit_status: Option<ExitStatus<'a>>,
+    /// How the last turn ended; the code of the process, where somebody saw it, stands in `session.launch`.
+    pub exit_status: Option<&'a str>,
     /// What the agent said last; of a fuse its label.
     pub summary: Option<&'a str>,
     pub meta: Option<&'a Map<String, Value>>,
@@ -26,12 +27,4 @@ pub struct Payload<'a> {
     pub source: Option<&'a SourceReport>,
     pub fuse: Option<&'a Value>,
     pub lock: Option<&'a DirectoryHolder>,
-}
-
-/// What the process said with its end, where somebody saw it; else the word for how the last turn ended.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(untagged)]
-pub enum ExitStatus<'a> {
-    Code(i32),
-    Outcome(&'a str),
 }

@@ -4,7 +4,7 @@ use agentctl_model::{Outcome, Session, SourceReport};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::payload::{ExitStatus, Payload};
+use super::payload::Payload;
 use crate::locks::DirectoryHolder;
 
 /// Something that happened, to be told: the flat fields that receivers know, and the whole objects.
@@ -19,23 +19,24 @@ pub struct Telling<'a> {
     pub source: Option<&'a SourceReport>,
     pub fuse: Option<&'a Value>,
     pub lock: Option<&'a DirectoryHolder>,
-    /// What the process said with its end, where somebody saw it; otherwise the session's own launch says it.
-    pub exit_code: Option<i32>,
+    /// Nobody saw it happen: it was found so later.
+    pub found_later: bool,
 }
 
 impl Telling<'_> {
     /// The body, as it is sent.
     pub fn body(&self) -> String {
         let session = self.session;
-        let exit = self.exit_code.or_else(|| session.and_then(|session| session.launch.as_ref()?.exit_code));
+        let seen_at = (!self.found_later).then_some(self.at);
         let outcome = session.and_then(|session| session.outcome).map(Outcome::word);
         let label = self.fuse.and_then(|fuse| fuse.get("label")?.as_str());
         let value = Payload {
             hook_type: self.kind,
             session_id: self.session_id,
             adapter: self.adapter,
-            duration_seconds: session.and_then(duration),
-            exit_status: exit.map(ExitStatus::Code).or(outcome.map(ExitStatus::Outcome)),
+            duration_seconds: session.and_then(|session| duration(session, seen_at)),
+            // The same word whoever tells it: an exit code is known of some ends only, and stands in the launch.
+            exit_status: outcome,
             summary: session.and_then(|session| session.last_message.as_deref()).or(label),
             meta: session.map(|session| &session.meta),
             timestamp: self.at,
@@ -51,8 +52,41 @@ impl Telling<'_> {
     }
 }
 
-/// How long a session lasted, by its own records.
-pub fn duration(session: &Session) -> Option<f64> {
-    let end = session.stopped_at.or(session.updated_at)?;
+/// How long a session lasted: to its end where that is known, else to the moment in which somebody saw it end.
+pub fn duration(session: &Session, seen_at: Option<Timestamp>) -> Option<f64> {
+    let end = session.stopped_at.or(seen_at)?;
     Some(end.duration_since(session.started_at?).as_secs_f64().max(0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use agentctl_model::{LaunchInfo, Status};
+
+    use super::*;
+    use crate::list::made::session;
+
+    #[test]
+    fn the_end_is_the_known_one_and_the_exit_status_one_kind_of_word() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut ended = session("s-1", Status::Stopped, Some(Outcome::Interrupted));
+        (ended.started_at, ended.updated_at) = (Some(at(100)), Some(at(110)));
+        assert_eq!(duration(&ended, Some(at(160))), Some(60.0), "not to its last record");
+        assert_eq!(duration(&ended, None), None, "nobody knows");
+        ended.stopped_at = Some(at(130));
+        assert_eq!(duration(&ended, Some(at(160))), Some(30.0));
+        ended.launch = Some(LaunchInfo { exit_code: Some(143), ..LaunchInfo::default() });
+        let telling = Telling {
+            kind: "session.stopped",
+            at: at(160),
+            session_id: Some("s-1"),
+            adapter: Some("pi"),
+            session: Some(&ended),
+            source: None,
+            fuse: None,
+            lock: None,
+            found_later: false,
+        };
+        let body: Value = serde_json::from_str(&telling.body()).unwrap();
+        assert_eq!((&body["exit_status"], &body["duration_seconds"]), (&"interrupted".into(), &30.0.into()));
+    }
 }

@@ -98,6 +98,7 @@ mod tests {
             exit_signal: None,
             exited_at: None,
             timed_out: false,
+            asked: false,
             found_gone_at: None,
         };
         let told = words("codex", Some("s-1"), Some(&surveyed(done)), &exit);

@@ -8,6 +8,7 @@ use agentctl_model::{Environ, Surveyed};
 use agentctl_process::{Ending, Order, spawn};
 
 use crate::caller::Caller;
+use crate::git_head::branch_of;
 use crate::hunt::Hunt;
 use crate::launches::Record;
 
@@ -63,12 +64,14 @@ impl Hooks {
         let text = |value: Option<String>| value.unwrap_or_default();
         let outcome = object.and_then(|session| session.outcome).map(|outcome| outcome.word().to_owned());
         let model = object.and_then(|session| session.model.clone()).or_else(|| self.model.clone());
+        // The session of a process that has ended does not say any more what is checked out where it worked.
+        let branch = object.and_then(|session| session.branch.clone()).or_else(|| branch_of(&self.cwd));
         let code = ending.and_then(|ending| ending.code).map(|code| code.to_string());
         for (name, value) in [
             ("AGENTCTL_SESSION_ID", text(object.map(|session| session.id.clone()))),
             ("AGENTCTL_CWD", self.cwd.to_string_lossy().into_owned()),
             ("AGENTCTL_ADAPTER", self.adapter.clone()),
-            ("AGENTCTL_BRANCH", text(object.and_then(|session| session.branch.clone()))),
+            ("AGENTCTL_BRANCH", text(branch)),
             ("AGENTCTL_EXIT_CODE", text(code)),
             ("AGENTCTL_GROUP", text(self.group.clone())),
             ("AGENTCTL_MODEL", text(model)),

@@ -13,12 +13,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use agentctl_adapters::Control;
-use agentctl_model::{FirstWords, IdSource, Outcome, SpawnPlan, Status, Stdin, Surveyed};
+use agentctl_model::{FirstWords, IdSource, SpawnPlan, Status, Stdin, Surveyed};
 use agentctl_process::{Ending, Order, Started, spawn};
 use jiff::Timestamp;
 
 use crate::caller::Caller;
 use crate::kernel_lock::KernelLock;
+use crate::launch::complaint::{WORDS, complaint};
 use crate::launch::{LaunchError, end_family, glance, undo};
 use crate::launches::{Exit, Failed, LaunchFolder, MARK, ProcessMark, Record, Talk};
 use crate::stop::Patience;
@@ -40,9 +41,6 @@ const LATE_ASKING: Duration = Duration::from_secs(30);
 
 /// How often the size of the output is looked at.
 const WATCH: Duration = Duration::from_secs(5);
-
-/// How much of an agent's output is read for its first words and its complaint.
-const WORDS: u64 = 1 << 20;
 
 /// One launch being carried out.
 pub struct Runner<'a> {
@@ -213,7 +211,8 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// The agent ended before its turn was old: that is a launch if the turn went well, and none if there was none.
+    /// The agent ended before its turn was old: that is a launch if there was a turn, however it went, and none if nothing
+    /// of it is recorded.
     fn ended_early(
         &mut self,
         ending: Ending,
@@ -221,27 +220,18 @@ impl<'a> Runner<'a> {
         plan: &SpawnPlan,
     ) -> Result<(), LaunchError> {
         let session = glance(self.fleet, &self.record);
-        let outcome = session.as_ref().and_then(|session| session.session.outcome);
-        // A turn of an earlier run may have ended well: it must be this one's, and so must the exit.
-        let did_its_turn = session.as_ref().is_some_and(|session| {
-            !matches!(self.record.order.conversation, Talk::Resume { .. }) || self.is_told(session, running)
-        });
-        if let (Some(session), Some(Outcome::Completed), true) =
-            (&session, outcome, ending.is_success() && did_its_turn)
-        {
+        if let Some(session) = session.as_ref().filter(|session| self.is_told(session, running)) {
             running.hooks.created(self.caller, session);
             return self.settle();
         }
-        let said = self.said();
         let detail = session.and_then(|session| session.session.status_detail.clone());
-        let words =
-            running.control.complaint(said.as_words()).or(detail).unwrap_or_else(|| last_lines(&said.stderr));
+        let words = complaint(&self.folder, running.control, detail);
         let exit = match (ending.code, ending.signal) {
             (Some(code), _) => format!("exit code {code}"),
             (_, Some(signal)) => format!("signal {signal}"),
             _ => "no exit code".to_owned(),
         };
-        let words = if words.trim().is_empty() { "it said nothing".to_owned() } else { words };
+        let words = words.unwrap_or_else(|| "it said nothing".to_owned());
         Err(LaunchError::failed(format!("`{}` ended before its turn began ({exit}): {words}", plan.program)))
     }
 
@@ -263,6 +253,7 @@ impl<'a> Runner<'a> {
             exit_signal: ending.signal,
             exited_at,
             timed_out,
+            asked: self.folder.was_asked_to_end(),
             found_gone_at: None,
         };
         self.folder.write_exit(&exit)?;
@@ -356,10 +347,4 @@ fn has_reply(session: &Surveyed) -> bool {
 
 fn failed(what: &str, error: &io::Error) -> LaunchError {
     LaunchError::failed(format!("cannot {what}: {error}"))
-}
-
-/// The end of what an agent wrote to its stderr.
-fn last_lines(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    lines[lines.len().saturating_sub(12)..].join("\n")
 }

@@ -104,7 +104,7 @@ impl Tells {
             source: None,
             fuse: None,
             lock: None,
-            exit_code: exit.exit_code,
+            found_later: false,
         };
         let delivery = Delivery::new(&record.id, id, None, telling.body());
         let delivery = match &self.own {

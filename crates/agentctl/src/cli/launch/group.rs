@@ -7,6 +7,7 @@ use agentctl_fleet::launch::{LaunchPlan, SideBySide};
 use agentctl_fleet::{Caller, Fleet};
 use agentctl_model::{Surveyed, text};
 
+use super::turn::went_wrong;
 use crate::cli::wait;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -36,7 +37,7 @@ pub(super) fn launch(
     } else {
         Exit::Done
     };
-    let all_well = done.failed.is_empty();
+    let all_well = done.failed.is_empty() && !done.sessions.iter().any(|(_, session)| went_wrong(session));
     let mut sessions = if as_json {
         json::answer(out, &GroupLaunch::from(done))?;
         Vec::new()

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use agentctl_fleet::launches::LaunchOrder;
 use agentctl_fleet::{Caller, Fleet, LaunchError};
-use agentctl_model::{Capability, Session, Surveyed, text};
+use agentctl_model::{Capability, Outcome, Session, Status, Surveyed, text};
 
 use crate::cli::wait::for_turn;
 use crate::exit_codes::Exit;
@@ -48,12 +48,15 @@ pub(crate) fn tell(
     out: &mut Output,
 ) -> Result<Exit, Failure> {
     match (wait, as_json) {
-        (false, true) => json::answer(out, &session.session).map(|()| Exit::Done),
+        (false, true) => {
+            json::answer(out, &session.session)?;
+            Ok(ended_as(session, fleet, out))
+        }
         (true, true) => for_turn(session, true, fleet, surroundings, out),
         (false, false) => {
             head(&session.session, place, surroundings, out)?;
             next_steps(&session.session, out)?;
-            Ok(Exit::Done)
+            Ok(ended_as(session, fleet, out))
         }
         (true, false) => {
             head(&session.session, place, surroundings, out)?;
@@ -108,6 +111,22 @@ fn next_steps(session: &Session, out: &mut Output) -> Result<(), Failure> {
         writeln!(out, "{}", out.paint.dim(&line))?;
     }
     Ok(())
+}
+
+/// How a command ends that does not wait: a turn that went wrong before it returned is no success.
+fn ended_as(session: &Surveyed, fleet: &Fleet, out: &mut Output) -> Exit {
+    let object = &session.session;
+    let Some(outcome) = object.outcome.filter(|_| went_wrong(session)) else { return Exit::Done };
+    let words = fleet.complaint(session).map(|words| format!(": {}", text::clean(&words)));
+    let id = text::one_line(&object.id);
+    out.error(&format!("the turn of {id} is over already, {}{}", outcome.word(), words.unwrap_or_default()));
+    Exit::Failed
+}
+
+/// Nobody runs it any more, and its turn did not end by itself.
+pub(super) fn went_wrong(session: &Surveyed) -> bool {
+    let object = &session.session;
+    object.status == Status::Stopped && object.outcome.is_some_and(|outcome| outcome != Outcome::Completed)
 }
 
 /// Why there is no session. Of one that was not wanted any more this also says whether it could be taken back.
