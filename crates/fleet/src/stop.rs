@@ -29,6 +29,9 @@ pub use report::{StopAnswer, StopReport};
 /// How often a server is asked whether it broke off.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// How often is looked again for whoever carries a session, before it is not known.
+const LOOKS: usize = 3;
+
 /// How patient to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
@@ -66,6 +69,16 @@ impl Fleet {
             return Err(Refusal::new(reason).hint(format!("`agentctl stop {parent}` stops both")).into());
         }
         if target.carriers.is_empty() {
+            // A server that was too busy to speak for itself may do so in the next moment.
+            let again = || {
+                std::thread::sleep(LOOK);
+                let known =
+                    |now: &Surveyed| now.session.status == Status::Stopped || !now.carriers.is_empty();
+                self.again(target).filter(known)
+            };
+            if let Some(now) = (0..LOOKS).find_map(|_| again()) {
+                return self.stop(&now, caller, patience);
+            }
             let why = target
                 .session
                 .status_detail
