@@ -5,6 +5,7 @@ use std::path::Path;
 use agentctl_model::{FirstWords, Intent, KernelView, Process, Refusal, Session, SpawnPlan, StopWay};
 
 use crate::Root;
+use crate::host::HostError;
 
 /// What a person says to a session that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,8 +47,8 @@ pub trait Control: Send + Sync {
     fn marks(&self) -> &'static [&'static str];
 
     /// Tells the server that carries a session to break off its turn.
-    fn interrupt(&self, _root: &Root, _kernel: &KernelView, session: &Session) -> Result<(), Refusal> {
-        Err(no_way_in(session, "be interrupted"))
+    fn interrupt(&self, _root: &Root, _kernel: &KernelView, session: &Session) -> Result<(), HostError> {
+        Err(no_way_in(session, "be interrupted").into())
     }
 
     /// Says something to a live session. Success means that the agent accepted it.
@@ -57,8 +58,8 @@ pub trait Control: Send + Sync {
         _kernel: &KernelView,
         session: &Session,
         _words: &str,
-    ) -> Result<(), Refusal> {
-        Err(no_way_in(session, "be spoken to"))
+    ) -> Result<(), HostError> {
+        Err(no_way_in(session, "be spoken to").into())
     }
 
     /// Answers what a live session waits for.
@@ -68,8 +69,8 @@ pub trait Control: Send + Sync {
         _kernel: &KernelView,
         session: &Session,
         _answer: &Answer,
-    ) -> Result<(), Refusal> {
-        Err(no_way_in(session, "be answered"))
+    ) -> Result<(), HostError> {
+        Err(no_way_in(session, "be answered").into())
     }
 
     /// Whether a stored session can be taken up by this program at all, by where its records are.

@@ -16,7 +16,7 @@ use agentctl_model::{Refusal, SpawnPlan, Status, Surveyed};
 
 use crate::launches::{CallbackOrder, LaunchOrder};
 use crate::speak::SpeakError;
-use crate::stop::{NotStopped, StopError, Stopped};
+use crate::stop::{StopError, Stopped, not_broken_off};
 use crate::{Fleet, Source, fresh};
 
 pub(crate) use launch::Hosted;
@@ -118,14 +118,7 @@ impl Server<'_> {
             }
             if began.elapsed() >= grace {
                 let took = if aborted { "took the stop" } else { "found nothing to stop" };
-                let id = &target.key.id;
-                let (kind, then) = match now {
-                    Some(status @ (Status::Running | Status::Waiting)) => {
-                        (NotStopped::AtWork, format!("still says that session {id} is {}", status.word()))
-                    }
-                    _ => (NotStopped::Unheard, format!("has not been heard of session {id} since")),
-                };
-                let error = StopError::tried(kind, format!("the gateway {took}, but {then}"));
+                let error = not_broken_off(&format!("the gateway {took}"), &target.key.id, now);
                 return Err(error.hint("look again, or stop it in the gateway's own page"));
             }
             std::thread::sleep(LOOK);
@@ -138,21 +131,14 @@ impl Server<'_> {
 
     pub(crate) fn send(&self, target: &Surveyed, words: &str) -> Result<(), SpeakError> {
         let once = fresh::uuid().map_err(|error| SpeakError::Silent(error.to_string()))?;
-        self.host.send(&self.source.root, &target.key.id, words, &once).map_err(spoken)
+        Ok(self.host.send(&self.source.root, &target.key.id, words, &once)?)
     }
 
     pub(crate) fn answer(&self, target: &Surveyed, answer: &Answer) -> Result<(), SpeakError> {
-        self.host.answer(&self.source.root, &target.key.id, answer).map_err(spoken)
+        Ok(self.host.answer(&self.source.root, &target.key.id, answer)?)
     }
 
     pub(crate) fn tell(&self, to: &Addressee, words: &str, once: &str) -> Result<(), HostError> {
         self.host.tell(&self.source.root, to, words, once)
-    }
-}
-
-fn spoken(error: HostError) -> SpeakError {
-    match error {
-        HostError::Refused(refusal) => SpeakError::Refused(refusal),
-        HostError::Unheard(why) => SpeakError::Silent(why),
     }
 }

@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use agentctl_adapters::host::HostError;
 use agentctl_adapters::{Answer, Control, Root};
 use agentctl_model::{KernelView, Refusal, Session, Status, Surveyed};
 use schemars::JsonSchema;
@@ -29,6 +30,15 @@ pub enum SpeakError {
 impl From<Refusal> for SpeakError {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
+    }
+}
+
+impl From<HostError> for SpeakError {
+    fn from(error: HostError) -> Self {
+        match error {
+            HostError::Refused(refusal) => Self::Refused(refusal),
+            HostError::Unheard(why) => Self::Silent(why),
+        }
     }
 }
 
@@ -110,7 +120,7 @@ fn refuse_stopped(target: &Surveyed) -> Result<(), Refusal> {
 fn within(
     patience: Duration,
     agent: &str,
-    speak: impl FnOnce() -> Result<(), Refusal> + Send + 'static,
+    speak: impl FnOnce() -> Result<(), HostError> + Send + 'static,
 ) -> Result<(), SpeakError> {
     let (answers, inbox) = channel();
     std::thread::spawn(move || {
@@ -137,9 +147,10 @@ mod tests {
         let long = Duration::from_mins(1);
         assert_eq!(within(long, "x", || Ok(())), Ok(()));
         let refusal = Refusal::new("no");
-        assert_eq!(within(long, "x", || Err(Refusal::new("no"))), Err(SpeakError::Refused(refusal)));
+        assert_eq!(within(long, "x", || Err(Refusal::new("no").into())), Err(SpeakError::Refused(refusal)));
         let silent = |said: Result<(), SpeakError>| matches!(said, Err(SpeakError::Silent(_)));
         assert!(silent(within(long, "x", || panic!("broken"))));
+        assert!(silent(within(long, "x", || Err(HostError::Unheard("connection reset".into())))));
         // Never answers: the other end is kept until the test is over.
         let (_kept, never) = channel::<()>();
         assert!(silent(within(Duration::from_millis(50), "x", move || {

@@ -1,5 +1,6 @@
 //! Ending a session: the clean way of that agent first, then harder, and the whole family of its processes.
 
+mod asked;
 mod error;
 mod report;
 
@@ -7,6 +8,7 @@ use std::fs::File;
 use std::time::{Duration, Instant};
 
 use agentctl_adapters::Control;
+use agentctl_adapters::host::HostError;
 use agentctl_model::{
     CleanSignal, Observed, Process, ProcessEntry, Refusal, SpawnPlan, Status, StopWay, Surveyed, Tie,
 };
@@ -19,11 +21,16 @@ use crate::look::Look;
 use crate::question::{Question, Wanted};
 use crate::{Fleet, Source};
 
+use asked::Asked;
+pub(crate) use error::not_broken_off;
 pub use error::{NotStopped, StopError};
 pub use report::{StopAnswer, StopReport};
 
 /// How often a server is asked whether it broke off.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// How often is looked again for whoever carries a session, before it is not known.
+const LOOKS: usize = 3;
 
 /// How patient to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +69,16 @@ impl Fleet {
             return Err(Refusal::new(reason).hint(format!("`agentctl stop {parent}` stops both")).into());
         }
         if target.carriers.is_empty() {
+            // A server that was too busy to speak for itself may do so in the next moment.
+            let again = || {
+                std::thread::sleep(LOOK);
+                let known =
+                    |now: &Surveyed| now.session.status == Status::Stopped || !now.carriers.is_empty();
+                self.again(target).filter(known)
+            };
+            if let Some(now) = (0..LOOKS).find_map(|_| again()) {
+                return self.stop(&now, caller, patience);
+            }
             let why = target
                 .session
                 .status_detail
@@ -76,7 +93,7 @@ impl Fleet {
         };
         let way = control.stop_way(&target.session, agent);
         if way == StopWay::Ask {
-            return Ok(self.ask_to_break_off(target, source, control, patience.grace)?);
+            return self.ask_to_break_off(target, source, control, patience.grace);
         }
         let entries = target.carriers.iter().zip(&target.session.processes);
         let mut hunt = Hunt {
@@ -187,7 +204,7 @@ impl Fleet {
     }
 
     /// Asks the server that carries the session to break off its turn.
-    fn ask_owner(&self, target: &Surveyed, source: &Source, control: &dyn Control) -> Result<(), Refusal> {
+    fn ask_owner(&self, target: &Surveyed, source: &Source, control: &dyn Control) -> Result<(), HostError> {
         let look = Look::take(self.kernel.as_ref());
         let view = look.view(self.kernel.as_ref(), source, None, &self.ledger());
         control.interrupt(&source.root, &view, &target.session)
@@ -200,17 +217,19 @@ impl Fleet {
         source: &Source,
         control: &'static dyn Control,
         grace: Duration,
-    ) -> Result<Stopped, Refusal> {
+    ) -> Result<Stopped, StopError> {
         self.ask_owner(target, source, control)?;
         let began = Instant::now();
         loop {
-            let now = self.again(target);
-            let status = now.as_ref().map(|now| now.session.status);
-            let over = !matches!(status, Some(Status::Running | Status::Waiting));
-            if over || began.elapsed() >= grace {
+            let now = self.again(target).map(|now| now.session.status);
+            // Not to hear of it is not to know that it rests.
+            if matches!(now, Some(Status::Idle | Status::Stopped)) {
                 let how = "its server was asked to break off the turn; the server lives on".to_owned();
-                let survived = if over { Vec::new() } else { target.session.processes.clone() };
-                return Ok(Stopped { was_stopped: false, how, ended: Vec::new(), survived });
+                return Ok(Stopped { was_stopped: false, how, ended: Vec::new(), survived: Vec::new() });
+            }
+            if began.elapsed() >= grace {
+                return Err(not_broken_off("its server took the stop", &target.key.id, now)
+                    .hint("look again, or stop it where it runs"));
             }
             std::thread::sleep(LOOK);
         }
@@ -225,28 +244,6 @@ impl Fleet {
             ..Question::new(Wanted::Ids(vec![target.key.id.clone()]))
         });
         survey.sessions.into_iter().find(|surveyed| surveyed.key == target.key)
-    }
-}
-
-/// That somebody asked for the end of a launched process, for its runner to see. Taken back unless it stands.
-struct Asked<'a>(Option<&'a LaunchFolder>);
-
-impl<'a> Asked<'a> {
-    fn note(launch: Option<&'a LaunchFolder>) -> Self {
-        // Where it cannot be written, the exit has to speak for itself.
-        Self(launch.filter(|folder| folder.ask_to_end().is_ok()))
-    }
-
-    fn stands(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Asked<'_> {
-    fn drop(&mut self) {
-        if let Some(folder) = self.0 {
-            folder.forget_asking();
-        }
     }
 }
 

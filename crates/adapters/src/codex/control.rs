@@ -16,6 +16,7 @@ use super::steer::Steered;
 use super::{Codex, locks};
 use crate::Root;
 use crate::control::{Answer, Control, no_way_in};
+use crate::host::HostError;
 
 const PROGRAM: &str = "codex";
 
@@ -124,11 +125,17 @@ impl Control for Codex {
         ]
     }
 
-    fn interrupt(&self, root: &Root, kernel: &KernelView, session: &Session) -> Result<(), Refusal> {
+    fn interrupt(&self, root: &Root, kernel: &KernelView, session: &Session) -> Result<(), HostError> {
         self.reach(root, kernel, session, "be interrupted")?.interrupt()
     }
 
-    fn send(&self, root: &Root, kernel: &KernelView, session: &Session, words: &str) -> Result<(), Refusal> {
+    fn send(
+        &self,
+        root: &Root,
+        kernel: &KernelView,
+        session: &Session,
+        words: &str,
+    ) -> Result<(), HostError> {
         fits(words)?;
         self.reach(root, kernel, session, "be spoken to")?.send(words)
     }
@@ -139,7 +146,7 @@ impl Control for Codex {
         kernel: &KernelView,
         session: &Session,
         answer: &Answer,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), HostError> {
         self.reach(root, kernel, session, "be answered")?.answer(answer)
     }
 
@@ -165,7 +172,7 @@ impl Codex {
         kernel: &KernelView,
         session: &'s Session,
         what: &str,
-    ) -> Result<Steered<'s>, Refusal> {
+    ) -> Result<Steered<'s>, HostError> {
         let carries = |process: &&Process| {
             role(&process.head) == Role::Server
                 && self.is_ours(process, root)

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::server::Server;
 use crate::Answer;
+use crate::host::HostError;
 
 /// Long enough for a machine under load; one whole conversation, not one answer.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -32,15 +33,15 @@ enum State {
 }
 
 impl<'t> Steered<'t> {
-    pub(super) fn reach(socket: &Path, thread: &'t str) -> Result<Self, Refusal> {
+    pub(super) fn reach(socket: &Path, thread: &'t str) -> Result<Self, HostError> {
         let server = Server::connect(socket, PATIENCE).map_err(|error| {
-            Refusal::new(format!("the app-server at {} did not answer: {error}", socket.display()))
+            HostError::Unheard(format!("the app-server at {} did not answer: {error}", socket.display()))
         })?;
         Ok(Self { server, thread })
     }
 
     /// A running turn takes the words up; an idle thread begins a new turn with them.
-    pub(super) fn send(&mut self, words: &str) -> Result<(), Refusal> {
+    pub(super) fn send(&mut self, words: &str) -> Result<(), HostError> {
         let input = json!([{"type": "text", "text": words}]);
         if let State::Active { .. } = self.state()?
             && let Some(turn) = self.open_turn()?
@@ -56,7 +57,7 @@ impl<'t> Steered<'t> {
     }
 
     /// Breaks off the turn, and ends the commands that it left running.
-    pub(super) fn interrupt(&mut self) -> Result<(), Refusal> {
+    pub(super) fn interrupt(&mut self) -> Result<(), HostError> {
         self.break_off()?;
         // Servers that do not know the request end their commands by themselves.
         let clean = json!({"threadId": self.thread});
@@ -64,7 +65,7 @@ impl<'t> Steered<'t> {
         Ok(())
     }
 
-    fn break_off(&mut self) -> Result<(), Refusal> {
+    fn break_off(&mut self) -> Result<(), HostError> {
         let mut refused = String::new();
         for _ in 0..TRIES {
             // The server never answers about a turn that is over: it is asked only about one that is open.
@@ -80,9 +81,9 @@ impl<'t> Steered<'t> {
     }
 
     /// Answers the first thing that the thread waits for.
-    pub(super) fn answer(&mut self, answer: &Answer) -> Result<(), Refusal> {
+    pub(super) fn answer(&mut self, answer: &Answer) -> Result<(), HostError> {
         if !matches!(self.state()?, State::Active { waits: true }) {
-            return Err(Refusal::new(format!("{} waits for nothing", self.thread)));
+            return Err(Refusal::new(format!("{} waits for nothing", self.thread)).into());
         }
         let join = json!({"threadId": self.thread, "excludeTurns": true});
         self.call("thread/resume", &join)?.map_err(|words| said("thread/resume", &words))?;
@@ -99,7 +100,7 @@ impl<'t> Steered<'t> {
         Ok(())
     }
 
-    fn state(&mut self) -> Result<State, Refusal> {
+    fn state(&mut self) -> Result<State, HostError> {
         let question = json!({"threadId": self.thread, "includeTurns": false});
         let read = self.call("thread/read", &question)?.map_err(|words| said("thread/read", &words))?;
         let status = &read["thread"]["status"];
@@ -109,11 +110,11 @@ impl<'t> Steered<'t> {
                 Ok(State::Active { waits: flags.is_some_and(|flags| !flags.is_empty()) })
             }
             Some("idle" | "systemError") => Ok(State::Idle),
-            _ => Err(Refusal::new(format!("the app-server has let go of {}", self.thread))),
+            _ => Err(Refusal::new(format!("the app-server has let go of {}", self.thread)).into()),
         }
     }
 
-    fn open_turn(&mut self) -> Result<Option<String>, Refusal> {
+    fn open_turn(&mut self) -> Result<Option<String>, HostError> {
         let question = json!({"threadId": self.thread, "limit": 1});
         let turns = self.call("thread/turns/list", &question)?;
         let turns = turns.map_err(|words| said("thread/turns/list", &words))?;
@@ -122,7 +123,7 @@ impl<'t> Steered<'t> {
     }
 
     /// The result of a request, or the server's own words about why there is none.
-    fn call(&mut self, method: &str, params: &Value) -> Result<Result<Value, String>, Refusal> {
+    fn call(&mut self, method: &str, params: &Value) -> Result<Result<Value, String>, HostError> {
         let answer = self.server.call(method, params).map_err(|error| self.silent(&error))?;
         let mut answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
         Ok(match answer["error"]["message"].as_str() {
@@ -131,7 +132,7 @@ impl<'t> Steered<'t> {
         })
     }
 
-    fn hear_until(&mut self, wanted: impl Fn(&Value) -> bool) -> Result<Value, Refusal> {
+    fn hear_until(&mut self, wanted: impl Fn(&Value) -> bool) -> Result<Value, HostError> {
         loop {
             let message = self.server.hear().map_err(|error| silent(self.thread, &error))?;
             if wanted(&message) {
@@ -140,17 +141,18 @@ impl<'t> Steered<'t> {
         }
     }
 
-    fn silent(&self, error: &io::Error) -> Refusal {
+    fn silent(&self, error: &io::Error) -> HostError {
         silent(self.thread, error)
     }
 }
 
-fn silent(thread: &str, error: &io::Error) -> Refusal {
-    Refusal::new(format!("the app-server stopped talking about {thread}: {error}"))
+fn silent(thread: &str, error: &io::Error) -> HostError {
+    HostError::Unheard(format!("the app-server stopped talking about {thread}: {error}"))
 }
 
-fn said(method: &str, words: &str) -> Refusal {
-    Refusal::new(format!("the app-server refused {method}: {}", clean_cut(&one_line(words), Some(300))))
+fn said(method: &str, words: &str) -> HostError {
+    let words = clean_cut(&one_line(words), Some(300));
+    Refusal::new(format!("the app-server refused {method}: {words}")).into()
 }
 
 /// What the server gets to hear for one of its requests. Pure.

@@ -4,6 +4,15 @@ use std::sync::mpsc::{Receiver, channel};
 
 use super::*;
 
+/// The server's own no, which silence is not.
+fn no<T>(said: Result<T, HostError>) -> Refusal {
+    match said {
+        Err(HostError::Refused(refusal)) => refusal,
+        Err(HostError::Unheard(why)) => panic!("not heard: {why}"),
+        Ok(_) => panic!("it said yes"),
+    }
+}
+
 /// An app-server that answers by a script, and what it was told.
 struct Scripted {
     folder: tempfile::TempDir,
@@ -136,7 +145,7 @@ fn a_turn_that_ends_meanwhile_does_not_lose_the_words() {
         Some("turn/start") => vec![refused(message, "thread not found")],
         _ => vec![],
     });
-    let refusal = server.reach().send("more").unwrap_err();
+    let refusal = no(server.reach().send("more"));
     assert_eq!(refusal.reason, "the app-server refused turn/start: thread not found");
 }
 
@@ -162,8 +171,10 @@ fn only_an_open_turn_is_interrupted() {
     active.reach().interrupt().unwrap();
     let wanted = ["thread/read", "thread/turns/list", "turn/interrupt", "thread/backgroundTerminals/clean"];
     assert_eq!(methods(active), wanted);
+    let nobody = Steered::reach(Path::new("/none/s"), "t").err();
+    assert!(matches!(nobody, Some(HostError::Unheard(_))), "a server that is away is no refusal");
     let gone = Scripted::start(script("notLoaded"));
-    assert_eq!(gone.reach().interrupt().unwrap_err().reason, "the app-server has let go of t");
+    assert_eq!(no(gone.reach().interrupt()).reason, "the app-server has let go of t");
 }
 
 #[test]
@@ -191,7 +202,7 @@ fn an_answer_counts_when_the_server_says_that_it_is_resolved() {
         Some("thread/read") => vec![status(message, "active", &[])],
         _ => vec![],
     });
-    assert_eq!(idle.reach().answer(&Answer::Deny).unwrap_err().reason, "t waits for nothing");
+    assert_eq!(no(idle.reach().answer(&Answer::Deny)).reason, "t waits for nothing");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use super::processes::{Kind, OPENCODE};
 use super::steer::Steered;
 use crate::Root;
 use crate::control::{Answer, Control, no_way_in};
+use crate::host::HostError;
 
 const PROGRAM: &str = "opencode";
 
@@ -137,11 +138,17 @@ impl Control for OpenCode {
         &["OPENCODE", "OPENCODE_PID"]
     }
 
-    fn interrupt(&self, root: &Root, kernel: &KernelView, session: &Session) -> Result<(), Refusal> {
+    fn interrupt(&self, root: &Root, kernel: &KernelView, session: &Session) -> Result<(), HostError> {
         self.reach(root, kernel, session, "be interrupted")?.interrupt()
     }
 
-    fn send(&self, root: &Root, kernel: &KernelView, session: &Session, words: &str) -> Result<(), Refusal> {
+    fn send(
+        &self,
+        root: &Root,
+        kernel: &KernelView,
+        session: &Session,
+        words: &str,
+    ) -> Result<(), HostError> {
         self.reach(root, kernel, session, "be spoken to")?.send(words)
     }
 
@@ -151,7 +158,7 @@ impl Control for OpenCode {
         kernel: &KernelView,
         session: &Session,
         answer: &Answer,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), HostError> {
         self.reach(root, kernel, session, "be answered")?.answer(answer)
     }
 }
@@ -164,7 +171,7 @@ impl OpenCode {
         kernel: &KernelView,
         session: &Session,
         what: &str,
-    ) -> Result<Steered, Refusal> {
+    ) -> Result<Steered, HostError> {
         let carries = |process: &&Process| {
             self.is_ours(process, root) && session.processes.iter().any(|entry| entry.pid == process.pid())
         };
@@ -173,7 +180,7 @@ impl OpenCode {
         let addresses: Vec<_> = addresses.flatten().copied().collect();
         match (&session.cwd, addresses.as_slice()) {
             (Some(directory), [_, ..]) => Steered::reach(&addresses, directory, &session.id),
-            _ => Err(no_way_in(session, what)),
+            _ => Err(no_way_in(session, what).into()),
         }
     }
 }

@@ -86,7 +86,7 @@ impl Fleet {
         programs: &BTreeMap<String, PathBuf>,
     ) -> Result<LaunchOrder, Unfit> {
         if let Some(WorktreeOrder { repository, branch, base }) = &worktree {
-            check(repository, branch, base.as_deref()).map_err(no_such_tree)?;
+            check(repository, branch, base.as_deref()).map_err(|error| no_such_tree(&error))?;
         }
         let manner = wish.manner.clone();
         let gateway = manner.gateway.as_deref();
@@ -128,7 +128,7 @@ impl Fleet {
 }
 
 /// What makes no sense is wrong usage; what git could not say now may be so another time.
-fn no_such_tree(error: WorktreeError) -> Unfit {
+fn no_such_tree(error: &WorktreeError) -> Unfit {
     let kind = match error {
         WorktreeError::NotARepository(_) | WorktreeError::BadBranch(_) | WorktreeError::BadBase(_) => {
             UnfitKind::Unknown
