@@ -41,7 +41,7 @@ fn a_directory_is_locked_shown_and_unlocked() {
     assert_eq!(length.duration_since(since).as_secs(), 2 * 60 * 60);
     assert_eq!(shown[0]["sessionId"], Value::Null);
     let table = machine.run(&["locks"]).out;
-    assert!(table.contains("locked: releasing") && table.contains("in 1h"), "{table}");
+    assert!(table.contains("locked: releasing") && table.contains("in 2h"), "{table}");
 
     assert_eq!(machine.run(&["unlock", &format!("{site}/below")]).code, Some(3));
     assert_eq!(machine.run(&["unlock", site]).code, Some(0));
@@ -138,6 +138,7 @@ fn what_cannot_be_locked_is_said_and_nothing_is_created() {
         &["lock", "~/file"],
         &["lock"],
         &["lock", "~", "--ttl", "soon"],
+        &["lock", "~", "--ttl", "0s"],
         &["lock", "~", "--ttl", "99999999999w"],
         &["lock", "~", "--by", ""],
     ] {

@@ -226,6 +226,27 @@ fn a_real_session_has_every_key_that_its_schema_requires() {
 }
 
 #[test]
+fn what_is_printed_fits_eighty_columns() {
+    let machine = Machine::furnished();
+    let narrow = |arguments: &[&str]| {
+        let ended = Ended::of(&machine.command(arguments).env_remove("COLUMNS").output().unwrap());
+        let wide: Vec<&str> = ended.out.lines().filter(|line| line.chars().count() > 80).collect();
+        assert!(wide.is_empty(), "{arguments:?}: {wide:#?}");
+        ended.out
+    };
+    for command in ["list", "launch", "wait", "inbox", "fuse", "doctor", "worktree"] {
+        narrow(&[command, "--help"]);
+        narrow(&[command, "-h"]);
+    }
+    let adapters = narrow(&["adapters"]);
+    assert!(adapters.contains("peek, stop, resume, send, approve, interrupt, fork"), "{adapters}");
+    narrow(&["--help"]);
+    narrow(&["inbox", "--since", "all"]);
+    let list = narrow(&["list", "-a", "--since", "all"]);
+    assert!(list.contains("AGENT") && list.contains("CWD"), "{list}");
+}
+
+#[test]
 fn the_manual_the_version_and_the_adapters() {
     let machine = Machine::empty();
     assert!(machine.run(&["man"]).out.contains(".TH agentctl 1"));

@@ -37,7 +37,7 @@ pub use api::{DaemonStatus, Messages, document as openapi};
 pub use events::{Event, TYPES as EVENT_TYPES};
 pub use fuses::{Fuse, FuseList, Fuses, Hands, Stage, deadline};
 pub use home::{Held, Home, HomeError};
-pub use problem::Problem;
+pub use problem::{Problem, ProblemObject};
 pub use query::{encode, joined, list_pairs};
 pub use run::{Ended, Options, RunError, run};
 pub use settings::{Launcher, NotifySettings, Settings, WebhookSettings};

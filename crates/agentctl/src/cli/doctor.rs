@@ -16,9 +16,8 @@ use crate::surroundings::Surroundings;
 
 /// Check each agent: its program, version, storage, sessions, and processes that belong to none
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Exits with 1 when something is broken: a source that cannot be heard completely, a\n    config file with a mistake, or a daemon that does not answer."
-)]
+#[command(after_help = "Exits with 1 when something is broken: a source that cannot be heard completely,\n\
+    a config file with a mistake, or a daemon that does not answer.")]
 pub(crate) struct Args {
     /// End what outlived its session; asks first
     #[arg(long)]

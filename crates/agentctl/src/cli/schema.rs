@@ -1,6 +1,6 @@
 //! `agentctl schema`: the JSON Schema of everything that `--json` prints, the API answers and webhooks say.
 
-use agentctl_daemon::{Event, Fuse, FuseList, Messages, Problem};
+use agentctl_daemon::{Event, Fuse, FuseList, Messages, ProblemObject};
 use agentctl_fleet::groups::{GroupDiff, GroupLaunch, GroupList, GroupView};
 use agentctl_fleet::inbox::Inbox;
 use agentctl_fleet::locks::LockList;
@@ -105,7 +105,7 @@ fn schema(name: &str) -> Schema {
         "prune" => of::<prune::Answer>(),
         "event" => of::<Event>(),
         "webhook" => of::<Payload<'_>>(),
-        "problem" => of::<Problem>(),
+        "problem" => of::<ProblemObject>(),
         "daemon-status" => of::<Standing>(),
         "adapters" => of::<Vec<AdapterEntry>>(),
         "doctor" => of::<Report>(),

@@ -88,23 +88,27 @@ fn head(
     Ok(())
 }
 
-/// Commands for a session as it is now, one below the other.
-fn next_steps(session: &Session, out: &mut Output) -> Result<(), Failure> {
+/// Commands for a session as it is now, and what they are for.
+fn steps(session: &Session) -> Vec<(String, &'static str)> {
     let id = text::one_line(&session.id);
     let id = short_ids(std::iter::once(id.as_str())).concat();
-    let can = |capability| session.capabilities.contains(&capability);
-    let steps = if session.is_live() {
-        vec![
+    if session.is_live() {
+        return vec![
             (format!("agentctl logs -f {id}"), "follow it"),
             (format!("agentctl wait {id}"), "wait for the end of its turn"),
             (format!("agentctl stop {id}"), "end it"),
-        ]
-    } else {
-        let peek = (format!("agentctl peek {id}"), "what it said");
-        let resume =
-            can(Capability::Resume).then(|| (format!("agentctl resume {id} MESSAGE"), "go on with it"));
-        std::iter::once(peek).chain(resume).collect()
-    };
+        ];
+    }
+    let mut steps = vec![(format!("agentctl peek {id}"), "what it said")];
+    if session.capabilities.contains(&Capability::Resume) {
+        steps.push((format!("agentctl resume {id} MESSAGE"), "go on with it"));
+    }
+    steps
+}
+
+/// One below the other.
+fn next_steps(session: &Session, out: &mut Output) -> Result<(), Failure> {
+    let steps = steps(session);
     let width = steps.iter().map(|(command, _)| measure(command)).max().unwrap_or(0);
     for (command, what) in steps {
         let line = format!("  {command:<width$}  {what}");
@@ -152,5 +156,31 @@ impl From<LaunchError> for Failure {
 impl From<agentctl_model::Refusal> for Failure {
     fn from(refusal: agentctl_model::Refusal) -> Self {
         LaunchError::from(refusal).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agentctl_model::{Outcome, Status};
+
+    use super::*;
+
+    #[test]
+    fn what_can_be_done_next_depends_on_how_it_stands() {
+        let session = |status, outcome| Session {
+            capabilities: vec![Capability::Peek, Capability::Resume],
+            pid: Some(1),
+            ..crate::cli::order::tests::session("agent:main:dashboard:934eb747-1111-4111", status, outcome)
+        };
+        let verbs = |session: &Session| -> Vec<String> {
+            let verb = |step: &String| step.split(' ').nth(1).map(str::to_owned);
+            steps(session).iter().filter_map(|(step, _)| verb(step)).collect()
+        };
+        assert_eq!(verbs(&session(Status::Running, None)), ["logs", "wait", "stop"]);
+        let mut done = session(Status::Stopped, Some(Outcome::Completed));
+        assert_eq!(verbs(&done), ["peek", "resume"]);
+        assert_eq!(steps(&done)[0].0, "agentctl peek agent:main:dashboard:934eb747");
+        done.capabilities.clear();
+        assert_eq!(verbs(&done), ["peek"]);
     }
 }
