@@ -20,6 +20,7 @@ mod log;
 mod metrics;
 mod notices;
 mod own_files;
+mod pace;
 mod problem;
 mod query;
 mod run;

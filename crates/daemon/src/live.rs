@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::clock;
 use crate::events::{News, Posted, written};
 use crate::feeds::Feeds;
+use crate::pace::Pace;
 use crate::shared::Shared;
 use crate::watch::{Bell, Watcher, Woken};
 
@@ -26,10 +27,6 @@ const SWEEP_OF_ASKED: Duration = Duration::from_secs(2);
 /// write all the time, and must not be paid for with their own processor.
 const REST: Duration = Duration::from_millis(15);
 const REST_FACTOR: u32 = 3;
-/// One that was heard a moment ago may only have stumbled, and is asked again soon; then it is left alone for longer each
-/// time, at most so long.
-const SECOND_TRY: Duration = Duration::from_secs(1);
-const LONGEST_SWEEP: Duration = Duration::from_mins(2);
 /// How long a server rests behind a look at most.
 const LONGEST_REST: Duration = Duration::from_secs(1);
 
@@ -247,22 +244,14 @@ pub(crate) fn keep_far(shared: &Arc<Shared>, looked: &Sender<()>) {
     let live = &shared.live;
     let mut watcher = Watcher::new(live.far_bell.clone());
     let mut sweep = SWEEP;
-    let mut heard_before = false;
+    let mut pace = Pace::default();
     while !live.stopped.load(Ordering::Relaxed) {
         let began = Instant::now();
         if let Ok(fleet) = shared.settings.fleet() {
             look(shared, &fleet, Side::Far);
             let names = far_names(&fleet);
-            let is_unheard =
-                |source: &SourceReport| source.failed() && names.contains(&source.adapter.as_str());
-            let heard = !live.view().sources().any(is_unheard);
-            // Who does not let us in, or is not there, is not asked again and again; its line tells when it is back.
-            sweep = match (heard, heard_before) {
-                (true, _) => SWEEP,
-                (false, true) => SECOND_TRY,
-                (false, false) => (sweep * 2).min(LONGEST_SWEEP),
-            };
-            heard_before = heard;
+            let view = live.view();
+            sweep = pace.after(view.sources().filter(|source| names.contains(&source.adapter.as_str())));
         }
         let _ = looked.send(());
         let woken = watcher.wait(sweep);

@@ -126,6 +126,15 @@ impl View {
         self.told.extend(self.live.keys().filter(|key| !hidden.contains(*key)).cloned());
     }
 
+    /// Who would be hidden by a gateway that cannot be heard now: nobody tells of their ends but themselves.
+    fn forsaken(&self) -> HashSet<SessionKey> {
+        let mut all = twins::hidden(self.live.iter().map(|(key, seen)| (key, &*seen.session)));
+        for key in self.hidden() {
+            all.remove(&key);
+        }
+        all
+    }
+
     /// A gateway that cannot be heard hides nobody.
     fn hidden(&self) -> HashSet<SessionKey> {
         let is_heard = |key: &SessionKey| {
@@ -157,9 +166,10 @@ impl View {
         self.tell(changes, after)
     }
 
-    /// Leaves out what is not told: whatever a twin does unseen, and how that ends, for its front has told it.
+    /// Leaves out what is not told: whatever a twin does unseen, and how that ends, for its front has told it. Where the
+    /// front fell silent, the twin tells its own end.
     fn tell(&self, mut changes: Vec<Change>, mut after: Self) -> (Vec<Change>, Self) {
-        let hidden = after.hidden();
+        let (hidden, forsaken) = (after.hidden(), after.forsaken());
         changes.retain(|change| {
             let ends = matches!(change.kind, ChangeKind::Idle | ChangeKind::Stopped | ChangeKind::Gone);
             let is_unseen = |key| hidden.contains(key) || (ends && self.veiled.contains(key));
@@ -168,8 +178,8 @@ impl View {
         let lives = |key: &&SessionKey| after.live.contains_key(*key);
         let heard_of = changes.iter().filter_map(|change| change.key.as_ref());
         let told: BTreeSet<_> = self.told.iter().chain(heard_of).filter(lives).cloned().collect();
-        let veiled = self.veiled.iter().chain(&hidden).filter(lives).filter(|key| !told.contains(*key));
-        after.veiled = veiled.cloned().collect();
+        let is_veiled = |key: &&SessionKey| !told.contains(*key) && !forsaken.contains(*key);
+        after.veiled = self.veiled.iter().chain(&hidden).filter(lives).filter(is_veiled).cloned().collect();
         after.told = told;
         (changes, after)
     }

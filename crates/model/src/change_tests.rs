@@ -282,6 +282,8 @@ fn who_was_shown_is_told_of_to_the_end_and_a_silent_gateway_hides_nobody() {
     let silent = [Coverage::Failed { error: "away".into() }, Coverage::Complete];
     let (changes, unheard) = view.diff(&survey(pair(None, Some(Running)), &silent));
     assert_eq!((kinds(&changes), ids(&unheard)), (vec!["source.failed"], vec!["1".into(), "2".into()]));
+    let (changes, _) = unheard.diff(&survey(pair(None, Some(Stopped)), &silent));
+    assert_eq!(kinds(&changes), ["session.stopped"], "nobody else tells it");
 
     let (_, mut view) = view.diff(&survey(pair(Some(Idle), Some(Idle)), &complete));
     assert_eq!(ids(&view), ["2"]);

@@ -71,6 +71,28 @@ struct Frame<'a> {
     event: Option<String>,
 }
 
+/// Something the gateway told without being asked, as far as anybody minds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Event {
+    pub(super) name: String,
+    /// How far a run has come, where that is what it tells.
+    pub(super) phase: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct OfRun {
+    #[serde(default)]
+    stream: String,
+    #[serde(default)]
+    data: RunData,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RunData {
+    phase: Option<String>,
+}
+
 #[derive(Deserialize)]
 struct Asked {
     nonce: String,
@@ -236,8 +258,8 @@ impl Client {
         }
     }
 
-    /// The name of the next thing the gateway tells by itself; `None` when it says nothing for that long.
-    pub(super) fn listen(&mut self, patience: Duration) -> Result<Option<String>, Trouble> {
+    /// The next thing the gateway tells by itself; `None` when it says nothing for that long.
+    pub(super) fn listen(&mut self, patience: Duration) -> Result<Option<Event>, Trouble> {
         let until = Instant::now() + patience;
         loop {
             self.socket.wait_until(until);
@@ -247,8 +269,11 @@ impl Client {
                 Err(trouble) => return Err(trouble),
             };
             let frame = parse(&message, "events")?;
-            if frame.event.is_some() {
-                return Ok(frame.event);
+            if let Some(name) = frame.event {
+                let run = frame.payload.filter(|_| name == "agent");
+                let run: Option<OfRun> = run.and_then(|payload| serde_json::from_str(payload.get()).ok());
+                let phase = run.filter(|run| run.stream == "lifecycle").and_then(|run| run.data.phase);
+                return Ok(Some(Event { name, phase }));
             }
         }
     }
@@ -330,7 +355,7 @@ fn parse<'m>(message: &'m [u8], during: &str) -> Result<Frame<'m>, Trouble> {
 fn understood<T: DeserializeOwned>(payload: &RawValue, during: &str) -> Result<T, Trouble> {
     let values = weight::values(payload.get().as_bytes());
     if values > MOST_VALUES {
-        return Err(odd(during, &format!("an answer of {values} values is too large")));
+        return Err(Trouble::TooHeavy { during: during.to_owned(), values });
     }
     serde_json::from_str(payload.get()).map_err(|error| odd(during, &error.to_string()))
 }

@@ -121,11 +121,11 @@ pub(super) fn filled(text: &str, settings: &Value, environ: &Environ) -> Option<
     Some(filled)
 }
 
-/// A variable, or what the config itself says of it: `env.vars.NAME` or `env.NAME`.
+/// A variable, or what the config itself says of it: `env.NAME`, which overwrites `env.vars.NAME`.
 pub(super) fn variable<'a>(name: &str, settings: &'a Value, environ: &'a Environ) -> Option<&'a str> {
     let own = &settings["env"];
     let said = |place: &'a Value| place.as_str().filter(|text| !text.trim().is_empty());
-    environ.text(name).or_else(|| said(&own["vars"][name])).or_else(|| said(&own[name]))
+    environ.text(name).or_else(|| said(&own[name])).or_else(|| said(&own["vars"][name]))
 }
 
 /// Whether OpenClaw takes this for the name of a variable.
@@ -143,7 +143,8 @@ mod tests {
     #[test]
     fn variables_are_put_in_their_places() {
         let environ: Environ = [("A", "1"), ("B_2", "two")].into_iter().collect();
-        let settings = json!({"env": {"vars": {"C": "three"}, "D": "four", "A": "never"}});
+        let settings =
+            json!({"env": {"vars": {"C": "three", "D": "overwritten"}, "D": "four", "A": "never"}});
         for (text, expected) in [
             ("plain $ {", Some("plain $ {")),
             ("${A}-${B_2}", Some("1-two")),

@@ -26,10 +26,10 @@ impl Host for Hands {
     /// A host alone is a name too; where several gateways are on it, each has its port.
     fn is_meant(&self, root: &Root, said: &str) -> bool {
         let Some(address) = address(root) else { return false };
-        let said = said.trim().to_ascii_lowercase();
-        match Address::parse(&said) {
+        let said = said.trim();
+        match Address::parse(said) {
             Some(whole) => whole == address,
-            None => said == address.host || said == address.authority(),
+            None => [&address.host, &address.authority()].iter().any(|name| said.eq_ignore_ascii_case(name)),
         }
     }
 
@@ -155,11 +155,17 @@ fn text(cwd: &Path) -> Result<&str, Refusal> {
 /// Its no is a no. When it was not heard to the end, the request may have been carried out all the same.
 fn said(trouble: &Trouble) -> HostError {
     match trouble {
+        // "Not now" is no no: it starts, stops, or is busy.
+        Trouble::Refused { refusal, .. } if refusal.passes() => HostError::Unheard(trouble.to_string()),
         Trouble::Refused { .. } | Trouble::NoScope { .. } | Trouble::Unsafe(_) => {
             HostError::Refused(Refusal::new(trouble.to_string()))
         }
         Trouble::Unreachable(_) => HostError::Unheard(format!("the gateway is not there: {trouble}")),
-        Trouble::Lost { .. } | Trouble::Silent { .. } | Trouble::Odd { .. } | Trouble::Unwanted => {
+        Trouble::Lost { .. }
+        | Trouble::Silent { .. }
+        | Trouble::Odd { .. }
+        | Trouble::TooHeavy { .. }
+        | Trouble::Unwanted => {
             HostError::Unheard(format!("{trouble}; whether the gateway took it is not known"))
         }
     }

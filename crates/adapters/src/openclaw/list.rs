@@ -85,7 +85,15 @@ fn at_work(client: &mut Client, listing: &mut Listing, progress: &Progress) -> R
         other => other?,
     };
     listing.take(read);
-    listing.jobs(client, progress)?;
+    match paging::jobs(client, progress) {
+        Ok(Some(jobs)) => listing.snapshot.jobs = Some(jobs),
+        // Which automations are at work is then not known, and who is not known to rest belongs into the list.
+        Ok(None) | Err(Trouble::Refused { .. } | Trouble::NoScope { .. }) => {
+            listing.snapshot = Snapshot::default();
+            return everybody(client, listing, progress);
+        }
+        Err(trouble) => return Err(trouble),
+    }
     let unseen = listing.running_jobs_without_row();
     if unseen.len() > FEW {
         let read = paging::rows(client, &json!({}), progress)?;
@@ -142,12 +150,11 @@ impl Listing {
         self.snapshot.rows.extend(rows.into_iter().filter(|row| !known.contains(&row.key)));
     }
 
-    fn jobs_of_automations(&mut self, client: &mut Client, progress: &Progress) -> Result<(), Trouble> {
-        if self.snapshot.rows.iter().any(Row::is_automation) { self.jobs(client, progress) } else { Ok(()) }
-    }
-
     /// After the rows: whoever ended meanwhile is then seen as ended.
-    fn jobs(&mut self, client: &mut Client, progress: &Progress) -> Result<(), Trouble> {
+    fn jobs_of_automations(&mut self, client: &mut Client, progress: &Progress) -> Result<(), Trouble> {
+        if !self.snapshot.rows.iter().any(Row::is_automation) {
+            return Ok(());
+        }
         match paging::jobs(client, progress) {
             Ok(Some(jobs)) => self.snapshot.jobs = Some(jobs),
             Ok(None) => self.left_out.push("the cron jobs: the list has no end in sight".to_owned()),

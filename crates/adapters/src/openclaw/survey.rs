@@ -60,6 +60,8 @@ fn ask(gateway: &Gateway, root: &Root, scope: &Scope<'_>) -> Result<Harvest, Tro
                 }
                 Err(trouble @ Trouble::Refused { .. }) => {
                     harvest.warnings.push(format!("{}: {trouble}", found.id));
+                    // Those of the last run are no total.
+                    found.facts.tokens = None;
                 }
                 Err(trouble) => return Err(trouble),
             }
@@ -90,10 +92,18 @@ fn summary(
     progress: &Progress,
 ) -> Result<(Summary, Option<&'static str>), Trouble> {
     let mut fold = Fold::default();
-    let (mut offset, heard_before) = (0, client.heard());
+    let (mut offset, heard_before, mut limit) = (0, client.heard(), PAGE);
     for _ in 0..MOST_PAGES {
-        let params = json!({"sessionKey": key, "limit": PAGE, "offset": offset});
-        let page: History = client.ask("chat.history", &params)?;
+        let params = json!({"sessionKey": key, "limit": limit, "offset": offset});
+        let page: History = match client.ask("chat.history", &params) {
+            // Long messages: fewer of them may not be too much.
+            Err(Trouble::TooHeavy { .. }) if limit > 1 => {
+                limit = (limit / 10).max(1);
+                continue;
+            }
+            Err(Trouble::TooHeavy { .. }) => break,
+            other => other?,
+        };
         wanted(progress)?;
         fold.add(&page);
         if !page.has_more {

@@ -28,6 +28,11 @@ pub enum Trouble {
         during: String,
         what: String,
     },
+    /// An answer in order that would take too much memory; the next one may not.
+    TooHeavy {
+        during: String,
+        values: usize,
+    },
     Refused {
         during: String,
         refusal: Box<Refusal>,
@@ -65,6 +70,11 @@ pub struct Details {
 }
 
 impl Refusal {
+    /// Whether the same question may be answered soon.
+    pub(super) fn passes(&self) -> bool {
+        self.retryable || self.code == "UNAVAILABLE"
+    }
+
     /// The finest word for the reason.
     pub(super) fn code(&self) -> &str {
         self.details.code.as_deref().unwrap_or(&self.code)
@@ -150,6 +160,9 @@ impl fmt::Display for Trouble {
             },
             Self::Silent { during, patience } => {
                 write!(out, "{during}: no answer for {} ms", patience.as_millis())
+            }
+            Self::TooHeavy { during, values } => {
+                write!(out, "{during}: an answer of {values} values is too large")
             }
             Self::Odd { during, what } => write!(out, "{during}: not understood: {what}"),
             Self::Refused { during, refusal } => write!(out, "{during}: {refusal}"),

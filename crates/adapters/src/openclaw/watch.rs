@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::client::{Client, READ};
+use super::client::{Client, Event, READ};
 use super::gateway::Gateway;
 use super::trouble::Trouble;
 use crate::feed::{Feed, Lost, News};
@@ -78,15 +78,12 @@ fn retry_in(trouble: &Trouble) -> Option<Duration> {
     }
 }
 
-/// Whether an event is about a session at all. The words of a run in progress are not: they change nothing in a list.
-fn news(event: &str) -> News {
-    match event {
-        "sessions.changed"
-        | "session.message"
-        | "exec.approval.requested"
-        | "exec.approval.resolved"
-        | "cron"
-        | "shutdown" => News::Changed,
+/// Whether an event can change a list. The words of a run in progress change nothing; that it waits for an approval does,
+/// and a reader is told so only by the run itself.
+fn news(event: &Event) -> News {
+    match (event.name.as_str(), event.phase.as_deref()) {
+        ("sessions.changed" | "session.message" | "cron" | "shutdown", _)
+        | ("agent", Some("waiting-approval" | "approval-resolved")) => News::Changed,
         _ => News::Nothing,
     }
 }
@@ -97,11 +94,16 @@ mod tests {
 
     #[test]
     fn only_what_can_change_a_list_is_news() {
-        for event in ["sessions.changed", "session.message", "exec.approval.requested", "cron", "shutdown"] {
-            assert_eq!(news(event), News::Changed, "{event}");
+        let of = |name: &str, phase: Option<&str>| {
+            news(&Event { name: name.to_owned(), phase: phase.map(str::to_owned) })
+        };
+        for name in ["sessions.changed", "session.message", "cron", "shutdown"] {
+            assert_eq!(of(name, None), News::Changed, "{name}");
         }
-        for event in ["tick", "health", "agent", "chat", "presence"] {
-            assert_eq!(news(event), News::Nothing, "{event}");
+        for name in ["tick", "health", "agent", "chat", "presence"] {
+            assert_eq!(of(name, None), News::Nothing, "{name}");
         }
+        assert_eq!(of("agent", Some("waiting-approval")), News::Changed);
+        assert_eq!(of("agent", Some("model")), News::Nothing);
     }
 }

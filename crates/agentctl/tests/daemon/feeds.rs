@@ -56,6 +56,27 @@ fn a_push_is_a_reason_to_look_and_never_a_fact() {
     }
     assert!(began.elapsed() < BY_BEING_TOLD, "{:?}", began.elapsed());
 
+    // That a run waits for an approval a reader is told by the run alone.
+    set(true);
+    gateway.push("sessions.changed", &json!({}));
+    events.until("session.running", KEY);
+    let began = Instant::now();
+    let approval = json!({"id": "a-1", "request": {"command": "rm x", "sessionKey": KEY}});
+    for change in 0..CHANGES {
+        let (waits, phase, kind) = match change % 2 {
+            0 => (true, "waiting-approval", "session.waiting"),
+            _ => (false, "approval-resolved", "session.running"),
+        };
+        ledger.lock().unwrap().approvals = waits.then(|| approval.clone()).into_iter().collect();
+        let told = json!({"sessionKey": KEY, "stream": "lifecycle", "data": {"phase": phase}});
+        gateway.push("agent", &told);
+        events.until(kind, KEY);
+    }
+    assert!(began.elapsed() < BY_BEING_TOLD, "{:?}", began.elapsed());
+    set(false);
+    gateway.push("sessions.changed", &json!({}));
+    events.until("session.idle", KEY);
+
     // One connection for all of it; when that is cut it comes back by itself, and says nothing of anybody.
     assert_eq!(subscribed.lock().unwrap().len(), 1);
     let restarts = || house.get("/v1/daemon").json()["feeds"][0]["restarts"].as_u64();

@@ -129,7 +129,7 @@ mod tests {
         let event = Event {
             cursor: "x".into(),
             kind: "session.stopped".into(),
-            at: jiff::Timestamp::UNIX_EPOCH,
+            at: "2026-11-15T07:05:00Z".parse().unwrap(),
             adapter: Some("codex".into()),
             session_id: None,
             previous: None,

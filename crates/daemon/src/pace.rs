@@ -1,0 +1,77 @@
+//! When sessions that live in servers are looked at again, should nobody tell of a change. Pure.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use agentctl_model::SourceReport;
+
+/// While any of them answers.
+const SWEEP: Duration = Duration::from_secs(15);
+/// One that answered a moment ago may only have stumbled.
+const SECOND_TRY: Duration = Duration::from_secs(1);
+/// Where nobody lets us in or is there, nobody is asked again and again; a line tells when one is back.
+const LONGEST: Duration = Duration::from_mins(2);
+
+pub(crate) struct Pace {
+    answered: BTreeSet<String>,
+    rest: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { answered: BTreeSet::new(), rest: SWEEP }
+    }
+}
+
+impl Pace {
+    /// How long to rest after a look that found the servers so.
+    pub(crate) fn after<'s>(&mut self, servers: impl Iterator<Item = &'s SourceReport>) -> Duration {
+        let (mut answered, mut stumbled, mut silent) = (BTreeSet::new(), false, false);
+        for server in servers {
+            if server.failed() {
+                silent = true;
+                stumbled |= self.answered.contains(&server.root);
+            } else if server.sessions.is_some() {
+                answered.insert(server.root.clone());
+            }
+        }
+        self.rest = if stumbled {
+            SECOND_TRY
+        } else if !silent || !answered.is_empty() {
+            SWEEP
+        } else {
+            (self.rest * 2).min(LONGEST)
+        };
+        self.answered = answered;
+        self.rest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(root: &str, coverage: &str) -> SourceReport {
+        let (adapter, error) = ("a".to_owned(), None);
+        let sessions = (coverage == "complete").then_some(1);
+        let (root, coverage) = (root.to_owned(), coverage.to_owned());
+        SourceReport { adapter, root, coverage, error, warnings: vec![], sessions, took_ms: 0 }
+    }
+
+    #[test]
+    fn who_stumbles_is_asked_soon_and_who_is_away_ever_more_seldom() {
+        let mut pace = Pace::default();
+        let mut after = |here: &str, far: &str| {
+            let servers = [server("here", here), server("far", far)];
+            pace.after(servers.iter()).as_secs()
+        };
+        assert_eq!(after("not-installed", "failed"), 30, "it never answered");
+        assert_eq!(after("not-installed", "failed"), 60);
+        assert_eq!(after("complete", "failed"), 15, "one that is away slows nobody down");
+        assert_eq!(after("failed", "failed"), 1);
+        assert_eq!([after("failed", "failed"), after("failed", "failed")], [2, 4]);
+        assert_eq!(after("failed", "complete"), 15);
+        assert_eq!(after("complete", "timed-out"), 1);
+        assert_eq!(after("not-installed", "not-installed"), 15);
+    }
+}
