@@ -57,7 +57,7 @@ impl Look {
         let joined = harvest.filter(|_| !processes.is_empty());
         KernelView {
             as_of: self.as_of,
-            launched: launched(&processes, heads, source.name(), ledger),
+            launched: launched(&processes, heads, source, ledger),
             ended: joined
                 .map(|harvest| ledger.ended(source.name(), &root, &harvest.found, kernel))
                 .unwrap_or_default(),
@@ -99,8 +99,9 @@ fn names_locks(harvest: &Harvest) -> bool {
 }
 
 /// The processes that our launches started: by the mark, unless they are only a tool's doing. A tool and what it starts
-/// inherit the mark, but between them and the agent stands a process that is no agent.
-fn launched(processes: &[Process], heads: &[ProcessHead], adapter: &str, ledger: &Ledger) -> Vec<Launched> {
+/// inherit the mark, but between them and the agent stands a process that is no agent. Where the agent is gone, so is that
+/// chain: what an agent leaves in the environment of its tools tells them apart, since nothing that we start has it.
+fn launched(processes: &[Process], heads: &[ProcessHead], source: &Source, ledger: &Ledger) -> Vec<Launched> {
     if ledger.is_empty() {
         return Vec::new();
     }
@@ -121,10 +122,15 @@ fn launched(processes: &[Process], heads: &[ProcessHead], adapter: &str, ledger:
         }
         false
     };
+    let has_tool_mark = |process: &Process, id: &str| {
+        let marks = source.adapter.control().map(|control| control.tool_marks(id, None)).unwrap_or_default();
+        marks.iter().any(|(name, value)| process.variable(name) == Some(value.as_str()))
+    };
     let started = processes.iter().filter_map(|process| {
         let (pid, launch) = (process.pid(), *marks.get(&process.pid())?);
-        let id = ledger.session_of(launch, adapter)?.to_owned();
-        (!is_a_tools_doing(pid, launch)).then_some(Launched { pid, id })
+        let id = ledger.session_of(launch, source.name())?.to_owned();
+        let of_a_tool = is_a_tools_doing(pid, launch) || has_tool_mark(process, &id);
+        (!of_a_tool).then_some(Launched { pid, id })
     });
     started.collect()
 }

@@ -359,6 +359,18 @@ fn a_killed_launch_is_not_given_to_a_bystander() {
     assert_eq!((verdict(&all, A), verdict(&all, B)), (died, interrupted));
 }
 
+/// A Pi that a tool of the killed one had started lives on, with the launch's mark and no parent that could tell.
+#[test]
+fn what_a_tool_of_a_killed_launch_started_does_not_carry_its_session() {
+    let home = Home::new();
+    home.left_open("launch-a", A, 3);
+    home.exited("launch-a", 4, 9);
+    let nested = home.pi(51, 2).variable("AGENTCTL_LAUNCH_ID", "launch-a").variable("PI_SESSION_ID", A);
+    let survey = home.all(Scripted::new().process(nested));
+    assert_eq!(verdict(&survey, A), (Status::Stopped, Some(Outcome::Died)));
+    assert_eq!(session(&survey, A).pid, None);
+}
+
 /// Contract row N1: whoever takes a launched conversation up by hand writes into it, and is its candidate from then on.
 #[test]
 fn a_launched_session_that_a_stranger_took_up_is_the_strangers() {

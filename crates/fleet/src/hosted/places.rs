@@ -32,8 +32,8 @@ impl Fleet {
     }
 
     /// Whether a new session of this agent would work on another machine: its folders are not ours to look at.
-    pub fn works_elsewhere(&self, adapter: &str, gateway: Option<&str>) -> bool {
-        self.place_to_launch(adapter, gateway).is_ok_and(is_elsewhere)
+    pub fn works_elsewhere(&self, adapter: &str, gateway: Option<&str>) -> Result<bool, Unfit> {
+        self.place_to_launch(adapter, gateway).map(is_elsewhere)
     }
 
     /// The same for an order that is already made.
