@@ -37,7 +37,7 @@ fn a_copy_goes_on_by_itself() {
 }
 
 #[test]
-fn a_refused_key_is_a_turn_that_failed() {
+fn a_refused_key_leaves_nothing() {
     let Some(scene) = scene() else { return };
     steer::refused_by_the_model(&scene, "the key is wrong");
 }

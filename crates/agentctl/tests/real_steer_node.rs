@@ -38,7 +38,7 @@ fn qwen_is_launched_stopped_and_resumed() {
 }
 
 #[test]
-fn a_refused_key_is_a_turn_that_failed() {
+fn a_refused_key_leaves_nothing() {
     if let Some(scene) = copilot() {
         // It has words of its own for this.
         steer::refused_by_the_model(&scene, "Authentication failed");

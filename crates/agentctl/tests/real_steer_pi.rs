@@ -22,7 +22,7 @@ fn launched_stopped_and_resumed() {
 
 /// With events on its stdout Pi exits with 0 whatever the model said.
 #[test]
-fn a_refused_key_is_a_turn_that_failed() {
+fn a_refused_key_leaves_nothing() {
     let Some(scene) = scene() else { return };
     steer::refused_by_the_model(&scene, "the key is wrong");
 }

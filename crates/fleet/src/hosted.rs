@@ -105,9 +105,12 @@ impl Server<'_> {
         let aborted = self.host.stop(&self.source.root, &target.key.id)?;
         let began = Instant::now();
         loop {
-            let now = self.fleet.again(target).map(|now| now.session.status);
+            let survey = self.fleet.survey_of(target);
+            let seen = survey.sessions.iter().find(|surveyed| surveyed.key == target.key);
+            let now = seen.map(|seen| seen.session.status);
+            let gone = seen.is_none() && survey.prove_ended(&target.key).is_some();
             // Not to hear of it is not to know that it rests.
-            if matches!(now, Some(Status::Idle | Status::Stopped)) {
+            if gone || matches!(now, Some(Status::Idle | Status::Stopped)) {
                 let how = if aborted { "its gateway broke off the turn; the session stays" } else { "" };
                 return Ok(Stopped {
                     was_stopped: !aborted,

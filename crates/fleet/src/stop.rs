@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use agentctl_adapters::Control;
 use agentctl_adapters::host::HostError;
 use agentctl_model::{
-    CleanSignal, Observed, Process, ProcessEntry, Refusal, SpawnPlan, Status, StopWay, Surveyed, Tie,
+    CleanSignal, Observed, Process, ProcessEntry, Refusal, SpawnPlan, Status, StopWay, Survey, Surveyed, Tie,
 };
 use agentctl_process::{Order, Signal, Want, signal, spawn};
 
@@ -237,13 +237,17 @@ impl Fleet {
 
     /// The same session, looked at again.
     pub fn again(&self, target: &Surveyed) -> Option<Surveyed> {
-        let survey = self.survey(&Question {
+        self.survey_of(target).sessions.into_iter().find(|surveyed| surveyed.key == target.key)
+    }
+
+    /// The same with what was heard of its source: who is not in it may be gone, or not heard of.
+    pub(crate) fn survey_of(&self, target: &Surveyed) -> Survey {
+        self.survey(&Question {
             adapters: vec![target.key.adapter.clone()],
             root: Some(target.key.root.clone()),
             subagents: true,
             ..Question::new(Wanted::Ids(vec![target.key.id.clone()]))
-        });
-        survey.sessions.into_iter().find(|surveyed| surveyed.key == target.key)
+        })
     }
 }
 

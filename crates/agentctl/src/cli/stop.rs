@@ -109,8 +109,9 @@ impl From<StopError> for Failure {
 fn tell(target: &Surveyed, stopped: &Stopped, fleet: &Fleet, out: &mut Output) -> Result<(), Failure> {
     let id = text::one_line(&target.key.id);
     if stopped.was_stopped {
-        // A session that rests in its gateway has nothing that could be stopped.
-        let word = if target.session.status == Status::Idle { "idle" } else { "stopped" };
+        // A session that rests in its gateway has nothing that could be stopped; it may have come to rest just now.
+        let now = fleet.again(target).map_or(target.session.status, |now| now.session.status);
+        let word = if now == Status::Idle { "idle" } else { "stopped" };
         writeln!(out, "{id} was {word} already")?;
         return Ok(());
     }

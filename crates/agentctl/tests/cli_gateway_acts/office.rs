@@ -66,6 +66,13 @@ fn act(ledger: &mut Ledger, method: &str, params: &Value) -> Option<Act> {
             ))
         }
         "chat.abort" if key.ends_with(":cut") => Some(Act::Cut),
+        "chat.abort" if key.ends_with(":starting") => {
+            Some(Act::Refuse(json!({"code": "UNAVAILABLE", "message": "gateway starting; retry shortly"})))
+        }
+        "chat.abort" if key.ends_with(":deleted") => {
+            ledger.rows.retain(|row| row["key"] != key);
+            Some(Act::Proper(json!({"aborted": false, "runIds": []})))
+        }
         "chat.abort" if key.ends_with(":stubborn") => {
             Some(Act::Proper(json!({"aborted": true, "runIds": []})))
         }

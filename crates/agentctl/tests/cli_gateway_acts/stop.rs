@@ -9,11 +9,12 @@ fn only_a_no_of_the_gateway_is_a_refusal() {
     let office = Office::open();
     let key = |name: &str| format!("agent:main:{name}");
     let row = |name: &str| json!({"key": key(name), "hasActiveRun": true, "workspaceDir": "/w"});
-    office.ledger().rows = vec![row("cut"), row("stubborn"), row("never")];
+    office.ledger().rows = vec![row("cut"), row("stubborn"), row("never"), row("starting"), row("deleted")];
     for (name, code, said) in [
         ("cut", 1, "whether the gateway took it is not known"),
         ("stubborn", 1, "still says that session agent:main:stubborn is running"),
         ("never", 7, "not yours to stop"),
+        ("starting", 1, "retry shortly"),
     ] {
         let ended = office.machine.run(&["stop", &key(name), "--grace", "0s"]);
         assert!(ended.code == Some(code) && ended.err.contains(said), "{name}: {ended:?}");
@@ -24,6 +25,9 @@ fn only_a_no_of_the_gateway_is_a_refusal() {
         assert_eq!(report["stopped"], false, "{report:#}");
         assert!(report["error"].as_str().unwrap().contains(said), "{report:#}");
     }
+    // Deleted meanwhile, by somebody else: there is nothing left that could run.
+    let ended = office.machine.run(&["stop", &key("deleted"), "--grace", "0s"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
     // Of several the worst is told: what was tried in vain, whatever came after it.
     let ended = office.machine.run(&["stop", &key("cut"), &key("never")]);
     assert_eq!(ended.code, Some(1), "{ended:?}");

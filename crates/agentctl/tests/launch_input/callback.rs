@@ -26,15 +26,20 @@ common="\"sessionId\":\"$2\",\"cwd\":\"$(pwd)\",\"version\":\"2.1.325\",\"timest
 } > "$folder/$2.jsonl"
 "#;
 
-/// A gateway that goes away when somebody first wants to tell it something, and hears it the next time.
+/// A gateway that goes away when somebody first wants to tell it something, starts when they try again, and hears it the
+/// next time.
 fn gateway(told: &Arc<Mutex<Vec<(String, Value)>>>, refuse: bool) -> ScriptedGateway {
     let (told, tellers) = (Arc::clone(told), AtomicUsize::new(0));
     ScriptedGateway::start(move |step| match step {
         Step::Request { method: "connect", params }
             if params["scopes"].to_string().contains("operator.write")
-                && tellers.fetch_add(1, Ordering::Relaxed) == 0 =>
+                && tellers.load(Ordering::Relaxed) < 2 =>
         {
-            Act::Cut
+            match tellers.fetch_add(1, Ordering::Relaxed) {
+                0 => Act::Cut,
+                _ => Act::Refuse(json!({"code": "UNAVAILABLE", "message": "gateway starting; retry shortly",
+                    "retryable": true, "retryAfterMs": 10})),
+            }
         }
         Step::Request { method: "sessions.send" | "chat.send", .. } if refuse => {
             Act::Refuse(json!({"code": "INVALID_REQUEST", "message": "session not found"}))

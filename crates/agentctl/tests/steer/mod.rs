@@ -187,7 +187,7 @@ pub(crate) fn launched_stopped_and_resumed(scene: &Scene, store: &str) {
     assert_eq!(exit["launch"]["exitCode"], 0, "{exit:#}");
 }
 
-/// A model that refuses: the launch fails in the agent's words, and does not deny the turn that the agent wrote down.
+/// A model that refuses: the launch says so in the agent's words, names what the agent keeps of it, and leaves nothing.
 pub(crate) fn refused_by_the_model(scene: &Scene, words: &str) {
     let failed = scene.launch(
         "[[err:401|the key is wrong]] [[err:401|the key is wrong]] [[err:401|the key is wrong]]",
@@ -195,19 +195,12 @@ pub(crate) fn refused_by_the_model(scene: &Scene, words: &str) {
     );
     assert_eq!(failed.code, Some(1), "{failed:#?}");
     assert!(failed.stderr.contains(words), "{failed:#?}");
-    is_a_failed_session(scene, &failed);
-}
-
-/// What `launch` returned is the session that `list` shows, with its launch; nothing runs and nothing is locked.
-pub(crate) fn is_a_failed_session(scene: &Scene, launched: &Output) {
-    scene.wait_for_silence();
+    scene.assert_nothing_left();
+    // No turn is denied that stands in the agent's own records.
     let list = scene.agentctl(&["list", "--all", "--json"]).ok().json();
-    let [row] = list["sessions"].as_array().unwrap().as_slice() else { panic!("{list:#}") };
-    assert_eq!((&row["status"], &row["outcome"]), (&"stopped".into(), &"failed".into()), "{row:#}");
-    assert!(row["launch"]["exitedAt"].is_string() && row["stoppedAt"].is_string(), "{row:#}");
-    assert_eq!(launched.json()["id"], row["id"], "{launched:#?}");
-    let locks = scene.agentctl(&["locks", "--json"]).ok().json();
-    assert!(locks.as_array().or_else(|| locks["locks"].as_array()).unwrap().is_empty(), "{locks:#}");
+    for row in list["sessions"].as_array().unwrap().iter().filter(|row| !row["prompt"].is_null()) {
+        assert!(failed.stderr.contains(row["id"].as_str().unwrap()), "{failed:#?} {row:#}");
+    }
 }
 
 /// An agent that is not there.

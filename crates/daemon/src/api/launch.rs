@@ -111,16 +111,15 @@ pub(crate) async fn launch(
             Problem::usage("no agent was named").hint("give `adapter`, or set it in config.toml")
         })?;
         let worktree = body.worktree.map(WorktreeBody::order).transpose()?;
-        let place = launcher.fleet.place_to_launch(&choice.adapter, body.manner.gateway.as_deref());
-        let cwd = match (&body.cwd, place.map_err(unfit)?.adapter.host()) {
-            (Some(given), Some(_))
-                if launcher.fleet.works_elsewhere(&choice.adapter, body.manner.gateway.as_deref()) =>
-            {
-                given.clone()
-            }
+        let gateway = body.manner.gateway.as_deref();
+        let hosted =
+            launcher.fleet.place_to_launch(&choice.adapter, gateway).map_err(unfit)?.adapter.host().is_some();
+        let elsewhere = launcher.fleet.works_elsewhere(&choice.adapter, gateway).map_err(unfit)?;
+        let cwd = match (&body.cwd, hosted) {
+            (Some(given), true) if elsewhere => given.clone(),
             (Some(given), _) => folder(given)?,
-            (None, Some(_)) => PathBuf::new(),
-            (None, None) => return Err(Problem::usage("the body: missing field `cwd`")),
+            (None, true) => PathBuf::new(),
+            (None, false) => return Err(Problem::usage("the body: missing field `cwd`")),
         };
         let words = body.manner.words(body.prompt, &cwd, &peer, &launcher)?;
         let wish = LaunchWish {

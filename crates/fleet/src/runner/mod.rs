@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use agentctl_adapters::Control;
-use agentctl_model::{FirstWords, IdSource, SpawnPlan, Status, Stdin, Surveyed};
+use agentctl_model::{FirstWords, IdSource, Outcome, SpawnPlan, Status, Stdin, Surveyed};
 use agentctl_process::{Ending, Order, Started, spawn};
 use jiff::Timestamp;
 
@@ -211,8 +211,8 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// The agent ended before its turn was old: that is a launch if there was a turn, however it went, and none if nothing
-    /// of it is recorded.
+    /// The agent ended before its turn was old: that is a launch if the turn went well. One that failed at once is none and
+    /// leaves nothing of ours behind; what the agent wrote down stays its own, and is named.
     fn ended_early(
         &mut self,
         ending: Ending,
@@ -220,11 +220,16 @@ impl<'a> Runner<'a> {
         plan: &SpawnPlan,
     ) -> Result<(), LaunchError> {
         let session = glance(self.fleet, &self.record);
-        if let Some(session) = session.as_ref().filter(|session| self.is_told(session, running)) {
+        // A turn of an earlier run may have ended well: it must be this one's, and so must the exit.
+        let is_new = !matches!(self.record.order.conversation, Talk::Resume { .. });
+        let did_its_turn = |session: &&Surveyed| {
+            session.session.outcome == Some(Outcome::Completed) && (is_new || self.is_told(session, running))
+        };
+        if let Some(session) = session.as_ref().filter(did_its_turn).filter(|_| ending.is_success()) {
             running.hooks.created(self.caller, session);
             return self.settle();
         }
-        let detail = session.and_then(|session| session.session.status_detail.clone());
+        let detail = session.as_ref().and_then(|session| session.session.status_detail.clone());
         let words = complaint(&self.folder, running.control, detail);
         let exit = match (ending.code, ending.signal) {
             (Some(code), _) => format!("exit code {code}"),
@@ -232,7 +237,14 @@ impl<'a> Runner<'a> {
             _ => "no exit code".to_owned(),
         };
         let words = words.unwrap_or_else(|| "it said nothing".to_owned());
-        Err(LaunchError::failed(format!("`{}` ended before its turn began ({exit}): {words}", plan.program)))
+        let program = &plan.program;
+        Err(match session.filter(|session| self.is_told(session, running)) {
+            None => LaunchError::failed(format!("`{program}` ended before its turn began ({exit}): {words}")),
+            Some(session) => {
+                LaunchError::failed(format!("the turn of `{program}` failed at once ({exit}): {words}"))
+                    .hint(format!("`{program}` keeps it: `agentctl peek {}`", session.key.id))
+            }
+        })
     }
 
     fn settle(&mut self) -> Result<(), LaunchError> {

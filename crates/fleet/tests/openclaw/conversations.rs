@@ -85,3 +85,28 @@ fn a_long_conversation_is_added_up_page_by_page() {
         assert_eq!(told.last_message.as_deref(), Some("answer 39"));
     }
 }
+
+/// Few messages with much in them are asked for in smaller parts; one alone that is too much costs the totals, and nobody else.
+#[test]
+fn heavy_messages_are_read_a_few_at_a_time() {
+    let scene = Scene::set();
+    let keys = ["agent:main:heavy", "agent:main:hopeless"];
+    let rows =
+        keys.map(|key| json!({"key": key, "hasActiveRun": false, "status": "done", "workspaceDir": "/w"}));
+    scene.ledger().rows = rows.to_vec();
+    let said = |number: usize, values: usize| {
+        json!({"role": "assistant", "content": [{"type": "text", "text": format!("message {number}")}],
+            "usage": {"input": 1, "output": 2}, "much": vec![0; values], "__openclaw": {"id": number.to_string()}})
+    };
+    let of = |values: usize| (0..30).map(|number| said(number, values)).collect::<Vec<Value>>();
+    scene.ledger().messages =
+        HashMap::from([(keys[0].to_owned(), of(20_000)), (keys[1].to_owned(), of(400_000))]);
+    let survey = scene.survey();
+    assert_eq!(survey.sources[0].coverage, "complete", "{:?}", survey.sources);
+    let heavy = session(&survey, keys[0]).unwrap();
+    assert_eq!(heavy.last_message.as_deref(), Some("message 29"));
+    assert_eq!(heavy.tokens.as_ref().and_then(|tokens| tokens.output), Some(60));
+    assert_eq!(session(&survey, keys[1]).unwrap().tokens, None);
+    let warnings = survey.sources[0].warnings.concat();
+    assert!(warnings.contains("agent:main:hopeless: the conversation is too long"), "{warnings}");
+}

@@ -87,3 +87,22 @@ fn who_is_named_is_searched_for_and_whoever_is_not_found_by_the_whole_list_is_go
     let (_, survey, _) = named("agent:main:cron:weekly");
     assert_eq!(survey.sessions[0].session.outcome.map(agentctl_model::Outcome::word), Some("completed"));
 }
+
+/// Who is not known to rest belongs into the list; who is known to needs nobody's jobs.
+#[test]
+fn without_the_jobs_nobody_is_left_out_and_nothing_is_missing_where_there_are_none() {
+    let live = |ledger: Ledger| {
+        let gateway = ScriptedGateway::start(move |step| match step {
+            Step::Request { method: "cron.list", .. } => Act::Refuse(json!({"code": "FORBIDDEN"})),
+            _ => ledger.answer(step),
+        });
+        fleet(vec![root(&gateway)], PATIENT).survey(&Question::new(Wanted::Live))
+    };
+    let survey = live(ledger());
+    assert_eq!(survey.sources[0].coverage, "partial");
+    assert_eq!(ids(&survey), ["agent:main:busy", "agent:main:cron:nightly", "agent:main:cron:weekly"]);
+    let mut plain = ledger();
+    plain.rows.retain(|row| row["createdVia"] != "cron");
+    let survey = live(plain);
+    assert_eq!((survey.sources[0].coverage.as_str(), ids(&survey)), ("complete", vec!["agent:main:busy"]));
+}

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agentctl_adapters::host::Addressee;
-use agentctl_fleet::launch::{Choice, LaunchManner, LaunchPlan, LaunchWish, Unfit, UnfitKind, check_folder};
+use agentctl_fleet::launch::{LaunchManner, LaunchPlan, LaunchWish, Unfit, UnfitKind, check_folder};
 use agentctl_fleet::launches::WorktreeOrder;
 use agentctl_fleet::{Caller, Fleet};
 use agentctl_model::{Permission, text};
@@ -156,9 +156,12 @@ impl Args {
             None => self.pairs.slots(&settings.usual())?,
         };
         let side_by_side = matrix.is_some() || choices.len() > 1;
-        let elsewhere = |choice: &Choice| fleet.works_elsewhere(&choice.adapter, self.gateway.as_deref());
-        // A folder of another machine is that machine's business: taken as it was typed, and not looked at.
-        let cwd = if !side_by_side && choices.iter().any(elsewhere) {
+        // The gateway first: a folder of another machine is that machine's business, taken as it was typed.
+        let elsewhere = match choices.as_slice() {
+            [choice] => fleet.works_elsewhere(&choice.adapter, self.gateway.as_deref())?,
+            _ => false,
+        };
+        let cwd = if !side_by_side && elsewhere {
             given.map(Path::to_owned).or_else(|| surroundings.cwd.clone()).unwrap_or_default()
         } else {
             folder(given, surroundings)?
