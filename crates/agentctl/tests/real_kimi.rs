@@ -3,7 +3,9 @@
 
 mod node_agent;
 
-use agentctl_testkit::{NodeAgent, Signal, until_seen};
+use std::time::{Duration, Instant};
+
+use agentctl_testkit::{NodeAgent, Pty, Signal, until_seen};
 use node_agent::{PATIENCE, Scene, words};
 use serde_json::Value;
 
@@ -11,8 +13,8 @@ use serde_json::Value;
 fn row_of(scene: &Scene, prompt: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
     until_seen(PATIENCE, what, || {
         let list = scene.list();
-        let rows: Vec<&Value> =
-            list["sessions"].as_array().unwrap().iter().filter(|row| row["prompt"] == prompt).collect();
+        let says = |row: &&Value| row["prompt"].as_str().map(str::trim) == Some(prompt);
+        let rows: Vec<&Value> = list["sessions"].as_array().unwrap().iter().filter(says).collect();
         match rows[..] {
             [row] if fits(row) => Ok(row.clone()),
             _ => Err(format!("{list:#}")),
@@ -85,4 +87,56 @@ fn one_at_work_is_its_directorys_and_two_are_nobodys_until_they_die() {
     let row = row_of(&scene, stream, "the one that was taken up", |_| true);
     assert_eq!(words(&row), ("stopped", Some("completed")), "{row:#}");
     assert_eq!((&row["id"], &row["lastMessage"]), (&second["id"], &"Back again.".into()), "{row:#}");
+}
+
+/// Types a line and enters it. The agent drops what is typed while it still draws its first screen, and there is no sign of when it
+/// has begun to listen: what did not appear is typed again. Right after the text, Enter may still be taken for a part of it.
+fn enter(terminal: &mut Pty, line: &str) {
+    let mut typed: Option<Instant> = None;
+    until_seen(PATIENCE, "the line in the terminal", || {
+        let screen = terminal.screen_text();
+        if screen.contains(line) {
+            return Ok(());
+        }
+        if typed.is_none_or(|at| at.elapsed() > Duration::from_secs(3)) {
+            // Whatever was taken of the last try is removed.
+            terminal.send(format!("\x15{line}"));
+            typed = Some(Instant::now());
+        }
+        Err(screen)
+    });
+    terminal.press_until_gone("\r", &format!("> {line}"));
+}
+
+#[test]
+fn a_terminal_waits_for_an_approval_is_idle_and_dies() {
+    let Some(scene) = Scene::set("kimi", NodeAgent::kimi) else { return };
+    let cwd = scene.home.git_repo("project");
+    let mut terminal = scene.agent.interactive(&scene.home, &cwd);
+    terminal.wait_for("Trust this folder?");
+    terminal.press_until_gone("\r", "Trust this folder?");
+    terminal.wait_for("No session yet");
+    let empty = scene.home.agentctl(&["list", "--json", "--adapter", "kimi"]).ok().json();
+    assert_eq!(empty["sessions"].as_array().map(Vec::len), Some(0), "nothing is stored yet: {empty:#}");
+
+    let prompt = "[[bash:rm -rf nothing]] [[text:Allowed.]]";
+    enter(&mut terminal, prompt);
+    let waiting = row_of(&scene, prompt, "the approval", |row| row["status"] == "waiting");
+    let pending = &waiting["pending"][0];
+    assert_eq!((&pending["kind"], &pending["summary"]), (&"approval".into(), &"Bash: rm -rf nothing".into()));
+    assert_eq!((&waiting["pid"], &waiting["name"]), (&terminal.pid().into(), &Value::Null), "{waiting:#}");
+
+    terminal.press_until_gone("1", "Run this command?");
+    let idle = row_of(&scene, prompt, "the end of the turn", |row| row["status"] == "idle");
+    assert_eq!(
+        (&idle["outcome"], &idle["lastMessage"]),
+        (&"completed".into(), &"Allowed.".into()),
+        "{idle:#}"
+    );
+
+    enter(&mut terminal, "[[hang]] once more");
+    let _ = row_of(&scene, prompt, "the second turn", |row| row["status"] == "running");
+    drop(terminal);
+    let died = row_of(&scene, prompt, "the end of the terminal", |row| row["status"] == "stopped");
+    assert_eq!(words(&died), ("stopped", Some("died")), "{died:#}");
 }

@@ -26,10 +26,10 @@ fn is_a_command(head: &ProcessHead) -> bool {
 }
 
 /// The processes that may carry a session of this source.
-pub(super) fn carriers<'k>(
-    kernel: &'k KernelView,
+pub(super) fn carriers(
+    kernel: &KernelView,
     ours: impl Fn(&Process) -> bool,
-) -> impl Iterator<Item = &'k Process> {
+) -> impl Iterator<Item = &Process> {
     kernel
         .processes
         .iter()

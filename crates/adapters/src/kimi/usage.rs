@@ -80,7 +80,9 @@ mod tests {
         let forked = r#"{"type":"forked","agentId":"main","time":1}"#.to_owned();
         let total = |lines: &[&String]| {
             let mut sum = UsageSum::default();
-            lines.iter().for_each(|line| sum.line(line.as_bytes()));
+            for line in lines {
+                sum.line(line.as_bytes());
+            }
             sum.total()
         };
         let (main, sub) = (call("main"), call("agent-0"));
