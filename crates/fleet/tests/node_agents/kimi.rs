@@ -37,9 +37,9 @@ fn stage(sessions: &[(&str, &[String])]) -> Stage {
     );
     for (id, lines) in sessions {
         let folder = format!(".kimi-code/sessions/wd_w_0/{id}");
-        let state =
+        let whole =
             format!(r#"{{"id":"{id}","version":2,"cwd":"/w","createdAt":{}}}"#, minute(1).as_millisecond());
-        stage.write(&format!("{folder}/state.json"), &[state]);
+        stage.write(&format!("{folder}/state.json"), &[whole]);
         stage.write(&format!("{folder}/agents/main/wire.jsonl"), lines);
     }
     stage
