@@ -1,6 +1,8 @@
 //! A real Kimi Code against the fake model, seen through the command line. It chooses its ids itself, and nothing but its
 //! directory ties a run to its session.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod node_agent;
 
 use std::time::{Duration, Instant};
