@@ -16,6 +16,7 @@ pub mod gemini;
 pub mod host;
 pub mod join;
 pub mod jsonl;
+pub mod kimi;
 pub mod memory;
 pub mod node;
 pub mod open;
@@ -232,5 +233,6 @@ pub fn registry() -> Vec<&'static dyn Adapter> {
         &copilot::Copilot,
         &qwen::Qwen,
         &gemini::Gemini,
+        &kimi::Kimi,
     ]
 }

@@ -56,6 +56,7 @@ mod tests {
                 "copilot: COPILOT_HOME=/r/.agent copilot --resume=5f0c-id",
                 "qwen: QWEN_HOME=/r/.agent qwen --resume 5f0c-id",
                 "gemini: GEMINI_CLI_HOME=/r gemini --resume 5f0c-id",
+                "kimi: KIMI_CODE_HOME=/r/.agent kimi --session=5f0c-id",
             ]
         );
     }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use agentctl_adapters::{
-    Adapter, Progress, Reach, Root, Scope, copilot::Copilot, gemini::Gemini, qwen::Qwen,
+    Adapter, Progress, Reach, Root, Scope, copilot::Copilot, gemini::Gemini, kimi::Kimi, qwen::Qwen,
 };
 use agentctl_model::{Coverage, Found};
 use proptest::prelude::*;
@@ -41,6 +41,12 @@ fn recorded() -> Vec<Recorded> {
         id: "",
         bytes,
     };
+    let kimi = |bytes| Recorded {
+        adapter: &Kimi,
+        place: "sessions/wd_w_0/c2000000-1111-4111-8111-111111111111/agents/main/wire.jsonl",
+        id: ID,
+        bytes,
+    };
     vec![
         copilot(include_bytes!("fixtures/copilot/tool-call.jsonl")),
         copilot(include_bytes!("fixtures/copilot/resumed.jsonl")),
@@ -48,6 +54,12 @@ fn recorded() -> Vec<Recorded> {
         qwen(include_bytes!("fixtures/qwen/model-error.jsonl")),
         gemini(include_bytes!("fixtures/gemini/resumed.jsonl")),
         gemini(include_bytes!("fixtures/gemini/interactive-permission.jsonl")),
+        kimi(include_bytes!(
+            "fixtures/kimi/home/sessions/wd_work2_c003ebeada68/session_6e6bbe9e-84bf-41c1-a2c5-ab4a8118f2b8/agents/main/wire.jsonl"
+        )),
+        kimi(include_bytes!(
+            "fixtures/kimi/home/sessions/wd_w7_d288b3aadd63/session_6d16b19e-91db-4773-ac1d-54087170c1de/agents/main/wire.jsonl"
+        )),
     ]
 }
 
@@ -124,7 +136,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
 
     #[test]
-    fn nothing_is_invented(which in 0..6usize, harms in prop::collection::vec(harm(), 0..5)) {
+    fn nothing_is_invented(which in 0..8usize, harms in prop::collection::vec(harm(), 0..5)) {
         let recorded = &recorded()[which];
         let bytes = harmed(recorded.bytes, &harms);
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Real Copilot, Gemini CLI and Qwen Code, started, stopped and taken up again through the command line.
+//! Real Copilot, Gemini CLI, Qwen Code and Kimi Code, started, stopped and taken up again through the command line.
 
 mod steer;
 
@@ -17,6 +17,10 @@ fn gemini() -> Option<Scene> {
 
 fn qwen() -> Option<Scene> {
     Scene::set("qwen", |home, url| NodeAgent::qwen(home, url).map(drop))
+}
+
+fn kimi() -> Option<Scene> {
+    Scene::set("kimi", |home, url| NodeAgent::kimi(home, url).map(drop))
 }
 
 #[test]
@@ -38,19 +42,38 @@ fn qwen_is_launched_stopped_and_resumed() {
 }
 
 #[test]
+fn kimi_is_launched_stopped_and_resumed() {
+    let Some(scene) = kimi() else { return };
+    steer::launched_stopped_and_resumed(&scene, ".kimi-code/sessions");
+}
+
+#[test]
+fn a_turn_of_kimi_that_is_over_at_once_is_a_launch() {
+    let Some(scene) = kimi() else { return };
+    let launched = scene.launch("[[text:Done at once.]] /quick", &[]).ok().json();
+    scene.wait_for_silence();
+    let done = scene.status(launched["id"].as_str().unwrap());
+    assert_eq!(
+        (&done["outcome"], &done["lastMessage"]),
+        (&"completed".into(), &"Done at once.".into()),
+        "{done:#}"
+    );
+}
+
+#[test]
 fn a_refused_key_leaves_nothing() {
     if let Some(scene) = copilot() {
         // It has words of its own for this.
         steer::refused_by_the_model(&scene, "Authentication failed");
     }
-    for scene in [gemini(), qwen()].into_iter().flatten() {
+    for scene in [gemini(), qwen(), kimi()].into_iter().flatten() {
         steer::refused_by_the_model(&scene, "the key is wrong");
     }
 }
 
 #[test]
 fn a_missing_agent_leaves_nothing() {
-    for adapter in ["copilot", "gemini", "qwen"] {
+    for adapter in ["copilot", "gemini", "qwen", "kimi"] {
         steer::not_installed(adapter);
     }
 }

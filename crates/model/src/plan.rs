@@ -31,7 +31,7 @@ pub enum Stdin {
     Nothing,
 }
 
-/// Where the session's id comes from. There is no third way.
+/// Where the session's id comes from. It is always the agent's own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum IdSource {
@@ -39,6 +39,8 @@ pub enum IdSource {
     Known(String),
     /// The agent says it in its first words.
     FirstWords,
+    /// The agent says it only when it is done: a survey shows which session its process has begun.
+    Seen,
 }
 
 /// What a process that was started has said so far.

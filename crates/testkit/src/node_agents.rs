@@ -1,7 +1,7 @@
-//! Copilot, Qwen Code and Gemini CLI in a [`TestHome`], talking to a fake model.
+//! Copilot, Qwen Code, Gemini CLI and Kimi Code in a [`TestHome`], talking to a fake model.
 //!
-//! All three run in Node, take an id for a new session, and start themselves anew in a child of the process that is
-//! started here.
+//! All of them run in Node. All but Kimi Code take an id for a new session, and start themselves anew in a child of the
+//! process that is started here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,7 @@ enum Kind {
     Copilot,
     Qwen,
     Gemini,
+    Kimi,
 }
 
 /// One of the agents, moved into one home.
@@ -79,11 +80,24 @@ impl NodeAgent {
         Ok(Self::moved_in(Kind::Gemini, home, &installed))
     }
 
+    pub fn kimi(home: &mut TestHome, model_url: &str) -> Result<Self, Skip> {
+        let installed = agents::install("kimi")?;
+        home.set_env("KIMI_CODE_NO_AUTO_UPDATE", "1");
+        let config = format!(
+            "default_model = \"fake\"\ntelemetry = false\n\n\
+             [providers.fake]\ntype = \"openai\"\nbase_url = \"{model_url}/v1\"\napi_key = \"{KEY}\"\n\n\
+             [models.fake]\nprovider = \"fake\"\nmodel = \"fake-model\"\nmax_context_size = 100000\n"
+        );
+        write(&home.path().join(".kimi-code/config.toml"), &config);
+        Ok(Self::moved_in(Kind::Kimi, home, &installed))
+    }
+
     fn moved_in(kind: Kind, home: &TestHome, installed: &Path) -> Self {
         let name = match kind {
             Kind::Copilot => "copilot",
             Kind::Qwen => "qwen",
             Kind::Gemini => "gemini",
+            Kind::Kimi => "kimi",
         };
         let program = installed.join("node_modules/.bin").join(name);
         home.put_on_path(name, &program);
@@ -98,9 +112,18 @@ impl NodeAgent {
         Background::spawn(home, self.run(home, cwd, &["--session-id", id], prompt))
     }
 
+    /// The same with an id that the agent chooses.
+    pub fn nameless(&self, home: &TestHome, cwd: &Path, prompt: &str) -> Background {
+        Background::spawn(home, self.run(home, cwd, &[], prompt))
+    }
+
     /// The same session with a further prompt.
     pub fn resumed(&self, home: &TestHome, cwd: &Path, id: &str, prompt: &str) -> Background {
-        let flag = if self.kind == Kind::Copilot { "--resume" } else { "-r" };
+        let flag = match self.kind {
+            Kind::Copilot => "--resume",
+            Kind::Qwen | Kind::Gemini => "-r",
+            Kind::Kimi => "-S",
+        };
         Background::spawn(home, self.run(home, cwd, &[flag, id], prompt))
     }
 
@@ -121,6 +144,7 @@ impl NodeAgent {
             }
             Kind::Qwen => command.args([prompt, "-o", "stream-json", "--yolo"]),
             Kind::Gemini => command.args(["-p", prompt, "-o", "stream-json", "--approval-mode", "yolo"]),
+            Kind::Kimi => command.args(["-p", prompt, "--output-format", "stream-json"]),
         };
         command.args(session);
         command

@@ -12,7 +12,7 @@ use agentctl_testkit::{
 };
 use serde_json::Value;
 
-const PATIENCE: Duration = Duration::from_mins(3);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
 pub(crate) type Settle = fn(&mut TestHome, &str) -> Result<NodeAgent, Skip>;
 
@@ -38,7 +38,7 @@ impl Scene {
         }
     }
 
-    fn list(&self) -> Value {
+    pub(crate) fn list(&self) -> Value {
         let all = ["list", "--all", "--since", "all", "--usage", "--json", "--adapter", self.adapter];
         self.home.agentctl(&all).ok().json()
     }
@@ -88,7 +88,7 @@ impl Scene {
     }
 }
 
-fn words(row: &Value) -> (&str, Option<&str>) {
+pub(crate) fn words(row: &Value) -> (&str, Option<&str>) {
     (row["status"].as_str().unwrap(), row["outcome"].as_str())
 }
 

@@ -6,6 +6,7 @@
 mod callback;
 mod hooks;
 pub(crate) mod ready;
+mod seen;
 mod tells;
 
 use std::io::{self, Write};
@@ -163,7 +164,7 @@ impl<'a> Runner<'a> {
             let ended =
                 running.started.ends_within(LOOK).map_err(|error| failed("wait for the agent", &error))?;
             if self.record.session_id.is_none()
-                && let Some(id) = running.control.learn_id(self.said().as_words())
+                && let Some(id) = self.learn_id(running, plan)
             {
                 self.record.session_id = Some(id);
                 self.write_record()?;
@@ -192,6 +193,15 @@ impl<'a> Runner<'a> {
                 return self.settle();
             }
         }
+    }
+
+    /// What the agent says of its session, or what it is seen to do where it says nothing until it is done.
+    fn learn_id(&self, running: &Running, plan: &SpawnPlan) -> Option<String> {
+        let said = running.control.learn_id(self.said().as_words());
+        said.or_else(|| match plan.id {
+            IdSource::Seen => seen::begun_session(self.fleet, &self.record, &self.folder.words().ok()?),
+            IdSource::Known(_) | IdSource::FirstWords => None,
+        })
     }
 
     /// When a session that is to be resumed was written last.

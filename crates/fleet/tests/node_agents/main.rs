@@ -4,5 +4,6 @@
 
 mod copilot;
 mod gemini;
+mod kimi;
 mod qwen;
 mod stage;

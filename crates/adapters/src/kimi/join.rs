@@ -1,0 +1,70 @@
+//! Who carries which Kimi Code session. Pure.
+//!
+//! The agent ties nothing to its process: no file is held open, no note has a pid, and the arguments are gone. What agentctl started
+//! is known by the mark in its variables; everything else by the contract's rule of the only candidate in a directory.
+
+use std::collections::HashSet;
+
+use agentctl_model::{
+    Claim, Harvest, Joined, KernelView, Pending, PendingKind, Process, Stray, Testimony, Tie, TurnState,
+};
+
+use super::processes::{carriers, is_kimi};
+use crate::join::{alive, claim, only_candidates};
+
+pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Process) -> bool) -> Joined {
+    let mut joined = Joined { blind: unseen(kernel), ..Joined::default() };
+    let mut nameless = Vec::new();
+    for process in carriers(kernel, ours) {
+        match kernel.launched_for(process) {
+            Some(id) => {
+                let how = alive(process, kernel, "agentctl started it for this session");
+                joined.claims.push(claim(id, process, Tie::Exact, true, how));
+            }
+            None => nameless.push(process),
+        }
+    }
+    let claimed: Vec<&str> = joined.claims.iter().map(|claim| claim.id.as_str()).collect();
+    // Nothing tells a run with a prompt from a session in a terminal; an open turn is recorded by both.
+    let paired = only_candidates(&nameless, harvest.found.iter(), &claimed, kernel, |_| false);
+    let carried: HashSet<_> = paired.iter().map(|claim| claim.owner.process).collect();
+    let alone = nameless.iter().filter(|process| !carried.contains(&process.head.process));
+    joined.strays = alone.map(|process| stray(process)).collect();
+    joined.unsettled = !joined.strays.is_empty();
+    joined.claims.extend(paired);
+    tell_what_is_pending(&mut joined.claims, harvest);
+    joined
+}
+
+/// An agent whose variables or directory cannot be seen may be anybody's: then nobody may be called stopped.
+fn unseen(kernel: &KernelView) -> Option<String> {
+    kernel.processes.iter().filter(|process| is_kimi(&process.head)).find_map(|process| {
+        let (what, why) = match (process.environ.why_not(), process.cwd.why_not()) {
+            (Some(why), _) => ("variables", why),
+            (None, Some(why)) => ("directory", why),
+            (None, None) => return None,
+        };
+        Some(format!("the {what} of pid {} cannot be seen: {why}", process.pid()))
+    })
+}
+
+fn stray(process: &Process) -> Stray {
+    Stray::of(&process.head, process.cwd.seen().map(|cwd| cwd.to_string_lossy().into_owned()))
+}
+
+/// The records say what a live session waits for.
+fn tell_what_is_pending(claims: &mut [Claim], harvest: &Harvest) {
+    for claim in claims {
+        let found = harvest.found.iter().find(|found| found.id == claim.id);
+        let Some(turn) = found.and_then(|found| found.facts.turn.as_ref()) else { continue };
+        let kind = match turn.state {
+            TurnState::Approval => PendingKind::Approval,
+            TurnState::Question => PendingKind::Question,
+            _ => continue,
+        };
+        let pending = Pending { kind, summary: turn.detail.clone(), since: turn.last, answerable: false };
+        let word = claim.testimony.get_or_insert_with(Testimony::default);
+        word.pending = vec![pending];
+        word.since = turn.last;
+    }
+}

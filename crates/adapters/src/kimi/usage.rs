@@ -1,0 +1,96 @@
+//! Token totals: every model call of the main agent once, this session's own only. Pure.
+
+use std::borrow::Cow;
+
+use agentctl_model::Tokens;
+use serde::Deserialize;
+
+/// What an accounting record begins with, and what ends the copied part of a fork. Lines without either need not be split.
+pub(super) const MARKS: [&str; 2] = ["\"usage.record\"", "\"forked\""];
+
+/// The few fields that count, so that everything else is skipped instead of read.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Record<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    agent_id: Option<Cow<'a, str>>,
+    usage: Option<Usage>,
+}
+
+/// The usage of one model call. The input is what no cache had.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Usage {
+    input_other: Option<u64>,
+    output: Option<u64>,
+    input_cache_read: Option<u64>,
+    input_cache_creation: Option<u64>,
+}
+
+#[derive(Default)]
+pub(super) struct UsageSum(Option<Tokens>);
+
+impl UsageSum {
+    pub(super) fn line(&mut self, line: &[u8]) {
+        let Ok(record) = serde_json::from_slice::<Record<'_>>(line) else { return };
+        if record.agent_id.as_deref().is_some_and(|agent| agent != "main") {
+            return;
+        }
+        match (record.kind.as_ref(), record.usage) {
+            ("usage.record", Some(usage)) => {
+                let sum = self.0.unwrap_or_default();
+                self.0 = Some(Tokens {
+                    input: add(sum.input, usage.input_other),
+                    output: add(sum.output, usage.output),
+                    cache_read: add(sum.cache_read, usage.input_cache_read),
+                    cache_write: add(sum.cache_write, usage.input_cache_creation),
+                });
+            }
+            // Whatever stands before this was another session's.
+            ("forked", _) => self.0 = None,
+            _ => {}
+        }
+    }
+
+    /// `None` when no usage was ever recorded.
+    pub(super) fn total(self) -> Option<Tokens> {
+        self.0
+    }
+}
+
+fn add(sum: Option<u64>, more: Option<u64>) -> Option<u64> {
+    match (sum, more) {
+        (Some(sum), Some(more)) => Some(sum.saturating_add(more)),
+        (one, other) => one.or(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_added_and_a_fork_begins_anew() {
+        let call = |agent: &str| {
+            let usage = r#"{"inputOther":105,"output":10,"inputCacheRead":20,"inputCacheCreation":0}"#;
+            format!(r#"{{"type":"usage.record","agentId":"{agent}","model":"m","usage":{usage}}}"#)
+        };
+        let forked = r#"{"type":"forked","agentId":"main","time":1}"#.to_owned();
+        let total = |lines: &[&String]| {
+            let mut sum = UsageSum::default();
+            for line in lines {
+                sum.line(line.as_bytes());
+            }
+            sum.total()
+        };
+        let (main, sub) = (call("main"), call("agent-0"));
+        let two = Tokens { input: Some(210), output: Some(20), cache_read: Some(40), cache_write: Some(0) };
+        assert_eq!(total(&[&main, &sub, &main]), Some(two));
+        assert_eq!(total(&[&main, &main, &forked]), None);
+        assert_eq!(total(&[&main, &forked, &main, &main]), Some(two));
+        // The words of a tool are no record.
+        assert_eq!(total(&[&r#"{"type":"x","text":"\"usage.record\""}"#.to_owned()]), None);
+    }
+}
