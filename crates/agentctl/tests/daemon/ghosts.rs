@@ -168,5 +168,5 @@ fn after_a_day_of_automations_nobody_is_left_at_work() {
 fn no_end_is_told_because_the_gateway_fails_again_and_again() {
     let heard = live_through(every(), true);
     assert_eq!((&heard.at_work, &heard.wrong), (&BTreeSet::new(), &Vec::new()), "{heard:#?}");
-    assert!(heard.starts > 10 && heard.failures > 10, "{heard:#?}");
+    assert!(heard.starts > 10 && heard.failures > 2, "{heard:#?}");
 }

@@ -85,12 +85,13 @@ impl Fleet {
         group: Option<String>,
         programs: &BTreeMap<String, PathBuf>,
     ) -> Result<LaunchOrder, Unfit> {
-        if let Some(WorktreeOrder { repository, branch, base }) = &worktree {
-            check(repository, branch, base.as_deref()).map_err(|error| no_such_tree(&error))?;
-        }
         let manner = wish.manner.clone();
         let gateway = manner.gateway.as_deref();
         let source = self.place_to_launch(&slot.adapter, gateway)?;
+        // What lives in a gateway takes none, and says so itself.
+        if let (Some(WorktreeOrder { repository, branch, base }), None) = (&worktree, source.adapter.host()) {
+            check(repository, branch, base.as_deref()).map_err(|error| no_such_tree(&error))?;
+        }
         let callback = if manner.callback != Addressee::default() {
             Some(self.callback_to(manner.callback, gateway)?)
         } else if gateway.is_some() && source.adapter.host().is_none() {

@@ -6,7 +6,7 @@ use agentctl_model::Status;
 use agentctl_testkit::openclaw::{Act, Ledger, ScriptedGateway, Step, frame, tls};
 use serde_json::json;
 
-use super::{PATIENT, Scene, everything, fleet, root, secure_root, session};
+use super::{PATIENT, Scene, everything, fleet, fleet_of, root, secure_root, session};
 
 const PATIENCE: Duration = Duration::from_millis(400);
 /// Far more than the patience, since the machine may be busy; far less than for ever.
@@ -76,9 +76,11 @@ fn bad_manners_at_any_step_cost_bounded_time_and_only_their_own_source() {
             .map(|act| (act.clone(), misbehaving_over_tls(at, act)));
         let mut roots: Vec<_> = bad.iter().map(|(_, gateway)| root(gateway)).collect();
         roots.extend(worse.iter().map(|(_, gateway)| secure_root(gateway)));
-        roots.push(root(&good.gateway));
+        // The good one may be slow on a busy machine: what is bounded are the others.
+        let mut roots: Vec<_> = roots.into_iter().map(|root| (root, PATIENCE)).collect();
+        roots.push((root(&good.gateway), BOUND));
         let began = Instant::now();
-        let survey = fleet(roots, PATIENCE).survey(&everything());
+        let survey = fleet_of(roots).survey(&everything());
         assert!(began.elapsed() < BOUND, "{at}: {:?}", began.elapsed());
         let (own, others) = survey.sources.split_last().unwrap();
         assert_eq!(own.coverage, "complete", "{at}: {own:?}");
@@ -124,7 +126,7 @@ fn who_runs_still_runs_when_the_approvals_are_not_heard() {
     gateways.extend([Act::Silence, Act::Cut, Act::Close(1008, "no".into())].map(second_connection));
     let roots: Vec<_> = gateways.iter().map(root).collect();
     // Each gets most of this for its approvals, before anybody is given up.
-    let survey = fleet(roots, Duration::from_secs(4)).survey(&everything());
+    let survey = fleet(roots, Duration::from_secs(12)).survey(&everything());
     for source in &survey.sources {
         assert_eq!((source.coverage.as_str(), source.sessions), ("complete", Some(2)), "{source:?}");
         let warning = &source.warnings[0];

@@ -64,7 +64,12 @@ fn secure_root(gateway: &ScriptedGateway) -> Root {
 }
 
 fn fleet(roots: Vec<Root>, timeout: Duration) -> Fleet {
-    let source = |root| Source { adapter: &OpenClaw, root, timeout };
+    fleet_of(roots.into_iter().map(|root| (root, timeout)).collect())
+}
+
+/// With a patience for each.
+fn fleet_of(roots: Vec<(Root, Duration)>) -> Fleet {
+    let source = |(root, timeout)| Source { adapter: &OpenClaw, root, timeout };
     Fleet::new(roots.into_iter().map(source).collect(), Arc::new(Scripted::new()))
 }
 
