@@ -23,6 +23,8 @@ impl Listener {
         let request = format!("GET /v1/events?{query} HTTP/1.1\r\nHost: x\r\n{cursor}\r\n");
         stream.write_all(request.as_bytes()).unwrap();
         let mut listener = Self { lines: BufReader::new(stream) };
+        let status = listener.line();
+        assert!(status.contains(" 200 "), "{query}: {status}");
         // The head of the answer: from here on it is heard.
         while !listener.line().is_empty() {}
         listener

@@ -54,6 +54,15 @@ fn furnish(home: &Path, sessions: usize) {
     }
 }
 
+/// Says that it is over when it goes out of sight, also by a panic.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn many_clients_get_their_answers_and_the_deaf_delay_nobody() {
     let size = size();
@@ -111,6 +120,8 @@ fn many_clients_get_their_answers_and_the_deaf_delay_nobody() {
                 })
             })
             .collect();
+        // Whatever happens here, nobody is left watching.
+        let _ends = Ends(over);
         scope.spawn(move || {
             while !over.load(Ordering::Relaxed) {
                 let bytes = house.get("/v1/daemon").json()["memoryBytes"].as_u64().unwrap();
@@ -126,9 +137,7 @@ fn many_clients_get_their_answers_and_the_deaf_delay_nobody() {
             assert_eq!(set.status, 200, "{}", set.body);
         }
         late = attentive.into_iter().map(|reader| reader.join().unwrap()).max().unwrap();
-        let answers = clients.into_iter().map(|client| client.join().unwrap()).sum();
-        over.store(true, Ordering::Relaxed);
-        answers
+        clients.into_iter().map(|client| client.join().unwrap()).sum()
     });
     let most = most.load(Ordering::Relaxed);
     eprintln!(

@@ -47,8 +47,9 @@ pub(crate) async fn stream(
     let pairs = query::parse(raw.as_deref(), &[QUERY])?;
     let types = pairs.iter().filter(|(name, _)| name == "type").map(|(_, value)| value.clone());
     let types: Vec<String> = types.collect();
-    // One that never comes would be waited for without end.
-    if let Some(wrong) = types.iter().find(|kind| !TYPES.contains(&kind.as_str())) {
+    // One that never comes would be waited for without end. Two come whether they are asked for or not.
+    let is_known = |kind: &str| TYPES.contains(&kind) || ["reset", "snapshot"].contains(&kind);
+    if let Some(wrong) = types.iter().find(|kind| !is_known(kind)) {
         let known = TYPES.join(", ");
         return Err(Problem::usage(format!("no event is of type `{wrong}`; there are: {known}")));
     }
