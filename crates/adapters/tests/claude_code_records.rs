@@ -195,7 +195,7 @@ fn says_only_what_is_there(facts: &Facts, bytes: &[u8]) {
 /// The plainest way to count tokens: every record parsed, every message once, copies out of another session not at all.
 fn counted(bytes: &[u8]) -> Option<Tokens> {
     let mut by_message: HashMap<String, [u64; 4]> = HashMap::new();
-    let mut own = false;
+    let (mut own, mut nameless) = (false, 0);
     for line in bytes.split(|byte| *byte == b'\n') {
         if !own && line.starts_with(b"{\"type\":\"api-request") {
             // What was copied out of another session stands before the first request.
@@ -204,14 +204,17 @@ fn counted(bytes: &[u8]) -> Option<Tokens> {
         }
         let Ok(record) = serde_json::from_slice::<Value>(line) else { continue };
         let message = &record["message"];
-        if record["type"] != "assistant" || message["model"] == "<synthetic>" {
+        let is_reply = record["type"] == "assistant" && message["usage"].is_object();
+        if !is_reply || message["model"] == "<synthetic>" {
             continue;
         }
         own |= record.get("requestRef").is_none();
         let keys =
             ["input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
         let usage = keys.map(|key| message["usage"][key].as_u64().unwrap_or(0));
-        by_message.insert(message["id"].as_str().unwrap().to_owned(), usage);
+        nameless += 1;
+        let id = message["id"].as_str().map_or_else(|| format!("nameless {nameless}"), str::to_owned);
+        by_message.insert(id, usage);
     }
     let total =
         by_message.into_values().reduce(|a, b| [a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]])?;

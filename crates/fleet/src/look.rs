@@ -27,6 +27,11 @@ impl Look {
         Self { as_of, heads, locks: OnceCell::new() }
     }
 
+    /// Every process of this look, where it could look at all.
+    pub(crate) fn living(&self) -> Option<&[ProcessHead]> {
+        self.heads.seen().map(Vec::as_slice)
+    }
+
     /// What one source's adapter gets to see: processes it recognises, and those its storage names.
     pub(crate) fn view(
         &self,
@@ -59,7 +64,7 @@ impl Look {
             as_of: self.as_of,
             launched: launched(&processes, heads, source, ledger),
             ended: joined
-                .map(|harvest| ledger.ended(source.name(), &root, &harvest.found, kernel))
+                .map(|harvest| ledger.ended(source.name(), &root, &harvest.found, self.living(), kernel))
                 .unwrap_or_default(),
             processes,
             offspring: inspect(kernel, &offspring, Looks::default()),

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use agentctl_model::{EndedLaunch, Found, Observed, SeenExit};
+use agentctl_model::{EndedLaunch, Found, Observed, ProcessHead, SeenExit};
 use agentctl_process::Kernel;
 
 use super::folder::LaunchFolder;
@@ -18,12 +18,13 @@ const LOOK: Duration = Duration::from_millis(5);
 
 impl Ledger {
     /// Those of the found sessions whose newest launch is over. An id that stands twice is left out: the record does not
-    /// say which of the two it means.
+    /// say which of the two it means. `living` are the processes of the look that the sessions are joined with.
     pub(crate) fn ended(
         &self,
         adapter: &str,
         root: &str,
         found: &[Found],
+        living: Option<&[ProcessHead]>,
         kernel: &dyn Kernel,
     ) -> Vec<EndedLaunch> {
         let newest: HashMap<&str, &(LaunchFolder, Record)> = self.newest_of(adapter, root).collect();
@@ -41,7 +42,7 @@ impl Ledger {
         let ended = once.filter_map(|id| {
             let (folder, record) = newest.get(id)?;
             let exit = folder.exit();
-            if exit.is_none() && !is_gone(record, kernel) {
+            if exit.is_none() && !is_gone(record, living, kernel) {
                 return None;
             }
             let exit = exit.or_else(|| awaited(folder, record, began));
@@ -75,8 +76,12 @@ fn awaited(folder: &LaunchFolder, record: &Record, began: Instant) -> Option<Exi
     folder.exit()
 }
 
-/// The process that was started is seen to be gone.
-fn is_gone(record: &Record, kernel: &dyn Kernel) -> bool {
-    let process = record.process.as_ref().and_then(ProcessMark::process);
-    process.is_some_and(|process| kernel.is_alive(process) == Observed::Seen(false))
+/// The process that was started is seen to be gone. One that is just ending has nothing left to know it by: whoever looks
+/// for carriers does not find it any more, though the kernel still has its name.
+fn is_gone(record: &Record, living: Option<&[ProcessHead]>, kernel: &dyn Kernel) -> bool {
+    let Some(process) = record.process.as_ref().and_then(ProcessMark::process) else { return false };
+    match living {
+        Some(living) => !living.iter().any(|head| head.process == process),
+        None => kernel.is_alive(process) == Observed::Seen(false),
+    }
 }

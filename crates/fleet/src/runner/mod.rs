@@ -249,7 +249,9 @@ impl<'a> Runner<'a> {
         let words = words.unwrap_or_else(|| "it said nothing".to_owned());
         let program = &plan.program;
         Err(match session.filter(|session| self.is_told(session, running)) {
-            None => LaunchError::failed(format!("`{program}` ended before its turn began ({exit}): {words}")),
+            None => {
+                LaunchError::failed(format!("`{program}` ended before its turn was seen ({exit}): {words}"))
+            }
             Some(session) => {
                 LaunchError::failed(format!("the turn of `{program}` failed at once ({exit}): {words}"))
                     .hint(format!("`{program}` keeps it: `agentctl peek {}`", session.key.id))
