@@ -149,7 +149,12 @@ fn a_server_says_who_waits_and_what_it_merely_opened() {
     // The rollout cannot tell that a person is asked; the server can.
     let prompt = r#"[[tool:exec_command|{"cmd":"touch x","sandbox_permissions":"require_escalated","justification":"may I?"}]]"#;
     server.call("turn/start", &json!({"threadId": id, "input": [{"type": "text", "text": prompt}]}));
-    let waiting = becomes(&home, &id, "waiting", Value::Null);
+    becomes(&home, &id, "waiting", Value::Null);
+    // For what is in the rollout, which may be written a moment later than the server says so.
+    let waiting = until_seen(DEADLINE, "what it waits for", || {
+        let waiting = becomes(&home, &id, "waiting", Value::Null);
+        if waiting["pending"][0]["summary"].is_null() { Err(format!("{waiting:#}")) } else { Ok(waiting) }
+    });
     assert_eq!(waiting["pending"][0]["kind"], "approval");
     assert_eq!(waiting["pending"][0]["summary"], "exec_command: touch x");
     assert_eq!(waiting["processes"][0]["role"], "server");
