@@ -33,7 +33,7 @@ pub fn absence(root: &Path) -> Option<Coverage> {
 /// The entries of a folder, in a stable order. A missing folder is empty; an unreadable one is left out, with its name.
 /// An entry whose name is no UTF-8 is none that an agent gives, and is not listed.
 pub fn list(folder: &Path, harvest: &mut Harvest) -> Vec<Listed> {
-    let entries = match fs::read_dir(folder) {
+    let entries = match agentctl_files::entries(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Vec::new(),
         Err(error) => {

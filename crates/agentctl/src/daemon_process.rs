@@ -1,13 +1,13 @@
 //! The daemon as a process: found by its socket and its lock, started in the background, asked to end. Never by a name or
 //! a pid that was written down.
 
-use std::fs::OpenOptions;
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use agentctl_daemon::{DaemonStatus, Held, Home};
+use agentctl_files::own;
 use agentctl_model::ProcessRef;
 use agentctl_process::Signal;
 
@@ -22,6 +22,8 @@ const END: Duration = Duration::from_secs(10);
 /// How often it is looked whether it is so far.
 const LOOK: Duration = Duration::from_millis(10);
 const LAST_LINES: usize = 5;
+/// A log is begun anew long before.
+const LARGEST_LOG: u64 = 64 << 20;
 
 /// How a daemon is to run.
 #[derive(Debug, Clone, Copy, Default)]
@@ -142,8 +144,7 @@ impl<'a> DaemonProcess<'a> {
         let failed =
             |what: &str, error: std::io::Error| Failure::new(Exit::NoDaemon, format!("{what}: {error}"));
         let program = std::env::current_exe().map_err(|error| failed("cannot find this program", error))?;
-        let mut log = OpenOptions::new();
-        let log = log.create(true).append(true).mode(0o600).open(self.home.log());
+        let log = own::append(&self.home.log());
         let log =
             log.map_err(|error| failed(&format!("cannot write {}", self.home.log().display()), error))?;
         let errors = log.try_clone().map_err(|error| failed("cannot share the log", error))?;
@@ -221,7 +222,7 @@ impl<'a> DaemonProcess<'a> {
     }
 
     pub(crate) fn last_lines(&self, count: usize) -> Vec<String> {
-        let read = |path| std::fs::read(path).unwrap_or_default();
+        let read = |path: PathBuf| own::read(&path, LARGEST_LOG).unwrap_or_default();
         let mut bytes = read(self.home.log().with_extension("log.1"));
         bytes.extend(read(self.home.log()));
         let text = agentctl_model::text::clean(&String::from_utf8_lossy(&bytes));
@@ -231,7 +232,7 @@ impl<'a> DaemonProcess<'a> {
 
     /// The last of what was logged behind so many bytes: what one before it said is not its words.
     fn words_since(&self, logged: u64) -> String {
-        let bytes = std::fs::read(self.home.log()).unwrap_or_default();
+        let bytes = own::read(&self.home.log(), LARGEST_LOG).unwrap_or_default();
         // A log that is shorter was begun anew meanwhile.
         let behind = usize::try_from(logged).ok().and_then(|logged| bytes.get(logged..)).unwrap_or(&bytes);
         let text = agentctl_model::text::clean(&String::from_utf8_lossy(behind));

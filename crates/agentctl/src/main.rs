@@ -1,4 +1,5 @@
 //! The agentctl binary: flags in, words or JSON out. It decides nothing about sessions; the fleet does.
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write what is read"))]
 
 mod asking;
 mod cli;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use agentctl_adapters::{Adapter, Root, Secret};
 use agentctl_daemon::Home;
+use agentctl_files::own;
 use agentctl_fleet::{Caller, Fleet, Source, Store};
 use agentctl_model::Environ;
 use jiff::Timestamp;
@@ -20,6 +21,9 @@ use crate::render::path;
 use crate::settings::{GatewaySettings, Mistake, Origin, Settings};
 
 mod device_key;
+
+/// Settings and keys are a few kilobytes.
+const LARGEST: u64 = 4 << 20;
 
 pub(crate) struct Surroundings {
     pub(crate) environ: Environ,
@@ -114,7 +118,7 @@ impl Surroundings {
     /// The settings in force, or what is wrong with them.
     pub(crate) fn settings(&self) -> Result<Settings, SettingsError> {
         let Some(path) = self.config_path() else { return Ok(Settings::defaults(&self.environ)) };
-        match std::fs::read_to_string(&path) {
+        match own::read_text(&path, LARGEST) {
             Ok(text) => Settings::parse(&text, &self.environ)
                 .map_err(|mistake| SettingsError::Mistake { path, mistake }),
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
@@ -181,7 +185,7 @@ impl Surroundings {
     ) {
         for gateway in gateways {
             let mut keys = gateway.keys.clone();
-            let written = gateway.token_file.as_ref().and_then(|path| std::fs::read_to_string(path).ok());
+            let written = gateway.token_file.as_ref().and_then(|path| agentctl_files::read_text(path, LARGEST).ok());
             keys.token = keys.token.or_else(|| written.and_then(Secret::new));
             let Some(root) = adapter.gateway(&gateway.url, keys) else { continue };
             match roots.iter_mut().find(|known| known.path == root.path) {
@@ -203,11 +207,11 @@ impl Surroundings {
     fn device_key(&self) -> Option<Secret> {
         let (folder, _) = self.own_folder()?;
         let path = folder.join("device.key");
-        if let Ok(text) = std::fs::read_to_string(&path) {
+        if let Ok(text) = own::read_text(&path, LARGEST) {
             return Secret::new(text);
         }
         device_key::make(&folder, &path).ok()?;
-        std::fs::read_to_string(&path).ok().and_then(Secret::new)
+        own::read_text(&path, LARGEST).ok().and_then(Secret::new)
     }
 
     /// Which variable, if any, moved the agent's root from where it would be otherwise.
@@ -254,7 +258,10 @@ pub(crate) fn clock() -> Timestamp {
 }
 
 fn same_place(one: &Root, other: &Root) -> bool {
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let real = |path: &Path| {
+        let real = agentctl_files::within(path, |path| agentctl_files::real_path(path).ok()).flatten();
+        real.unwrap_or_else(|| path.to_owned())
+    };
     // Of an address nobody needs to know where its gateway stores.
     let is_address = one.path.to_string_lossy().contains("://");
     one == other || (real(&one.path) == real(&other.path) && (is_address || one.store == other.store))

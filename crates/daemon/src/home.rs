@@ -1,10 +1,11 @@
 //! The folder of agentctl (`AGENTCTL_HOME`): ours alone, one daemon at a time.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use agentctl_files::own::{self, FolderFault};
 use thiserror::Error;
 
 /// The longest path that the kernel takes for a socket.
@@ -94,20 +95,23 @@ impl Home {
             }
             _ => {}
         }
+        self.check()?;
         let found = fs::symlink_metadata(&self.folder).map_err(failed("look at"))?;
-        if found.is_symlink() {
-            return Err(HomeError::Link(self.folder.clone()));
-        }
-        if !found.is_dir() {
-            return Err(HomeError::NoFolder(self.folder.clone()));
-        }
-        if found.uid() != rustix::process::geteuid().as_raw() {
-            return Err(HomeError::Foreign { path: self.folder.clone(), owner: found.uid() });
-        }
         if found.mode() & 0o077 != 0 {
             fs::set_permissions(&self.folder, fs::Permissions::from_mode(0o700)).map_err(failed("close"))?;
         }
         Ok(())
+    }
+
+    /// Whether the folder is there. One that is not ours is refused.
+    pub fn check(&self) -> Result<bool, HomeError> {
+        let path = || self.folder.clone();
+        own::folder(&self.folder).map_err(|fault| match fault {
+            FolderFault::Link => HomeError::Link(path()),
+            FolderFault::NotAFolder => HomeError::NoFolder(path()),
+            FolderFault::Foreign { owner } => HomeError::Foreign { path: path(), owner },
+            FolderFault::Io(source) => HomeError::Failed { what: "look at", path: path(), source },
+        })
     }
 
     /// The right to be the daemon of this folder; `None` when another one has it.
@@ -117,9 +121,7 @@ impl Home {
             let path = path.clone();
             move |source| HomeError::Failed { what, path, source }
         };
-        let mut options = OpenOptions::new();
-        let options = options.create(true).truncate(false).write(true).mode(0o600);
-        let file = options.open(&path).map_err(failed("open"))?;
+        let file = own::open_or_create(&path).map_err(failed("open"))?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Held { file, path })),
             Err(TryLockError::WouldBlock) => Ok(None),

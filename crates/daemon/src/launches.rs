@@ -2,7 +2,6 @@
 //! a runner has put into the outbox.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::sync::Arc;
 
 use agentctl_fleet::launches::{LaunchFolder, Ledger, Record};
@@ -72,7 +71,7 @@ pub(crate) fn tell_abandoned(shared: &Arc<Shared>) {
 
 /// The names of the launches that have ended.
 fn exited(folder: &std::path::Path) -> BTreeSet<String> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let entries = agentctl_files::own::entries(folder).into_iter().flatten().flatten();
     let exited = entries.filter(|entry| entry.path().join("exit.json").exists());
     exited.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }

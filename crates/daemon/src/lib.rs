@@ -3,6 +3,7 @@
 //! The daemon holds no session state. Every answer is a fresh look through the same function that the command line uses,
 //! so it can be killed at any moment and started again, and every answer is what it was. It never touches an agent
 //! unless a fuse of the user says so.
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write what is read"))]
 
 mod api;
 mod caller;

@@ -1,9 +1,8 @@
 //! What the daemon did, for a person who wonders. Bounded: one file, and the one before it. Never prompts, never tokens.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::clock;
@@ -46,8 +45,8 @@ impl Log {
     }
 }
 
-fn open(path: &PathBuf) -> Option<File> {
-    OpenOptions::new().create(true).append(true).mode(0o600).open(path).ok()
+fn open(path: &Path) -> Option<File> {
+    agentctl_files::own::append(path).ok()
 }
 
 #[cfg(test)]

@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 
 use agentctl_fleet::whole_file;
 
+/// The token is 64 digits.
+const LARGEST: u64 = 4 << 10;
+
 /// After so many wrong tokens in a row nobody is let in for a while.
 const FAILURES: u32 = 10;
 const LOCKOUT: Duration = Duration::from_secs(30);
@@ -69,7 +72,7 @@ fn read(path: &Path) -> io::Result<Option<String>> {
     // A token that others could read or have chosen is no secret.
     let others = metadata.mode() & 0o077;
     let private = metadata.is_file() && others == 0 && metadata.uid() == rustix::process::geteuid().as_raw();
-    let text = if private { fs::read_to_string(path)? } else { String::new() };
+    let text = if private { agentctl_files::own::read_text(path, LARGEST)? } else { String::new() };
     let secret = text.trim();
     let fit = secret.len() >= 64 && secret.bytes().all(|byte| byte.is_ascii_hexdigit());
     Ok(fit.then(|| secret.to_owned()))

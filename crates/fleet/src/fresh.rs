@@ -1,7 +1,6 @@
 //! Names that nobody has used yet.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 
 /// A random UUID, for agents that let the caller choose a session's id.
 pub fn uuid() -> io::Result<String> {
@@ -24,7 +23,7 @@ pub fn group_id() -> io::Result<String> {
 
 fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    agentctl_files::kernel::random(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -1,25 +1,35 @@
 //! The branch of a directory, read from git's own files: no subprocess for a list.
+//!
+//! The directory is where somebody's agent works, so anything may lie there, and its file system may be gone.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The branch checked out in the repository or worktree around `cwd`; `None` when detached or outside.
+/// `HEAD` and the `.git` of a worktree are one line each.
+pub(crate) const LARGEST: u64 = 64 << 10;
+
+/// The branch checked out in the repository or worktree around `cwd`; `None` when detached, outside, or not to be had.
 pub(crate) fn branch_of(cwd: &Path) -> Option<String> {
+    agentctl_files::within(cwd, branch_at).flatten()
+}
+
+fn branch_at(cwd: &Path) -> Option<String> {
     let git = cwd.ancestors().map(|folder| folder.join(".git")).find(|git| git.exists())?;
     let folder = if git.is_dir() { git } else { worktree_folder(&git)? };
-    let head = fs::read_to_string(folder.join("HEAD")).ok()?;
+    let head = agentctl_files::read_text(&folder.join("HEAD"), LARGEST).ok()?;
     head.trim().strip_prefix("ref: refs/heads/").map(agentctl_model::text::clean)
 }
 
 /// A worktree's `.git` is a file that names the real folder.
 fn worktree_folder(file: &Path) -> Option<PathBuf> {
-    let text = fs::read_to_string(file).ok()?;
+    let text = agentctl_files::read_text(file, LARGEST).ok()?;
     let target = PathBuf::from(text.trim().strip_prefix("gitdir: ")?);
     Some(if target.is_absolute() { target } else { file.parent()?.join(target) })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -4,22 +4,35 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use agentctl_files::within;
+
+use crate::git_head::LARGEST;
+
 /// The top folder of the working tree around `path`: a repository's main tree, a linked worktree or a submodule. `None`
 /// outside of git.
 pub fn worktree_root(path: &Path) -> Option<PathBuf> {
-    real_path(path).ancestors().find(|folder| is_top(&folder.join(".git"))).map(Path::to_owned)
+    within(path, |path| top_of(&resolved(path))).flatten()
 }
 
-/// What work in this directory gets in the way of: the working tree around it; outside of git the directory alone.
+/// What work in this directory gets in the way of: the working tree around it; outside of git, or where its file system
+/// does not answer, the directory alone.
 pub fn held_place(path: &Path) -> PathBuf {
-    worktree_root(path).unwrap_or_else(|| real_path(path))
+    let place = within(path, |path| {
+        let real = resolved(path);
+        top_of(&real).unwrap_or(real)
+    });
+    place.unwrap_or_else(|| path.to_owned())
 }
 
-/// The path without links, as far as it exists: what was deleted meanwhile keeps the name it would have.
+/// The path without links, as far as it exists and can be asked: what was deleted meanwhile keeps the name it would have.
 pub fn real_path(path: &Path) -> PathBuf {
+    within(path, resolved).unwrap_or_else(|| path.to_owned())
+}
+
+fn resolved(path: &Path) -> PathBuf {
     let mut missing: Vec<OsString> = Vec::new();
     for ancestor in path.ancestors() {
-        if let Ok(real) = ancestor.canonicalize() {
+        if let Ok(real) = agentctl_files::real_path(ancestor) {
             return missing.iter().rev().fold(real, |path, name| path.join(name));
         }
         missing.extend(ancestor.file_name().map(ToOwned::to_owned));
@@ -27,11 +40,17 @@ pub fn real_path(path: &Path) -> PathBuf {
     path.to_owned()
 }
 
+fn top_of(real: &Path) -> Option<PathBuf> {
+    real.ancestors().find(|folder| is_top(&folder.join(".git"))).map(Path::to_owned)
+}
+
 /// A folder named `.git` without a HEAD is nothing to git either: it goes on looking above.
 fn is_top(git: &Path) -> bool {
     match fs::metadata(git) {
         Ok(found) if found.is_dir() => git.join("HEAD").exists(),
-        Ok(found) if found.is_file() => fs::read(git).is_ok_and(|text| text.starts_with(b"gitdir:")),
+        Ok(found) if found.is_file() => {
+            agentctl_files::read_small(git, LARGEST).is_ok_and(|text| text.starts_with(b"gitdir:"))
+        },
         _ => false,
     }
 }

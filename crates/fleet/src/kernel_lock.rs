@@ -2,13 +2,12 @@
 //!
 //! A lock here says nothing by existing as a file: only holding it counts, so nothing is ever cleaned up.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::fs::OFlags;
+use agentctl_files::own;
 
 /// How soon a lock that came free is noticed. The kernel would wake us at once, but never while its holder is stopped.
 const LOOK: Duration = Duration::from_millis(5);
@@ -30,26 +29,17 @@ impl KernelLock {
 
     /// Takes the lock of a file that exists only to be locked. `None`: somebody held it all the time.
     pub fn on_file(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .custom_flags(flags(OFlags::NOFOLLOW))
-            .open(path)?;
-        Self::take(file, patience)
+        Self::take(own::open_or_create(path)?, patience)
     }
 
     /// Takes the lock of a folder itself, so that nothing is written anywhere. `None`: somebody held it all the time.
     pub fn on_folder(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
-        let folder = OpenOptions::new().read(true).custom_flags(flags(OFlags::DIRECTORY)).open(path)?;
-        Self::take(folder, patience)
+        Self::take(agentctl_files::open_folder(path)?, patience)
     }
 
     /// Takes the lock of a file that is there for another reason. `None`: somebody held it all the time.
     pub fn on_existing(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
-        let file = OpenOptions::new().read(true).custom_flags(flags(OFlags::NOFOLLOW)).open(path)?;
-        Self::take(file, patience)
+        Self::take(own::open(path)?, patience)
     }
 
     fn take(file: File, patience: Duration) -> io::Result<Option<Self>> {
@@ -72,11 +62,6 @@ impl Drop for KernelLock {
             let _ = file.unlock();
         }
     }
-}
-
-/// The standard library takes the flags as the C type.
-fn flags(flags: OFlags) -> i32 {
-    i32::try_from(flags.bits()).unwrap_or_default()
 }
 
 #[cfg(test)]

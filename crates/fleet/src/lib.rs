@@ -1,6 +1,7 @@
 //! The room where both witnesses are heard: surveys, and finding one session.
 //!
 //! One function answers every question about sessions, so `list` and `status`, CLI and API cannot disagree.
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write what is read"))]
 
 mod ask;
 mod assemble;

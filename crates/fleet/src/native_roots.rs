@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use agentctl_files::within;
 use agentctl_model::Surveyed;
 use serde_json::Value;
 
@@ -27,8 +28,9 @@ fn ours(native: &Value, sources: &[Source]) -> Option<String> {
     if roots.clone().any(|known| known == root) {
         return None;
     }
-    let real = root.canonicalize().ok()?;
-    let same = roots.find(|known| known.canonicalize().is_ok_and(|known| known == real))?;
+    let real = |path: &Path| within(path, |path| agentctl_files::real_path(path).ok()).flatten();
+    let wanted = real(root)?;
+    let same = roots.find(|known| real(known).is_some_and(|known| known == wanted))?;
     Some(same.to_string_lossy().into_owned())
 }
 

@@ -4,11 +4,12 @@ mod asked;
 mod error;
 mod report;
 
-use std::fs::File;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use agentctl_adapters::Control;
 use agentctl_adapters::host::HostError;
+use agentctl_files::within;
 use agentctl_model::{
     CleanSignal, Observed, Process, ProcessEntry, Refusal, SpawnPlan, Status, StopWay, Survey, Surveyed, Tie,
 };
@@ -301,12 +302,12 @@ fn run(adapter: &str, plan: &SpawnPlan, caller: &Caller, grace: Duration) -> Res
     let failed = |why: String| Refusal::new(format!("{words} could not be run: {why}"));
     let program = caller.programs.get(adapter).cloned().unwrap_or_else(|| plan.program.clone().into());
     let program = caller.find_program(&program).ok_or_else(|| failed("not found on the PATH".to_owned()))?;
-    let nowhere = || File::create("/dev/null").map_err(|error| failed(error.to_string()));
+    let nowhere = || agentctl_files::kernel::nowhere().map_err(|error| failed(error.to_string()));
     let order = Order {
         program,
         args: plan.args.iter().map(Into::into).collect(),
         environ: caller.clean_environ(),
-        cwd: Some(plan.cwd.clone()).filter(|cwd| cwd.is_dir()).unwrap_or_else(|| "/".into()),
+        cwd: Some(plan.cwd.clone()).filter(|cwd| within(cwd, Path::is_dir) == Some(true)).unwrap_or_else(|| "/".into()),
         stdin: None,
         stdout: nowhere()?,
         stderr: nowhere()?,

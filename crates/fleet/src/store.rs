@@ -6,11 +6,11 @@
 
 mod folder;
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use agentctl_files::own;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -20,6 +20,9 @@ use crate::whole_file;
 
 /// Changing a document takes milliseconds; whoever has the lock this long is stopped or broken.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A document is a few kilobytes; what is larger is none of ours.
+const LARGEST: u64 = 64 << 20;
 
 /// What one file holds. Its JSON must be an object; the version is put beside its keys.
 pub trait Document: Default + Serialize + DeserializeOwned {
@@ -119,7 +122,7 @@ impl Store {
     /// The document and the bytes it came from; `None` when there is no file (or only one of the predecessor).
     fn load<D: Document>(&self) -> Result<(D, Option<Vec<u8>>), StoreError> {
         let path = self.folder.join(D::FILE);
-        let bytes = match fs::read(&path) {
+        let bytes = match own::read(&path, LARGEST) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((D::default(), None)),
             Err(error) => return Err(StoreError::io(&path, error)),

@@ -3,12 +3,11 @@
 //! Whoever replaces a file must be alone in doing so (a kernel lock, or a folder of its own): the half-written one beside
 //! it has always the same name, so that a crash leaves at most one, and the next write takes it over.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
+use agentctl_files::own;
 
 use crate::fault::reach;
 
@@ -20,10 +19,7 @@ pub fn replace(path: &Path, bytes: &[u8], what: &str) -> io::Result<()> {
     let half = half(path);
     reach(&format!("{what}.begin"));
     let written = (|| {
-        let no_follow = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600).custom_flags(no_follow);
-        let mut file = options.open(&half)?;
+        let mut file = own::create_anew(&half)?;
         file.write_all(bytes)?;
         reach(&format!("{what}.written"));
         file.sync_all()?;
@@ -70,7 +66,7 @@ fn half(path: &Path) -> PathBuf {
 }
 
 fn sync_folder_of(path: &Path) -> io::Result<()> {
-    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    path.parent().map_or(Ok(()), |folder| agentctl_files::open_folder(folder)?.sync_all())
 }
 
 #[cfg(test)]

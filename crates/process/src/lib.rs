@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows an agent, reads an agent's files or keeps what it saw: every answer is a fresh look. A look that
 //! fails is [`Observed::Unobservable`], never an empty answer, because absence is proof of death further up.
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write what is read"))]
 
 use std::sync::Arc;
 

@@ -3,6 +3,7 @@
 //! A process is its pid, its start in clock ticks since boot, and the boot id. Where `/proc` is mounted with `hidepid`,
 //! the processes of other users cannot be seen and are not in [`Kernel::heads`]; [`Kernel::is_alive`] says then that it
 //! cannot look.
+#![expect(clippy::disallowed_methods, reason = "what lies below /proc is the kernel's own")]
 
 mod clock;
 mod descriptors;

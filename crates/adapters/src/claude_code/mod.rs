@@ -14,7 +14,6 @@ mod tail;
 mod usage;
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
@@ -108,7 +107,7 @@ fn is_registry_file(place: &Path) -> bool {
 
 /// Reads every registry file. One that does not parse may be half written: it is read again before it is given up.
 fn read_registry(folder: &Path, scope: &Scope<'_>, harvest: &mut Harvest) {
-    let entries = match fs::read_dir(folder) {
+    let entries = match agentctl_files::entries(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
         Err(error) => {

@@ -22,7 +22,7 @@ pub(super) fn thread_of(path: &Path) -> Option<&str> {
 /// Notes every lock file there is, held or not: the kernel tells.
 pub(super) fn read(home: &Path, scope: &Scope<'_>, harvest: &mut Harvest) {
     let folder = home.join(FOLDER);
-    let entries = match fs::read_dir(&folder) {
+    let entries = match agentctl_files::entries(&folder) {
         Ok(entries) => entries,
         // Versions before the locks have none.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,

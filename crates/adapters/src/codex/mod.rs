@@ -19,7 +19,6 @@ mod tail;
 mod tokens;
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use agentctl_model::{
@@ -64,7 +63,7 @@ impl Adapter for Codex {
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
         // The kernel names open files by their real paths, so the places must be real paths too.
-        let home = match fs::canonicalize(&root.path) {
+        let home = match agentctl_files::real_path(&root.path) {
             Ok(home) => home,
             Err(error) => {
                 return Harvest::nothing(match error.kind() {
@@ -73,7 +72,7 @@ impl Adapter for Codex {
                 });
             }
         };
-        if let Err(error) = fs::read_dir(&home) {
+        if let Err(error) = agentctl_files::entries(&home) {
             return Harvest::nothing(Coverage::Failed { error: format!("{}: {error}", root.path.display()) });
         }
         let mut harvest = Harvest::complete(Vec::new());

@@ -4,7 +4,6 @@
 //! possibly as `.jsonl.zst`. A thread keeps its file for ever, so an old day's folder may hold the active one.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use agentctl_model::Harvest;
@@ -102,7 +101,7 @@ fn by_day(home: &Path, ids: &BTreeSet<String>, harvest: &mut Harvest) -> Vec<Pla
 /// The rollouts below a folder, at most `levels` deeper, in a stable order. A missing folder is empty; an unreadable
 /// one is left out, with its name.
 fn below(folder: &Path, levels: u32, harvest: &mut Harvest, places: &mut Vec<Place>) {
-    let entries = match fs::read_dir(folder) {
+    let entries = match agentctl_files::entries(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
         Err(error) => {
@@ -137,6 +136,8 @@ fn below(folder: &Path, levels: u32, harvest: &mut Harvest, places: &mut Vec<Pla
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const ID: &str = "01a1de02-06f9-76e3-baa0-41a740e9eec8";

@@ -1,7 +1,6 @@
 //! Where Copilot keeps sessions: one folder each, with the notes of who carries it.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use agentctl_model::{Harvest, KernelView, Process};
@@ -42,7 +41,7 @@ pub(super) fn live(
     ours: impl Fn(&Process) -> bool,
     harvest: &mut Harvest,
 ) -> Vec<Place> {
-    let real = fs::canonicalize(state).unwrap_or_else(|_| state.to_owned());
+    let real = agentctl_files::real_path(state).unwrap_or_else(|_| state.to_owned());
     let mut ids = BTreeSet::new();
     let mut unseen = Vec::new();
     for process in kernel.processes.iter().filter(|process| is_copilot(&process.head)) {

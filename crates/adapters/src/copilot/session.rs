@@ -1,7 +1,6 @@
 //! One session folder as one session, and the notes in it about who carries it.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::ErrorKind;
 
 use agentctl_model::text::{clean_cut, one_line};
@@ -66,13 +65,13 @@ pub(super) fn read(
 
 /// The agent's own notes of the processes that carry the session, stale ones included.
 fn notes(place: &Place) -> Vec<Registration> {
-    let Ok(entries) = fs::read_dir(&place.folder) else { return Vec::new() };
+    let Ok(entries) = agentctl_files::entries(&place.folder) else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| note_pid(entry.file_name().to_str()?, ".lock"));
     let mut real = None;
     pids.map(|pid| {
         // The kernel names open files by their real path.
         let folder = real
-            .get_or_insert_with(|| fs::canonicalize(&place.folder).unwrap_or_else(|_| place.folder.clone()));
+            .get_or_insert_with(|| agentctl_files::real_path(&place.folder).unwrap_or_else(|_| place.folder.clone()));
         let note = format!("inuse.{pid}.lock");
         Registration {
             id: place.id.clone(),

@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use jiff::Timestamp;
+
+pub use agentctl_files::read_small;
 
 use super::ReadAt;
 use super::scan::fill;
@@ -44,32 +45,8 @@ impl Opened {
 
 /// Opens a regular file without ever blocking; anything else is an error that says what it is.
 pub fn open_regular(path: &Path) -> io::Result<Opened> {
-    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let file = File::options().read(true).custom_flags(nonblocking).open(path)?;
-    let metadata = file.metadata()?;
-    let kind = metadata.file_type();
-    if !kind.is_file() {
-        let what = if kind.is_dir() {
-            "a directory"
-        } else if kind.is_fifo() {
-            "a FIFO"
-        } else if kind.is_socket() {
-            "a socket"
-        } else {
-            "a device"
-        };
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("is {what}, not a regular file")));
-    }
+    let (file, metadata) = agentctl_files::open_regular(path)?;
     let modified = metadata.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
     let state = FileState::of(&metadata);
     Ok(Opened { file, size: metadata.len(), modified, state })
-}
-
-/// Reads a small file whole, at most `limit` bytes of it.
-pub fn read_small(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    use std::io::Read;
-    let opened = open_regular(path)?;
-    let mut bytes = Vec::with_capacity(usize::try_from(opened.size.min(limit)).unwrap_or(0));
-    opened.file.take(limit).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }

@@ -21,15 +21,12 @@ pub(super) fn read(config: &Path, include_roots: &[PathBuf]) -> io::Result<Value
     let settings = parse(config)?;
     let own = config.parent().unwrap_or(Path::new("/"));
     let roots = std::iter::once(own).chain(include_roots.iter().map(PathBuf::as_path));
-    let roots = roots.filter_map(|root| root.canonicalize().ok()).collect();
+    let roots = roots.filter_map(|root| agentctl_files::real_path(root).ok()).collect();
     Reader { roots, files_left: MOST_FILES }.whole(settings, own)
 }
 
 fn parse(path: &Path) -> io::Result<Value> {
-    if std::fs::metadata(path)?.len() > LARGEST {
-        return Err(io::Error::other("too large for a config file"));
-    }
-    json5::parse(&std::fs::read_to_string(path)?).map_err(io::Error::other)
+    json5::parse(&agentctl_files::read_text(path, LARGEST)?).map_err(io::Error::other)
 }
 
 struct Reader {
@@ -69,7 +66,7 @@ impl Reader {
         let told = |error: io::Error| io::Error::other(format!("$include {name}: {error}"));
         self.files_left =
             self.files_left.checked_sub(1).ok_or_else(|| io::Error::other("$include never ends"))?;
-        let path = folder.join(name).canonicalize().map_err(told)?;
+        let path = agentctl_files::real_path(&folder.join(name)).map_err(told)?;
         if !self.roots.iter().any(|root| path.starts_with(root)) {
             return Err(io::Error::other(format!("$include {name} lies outside the config folder")));
         }

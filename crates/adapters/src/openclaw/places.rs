@@ -158,10 +158,9 @@ fn dotenv_files(environ: &Environ) -> Vec<PathBuf> {
 fn with_files(environ: &Environ, files: &[PathBuf]) -> Environ {
     let mut all = environ.clone();
     for file in files {
-        if !std::fs::metadata(file).is_ok_and(|file| file.is_file() && file.len() <= LARGEST_DOTENV) {
-            continue;
-        }
-        for (name, value) in dotenv::parse(&std::fs::read_to_string(file).unwrap_or_default()) {
+        for (name, value) in
+            dotenv::parse(&agentctl_files::read_text(file, LARGEST_DOTENV).unwrap_or_default())
+        {
             if !all.iter().any(|(known, _)| known == name.as_str()) {
                 all.set(name, value);
             }

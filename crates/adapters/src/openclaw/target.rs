@@ -88,11 +88,14 @@ fn port_of(profile: &str) -> u16 {
     u16::try_from(20_000 + hash % 40_000).unwrap_or(DEFAULT_PORT)
 }
 
+/// A certificate is a few kilobytes.
+const LARGEST_CERTIFICATE: u64 = 1 << 20;
+
 /// A gateway on this machine mostly signs for itself: its certificate lies here, and that very one is trusted.
 fn own_certificate(named: Option<String>, environ: &Environ, state: &Path) -> Option<Pin> {
     let named = named.map(|path| expanded(&path, home(environ).as_deref()));
     let path = named.unwrap_or_else(|| state.join("gateway/tls/gateway-cert.pem"));
-    Pin::of_pem(&std::fs::read(path).ok()?)
+    Pin::of_pem(&agentctl_files::read_small(&path, LARGEST_CERTIFICATE).ok()?)
 }
 
 pub(super) fn keys_of(environ: &Environ) -> Keys {

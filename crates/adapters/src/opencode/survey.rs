@@ -1,7 +1,6 @@
 //! Reading the disk: the databases first, then what only the old tree knows.
 
 use std::collections::{BTreeMap, HashSet};
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -75,7 +74,7 @@ fn databases(root: &Root) -> io::Result<Option<Vec<PathBuf>>> {
         let is_there = store.try_exists()? || root.path.try_exists()?;
         return Ok(is_there.then(|| vec![store.clone()]));
     }
-    match fs::read_dir(&root.path) {
+    match agentctl_files::entries(&root.path) {
         Ok(entries) => {
             let mut found = Vec::new();
             for entry in entries {
@@ -270,6 +269,8 @@ fn is_recent(connection: &Connection, head: &Head, since: Option<Timestamp>) -> 
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::Progress;
 

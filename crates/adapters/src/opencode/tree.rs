@@ -46,7 +46,7 @@ pub(crate) fn places(storage: &Path) -> io::Result<Vec<Place>> {
 }
 
 fn listed(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    match fs::read_dir(folder) {
+    match agentctl_files::entries(folder) {
         Ok(entries) => entries.map(|entry| entry.map(|entry| entry.path())).collect(),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Ok(Vec::new())
@@ -144,7 +144,11 @@ impl Conversation for Tree {
             // One that cannot be read, or was just removed by a revert, is one part less.
             let size = fs::metadata(&path).ok()?.len();
             let is_cut = size > largest;
-            let json = read_small(&path, if is_cut { BEGINNING as u64 } else { FILE_LIMIT }).ok()?;
+            let json = if is_cut {
+                agentctl_files::read_beginning(&path, BEGINNING as u64).ok()?
+            } else {
+                read_small(&path, FILE_LIMIT).ok()?
+            };
             Some(RawPart { id, json, is_cut })
         };
         Ok(ids_in(&folder)?.into_iter().filter_map(part).collect())

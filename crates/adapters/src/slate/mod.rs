@@ -55,7 +55,7 @@ impl Adapter for Slate {
                 _ => Coverage::Failed { error: format!("{}: {error}", root.path.display()) },
             })
         };
-        if let Err(error) = std::fs::read_dir(&root.path) {
+        if let Err(error) = agentctl_files::entries(&root.path) {
             return failed(error);
         }
         let question = Question::new(&SLATE, scope, |process| self.is_ours(process, root));

@@ -42,6 +42,7 @@ pub(super) fn read<T>(
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "the copy is made in a folder that only this process knows")]
 fn copy(path: &Path) -> Result<Connection, Error> {
     let failed = |error| Error::io(path, error);
     // Private to this user, under a name that nobody can foresee.

@@ -1,23 +1,19 @@
 //! A fresh device key: 32 random bytes in a file that only its owner can read.
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io::{self, Write};
 use std::path::Path;
+
+use agentctl_files::own;
 
 /// Makes the key. One that another process made at the same moment stays.
 pub(super) fn make(folder: &Path, path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    own::make_folder(folder)?;
     let mut seed = [0u8; 32];
-    File::open("/dev/urandom")?.read_exact(&mut seed)?;
+    agentctl_files::kernel::random(&mut seed)?;
     let digits: String = seed.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(digit).collect();
     // The final name appears with its content, or not at all.
     let part = folder.join(format!("device.key.{}", std::process::id()));
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&part)
+    let written = own::create_anew(&part)
         .and_then(|mut file| writeln!(file, "{digits}").and_then(|()| file.sync_all()));
     let linked = written.and_then(|()| std::fs::hard_link(&part, path));
     let _ = std::fs::remove_file(&part);

@@ -102,7 +102,7 @@ pub(crate) async fn stop(State(app): State<App>) -> Result<Response, Problem> {
 }
 
 fn resident() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let status = agentctl_files::kernel::own_status().ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
     Some(kilobytes * 1024)

@@ -154,7 +154,7 @@ impl Fuses {
     /// Marks of fuses that are gone have served.
     fn sweep_marks(&self) {
         let burning = self.burning();
-        let Ok(entries) = std::fs::read_dir(self.home.folder()) else { return };
+        let Ok(entries) = agentctl_files::own::entries(self.home.folder()) else { return };
         for entry in entries.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             if name.strip_prefix(".fired-").is_some_and(|id| !burning.fuses.contains_key(id)) {

@@ -68,7 +68,7 @@ impl Folders {
         if !self.add_one(path, Some(depth)) || depth == 0 {
             return;
         }
-        let Ok(entries) = std::fs::read_dir(path) else { return };
+        let Ok(entries) = agentctl_files::entries(path) else { return };
         for entry in entries.flatten() {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 self.add(&entry.path(), depth - 1);

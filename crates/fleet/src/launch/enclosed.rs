@@ -1,8 +1,7 @@
 //! What goes with a prompt: an issue, a specification, files. Each stands behind it under its name.
 
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::issue::{self, Issue};
@@ -90,12 +89,13 @@ fn checked(words: String) -> Result<String, WordsError> {
 pub fn text_of(path: &Path, most: u64) -> Result<String, WordsError> {
     let shown = path.display().to_string();
     let failed = |error: io::Error| WordsError::usage(format!("cannot read {shown}: {error}"));
-    let found = std::fs::metadata(path).map_err(failed)?;
-    if !found.is_file() {
-        return Err(WordsError::usage(format!("{shown} is not a file")));
-    }
-    let mut bytes = Vec::new();
-    File::open(path).map_err(failed)?.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
+    // One byte more than is allowed shows that it is too large.
+    let bytes = match agentctl_files::read_beginning(path, most.saturating_add(1)) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            return Err(WordsError::usage(format!("{shown} is not a file")));
+        }
+        read => read.map_err(failed)?,
+    };
     text(bytes, &shown, most)
 }
 

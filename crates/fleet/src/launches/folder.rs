@@ -1,11 +1,12 @@
 //! The folder of one launch: what is written into it, and in which order.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use agentctl_files::own;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -18,6 +19,9 @@ use crate::whole_file;
 /// How much of an agent's output is kept, and how much of its end stays when it grew beyond.
 const OUTPUT_CAP: u64 = 16 << 20;
 const OUTPUT_KEPT: u64 = 4 << 20;
+
+/// The largest file of a launch that is read whole; prompts may carry files, but not so many.
+const LARGEST: u64 = 256 << 20;
 
 /// Writing one file takes milliseconds; whoever holds the mark this long is stopped or broken.
 const TELLING: Duration = Duration::from_secs(15);
@@ -47,7 +51,7 @@ impl LaunchFolder {
         words: &str,
         exit: Option<&Exit>,
     ) -> io::Result<(Self, KernelLock)> {
-        DirBuilder::new().recursive(true).mode(0o700).create(launches)?;
+        own::make_folder(launches)?;
         let folder = Self { path: launches.join(&record.id) };
         // Whoever looks for leftovers knows by the name that this one is not whole yet.
         let half = Self { path: launches.join(format!(".{}.new", record.id)) };
@@ -142,30 +146,30 @@ impl LaunchFolder {
 
     /// What is said to the agent.
     pub fn words(&self) -> io::Result<String> {
-        fs::read_to_string(self.path.join("prompt"))
+        own::read_text(&self.path.join("prompt"), LARGEST)
     }
 
     /// The first characters of the words, for lists.
     pub fn first_words(&self, limit: usize) -> Option<String> {
         let mut bytes = Vec::new();
         let most = u64::try_from(limit * 4).unwrap_or(u64::MAX);
-        File::open(self.path.join("prompt")).ok()?.take(most).read_to_end(&mut bytes).ok()?;
+        self.open_words().ok()?.take(most).read_to_end(&mut bytes).ok()?;
         Some(String::from_utf8_lossy(&bytes).chars().take(limit).collect())
     }
 
     pub fn open_words(&self) -> io::Result<File> {
-        File::open(self.path.join("prompt"))
+        own::open(&self.path.join("prompt"))
     }
 
     /// A file for the agent's output. It is appended to, so that it can be cut while the agent writes.
     pub fn open_output(&self, name: &str) -> io::Result<File> {
-        OpenOptions::new().create(true).append(true).mode(0o600).open(self.path.join(name))
+        own::append(&self.path.join(name))
     }
 
     /// The end of an output, at most this many bytes of it.
     pub fn output(&self, name: &str, most: u64) -> String {
         let tail = || {
-            let mut file = File::open(self.path.join(name))?;
+            let mut file = own::open(&self.path.join(name))?;
             let length = file.metadata()?.len();
             file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
             let mut bytes = Vec::new();
@@ -183,7 +187,7 @@ impl LaunchFolder {
             return Ok(());
         }
         let end = self.output(name, OUTPUT_KEPT);
-        let mut file = OpenOptions::new().append(true).open(path)?;
+        let mut file = own::append(&path)?;
         file.set_len(0)?;
         file.write_all(end.as_bytes())
     }
@@ -215,7 +219,7 @@ impl LaunchFolder {
         }
         put()?;
         reach("told.put");
-        let mut file = OpenOptions::new().write(true).open(&mark)?;
+        let mut file = own::open_or_create(&mark)?;
         file.write_all(b"1\n")?;
         file.sync_all()?;
         Ok(true)
@@ -245,7 +249,7 @@ impl LaunchFolder {
     }
 
     fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<T> {
-        serde_json::from_slice(&fs::read(self.path.join(name))?).map_err(io::Error::from)
+        serde_json::from_slice(&own::read(&self.path.join(name), LARGEST)?).map_err(io::Error::from)
     }
 
     /// Only the runner writes here, or whoever found that there is none.
@@ -265,9 +269,9 @@ pub(super) fn alone_in(launches: &Path) -> io::Result<KernelLock> {
 
 /// A file whose being there is all that it says.
 fn mark(path: &Path) -> io::Result<()> {
-    OpenOptions::new().create(true).append(true).mode(0o600).open(path).map(drop)
+    own::append(path).map(drop)
 }
 
 fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)
+    own::create_new(path)
 }

@@ -1,9 +1,9 @@
 //! All launch records at once, to be joined with sessions.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::Path;
 
+use agentctl_files::own;
 use agentctl_model::{LaunchInfo, SessionKey};
 use serde_json::Map;
 
@@ -22,7 +22,7 @@ pub struct Ledger {
 impl Ledger {
     /// Reads what there is; no folder is no launch. A record that cannot be read makes no session and hides none.
     pub fn read(launches: &Path) -> Self {
-        let folders = fs::read_dir(launches).into_iter().flatten().flatten();
+        let folders = own::entries(launches).into_iter().flatten().flatten();
         let named = folders.filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'));
         let mut entries: Vec<(LaunchFolder, Record)> = named
             .filter_map(|entry| {

@@ -109,7 +109,7 @@ fn is_alive(record: &Record, kernel: &dyn Kernel) -> bool {
 pub fn half_made(launches: &Path, remove: bool) -> Vec<LaunchFolder> {
     // Whoever makes one holds it before we can look: what can be held is nobody's.
     let Ok(_alone) = alone_in(launches) else { return Vec::new() };
-    let folders = std::fs::read_dir(launches).into_iter().flatten().flatten();
+    let folders = agentctl_files::own::entries(launches).into_iter().flatten().flatten();
     let half = folders.filter(|entry| entry.file_name().to_string_lossy().starts_with('.'));
     let abandoned = half.map(|entry| LaunchFolder::at(entry.path())).filter(|folder| {
         let held = folder.hold().ok().flatten();

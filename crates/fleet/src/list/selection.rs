@@ -92,7 +92,9 @@ impl Selection {
     /// Some agents record a folder as it was typed, others as it really is.
     fn covers(&self, cwd: &Path) -> bool {
         let within = |cwd: &Path| self.folders.iter().any(|folder| cwd.starts_with(folder));
-        within(cwd) || cwd.canonicalize().is_ok_and(|real| within(&real))
+        // Where it really is may not be to be had; then only what is written down counts.
+        let real = || agentctl_files::within(cwd, |cwd| agentctl_files::real_path(cwd).ok()).flatten();
+        within(cwd) || real().is_some_and(|real| within(&real))
     }
 }
 

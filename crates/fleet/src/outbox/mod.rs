@@ -8,12 +8,12 @@ mod payload;
 mod signature;
 mod telling;
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use agentctl_files::own;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +35,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How many digits begin a name.
 const DIGITS: usize = 20;
+
+/// The largest that is read; none of ours is.
+const LARGEST: u64 = 64 << 20;
 
 const VERSION: u32 = 1;
 
@@ -99,10 +102,7 @@ impl OutboxFolder {
     /// Makes it if need be, and takes away what was never finished.
     pub fn prepare(&self) -> io::Result<()> {
         for path in [&self.path, &self.path.join(DEAD)] {
-            match DirBuilder::new().mode(0o700).create(path) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                _ => {}
-            }
+            own::make_folder(path)?;
         }
         let _alone = self.alone()?;
         for name in file_names(&self.path)?.filter(|name| whole_file::is_half(name)) {
@@ -148,7 +148,7 @@ impl OutboxFolder {
 
     /// `None`: it is gone, or nobody of ours wrote it.
     pub fn read(&self, name: &str) -> Option<Delivery> {
-        serde_json::from_slice(&fs::read(self.path.join(name)).ok()?).ok()
+        serde_json::from_slice(&own::read(&self.path.join(name), LARGEST).ok()?).ok()
     }
 
     /// It was delivered.
@@ -182,7 +182,7 @@ impl OutboxFolder {
 }
 
 fn file_names(folder: &Path) -> io::Result<impl Iterator<Item = String> + use<>> {
-    Ok(fs::read_dir(folder)?.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()))
+    Ok(own::entries(folder)?.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()))
 }
 
 /// The id in the name of a webhook's file; other files have none.

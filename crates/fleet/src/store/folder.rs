@@ -5,10 +5,11 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use agentctl_files::own::{self, FolderFault};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{PATIENCE, StoreError, version};
+use super::{LARGEST, PATIENCE, StoreError, version};
 use crate::kernel_lock::KernelLock;
 
 const OURS_ALONE: u32 = 0o700;
@@ -16,22 +17,10 @@ const OURS_ALONE: u32 = 0o700;
 /// Whether the folder is there. One that somebody else could have prepared is refused.
 pub(super) fn check(folder: &Path) -> Result<bool, StoreError> {
     let refuse = |why: String| Err(StoreError::Refused { path: folder.to_owned(), why });
-    let found = match fs::symlink_metadata(folder) {
-        Ok(found) => found,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(StoreError::io(folder, error)),
-    };
-    if found.is_symlink() {
-        return refuse("agentctl's folder must not be a symbolic link".to_owned());
-    }
-    if !found.is_dir() {
-        return refuse("agentctl's folder is not a folder".to_owned());
-    }
-    let us = rustix::process::geteuid().as_raw();
-    if found.uid() != us {
-        return refuse(format!("agentctl's folder belongs to another user (uid {}, not {us})", found.uid()));
-    }
-    Ok(true)
+    own::folder(folder).or_else(|fault| match fault {
+        FolderFault::Io(error) => Err(StoreError::io(folder, error)),
+        fault => refuse(format!("agentctl's folder {fault}")),
+    })
 }
 
 /// Creates the folder if need be and closes it to others.
@@ -76,7 +65,7 @@ pub(super) fn set_aside_the_predecessors(folder: &Path) -> Result<Option<PathBuf
 pub(super) fn the_predecessors(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let failed = |error| StoreError::io(folder, error);
     let mut old = Vec::new();
-    for entry in fs::read_dir(folder).map_err(failed)? {
+    for entry in own::entries(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         let named = path.file_name().is_some_and(|name| THEIR_NAMES.iter().any(|theirs| name == *theirs));
         let json = path.extension().is_some_and(|extension| extension == "json");
@@ -89,7 +78,7 @@ pub(super) fn the_predecessors(folder: &Path) -> Result<Vec<PathBuf>, StoreError
 
 fn is_unversioned(path: &Path) -> bool {
     let regular = fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
-    let value = || serde_json::from_slice::<Value>(&fs::read(path).ok()?).ok();
+    let value = || serde_json::from_slice::<Value>(&own::read(path, LARGEST).ok()?).ok();
     regular && value().is_some_and(|value| version(&value).is_none())
 }
 

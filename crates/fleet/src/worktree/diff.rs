@@ -89,6 +89,9 @@ fn began(made: &Made, folder: &Path, tip: &str, base: Option<&str>) -> Result<St
     Ok(left.filter(|left| *left != tip).unwrap_or(made_at))
 }
 
+/// An index of a million files has about a hundred megabytes.
+const LARGEST_INDEX: u64 = 1 << 30;
+
 /// A copy of the tree's index in which new files are announced, so that they are part of a difference. The tree's own index is
 /// the agent's and is never written.
 fn index_with_new_files(tree: &Path) -> Result<(Option<TempDir>, Settings), WorktreeError> {
@@ -100,12 +103,12 @@ fn index_with_new_files(tree: &Path) -> Result<(Option<TempDir>, Settings), Work
     let failed = |source: io::Error| WorktreeError::Io { path: folder.path().to_owned(), source };
     let own = git(tree, &["rev-parse", "--path-format=absolute", "--git-path", "index"])?;
     let (index, names) = (folder.path().join("index"), folder.path().join("names"));
-    match fs::copy(path_text(&own), &index) {
+    match agentctl_files::copy_small(path_text(&own).as_ref(), &index, LARGEST_INDEX) {
         // A tree without a single file has no index.
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
     }
-    fs::write(&names, &new).map_err(failed)?;
+    agentctl_files::write_anew(&names, &new).map_err(failed)?;
     let settings: Settings = vec![("GIT_INDEX_FILE", index.into_os_string())];
     // The announcement stores an empty file: outside the repository, which is only looked at.
     let objects = folder.path().join("objects");

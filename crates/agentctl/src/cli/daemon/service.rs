@@ -77,7 +77,7 @@ pub(super) fn install(print: bool, surroundings: &Surroundings, out: &mut Output
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder).map_err(failed)?;
     }
-    std::fs::write(&file, text).map_err(failed)?;
+    agentctl_files::write_anew(&file, text.as_bytes()).map_err(failed)?;
     writeln!(out, "written: {}", surroundings.shown(&file))?;
     run_all(&manager.on(&file), surroundings, out)
 }

@@ -1,8 +1,6 @@
 //! Which program of an agent is installed and of which version, read from the file and from those beside it. Nothing is
 //! started.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use agentctl_adapters::{Adapter, Card};
@@ -21,6 +19,9 @@ pub(crate) fn find(card: &Card, surroundings: &Surroundings) -> Option<PathBuf> 
     })
 }
 
+/// The description of a package is a few kilobytes.
+const LARGEST_PACKAGE: u64 = 1 << 20;
+
 /// The name is first of all another agent's, and the program is a script or has a package beside it, as that one's has. A
 /// port has neither.
 fn is_of_another(card: &Card, name: &str, place: &Path) -> bool {
@@ -29,10 +30,8 @@ fn is_of_another(card: &Card, name: &str, place: &Path) -> bool {
     if first_of(card) || !cards.any(|other| other.name != card.name && first_of(other)) {
         return false;
     }
-    let real = place.canonicalize().unwrap_or_else(|_| place.to_owned());
-    let mut start = [0; 2];
-    let is_script =
-        File::open(&real).is_ok_and(|mut file| file.read_exact(&mut start).is_ok() && &start == b"#!");
+    let real = agentctl_files::real_path(place).unwrap_or_else(|_| place.to_owned());
+    let is_script = agentctl_files::read_beginning(&real, 2).is_ok_and(|start| start == b"#!");
     is_script || version(&real).is_some()
 }
 
@@ -40,7 +39,7 @@ fn is_of_another(card: &Card, name: &str, place: &Path) -> bool {
 pub(crate) fn version(real: &Path) -> Option<String> {
     versioned_name(real).or_else(|| {
         real.ancestors().skip(1).take(LEVELS).find_map(|folder| {
-            let text = std::fs::read_to_string(folder.join("package.json")).ok()?;
+            let text = agentctl_files::read_text(&folder.join("package.json"), LARGEST_PACKAGE).ok()?;
             let package: Value = serde_json::from_str(&text).ok()?;
             let version = package.get("version")?.as_str()?;
             Some(agentctl_model::text::one_line(version))

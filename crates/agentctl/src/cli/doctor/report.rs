@@ -210,7 +210,7 @@ fn adapter_report(
         Some(binary) => surroundings.on_path(binary),
         None => program::find(card, surroundings),
     };
-    let real: Option<PathBuf> = program.as_ref().and_then(|program| program.canonicalize().ok());
+    let real: Option<PathBuf> = program.as_ref().and_then(|program| agentctl_files::real_path(program).ok());
     AdapterReport {
         name: card.name,
         title: card.title,
@@ -229,7 +229,7 @@ fn adapter_report(
 }
 
 fn readable(root: &Path) -> Option<bool> {
-    match std::fs::read_dir(root) {
+    match agentctl_files::entries(root) {
         Ok(_) => Some(true),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(_) => Some(false),

@@ -1,0 +1,24 @@
+//! Files that the kernel itself makes up: nobody can plant them.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+
+/// For output that nobody wants.
+pub fn nowhere() -> io::Result<File> {
+    File::options().write(true).open("/dev/null")
+}
+
+/// Fills the bytes with what nobody can foresee.
+pub fn random(bytes: &mut [u8]) -> io::Result<()> {
+    File::open("/dev/urandom")?.read_exact(bytes)
+}
+
+/// A second way to this process's own standard error, for children.
+pub fn own_errors() -> io::Result<File> {
+    File::options().append(true).open("/proc/self/fd/2")
+}
+
+/// What the kernel says of this process.
+pub fn own_status() -> io::Result<String> {
+    fs::read_to_string("/proc/self/status")
+}

@@ -1,0 +1,22 @@
+//! The one door to files. Everybody else is forbidden to open a path (`clippy.toml`): whatever lies there may be a FIFO
+//! that nobody writes to, a device without an end, a link that somebody else turned, or a file system that is gone.
+//!
+//! * [`open_regular`], [`read_small`], [`entries`] and the others of this level are for paths that are not agentctl's own:
+//!   they never wait for another process, take nothing but regular files, and read no more than they were told.
+//! * [`within`] is for work on paths whose file system may not answer at all.
+//! * [`own`] is for agentctl's own folder: no link is followed, and nothing is believed that somebody else wrote or could
+//!   have written.
+//! * [`kernel`] has the few files that the kernel itself makes up.
+#![allow(clippy::disallowed_methods, reason = "the door that everybody else goes through")]
+
+pub mod kernel;
+pub mod own;
+
+mod outside;
+mod patience;
+
+pub use outside::{
+    Entries, copy_small, entries, open_folder, open_regular, read_beginning, read_small, read_text, real_path,
+    write_anew,
+};
+pub use patience::within;
