@@ -7,7 +7,7 @@ use std::time::Duration;
 use agentctl_adapters::Memory;
 use agentctl_daemon::{Hands, Launcher, NotifySettings, Settings, WebhookSettings};
 use agentctl_fleet::{AdapterEntry, Fleet, Patience, Question, Wanted, known_agents};
-use agentctl_model::{SessionKey, Surveyed};
+use agentctl_model::{EndedBy, SessionKey, Surveyed};
 
 use crate::failure::Failure;
 use crate::surroundings::{Surroundings, clock};
@@ -72,17 +72,17 @@ fn words(failure: Failure) -> String {
 
 /// What ends sessions whose fuse has burnt down, in the environment that the daemon was started in.
 impl Hands for Keeper {
-    fn interrupt(&self, session: &SessionKey) -> Result<(), String> {
+    fn interrupt(&self, session: &SessionKey, by: &EndedBy) -> Result<(), String> {
         let fleet = self.fleet()?;
-        fleet.interrupt(&found(&fleet, session)?).map_err(|error| error.reason)
+        fleet.interrupt(by, &found(&fleet, session)?).map_err(|error| error.reason)
     }
 
-    fn stop(&self, session: &SessionKey) -> Result<(), String> {
+    fn stop(&self, session: &SessionKey, by: &EndedBy) -> Result<(), String> {
         let fleet = self.fleet()?;
         let settings = self.surroundings.settings().map_err(|error| words(error.into()))?;
         let caller = self.surroundings.caller(&settings).map_err(words)?;
         let patience = Patience { grace: GRACE, force: false };
-        let stopped = fleet.stop(&found(&fleet, session)?, &caller, patience);
+        let stopped = fleet.stop_for(by, &found(&fleet, session)?, &caller, patience);
         match stopped.map_err(|error| error.reason)?.survived.as_slice() {
             [] => Ok(()),
             left => Err(format!("{} process(es) survived", left.len())),

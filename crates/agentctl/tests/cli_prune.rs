@@ -51,6 +51,7 @@ impl Scene {
             exited_at: Some(ago(hours)),
             timed_out: false,
             asked: false,
+            ended_by: None,
             found_gone_at: None,
         };
         folder.write_exit(&exit).unwrap();

@@ -28,6 +28,8 @@ impl Launches {
         if let Some(before) = &self.over {
             for name in now.difference(before) {
                 tell(shared, &LaunchFolder::at(folder.join(name)));
+                // How its session ended is known from now on, and was not told before.
+                shared.live.bell.ring();
             }
         }
         self.over = Some(now);

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use agentctl_adapters::Card;
 use agentctl_model::{
-    Carrier, Claim, Coverage, Facts, Found, Harvest, Joined, Liveness, Outcome, Owners, Pending,
-    ProcessEntry, Remote, SeenExit, Session, SessionKey, Status, Surveyed, Testimony, Tie, Turn, TurnState,
+    Carrier, Claim, Coverage, EndedBy, Facts, Found, Harvest, Joined, LaunchExit, Liveness, Outcome, Owners, Pending,
+    ProcessEntry, Remote, Rule, SeenExit, Session, SessionKey, Status, Surveyed, Testimony, Tie, Turn, TurnState,
     Verdict, derive, prevailing,
 };
 use jiff::Timestamp;
@@ -22,7 +22,7 @@ pub(crate) struct Case<'a> {
     pub(crate) harvest: Harvest,
     pub(crate) joined: Joined,
     /// How the launched processes of its sessions ended, by the session's id.
-    pub(crate) exits: HashMap<String, SeenExit>,
+    pub(crate) exits: HashMap<String, LaunchExit>,
     pub(crate) as_of: Timestamp,
     /// Why the process table could not be read, if it could not.
     pub(crate) blind: Option<String>,
@@ -87,12 +87,13 @@ impl Case<'_> {
         let mut heard = Vec::with_capacity(said.len() + found.evidence.len() + 1);
         heard.extend_from_slice(said);
         heard.append(&mut found.evidence);
-        let exit = self.exits.get(&found.id).filter(|exit| exit.is_the_end(found.facts.updated_at));
-        found.facts.stopped_at = found.facts.stopped_at.or(exit.map(|exit| exit.at));
+        let exit = self.exits.get(&found.id).filter(|exit| is_of_these_records(exit, found.facts.updated_at));
+        let seen = exit.and_then(LaunchExit::seen);
+        found.facts.stopped_at = found.facts.stopped_at.or(seen.map(|exit| exit.at));
         let verdict = derive(turn, &liveness, exit, heard);
         let rule = verdict.rule();
         let about = About {
-            detail: detail(&verdict, turn, testimony, &liveness),
+            detail: detail(&verdict, turn, testimony, &liveness, seen),
             since: since(&verdict, turn, testimony),
             pending: pending(&verdict, recorded.as_ref(), testimony),
         };
@@ -211,17 +212,34 @@ fn detail(
     turn: Option<&Turn>,
     testimony: Option<&Testimony>,
     liveness: &Liveness,
+    exit: Option<&SeenExit>,
 ) -> Option<String> {
     let recorded = || turn.and_then(|turn| turn.detail.clone());
+    let by = || exit.and_then(|exit| exit.by.as_ref()).map(EndedBy::words);
     match (verdict.status(), verdict.outcome()) {
         (Status::Unknown, _) => match liveness {
             Liveness::Unobservable { why, .. } => Some(why.clone()),
             _ => Some(verdict.rule().words().to_owned()),
         },
         (Status::Waiting, _) => testimony.and_then(|word| word.detail.clone()).or_else(recorded),
+        (Status::Stopped, Some(Outcome::Interrupted)) => by(),
+        // An agent that was ended may call it an error of its own.
+        (Status::Stopped, Some(Outcome::Failed)) => {
+            let words: Vec<String> = recorded().into_iter().chain(by()).collect();
+            (!words.is_empty()).then(|| words.join("; "))
+        }
+        (Status::Stopped, None) if verdict.rule() == Rule::ExitNotWrittenYet => {
+            Some(LaunchExit::UNWRITTEN.to_owned())
+        }
         (Status::Running, _) | (_, Some(Outcome::Failed | Outcome::Died)) => recorded(),
         _ => None,
     }
+}
+
+/// What is known of an exit says something of the records as they are: nothing was written after it. One that is not written
+/// down yet may turn out to be the end of them.
+fn is_of_these_records(exit: &LaunchExit, updated_at: Option<Timestamp>) -> bool {
+    exit.seen().is_none_or(|exit| exit.is_the_end(updated_at))
 }
 
 /// By the agent's own records only; when a process went away is nobody's record.

@@ -37,6 +37,16 @@ impl KernelLock {
         Self::take(agentctl_files::open_folder(path)?, patience)
     }
 
+    /// Whether somebody holds a folder now. Those who only ask are in nobody's way, nor in each other's.
+    pub fn is_held(path: &Path) -> io::Result<bool> {
+        let folder = OpenOptions::new().read(true).custom_flags(flags(OFlags::DIRECTORY)).open(path)?;
+        match folder.try_lock_shared() {
+            Ok(()) => folder.unlock().map(|()| false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
     /// Takes the lock of a file that is there for another reason. `None`: somebody held it all the time.
     pub fn on_existing(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
         Self::take(own::open(path)?, patience)
@@ -86,6 +96,9 @@ mod tests {
         assert!(held.is_some());
         assert!(KernelLock::on_folder(folder.path(), Duration::ZERO).unwrap().is_none());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert!(KernelLock::is_held(folder.path()).unwrap());
+        drop(held);
+        assert!(!KernelLock::is_held(folder.path()).unwrap());
         assert!(KernelLock::on_folder(&folder.path().join("none"), Duration::ZERO).is_err());
     }
 }

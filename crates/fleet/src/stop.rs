@@ -11,7 +11,7 @@ use agentctl_adapters::Control;
 use agentctl_adapters::host::HostError;
 use agentctl_files::within;
 use agentctl_model::{
-    CleanSignal, Observed, Process, ProcessEntry, Refusal, SpawnPlan, Status, StopWay, Survey, Surveyed, Tie,
+    CleanSignal, EndedBy, Observed, Process, ProcessEntry, Refusal, SpawnPlan, Status, StopWay, Survey, Surveyed, Tie,
 };
 use agentctl_process::{Order, Signal, Want, signal, spawn};
 
@@ -54,8 +54,19 @@ pub struct Stopped {
 }
 
 impl Fleet {
-    /// Ends the whole process tree of a session. Stopping a stopped one is success.
+    /// Ends the whole process tree of a session because somebody asked for it. Stopping a stopped one is success.
     pub fn stop(&self, target: &Surveyed, caller: &Caller, patience: Patience) -> Result<Stopped, StopError> {
+        self.stop_for(&EndedBy::stop(), target, caller, patience)
+    }
+
+    /// The same for a reason that the session's launch is to tell.
+    pub fn stop_for(
+        &self,
+        by: &EndedBy,
+        target: &Surveyed,
+        caller: &Caller,
+        patience: Patience,
+    ) -> Result<Stopped, StopError> {
         let nothing =
             Stopped { was_stopped: true, how: String::new(), ended: Vec::new(), survived: Vec::new() };
         if target.session.status == Status::Stopped {
@@ -78,7 +89,7 @@ impl Fleet {
                 self.again(target).filter(known)
             };
             if let Some(now) = (0..LOOKS).find_map(|_| again()) {
-                return self.stop(&now, caller, patience);
+                return self.stop_for(by, &now, caller, patience);
             }
             let why = target
                 .session
@@ -107,7 +118,7 @@ impl Fleet {
         };
         self.refuse_if_shared(target, agent)?;
         let launch = self.launch_of(target);
-        let asked = Asked::note(launch.as_ref());
+        let asked = Asked::note(launch.as_ref(), by);
         let how = begin(&mut hunt, target, &way, caller, patience)?;
         let Bag { ended, survived } = hunt.finish();
         if survived.is_empty() {
@@ -134,7 +145,7 @@ impl Fleet {
     }
 
     /// The first, clean step alone: the turn is to be broken off, and nothing harder follows.
-    pub fn interrupt(&self, target: &Surveyed) -> Result<(), StopError> {
+    pub fn interrupt(&self, by: &EndedBy, target: &Surveyed) -> Result<(), StopError> {
         if let Some(host) = self.host_of(target) {
             return host.interrupt(target);
         }
@@ -147,7 +158,7 @@ impl Fleet {
             StopWay::Signal(clean) => {
                 self.refuse_if_shared(target, agent)?;
                 let launch = self.launch_of(target);
-                Asked::note(launch.as_ref()).stands();
+                Asked::note(launch.as_ref(), by).stands();
                 tell(target, clean);
                 Ok(())
             }

@@ -280,7 +280,7 @@ fn conclude(
             took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         };
         let blind = look.heads.why_not().map(str::to_owned);
-        let exits = ended(source, &harvest).into_iter().filter_map(|ended| Some((ended.id, ended.exit?)));
+        let exits = ended(source, &harvest).into_iter().map(|ended| (ended.id, ended.exit));
         let case = Case {
             card: source.adapter.card(),
             root: &root,

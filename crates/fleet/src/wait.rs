@@ -1,7 +1,7 @@
 //! Waiting for sessions to come into a state, level-triggered: what counts is what a survey shows, not what happened between
 //! two of them. Pure; whoever waits asks [`Wait::question`] again and again and lets the answers be heard.
 
-use agentctl_model::{Outcome, Session, SessionKey, Status, Survey, Surveyed};
+use agentctl_model::{Outcome, Rule, Session, SessionKey, Status, Survey, Surveyed};
 
 use crate::question::{Question, Wanted};
 
@@ -61,6 +61,8 @@ impl Wait {
     pub fn hear(&mut self, survey: &Survey) {
         for known in std::mem::take(&mut self.open) {
             match survey.sessions.iter().find(|seen| seen.key == known.key) {
+                // How it ended is about to be known, and that is what was waited for.
+                Some(seen) if seen.rule == Rule::ExitNotWrittenYet => self.open.push(seen.clone()),
                 Some(seen) if self.until.iter().any(|until| until.is_met_by(seen.session.status)) => {
                     self.reached.push(seen.clone());
                 }
@@ -111,7 +113,7 @@ fn ended_badly(session: &Session) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use agentctl_model::{Evidence, Rule, SourceReport, Witness};
+    use agentctl_model::{Evidence, SourceReport, Witness};
 
     use super::*;
 
@@ -157,6 +159,17 @@ mod tests {
         assert!(wait(Status::Stopped, &[Until::Idle]).is_over(), "a headless run is never idle");
         assert!(!wait(Status::Idle, &[Until::Stopped]).is_over());
         assert!(!wait(Status::Stopped, &[Until::Running]).is_over(), "it may be resumed");
+    }
+
+    #[test]
+    fn an_exit_that_is_not_written_yet_is_waited_for() {
+        let ending = Surveyed { rule: Rule::ExitNotWrittenYet, ..seen("a", Status::Stopped, None) };
+        let mut waits = Wait::new(vec![ending.clone()], Until::DEFAULT.to_vec(), false);
+        assert!(!waits.is_over());
+        waits.hear(&survey(vec![ending], "complete"));
+        assert!(!waits.is_over());
+        waits.hear(&survey(vec![seen("a", Status::Stopped, Some(Outcome::Interrupted))], "complete"));
+        assert!(waits.is_over() && !waits.went_well());
     }
 
     #[test]

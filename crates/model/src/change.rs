@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use jiff::Timestamp;
 
 use crate::session::{Session, SessionKey};
-use crate::status::Status;
+use crate::status::{Rule, Status};
 use crate::survey::{SourceReport, Survey};
 use crate::twins;
 
@@ -75,11 +75,14 @@ pub struct Change {
 struct Seen {
     session: Box<Session>,
     known: Option<Status>,
+    /// When the first of its processes was started.
+    carried_since: Option<Timestamp>,
 }
 
 impl Seen {
-    fn carried_since(&self) -> Option<Timestamp> {
-        self.session.processes.iter().filter_map(|process| process.started_at).min()
+    fn new(session: &Session, known: Option<Status>) -> Self {
+        let carried_since = session.processes.iter().filter_map(|process| process.started_at).min();
+        Self { session: Box::new(session.clone()), known, carried_since }
     }
 }
 
@@ -198,20 +201,21 @@ impl View {
                 continue;
             };
             let seen = now.sessions.iter().find(|surveyed| surveyed.key == *key);
-            match seen.map(|surveyed| &surveyed.session) {
-                Some(session) => {
+            match seen.map(|surveyed| (&surveyed.session, surveyed.rule)) {
+                // How it ended is about to be known: what could be told now might have to be taken back.
+                Some((session, Rule::ExitNotWrittenYet)) => {
+                    after.live.insert(key.clone(), Seen { session: session.clone(), ..was.clone() });
+                }
+                Some((session, _)) => {
                     if let Some(kind) = ChangeKind::of(session.status)
                         && was.known != Some(session.status)
                     {
                         let change = of_session(kind, key, was.known, session);
-                        changes.push(Change { carried_since: was.carried_since(), ..change });
+                        changes.push(Change { carried_since: was.carried_since, ..change });
                     }
                     if session.is_live() {
                         let known = Some(session.status).filter(|status| *status != Status::Unknown);
-                        after.live.insert(
-                            key.clone(),
-                            Seen { session: session.clone(), known: known.or(was.known) },
-                        );
+                        after.live.insert(key.clone(), Seen::new(session, known.or(was.known)));
                     }
                 }
                 None if source.proves_absence() => {
@@ -233,7 +237,7 @@ impl View {
                 changes.extend(kind.map(|kind| of_session(kind, key, None, session)));
             }
             let known = Some(session.status).filter(|status| *status != Status::Unknown);
-            after.live.insert(key.clone(), Seen { session: session.clone(), known });
+            after.live.insert(key.clone(), Seen::new(session, known));
         }
         (changes, after)
     }

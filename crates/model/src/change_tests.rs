@@ -299,3 +299,23 @@ fn who_was_shown_is_told_of_to_the_end_and_a_silent_gateway_hides_nobody() {
     assert_eq!(kinds(&changes), Vec::<&str>::new());
     assert_eq!(ids(&view), ["1"]);
 }
+
+#[test]
+fn an_end_whose_exit_is_not_written_yet_is_told_once_it_is() {
+    let complete = [Coverage::Complete, Coverage::Complete];
+    let (_, view) = View::default().diff(&survey(vec![surveyed(ROOTS[0], 1, Status::Running)], &complete));
+    let ending =
+        Surveyed { rule: Rule::ExitNotWrittenYet, ..surveyed(ROOTS[0], 1, Status::Stopped) };
+    let (changes, view) = view.diff(&survey(vec![ending.clone()], &complete));
+    assert!(changes.is_empty(), "{changes:?}");
+    assert_eq!(view.missing(&survey(vec![], &complete)), [key(ROOTS[0], 1)], "it is asked after again");
+    let shown: Vec<Status> = view.shown().map(|session| session.status).collect();
+    assert_eq!(shown, [Status::Stopped], "and nobody is told that it runs");
+    let (changes, view) = view.diff(&survey(vec![ending], &complete));
+    assert!(changes.is_empty(), "{changes:?}");
+    let stopped = Surveyed { rule: Rule::NobodyCarriesIt, ..surveyed(ROOTS[0], 1, Status::Stopped) };
+    let (changes, view) = view.diff(&survey(vec![stopped], &complete));
+    assert_eq!(kinds(&changes), ["session.stopped"]);
+    assert_eq!(changes[0].previous, Some(Status::Running));
+    assert_eq!(view.sessions().count(), 0);
+}

@@ -2,6 +2,8 @@
 //! for the session is said by the law and by the joins.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::process::{KernelView, Process};
 use crate::session::Found;
@@ -10,21 +12,64 @@ const HANG_UP: i32 = 1;
 const INTERRUPT: i32 = 2;
 const TERMINATE: i32 = 15;
 
+/// What made agentctl end a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ender {
+    /// Somebody asked for it.
+    Stop,
+    /// The time was up that its launch gave it.
+    Timeout,
+    /// A limit was reached that somebody had set for its session.
+    Fuse,
+}
+
+/// Why agentctl ended a process that it had started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EndedBy {
+    pub by: Ender,
+    /// The limit that was reached, as it was set; `null` where there was none or it is not known.
+    pub limit: Option<String>,
+}
+
+impl EndedBy {
+    pub fn stop() -> Self {
+        Self { by: Ender::Stop, limit: None }
+    }
+
+    pub fn timeout(limit: Option<String>) -> Self {
+        Self { by: Ender::Timeout, limit }
+    }
+
+    pub fn fuse(limit: String) -> Self {
+        Self { by: Ender::Fuse, limit: Some(limit) }
+    }
+
+    pub fn words(&self) -> String {
+        let limit = self.limit.as_ref().map(|limit| format!(" ({limit})")).unwrap_or_default();
+        match self.by {
+            Ender::Stop => "stopped with `agentctl stop`".to_owned(),
+            Ender::Timeout => format!("stopped by agentctl: its time was up{limit}"),
+            Ender::Fuse => format!("stopped by agentctl: its fuse was spent{limit}"),
+        }
+    }
+}
+
 /// An exit that somebody saw.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenExit {
     pub at: Timestamp,
     pub code: Option<i32>,
     pub signal: Option<i32>,
-    /// agentctl itself ended it: it was stopped, or its time was up.
-    pub asked: bool,
+    /// agentctl itself ended it, and why.
+    pub by: Option<EndedBy>,
 }
 
 impl SeenExit {
     /// A person or a clean signal ended it. Agents that catch a signal say so with their exit code.
     pub fn was_clean(&self) -> bool {
         let signal = self.signal.or_else(|| self.code.map(|code| code - 128));
-        self.asked || matches!(signal, Some(HANG_UP | INTERRUPT | TERMINATE))
+        self.by.is_some() || matches!(signal, Some(HANG_UP | INTERRUPT | TERMINATE))
     }
 
     /// Nothing was written after it: what the records leave is what this process left.
@@ -33,13 +78,13 @@ impl SeenExit {
     }
 
     pub fn words(&self) -> String {
-        let asked = if self.asked { " when agentctl stopped it" } else { "" };
+        let by = self.by.as_ref().map(|by| format!("; it was {}", by.words())).unwrap_or_default();
         let how = match (self.code, self.signal) {
             (_, Some(signal)) => format!("signal {signal}"),
             (Some(code), None) => format!("exit code {code}"),
             (None, None) => "no exit code".to_owned(),
         };
-        format!("the process that agentctl started ended with {how}{asked}")
+        format!("the process that agentctl started ended with {how}{by}")
     }
 }
 
@@ -47,8 +92,28 @@ impl SeenExit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndedLaunch {
     pub id: String,
-    /// `None` where nobody saw it: the runner was gone before.
-    pub exit: Option<SeenExit>,
+    pub exit: LaunchExit,
+}
+
+/// What is known of the exit of a launched process that is gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LaunchExit {
+    Seen(SeenExit),
+    /// The runner was gone before: nobody saw it.
+    Unseen,
+    /// The runner lives and has not written it down yet: how the process ended will be known, and is not known now.
+    Unwritten,
+}
+
+impl LaunchExit {
+    pub const UNWRITTEN: &'static str = "its runner has yet to write down how the process ended";
+
+    pub fn seen(&self) -> Option<&SeenExit> {
+        match self {
+            Self::Seen(exit) => Some(exit),
+            Self::Unseen | Self::Unwritten => None,
+        }
+    }
 }
 
 /// What is written down about a process and a session that nothing ties to each other.
@@ -72,9 +137,9 @@ impl KernelView {
         }
         let Some(ended) = self.ended.iter().find(|ended| ended.id == session.id) else { return Fit::Fits };
         match &ended.exit {
-            None => Fit::InDoubt,
-            Some(exit) if exit.is_the_end(session.facts.updated_at) => Fit::Excluded,
-            Some(_) => Fit::Fits,
+            LaunchExit::Unseen | LaunchExit::Unwritten => Fit::InDoubt,
+            LaunchExit::Seen(exit) if exit.is_the_end(session.facts.updated_at) => Fit::Excluded,
+            LaunchExit::Seen(_) => Fit::Fits,
         }
     }
 }
@@ -84,7 +149,7 @@ mod tests {
     use super::*;
 
     fn exit(code: Option<i32>, signal: Option<i32>) -> SeenExit {
-        SeenExit { at: Timestamp::from_second(100).unwrap(), code, signal, asked: false }
+        SeenExit { at: Timestamp::from_second(100).unwrap(), code, signal, by: None }
     }
 
     #[test]
@@ -110,7 +175,7 @@ mod tests {
             (None, None),
         ] {
             assert!(!exit(code, signal).was_clean(), "{code:?} {signal:?}");
-            assert!(SeenExit { asked: true, ..exit(code, signal) }.was_clean());
+            assert!(SeenExit { by: Some(EndedBy::stop()), ..exit(code, signal) }.was_clean());
         }
     }
 

@@ -22,7 +22,7 @@ mod twins;
 pub use change::{Change, ChangeKind, View};
 pub use claim::{Claim, Joined, Stray, Testimony, Tie};
 pub use evidence::{Evidence, Fact, Witness};
-pub use exit::{EndedLaunch, Fit, SeenExit};
+pub use exit::{EndedBy, EndedLaunch, Ender, Fit, LaunchExit, SeenExit};
 pub use intent::{Conversation, Intent, Permission};
 pub use plan::{CleanSignal, FirstWords, IdSource, Refusal, SpawnPlan, Stdin, StopWay};
 pub use process::{

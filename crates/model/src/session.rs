@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::evidence::Evidence;
+use crate::exit::EndedBy;
 use crate::status::{Outcome, Status, Turn};
 
 /// The agent's own identity of a session: its id within one config root.
@@ -161,6 +162,9 @@ pub struct LaunchInfo {
     pub exit_code: Option<i32>,
     pub exit_signal: Option<i32>,
     pub exited_at: Option<Timestamp>,
+    /// Why agentctl ended the process; `null` where it did not, or the process has not ended.
+    #[serde(default)]
+    pub ended_by: Option<EndedBy>,
 }
 
 /// The session object: the same in the CLI, over HTTP, in events and in webhooks.

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::{Evidence, Fact, Witness};
-use crate::exit::SeenExit;
+use crate::exit::LaunchExit;
 use crate::process::ProcessRef;
 
 /// What is true of a session now.
@@ -94,14 +94,15 @@ impl TurnState {
     }
 
     /// The outcome if nothing more happens to the turn: an open one whose process is gone has died, unless its exit was seen
-    /// and was a clean one.
-    fn outcome_when_gone(self, exit: Option<&SeenExit>) -> Option<Outcome> {
+    /// and was a clean one, or is about to be known.
+    fn outcome_when_gone(self, exit: Option<&LaunchExit>) -> Option<Outcome> {
         match self {
             Self::NotBegun | Self::Ended => None,
-            Self::Open | Self::Approval | Self::Question if exit.is_some_and(SeenExit::was_clean) => {
-                Some(Outcome::Interrupted)
-            }
-            Self::Open | Self::Approval | Self::Question => Some(Outcome::Died),
+            Self::Open | Self::Approval | Self::Question => match exit {
+                Some(LaunchExit::Seen(exit)) if exit.was_clean() => Some(Outcome::Interrupted),
+                Some(LaunchExit::Unwritten) => None,
+                Some(LaunchExit::Seen(_) | LaunchExit::Unseen) | None => Some(Outcome::Died),
+            },
             Self::Finished => Some(Outcome::Completed),
             Self::Failed => Some(Outcome::Failed),
             Self::Interrupted => Some(Outcome::Interrupted),
@@ -207,6 +208,7 @@ impl Liveness {
 pub enum Rule {
     CannotLook,
     NobodyCarriesIt,
+    ExitNotWrittenYet,
     GatewayEnded,
     GatewayRunning,
     GatewayReady,
@@ -226,6 +228,10 @@ impl Rule {
             Self::CannotLook => "it cannot be seen who carries the session, so no status is claimed",
             Self::NobodyCarriesIt => {
                 "nobody carries the session: stopped, with what the records say of its last turn"
+            }
+            Self::ExitNotWrittenYet => {
+                "nobody carries the session: stopped; how a turn ended that it left open is known once its runner has \
+                 written down the exit"
             }
             Self::GatewayEnded => "the gateway says it ended",
             Self::GatewayRunning => "the gateway says a run is active",
@@ -273,12 +279,11 @@ impl Verdict {
     }
 }
 
-/// The whole policy about status. `exit` is how the process ended that left the records as they are, where somebody saw
-/// it; `heard` is what the records said, strongest first.
+/// The whole policy about status. `exit` is what is known of the end of the process that left the records as they are; `heard` is what the records said, strongest first.
 pub fn derive(
     turn: Option<&Turn>,
     liveness: &Liveness,
-    exit: Option<&SeenExit>,
+    exit: Option<&LaunchExit>,
     heard: Vec<Evidence>,
 ) -> Verdict {
     use {Rule as R, Status as S, TurnState as T};
@@ -287,6 +292,9 @@ pub fn derive(
     let when_gone = state.and_then(|state| state.outcome_when_gone(exit));
     let (status, outcome, rule) = match (liveness, state) {
         (Liveness::Unobservable { .. }, _) => (S::Unknown, None, R::CannotLook),
+        (Liveness::Gone { .. }, _) if exit == Some(&LaunchExit::Unwritten) => {
+            (S::Stopped, when_gone, R::ExitNotWrittenYet)
+        }
         (Liveness::Gone { .. }, _) => (S::Stopped, when_gone, R::NobodyCarriesIt),
         (Liveness::Remote { word: Word::Ended, .. }, _) => (S::Stopped, when_gone, R::GatewayEnded),
         (Liveness::Remote { word: Word::Unsaid, .. }, _) => (S::Unknown, None, R::GatewayDoesNotSay),
@@ -310,11 +318,17 @@ pub fn derive(
         (Liveness::Alive(_), None) => (S::Unknown, None, R::AgentDoesNotSay),
     };
     let mut evidence = heard;
-    // Only where it says more than the records: of a turn that they leave open.
-    if let (Some(exit), Some(Outcome::Died | Outcome::Interrupted), true) =
-        (exit, outcome, state.is_some_and(TurnState::is_open))
-    {
-        evidence.push(Evidence::said(Witness::Launch, exit.words(), Some(exit.at)));
+    let was_left_open =
+        state.is_some_and(TurnState::is_open) && matches!(outcome, Some(Outcome::Died | Outcome::Interrupted));
+    match exit {
+        // Only where it says more than the records: of a turn that they leave open, and who ended it.
+        Some(LaunchExit::Seen(exit)) if was_left_open || (status == S::Stopped && exit.by.is_some()) => {
+            evidence.push(Evidence::said(Witness::Launch, exit.words(), Some(exit.at)));
+        }
+        Some(LaunchExit::Unwritten) if status == S::Stopped => {
+            evidence.push(Evidence::said(Witness::Launch, LaunchExit::UNWRITTEN, None));
+        }
+        _ => {}
     }
     evidence.extend(liveness.evidence());
     Verdict { status, outcome, rule, evidence }

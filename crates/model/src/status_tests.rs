@@ -1,6 +1,7 @@
 //! The law as a table: every state of the disk against every word of the kernel.
 
 use super::*;
+use crate::exit::{EndedBy, SeenExit};
 use Outcome as O;
 use Status as S;
 use TurnState as T;
@@ -189,7 +190,9 @@ fn a_live_owner_that_says_ready_closes_its_own_open_turn_but_not_how_it_ended() 
 /// What the runner saw decides about a turn that was left open, and about nothing else.
 #[test]
 fn a_seen_exit_says_how_an_open_turn_ended() {
-    let exit = |signal| SeenExit { at: at(LATER), code: None, signal: Some(signal), asked: false };
+    let exit = |signal| {
+        LaunchExit::Seen(SeenExit { at: at(LATER), code: None, signal: Some(signal), by: None })
+    };
     let outcome = |state, liveness: &Liveness, signal| {
         let turn = Turn::new(state, Some(at(EARLIER)));
         derive(Some(&turn), liveness, Some(&exit(signal)), vec![])
@@ -207,4 +210,44 @@ fn a_seen_exit_says_how_an_open_turn_ended() {
     }
     let said = outcome(T::Open, &gone(), 15).into_evidence();
     assert!(said.iter().any(|evidence| evidence.source == Witness::Launch), "{said:?}");
+}
+
+/// While the runner has yet to write the exit, nothing is said that the exit could change.
+#[test]
+fn an_exit_that_is_about_to_be_written_leaves_the_outcome_open() {
+    let judge = |state| {
+        let turn = Turn::new(state, Some(at(EARLIER)));
+        derive(Some(&turn), &gone(), Some(&LaunchExit::Unwritten), vec![])
+    };
+    for state in [T::Open, T::Approval, T::Question] {
+        let verdict = judge(state);
+        assert_eq!((verdict.status(), verdict.outcome()), (S::Stopped, None), "{state:?}");
+        assert_eq!(verdict.rule(), Rule::ExitNotWrittenYet);
+        let said = verdict.into_evidence();
+        assert!(said.iter().any(|evidence| evidence.source == Witness::Launch), "{said:?}");
+    }
+    assert_eq!(judge(T::Finished).outcome(), Some(O::Completed), "no exit changes what the agent recorded");
+    assert_eq!(judge(T::Finished).rule(), Rule::ExitNotWrittenYet);
+    let turn = Turn::new(T::Open, Some(at(EARLIER)));
+    let unseen = derive(Some(&turn), &gone(), Some(&LaunchExit::Unseen), vec![]);
+    assert_eq!((unseen.outcome(), unseen.rule()), (Some(O::Died), Rule::NobodyCarriesIt));
+}
+
+#[test]
+fn the_evidence_says_who_ended_it_also_of_a_turn_that_the_agent_closed() {
+    let limit = Some("--timeout 10s".to_owned());
+    for (by, words) in [
+        (EndedBy::stop(), "agentctl stop"),
+        (EndedBy::timeout(limit), "time was up (--timeout 10s)"),
+        (EndedBy::fuse("--max-tokens 5".to_owned()), "fuse was spent (--max-tokens 5)"),
+    ] {
+        let exit = SeenExit { at: at(LATER), code: Some(0), signal: None, by: Some(by) };
+        for state in [T::Open, T::Interrupted] {
+            let turn = Turn::new(state, Some(at(EARLIER)));
+            let verdict = derive(Some(&turn), &gone(), Some(&LaunchExit::Seen(exit.clone())), vec![]);
+            assert_eq!(verdict.outcome(), Some(O::Interrupted));
+            let said = verdict.into_evidence();
+            assert!(said.iter().any(|evidence| evidence.fact.to_string().contains(words)), "{said:?}");
+        }
+    }
 }

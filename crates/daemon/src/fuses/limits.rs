@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use agentctl_fleet::fault::reach;
 use agentctl_fleet::{Question, Wanted};
-use agentctl_model::{Session, SessionKey, Status};
+use agentctl_model::{EndedBy, Session, SessionKey, Status};
 use jiff::{SignedDuration, Timestamp};
 
 use super::burn::{expire, tell};
@@ -23,10 +23,10 @@ const GRACE: Duration = Duration::from_secs(10);
 /// What ends sessions. The rooms that know how are above this one.
 pub trait Hands: Send + Sync + 'static {
     /// Asks the session to break off what it does.
-    fn interrupt(&self, session: &SessionKey) -> Result<(), String>;
+    fn interrupt(&self, session: &SessionKey, by: &EndedBy) -> Result<(), String>;
 
     /// Ends the session, its whole process tree.
-    fn stop(&self, session: &SessionKey) -> Result<(), String>;
+    fn stop(&self, session: &SessionKey, by: &EndedBy) -> Result<(), String>;
 }
 
 /// What was used when a session was looked at last; nothing is used while nothing is written.
@@ -76,7 +76,7 @@ fn advance(
     session: &Session,
     now: Timestamp,
 ) -> io::Result<()> {
-    let used = used(fuse, session, now);
+    let used = most_used(fuse, session, now).part;
     let next = match fuse.stage {
         Stage::Set | Stage::Warned if used >= 1.0 => Stage::Reached,
         Stage::Set if used >= WARNING => Stage::Warned,
@@ -97,6 +97,7 @@ fn advance(
         let words = done.err().map_or_else(String::new, |error| format!(": {error}"));
         shared.log.say(&format!("fuse {}: {what} {}{words}", fuse.id, key.id));
     };
+    let by = EndedBy::fuse(most_used(&fuse, session, now).limit);
     match next {
         Stage::Set | Stage::Interrupted => {}
         Stage::Warned => tell(shared, "fuse.warned", &fuse, Some(session)),
@@ -109,29 +110,45 @@ fn advance(
                 fuse.stage_at = now;
             })?;
             if matches!(session.status, Status::Running | Status::Waiting) {
-                said("interrupt", shared.hands.interrupt(key));
+                said("interrupt", shared.hands.interrupt(key, &by));
             }
         }
         Stage::Firing => {
-            said("stop", shared.hands.stop(key));
+            said("stop", shared.hands.stop(key, &by));
             shared.fuses.remove(&fuse.id)?;
         }
     }
     Ok(())
 }
 
-/// The part of the limits that is used, by whichever is used most.
-fn used(fuse: &Fuse, session: &Session, now: Timestamp) -> f64 {
-    let time = fuse.expires_at.map(|at| time_used(fuse, at, now));
+/// One limit of a fuse.
+struct Used {
+    /// The part of it that is used.
+    part: f64,
+    /// As it was set.
+    limit: String,
+}
+
+/// Whichever limit is used most.
+fn most_used(fuse: &Fuse, session: &Session, now: Timestamp) -> Used {
+    let time = fuse.expires_at.map(|at| Used {
+        part: time_used(fuse, at, now),
+        limit: format!("--max-time {:#}", at.duration_since(fuse.set_at)),
+    });
     let tokens = fuse.max_tokens.zip(session.tokens.as_ref()).map(|(most, tokens)| {
         let parts = [tokens.input, tokens.output, tokens.cache_read, tokens.cache_write];
         let total: u64 = parts.into_iter().flatten().sum();
         #[expect(clippy::cast_precision_loss, reason = "no session has 2^53 tokens")]
         let part = total as f64 / most as f64;
-        part
+        Used { part, limit: format!("--max-tokens {most}") }
     });
-    let cost = fuse.max_cost.zip(session.cost).map(|(most, cost)| cost / most);
-    [time, tokens, cost].into_iter().flatten().fold(0.0, f64::max)
+    let cost = fuse
+        .max_cost
+        .zip(session.cost)
+        .map(|(most, cost)| Used { part: cost / most, limit: format!("--max-cost {most}") });
+    let used = [time, tokens, cost].into_iter().flatten();
+    let nothing = Used { part: 0.0, limit: "a limit of its own".to_owned() };
+    used.max_by(|one, other| one.part.total_cmp(&other.part)).unwrap_or(nothing)
 }
 
 /// When time alone brings the fuse further: to the warning, or to its end.

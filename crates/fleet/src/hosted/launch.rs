@@ -160,6 +160,7 @@ fn write_down(
         exited_at: None,
         timed_out: false,
         asked: false,
+        ended_by: None,
         found_gone_at: Some(now),
     };
     LaunchFolder::create_over(launches, record, words, &exit)

@@ -2,19 +2,13 @@
 //! it says nothing about any session.
 
 use std::collections::{HashMap, HashSet};
-use std::time::{Duration, Instant};
 
-use agentctl_model::{EndedLaunch, Found, Observed, ProcessHead, SeenExit};
+use agentctl_model::{EndedLaunch, Found, LaunchExit, Observed, ProcessHead, SeenExit};
 use agentctl_process::Kernel;
 
 use super::folder::LaunchFolder;
 use super::ledger::Ledger;
 use super::record::{Exit, ProcessMark, Record};
-
-/// How long a runner may take to write down an exit that the kernel shows already. It takes milliseconds; what is not
-/// written by then was not seen.
-const WRITING: Duration = Duration::from_millis(500);
-const LOOK: Duration = Duration::from_millis(5);
 
 impl Ledger {
     /// Those of the found sessions whose newest launch is over. An id that stands twice is left out: the record does not
@@ -37,43 +31,36 @@ impl Ledger {
                 twice.insert(id);
             }
         }
-        let began = Instant::now();
         let once = stored.difference(&twice);
         let ended = once.filter_map(|id| {
             let (folder, record) = newest.get(id)?;
-            let exit = folder.exit();
-            if exit.is_none() && !is_gone(record, living, kernel) {
-                return None;
-            }
-            let exit = exit.or_else(|| awaited(folder, record, began));
-            Some(EndedLaunch { id: (*id).to_owned(), exit: exit.and_then(|exit| exit.seen()) })
+            let exit = match folder.exit() {
+                Some(exit) => exit.known(),
+                None if is_gone(record, living, kernel) => unwritten(folder),
+                None => return None,
+            };
+            Some(EndedLaunch { id: (*id).to_owned(), exit })
         });
         ended.collect()
     }
 }
 
 impl Exit {
-    /// `None` where nobody saw it.
-    fn seen(&self) -> Option<SeenExit> {
-        Some(SeenExit {
-            at: self.exited_at?,
-            code: self.exit_code,
-            signal: self.exit_signal,
-            asked: self.asked || self.timed_out,
-        })
+    fn known(&self) -> LaunchExit {
+        let Some(at) = self.exited_at else { return LaunchExit::Unseen };
+        let (code, signal) = (self.exit_code, self.exit_signal);
+        LaunchExit::Seen(SeenExit { at, code, signal, by: self.ended_by() })
     }
 }
 
-/// The exit that a runner at work is about to write. A launch that is not settled has nobody who writes one yet.
-fn awaited(folder: &LaunchFolder, record: &Record, began: Instant) -> Option<Exit> {
-    while record.settled && began.elapsed() < WRITING && matches!(folder.hold(), Ok(None)) {
-        if let Some(exit) = folder.exit() {
-            return Some(exit);
-        }
-        std::thread::sleep(LOOK);
+/// The exit of a process that is gone, where nothing of it is written. A runner that lives will write it, however long that
+/// takes: until then it is not known.
+fn unwritten(folder: &LaunchFolder) -> LaunchExit {
+    if folder.is_held() {
+        return LaunchExit::Unwritten;
     }
-    // Written between the last look and the runner's own end.
-    folder.exit()
+    // Written between the first look and the runner's own end.
+    folder.exit().map_or(LaunchExit::Unseen, |exit| exit.known())
 }
 
 /// The process that was started is seen to be gone. One that is just ending has nothing left to know it by: whoever looks

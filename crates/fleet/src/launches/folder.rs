@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agentctl_files::own;
+use agentctl_model::EndedBy;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -130,9 +131,9 @@ impl LaunchFolder {
         self.path.join("cancel").exists()
     }
 
-    /// Somebody has it ended through agentctl. Written before the first signal, so that whoever sees the exit knows why.
-    pub fn ask_to_end(&self) -> io::Result<()> {
-        mark(&self.path.join("asked"))
+    /// agentctl is about to end it. Written before the first signal, so that whoever sees the exit knows why.
+    pub fn ask_to_end(&self, by: &EndedBy) -> io::Result<()> {
+        self.write("asked", by)
     }
 
     /// It lives on: whatever ends it later is something else.
@@ -140,8 +141,11 @@ impl LaunchFolder {
         let _ = fs::remove_file(self.path.join("asked"));
     }
 
-    pub fn was_asked_to_end(&self) -> bool {
-        self.path.join("asked").exists()
+    /// Why agentctl has it ended, if it has.
+    pub fn asked_to_end(&self) -> Option<EndedBy> {
+        let path = self.path.join("asked");
+        // An older agentctl left the mark empty: somebody stopped it.
+        path.exists().then(|| self.read("asked").unwrap_or_else(|_| EndedBy::stop()))
     }
 
     /// What is said to the agent.
@@ -195,6 +199,12 @@ impl LaunchFolder {
     /// Held by the runner for its life: a launch whose folder can be locked has no runner.
     pub fn hold(&self) -> io::Result<Option<KernelLock>> {
         KernelLock::on_folder(&self.path, Duration::ZERO)
+    }
+
+    /// A runner, or whoever makes or clears away the folder, is at work on it. Where that cannot be seen, nobody is waited
+    /// for.
+    pub fn is_held(&self) -> bool {
+        KernelLock::is_held(&self.path).unwrap_or(false)
     }
 
     /// Held by whoever asked for the launch until it has heard what became of it: nobody else may take the answer away.

@@ -8,7 +8,7 @@ use agentctl_model::{LaunchInfo, SessionKey};
 use serde_json::Map;
 
 use super::folder::LaunchFolder;
-use super::record::{LaunchOrder, Record};
+use super::record::{Exit, LaunchOrder, Record};
 
 /// What agentctl knows because it started it.
 #[derive(Debug, Default)]
@@ -103,6 +103,7 @@ fn info(folder: &LaunchFolder, record: &Record, text_limit: Option<usize>) -> La
         files: order.files.iter().map(|path| shown(path)).collect(),
         exit_code: exit.as_ref().and_then(|exit| exit.exit_code),
         exit_signal: exit.as_ref().and_then(|exit| exit.exit_signal),
+        ended_by: exit.as_ref().and_then(Exit::ended_by),
         exited_at: exit.and_then(|exit| exit.exited_at),
     }
 }

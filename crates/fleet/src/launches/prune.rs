@@ -90,6 +90,7 @@ impl Retention<'_> {
                 exited_at: None,
                 timed_out: false,
                 asked: false,
+                ended_by: None,
                 found_gone_at: Some(self.now),
             };
             // Where it cannot be written now, the next look writes it.

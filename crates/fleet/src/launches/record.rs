@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use agentctl_adapters::host::Addressee;
-use agentctl_model::{Conversation, Intent, Permission, ProcessRef};
+use agentctl_model::{Conversation, EndedBy, Intent, Permission, ProcessRef};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -131,6 +131,9 @@ pub struct Exit {
     /// Somebody had asked agentctl to end it.
     #[serde(default)]
     pub asked: bool,
+    /// Why agentctl ended it. Older records say only that it did.
+    #[serde(default)]
+    pub ended_by: Option<EndedBy>,
     /// When it was found gone, for records that nobody closed.
     pub found_gone_at: Option<Timestamp>,
 }
@@ -152,6 +155,17 @@ impl ProcessMark {
     pub fn process(&self) -> Option<ProcessRef> {
         let boot = u128::from_str_radix(&self.boot, 16).ok()?;
         Some(ProcessRef { pid: self.pid, start: self.start, boot })
+    }
+}
+
+impl Exit {
+    /// Why agentctl ended it, if it did.
+    pub fn ended_by(&self) -> Option<EndedBy> {
+        match &self.ended_by {
+            Some(by) => Some(by.clone()),
+            None if self.timed_out => Some(EndedBy::timeout(None)),
+            None => self.asked.then(EndedBy::stop),
+        }
     }
 }
 

@@ -99,6 +99,7 @@ mod tests {
             exited_at: None,
             timed_out: false,
             asked: false,
+            ended_by: None,
             found_gone_at: None,
         };
         let told = words("codex", Some("s-1"), Some(&surveyed(done)), &exit);

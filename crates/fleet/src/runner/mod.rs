@@ -14,9 +14,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use agentctl_adapters::Control;
-use agentctl_model::{FirstWords, IdSource, Outcome, SpawnPlan, Status, Stdin, Surveyed};
+use agentctl_model::{EndedBy, FirstWords, IdSource, Outcome, SpawnPlan, Status, Stdin, Surveyed};
 use agentctl_process::{Ending, Order, Started, spawn};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::caller::Caller;
 use crate::kernel_lock::KernelLock;
@@ -239,7 +239,11 @@ impl<'a> Runner<'a> {
             running.hooks.created(self.caller, session);
             return self.settle();
         }
-        let detail = session.as_ref().and_then(|session| session.session.status_detail.clone());
+        // That this very runner has not written the exit is no complaint of the agent.
+        let detail = session
+            .as_ref()
+            .filter(|session| session.session.outcome.is_some())
+            .and_then(|session| session.session.status_detail.clone());
         let words = complaint(&self.folder, running.control, detail);
         let exit = match (ending.code, ending.signal) {
             (Some(code), _) => format!("exit code {code}"),
@@ -272,12 +276,14 @@ impl<'a> Runner<'a> {
             reason = "when it ended is what the runner is there to write down"
         )]
         let exited_at = Some(Timestamp::now());
+        let asked = self.folder.asked_to_end();
         let exit = Exit {
             exit_code: ending.code,
             exit_signal: ending.signal,
             exited_at,
             timed_out,
-            asked: self.folder.was_asked_to_end(),
+            asked: asked.is_some(),
+            ended_by: if timed_out { Some(self.time_was_up()) } else { asked },
             found_gone_at: None,
         };
         self.folder.write_exit(&exit)?;
@@ -320,9 +326,15 @@ impl<'a> Runner<'a> {
     fn end_for_time(&self) {
         let patience = Patience { grace: Duration::from_secs(10), force: false };
         if let Some(session) = glance(self.fleet, &self.record) {
-            let _ = self.fleet.stop(&session, self.caller, patience);
+            let _ = self.fleet.stop_for(&self.time_was_up(), &session, self.caller, patience);
         }
         end_family(self.fleet, &self.record);
+    }
+
+    fn time_was_up(&self) -> EndedBy {
+        let length = self.record.order.timeout_ms.and_then(|ms| i64::try_from(ms).ok());
+        let length = length.map(SignedDuration::from_millis);
+        EndedBy::timeout(length.map(|length| format!("--timeout {length:#}")))
     }
 
     fn undo(&mut self) {

@@ -1,14 +1,16 @@
-//! The note that somebody has a launched process ended: its exit is an interruption then, whatever it looks like.
+//! The note that agentctl ends a launched process, and why: its exit is an interruption then, whatever it looks like.
+
+use agentctl_model::EndedBy;
 
 use crate::launches::LaunchFolder;
 
-/// That somebody asked for the end of a launched process, for its runner to see. Taken back unless it stands.
+/// That the end of a launched process was asked for, for its runner to see. Taken back unless it stands.
 pub(super) struct Asked<'a>(Option<&'a LaunchFolder>);
 
 impl<'a> Asked<'a> {
-    pub(super) fn note(launch: Option<&'a LaunchFolder>) -> Self {
+    pub(super) fn note(launch: Option<&'a LaunchFolder>, by: &EndedBy) -> Self {
         // Where it cannot be written, the exit has to speak for itself.
-        Self(launch.filter(|folder| folder.ask_to_end().is_ok()))
+        Self(launch.filter(|folder| folder.ask_to_end(by).is_ok()))
     }
 
     pub(super) fn stands(mut self) {
