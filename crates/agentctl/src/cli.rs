@@ -43,6 +43,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::settings::Spoils;
 use crate::surroundings::Surroundings;
 
 static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -111,6 +112,33 @@ enum Command {
     Runner(runner::Args),
 }
 
+impl Command {
+    /// Whether the settings have a say in it, and it does not tell of their mistakes itself.
+    fn follows_settings(&self) -> bool {
+        match self {
+            Self::Config(args) => args.follows_settings(),
+            Self::Doctor(_) | Self::Schema(_) | Self::Completions(_) | Self::Man(_) | Self::Runner(_) => false,
+            _ => true,
+        }
+    }
+}
+
+/// So many mistakes of the config file are told by every command; `config check` tells all.
+const TOLD: usize = 3;
+
+/// A mistake in the config file is told with its place, and keeps nobody from what can be done without it.
+fn warn_of_mistakes(surroundings: &Surroundings, out: &mut Output) {
+    // Settings that cannot be read at all are the command's own business.
+    let Ok(settings) = surroundings.settings() else { return };
+    for mistake in settings.mistakes.iter().take(TOLD) {
+        let unused = if mistake.spoils == Spoils::Nothing { "" } else { "; it is not used" };
+        out.warn(&format!("{}{unused}", surroundings.told(mistake)));
+    }
+    if let more @ 1.. = settings.mistakes.len().saturating_sub(TOLD) {
+        out.warn(&format!("{more} more in the same file; `agentctl config check` names them"));
+    }
+}
+
 /// The command line of this process.
 pub(crate) fn parse() -> Result<Cli, clap::Error> {
     Cli::command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches))
@@ -118,9 +146,13 @@ pub(crate) fn parse() -> Result<Cli, clap::Error> {
 
 pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     if let Some(Command::Daemon(args)) = &cli.command {
+        warn_of_mistakes(&surroundings, out);
         return daemon::run(args, surroundings, out);
     }
     let surroundings = &surroundings;
+    if cli.command.as_ref().is_none_or(Command::follows_settings) {
+        warn_of_mistakes(surroundings, out);
+    }
     match cli.command {
         None => list::run(&list::Args::default(), surroundings, out),
         Some(Command::List(args)) => list::run(&args, surroundings, out),

@@ -36,6 +36,24 @@ impl Exit {
         self as u8
     }
 
+    /// Of several things that were asked for at once, the worst is how the command ends. What was tried in vain is worse
+    /// than what was not tried, and not to know is worse than to know that there is nothing.
+    pub(crate) fn or_worse(self, other: Self) -> Self {
+        let weight = |exit: Self| match exit {
+            Self::Done => 0,
+            Self::NotFound => 1,
+            Self::Ambiguous => 2,
+            Self::Usage => 3,
+            Self::Incomplete => 4,
+            Self::Refused => 5,
+            Self::NoDaemon => 6,
+            Self::Timeout => 7,
+            Self::Failed => 8,
+            Self::Interrupted => 9,
+        };
+        if weight(other) > weight(self) { other } else { self }
+    }
+
     fn words(self) -> &'static str {
         match self {
             Self::Done => "done (a closed pipe too)",

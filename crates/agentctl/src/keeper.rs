@@ -39,7 +39,8 @@ impl Settings for Keeper {
             fleet: surroundings.fleet_under(&settings),
             caller: surroundings.caller(&settings).map_err(words)?,
             usual: settings.usual(),
-            kept: settings.launches_kept.value,
+            kept: settings.kept_at_least(),
+            unfit: settings.unfit_to_launch().map(|mistake| surroundings.told(mistake)),
         })
     }
 
@@ -49,7 +50,12 @@ impl Settings for Keeper {
     }
 
     fn webhook(&self) -> Option<WebhookSettings> {
-        let webhook = self.surroundings.settings().ok()?.webhook;
+        let settings = self.surroundings.settings().ok()?;
+        // What is sent unsigned, or to the wrong address, cannot be taken back.
+        if settings.spoilt(&["webhook"]).is_some() {
+            return None;
+        }
+        let webhook = settings.webhook;
         Some(WebhookSettings {
             url: webhook.url.value?,
             secret: webhook.secret.value,
@@ -58,7 +64,11 @@ impl Settings for Keeper {
     }
 
     fn notify(&self) -> Option<NotifySettings> {
-        let notify = self.surroundings.settings().ok()?.notify;
+        let settings = self.surroundings.settings().ok()?;
+        if settings.spoilt(&["notify"]).is_some() {
+            return None;
+        }
+        let notify = settings.notify;
         Some(NotifySettings { command: notify.command.value?, on: notify.on.value })
     }
 }

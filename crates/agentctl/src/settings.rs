@@ -2,6 +2,7 @@
 //! business of `surroundings`.
 
 mod adapters;
+mod mistakes;
 mod prices;
 mod tellings;
 
@@ -17,6 +18,7 @@ use serde::Deserialize;
 
 pub(crate) use self::adapters::GatewaySettings;
 use self::adapters::{AdapterForm, AdapterName, AdapterSettings};
+pub(crate) use self::mistakes::{Mistake, Spoils};
 use self::prices::PriceForm;
 use self::tellings::{Notify, NotifyForm, Webhook, WebhookForm};
 use crate::render::time;
@@ -79,16 +81,45 @@ pub(crate) struct Settings {
     /// How long the record of a launch that ended is kept.
     pub(crate) launches_kept: Setting<Duration>,
     pub(crate) prices: Prices,
+    /// What the file says and nobody can use: told, and counted as absent.
+    pub(crate) mistakes: Vec<Mistake>,
 }
 
 impl Settings {
-    /// What a file with this text says; the environment has the last word.
-    pub(crate) fn parse(text: &str, environ: &Environ) -> Result<Self, Mistake> {
-        let file: FileForm = toml::from_str(text).map_err(|error| Mistake::locate(text, &error))?;
-        if let Some(message) = file.adapters.iter().find_map(|(name, form)| form.mistake(&name.0)) {
-            return Err(Mistake { line: None, column: None, message });
-        }
-        Ok(file.settle(environ))
+    /// What a file with this text says, but for its mistakes; the environment has the last word.
+    pub(crate) fn parse(text: &str, environ: &Environ) -> Self {
+        let odd = |file: &FileForm| {
+            file.adapters.iter().find_map(|(name, form)| {
+                form.mistake(&name.0).map(|(key, words)| (format!("adapters.{}.{key}", name.0), words))
+            })
+        };
+        let (file, mistakes) = mistakes::read::<FileForm>(text, odd);
+        Self { mistakes, ..file.settle(environ) }
+    }
+
+    /// For those who cannot do without these keys: the mistake because of which one of them is not known.
+    pub(crate) fn spoilt(&self, keys: &[&str]) -> Option<&Mistake> {
+        self.mistakes.iter().find(|mistake| keys.iter().any(|key| mistake.spoils(key)))
+    }
+
+    /// How long the records of ended launches are kept, to be thrown away by the way. Without knowing it nothing is.
+    pub(crate) fn kept_at_least(&self) -> Duration {
+        if self.spoilt(&["retention.launches"]).is_some() { Duration::MAX } else { self.launches_kept.value }
+    }
+
+    /// Why no agent can be started under these settings, if that is so: another program, agent or model than the one
+    /// that was meant would be worse than none.
+    pub(crate) fn unfit_to_launch(&self) -> Option<&Mistake> {
+        let starts = |mistake: &&Mistake| {
+            let binary = mistake.key.as_deref().is_some_and(|key| key.starts_with("adapters.") && key.ends_with(".binary"));
+            mistake.spoils("adapter") || mistake.spoils("model") || (binary && mistake.spoils == Spoils::Key)
+        };
+        self.mistakes.iter().find(starts)
+    }
+
+    /// The mistake because of which sessions may be missing from what is read.
+    pub(crate) fn hides_sessions(&self) -> Option<&Mistake> {
+        self.spoilt(&["adapters"])
     }
 
     /// What holds without a file.
@@ -109,48 +140,6 @@ impl Settings {
     /// What is launched where nothing else is said.
     pub(crate) fn usual(&self) -> Usual {
         Usual { adapter: self.adapter.value.clone(), model: self.model.value.clone() }
-    }
-}
-
-/// What is wrong with the file, and where.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mistake {
-    pub(crate) line: Option<usize>,
-    pub(crate) column: Option<usize>,
-    pub(crate) message: String,
-}
-
-impl Mistake {
-    fn locate(text: &str, error: &toml::de::Error) -> Self {
-        let before = error.span().and_then(|span| text.get(..span.start));
-        Self {
-            line: before.map(|before| before.matches('\n').count() + 1),
-            column: before.map(|before| before.rsplit('\n').next().unwrap_or("").chars().count() + 1),
-            message: in_words_of_toml(&agentctl_model::text::one_line(error.message())),
-        }
-    }
-}
-
-/// The parser names what it expected as a programmer would.
-fn in_words_of_toml(message: &str) -> String {
-    let Some((found, expected)) = message.rsplit_once(", expected ") else { return message.to_owned() };
-    let expected = match expected {
-        "f64" => "a number",
-        "a boolean" => "true or false",
-        "a sequence" => "a list",
-        "a map" => "a table",
-        form if form.starts_with("struct ") => "a table",
-        other => other,
-    };
-    format!("{found}, expected {expected}")
-}
-
-impl fmt::Display for Mistake {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let (Some(line), Some(column)) = (self.line, self.column) {
-            write!(out, "line {line}, column {column}: ")?;
-        }
-        out.write_str(&self.message)
     }
 }
 
@@ -179,6 +168,7 @@ impl FileForm {
             notify: self.notify.settle(),
             launches_kept: Setting::layered(RETENTION, self.retention.launches.map(|kept| kept.0)),
             prices: self.prices.into_iter().map(|(model, form)| (model, Price::from(form))).collect(),
+            mistakes: Vec::new(),
         }
     }
 }
@@ -224,25 +214,31 @@ mod tests {
         variables.map(|(name, value)| (OsString::from(name), OsString::from(value))).collect()
     }
 
-    fn parse(text: &str) -> Result<Settings, Mistake> {
+    fn parse(text: &str) -> Settings {
         Settings::parse(text, &environ(&[]))
+    }
+
+    fn only_mistake(text: &str) -> Mistake {
+        let mut mistakes = parse(text).mistakes;
+        assert_eq!(mistakes.len(), 1, "{text:?}: {mistakes:?}");
+        mistakes.remove(0)
     }
 
     #[test]
     fn gateways_have_addresses_and_keys_that_nobody_sees() {
         let text = "[[adapters.openclaw.gateways]]\nurl = \"ws://box.local\"\ntoken = \"s3cret\"\ntokenFile = \"~/t\"\n";
-        let gateways = parse(text).unwrap().adapter("openclaw").gateways;
+        let gateways = parse(text).adapter("openclaw").gateways;
         assert_eq!((gateways.value.len(), gateways.origin.clone()), (1, Origin::File));
         assert_eq!(gateways.value[0].token_file.as_deref(), Some(Path::new("/home/dev/t")));
         assert!(!format!("{gateways:?}").contains("s3cret"));
-        let odd = |text: &str| parse(text).unwrap_err().message;
+        let odd = |text: &str| only_mistake(text).message;
         assert!(
             odd("[adapters.openclaw]\ngateways = [{url = \"http://x\"}]")
                 .contains("`http://x` is no address")
         );
         assert!(odd("[adapters.codex]\ngateways = [{url = \"ws://x\"}]").contains("codex has no gateways"));
         assert!(odd("[adapters.codex]\napprovals = true").contains("codex has no gateways"));
-        let approvals = |text: &str| parse(text).unwrap().adapter("openclaw").approvals.value;
+        let approvals = |text: &str| parse(text).adapter("openclaw").approvals.value;
         assert_eq!(approvals("[adapters.openclaw]\napprovals = true"), Some(true));
         assert_eq!(approvals(""), None);
     }
@@ -251,8 +247,7 @@ mod tests {
     fn each_value_knows_where_it_came_from() {
         let settings = parse(
             "[adapters.claude-code]\nroots = [\"~/work/.claude\", \"/srv/claude\"]\ntimeout = \"1m 30s\"\n",
-        )
-        .unwrap();
+        );
         let claude = settings.adapter("claude-code");
         assert_eq!(claude.roots.value, [Path::new("/home/dev/work/.claude"), Path::new("/srv/claude")]);
         assert_eq!(claude.roots.origin, Origin::File);
@@ -285,15 +280,66 @@ mod tests {
             ("[prices.m]\nin = 3\nout = -1\n", 3, "-1"),
             ("[prices.m]\ncache_read = 1\n", 2, "cacheRead"),
         ] {
-            let mistake = parse(text).unwrap_err();
+            let mistake = only_mistake(text);
             assert_eq!(mistake.line, Some(line), "{text:?}: {mistake}");
             assert!(mistake.message.contains(word), "{text:?}: {mistake}");
         }
     }
 
     #[test]
+    fn a_mistake_leaves_the_rest_of_the_file_in_force() {
+        let text = "adapter = \"codex\"\ncolour = 1\n[webhook]\nurl = 5\nsecret = \"s\"\n[adapters.codex]\nroot = []\n\
+            roots = [\"/x\"]\ntimeout = 3\n[adapters.claud]\nenabled = false\n[retention]\nlaunches = \"3d\"\n";
+        let settings = parse(text);
+        let told: Vec<_> = settings.mistakes.iter().map(|it| (it.line, it.column, it.key.as_deref(), it.spoils)).collect();
+        for wanted in [
+            (Some(2), Some(1), Some("colour"), Spoils::Nothing),
+            (Some(4), Some(7), Some("webhook.url"), Spoils::Key),
+            (Some(7), Some(1), Some("adapters.codex.root"), Spoils::Nothing),
+            (Some(9), Some(11), Some("adapters.codex.timeout"), Spoils::Key),
+            (Some(10), Some(11), Some("adapters.claud"), Spoils::Nothing),
+        ] {
+            assert!(told.contains(&wanted), "{wanted:?}: {told:?}");
+        }
+        assert_eq!(told.len(), 5, "{told:?}");
+        let words = settings.mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        assert!(words.contains("did you mean `roots`?") && words.contains("did you mean `claude-code`?"), "{words}");
+        assert_eq!(settings.adapter.value.as_deref(), Some("codex"));
+        assert_eq!(settings.webhook.secret.value.as_deref(), Some("s"));
+        assert_eq!(settings.adapter("codex").roots.value, [Path::new("/x")]);
+        assert_eq!(settings.launches_kept.value, Duration::from_hours(72));
+        assert!(settings.spoilt(&["webhook"]).is_some() && settings.spoilt(&["notify", "prices"]).is_none());
+        assert!(settings.unfit_to_launch().is_none() && settings.hides_sessions().is_some());
+    }
+
+    #[test]
+    fn a_gateway_that_lacks_its_address_does_not_take_the_others_along() {
+        let settings = parse(
+            "[[adapters.openclaw.gateways]]\ntoken = \"t\"\n[[adapters.openclaw.gateways]]\nurl = \"ws://x\"\ntokn = 1\n",
+        );
+        assert_eq!(settings.adapter("openclaw").gateways.value.len(), 1, "{:?}", settings.mistakes);
+        assert_eq!(settings.mistakes.len(), 2, "{:?}", settings.mistakes);
+    }
+
+    #[test]
+    fn a_file_that_is_no_toml_is_all_defaults_and_starts_nothing() {
+        let settings = parse("[adapters\nadapter = \"codex\"\n");
+        assert_eq!(settings.mistakes.len(), 1, "{:?}", settings.mistakes);
+        assert_eq!(settings.adapter.value, None);
+        assert!(settings.unfit_to_launch().is_some());
+        assert_eq!(settings.kept_at_least(), Duration::MAX);
+    }
+
+    #[test]
+    fn mistakes_without_number_are_not_told_one_by_one() {
+        let text: String = (0..1000).map(|number| format!("k{number} = 1\n")).collect();
+        let settings = parse(&text);
+        assert!(settings.mistakes.len() < 60 && settings.unfit_to_launch().is_some());
+    }
+
+    #[test]
     fn an_empty_file_is_all_defaults() {
-        assert_eq!(parse(""), Ok(Settings::defaults(&environ(&[]))));
+        assert_eq!(parse(""), Settings::defaults(&environ(&[])));
     }
 
     #[test]
@@ -303,7 +349,8 @@ mod tests {
             [notify]\ncommand = \"notify-send agent\"\non = [\"died\"]\n\
             [retention]\nlaunches = \"2w\"\n\
             [prices.\"claude-opus-5-5\"]\nin = 5\nout = 25.5\ncacheRead = 0.5\n";
-        let settings = parse(text).unwrap();
+        let settings = parse(text);
+        assert_eq!(settings.mistakes, []);
         assert_eq!(settings.adapter.value.as_deref(), Some("codex"));
         assert_eq!(settings.webhook.events.value, ["session.waiting"]);
         assert_eq!(settings.notify.on.value, ["died"]);
@@ -311,8 +358,7 @@ mod tests {
         let price = Price { input: Some(5.0), output: Some(25.5), cache_read: Some(0.5), cache_write: None };
         assert_eq!(settings.prices["claude-opus-5-5"], price);
 
-        let moved =
-            Settings::parse(text, &environ(&[("AGENTCTL_WEBHOOK_URL", "http://127.0.0.1:1")])).unwrap();
+        let moved = Settings::parse(text, &environ(&[("AGENTCTL_WEBHOOK_URL", "http://127.0.0.1:1")]));
         assert_eq!(moved.webhook.url.value.as_deref(), Some("http://127.0.0.1:1"));
         assert_eq!(moved.webhook.url.origin, Origin::Environment("AGENTCTL_WEBHOOK_URL".into()));
         assert_eq!(moved.webhook.secret, settings.webhook.secret);

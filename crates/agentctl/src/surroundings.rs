@@ -115,17 +115,27 @@ impl Surroundings {
         self.own_folder().map(|(folder, _)| folder.join("config.toml"))
     }
 
-    /// The settings in force, or what is wrong with them.
+    /// The settings in force: what the file says but for its mistakes, which are told apart.
     pub(crate) fn settings(&self) -> Result<Settings, SettingsError> {
         let Some(path) = self.config_path() else { return Ok(Settings::defaults(&self.environ)) };
         match own::read_text(&path, LARGEST) {
-            Ok(text) => Settings::parse(&text, &self.environ)
-                .map_err(|mistake| SettingsError::Mistake { path, mistake }),
+            Ok(text) => Ok(Settings::parse(&text, &self.environ)),
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 Ok(Settings::defaults(&self.environ))
             }
-            Err(error) => Err(SettingsError::Unreadable { path, error }),
+            Err(error) => Err(SettingsError { path, error }),
         }
+    }
+
+    /// A mistake of the config file in words, with the file and the place.
+    pub(crate) fn told(&self, mistake: &Mistake) -> String {
+        let path = self.config_path().map(|path| self.shown(&path)).unwrap_or_default();
+        format!("{path}: {mistake}")
+    }
+
+    /// For what cannot be done because of a mistake in the settings.
+    pub(crate) fn because_of(&self, mistake: &Mistake) -> Failure {
+        Failure::new(Exit::Failed, self.told(mistake)).hint("`agentctl config check` tries it again once it is corrected")
     }
 
     /// The way to the daemon of this folder, unless the user wants none. Whether there is one shows when it is asked.
@@ -267,19 +277,16 @@ fn same_place(one: &Root, other: &Root) -> bool {
     one == other || (real(&one.path) == real(&other.path) && (is_address || one.store == other.store))
 }
 
-/// Why the settings are not known.
+/// The settings cannot be read at all.
 #[derive(Debug)]
-pub(crate) enum SettingsError {
-    Unreadable { path: PathBuf, error: io::Error },
-    Mistake { path: PathBuf, mistake: Mistake },
+pub(crate) struct SettingsError {
+    pub(crate) path: PathBuf,
+    pub(crate) error: io::Error,
 }
 
 impl From<SettingsError> for Failure {
-    fn from(error: SettingsError) -> Self {
-        let message = match &error {
-            SettingsError::Unreadable { path, error } => format!("cannot read {}: {error}", path.display()),
-            SettingsError::Mistake { path, mistake } => format!("{}: {mistake}", path.display()),
-        };
+    fn from(SettingsError { path, error }: SettingsError) -> Self {
+        let message = format!("cannot read {}: {error}", path.display());
         Self::new(Exit::Failed, message).hint("`agentctl config check` tries it again once it is corrected")
     }
 }

@@ -131,22 +131,64 @@ fn an_agent_that_is_turned_off_is_not_called_absent() {
 }
 
 #[test]
-fn a_mistake_in_the_settings_names_its_line_everywhere() {
+fn a_mistake_in_the_settings_is_told_with_its_place_and_keeps_nobody_from_working() {
     let machine = Machine::furnished();
     machine.write(".agentctl/config.toml", "[adapters.claude-code]\nenabled = true\ntimeot = \"2s\"\n");
-    for args in [&["list"][..], &["status", TOOLS], &["config", "show"], &["config", "check"]] {
+    for args in [&["list"][..], &["status", TOOLS], &["stop", TOOLS], &["config", "show"], &["inbox", "--strict"]] {
         let ended = machine.run(args);
-        assert_eq!(ended.code, Some(1), "{args:?}: {ended:?}");
-        assert!(ended.err.contains("line 3") && ended.err.contains("timeot"), "{args:?}: {ended:?}");
+        assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
+        let words = "line 3, column 1: unknown key `adapters.claude-code.timeot`, did you mean `timeout`?";
+        assert!(ended.err.contains(words), "{args:?}: {ended:?}");
     }
+    let checked = machine.run(&["config", "check"]);
+    assert_eq!(checked.code, Some(1), "{checked:?}");
+    assert!(checked.err.contains("timeot") && checked.out.is_empty(), "{checked:?}");
     let checked = machine.run(&["config", "check", "--json"]);
     let checked: Value = serde_json::from_str(&checked.out).unwrap();
     assert_eq!((&checked["valid"], &checked["error"]["line"]), (&Value::Bool(false), &Value::from(3)));
+    assert_eq!(checked["errors"][0]["key"], "adapters.claude-code.timeot", "{checked}");
     let doctor = machine.run(&["doctor", "--json"]);
     assert_eq!(doctor.code, Some(1));
     let doctor: Value = serde_json::from_str(&doctor.out).unwrap();
     assert!(doctor["config"]["error"].as_str().unwrap().contains("timeot"));
     assert_eq!(doctor["adapters"][0]["sources"][0]["coverage"], "complete");
+}
+
+#[test]
+fn a_value_of_the_wrong_kind_is_an_error_only_for_what_needs_it() {
+    let machine = Machine::furnished();
+    let launch = ["launch", "claude-code", "-p", "x", "--dry-run"];
+    let usual = ["launch", "-p", "x", "--dry-run"];
+    for (file, args, code) in [
+        ("[webhook]\nurl = 5\n", &["list", "-a", "--strict"][..], 0),
+        ("[webhook]\nurl = 5\n", &["stop", TOOLS], 0),
+        ("[webhook]\nurl = 5\n", &launch, 0),
+        ("[webhook]\nurl = 5\n", &["prune"], 0),
+        ("[retention]\nlaunches = 7\n", &["prune"], 1),
+        ("[retention]\nlaunches = 7\n", &["list"], 0),
+        ("adapter = 7\n", &usual, 1),
+        ("adapter = 7\n", &launch, 0),
+        ("[adapters.claude-code]\nbinary = 7\n", &launch, 1),
+        ("[adapters.codex]\nbinary = 7\n", &launch, 0),
+        ("[adapters.codex]\nroots = 7\n", &["list", "-a"], 0),
+        // Where a session would be stored is not known: silence is no verdict.
+        ("[adapters.codex]\nroots = 7\n", &["list", "-a", "--strict"], 6),
+        ("[adapters.codex]\nroots = 7\n", &["status", "nope"], 6),
+        ("[adapters.codex]\nroots = 7\n", &["stop", TOOLS], 0),
+        ("this is no toml\n", &["list", "-a"], 0),
+        ("this is no toml\n", &["stop", TOOLS], 0),
+        ("this is no toml\n", &launch, 1),
+        ("this is no toml\n", &["prune"], 1),
+        ("this is no toml\n", &["config", "check"], 1),
+    ] {
+        machine.write(".agentctl/config.toml", file);
+        let ended = machine.run(args);
+        assert_eq!(ended.code, Some(code), "{file:?} {args:?}: {ended:?}");
+        assert!(ended.err.contains("config.toml: line "), "{file:?} {args:?}: {ended:?}");
+    }
+    machine.write(".agentctl/config.toml", "a = 1\nb = 1\nc = 1\nd = 1\ne = 1\n");
+    let many = machine.run(&["list"]);
+    assert!(many.err.lines().count() == 4 && many.err.contains("2 more in the same file"), "{many:?}");
 }
 
 #[test]

@@ -166,3 +166,12 @@ fn silence_ends_no_wait_and_a_person_sees_that_it_goes_on() {
     let screen = terminal.wait_for("○ idle");
     assert!(!screen.contains("waiting "), "the line is gone: {screen}");
 }
+
+#[test]
+fn every_id_that_is_none_is_named_and_nothing_is_waited_for() {
+    let machine = Machine::furnished();
+    let _agent = at_work(&machine, TOOLS);
+    let ended = machine.run(&["wait", "nope", TOOLS, "neither", "--timeout", "10m"]);
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    assert!(ended.err.contains("`nope`") && ended.err.contains("`neither`"), "{ended:?}");
+}

@@ -31,6 +31,8 @@ pub struct Launcher {
     pub usual: Usual,
     /// How long the records of launches that ended are kept.
     pub kept: Duration,
+    /// A mistake in the settings because of which another agent would be started than was meant.
+    pub unfit: Option<String>,
 }
 
 pub trait Settings: Send + Sync + 'static {

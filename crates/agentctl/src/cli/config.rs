@@ -12,7 +12,7 @@ use crate::output::Output;
 use crate::render::style::Tone;
 use crate::render::table::{Cell, Column, Table};
 use crate::render::{json as writer, time};
-use crate::settings::{Origin, Settings};
+use crate::settings::{Mistake, Origin, Settings, Spoils};
 use crate::surroundings::{SettingsError, Surroundings};
 
 /// Show the settings in force, or check the config file
@@ -30,12 +30,19 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Say whether the config file is sound; a mistake is named with its line
+    /// Say whether the config file is sound; every mistake is named with its line
     Check {
         /// As JSON
         #[arg(long)]
         json: bool,
     },
+}
+
+impl Args {
+    /// To check the file is to tell of its mistakes.
+    pub(crate) fn follows_settings(&self) -> bool {
+        matches!(self.command, Command::Show { .. })
+    }
 }
 
 /// What `config show --json` prints.
@@ -64,15 +71,34 @@ pub(crate) struct Checked {
     path: Option<String>,
     exists: bool,
     valid: bool,
+    /// The first of `errors`.
     error: Option<Fault>,
+    /// Everything that is wrong with it.
+    errors: Vec<Fault>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Fault {
     line: Option<usize>,
     column: Option<usize>,
+    /// As in `adapters.codex.roots`; `null` where the file as a whole is meant.
+    key: Option<String>,
     message: String,
+    /// The key means nothing, so nothing is missing either; otherwise its value is not used.
+    unknown_key: bool,
+}
+
+impl From<&Mistake> for Fault {
+    fn from(mistake: &Mistake) -> Self {
+        Self {
+            line: mistake.line,
+            column: mistake.column,
+            key: mistake.key.clone(),
+            message: mistake.message.clone(),
+            unknown_key: mistake.spoils == Spoils::Nothing,
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
@@ -175,21 +201,23 @@ fn lines(settings: &Settings, surroundings: &Surroundings) -> Vec<Line> {
 
 fn check(as_json: bool, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let (path, exists) = file(surroundings);
-    let outcome = surroundings.settings();
+    let errors: Vec<Fault> = match surroundings.settings() {
+        Ok(settings) => settings.mistakes.iter().map(Fault::from).collect(),
+        Err(SettingsError { error, .. }) => {
+            vec![Fault { line: None, column: None, key: None, message: error.to_string(), unknown_key: false }]
+        }
+    };
+    let exit = if errors.is_empty() { Exit::Done } else { Exit::Failed };
     if as_json {
-        let error = outcome.as_ref().err().map(|error| match error {
-            SettingsError::Unreadable { error, .. } => {
-                Fault { line: None, column: None, message: error.to_string() }
-            }
-            SettingsError::Mistake { mistake, .. } => {
-                Fault { line: mistake.line, column: mistake.column, message: mistake.message.clone() }
-            }
-        });
-        let valid = error.is_none();
-        writer::answer(out, &Checked { path, exists, valid, error })?;
-        return Ok(if valid { Exit::Done } else { Exit::Failed });
+        writer::answer(out, &Checked { path, exists, valid: errors.is_empty(), error: errors.first().cloned(), errors })?;
+        return Ok(exit);
     }
-    outcome?;
+    if !errors.is_empty() {
+        for mistake in surroundings.settings()?.mistakes {
+            out.error(&surroundings.told(&mistake));
+        }
+        return Ok(exit);
+    }
     match path {
         Some(path) if exists => writeln!(out, "{path} is sound")?,
         Some(path) => writeln!(out, "there is no {path}; defaults are used")?,

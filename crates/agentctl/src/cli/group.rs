@@ -12,6 +12,7 @@ use agentctl_model::{SourceReport, text};
 use clap::builder::NonEmptyStringValueParser;
 
 use super::stop::stop_all;
+use super::target::Found;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -102,5 +103,6 @@ fn stop(args: &StopArgs, surroundings: &Surroundings, out: &mut Output) -> Resul
         }
     }
     let patience = Patience { grace: args.grace, force: args.force };
+    let live = Found { sessions: live, bad: Vec::new(), exit: Exit::Done };
     stop_all(&live, patience, args.json, &fleet, &caller, out)
 }

@@ -39,7 +39,12 @@ pub(crate) fn warn_unread<'a>(names: impl IntoIterator<Item = &'a String>, fleet
     }
 }
 
-/// The exit code of an answer from these sources.
-pub(crate) fn exit(sources: &[SourceReport], strict: bool) -> Exit {
-    if strict && sources.iter().any(SourceReport::is_incomplete) { Exit::Incomplete } else { Exit::Done }
+/// The exit code of an answer from these sources. A mistake in the settings may have left a source out.
+pub(crate) fn exit(sources: &[SourceReport], strict: bool, surroundings: &Surroundings) -> Exit {
+    let left_out = || surroundings.settings().is_ok_and(|settings| settings.hides_sessions().is_some());
+    if strict && (sources.iter().any(SourceReport::is_incomplete) || left_out()) {
+        Exit::Incomplete
+    } else {
+        Exit::Done
+    }
 }

@@ -42,7 +42,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let fleet = surroundings.fleet()?;
     let answer = fleet.inbox(args.since.unwrap_or(A_DAY), args.adapter.clone(), surroundings.now());
-    let exit = heard::exit(&answer.sources, args.strict);
+    let exit = heard::exit(&answer.sources, args.strict, surroundings);
     if args.json {
         json::answer(out, &answer)?;
         return Ok(exit);

@@ -125,7 +125,7 @@ impl Args {
     ) -> Exit {
         heard::warn_unread(&self.adapter, &asking.fleet, out);
         heard::warn(sources, surroundings, out);
-        heard::exit(sources, self.strict)
+        heard::exit(sources, self.strict, surroundings)
     }
 
     pub(crate) fn query(&self, surroundings: &Surroundings) -> ListQuery {

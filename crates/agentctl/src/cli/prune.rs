@@ -57,6 +57,10 @@ struct Entry {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let settings = surroundings.settings()?;
+    // What was to be kept longer is not thrown away because of a mistake.
+    if let Some(mistake) = settings.spoilt(&["retention.launches"]) {
+        return Err(surroundings.because_of(mistake));
+    }
     let (now, kept) = (surroundings.now(), settings.launches_kept.value);
     let pruned = surroundings.fleet_under(&settings).prune(now, kept, args.dry_run);
     // A record that could not be removed is still there.

@@ -63,11 +63,14 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         on_complete: args.on_complete.clone(),
         timeout: args.timeout,
     };
+    if let Some(mistake) = settings.spoilt(&[&format!("adapters.{}.binary", found.key.adapter)]) {
+        return Err(surroundings.because_of(mistake));
+    }
     let order = fleet.resume_order(&found, &wish, &settings.programs())?;
     let caller = surroundings.caller(&settings)?;
     surroundings.prepare_home()?;
     DaemonProcess::wanted(surroundings);
-    fleet.forget_old_launches(surroundings.now(), settings.launches_kept.value);
+    fleet.forget_old_launches(surroundings.now(), settings.kept_at_least());
     let what = format!("resuming {} ...", found.key.adapter);
     let session = turn::carry_out(order, &words, &what, &fleet, &caller, surroundings, out)?;
     turn::tell(&session, None, (args.wait, args.json), &fleet, surroundings, out)

@@ -38,7 +38,8 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings) -> Result<Exit, Fail
 /// Where the end of the session is to be told, under the settings of whoever launched it.
 fn tells(settings: &Settings, caller: &Caller) -> Option<Tells> {
     let webhook = &settings.webhook;
-    if !webhook.events.value.iter().any(|kind| kind == KIND) {
+    // What is sent unsigned, or to the wrong address, cannot be taken back.
+    if settings.spoilt(&["webhook"]).is_some() || !webhook.events.value.iter().any(|kind| kind == KIND) {
         return None;
     }
     let url = webhook.url.value.clone()?;

@@ -7,7 +7,7 @@ use agentctl_fleet::stop::{StopAnswer, StopReport};
 use agentctl_fleet::{Caller, Fleet, NotStopped, Patience, StopError, Stopped};
 use agentctl_model::{Outcome, ProcessEntry, Status, Surveyed, text};
 
-use super::target::Targets;
+use super::target::{Found, Targets};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -20,8 +20,9 @@ use crate::surroundings::Surroundings;
     agentctl stop 5f0c\n  \
     agentctl stop 5f0c 7a1e --grace 30s\n  \
     agentctl stop 5f0c --force\n\n\
-    Stopping a stopped session is success. A turn that runs in an agent's own server\n\
-    is broken off there; the server lives on.")]
+    Stopping a stopped session is success. Of several ids a bad one is named and does\n\
+    not keep the others; the worst of them is the exit code. A turn that runs in an\n\
+    agent's own server is broken off there; the server lives on.")]
 pub(crate) struct Args {
     #[command(flatten)]
     targets: Targets,
@@ -40,37 +41,39 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let settings = surroundings.settings()?;
     let fleet = surroundings.fleet_under(&settings);
     let caller = surroundings.caller(&settings)?;
-    let targets = args.targets.find(&fleet, surroundings, out)?;
+    let found = args.targets.find(&fleet, surroundings, out)?;
     let patience = Patience { grace: args.grace, force: args.force };
-    stop_all(&targets, patience, args.json, &fleet, &caller, out)
+    stop_all(&found, patience, args.json, &fleet, &caller, out)
 }
 
-/// Stops them one after the other and tells of each. The worst of them is the exit code.
+/// Stops them one after the other and tells of each. The worst of them, and of what was not found, is the exit code.
 pub(crate) fn stop_all(
-    targets: &[Surveyed],
+    found: &Found,
     patience: Patience,
     as_json: bool,
     fleet: &Fleet,
     caller: &Caller,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
-    let (mut exit, mut answer) = (Exit::Done, StopAnswer::default());
-    for target in targets {
+    let (mut exit, mut answer) = (found.exit, StopAnswer::default());
+    answer.sessions.extend(found.bad.iter().map(|(typed, why)| StopReport::not_found(typed, why)));
+    let alone = found.sessions.len() + found.bad.len() == 1;
+    for target in &found.sessions {
         out.progress(Some(&format!("stopping {} ...", text::one_line(&target.key.id))));
         let stopped = fleet.stop(target, caller, patience);
         out.progress(None);
         let stopped = match stopped {
             Ok(stopped) => stopped,
-            Err(error) if targets.len() == 1 && !as_json => return Err(error.into()),
+            Err(error) if alone && !as_json => return Err(error.into()),
             Err(error) => {
-                exit = worse(exit, exit_of(&error));
+                exit = exit.or_worse(exit_of(&error));
                 out.error(&format!("{}: {}", text::one_line(&target.key.id), text::clean(&error.reason)));
                 answer.sessions.push(StopReport::not_stopped(target, &error));
                 continue;
             }
         };
         if !stopped.survived.is_empty() {
-            exit = Exit::Failed;
+            exit = exit.or_worse(Exit::Failed);
         }
         if as_json {
             answer.sessions.push(fleet.report_stopped(target, stopped));
@@ -82,11 +85,6 @@ pub(crate) fn stop_all(
         json::answer(out, &answer)?;
     }
     Ok(exit)
-}
-
-/// What was tried in vain is worse than what was not tried.
-fn worse(one: Exit, other: Exit) -> Exit {
-    if one == Exit::Failed { one } else { other }
 }
 
 fn exit_of(error: &StopError) -> Exit {

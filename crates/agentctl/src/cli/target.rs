@@ -66,26 +66,50 @@ impl Target {
     }
 }
 
+/// What several ids led to.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// Each once, in the order they were typed.
+    pub(crate) sessions: Vec<Surveyed>,
+    /// What was typed and is no one session, and why.
+    pub(crate) bad: Vec<(String, String)>,
+    /// The worst of what is bad.
+    pub(crate) exit: Exit,
+}
+
 impl Targets {
-    /// The sessions that are meant, each once, in the order they were typed. All of them, or none.
+    /// The sessions that are meant. Of several ids a bad one is told and does not keep the others; one that is alone is
+    /// the failure itself.
     pub(crate) fn find(
         &self,
         asked: &impl Asked,
         surroundings: &Surroundings,
         out: &mut Output,
-    ) -> Result<Vec<Surveyed>, Failure> {
+    ) -> Result<Found, Failure> {
         heard::warn_unread(&self.narrowed.adapter, asked.fleet(), out);
-        let mut found: Vec<Surveyed> = Vec::new();
+        let mut found = Found { sessions: Vec::new(), bad: Vec::new(), exit: Exit::Done };
+        let mut hints: Vec<String> = Vec::new();
         for id in &self.ids {
-            let (session, sources) = self.narrowed.find(id, asked, surroundings, out)?;
+            let (session, sources) = match self.narrowed.find(id, asked, surroundings, out) {
+                Ok(one) => one,
+                Err(Failure::Said { message, hint, exit }) if self.ids.len() > 1 => {
+                    out.error(&message);
+                    hints.extend(hint.filter(|hint| !hints.contains(hint)));
+                    found.exit = found.exit.or_worse(exit);
+                    found.bad.push((id.clone(), message));
+                    continue;
+                }
+                Err(failure) => return Err(failure),
+            };
             // Every answer has all sources in it; once is enough to say which of them were silent.
-            if found.is_empty() {
+            if found.sessions.is_empty() {
                 heard::warn(&sources, surroundings, out);
             }
-            if !found.iter().any(|known| known.key == session.key) {
-                found.push(session);
+            if !found.sessions.iter().any(|known| known.key == session.key) {
+                found.sessions.push(session);
             }
         }
+        hints.iter().for_each(|hint| out.hint(hint));
         Ok(found)
     }
 }
@@ -136,6 +160,12 @@ impl Narrowed {
     fn explain(&self, error: &FindError, surroundings: &Surroundings, width: usize) -> Failure {
         match error {
             FindError::NotFound { text } => {
+                // Where it would be stored may be what the mistake left out: silence is no verdict.
+                if let Some(mistake) = surroundings.settings().ok().and_then(|all| all.hides_sessions().cloned()) {
+                    let first = format!("`{}` was not found, but not everything could be asked", text::one_line(text));
+                    let message = paragraph(first, std::iter::once(surroundings.told(&mistake)));
+                    return Failure::new(Exit::Incomplete, message).hint("correct it, and ask again");
+                }
                 let (fit, next) = if self.is_empty() {
                     ("", "`agentctl list --all --since all` shows everything that is stored")
                 } else {

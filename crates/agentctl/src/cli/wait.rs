@@ -88,13 +88,17 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let asking = Asking::open(surroundings)?;
     let interrupt = Interrupt::listen();
     let found = args.targets.find(&asking, surroundings, out)?;
+    // A session that is not there comes into no state: the answer is known already, and hours would not make it better.
+    if found.exit != Exit::Done {
+        return Ok(found.exit);
+    }
     DaemonProcess::wanted(surroundings);
     let until = if args.until.is_empty() {
         Until::DEFAULT.to_vec()
     } else {
         args.until.iter().copied().map(Until::from).collect()
     };
-    let mut wait = Wait::new(found, until, args.any);
+    let mut wait = Wait::new(found.sessions, until, args.any);
     let ended = wait_out(&mut wait, &asking.fleet, args.timeout, &interrupt, surroundings, out);
     if ended == Exit::Interrupted {
         return Ok(ended);

@@ -63,7 +63,7 @@ pub(crate) fn run(
             }
             let pause = if hints.are_given() { Duration::ZERO } else { BREATH };
             if out.reader_leaves_within(pause)? {
-                return Ok(heard::exit(&listing.sources, args.strict()));
+                return Ok(heard::exit(&listing.sources, args.strict(), surroundings));
             }
             if hints.next().is_some() {
                 break;

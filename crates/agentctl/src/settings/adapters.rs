@@ -58,22 +58,24 @@ struct GatewayForm {
 }
 
 impl AdapterForm {
-    /// What is wrong with the gateways of this adapter, if anything: only the adapter knows its addresses.
-    pub(super) fn mistake(&self, name: &str) -> Option<String> {
+    /// What is wrong with the gateways of this adapter, if anything, and at which key: only the adapter knows its addresses.
+    pub(super) fn mistake(&self, name: &str) -> Option<(&'static str, String)> {
         let adapter =
             agentctl_adapters::registry().into_iter().find(|adapter| adapter.card().name == name)?;
         if self.approvals.is_some() && adapter.host().is_none() {
-            return Some(format!("adapters.{name}: {name} has no gateways, so `approvals` means nothing"));
+            let words = format!("adapters.{name}: {name} has no gateways, so `approvals` means nothing");
+            return Some(("approvals", words));
         }
         let mut urls = self.gateways.iter().flatten().map(|gateway| gateway.url.as_str());
         let odd = urls.find(|url| adapter.gateway(url, Keys::default()).is_none())?;
         let example = agentctl_adapters::registry()
             .into_iter()
             .find(|adapter| adapter.gateway("ws://127.0.0.1:1", Keys::default()).is_some());
-        Some(match example {
+        let words = match example {
             Some(other) if other.card().name != name => format!("adapters.{name}: {name} has no gateways"),
             _ => format!("adapters.{name}: `{odd}` is no address of a gateway, expected ws://HOST:PORT"),
-        })
+        };
+        Some(("gateways", words))
     }
 
     pub(super) fn settle(self, home: Option<&Path>) -> AdapterSettings {

@@ -219,7 +219,11 @@ fn launcher(
                 .hint("`env` gives the agent variables beside the daemon's own"));
         }
     }
-    app.settings.launcher(environment).map_err(Problem::failed)
+    let launcher = app.settings.launcher(environment).map_err(Problem::failed)?;
+    match launcher.unfit {
+        Some(mistake) => Err(Problem::failed(mistake).hint("correct it; `agentctl config check` tries it again")),
+        None => Ok(launcher),
+    }
 }
 
 fn folder(given: &std::path::Path) -> Result<PathBuf, Problem> {

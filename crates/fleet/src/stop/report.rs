@@ -31,6 +31,20 @@ pub struct StopReport {
 }
 
 impl StopReport {
+    /// For what was typed and is no one session.
+    pub fn not_found(typed: &str, why: &str) -> Self {
+        Self {
+            id: typed.to_owned(),
+            stopped: false,
+            was_stopped: false,
+            how: None,
+            ended: Vec::new(),
+            survived: Vec::new(),
+            error: Some(why.to_owned()),
+            session: None,
+        }
+    }
+
     pub fn not_stopped(target: &Surveyed, error: &StopError) -> Self {
         Self {
             id: target.key.id.clone(),

@@ -125,7 +125,11 @@ pub(crate) struct StrayReport {
 /// Looks at everything once. A config file with a mistake is a finding, and the defaults are examined.
 pub(crate) fn examine(surroundings: &Surroundings) -> Report {
     let (settings, error) = match surroundings.settings() {
-        Ok(settings) => (settings, None),
+        Ok(settings) => {
+            let told: Vec<String> = settings.mistakes.iter().map(|mistake| surroundings.told(mistake)).collect();
+            let error = (!told.is_empty()).then(|| told.join("; "));
+            (settings, error)
+        }
         Err(error) => (Settings::defaults(&surroundings.environ), words(error.into())),
     };
     let fleet = surroundings.fleet_under(&settings);
@@ -164,7 +168,7 @@ pub(crate) fn examine(surroundings: &Surroundings) -> Report {
 }
 
 fn expired(fleet: &Fleet, settings: &Settings, surroundings: &Surroundings) -> usize {
-    fleet.prune(surroundings.now(), settings.launches_kept.value, true).len()
+    fleet.prune(surroundings.now(), settings.kept_at_least(), true).len()
 }
 
 fn orphan_report(orphan: &Orphan) -> OrphanReport {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agentctl_adapters::host::Addressee;
-use agentctl_fleet::launch::{LaunchManner, LaunchPlan, LaunchWish, Unfit, UnfitKind, check_folder};
+use agentctl_fleet::launch::{Choice, LaunchManner, LaunchPlan, LaunchWish, Unfit, UnfitKind, check_folder};
 use agentctl_fleet::launches::WorktreeOrder;
 use agentctl_fleet::{Caller, Fleet};
 use agentctl_model::{Permission, text};
@@ -27,7 +27,7 @@ use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::time;
-use crate::settings::Settings;
+use crate::settings::{Mistake, Settings};
 use crate::surroundings::Surroundings;
 
 /// Start an agent on a prompt, and return with its session's own id
@@ -119,7 +119,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let ready = || {
         surroundings.prepare_home()?;
         DaemonProcess::wanted(surroundings);
-        fleet.forget_old_launches(surroundings.now(), settings.launches_kept.value);
+        fleet.forget_old_launches(surroundings.now(), settings.kept_at_least());
         Ok::<_, Failure>(())
     };
     if plan.is_group() {
@@ -153,8 +153,13 @@ impl Args {
         let given = self.cwd.as_deref().or(listed.and_then(|matrix| matrix.cwd.as_deref()));
         let choices = match &matrix {
             Some(matrix) => matrix.slots(),
-            None => self.pairs.slots(&settings.usual())?,
+            None => self.pairs.slots(&settings.usual()).map_err(|unnamed| {
+                settings.spoilt(&["adapter"]).map_or(unnamed, |mistake| surroundings.because_of(mistake))
+            })?,
         };
+        if let Some(mistake) = spoilt(&choices, settings) {
+            return Err(surroundings.because_of(mistake));
+        }
         let side_by_side = matrix.is_some() || choices.len() > 1;
         // The gateway first: a folder of another machine is that machine's business, taken as it was typed.
         let elsewhere = match choices.as_slice() {
@@ -207,6 +212,16 @@ impl Args {
             force: self.force,
         }
     }
+}
+
+/// The mistake in the settings because of which something else would be started than was meant.
+fn spoilt<'s>(choices: &[Choice], settings: &'s Settings) -> Option<&'s Mistake> {
+    choices.iter().find_map(|choice| {
+        let binary = format!("adapters.{}.binary", choice.adapter);
+        // The usual model is that of the usual agent.
+        let usual = settings.adapter.value.as_ref() == Some(&choice.adapter) && choice.model.is_none();
+        settings.spoilt(&[&binary]).or_else(|| settings.spoilt(&["model"]).filter(|_| usual))
+    })
 }
 
 /// A folder that an agent can work in.

@@ -112,7 +112,7 @@ mod tests {
     fn slots(args: &[&str], config: &str) -> Vec<(String, Option<String>)> {
         let command = <Pairs as clap::Args>::augment_args(Command::new("launch"));
         let matches = command.try_get_matches_from(["launch"].iter().chain(args)).unwrap();
-        let settings = Settings::parse(config, &Environ::default()).unwrap();
+        let settings = Settings::parse(config, &Environ::default());
         let slots = Pairs::from_arg_matches(&matches).unwrap().slots(&settings.usual()).unwrap();
         slots.into_iter().map(|slot| (slot.adapter, slot.model)).collect()
     }
