@@ -39,7 +39,7 @@ impl KernelLock {
 
     /// Whether somebody holds a folder now. Those who only ask are in nobody's way, nor in each other's.
     pub fn is_held(path: &Path) -> io::Result<bool> {
-        let folder = OpenOptions::new().read(true).custom_flags(flags(OFlags::DIRECTORY)).open(path)?;
+        let folder = agentctl_files::open_folder(path)?;
         match folder.try_lock_shared() {
             Ok(()) => folder.unlock().map(|()| false),
             Err(TryLockError::WouldBlock) => Ok(true),
