@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use agentctl_adapters::{Adapter, Root, Secret};
-use agentctl_daemon::Home;
+use agentctl_daemon::{Home, HomeError};
 use agentctl_files::own;
 use agentctl_fleet::{Caller, Fleet, Source, Store};
 use agentctl_model::Environ;
@@ -21,6 +21,8 @@ use crate::render::path;
 use crate::settings::{GatewaySettings, Mistake, Origin, Settings};
 
 mod device_key;
+
+const CONFIG: &str = "config.toml";
 
 /// Settings and keys are a few kilobytes.
 const LARGEST: u64 = 4 << 20;
@@ -112,20 +114,29 @@ impl Surroundings {
     }
 
     pub(crate) fn config_path(&self) -> Option<PathBuf> {
-        self.own_folder().map(|(folder, _)| folder.join("config.toml"))
+        self.own_folder().map(|(folder, _)| folder.join(CONFIG))
     }
 
     /// The settings in force, or what is wrong with them.
     pub(crate) fn settings(&self) -> Result<Settings, SettingsError> {
-        let Some(path) = self.config_path() else { return Ok(Settings::defaults(&self.environ)) };
-        match own::read_text(&path, LARGEST) {
+        let defaults = || Settings::defaults(&self.environ);
+        let Some((folder, _)) = self.own_folder() else { return Ok(defaults()) };
+        let Some(folder) = Home::at(folder).readable().map_err(SettingsError::Home)? else {
+            return Ok(defaults());
+        };
+        let path = folder.join(CONFIG);
+        match own::read_kept_elsewhere(&path, LARGEST) {
             Ok(text) => Settings::parse(&text, &self.environ)
                 .map_err(|mistake| SettingsError::Mistake { path, mistake }),
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                Ok(Settings::defaults(&self.environ))
-            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(defaults()),
             Err(error) => Err(SettingsError::Unreadable { path, error }),
         }
+    }
+
+    /// Refuses a folder of agentctl that is somebody else's: what lies in it is not believed, whatever is asked.
+    pub(crate) fn check_home(&self) -> Result<(), Failure> {
+        let Some((folder, _)) = self.own_folder() else { return Ok(()) };
+        Home::at(folder).readable().map(drop).map_err(|error| SettingsError::Home(error).into())
     }
 
     /// The way to the daemon of this folder, unless the user wants none. Whether there is one shows when it is asked.
@@ -185,7 +196,8 @@ impl Surroundings {
     ) {
         for gateway in gateways {
             let mut keys = gateway.keys.clone();
-            let written = gateway.token_file.as_ref().and_then(|path| agentctl_files::read_text(path, LARGEST).ok());
+            let written =
+                gateway.token_file.as_ref().and_then(|path| agentctl_files::read_text(path, LARGEST).ok());
             keys.token = keys.token.or_else(|| written.and_then(Secret::new));
             let Some(root) = adapter.gateway(&gateway.url, keys) else { continue };
             match roots.iter_mut().find(|known| known.path == root.path) {
@@ -270,13 +282,22 @@ fn same_place(one: &Root, other: &Root) -> bool {
 /// Why the settings are not known.
 #[derive(Debug)]
 pub(crate) enum SettingsError {
-    Unreadable { path: PathBuf, error: io::Error },
-    Mistake { path: PathBuf, mistake: Mistake },
+    /// The folder is not ours.
+    Home(HomeError),
+    Unreadable {
+        path: PathBuf,
+        error: io::Error,
+    },
+    Mistake {
+        path: PathBuf,
+        mistake: Mistake,
+    },
 }
 
 impl From<SettingsError> for Failure {
     fn from(error: SettingsError) -> Self {
         let message = match &error {
+            SettingsError::Home(error) => return Self::new(Exit::Refused, error.to_string()),
             SettingsError::Unreadable { path, error } => format!("cannot read {}: {error}", path.display()),
             SettingsError::Mistake { path, mistake } => format!("{}: {mistake}", path.display()),
         };

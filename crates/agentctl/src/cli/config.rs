@@ -178,6 +178,7 @@ fn check(as_json: bool, surroundings: &Surroundings, out: &mut Output) -> Result
     let outcome = surroundings.settings();
     if as_json {
         let error = outcome.as_ref().err().map(|error| match error {
+            SettingsError::Home(error) => Fault { line: None, column: None, message: error.to_string() },
             SettingsError::Unreadable { error, .. } => {
                 Fault { line: None, column: None, message: error.to_string() }
             }
