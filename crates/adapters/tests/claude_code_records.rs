@@ -1,6 +1,6 @@
 //! Recorded transcripts of Claude Code, cut, mixed up and damaged at any byte: whatever comes of it, nothing panics,
 //! nothing hangs, and nothing is said that is not in the bytes.
-
+#![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
 //! Recorded files that were cut, changed and glued at any byte: no panic, no hang, and nothing that is not in the bytes.
-
+#![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;

@@ -1,6 +1,6 @@
 //! Session files of Pi and Pi Rust: recorded ones (`pi-rust.jsonl` is made by hand after its source), and the same
 //! files cut, mixed and damaged at any byte.
-
+#![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 use std::path::{Path, PathBuf};
 

@@ -145,6 +145,20 @@ pub(crate) fn parse() -> Result<Cli, clap::Error> {
 }
 
 pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    // These look at what is wrong, or at nothing.
+    let is_exempt = matches!(
+        cli.command,
+        Some(
+            Command::Doctor(_)
+                | Command::Config(_)
+                | Command::Schema(_)
+                | Command::Completions(_)
+                | Command::Man(_)
+        )
+    );
+    if !is_exempt {
+        surroundings.check_home()?;
+    }
     if let Some(Command::Daemon(args)) = &cli.command {
         warn_of_mistakes(&surroundings, out);
         return daemon::run(args, surroundings, out);

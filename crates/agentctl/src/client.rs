@@ -61,7 +61,7 @@ impl Client {
 
     /// Whether somebody listens at the socket. It is not waited for an answer.
     pub(crate) fn is_heard(&self) -> bool {
-        UnixStream::connect(&self.socket).is_ok()
+        self.connect().is_ok()
     }
 
     /// Asks and takes the whole answer.
@@ -99,12 +99,27 @@ impl Client {
         Err(Failure::new(exit, problem.detail.clone()))
     }
 
+    /// Whoever could once write in agentctl's folder may have put a socket there. What we ask with, variables and prompts
+    /// among it, is for our own daemon alone.
+    fn connect(&self) -> io::Result<UnixStream> {
+        let stream = UnixStream::connect(&self.socket)?;
+        #[cfg(target_os = "linux")]
+        {
+            let listener = rustix::net::sockopt::socket_peercred(&stream)?.uid;
+            if listener != rustix::process::geteuid() {
+                let why = format!("another user (uid {}) listens at the daemon's socket", listener.as_raw());
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+            }
+        }
+        Ok(stream)
+    }
+
     fn send(&self, ask: Ask<'_>) -> io::Result<UnixStream> {
         self.send_with(ask, None)
     }
 
     fn send_with(&self, ask: Ask<'_>, cursor: Option<&str>) -> io::Result<UnixStream> {
-        let mut stream = UnixStream::connect(&self.socket)?;
+        let mut stream = self.connect()?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         let Ask { method, target, accept, body } = ask;

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use agentctl_adapters::{Adapter, Root, Secret};
-use agentctl_daemon::Home;
+use agentctl_daemon::{Home, HomeError};
 use agentctl_files::own;
 use agentctl_fleet::{Caller, Fleet, Source, Store};
 use agentctl_model::Environ;
@@ -21,6 +21,8 @@ use crate::render::path;
 use crate::settings::{GatewaySettings, Mistake, Origin, Settings};
 
 mod device_key;
+
+const CONFIG: &str = "config.toml";
 
 /// Settings and keys are a few kilobytes.
 const LARGEST: u64 = 4 << 20;
@@ -112,18 +114,21 @@ impl Surroundings {
     }
 
     pub(crate) fn config_path(&self) -> Option<PathBuf> {
-        self.own_folder().map(|(folder, _)| folder.join("config.toml"))
+        self.own_folder().map(|(folder, _)| folder.join(CONFIG))
     }
 
     /// The settings in force: what the file says but for its mistakes, which are told apart.
     pub(crate) fn settings(&self) -> Result<Settings, SettingsError> {
-        let Some(path) = self.config_path() else { return Ok(Settings::defaults(&self.environ)) };
-        match own::read_text(&path, LARGEST) {
+        let defaults = || Settings::defaults(&self.environ);
+        let Some((folder, _)) = self.own_folder() else { return Ok(defaults()) };
+        let Some(folder) = Home::at(folder).readable().map_err(SettingsError::Home)? else {
+            return Ok(defaults());
+        };
+        let path = folder.join(CONFIG);
+        match own::read_kept_elsewhere(&path, LARGEST) {
             Ok(text) => Ok(Settings::parse(&text, &self.environ)),
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                Ok(Settings::defaults(&self.environ))
-            }
-            Err(error) => Err(SettingsError { path, error }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(defaults()),
+            Err(error) => Err(SettingsError::Unreadable { path, error }),
         }
     }
 
@@ -136,6 +141,12 @@ impl Surroundings {
     /// For what cannot be done because of a mistake in the settings.
     pub(crate) fn because_of(&self, mistake: &Mistake) -> Failure {
         Failure::new(Exit::Failed, self.told(mistake)).hint("`agentctl config check` tries it again once it is corrected")
+    }
+
+    /// Refuses a folder of agentctl that is somebody else's: what lies in it is not believed, whatever is asked.
+    pub(crate) fn check_home(&self) -> Result<(), Failure> {
+        let Some((folder, _)) = self.own_folder() else { return Ok(()) };
+        Home::at(folder).readable().map(drop).map_err(|error| SettingsError::Home(error).into())
     }
 
     /// The way to the daemon of this folder, unless the user wants none. Whether there is one shows when it is asked.
@@ -195,7 +206,8 @@ impl Surroundings {
     ) {
         for gateway in gateways {
             let mut keys = gateway.keys.clone();
-            let written = gateway.token_file.as_ref().and_then(|path| agentctl_files::read_text(path, LARGEST).ok());
+            let written =
+                gateway.token_file.as_ref().and_then(|path| agentctl_files::read_text(path, LARGEST).ok());
             keys.token = keys.token.or_else(|| written.and_then(Secret::new));
             let Some(root) = adapter.gateway(&gateway.url, keys) else { continue };
             match roots.iter_mut().find(|known| known.path == root.path) {
@@ -279,14 +291,21 @@ fn same_place(one: &Root, other: &Root) -> bool {
 
 /// The settings cannot be read at all.
 #[derive(Debug)]
-pub(crate) struct SettingsError {
-    pub(crate) path: PathBuf,
-    pub(crate) error: io::Error,
+pub(crate) enum SettingsError {
+    /// The folder is not ours.
+    Home(HomeError),
+    Unreadable {
+        path: PathBuf,
+        error: io::Error,
+    },
 }
 
 impl From<SettingsError> for Failure {
-    fn from(SettingsError { path, error }: SettingsError) -> Self {
-        let message = format!("cannot read {}: {error}", path.display());
+    fn from(error: SettingsError) -> Self {
+        let message = match &error {
+            SettingsError::Home(error) => return Self::new(Exit::Refused, error.to_string()),
+            SettingsError::Unreadable { path, error } => format!("cannot read {}: {error}", path.display()),
+        };
         Self::new(Exit::Failed, message).hint("`agentctl config check` tries it again once it is corrected")
     }
 }

@@ -1,6 +1,6 @@
 //! Gateways with the worst manners, as a user meets them: the command ends, stays small, and shows everybody else. And one
 //! with good manners that the machine itself vouches for.
-
+#![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod machine;

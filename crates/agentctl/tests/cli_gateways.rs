@@ -1,5 +1,5 @@
 //! Gateways as a user meets them: found, configured, away, and with secrets that nobody ever sees.
-
+#![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod machine;

@@ -1,4 +1,5 @@
 //! A real OpenCode, watched from outside: headless, as a server, in a terminal, and in its last version with files.
+#![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -1,5 +1,5 @@
 //! The real Pi, driven by a fake model on loopback: what agentctl says of it while it lives and after it died.
-
+#![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 use std::path::Path;
 use std::time::Duration;

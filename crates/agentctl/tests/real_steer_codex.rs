@@ -1,5 +1,5 @@
 //! A real Codex, started, stopped and taken up again through the command line.
-
+#![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
 mod steer;

@@ -18,9 +18,9 @@ pub struct Home {
 
 #[derive(Debug, Error)]
 pub enum HomeError {
-    #[error("{} is a symbolic link, which somebody else could turn; name the real folder in AGENTCTL_HOME", .0.display())]
+    #[error("{} is a symbolic link, which somebody else could turn; put the real folder there, or name it in AGENTCTL_HOME", .0.display())]
     Link(PathBuf),
-    #[error("{} belongs to another user (uid {owner}); choose another AGENTCTL_HOME", path.display())]
+    #[error("{} belongs to another user (uid {owner}); `chown` it if it is yours, or choose another AGENTCTL_HOME", path.display())]
     Foreign { path: PathBuf, owner: u32 },
     #[error("{} is no folder", .0.display())]
     NoFolder(PathBuf),
@@ -42,7 +42,9 @@ impl Held {
     pub(crate) fn is_in_place(&self) -> bool {
         let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
         let ours = self.file.metadata().map(identity);
-        ours.ok().zip(fs::metadata(&self.path).map(identity).ok()).is_some_and(|(ours, there)| ours == there)
+        ours.ok()
+            .zip(fs::symlink_metadata(&self.path).map(identity).ok())
+            .is_some_and(|(ours, there)| ours == there)
     }
 }
 
@@ -95,7 +97,9 @@ impl Home {
             }
             _ => {}
         }
-        self.check()?;
+        for path in [self.folder.clone(), self.launches(), self.outbox()] {
+            own::folder(&path).map_err(|fault| fault_at(&path, fault))?;
+        }
         let found = fs::symlink_metadata(&self.folder).map_err(failed("look at"))?;
         if found.mode() & 0o077 != 0 {
             fs::set_permissions(&self.folder, fs::Permissions::from_mode(0o700)).map_err(failed("close"))?;
@@ -103,15 +107,13 @@ impl Home {
         Ok(())
     }
 
-    /// Whether the folder is there. One that is not ours is refused.
-    pub fn check(&self) -> Result<bool, HomeError> {
-        let path = || self.folder.clone();
-        own::folder(&self.folder).map_err(|fault| match fault {
-            FolderFault::Link => HomeError::Link(path()),
-            FolderFault::NotAFolder => HomeError::NoFolder(path()),
-            FolderFault::Foreign { owner } => HomeError::Foreign { path: path(), owner },
-            FolderFault::Io(source) => HomeError::Failed { what: "look at", path: path(), source },
-        })
+    /// The folder to read from, if it is there: it and the folders in it must be ours. Nothing is changed.
+    pub fn readable(&self) -> Result<Option<PathBuf>, HomeError> {
+        let real = own::readable_folder(&self.folder).map_err(|fault| fault_at(&self.folder, fault))?;
+        for path in [self.launches(), self.outbox()] {
+            own::folder(&path).map_err(|fault| fault_at(&path, fault))?;
+        }
+        Ok(real)
     }
 
     /// The right to be the daemon of this folder; `None` when another one has it.
@@ -131,7 +133,17 @@ impl Home {
 
     /// The file whose lock the daemon holds, for whoever wants to know the holder: device and inode.
     pub fn lock_identity(&self) -> Option<(u64, u64)> {
-        fs::metadata(self.lock_path()).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+        fs::symlink_metadata(self.lock_path()).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+    }
+}
+
+fn fault_at(path: &Path, fault: FolderFault) -> HomeError {
+    let path = path.to_owned();
+    match fault {
+        FolderFault::Link => HomeError::Link(path),
+        FolderFault::NotAFolder => HomeError::NoFolder(path),
+        FolderFault::Foreign { owner } => HomeError::Foreign { path, owner },
+        FolderFault::Io(source) => HomeError::Failed { what: "look at", path, source },
     }
 }
 

@@ -16,7 +16,7 @@ mod outside;
 mod patience;
 
 pub use outside::{
-    Entries, copy_small, entries, open_folder, open_regular, read_beginning, read_small, read_text, real_path,
-    write_anew,
+    Entries, copy_small, entries, open_folder, open_regular, read_beginning, read_small, read_text,
+    real_path, write_anew,
 };
 pub use patience::within;

@@ -12,7 +12,8 @@ const MOST_ENTRIES: usize = 1 << 20;
 
 /// Opens a regular file without ever waiting for anybody; anything else is an error that says what it is.
 pub fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
-    let file = File::options().read(true).custom_flags(flags(OFlags::NONBLOCK | OFlags::NOCTTY)).open(path)?;
+    let file =
+        File::options().read(true).custom_flags(flags(OFlags::NONBLOCK | OFlags::NOCTTY)).open(path)?;
     let metadata = file.metadata()?;
     refuse_others(metadata.file_type())?;
     Ok((file, metadata))

@@ -6,12 +6,15 @@ use std::fmt;
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::process::geteuid;
 
 use crate::outside::{self, Entries};
+
+/// Who may pass through a folder, as bits of its mode: its group and all others.
+const EVERYBODY: u32 = 0o011;
 
 /// Why a folder is not taken for ours.
 #[derive(Debug)]
@@ -51,7 +54,9 @@ impl From<FolderFault> for io::Error {
 pub fn folder(path: &Path) -> Result<bool, FolderFault> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(false);
+        }
         Err(error) => return Err(FolderFault::Io(error)),
     };
     if found.is_symlink() {
@@ -64,6 +69,22 @@ pub fn folder(path: &Path) -> Result<bool, FolderFault> {
         return Err(FolderFault::Foreign { owner: found.uid() });
     }
     Ok(true)
+}
+
+/// The folder to read from; `None` where there is none. A link that we made ourselves, to a folder of ours, is as good as the
+/// folder: nobody else can have made it.
+pub fn readable_folder(path: &Path) -> Result<Option<PathBuf>, FolderFault> {
+    let is_our_link = |found: Metadata| found.is_symlink() && found.uid() == geteuid().as_raw();
+    let real = if fs::symlink_metadata(path).is_ok_and(is_our_link) {
+        match fs::canonicalize(path) {
+            Ok(real) => real,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(FolderFault::Io(error)),
+        }
+    } else {
+        path.to_owned()
+    };
+    Ok(folder(&real)?.then_some(real))
 }
 
 /// Makes a folder of ours, for us alone, with those above it. One that is there already is taken if it is ours.
@@ -95,6 +116,19 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 /// The same, as text.
 pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
     outside::text(read(path, limit)?)
+}
+
+/// A file that the user writes and may keep elsewhere: a link that we made ourselves is followed. Where it leads to must be
+/// ours as well, and nobody else's to write.
+pub fn read_kept_elsewhere(path: &Path, limit: u64) -> io::Result<String> {
+    let link = fs::symlink_metadata(path)?;
+    if !link.is_symlink() || link.uid() != geteuid().as_raw() {
+        return read_text(path, limit);
+    }
+    // Opened as anything of somebody else's is: a link leads anywhere.
+    let (file, metadata) = outside::open_regular(path)?;
+    believe(&metadata, EVERYBODY)?;
+    outside::text(outside::whole(&file, metadata.len(), limit)?)
 }
 
 /// A file that is only added to; made if there is none.
@@ -139,9 +173,7 @@ fn open_in(folder: &File, name: &OsStr, how: OFlags) -> io::Result<File> {
             Err(refusal("is a symbolic link, which is not followed here; take it away".to_owned()))
         }
         // A FIFO that nobody reads.
-        Err(rustix::io::Errno::NXIO) => {
-            Err(io::Error::new(ErrorKind::InvalidInput, "is not a regular file"))
-        }
+        Err(rustix::io::Errno::NXIO) => Err(io::Error::new(ErrorKind::InvalidInput, "is not a regular file")),
         Err(error) => Err(error.into()),
     }
 }
@@ -164,7 +196,7 @@ fn folder_of(path: &Path) -> io::Result<(File, u32)> {
     if found.uid() != geteuid().as_raw() {
         return Err(named(&FolderFault::Foreign { owner: found.uid() }));
     }
-    Ok((folder, found.mode() & 0o011))
+    Ok((folder, found.mode() & EVERYBODY))
 }
 
 /// Root could write anything anyway. A file that others may write is as good as theirs, where they can come to it.

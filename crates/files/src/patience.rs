@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn what_hangs_is_given_up_once_and_tried_again_when_it_came_back() {
         let place = Path::new("/hung/one");
-        assert_eq!(within(place, |place| place.to_owned()).as_deref(), Some(place));
+        assert_eq!(within(place, Path::to_owned).as_deref(), Some(place));
         let began = Instant::now();
         let (release, released) = mpsc::channel::<()>();
         assert_eq!(within(place, move |_| released.recv().is_ok()), None);

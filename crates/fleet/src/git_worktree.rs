@@ -50,7 +50,7 @@ fn is_top(git: &Path) -> bool {
         Ok(found) if found.is_dir() => git.join("HEAD").exists(),
         Ok(found) if found.is_file() => {
             agentctl_files::read_small(git, LARGEST).is_ok_and(|text| text.starts_with(b"gitdir:"))
-        },
+        }
         _ => false,
     }
 }

@@ -318,7 +318,9 @@ fn run(adapter: &str, plan: &SpawnPlan, caller: &Caller, grace: Duration) -> Res
         program,
         args: plan.args.iter().map(Into::into).collect(),
         environ: caller.clean_environ(),
-        cwd: Some(plan.cwd.clone()).filter(|cwd| within(cwd, Path::is_dir) == Some(true)).unwrap_or_else(|| "/".into()),
+        cwd: Some(plan.cwd.clone())
+            .filter(|cwd| within(cwd, Path::is_dir) == Some(true))
+            .unwrap_or_else(|| "/".into()),
         stdin: None,
         stdout: nowhere()?,
         stderr: nowhere()?,

@@ -1,5 +1,5 @@
 //! Codex, heard on disk and in a scripted kernel: who carries which thread, and what is said of it (N1, N2, N4, N7, N9).
-
+#![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
 use std::fs::{self, File};

@@ -26,7 +26,8 @@ pub struct Pane {
 /// The sockets of a user's servers, in the folder where tmux puts them. One that belongs to somebody else is not looked at.
 pub fn sockets(folder: &Path, user: u32) -> Vec<PathBuf> {
     let ours = fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir() && found.uid() == user);
-    let entries = ours.then(|| agentctl_files::entries(folder).ok()).flatten().into_iter().flatten().flatten();
+    let entries =
+        ours.then(|| agentctl_files::entries(folder).ok()).flatten().into_iter().flatten().flatten();
     let is_socket = |path: &PathBuf| fs::metadata(path).is_ok_and(|found| found.file_type().is_socket());
     let mut sockets: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_socket).collect();
     sockets.sort_unstable();

@@ -70,8 +70,9 @@ fn notes(place: &Place) -> Vec<Registration> {
     let mut real = None;
     pids.map(|pid| {
         // The kernel names open files by their real path.
-        let folder = real
-            .get_or_insert_with(|| agentctl_files::real_path(&place.folder).unwrap_or_else(|_| place.folder.clone()));
+        let folder = real.get_or_insert_with(|| {
+            agentctl_files::real_path(&place.folder).unwrap_or_else(|_| place.folder.clone())
+        });
         let note = format!("inuse.{pid}.lock");
         Registration {
             id: place.id.clone(),

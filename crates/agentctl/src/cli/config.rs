@@ -203,8 +203,12 @@ fn check(as_json: bool, surroundings: &Surroundings, out: &mut Output) -> Result
     let (path, exists) = file(surroundings);
     let errors: Vec<Fault> = match surroundings.settings() {
         Ok(settings) => settings.mistakes.iter().map(Fault::from).collect(),
-        Err(SettingsError { error, .. }) => {
-            vec![Fault { line: None, column: None, key: None, message: error.to_string(), unknown_key: false }]
+        Err(error) => {
+            let error = match error {
+                SettingsError::Home(error) => error.to_string(),
+                SettingsError::Unreadable { error, .. } => error.to_string(),
+            };
+            vec![Fault { line: None, column: None, key: None, message: error, unknown_key: false }]
         }
     };
     let exit = if errors.is_empty() { Exit::Done } else { Exit::Failed };

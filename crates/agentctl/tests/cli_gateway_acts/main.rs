@@ -1,6 +1,6 @@
 //! Acting on sessions of a gateway as a user does: launch, stop, resume, send, approve. The gateway is scripted; the real
 //! one is in `real_openclaw`.
-
+#![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod choice;

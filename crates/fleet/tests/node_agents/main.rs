@@ -1,5 +1,5 @@
 //! Agents that run in Node joined with a scripted kernel: contract rows N1, N2, N4, N7, N9 and the traps of each.
-
+#![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod copilot;

@@ -1,6 +1,6 @@
 //! OpenClaw's sessions against gateways that are scripted: every recorded exchange, days of cron jobs and hooks in fast
 //! motion, and gateways with the worst manners.
-
+#![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod conversations;

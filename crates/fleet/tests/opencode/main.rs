@@ -1,5 +1,5 @@
 //! OpenCode sessions and their processes: who carries what, and what is said when that cannot be known.
-
+#![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot set its scene must fail right there")]
 
 mod home;
