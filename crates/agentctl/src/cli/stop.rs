@@ -20,8 +20,8 @@ use crate::surroundings::Surroundings;
     agentctl stop 5f0c\n  \
     agentctl stop 5f0c 7a1e --grace 30s\n  \
     agentctl stop 5f0c --force\n\n\
-    Stopping a stopped session is success. A turn that runs in an agent's own server\n\
-    is broken off there; the server lives on.")]
+    Stopping a stopped session is success. Of a session in an agent's own server the\n\
+    turn is ended; where the session is still open is said.")]
 pub(crate) struct Args {
     #[command(flatten)]
     targets: Targets,
@@ -113,19 +113,29 @@ fn tell(target: &Surveyed, stopped: &Stopped, fleet: &Fleet, out: &mut Output) -
         let now = fleet.again(target).map_or(target.session.status, |now| now.session.status);
         let word = if now == Status::Idle { "idle" } else { "stopped" };
         writeln!(out, "{id} was {word} already")?;
-        return Ok(());
+        return still_open(stopped, out);
     }
-    let outcome = fleet.again(target).and_then(|now| now.session.outcome).map(Outcome::word);
+    let outcome = fleet.after_stop(target).and_then(|now| now.session.outcome).map(Outcome::word);
+    // What a server keeps is no less open because its turn was ended.
+    let done = if stopped.open_in.is_some() { "turn ended" } else { "stopped" };
     let words = match (stopped.survived.is_empty(), outcome) {
-        (true, Some(outcome)) => format!("stopped, {outcome}"),
-        (true, None) => "stopped".to_owned(),
+        (true, Some(outcome)) => format!("{done}, {outcome}"),
+        (true, None) => done.to_owned(),
         (false, _) => "not stopped".to_owned(),
     };
     writeln!(out, "{id} {words} ({})", stopped.how)?;
+    still_open(stopped, out)?;
     for (word, entries) in [("ended", &stopped.ended), ("survived", &stopped.survived)] {
         if !entries.is_empty() {
             writeln!(out, "  {word:<9} {}", entries.iter().map(process).collect::<Vec<_>>().join(", "))?;
         }
+    }
+    Ok(())
+}
+
+fn still_open(stopped: &Stopped, out: &mut Output) -> Result<(), Failure> {
+    if let Some(place) = &stopped.open_in {
+        writeln!(out, "  still open in {}", text::one_line(place))?;
     }
     Ok(())
 }
