@@ -11,7 +11,7 @@ use agentctl_adapters::Control;
 use agentctl_adapters::host::HostError;
 use agentctl_files::within;
 use agentctl_model::{
-    CleanSignal, EndedBy, Observed, Process, ProcessEntry, Refusal, SpawnPlan, Status, StopWay, Survey, Surveyed, Tie,
+    CleanSignal, EndedBy, Observed, Process, ProcessEntry, Refusal, Rule, Session, SpawnPlan, Status, StopWay, Survey, Surveyed, Tie,
 };
 use agentctl_process::{Order, Signal, Want, signal, spawn};
 
@@ -29,6 +29,9 @@ pub use report::{StopAnswer, StopReport};
 
 /// How often a server is asked whether it broke off.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// How long a report on a stop waits for a runner that has yet to write the exit.
+const WRITING: Duration = Duration::from_secs(5);
 
 /// How often is looked again for whoever carries a session, before it is not known.
 const LOOKS: usize = 3;
@@ -51,6 +54,16 @@ pub struct Stopped {
     pub how: String,
     pub ended: Vec<ProcessEntry>,
     pub survived: Vec<ProcessEntry>,
+    /// Where the session is still open, in words: only its turn was ended, by the server that keeps it.
+    pub open_in: Option<String>,
+}
+
+impl Stopped {
+    /// Nothing was there that could have been ended.
+    pub(crate) fn already() -> Self {
+        let (ended, survived) = (Vec::new(), Vec::new());
+        Self { was_stopped: true, how: String::new(), ended, survived, open_in: None }
+    }
 }
 
 impl Fleet {
@@ -67,10 +80,8 @@ impl Fleet {
         caller: &Caller,
         patience: Patience,
     ) -> Result<Stopped, StopError> {
-        let nothing =
-            Stopped { was_stopped: true, how: String::new(), ended: Vec::new(), survived: Vec::new() };
         if target.session.status == Status::Stopped {
-            return Ok(nothing);
+            return Ok(Stopped::already());
         }
         if let Some(host) = self.host_of(target) {
             return host.stop(target, patience.grace);
@@ -101,7 +112,7 @@ impl Fleet {
         let carriers = self.carriers(target)?;
         let Some(agent) = carriers.iter().find(|(_, role)| *role != "wrapper").map(|(process, _)| process)
         else {
-            return Ok(nothing);
+            return Ok(Stopped::already());
         };
         let way = control.stop_way(&target.session, agent);
         if way == StopWay::Ask {
@@ -124,7 +135,7 @@ impl Fleet {
         if survived.is_empty() {
             asked.stands();
         }
-        Ok(Stopped { was_stopped: false, how: how + weakness(target), ended, survived })
+        Ok(Stopped { was_stopped: false, how: how + weakness(target), ended, survived, open_in: None })
     }
 
     /// The folder of the session's newest launch.
@@ -233,15 +244,33 @@ impl Fleet {
         self.ask_owner(target, source, control)?;
         let began = Instant::now();
         loop {
-            let now = self.again(target).map(|now| now.session.status);
+            let now = self.again(target).map(|now| now.session);
             // Not to hear of it is not to know that it rests.
-            if matches!(now, Some(Status::Idle | Status::Stopped)) {
-                let how = "its server was asked to break off the turn; the server lives on".to_owned();
-                return Ok(Stopped { was_stopped: false, how, ended: Vec::new(), survived: Vec::new() });
+            if let Some(now) = now.as_ref().filter(|now| matches!(now.status, Status::Idle | Status::Stopped)) {
+                // One that was idle had no turn that could have been broken off.
+                let was_stopped = target.session.status == Status::Idle;
+                let how = "its server was asked to break off the turn; the server lives on";
+                let how = if was_stopped { String::new() } else { how.to_owned() };
+                return Ok(Stopped { was_stopped, how, open_in: open_in(now), ..Stopped::already() });
             }
             if began.elapsed() >= grace {
+                let now = now.map(|now| now.status);
                 return Err(not_broken_off("its server took the stop", &target.key.id, now)
                     .hint("look again, or stop it where it runs"));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// The same session after a stop. Its runner takes a moment to write down how the process ended; one that takes
+    /// longer leaves the outcome open.
+    pub fn after_stop(&self, target: &Surveyed) -> Option<Surveyed> {
+        let began = Instant::now();
+        loop {
+            let now = self.again(target);
+            let is_written = now.as_ref().is_none_or(|now| now.rule != Rule::ExitNotWrittenYet);
+            if is_written || began.elapsed() >= WRITING {
+                return now;
             }
             std::thread::sleep(LOOK);
         }
@@ -261,6 +290,15 @@ impl Fleet {
             ..Question::new(Wanted::Ids(vec![target.key.id.clone()]))
         })
     }
+}
+
+/// The process that still has the session open, in words.
+fn open_in(now: &Session) -> Option<String> {
+    let keeps = now.processes.iter().find(|process| Some(process.pid) == now.pid)?;
+    let role = if keeps.role == "server" { "its server, " } else { "" };
+    let command = keeps.command.split_whitespace().next().unwrap_or_default();
+    let name = command.rsplit('/').next().filter(|name| !name.is_empty());
+    Some(format!("{role}process {}{}", keeps.pid, name.map(|name| format!(" ({name})")).unwrap_or_default()))
 }
 
 /// What is to be said where no more than the rule of the only candidate ties the process to the session.

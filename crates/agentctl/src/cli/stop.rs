@@ -21,8 +21,8 @@ use crate::surroundings::Surroundings;
     agentctl stop 5f0c 7a1e --grace 30s\n  \
     agentctl stop 5f0c --force\n\n\
     Stopping a stopped session is success. Of several ids a bad one is named and does\n\
-    not keep the others; the worst of them is the exit code. A turn that runs in an\n\
-    agent's own server is broken off there; the server lives on.")]
+    not keep the others; the worst of them is the exit code. Of a session in an agent's\n\
+    own server the turn is ended; where the session is still open is said.")]
 pub(crate) struct Args {
     #[command(flatten)]
     targets: Targets,
@@ -111,19 +111,29 @@ fn tell(target: &Surveyed, stopped: &Stopped, fleet: &Fleet, out: &mut Output) -
         let now = fleet.again(target).map_or(target.session.status, |now| now.session.status);
         let word = if now == Status::Idle { "idle" } else { "stopped" };
         writeln!(out, "{id} was {word} already")?;
-        return Ok(());
+        return still_open(stopped, out);
     }
-    let outcome = fleet.again(target).and_then(|now| now.session.outcome).map(Outcome::word);
+    let outcome = fleet.after_stop(target).and_then(|now| now.session.outcome).map(Outcome::word);
+    // What a server keeps is no less open because its turn was ended.
+    let done = if stopped.open_in.is_some() { "turn ended" } else { "stopped" };
     let words = match (stopped.survived.is_empty(), outcome) {
-        (true, Some(outcome)) => format!("stopped, {outcome}"),
-        (true, None) => "stopped".to_owned(),
+        (true, Some(outcome)) => format!("{done}, {outcome}"),
+        (true, None) => done.to_owned(),
         (false, _) => "not stopped".to_owned(),
     };
     writeln!(out, "{id} {words} ({})", stopped.how)?;
+    still_open(stopped, out)?;
     for (word, entries) in [("ended", &stopped.ended), ("survived", &stopped.survived)] {
         if !entries.is_empty() {
             writeln!(out, "  {word:<9} {}", entries.iter().map(process).collect::<Vec<_>>().join(", "))?;
         }
+    }
+    Ok(())
+}
+
+fn still_open(stopped: &Stopped, out: &mut Output) -> Result<(), Failure> {
+    if let Some(place) = &stopped.open_in {
+        writeln!(out, "  still open in {}", text::one_line(place))?;
     }
     Ok(())
 }

@@ -44,8 +44,11 @@ fn a_session_is_begun_stopped_and_taken_up_again_in_its_gateway() {
     let stopped = office.machine.json(&["stop", key, "--json"]);
     assert_eq!(stopped["sessions"][0]["wasStopped"], false, "{stopped:#}");
     assert_eq!(stopped["sessions"][0]["session"]["outcome"], "interrupted");
+    let place = stopped["sessions"][0]["openIn"].as_str().unwrap_or_default();
+    assert!(place.starts_with("its gateway, ws://"), "{stopped:#}");
     let again = office.machine.run(&["stop", key]);
     assert!(again.code == Some(0) && again.out.contains("was idle already"), "{again:?}");
+    assert!(again.out.contains("still open in its gateway"), "{again:?}");
 
     let resumed = office.machine.json(&["resume", key, "go on", "--wait", "--json"]);
     assert_eq!(

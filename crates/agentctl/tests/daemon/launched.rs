@@ -68,17 +68,36 @@ impl Scene {
     }
 
     /// The launched session, and the id of its launch.
-    fn launch(&self, place: &str, variables: &[(&str, &str)]) -> (String, String) {
-        let launched = self.try_launch(place, variables).ok().json();
+    pub(crate) fn launch(&self, place: &str, variables: &[(&str, &str)]) -> (String, String) {
+        self.launch_with(place, &[], variables)
+    }
+
+    pub(crate) fn launch_with(
+        &self,
+        place: &str,
+        more: &[&str],
+        variables: &[(&str, &str)],
+    ) -> (String, String) {
+        let launched = self.try_launch(place, more, variables).ok().json();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         (text(&launched["id"]), text(&launched["launch"]["id"]))
     }
 
-    fn try_launch(&self, place: &str, variables: &[(&str, &str)]) -> Output {
+    fn try_launch(&self, place: &str, more: &[&str], variables: &[(&str, &str)]) -> Output {
         let cwd = self.house.home.work_dir(place);
-        let mut command = self.house.home.agentctl_command(&["launch", "claude-code", "-p", "x", "--json"]);
+        let arguments = [&["launch", "claude-code", "-p", "x", "--json"], more].concat();
+        let mut command = self.house.home.agentctl_command(&arguments);
         command.current_dir(cwd).envs(variables.iter().copied());
         self.house.home.run(command)
+    }
+
+    /// What the receiver was told of the end of this session.
+    pub(crate) fn told_of(&self, id: &str) -> Value {
+        until(SOON, "a webhook of the end", || {
+            let bodies = self.receiver.received().into_iter();
+            let told = bodies.map(|one| serde_json::from_str::<Value>(&one.body).unwrap());
+            told.into_iter().find(|told| told["session_id"] == id)
+        })
     }
 
     pub(crate) fn open_the_gate(&self) {
@@ -89,7 +108,7 @@ impl Scene {
         fs::remove_file(self.house.home.path().join("gate")).unwrap();
     }
 
-    fn record(&self, launch: &str, file: &str) -> PathBuf {
+    pub(crate) fn record(&self, launch: &str, file: &str) -> PathBuf {
         self.house.home.agentctl_home().join("launches").join(launch).join(file)
     }
 
@@ -266,7 +285,7 @@ fn a_launch_killed_at_any_step_of_its_record_is_whole_or_undone() {
     let steps = ["begin", "written", "synced", "renamed", "done"];
     // Of this write the first is the caller's; the second is the runner's, once it knows that the turn has begun.
     for point in steps.iter().flat_map(|step| [1, 2].map(|time| format!("launch.{step}#{time}"))) {
-        let launched = scene.try_launch("a", &[("AGENTCTL_FAULT", &point)]);
+        let launched = scene.try_launch("a", &[], &[("AGENTCTL_FAULT", &point)]);
         scene.open_the_gate();
         scene.silence();
         scene.close_the_gate();

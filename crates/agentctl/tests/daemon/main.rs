@@ -27,5 +27,6 @@ mod stand_in;
 mod storm;
 mod troupe;
 mod twins;
+mod unwritten;
 mod webhooks;
 mod writes;

@@ -23,6 +23,18 @@ pub(crate) fn broken_off(scene: &Scene, id: &str, server: u32) {
     scene.wait_for_tool();
     let stopped = scene.agentctl(&["stop", id, "--json"]).ok().json();
     assert_eq!(stopped["sessions"][0]["survived"], Value::Array(Vec::new()), "{stopped:#}");
+    // What is said of the stop is what a list says.
+    let report = &stopped["sessions"][0];
+    match report["session"]["status"].as_str() {
+        Some("idle") => {
+            let place = report["openIn"].as_str().unwrap_or_default();
+            assert!(place.contains(&format!("process {server}")), "{stopped:#}");
+            let again = scene.agentctl(&["stop", id]).ok().stdout;
+            assert!(again.contains("was idle already") && again.contains(place), "{again}");
+        }
+        Some("stopped") => assert!(report["openIn"].is_null(), "{stopped:#}"),
+        _ => panic!("{stopped:#}"),
+    }
     becomes(scene, id, "the turn broken off", |seen| seen["outcome"] == "interrupted");
     until(PATIENCE, "the end of the tool", || {
         let left = scene.processes().into_iter().find(|(_, line)| line.contains(ENDLESS));

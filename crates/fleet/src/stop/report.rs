@@ -16,7 +16,7 @@ pub struct StopAnswer {
 #[serde(rename_all = "camelCase")]
 pub struct StopReport {
     id: String,
-    /// Nothing of it runs any more.
+    /// Nothing of it runs any more: no process of its own, and no turn. `openIn` says whether a server keeps it open.
     stopped: bool,
     /// Nobody ran it.
     was_stopped: bool,
@@ -24,6 +24,9 @@ pub struct StopReport {
     how: Option<String>,
     ended: Vec<ProcessEntry>,
     survived: Vec<ProcessEntry>,
+    /// Where the session is still open after its turn was ended, in words: it is idle there and takes the next message.
+    /// `null` when it is open nowhere.
+    open_in: Option<String>,
     /// Why it was not stopped.
     error: Option<String>,
     /// The session as it is afterwards; `null` when it could not be looked at again.
@@ -53,6 +56,7 @@ impl StopReport {
             how: None,
             ended: Vec::new(),
             survived: Vec::new(),
+            open_in: None,
             error: Some(error.reason.clone()),
             session: Some((*target.session).clone()),
         }
@@ -69,8 +73,9 @@ impl Fleet {
             how: Some(stopped.how).filter(|how| !how.is_empty()),
             ended: stopped.ended,
             survived: stopped.survived,
+            open_in: stopped.open_in,
             error: None,
-            session: self.again(target).map(|now| *now.session),
+            session: self.after_stop(target).map(|now| *now.session),
         }
     }
 
