@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let asking = Asking::open(surroundings)?;
     let interrupt = Interrupt::listen();
     let found = args.targets.find(&asking, surroundings, out)?;
-    DaemonProcess::wanted(surroundings);
+    DaemonProcess::wanted(surroundings, out);
     let until = if args.until.is_empty() {
         Until::DEFAULT.to_vec()
     } else {
