@@ -101,7 +101,9 @@ impl Asking {
 
     /// `None` when there is no daemon that could be believed.
     fn ask(&self, target: &str, accept: &str) -> Option<Result<Answer, Problem>> {
-        let answer = self.daemon.as_ref()?.ask(Ask { accept, ..Ask::get(target) });
+        // One that was silent once is not waited for again.
+        let daemon = self.daemon.as_ref().filter(|daemon| !daemon.is_silent())?;
+        let answer = daemon.ask(Ask { accept, ..Ask::get(target) });
         believed(answer)
     }
 }

@@ -1,11 +1,13 @@
 //! Asking the daemon: HTTP/1.1 over its socket, blocking, one request per connection. No runtime is started for it.
 
 mod answer;
+mod patient;
 mod stream;
 
 use std::io::{self, Write};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use agentctl_daemon::Problem;
@@ -15,10 +17,13 @@ use crate::exit_codes::Exit;
 use crate::failure::Failure;
 
 pub(crate) use answer::Answer;
+use patient::Patient;
+pub(crate) use patient::is_silent;
 pub(crate) use stream::{ServerEvent, Stream};
 
-/// The longest silence of a daemon that is asked: then we look ourselves. Reading ten thousand sessions takes a while.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a daemon may take to say that it is there: where we can look ourselves, and where nobody else can do it.
+const HURRIED: Duration = Duration::from_millis(700);
+const PATIENT: Duration = Duration::from_secs(3);
 
 pub(crate) const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -27,6 +32,9 @@ pub(crate) const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 pub(crate) struct Client {
     socket: PathBuf,
     caller: Option<String>,
+    patience: Duration,
+    /// Whether it was found to be there and not to answer. Whoever shares this knows it from then on.
+    silent: Arc<AtomicBool>,
 }
 
 /// What is asked for.
@@ -51,7 +59,17 @@ impl<'a> Ask<'a> {
 
 impl Client {
     pub(crate) fn at(socket: PathBuf) -> Self {
-        Self { socket, caller: None }
+        Self { socket, caller: None, patience: PATIENT, silent: Arc::default() }
+    }
+
+    /// For somebody who can do without it: then nobody waits for long, and it is noted that it does not answer.
+    pub(crate) fn hurried(self, silent: Arc<AtomicBool>) -> Self {
+        Self { patience: HURRIED, silent, ..self }
+    }
+
+    /// Whether it is known not to answer.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silent.load(Ordering::Relaxed)
     }
 
     /// The same, telling the daemon whose sources are meant.
@@ -61,18 +79,28 @@ impl Client {
 
     /// Whether somebody listens at the socket. It is not waited for an answer.
     pub(crate) fn is_heard(&self) -> bool {
-        self.connect().is_ok()
+        match agentctl_daemon::knock(&self.socket) {
+            Ok(_) => true,
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+        }
     }
 
     /// Asks and takes the whole answer.
     pub(crate) fn ask(&self, ask: Ask<'_>) -> io::Result<Answer> {
-        Answer::read(self.send(ask)?)
+        self.noting(self.send(ask, None).and_then(Answer::read))
     }
 
     /// Asks for a stream of events.
     pub(crate) fn listen(&self, target: &str, cursor: Option<&str>) -> io::Result<Stream> {
         let ask = Ask { accept: "text/event-stream", ..Ask::get(target) };
-        Stream::open(self.send_with(ask, cursor)?)
+        self.noting(self.send(ask, cursor).and_then(Stream::open))
+    }
+
+    fn noting<T>(&self, talk: io::Result<T>) -> io::Result<T> {
+        if talk.as_ref().is_err_and(is_silent) {
+            self.silent.store(true, Ordering::Relaxed);
+        }
+        talk
     }
 
     /// Asks for something to be done. What went wrong is told in the daemon's words.
@@ -99,29 +127,12 @@ impl Client {
         Err(Failure::new(exit, problem.detail.clone()))
     }
 
-    /// Whoever could once write in agentctl's folder may have put a socket there. What we ask with, variables and prompts
-    /// among it, is for our own daemon alone.
-    fn connect(&self) -> io::Result<UnixStream> {
-        let stream = UnixStream::connect(&self.socket)?;
-        #[cfg(target_os = "linux")]
-        {
-            let listener = rustix::net::sockopt::socket_peercred(&stream)?.uid;
-            if listener != rustix::process::geteuid() {
-                let why = format!("another user (uid {}) listens at the daemon's socket", listener.as_raw());
-                return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
-            }
+    fn send(&self, ask: Ask<'_>, cursor: Option<&str>) -> io::Result<Patient> {
+        // What is written to one that is stopped would be done when it goes on, long after we have said that it was not.
+        if ask.method != "GET" {
+            patient::is_there(&self.socket, self.patience)?;
         }
-        Ok(stream)
-    }
-
-    fn send(&self, ask: Ask<'_>) -> io::Result<UnixStream> {
-        self.send_with(ask, None)
-    }
-
-    fn send_with(&self, ask: Ask<'_>, cursor: Option<&str>) -> io::Result<UnixStream> {
-        let mut stream = self.connect()?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut stream = Patient::connect(self.socket.clone(), self.patience)?;
         let Ask { method, target, accept, body } = ask;
         let mut head = format!(
             "{method} {target} HTTP/1.1\r\nHost: agentctl\r\nConnection: close\r\nAccept: {accept}\r\n\

@@ -1,19 +1,21 @@
 //! The daemon as a process: found by its socket and its lock, started in the background, asked to end. Never by a name or
 //! a pid that was written down.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use agentctl_daemon::{DaemonStatus, Held, Home};
 use agentctl_files::own;
+use agentctl_fleet::KernelLock;
 use agentctl_model::ProcessRef;
 use agentctl_process::Signal;
 
-use crate::client::{Ask, Client, OWN_VERSION};
+use crate::client::{Ask, Client, OWN_VERSION, is_silent};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
+use crate::output::Output;
 use crate::surroundings::Surroundings;
 
 /// How long a daemon may take until it answers, and until it is gone.
@@ -24,12 +26,50 @@ const LOOK: Duration = Duration::from_millis(10);
 const LAST_LINES: usize = 5;
 /// A log is begun anew long before.
 const LARGEST_LOG: u64 = 64 << 20;
+/// How long others may take to start or restart it, before nobody waits for them any more.
+const OTHERS: Duration = Duration::from_mins(1);
+/// How often a restart is tried again because somebody else started one in another manner meanwhile.
+const RESTARTS: usize = 5;
 
 /// How a daemon is to run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Manner {
     pub(crate) http: Option<SocketAddr>,
     pub(crate) read_only: bool,
+}
+
+impl Manner {
+    /// What is asked for and this daemon does not do, as flags. What is not asked for may be as it is.
+    pub(crate) fn missing_in(self, status: &DaemonStatus) -> String {
+        let served: Option<SocketAddr> = status.http.as_ref().and_then(|http| http.parse().ok());
+        // Port 0 is any port.
+        let fits = |asked: SocketAddr| {
+            served.is_some_and(|served| {
+                served.ip() == asked.ip() && (asked.port() == 0 || served.port() == asked.port())
+            })
+        };
+        let http = self.http.filter(|asked| !fits(*asked)).map(|asked| format!("--http {asked}"));
+        let read_only = (self.read_only && !status.read_only).then(|| "--read-only".to_owned());
+        http.into_iter().chain(read_only).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The same, with what a running one was told by flags. What it has from the config the next one reads for itself.
+    fn or_of(self, running: Option<&DaemonStatus>) -> Self {
+        let by_flag = running.filter(|status| !status.http_from_config);
+        let http = by_flag.and_then(|status| status.http.as_ref()?.parse().ok());
+        let read_only = running.is_some_and(|status| status.read_only);
+        Self { http: self.http.or(http), read_only: self.read_only || read_only }
+    }
+}
+
+/// Who is the daemon now.
+pub(crate) enum Presence {
+    Answers(Box<DaemonStatus>),
+    /// Somebody holds its lock and does not answer: it is stopped, has too much to do, or is just starting.
+    Silent {
+        pid: Option<u32>,
+    },
+    Nobody,
 }
 
 pub(crate) struct DaemonProcess<'a> {
@@ -70,6 +110,28 @@ impl<'a> DaemonProcess<'a> {
         serde_json::from_slice(&answer.body).ok()
     }
 
+    /// Who is the daemon, without waiting for long.
+    pub(crate) fn presence(&self) -> Result<Presence, Failure> {
+        let hurried = self.client.clone().hurried(std::sync::Arc::default());
+        let answer = hurried.ask(Ask::get("/v1/daemon"));
+        if let Ok(status) = answer.map(|answer| serde_json::from_slice(&answer.body))
+            && let Ok(status) = status
+        {
+            return Ok(Presence::Answers(Box::new(status)));
+        }
+        if self.is_free()? {
+            return Ok(Presence::Nobody);
+        }
+        Ok(Presence::Silent { pid: self.holder().map(|holder| holder.pid) })
+    }
+
+    /// That somebody holds the lock and does not answer, and what to do about it.
+    pub(crate) fn silent(pid: Option<u32>) -> (String, &'static str) {
+        let pid = pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+        let words = format!("the daemon{pid} holds its lock and does not answer");
+        (words, "`agentctl daemon restart` ends it and starts another one; agents go on")
+    }
+
     /// A daemon of this version, started if there is none. For commands that cannot do without.
     pub(crate) fn needed(&self) -> Result<&Client, Failure> {
         if self.surroundings.client().is_none() {
@@ -82,38 +144,110 @@ impl<'a> DaemonProcess<'a> {
     }
 
     /// Starts one in the background unless one runs, and does not wait for it. For commands that do without: where none can
-    /// be had they go on, and `daemon logs` says why.
-    pub(crate) fn wanted(surroundings: &'a Surroundings) {
-        let start = || -> Result<(), Failure> {
+    /// be had they go on, and `daemon logs` says why. That the configured port is taken is said at once.
+    pub(crate) fn wanted(surroundings: &'a Surroundings, out: &mut Output) {
+        let mut start = || -> Result<(), Failure> {
             let process = Self::new(surroundings)?;
             if surroundings.client().is_none() || process.client.is_heard() {
                 return Ok(());
             }
-            process.home.prepare().map_err(|error| Failure::new(Exit::NoDaemon, error.to_string()))?;
-            // Of several that are started at once one stays.
+            process.prepare()?;
+            // Somebody starts one just now, or one is starting.
+            let Some(_alone) = process.try_alone(Duration::ZERO)? else { return Ok(()) };
+            if !process.is_free()? {
+                return Ok(());
+            }
+            if let Some(words) = process.taken_port() {
+                out.warn(&words);
+                return Ok(());
+            }
             process.spawn(Manner::default()).map(drop)
         };
         drop(start());
     }
 
+    /// Why the port that the config names cannot be had, so that no daemon would start.
+    fn taken_port(&self) -> Option<String> {
+        let address = self.surroundings.settings().ok()?.http.value?;
+        let error = TcpListener::bind(address).err()?;
+        Some(format!("no daemon is started: http = \"{address}\" of config.toml cannot be served: {error}"))
+    }
+
+    fn prepare(&self) -> Result<(), Failure> {
+        self.home.prepare().map_err(|error| Failure::new(Exit::NoDaemon, error.to_string()))
+    }
+
+    /// While this is held nobody else starts a daemon: what a restart ended is not replaced by somebody's who knows
+    /// nothing of its manner.
+    fn try_alone(&self, patience: Duration) -> Result<Option<KernelLock>, Failure> {
+        let path = self.home.folder().join("start.lock");
+        KernelLock::on_file(&path, patience)
+            .map_err(|error| Failure::new(Exit::NoDaemon, format!("cannot lock {}: {error}", path.display())))
+    }
+
+    fn alone(&self) -> Result<KernelLock, Failure> {
+        self.prepare()?;
+        self.try_alone(OTHERS)?.ok_or_else(|| {
+            Failure::new(Exit::NoDaemon, "another agentctl has been starting the daemon for a minute")
+                .hint("`agentctl daemon status` says how far it came")
+        })
+    }
+
+    /// One of this version that answers. One that is there and does not is an error: it cannot be had, and not be replaced
+    /// without being asked.
+    fn answering(&self) -> Result<Option<DaemonStatus>, Failure> {
+        match self.client.ask(Ask::get("/healthz")) {
+            // One that answers nothing we understand may be very old, or just ending.
+            Ok(answer) if answer.is_of_our_version() => Ok(self.status()),
+            Err(error) if is_silent(&error) => {
+                let (words, hint) = Self::silent(self.holder().map(|holder| holder.pid));
+                Err(Failure::new(Exit::NoDaemon, words).hint(hint))
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// Starts one unless one runs. An older or newer one makes way, and passes its manner on.
     pub(crate) fn start(&self, manner: Manner) -> Result<Started, Failure> {
-        let mut manner = manner;
-        // One that answers nothing we understand may be very old, or just ending.
-        let answers = self.client.ask(Ask::get("/healthz"));
-        if let Ok(answer) = answers {
-            let status = self.status();
-            match status {
-                Some(status) if answer.is_of_our_version() => return Ok(Started::Already(status)),
-                other => {
-                    let http = other.as_ref().and_then(|status| status.http.as_ref()?.parse().ok());
-                    manner.http = manner.http.or(http);
-                    manner.read_only |= other.is_some_and(|status| status.read_only);
-                    self.stop()?;
-                }
+        if let Some(status) = self.answering()? {
+            return Ok(Started::Already(status));
+        }
+        let _alone = self.alone()?;
+        self.start_alone(manner)
+    }
+
+    /// Ends the one that runs and starts one in its manner, with what is asked for beside it.
+    pub(crate) fn restart(&self, manner: Manner) -> Result<DaemonStatus, Failure> {
+        let _alone = self.alone()?;
+        let manner = manner.or_of(self.status().as_ref());
+        let wanted = self.under_config(manner)?;
+        for _ in 0..RESTARTS {
+            self.stop()?;
+            match self.start_alone(manner)? {
+                Started::Now(status) => return Ok(status),
+                Started::Already(status) if wanted.missing_in(&status).is_empty() => return Ok(status),
+                // One that was on its way before us is none of ours.
+                Started::Already(_) => {}
             }
         }
-        self.home.prepare().map_err(|error| Failure::new(Exit::NoDaemon, error.to_string()))?;
+        Err(Failure::new(Exit::NoDaemon, "somebody else starts a daemon again and again"))
+    }
+
+    /// What a daemon that is started so will do: the config has the word where no flag has.
+    pub(crate) fn under_config(&self, manner: Manner) -> Result<Manner, Failure> {
+        let configured = self.surroundings.settings()?.http.value;
+        Ok(Manner { http: manner.http.or(configured), ..manner })
+    }
+
+    fn start_alone(&self, manner: Manner) -> Result<Started, Failure> {
+        let mut manner = manner;
+        if let Some(status) = self.answering()? {
+            return Ok(Started::Already(status));
+        }
+        if self.client.ask(Ask::get("/healthz")).is_ok() {
+            manner = manner.or_of(self.status().as_ref());
+            self.stop()?;
+        }
         let logged = std::fs::metadata(self.home.log()).map_or(0, |log| log.len());
         let mut child = self.spawn(manner)?;
         let deadline = Instant::now() + START;
@@ -178,8 +312,13 @@ impl<'a> DaemonProcess<'a> {
         }
         for signal in [Signal::Terminate, Signal::Kill] {
             let Some(holder) = self.holder() else { break };
-            agentctl_process::signal(holder, signal)
-                .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+            let send = |signal| {
+                agentctl_process::signal(holder, signal)
+                    .map_err(|error| Failure::new(Exit::Failed, error.to_string()))
+            };
+            send(signal)?;
+            // One that is stopped hears nothing before it goes on.
+            send(Signal::Continue)?;
             if self.wait_free(END)? {
                 return Ok(true);
             }

@@ -24,7 +24,8 @@ impl Hints {
 
     /// Of changes of these sessions; none if the daemon does not watch where all of them are.
     pub(crate) fn of_sessions(asking: &Asking, sessions: &[Surveyed]) -> Self {
-        let watched = asking.daemon.as_ref().and_then(watched).unwrap_or_default();
+        let answering = asking.daemon.as_ref().filter(|daemon| !daemon.is_silent());
+        let watched = answering.and_then(watched).unwrap_or_default();
         let is_watched = |session: &Surveyed| {
             let key = &session.key;
             watched.iter().any(|source| source.adapter == key.adapter && source.root == key.root)
@@ -42,6 +43,7 @@ impl Hints {
     }
 
     fn from(daemon: Option<&Client>, target: &str) -> Self {
+        let daemon = daemon.filter(|daemon| !daemon.is_silent());
         let stream = daemon.and_then(|daemon| daemon.listen(target, None).ok());
         Self(stream.filter(|stream| stream.wait_at_most(BREATH).is_ok()))
     }

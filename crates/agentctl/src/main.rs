@@ -17,6 +17,7 @@ mod surroundings;
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 
 use clap::CommandFactory;
 use clap_complete::CompleteEnv;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         agentctl_fleet::fault::arm(point);
     }
     let mut out = Output::new(&surroundings);
+    let silent_daemon = surroundings.silent_daemon.clone();
     let ended = cli::run(cli, surroundings, &mut out).and_then(|exit| {
         out.flush()?;
         Ok(exit)
@@ -72,5 +74,10 @@ fn main() -> ExitCode {
             exit
         }
     };
+    // What needs it has said so already.
+    if silent_daemon.load(Ordering::Relaxed) && exit != Exit::NoDaemon {
+        out.warn("the daemon holds its lock and does not answer, so agentctl looked by itself");
+        out.hint("`agentctl daemon restart` ends it and starts another one; agents go on");
+    }
     exit.into()
 }

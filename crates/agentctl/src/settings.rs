@@ -8,6 +8,7 @@ mod tellings;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -75,6 +76,8 @@ pub(crate) struct Settings {
     /// What `launch` starts when no agent is named.
     pub(crate) adapter: Setting<Option<String>>,
     pub(crate) model: Setting<Option<String>>,
+    /// The loopback address that every daemon of this folder serves beside its socket.
+    pub(crate) http: Setting<Option<SocketAddr>>,
     adapters: BTreeMap<String, AdapterSettings>,
     pub(crate) webhook: Webhook,
     pub(crate) notify: Notify,
@@ -149,6 +152,7 @@ impl Settings {
 struct FileForm {
     adapter: Option<AdapterName>,
     model: Option<String>,
+    http: Option<Loopback>,
     adapters: BTreeMap<AdapterName, AdapterForm>,
     webhook: WebhookForm,
     notify: NotifyForm,
@@ -163,6 +167,7 @@ impl FileForm {
         Settings {
             adapter: Setting::optional(self.adapter.map(|name| name.0)),
             model: Setting::optional(self.model),
+            http: Setting::optional(self.http.map(|http| http.0)),
             adapters: adapters.collect(),
             webhook: self.webhook.settle(environ),
             notify: self.notify.settle(),
@@ -189,6 +194,23 @@ impl TryFrom<String> for Length {
 
     fn try_from(text: String) -> Result<Self, String> {
         time::parse_duration(&text).map(Self)
+    }
+}
+
+/// An address of this machine alone, with its port.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct Loopback(SocketAddr);
+
+impl TryFrom<String> for Loopback {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.parse::<SocketAddr>() {
+            Ok(address) if address.ip().is_loopback() => Ok(Self(address)),
+            Ok(address) => Err(format!("{address} is no loopback address; nothing else is served")),
+            Err(_) => Err(format!("`{text}` is no address, expected one such as 127.0.0.1:7788")),
+        }
     }
 }
 
@@ -268,6 +290,9 @@ mod tests {
             ("[adapters\n", 1, ""),
             ("adapter = \"claud\"\n", 1, "claud"),
             ("model = 5\n", 1, "5"),
+            ("http = 7788\n", 1, "7788"),
+            ("http = \"7788\"\n", 1, "127.0.0.1:7788"),
+            ("http = \"0.0.0.0:80\"\n", 1, "no loopback address"),
             ("[webhook]\nurl = \"example.org\"\n", 2, "https://"),
             ("[webhook]\nevents = [\"session.stoped\"]\n", 2, "session.stopped"),
             ("[webhook]\nsecret = 1\n", 2, "1"),
@@ -344,7 +369,7 @@ mod tests {
 
     #[test]
     fn every_documented_section_is_understood() {
-        let text = "adapter = \"codex\"\nmodel = \"m\"\n\
+        let text = "adapter = \"codex\"\nmodel = \"m\"\nhttp = \"127.0.0.2:7788\"\n\
             [webhook]\nurl = \"https://example.org/hook\"\nsecret = \"s\"\nevents = [\"session.waiting\"]\n\
             [notify]\ncommand = \"notify-send agent\"\non = [\"died\"]\n\
             [retention]\nlaunches = \"2w\"\n\
@@ -352,6 +377,7 @@ mod tests {
         let settings = parse(text);
         assert_eq!(settings.mistakes, []);
         assert_eq!(settings.adapter.value.as_deref(), Some("codex"));
+        assert_eq!(settings.http.value, Some(SocketAddr::from(([127, 0, 0, 2], 7788))));
         assert_eq!(settings.webhook.events.value, ["session.waiting"]);
         assert_eq!(settings.notify.on.value, ["died"]);
         assert_eq!(settings.launches_kept.value, 2 * RETENTION);

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use agentctl_adapters::{Adapter, Root, Secret};
 use agentctl_daemon::{Home, HomeError};
@@ -33,6 +35,8 @@ pub(crate) struct Surroundings {
     pub(crate) home: Option<PathBuf>,
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) zone: TimeZone,
+    /// Whether the daemon was found to be there and not to answer, by anything that this command asked it.
+    pub(crate) silent_daemon: Arc<AtomicBool>,
 }
 
 impl Surroundings {
@@ -44,7 +48,8 @@ impl Surroundings {
 
     fn from_variables(variables: Vec<(OsString, OsString)>, cwd: Option<PathBuf>) -> Self {
         let environ: Environ = variables.iter().cloned().collect();
-        Self { home: environ.path("HOME"), environ, variables, cwd, zone: TimeZone::system() }
+        let home = environ.path("HOME");
+        Self { home, environ, variables, cwd, zone: TimeZone::system(), silent_daemon: Arc::default() }
     }
 
     /// The same agentctl in the variables of somebody else: its own folder stays.
@@ -155,7 +160,7 @@ impl Surroundings {
             return None;
         }
         let (folder, _) = self.own_folder()?;
-        Some(Client::at(Home::at(folder).socket()))
+        Some(Client::at(Home::at(folder).socket()).hurried(self.silent_daemon.clone()))
     }
 
     /// Everything that can be asked, under the settings in force.

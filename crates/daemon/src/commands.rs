@@ -55,8 +55,10 @@ impl Commands {
 #[expect(clippy::disallowed_methods, reason = "a command that the user configured")]
 fn spawn(line: &str, folder: Option<&Path>, variables: Variables) -> io::Result<Child> {
     let mut command = Command::new("sh");
-    // The line is the user's own; what comes from sessions travels in variables and never through the shell's eyes.
-    command.args(["-c", line]).envs(variables).process_group(0);
+    // The line is the user's own; what comes from sessions travels in variables and never through the shell's eyes. What
+    // it starts has the usual limit of open files, not the daemon's.
+    let usual = agentctl_process::open_files::usual().map(|soft| format!("ulimit -S -n {soft}\n"));
+    command.args(["-c", &format!("{}{line}", usual.unwrap_or_default())]).envs(variables).process_group(0);
     command.current_dir(folder.filter(|folder| folder.is_dir()).unwrap_or(Path::new("/")));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
 }

@@ -6,15 +6,18 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write what is read"))]
 
 mod api;
+mod bodies;
 mod caller;
 mod clock;
 mod commands;
+mod descriptors;
 mod events;
 mod feeds;
 mod fuses;
 mod guard;
 mod holders;
 mod home;
+mod knock;
 mod launches;
 mod live;
 mod log;
@@ -31,6 +34,7 @@ mod settings;
 mod shared;
 mod single_flight;
 mod token;
+mod visitors;
 mod watch;
 mod webhooks;
 pub mod wire;
@@ -39,6 +43,7 @@ pub use api::{DaemonStatus, Messages, document as openapi};
 pub use events::{Event, TYPES as EVENT_TYPES};
 pub use fuses::{Fuse, FuseList, Fuses, Hands, Stage, deadline};
 pub use home::{Held, Home, HomeError};
+pub use knock::knock;
 pub use problem::{Problem, ProblemObject};
 pub use query::{encode, joined, list_pairs};
 pub use run::{Ended, Options, RunError, run};

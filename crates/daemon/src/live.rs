@@ -21,7 +21,8 @@ use crate::watch::{Bell, Watcher, Woken};
 
 /// The safety net, should nobody tell of a change.
 const SWEEP: Duration = Duration::from_secs(15);
-/// The same while agents live whose state is in their own server and that server tells nothing by itself.
+/// The same while agents live of which nobody tells: their state is in a server that tells nothing by itself, or their
+/// process cannot be watched.
 const SWEEP_OF_ASKED: Duration = Duration::from_secs(2);
 /// The shortest time between two looks, and how many times the length of the last one it is at least: agents at work
 /// write all the time, and must not be paid for with their own processor.
@@ -157,7 +158,8 @@ pub(crate) fn keep(shared: &Arc<Shared>, looked: &Sender<()>) {
                     let lines = fleet.lines();
                     live.feeds().listen_to(lines, shared);
                 }
-                if live.view().sessions().any(|session| changes_in_silence(fleet, &live.feeds(), session)) {
+                let silent = |session: &Session| changes_in_silence(fleet, &live.feeds(), session);
+                if watcher.misses_ends() || live.view().sessions().any(silent) {
                     sweep = SWEEP_OF_ASKED;
                 }
             }

@@ -11,6 +11,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// What a problem is sent as.
+const PROBLEM: &str = "application/problem+json";
+/// The most that is kept of somebody else's words.
+const MOST_WORDS: usize = 1 << 10;
+
 /// Why a request was not answered.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
@@ -26,9 +31,9 @@ pub struct ProblemObject {
     status: u16,
     /// What happened, in words.
     pub detail: String,
-    /// usage (400, 413, 415) | not-found (404) | ambiguous (409) | incomplete (503) | refused (409: locked, live elsewhere;
-    /// 422: this agent offers no such thing) | unauthorized (401) | forbidden (403) | locked-out (429) | failed (500: here;
-    /// 502: the agent, in its own words; 504: it did not answer)
+    /// usage (400, 405, 408, 413, 415) | not-found (404) | ambiguous (409) | incomplete (503) | refused (409: locked, live elsewhere;
+    /// 422: this agent offers no such thing) | unauthorized (401) | forbidden (403) | locked-out (429) | busy (503: too much
+    /// at once) | failed (500: here; 502: the agent, in its own words; 504: it did not answer)
     pub code: String,
     /// What to do next.
     pub hint: Option<String>,
@@ -85,6 +90,11 @@ impl Problem {
             Some(hint) => problem.hint(hint),
             None => problem,
         }
+    }
+
+    /// Too much at once for this daemon; whoever can looks for himself.
+    pub(crate) fn busy(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).hint("try again in a moment")
     }
 
     /// Whether an agent took something is not known.
@@ -211,13 +221,40 @@ impl From<TreesError> for Problem {
     }
 }
 
+/// A refusal by whoever stands before our own handlers (no such method, a name that is no text), in the form of all
+/// others. Its headers stay: one of them says which methods there are.
+pub(crate) async fn in_its_form(response: Response, asked: &str) -> Response {
+    let status = response.status();
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    let is_ours = kind.is_some_and(|kind| kind == PROBLEM || kind == "application/json");
+    if is_ours || !(status.is_client_error() || status.is_server_error()) {
+        return response;
+    }
+    let (mut head, body) = response.into_parts();
+    let words = axum::body::to_bytes(body, MOST_WORDS).await.unwrap_or_default();
+    let words = text::one_line(&String::from_utf8_lossy(&words));
+    let (code, detail) = if status == StatusCode::METHOD_NOT_ALLOWED {
+        let allowed = head.headers.get(header::ALLOW).and_then(|allow| allow.to_str().ok()).unwrap_or("others");
+        ("usage", format!("{asked} is not possible there; allowed: {}", allowed.replace(',', ", ")))
+    } else if status.is_client_error() {
+        ("usage", format!("{asked}: {words}"))
+    } else {
+        ("failed", format!("{asked}: {words}"))
+    };
+    let problem = Problem::new(status, code, detail).hint("GET /openapi.json describes every route");
+    let (ours, body) = problem.into_response().into_parts();
+    head.headers.remove(header::CONTENT_LENGTH);
+    head.headers.extend(ours.headers);
+    Response::from_parts(head, body)
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut body = Vec::new();
         // A problem is plain data: it can always be written.
         let _ = agentctl_model::json::write(&mut body, &self);
-        let kind = HeaderValue::from_static("application/problem+json");
+        let kind = HeaderValue::from_static(PROBLEM);
         (status, [(header::CONTENT_TYPE, kind)], body).into_response()
     }
 }

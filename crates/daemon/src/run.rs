@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -16,10 +15,12 @@ use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::bodies::Bodies;
 use crate::commands::Commands;
 use crate::events::Hub;
 use crate::fuses::{Fuses, Hands, keep_burning};
 use crate::home::{Held, Home, HomeError};
+use crate::knock::knock;
 use crate::live::{self, Live};
 use crate::log::Log;
 use crate::metrics::Metrics;
@@ -35,7 +36,7 @@ use crate::{clock, launches, own_files, sd_notify, server};
 /// How long what is being answered may take once the end was asked for.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
-/// How long the first look may keep the doors closed.
+/// How long the first look may hold up who asks where everything stands.
 const FIRST_LOOK: Duration = Duration::from_secs(5);
 
 /// How long a lock may be held by somebody who does not answer, before it is believed.
@@ -48,6 +49,8 @@ pub struct Options {
     pub host: String,
     /// Also serve this loopback address.
     pub http: Option<SocketAddr>,
+    /// That address stands in `config.toml`: every daemon of this folder serves it.
+    pub http_from_config: bool,
     /// Refuse every write.
     pub read_only: bool,
     /// In the foreground: also say on standard error what goes into the log.
@@ -90,8 +93,12 @@ fn hold(home: &Home) -> Result<Option<Held>, HomeError> {
     let until = Instant::now() + UNTIL_ANSWERED;
     loop {
         let held = home.hold()?;
-        let answered = || UnixStream::connect(home.socket()).is_ok();
-        if held.is_some() || answered() || Instant::now() > until {
+        // One that is stopped may have so many waiting that not even a knock is taken: it is there all the same.
+        let is_there = || match knock(&home.socket()) {
+            Ok(_) => true,
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+        };
+        if held.is_some() || is_there() || Instant::now() > until {
             return Ok(held);
         }
         std::thread::sleep(BETWEEN_TRIES);
@@ -104,6 +111,8 @@ pub fn run(options: Options) -> Result<Ended, RunError> {
     if let Some(address) = options.http.filter(|address| !address.ip().is_loopback()) {
         return Err(RunError::NotLoopback(address));
     }
+    // Before anything is opened: connections, watched processes and looks all want descriptors.
+    agentctl_process::open_files::raise();
     home.prepare()?;
     let Some(held) = hold(&home)? else { return Ok(Ended::AlreadyRuns) };
     let began_at = clock::now();
@@ -141,12 +150,15 @@ pub fn run(options: Options) -> Result<Ended, RunError> {
         began: Instant::now(),
         read_only: options.read_only,
         http,
+        http_from_config: options.http_from_config,
         token,
         hub: Hub::new(life),
         live: Live::new()?,
         own_files: Bell::new()?,
         metrics: Metrics::default(),
         answers: SingleFlight::new(),
+        bodies: Bodies::default(),
+        has_looked: watch::channel(false).0,
         phase: watch::channel(Phase::Serving).0,
         outbox,
         fuses,
@@ -185,10 +197,13 @@ fn serve(
         let shared = shared.clone();
         std::thread::Builder::new().name("far".into()).spawn(move || live::keep_far(&shared, &far_looked))?
     };
+    // The doors are open meanwhile: whoever asks something else must not take us for one that hangs.
+    let served = runtime.spawn(server::serve(shared.clone(), unix, tcp));
     // Who asks where everything stands must not hear that there is nothing, only because nobody looked yet.
     for first in [first, far_first] {
         let _ = first.recv_timeout(FIRST_LOOK);
     }
+    shared.has_looked.send_replace(true);
     launches::tell_abandoned(shared);
     keep_sending(shared)?;
     let burning = {
@@ -210,7 +225,6 @@ fn serve(
     };
     tell("READY=1\n");
     let ended = runtime.block_on(async {
-        let served = tokio::spawn(server::serve(shared.clone(), unix, tcp));
         let mut phase = shared.phase.subscribe();
         let home_gone = tokio::select! {
             _ = terminated.recv() => false,

@@ -2,43 +2,74 @@
 
 use std::fs;
 use std::io;
-use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
-use axum::extract::connect_info::Connected;
-use axum::serve::IncomingStream;
-use tokio::net::{TcpListener, UnixListener};
+use axum::extract::ConnectInfo;
+use axum::http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::api;
+use crate::descriptors;
 use crate::guard::guard;
 use crate::shared::{Phase, Shared};
+use crate::visitors::{Visitor, Visitors};
+
+/// How long a request's head may take to come, and how long a connection may rest between two requests.
+const HEAD: Duration = Duration::from_secs(10);
+/// How large a head over TCP may be: whoever sends it may be a stranger.
+const TCP_BUFFER: usize = 64 << 10;
+/// How long nobody is let in when the system refuses connections.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Who is at the other end.
 #[derive(Debug, Clone)]
 pub(crate) enum Peer {
-    Unix {
-        uid: Option<u32>,
-    },
-    Tcp {
-        /// The address at which we were reached.
-        served: SocketAddr,
-    },
+    Unix { uid: Option<u32> },
+    Tcp,
 }
 
-impl Connected<IncomingStream<'_, UnixListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
-        Self::Unix { uid: stream.io().peer_cred().ok().map(|credentials| credentials.uid()) }
+/// A place where connections come in.
+trait Door: Send + 'static {
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+    /// The most that is kept of what comes in at once; `None` leaves it to hyper.
+    const BUFFER: Option<usize>;
+
+    fn next(&self) -> impl Future<Output = io::Result<(Self::Stream, Peer)>> + Send;
+}
+
+impl Door for UnixListener {
+    type Stream = UnixStream;
+    const BUFFER: Option<usize> = None;
+
+    async fn next(&self) -> io::Result<(UnixStream, Peer)> {
+        let (stream, _) = self.accept().await?;
+        let uid = stream.peer_cred().ok().map(|credentials| credentials.uid());
+        Ok((stream, Peer::Unix { uid }))
     }
 }
 
-impl Connected<IncomingStream<'_, TcpListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
-        let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
-        Self::Tcp { served: stream.io().local_addr().unwrap_or(unknown) }
+impl Door for TcpListener {
+    type Stream = TcpStream;
+    const BUFFER: Option<usize> = Some(TCP_BUFFER);
+
+    async fn next(&self) -> io::Result<(TcpStream, Peer)> {
+        let (stream, _) = self.accept().await?;
+        // Events are small and wanted at once.
+        let _ = stream.set_nodelay(true);
+        Ok((stream, Peer::Tcp))
     }
 }
 
@@ -65,27 +96,85 @@ pub(crate) async fn serve(
         .layer(axum::middleware::from_fn_with_state(shared.clone(), guard))
         .with_state(shared.clone());
     let mut doors = JoinSet::new();
-    doors.spawn(open(UnixListener::from_std(unix)?, router.clone(), shared.clone()));
+    let visitors = Visitors::new(descriptors::for_socket());
+    doors.spawn(open(UnixListener::from_std(unix)?, visitors, router.clone(), shared.clone()));
     if let Some(tcp) = tcp {
-        doors.spawn(open(TcpListener::from_std(tcp)?, router, shared));
+        let visitors = Visitors::new(descriptors::for_tcp());
+        doors.spawn(open(TcpListener::from_std(tcp)?, visitors, router, shared));
     }
     while let Some(door) = doors.join_next().await {
-        door.map_err(io::Error::other)??;
+        door.map_err(io::Error::other)?;
     }
     Ok(())
 }
 
-async fn open<L>(listener: L, router: Router, shared: Arc<Shared>) -> io::Result<()>
-where
-    L: axum::serve::Listener,
-    L::Addr: std::fmt::Debug,
-    for<'a> Peer: Connected<IncomingStream<'a, L>>,
-{
+/// Lets connections in at one door until the daemon ends, and waits for the last of them.
+async fn open<D: Door>(door: D, visitors: Visitors, router: Router, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
     let mut phase = shared.phase.subscribe();
-    let end = async move {
-        let _ = phase.wait_for(|phase| *phase != Phase::Serving).await;
+    let mut refused = false;
+    loop {
+        // Whoever finds no place waits before the door, and costs us nothing.
+        let place = tokio::select! {
+            _ = phase.wait_for(|phase| *phase != Phase::Serving) => break,
+            place = visitors.place() => place,
+        };
+        let came = tokio::select! {
+            _ = phase.wait_for(|phase| *phase != Phase::Serving) => break,
+            came = door.next() => came,
+        };
+        while connections.try_join_next().is_some() {}
+        match came {
+            Ok((stream, peer)) => {
+                refused = false;
+                let visitor = visitors.enter(place);
+                let phase = shared.phase.subscribe();
+                connections.spawn(attend::<D>(stream, peer, visitor, router.clone(), phase));
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut refused, true) {
+                    shared.log.say(&format!("a connection cannot be taken: {error}"));
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+    drop(door);
+    while connections.join_next().await.is_some() {}
+}
+
+/// Answers one connection until it is closed, rests too long, must make way, or the daemon ends.
+async fn attend<D: Door>(
+    stream: D::Stream,
+    peer: Peer,
+    visitor: Visitor,
+    router: Router,
+    mut phase: watch::Receiver<Phase>,
+) {
+    let Visitor { pass, asked_to_leave, _place } = visitor;
+    let answer = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(ConnectInfo(peer.clone()));
+        request.extensions_mut().insert(pass.clone());
+        TowerToHyperService::new(router.clone()).call(request)
+    });
+    let mut protocol = http1::Builder::new();
+    protocol.timer(TokioTimer::new()).header_read_timeout(HEAD);
+    if let Some(buffer) = D::BUFFER {
+        protocol.max_buf_size(buffer);
+    }
+    let mut connection = pin!(protocol.serve_connection(TokioIo::new(stream), answer));
+    let is_asked_to_leave = async {
+        // Whoever is known is never asked.
+        if asked_to_leave.await.is_err() {
+            std::future::pending::<()>().await;
+        }
     };
-    axum::serve(listener, router.into_make_service_with_connect_info::<Peer>())
-        .with_graceful_shutdown(end)
-        .await
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        () = is_asked_to_leave => return,
+        _ = phase.wait_for(|phase| *phase != Phase::Serving) => {}
+    }
+    // What is being answered is answered.
+    connection.as_mut().graceful_shutdown();
+    let _ = connection.await;
 }

@@ -11,6 +11,7 @@ use axum::body::Bytes;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
+use crate::bodies::Bodies;
 use crate::commands::Commands;
 use crate::events::{Hub, Posted};
 use crate::fuses::{Fuses, Hands};
@@ -43,6 +44,7 @@ pub(crate) struct Shared {
     pub(crate) began: Instant,
     pub(crate) read_only: bool,
     pub(crate) http: Option<std::net::SocketAddr>,
+    pub(crate) http_from_config: bool,
     pub(crate) token: Option<Token>,
     pub(crate) log: Log,
     pub(crate) hub: Hub,
@@ -51,6 +53,9 @@ pub(crate) struct Shared {
     pub(crate) own_files: Bell,
     pub(crate) metrics: Metrics,
     pub(crate) answers: Arc<SingleFlight<Result<Bytes, Problem>>>,
+    pub(crate) bodies: Bodies,
+    /// Whether the view has looked for the first time: before that it knows nothing, which is not that there is nothing.
+    pub(crate) has_looked: watch::Sender<bool>,
     pub(crate) fuses: Fuses,
     pub(crate) hands: Arc<dyn Hands>,
     pub(crate) outbox: Outbox,
@@ -68,6 +73,11 @@ impl Shared {
         self.own_files.ring();
         self.outbox.close();
         self.fuses.close();
+    }
+
+    /// Returns once the view knows where everything stands.
+    pub(crate) async fn first_look(&self) {
+        let _ = self.has_looked.subscribe().wait_for(|looked| *looked).await;
     }
 
     /// An event was posted: whoever acts on events does so now.

@@ -1,7 +1,9 @@
 //! The token of `http.token`: made once, 256 bits, for this user alone. There is no way to serve TCP without it.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -14,21 +16,50 @@ use agentctl_fleet::whole_file;
 /// The token is 64 digits.
 const LARGEST: u64 = 4 << 10;
 
-/// After so many wrong tokens in a row nobody is let in for a while.
+/// One and the same wrong token is told off after so many tries.
 const FAILURES: u32 = 10;
+/// How long a wrong token is remembered after its last try.
 const LOCKOUT: Duration = Duration::from_secs(30);
+/// How many wrong tokens are remembered; the one that was not tried for longest is forgotten first.
+const REMEMBERED: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Token {
     secret: String,
-    failures: Mutex<(u32, Option<Instant>)>,
+    wrong: Mutex<WrongTokens>,
+}
+
+/// The wrong tokens that were tried lately, by a keyed hash: none of them is kept.
+#[derive(Debug, Default)]
+struct WrongTokens {
+    keyed: RandomState,
+    tries: BTreeMap<u64, (u32, Instant)>,
+}
+
+impl WrongTokens {
+    /// Counts one more try; says whether there were too many of this one.
+    fn count(&mut self, token: &[u8], now: Instant) -> bool {
+        self.tries.retain(|_, (_, last)| now.saturating_duration_since(*last) < LOCKOUT);
+        let key = self.keyed.hash_one(token);
+        if self.tries.len() >= REMEMBERED && !self.tries.contains_key(&key) {
+            let oldest = self.tries.iter().min_by_key(|(_, (_, last))| *last).map(|(key, _)| *key);
+            if let Some(oldest) = oldest {
+                self.tries.remove(&oldest);
+            }
+        }
+        let (times, last) = self.tries.entry(key).or_insert((0, now));
+        (*times, *last) = (times.saturating_add(1), now);
+        *times > FAILURES
+    }
 }
 
 /// What became of a try.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     Granted,
+    /// There was no token, or a wrong one.
     Denied,
+    /// The same wrong one again and again.
     LockedOut,
 }
 
@@ -42,24 +73,20 @@ impl Token {
             whole_file::replace(path, secret.as_bytes(), "token")?;
             secret
         };
-        Ok(Self { secret, failures: Mutex::new((0, None)) })
+        Ok(Self { secret, wrong: Mutex::default() })
     }
 
+    /// The right token is let in whatever others have tried, and who brings none has tried nothing: neither a page nor a
+    /// program without the token can keep its owner out.
     pub(crate) fn admit(&self, authorization: Option<&[u8]>) -> Admission {
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        if failures.1.is_some_and(|until| Instant::now() < until) {
-            return Admission::LockedOut;
-        }
-        let given = authorization.and_then(|value| value.strip_prefix(b"Bearer ")).unwrap_or_default();
+        let Some(given) = authorization.and_then(|value| value.strip_prefix(b"Bearer ")) else {
+            return Admission::Denied;
+        };
         if equal(given, self.secret.as_bytes()) {
-            *failures = (0, None);
             return Admission::Granted;
         }
-        failures.0 += 1;
-        if failures.0 >= FAILURES {
-            *failures = (0, Some(Instant::now() + LOCKOUT));
-        }
-        Admission::Denied
+        let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        if wrong.count(given, Instant::now()) { Admission::LockedOut } else { Admission::Denied }
     }
 }
 
@@ -123,19 +150,35 @@ mod tests {
     }
 
     #[test]
-    fn guessing_locks_the_door_even_for_the_right_token() {
+    fn only_the_same_wrong_token_again_and_again_is_told_off_and_the_right_one_never() {
         let place = tempfile::tempdir().unwrap();
         let token = Token::at(&place.path().join("t")).unwrap();
         let right = format!("Bearer {}", token.secret);
-        assert_eq!(token.admit(Some(right.as_bytes())), Admission::Granted);
-        for wrong in
-            [None, Some(&b"Bearer "[..]), Some(&right.as_bytes()[..40]), Some(token.secret.as_bytes())]
-        {
-            assert_eq!(token.admit(wrong), Admission::Denied);
+        let granted = || assert_eq!(token.admit(Some(right.as_bytes())), Admission::Granted);
+        granted();
+        for _ in 0..3 * FAILURES {
+            for nothing in [None, Some(token.secret.as_bytes()), Some(b"Basic x")] {
+                assert_eq!(token.admit(nothing), Admission::Denied);
+            }
         }
-        for _ in 4..FAILURES {
-            assert_eq!(token.admit(Some(b"Bearer x")), Admission::Denied);
+        for _ in 0..FAILURES {
+            assert_eq!(token.admit(Some(&right.as_bytes()[..40])), Admission::Denied);
         }
-        assert_eq!(token.admit(Some(right.as_bytes())), Admission::LockedOut);
+        assert_eq!(token.admit(Some(&right.as_bytes()[..40])), Admission::LockedOut);
+        assert_eq!(token.admit(Some(b"Bearer another")), Admission::Denied);
+        granted();
+    }
+
+    #[test]
+    fn wrong_tokens_are_forgotten_and_few_are_remembered() {
+        let mut wrong = WrongTokens::default();
+        let now = Instant::now();
+        let mut tries = |token: &[u8], now| (0..=FAILURES).any(|_| wrong.count(token, now));
+        assert!(tries(b"one", now));
+        assert!(!wrong.count(b"one", now + LOCKOUT), "it was left alone for long enough");
+        for number in 0..10 * REMEMBERED {
+            wrong.count(number.to_string().as_bytes(), now + LOCKOUT);
+        }
+        assert_eq!(wrong.tries.len(), REMEMBERED);
     }
 }

@@ -166,9 +166,12 @@ fn start_runner(
 ) -> io::Result<Started> {
     let mut environ = caller.clean_environ();
     environ.set(MARK, launch);
+    let mut args = vec![RUNNER.into(), folder.path().into()];
+    // A daemon raised its limit for itself, not for agents.
+    args.extend(agentctl_process::open_files::usual().map(|soft| format!("--open-files={soft}").into()));
     spawn(Order {
         program: caller.agentctl.clone(),
-        args: vec![RUNNER.into(), folder.path().into()],
+        args,
         environ,
         cwd: folder.path().to_owned(),
         stdin: held,

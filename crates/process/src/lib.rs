@@ -11,6 +11,7 @@ use agentctl_model::{HeldLock, Observed, Process, ProcessHead, ProcessRef, Witne
 pub mod fake;
 #[cfg(target_os = "linux")]
 pub mod linux;
+pub mod open_files;
 pub mod portable;
 pub mod signal;
 pub mod spawn;

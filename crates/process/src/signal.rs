@@ -28,6 +28,8 @@ pub enum Signal {
     Terminate,
     /// Be ended.
     Kill,
+    /// Go on, if you were stopped: one that is stopped hears no other signal but the last.
+    Continue,
 }
 
 /// What became of a signal.

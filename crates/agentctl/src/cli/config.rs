@@ -154,6 +154,7 @@ fn lines(settings: &Settings, surroundings: &Surroundings) -> Vec<Line> {
     }
     lines.push(line("adapter".into(), json!(settings.adapter.value), &settings.adapter.origin));
     lines.push(line("model".into(), json!(settings.model.value), &settings.model.origin));
+    lines.push(line("http".into(), json!(settings.http.value), &settings.http.origin));
     for adapter in agentctl_adapters::registry() {
         let chosen = settings.adapter(adapter.card().name);
         let key = |name: &str| format!("adapters.{}.{name}", adapter.card().name);

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::client::OWN_VERSION;
-use crate::daemon_process::{DaemonProcess, Manner, Started};
+use crate::daemon_process::{DaemonProcess, Manner, Presence, Started};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::keeper::Keeper;
@@ -26,6 +26,7 @@ use crate::surroundings::Surroundings;
     on it: it can be stopped or killed at any moment.\n\nExamples:\n  \
     agentctl daemon start\n  \
     agentctl daemon start --http 127.0.0.1:7777\n  \
+    (or http = \"127.0.0.1:7777\" in config.toml, for every start of it)\n  \
     curl --unix-socket ~/.agentctl/agentctl.sock http://agentctl/v1/sessions")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -83,9 +84,14 @@ enum Command {
 /// What `daemon status --json` prints.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Standing {
+    /// Somebody holds its lock.
     running: bool,
+    /// Whether it answers; null when none runs.
+    answers: Option<bool>,
+    /// Who holds its lock, where that can be seen.
+    pid: Option<u32>,
     home: String,
-    /// What it says of itself; null when it does not run.
+    /// What it says of itself; null when it does not run or does not answer.
     daemon: Option<DaemonStatus>,
 }
 
@@ -102,30 +108,13 @@ pub(crate) fn run(args: &Args, surroundings: Surroundings, out: &mut Output) -> 
     }
     let process = DaemonProcess::new(&surroundings)?;
     match &args.command {
-        Command::Start(how) => match process.start(how.manner())? {
-            Started::Now(status) => writeln!(out, "the daemon runs now (pid {})", status.pid)?,
-            Started::Already(status) => {
-                let words = format!("the daemon runs already (pid {})", status.pid);
-                let asked = how.missing_in(&status);
-                if !asked.is_empty() {
-                    let failure = Failure::new(Exit::Refused, format!("{words}, but without {asked}"));
-                    return Err(failure.hint(format!("`agentctl daemon restart {asked}` starts it anew so")));
-                }
-                writeln!(out, "{words}")?;
-            }
-        },
+        Command::Start(how) => start(how.manner(), &process, out)?,
         Command::Stop => {
             let words = if process.stop()? { "the daemon has ended; agents go on" } else { "no daemon runs" };
             writeln!(out, "{words}")?;
         }
         Command::Restart(how) => {
-            let before = process.status();
-            let served = || before.as_ref().and_then(|status| status.http.as_ref()?.parse().ok());
-            let http = how.http.or_else(served);
-            let read_only = how.read_only || before.as_ref().is_some_and(|status| status.read_only);
-            process.stop()?;
-            let (Started::Now(status) | Started::Already(status)) =
-                process.start(Manner { http, read_only })?;
+            let status = process.restart(how.manner())?;
             writeln!(out, "the daemon runs anew (pid {})", status.pid)?;
         }
         Command::Status { json } => return status(*json, &process, &surroundings, out),
@@ -143,20 +132,28 @@ impl How {
     fn manner(&self) -> Manner {
         Manner { http: self.http, read_only: self.read_only }
     }
+}
 
-    /// What was asked for and this daemon does not do, as flags. What was not asked for may be as it is.
-    fn missing_in(&self, status: &DaemonStatus) -> String {
-        let served: Option<SocketAddr> = status.http.as_ref().and_then(|http| http.parse().ok());
-        // Port 0 is any port.
-        let fits = |asked: SocketAddr| {
-            served.is_some_and(|served| {
-                served.ip() == asked.ip() && (asked.port() == 0 || served.port() == asked.port())
-            })
-        };
-        let http = self.http.filter(|asked| !fits(*asked)).map(|asked| format!("--http {asked}"));
-        let read_only = (self.read_only && !status.read_only).then(|| "--read-only".to_owned());
-        http.into_iter().chain(read_only).collect::<Vec<_>>().join(" ")
+fn start(manner: Manner, process: &DaemonProcess<'_>, out: &mut Output) -> Result<(), Failure> {
+    let wanted = process.under_config(manner)?;
+    let status = match process.start(manner)? {
+        Started::Now(status) => {
+            writeln!(out, "the daemon runs now (pid {})", status.pid)?;
+            return Ok(());
+        }
+        Started::Already(status) => status,
+    };
+    let words = format!("the daemon runs already (pid {})", status.pid);
+    let missing = wanted.missing_in(&status);
+    if missing.is_empty() {
+        writeln!(out, "{words}")?;
+        return Ok(());
     }
+    // What the config says needs no flag.
+    let flags = manner.missing_in(&status);
+    let restart = format!("`agentctl daemon restart {flags}").trim_end().to_owned();
+    let failure = Failure::new(Exit::Refused, format!("{words}, but without {missing}"));
+    Err(failure.hint(format!("{restart}` starts it anew so")))
 }
 
 fn status(
@@ -165,16 +162,25 @@ fn status(
     surroundings: &Surroundings,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
-    let daemon = process.status();
-    let exit = if daemon.is_some() { Exit::Done } else { Exit::NoDaemon };
+    let presence = process.presence()?;
+    let exit = if matches!(presence, Presence::Answers(_)) { Exit::Done } else { Exit::NoDaemon };
     if as_json {
         let home = process.home().folder().to_string_lossy().into_owned();
-        json::answer(out, &Standing { running: daemon.is_some(), home, daemon })?;
+        let (running, answers, pid, daemon) = match presence {
+            Presence::Answers(status) => (true, Some(true), Some(status.pid), Some(*status)),
+            Presence::Silent { pid } => (true, Some(false), pid, None),
+            Presence::Nobody => (false, None, None, None),
+        };
+        json::answer(out, &Standing { running, answers, pid, home, daemon })?;
         return Ok(exit);
     }
-    match daemon {
-        Some(status) => sheet::print(&status, surroundings, out)?,
-        None => writeln!(out, "no daemon runs; `agentctl daemon start` starts one")?,
+    match presence {
+        Presence::Answers(status) => sheet::print(&status, surroundings, out)?,
+        Presence::Silent { pid } => {
+            let (words, next) = DaemonProcess::silent(pid);
+            writeln!(out, "{words};\nit is stopped, has too much to do, or is just starting\n{next}")?;
+        }
+        Presence::Nobody => writeln!(out, "no daemon runs; `agentctl daemon start` starts one")?,
     }
     Ok(exit)
 }
@@ -202,12 +208,23 @@ fn serve(
     let home = DaemonProcess::new(&surroundings)?.home().clone();
     let host = surroundings.host();
     let notify_socket = surroundings.environ.get("NOTIFY_SOCKET").map(ToOwned::to_owned);
+    let configured = match surroundings.settings() {
+        Ok(settings) => settings.http.value,
+        // Fuses burn and events are told all the same; whoever asks for sessions is told what is wrong.
+        Err(error) => {
+            if let Failure::Said { message, .. } = error.into() {
+                out.warn(&format!("{message}; so it is not known whether http is to be served"));
+            }
+            None
+        }
+    };
     let keeper = Arc::new(Keeper::new(surroundings));
     let options = Options {
         home: home.clone(),
         version: OWN_VERSION.to_owned(),
         host,
-        http: manner.http,
+        http: manner.http.or(configured),
+        http_from_config: manner.http.is_none() && configured.is_some(),
         read_only: manner.read_only,
         aloud: !detached,
         notify_socket,
@@ -222,6 +239,10 @@ fn serve(
         }
         Ok(Ended::HomeGone) => {
             Err(Failure::new(Exit::Failed, format!("{} is gone or was replaced", home.folder().display())))
+        }
+        Err(error @ RunError::Http { .. }) if manner.http.is_none() => {
+            let words = format!("{error} (http of config.toml)");
+            Err(Failure::new(Exit::NoDaemon, words).hint("end whoever has that port, or name another one there"))
         }
         Err(error @ RunError::NotLoopback(_)) => Err(Failure::new(Exit::Usage, error.to_string())),
         Err(error) => Err(Failure::new(Exit::NoDaemon, error.to_string())),

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use agentctl_daemon::{Fuse, FuseList, Stage};
 
-use crate::daemon_process::DaemonProcess;
+use crate::daemon_process::{DaemonProcess, Presence};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -29,8 +29,17 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     for fuse in list.fuses.iter().filter(|_| !args.json) {
         writeln!(out, "{}", words(fuse, surroundings))?;
     }
-    if !list.fuses.is_empty() && !DaemonProcess::new(surroundings)?.client().is_heard() {
-        out.warn("no daemon runs, so no fuse burns; `agentctl daemon start` starts one");
+    if !list.fuses.is_empty() {
+        match DaemonProcess::new(surroundings)?.presence()? {
+            Presence::Answers(_) => {}
+            Presence::Silent { pid } => {
+                let (words, next) = DaemonProcess::silent(pid);
+                out.warn(&format!("{words}, so no fuse burns; {next}"));
+            }
+            Presence::Nobody => {
+                out.warn("no daemon runs, so no fuse burns; `agentctl daemon start` starts one");
+            }
+        }
     }
     Ok(Exit::Done)
 }

@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let order = fleet.resume_order(&found, &wish, &settings.programs())?;
     let caller = surroundings.caller(&settings)?;
     surroundings.prepare_home()?;
-    DaemonProcess::wanted(surroundings);
+    DaemonProcess::wanted(surroundings, out);
     fleet.forget_old_launches(surroundings.now(), settings.kept_at_least());
     let what = format!("resuming {} ...", found.key.adapter);
     let session = turn::carry_out(order, &words, &what, &fleet, &caller, surroundings, out)?;

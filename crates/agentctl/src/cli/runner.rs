@@ -16,6 +16,9 @@ use crate::surroundings::Surroundings;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     folder: PathBuf,
+    /// How many files the agent may have open: one that a daemon started has the daemon's own limit
+    #[arg(long, value_name = "N")]
+    open_files: Option<u64>,
 }
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings) -> Result<Exit, Failure> {
@@ -23,6 +26,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings) -> Result<Exit, Fail
     let _ = rustix::process::setsid();
     // One that a daemon started has its memory settings, which are not the agent's.
     super::daemon::small_pages(false);
+    args.open_files.into_iter().for_each(agentctl_process::open_files::lower);
     let failed =
         |error: std::io::Error| Failure::new(Exit::Failed, format!("{}: {error}", args.folder.display()));
     let held = std::io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;

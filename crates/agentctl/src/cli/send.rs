@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let words = args.message.words(surroundings)?;
     let fleet = surroundings.fleet()?;
     let (target, _) = args.target.find(&fleet, surroundings, out)?;
-    DaemonProcess::wanted(surroundings);
+    DaemonProcess::wanted(surroundings, out);
     fleet.send(&target, &words)?;
     tell(&target, "accepted the message", args.json, &fleet, out)
 }

@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     if found.exit != Exit::Done {
         return Ok(found.exit);
     }
-    DaemonProcess::wanted(surroundings);
+    DaemonProcess::wanted(surroundings, out);
     let until = if args.until.is_empty() {
         Until::DEFAULT.to_vec()
     } else {

@@ -1,7 +1,8 @@
 //! One whole answer of the daemon.
 
 use std::io::{self, BufRead, BufReader, Read};
-use std::os::unix::net::UnixStream;
+
+use super::patient::Patient;
 
 /// The most that a head may take: it is ours, so more than this is not a daemon.
 const HEAD: u64 = 64 << 10;
@@ -14,7 +15,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    pub(super) fn read(stream: UnixStream) -> io::Result<Self> {
+    pub(super) fn read(stream: Patient) -> io::Result<Self> {
         let mut reader = BufReader::with_capacity(64 << 10, stream);
         let (status, headers) = head(&mut reader)?;
         let mut answer = Self { status, headers, body: Vec::new() };

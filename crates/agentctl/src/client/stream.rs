@@ -1,10 +1,10 @@
 //! Server-sent events of the daemon, one after the other.
 
 use std::io::{self, BufRead, BufReader, Read};
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use super::answer::{broken, head, header};
+use super::patient::Patient;
 
 /// One event of a stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(crate) struct ServerEvent {
 }
 
 pub(crate) struct Stream {
-    reader: BufReader<UnixStream>,
+    reader: BufReader<Patient>,
     chunks: Chunks,
     /// The cursor of the last event.
     pub(crate) cursor: Option<String>,
@@ -30,12 +30,14 @@ struct Chunks {
 }
 
 impl Stream {
-    pub(super) fn open(stream: UnixStream) -> io::Result<Self> {
+    pub(super) fn open(stream: Patient) -> io::Result<Self> {
         let mut reader = BufReader::new(stream);
         let (status, headers) = head(&mut reader)?;
         if status != 200 {
             return Err(broken(&format!("the daemon answered {status}")));
         }
+        // From here on nothing may come for hours.
+        reader.get_mut().be_plain();
         let chunked = header(&headers, "transfer-encoding") == Some("chunked");
         let chunks = Chunks { chunked, ..Chunks::default() };
         Ok(Self { reader, chunks, cursor: None, event: ServerEvent::default() })
@@ -43,7 +45,7 @@ impl Stream {
 
     /// How long [`next`](Self::next) waits for an event.
     pub(crate) fn wait_at_most(&self, patience: Duration) -> io::Result<()> {
-        self.reader.get_ref().set_read_timeout(Some(patience))
+        self.reader.get_ref().wait_at_most(patience)
     }
 
     /// The next event; `None` when the daemon ended the stream. An error of kind `WouldBlock` says that nothing came in
@@ -120,6 +122,7 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::os::unix::net::UnixStream;
 
     use super::*;
 
@@ -135,7 +138,7 @@ mod tests {
             daemon.write_all(piece).unwrap();
             daemon.write_all(b"\r\n").unwrap();
         }
-        let mut stream = Stream::open(here).unwrap();
+        let mut stream = Stream::open(Patient::plain(here)).unwrap();
         assert_eq!(stream.next().unwrap(), Some(ServerEvent { kind: "x".into(), data: "{\"é\":1}".into() }));
         assert_eq!(stream.cursor.as_deref(), Some("a-1"));
         assert_eq!(stream.next().unwrap().map(|event| event.kind), Some("y".into()));

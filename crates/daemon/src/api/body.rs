@@ -11,19 +11,25 @@ use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
 use serde::de::DeserializeOwned;
 
+use crate::bodies::SMALL;
 use crate::problem::Problem;
 
-/// As large as a prompt may be.
-const MOST: usize = 64 << 20;
+/// How long a body may take to come.
+const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A typed body. An empty one is an object without keys.
-pub(crate) struct Body<T>(pub(crate) T);
+/// A typed body, of at most so many bytes. An empty one is an object without keys.
+pub(crate) struct Body<T, const MOST: usize = SMALL>(pub(crate) T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+impl<T: DeserializeOwned, S: Send + Sync, const MOST: usize> FromRequest<S> for Body<T, MOST> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
-        let bytes = to_bytes(request.into_body(), MOST).await.map_err(|_| {
+        let bytes = tokio::time::timeout(PATIENCE, to_bytes(request.into_body(), MOST)).await;
+        let late = |_| {
+            let detail = format!("the body did not come within {} seconds", PATIENCE.as_secs());
+            Problem::new(StatusCode::REQUEST_TIMEOUT, "usage", detail)
+        };
+        let bytes = bytes.map_err(late)?.map_err(|_| {
             let detail = format!("the body was cut off or has more than {MOST} bytes");
             Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "usage", detail)
         })?;

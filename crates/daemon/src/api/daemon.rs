@@ -26,6 +26,9 @@ pub struct DaemonStatus {
     pub uptime_seconds: u64,
     /// The address that is served beside the socket, if any is.
     pub http: Option<String>,
+    /// Whether `http` of config.toml names that address, and not a flag.
+    #[serde(default)]
+    pub http_from_config: bool,
     pub read_only: bool,
     /// Resident, where the system tells.
     pub memory_bytes: Option<u64>,
@@ -61,6 +64,7 @@ pub(crate) struct Stopping {
 }
 
 pub(crate) async fn status(State(app): State<App>) -> Result<Response, Problem> {
+    app.first_look().await;
     // The outbox and the fuses are held while they are written to the disk.
     beside(move || json(&about(&app))).await.map(answer)
 }
@@ -77,6 +81,7 @@ fn about(app: &App) -> DaemonStatus {
         started_at: app.started_at,
         uptime_seconds: app.began.elapsed().as_secs(),
         http: app.http.map(|address| address.to_string()),
+        http_from_config: app.http_from_config,
         read_only: app.read_only,
         memory_bytes: resident(),
         live_sessions,

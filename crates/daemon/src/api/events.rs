@@ -44,6 +44,7 @@ pub(crate) async fn stream(
     headers: HeaderMap,
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
+    app.first_look().await;
     let pairs = query::parse(raw.as_deref(), &[QUERY])?;
     let types = pairs.iter().filter(|(name, _)| name == "type").map(|(_, value)| value.clone());
     let types: Vec<String> = types.collect();

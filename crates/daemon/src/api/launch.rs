@@ -23,6 +23,7 @@ use self::manner::MannerBody;
 use super::body::{Body, absolute, check_variables, duration};
 use super::sessions::{beside, selector};
 use super::{App, answer, json};
+use crate::bodies::WORDS;
 use crate::clock;
 use crate::problem::Problem;
 use crate::query::{self, TARGET};
@@ -103,7 +104,7 @@ pub(crate) struct ResumeBody {
 pub(crate) async fn launch(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
-    Body(body): Body<LaunchBody>,
+    Body(body): Body<LaunchBody, WORDS>,
 ) -> Result<Response, Problem> {
     let launched = beside(move || {
         let launcher = launcher(&app, &peer, body.manner.environment.as_ref())?;
@@ -147,7 +148,7 @@ pub(crate) async fn launch(
 pub(crate) async fn group(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
-    Body(body): Body<GroupBody>,
+    Body(body): Body<GroupBody, WORDS>,
 ) -> Result<Response, Problem> {
     let launched = beside(move || {
         let launcher = launcher(&app, &peer, body.manner.environment.as_ref())?;
@@ -180,7 +181,7 @@ pub(crate) async fn resume(
     Extension(peer): Extension<Peer>,
     Path(id): Path<String>,
     RawQuery(raw): RawQuery,
-    Body(body): Body<ResumeBody>,
+    Body(body): Body<ResumeBody, WORDS>,
 ) -> Result<Response, Problem> {
     let selector = selector(id, &query::parse(raw.as_deref(), &[TARGET])?);
     let resumed = beside(move || {

@@ -10,6 +10,7 @@ use axum::response::Response;
 
 use super::{App, answer, json, wants_whole};
 use crate::caller;
+use crate::descriptors;
 use crate::problem::Problem;
 use crate::query::{self, LIST, Pairs, TARGET};
 use crate::server::Peer;
@@ -83,6 +84,7 @@ pub(super) async fn shared_look(
     key: String,
     look: impl FnOnce() -> Result<Bytes, Problem> + Send + 'static,
 ) -> Result<Bytes, Problem> {
+    let look = move || enough_descriptors().and_then(|()| look());
     let answered = app.answers.ask(key, Box::new(look)).await;
     answered.unwrap_or_else(|| Err(Problem::failed("the look at the fleet failed; the log says more")))
 }
@@ -103,10 +105,20 @@ pub(super) async fn find(
 ) -> Result<(Fleet, agentctl_model::Surveyed), Problem> {
     let fleet = caller::fleet(&*app.settings, headers, peer)?;
     let look = move || {
+        enough_descriptors()?;
         let found = fleet.find(&selector).map_err(|error| Problem::not_one(error, false))?;
         Ok((fleet, found.0))
     };
     beside(look).await
+}
+
+/// A look that runs out of descriptors would call sources failed that are well, and processes unseen that live: then it is
+/// better not to look at all.
+fn enough_descriptors() -> Result<(), Problem> {
+    if descriptors::suffice_for_a_look() {
+        return Ok(());
+    }
+    Err(Problem::busy("the daemon has too few descriptors left to look at the fleet"))
 }
 
 /// Runs blocking work beside the server.

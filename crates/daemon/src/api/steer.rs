@@ -15,6 +15,7 @@ use serde::Deserialize;
 use super::body::{Body, duration};
 use super::sessions::{beside, find, selector};
 use super::{App, answer, json};
+use crate::bodies::WORDS;
 use crate::problem::Problem;
 use crate::query::{self, TARGET};
 use crate::server::Peer;
@@ -99,7 +100,7 @@ pub(crate) async fn send(
     headers: HeaderMap,
     Path(id): Path<String>,
     RawQuery(raw): RawQuery,
-    Body(body): Body<SendBody>,
+    Body(body): Body<SendBody, WORDS>,
 ) -> Result<Response, Problem> {
     check_words(&body.message).map_err(Problem::usage)?;
     let selector = selector(id, &query::parse(raw.as_deref(), &[TARGET])?);
@@ -118,7 +119,7 @@ pub(crate) async fn give(
     headers: HeaderMap,
     Path(id): Path<String>,
     RawQuery(raw): RawQuery,
-    Body(body): Body<AnswerBody>,
+    Body(body): Body<AnswerBody, WORDS>,
 ) -> Result<Response, Problem> {
     let given = body.answer()?;
     let selector = selector(id, &query::parse(raw.as_deref(), &[TARGET])?);

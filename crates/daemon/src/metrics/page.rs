@@ -55,10 +55,16 @@ pub(crate) fn page(standing: &Standing<'_>, metrics: &Metrics) -> String {
     page.sample("agentctl_session_duration_seconds_bucket", "le=\"+Inf\"", counted.durations);
     page.sample("agentctl_session_duration_seconds_sum", "", counted.duration_sum);
     page.sample("agentctl_session_duration_seconds_count", "", counted.durations);
-    page.family("agentctl_source_up", "gauge", "Whether every source of an agent answers.");
+    page.family("agentctl_source_up", "gauge", "Whether every source of an installed agent answers.");
+    // An agent that is not installed is neither up nor down.
+    let there = |source: &&SourceReport| source.coverage != "not-installed";
     for adapter in &standing.adapters {
-        let down = standing.sources.iter().any(|source| source.adapter == *adapter && source.failed());
-        page.sample("agentctl_source_up", &format!("adapter=\"{adapter}\""), u8::from(!down));
+        let of = |source: &&SourceReport| source.adapter == *adapter;
+        let sources: Vec<&SourceReport> = standing.sources.iter().filter(there).filter(of).collect();
+        if !sources.is_empty() {
+            let up = !sources.iter().any(|source| source.failed());
+            page.sample("agentctl_source_up", &format!("adapter=\"{adapter}\""), u8::from(up));
+        }
     }
     page.family("agentctl_survey_seconds", "gauge", "How long the last look at an agent's sources took.");
     for adapter in &standing.adapters {
@@ -108,6 +114,34 @@ mod tests {
         .unwrap()
     }
 
+    fn source(adapter: &str, coverage: &str) -> SourceReport {
+        let (adapter, root, coverage) = (adapter.to_owned(), "/secret root".to_owned(), coverage.to_owned());
+        SourceReport { adapter, root, coverage, error: None, warnings: vec![], sessions: None, took_ms: 0 }
+    }
+
+    #[test]
+    fn only_sources_that_exist_are_up_or_down() {
+        let sources = [
+            source("codex", "complete"),
+            source("codex", "failed"),
+            source("pi", "not-installed"),
+            source("qwen", "not-installed"),
+            source("qwen", "partial"),
+        ];
+        let standing = Standing {
+            adapters: vec!["codex", "pi", "qwen", "gemini"],
+            sessions: vec![],
+            sources: &sources,
+            fuses: 0,
+            manual_locks: 0,
+            held_directories: 0,
+        };
+        let text = page(&standing, &Metrics::default());
+        let up: Vec<&str> = text.lines().filter(|line| line.starts_with("agentctl_source_up{")).collect();
+        assert_eq!(up, ["agentctl_source_up{adapter=\"codex\"} 0", "agentctl_source_up{adapter=\"qwen\"} 1"]);
+        assert!(text.contains("# TYPE agentctl_source_up gauge"));
+    }
+
     #[test]
     fn every_family_is_there_from_the_beginning_and_nothing_private_ever() {
         let metrics = Metrics::default();
@@ -115,7 +149,7 @@ mod tests {
         let mut standing = Standing {
             adapters: vec!["codex", "pi"],
             sessions: vec![],
-            sources: &[],
+            sources: &[source("codex", "complete")],
             fuses: 0,
             manual_locks: 0,
             held_directories: 1,

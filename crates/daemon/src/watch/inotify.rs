@@ -88,7 +88,10 @@ impl Folders {
             self.incomplete = Some(format!("more than {MOST} folders"));
             return false;
         }
-        let mut flags = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR;
+        // One folder may be above one target and part of another. Added to what is asked for already: plainly, the second
+        // watch of a folder would take the place of the first, and what only that one wanted would be lost.
+        let mut flags =
+            WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::MASK_ADD;
         if depth.is_some() {
             flags |= WatchFlags::MODIFY
                 | WatchFlags::DELETE
@@ -98,14 +101,9 @@ impl Folders {
         }
         match inotify::add_watch(&self.descriptor, path, flags) {
             Ok(number) => {
-                // One folder may be above one target and part of another: the closer watch stays.
-                let folder = Folder { path: path.to_owned(), depth };
-                let known = self.watched.get(&number).map(|known| known.depth);
-                if known.is_none_or(|known| known < depth) {
-                    self.watched.insert(number, folder);
-                } else if known.is_some_and(|known| known > depth) {
-                    let flags = flags | WatchFlags::MASK_ADD | WatchFlags::MODIFY | WatchFlags::DELETE;
-                    let _ = inotify::add_watch(&self.descriptor, path, flags);
+                // The closer watch stays.
+                if self.watched.get(&number).is_none_or(|known| known.depth < depth) {
+                    self.watched.insert(number, Folder { path: path.to_owned(), depth });
                 }
                 true
             }
@@ -206,6 +204,28 @@ mod tests {
         assert!(folders.drain());
         fs::write(root.join("a/file"), "x").unwrap();
         assert!(folders.drain(), "a root that was removed and made anew is watched again");
+    }
+
+    #[test]
+    fn a_folder_that_is_wanted_twice_tells_all_that_either_wants() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().join("agent");
+        fs::create_dir(&root).unwrap();
+        // It is watched for itself, and for what is to appear in it.
+        for targets in [
+            [target(&root, 0), target(&root.join("later"), 0)],
+            [target(&root.join("later"), 0), target(&root, 0)],
+        ] {
+            let mut folders = Folders::new().unwrap();
+            folders.watch(targets.to_vec());
+            fs::write(root.join("file"), "x").unwrap();
+            assert!(folders.drain() && !folders.drain());
+            fs::rename(root.join("file"), place.path().join("elsewhere")).unwrap();
+            assert!(folders.drain(), "a file that was moved out");
+            fs::rename(&root, place.path().join("away")).unwrap();
+            assert!(folders.drain(), "the folder itself was moved");
+            fs::rename(place.path().join("away"), &root).unwrap();
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Linux: inotify, pidfds and a bell, all waited for at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::Woken;
 use super::inotify::Folders;
+use crate::descriptors;
 
 /// Wakes the watcher from elsewhere.
 #[derive(Clone)]
@@ -31,13 +32,26 @@ impl Bell {
 pub(crate) struct Watcher {
     folders: Result<Folders, String>,
     processes: BTreeMap<u32, OwnedFd>,
+    /// Processes of which the kernel will not tell: only looking again shows their end.
+    unwatched: BTreeSet<u32>,
+    /// Why the last of them is not watched.
+    why_unwatched: Option<String>,
+    /// How many processes may be watched at once: each costs a descriptor, and a look at the fleet needs some too.
+    most_processes: usize,
     bell: Bell,
 }
 
 impl Watcher {
     pub(crate) fn new(bell: Bell) -> Self {
         let folders = Folders::new().map_err(|error| format!("inotify: {error}"));
-        Self { folders, processes: BTreeMap::new(), bell }
+        Self {
+            folders,
+            processes: BTreeMap::new(),
+            unwatched: BTreeSet::new(),
+            why_unwatched: None,
+            most_processes: descriptors::for_processes(),
+            bell,
+        }
     }
 
     /// How many folders and processes are watched.
@@ -47,10 +61,20 @@ impl Watcher {
 
     /// Why not everything is watched.
     pub(crate) fn incomplete(&self) -> Option<String> {
-        match &self.folders {
+        let folders = match &self.folders {
             Ok(folders) => folders.incomplete.clone(),
             Err(why) => Some(why.clone()),
-        }
+        };
+        let processes = self.why_unwatched.as_ref().map(|why| {
+            let count = self.unwatched.len();
+            format!("{count} processes are looked at every few seconds: {why}")
+        });
+        folders.or(processes)
+    }
+
+    /// Whether the end of some process shows only when somebody looks.
+    pub(crate) fn misses_ends(&self) -> bool {
+        !self.unwatched.is_empty()
     }
 
     pub(crate) fn watch_folders(&mut self, targets: Vec<WatchTarget>) {
@@ -60,24 +84,43 @@ impl Watcher {
     }
 
     /// Watches exactly these processes. Says whether one was new: between the look that named it and now its pid may
-    /// have changed hands, so the fleet must be looked at once more.
+    /// have changed hands, so the fleet must be looked at once more. One that cannot be watched is new only once, or
+    /// looking would never end.
     pub(crate) fn watch_processes(&mut self, pids: impl IntoIterator<Item = u32>) -> bool {
         let mut before = std::mem::take(&mut self.processes);
+        let missed_before = std::mem::take(&mut self.unwatched);
+        self.why_unwatched = None;
         let mut fresh = false;
         for pid in pids {
-            if self.processes.contains_key(&pid) {
+            if self.processes.contains_key(&pid) || self.unwatched.contains(&pid) {
                 continue;
             }
-            let pinned = before.remove(&pid).or_else(|| {
-                fresh = true;
-                let pid = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
-                pidfd_open(pid, PidfdFlags::NONBLOCK).ok()
-            });
-            if let Some(pinned) = pinned {
+            if let Some(pinned) = before.remove(&pid) {
                 self.processes.insert(pid, pinned);
+                continue;
+            }
+            match self.pin(pid) {
+                Ok(pinned) => {
+                    fresh = true;
+                    self.processes.insert(pid, pinned);
+                }
+                Err(why) => {
+                    fresh |= !missed_before.contains(&pid);
+                    self.unwatched.insert(pid);
+                    self.why_unwatched = Some(why);
+                }
             }
         }
         fresh
+    }
+
+    fn pin(&self, pid: u32) -> Result<OwnedFd, String> {
+        if self.processes.len() >= self.most_processes {
+            return Err(format!("no more than {} can be watched", self.most_processes));
+        }
+        let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let number = number.ok_or_else(|| format!("{pid} is no process"))?;
+        pidfd_open(number, PidfdFlags::NONBLOCK).map_err(|error| error.to_string())
     }
 
     /// Waits until something happens, at most so long.
@@ -136,5 +179,34 @@ mod tests {
         assert_eq!(watcher.wait(Duration::from_mins(1)).ended, [child.id()]);
         assert_eq!(watcher.count().1, 0);
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_process_that_cannot_be_watched_is_new_once_and_left_to_the_sweep() {
+        // Nobody has this number: opening it fails, as it does where descriptors or the call itself are missing.
+        let nobody = i32::MAX.unsigned_abs();
+        let mut watcher = Watcher::new(Bell::new().unwrap());
+        assert!(watcher.watch_processes([nobody]), "it may have ended since the look that named it");
+        for _ in 0..3 {
+            assert!(!watcher.watch_processes([nobody]), "looking again without rest");
+        }
+        assert!(watcher.misses_ends());
+        assert!(watcher.incomplete().unwrap().contains("1 processes"), "{:?}", watcher.incomplete());
+        assert_eq!(watcher.count().1, 0);
+        assert!(!watcher.watch_processes([]) && !watcher.misses_ends() && watcher.incomplete().is_none());
+    }
+
+    #[test]
+    fn only_so_many_processes_are_watched_as_there_are_descriptors_for() {
+        let mut watcher = Watcher::new(Bell::new().unwrap());
+        watcher.most_processes = 1;
+        let (this, first) = (std::process::id(), 1);
+        assert!(watcher.watch_processes([this, first]));
+        assert!(!watcher.watch_processes([this, first]));
+        assert_eq!(watcher.count().1, 1);
+        assert!(watcher.misses_ends());
+        watcher.most_processes = 2;
+        assert!(watcher.watch_processes([this, first]), "it is watched as soon as it can be");
+        assert!(!watcher.misses_ends());
     }
 }

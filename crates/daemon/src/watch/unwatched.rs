@@ -44,6 +44,11 @@ impl Watcher {
         Some("this system is looked at every second".to_owned())
     }
 
+    /// Everything is looked at anyway.
+    pub(crate) fn misses_ends(&self) -> bool {
+        false
+    }
+
     pub(crate) fn watch_folders(&mut self, _: Vec<WatchTarget>) {}
 
     pub(crate) fn watch_processes(&mut self, _: impl IntoIterator<Item = u32>) -> bool {

@@ -72,5 +72,6 @@ fn native(signal: Signal) -> rustix::process::Signal {
         Signal::Interrupt => rustix::process::Signal::INT,
         Signal::Terminate => rustix::process::Signal::TERM,
         Signal::Kill => rustix::process::Signal::KILL,
+        Signal::Continue => rustix::process::Signal::CONT,
     }
 }

@@ -56,5 +56,6 @@ fn native(signal: Signal) -> sysinfo::Signal {
         Signal::Interrupt => sysinfo::Signal::Interrupt,
         Signal::Terminate => sysinfo::Signal::Term,
         Signal::Kill => sysinfo::Signal::Kill,
+        Signal::Continue => sysinfo::Signal::Continue,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -18,6 +18,8 @@ enum Manager {
 }
 
 const LABEL: &str = "dev.agentctl.daemon";
+/// A service file is a page of text.
+const LARGEST_UNIT: u64 = 1 << 20;
 
 impl Manager {
     fn here() -> Self {
@@ -43,6 +45,15 @@ impl Manager {
         }
     }
 
+    /// What shows whether the manager of this user can be asked at all, and changes nothing.
+    fn probe(self) -> Vec<String> {
+        let line: &[&str] = match self {
+            Self::Systemd => &["systemctl", "--user", "show-environment"],
+            Self::Launchd => &["launchctl", "list"],
+        };
+        line.iter().map(ToString::to_string).collect()
+    }
+
     fn on(self, file: &Path) -> Vec<Vec<String>> {
         let words = |line: &[&str]| line.iter().map(ToString::to_string).collect();
         match self {
@@ -51,6 +62,14 @@ impl Manager {
                 words(&["systemctl", "--user", "enable", "--now", "agentctl.service"]),
             ],
             Self::Launchd => vec![words(&["launchctl", "load", "-w", &file.to_string_lossy()])],
+        }
+    }
+
+    /// What enabling makes beside the file.
+    fn link(self, file: &Path) -> Option<PathBuf> {
+        match self {
+            Self::Systemd => Some(file.parent()?.join("default.target.wants").join(file.file_name()?)),
+            Self::Launchd => None,
         }
     }
 
@@ -65,54 +84,98 @@ impl Manager {
 
 pub(super) fn install(print: bool, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let manager = Manager::here();
-    let program = std::env::current_exe()
-        .map_err(|error| Failure::new(Exit::Failed, format!("cannot find this program: {error}")))?;
-    let text = manager.text(&program, &variables(surroundings));
+    let text = manager.text(&program(surroundings)?, &variables(surroundings));
     if print {
         out.write_all(text.as_bytes())?;
         return Ok(Exit::Done);
     }
     let file = manager.file(surroundings)?;
+    // Before anything is written: a file that nobody was told of would start a daemon at some later time.
+    ask(&manager.probe(), surroundings).map_err(|why| {
+        Failure::new(Exit::Failed, format!("no service can be installed, nothing was written: {why}")).hint(
+            "try again in a session of your own (not sudo or su), or put what `agentctl daemon install --print` \
+             prints where your system wants it",
+        )
+    })?;
     let failed = |error| Failure::new(Exit::Failed, format!("cannot write {}: {error}", file.display()));
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder).map_err(failed)?;
     }
+    let before = agentctl_files::read_small(&file, LARGEST_UNIT).ok();
     agentctl_files::write_anew(&file, text.as_bytes()).map_err(failed)?;
+    for line in manager.on(&file) {
+        if let Err(why) = ask(&line, surroundings) {
+            // Back to how it was; the manager notices by itself.
+            let undone = match before {
+                Some(before) => agentctl_files::write_anew(&file, &before),
+                None => std::fs::remove_file(&file),
+            };
+            let undone = if undone.is_ok() { "nothing was changed" } else { "its file could not be taken back" };
+            return Err(Failure::new(Exit::Failed, format!("{why}; {undone}")));
+        }
+        writeln!(out, "done: {}", line.join(" "))?;
+    }
     writeln!(out, "written: {}", surroundings.shown(&file))?;
-    run_all(&manager.on(&file), surroundings, out)
+    Ok(Exit::Done)
 }
 
+/// Takes away what is there, whether or not the manager can be told of it.
 pub(super) fn uninstall(surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let manager = Manager::here();
     let file = manager.file(surroundings)?;
-    if !file.exists() {
+    let files: Vec<PathBuf> = [Some(file.clone()), manager.link(&file)].into_iter().flatten().collect();
+    // A link that leads nowhere is there too.
+    let is_there = |path: &&PathBuf| std::fs::symlink_metadata(path).is_ok();
+    if !files.iter().any(|path| is_there(&path)) {
         writeln!(out, "no service is installed")?;
         return Ok(Exit::Done);
     }
-    let exit = run_all(&manager.off(&file), surroundings, out)?;
-    std::fs::remove_file(&file)
-        .map_err(|error| Failure::new(Exit::Failed, format!("cannot remove {}: {error}", file.display())))?;
-    writeln!(out, "removed: {}", surroundings.shown(&file))?;
-    Ok(exit)
-}
-
-/// Where there is no such manager, what to do by hand is said.
-#[expect(clippy::disallowed_methods, reason = "the service manager is asked by its own program")]
-fn run_all(lines: &[Vec<String>], surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
-    for line in lines {
-        let shown = line.join(" ");
-        let Some(program) = surroundings.on_path(Path::new(&line[0])) else {
-            out.hint(&format!("`{}` is not here; run `{shown}` where it is", line[0]));
-            return Ok(Exit::Failed);
-        };
-        let status = Command::new(program).args(&line[1..]).status();
-        let done = status.map_err(|error| Failure::new(Exit::Failed, format!("`{shown}`: {error}")))?;
-        if !done.success() {
-            return Err(Failure::new(Exit::Failed, format!("`{shown}` ended with {done}")));
+    for line in manager.off(&file) {
+        match ask(&line, surroundings) {
+            Ok(()) => writeln!(out, "done: {}", line.join(" "))?,
+            Err(why) => {
+                out.warn(&format!("the service manager was not told: {why}"));
+                out.hint("`agentctl daemon stop` ends a daemon that still runs");
+            }
         }
-        writeln!(out, "done: {shown}")?;
+    }
+    for path in files.iter().filter(is_there) {
+        std::fs::remove_file(path).map_err(|error| {
+            Failure::new(Exit::Failed, format!("cannot remove {}: {error}", path.display()))
+        })?;
+        writeln!(out, "removed: {}", surroundings.shown(path))?;
     }
     Ok(Exit::Done)
+}
+
+/// This program as it was called. A link that a package or a person keeps up to date must stay one in the file: what it
+/// leads to today may be gone after the next update.
+fn program(surroundings: &Surroundings) -> Result<PathBuf, Failure> {
+    let exact = std::env::current_exe()
+        .map_err(|error| Failure::new(Exit::Failed, format!("cannot find this program: {error}")))?;
+    let called = std::env::args_os().next().map(PathBuf::from);
+    let called = called.and_then(|called| surroundings.on_path(&called));
+    let called = called.and_then(|called| Some(surroundings.cwd.as_ref()?.join(called)));
+    // The name that a program was called by may be anything.
+    let real = |path: &Path| path.canonicalize().ok();
+    Ok(called.filter(|called| real(called).is_some() && real(called) == real(&exact)).unwrap_or(exact))
+}
+
+/// Runs one line of the service manager's own program; says why it did not do what it should.
+#[expect(clippy::disallowed_methods, reason = "the service manager is asked by its own program")]
+fn ask(line: &[String], surroundings: &Surroundings) -> Result<(), String> {
+    let shown = line.join(" ");
+    let Some(program) = surroundings.on_path(Path::new(&line[0])) else {
+        return Err(format!("`{}` is not here", line[0]));
+    };
+    let asked = Command::new(program).args(&line[1..]).stdin(Stdio::null()).output();
+    let asked = asked.map_err(|error| format!("`{shown}`: {error}"))?;
+    if asked.status.success() {
+        return Ok(());
+    }
+    let words = agentctl_model::text::one_line(&String::from_utf8_lossy(&asked.stderr));
+    let words = if words.is_empty() { asked.status.to_string() } else { words };
+    Err(format!("`{shown}`: {words}"))
 }
 
 /// A service starts without the user's shell: what moved agentctl or an agent's root must be told to it.

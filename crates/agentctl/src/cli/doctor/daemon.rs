@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::cli::heard;
 use crate::client::OWN_VERSION;
-use crate::daemon_process::DaemonProcess;
+use crate::daemon_process::{DaemonProcess, Presence};
 use crate::surroundings::Surroundings;
 
 #[derive(Debug, Default, Serialize, JsonSchema)]
@@ -37,12 +37,11 @@ impl DaemonReport {
 
 pub(crate) fn examine(surroundings: &Surroundings) -> DaemonReport {
     let Ok(process) = DaemonProcess::new(surroundings) else { return DaemonReport::default() };
-    let status = process.status();
-    // Whoever answers runs; of one that does not, the lock knows.
-    let (running, unseen) = match (&status, process.is_free()) {
-        (Some(_), _) => (true, None),
-        (None, Ok(free)) => (!free, None),
-        (None, Err(failure)) => (false, super::report::words(failure)),
+    let (running, pid, status, unseen) = match process.presence() {
+        Ok(Presence::Answers(status)) => (true, Some(status.pid), Some(status), None),
+        Ok(Presence::Silent { pid }) => (true, pid, None, None),
+        Ok(Presence::Nobody) => (false, None, None, None),
+        Err(failure) => (false, None, None, super::report::words(failure)),
     };
     let socket = Some(process.home().socket()).filter(|socket| !running && socket.exists());
     let older = surroundings.store().map(|store| store.left_by_the_predecessor()).unwrap_or_default();
@@ -50,7 +49,7 @@ pub(crate) fn examine(surroundings: &Surroundings) -> DaemonReport {
     DaemonReport {
         running,
         answers: running.then_some(status.is_some()),
-        pid: status.as_ref().map(|status| status.pid),
+        pid,
         version: status.as_ref().map(|status| status.version.clone()),
         same_version: status.as_ref().map(|status| status.version == OWN_VERSION),
         troubles: unseen

@@ -116,9 +116,9 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     if args.dry_run {
         return dry_run::show(&plan, args.json, &fleet, surroundings, out);
     }
-    let ready = || {
+    let mut ready = || {
         surroundings.prepare_home()?;
-        DaemonProcess::wanted(surroundings);
+        DaemonProcess::wanted(surroundings, out);
         fleet.forget_old_launches(surroundings.now(), settings.kept_at_least());
         Ok::<_, Failure>(())
     };
