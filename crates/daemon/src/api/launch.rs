@@ -13,19 +13,20 @@ use agentctl_fleet::launch::{Choice, LaunchWish, ResumeWish, Unfit, UnfitKind, c
 use agentctl_fleet::launches::WorktreeOrder;
 use agentctl_model::{Capability, Permission};
 use axum::Extension;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use self::manner::MannerBody;
-use super::body::{Body, absolute, check_variables, duration};
+use super::asked::Id;
+use super::body::{AbsolutePath, AdapterName, Body, Length, absolute, check_variables, duration};
 use super::sessions::{beside, selector};
 use super::{App, answer, json};
 use crate::clock;
 use crate::problem::Problem;
-use crate::query::{self, TARGET};
+use crate::query::Pairs;
 use crate::server::Peer;
 use crate::settings::Launcher;
 
@@ -34,6 +35,7 @@ use crate::settings::Launcher;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct LaunchBody {
     /// The agent; without it the one that config.toml names.
+    #[schemars(with = "Option<AdapterName>")]
     adapter: Option<String>,
     model: Option<String>,
     /// What is said to the agent; may be left out where `spec` or `issue` says it.
@@ -55,6 +57,7 @@ pub(crate) struct GroupBody {
     /// What is said to every agent; may be left out where `spec` or `issue` says it.
     prompt: Option<String>,
     /// The repository: an absolute path.
+    #[schemars(with = "AbsolutePath")]
     cwd: PathBuf,
     /// Where the branches begin; without it at what is checked out.
     base_branch: Option<String>,
@@ -65,6 +68,7 @@ pub(crate) struct GroupBody {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SlotBody {
+    #[schemars(with = "AdapterName")]
     adapter: String,
     model: Option<String>,
     /// Without it `try/GROUP/SLOT`.
@@ -75,6 +79,7 @@ struct SlotBody {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct WorktreeBody {
     /// An absolute path.
+    #[schemars(with = "AbsolutePath")]
     repository: PathBuf,
     /// Made if it does not exist.
     branch: String,
@@ -95,6 +100,7 @@ pub(crate) struct ResumeBody {
     /// A command that runs once the agent has ended.
     on_complete: Option<String>,
     /// Stop it after this time: 30m, 2h.
+    #[schemars(with = "Option<Length>")]
     timeout: Option<String>,
     /// All variables of the caller, as in a launch.
     environment: Option<BTreeMap<String, String>>,
@@ -178,11 +184,11 @@ pub(crate) async fn group(
 pub(crate) async fn resume(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
-    Path(id): Path<String>,
-    RawQuery(raw): RawQuery,
+    Id(id): Id,
+    Extension(pairs): Extension<Pairs>,
     Body(body): Body<ResumeBody>,
 ) -> Result<Response, Problem> {
-    let selector = selector(id, &query::parse(raw.as_deref(), &[TARGET])?);
+    let selector = selector(id, &pairs);
     let resumed = beside(move || {
         // The runner reads what this environment leads to, so that is where the session is looked for.
         let launcher = launcher(&app, &peer, body.environment.as_ref())?;
