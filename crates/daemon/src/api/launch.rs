@@ -53,6 +53,7 @@ pub(crate) struct LaunchBody {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct GroupBody {
+    #[schemars(length(min = 1))]
     launches: Vec<SlotBody>,
     /// What is said to every agent; may be left out where `spec` or `issue` says it.
     prompt: Option<String>,
@@ -91,6 +92,7 @@ struct WorktreeBody {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ResumeBody {
+    #[schemars(length(min = 1))]
     message: String,
     /// Go on in a copy with an id of its own, where the agent can.
     #[serde(default)]

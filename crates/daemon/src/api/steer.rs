@@ -39,12 +39,14 @@ pub(crate) struct StopBody {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SendBody {
+    #[schemars(length(min = 1))]
     message: String,
 }
 
 /// The body of `POST /v1/sessions/{id}/answer`: a decision, or words for a question.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("anyOf" = [{"required": ["decision"]}, {"required": ["text"]}]))]
 pub(crate) struct AnswerBody {
     decision: Option<Decision>,
     text: Option<String>,

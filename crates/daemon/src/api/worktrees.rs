@@ -37,6 +37,7 @@ pub(crate) struct CreateBody {
 /// The body of `POST /v1/worktrees/clean`: `paths`, or `all` of the repository.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("anyOf" = [{"required": ["paths"]}, {"required": ["all"]}]))]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct CleanBody {
     /// The repository, or any folder in it: an absolute path.

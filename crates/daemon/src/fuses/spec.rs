@@ -12,6 +12,7 @@ use crate::api::{AbsolutePath, AdapterName, Length};
 /// The body of `POST /v1/fuses`: a directory with a time to live, or a session with limits.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("anyOf" = [{"required": ["directory", "ttl"]}, {"required": ["session"]}]))]
 pub(crate) struct FuseSpec {
     /// An absolute path.
     #[schemars(with = "Option<AbsolutePath>")]
