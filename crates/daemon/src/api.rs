@@ -1,8 +1,10 @@
 //! The API: one table of routes makes the router and the document, so that they cannot disagree.
 
+mod asked;
 mod body;
 mod daemon;
 mod events;
+mod examples;
 mod fuses;
 mod groups;
 mod inbox;
@@ -21,6 +23,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
@@ -28,16 +31,18 @@ use crate::problem::Problem;
 use crate::shared::Shared;
 use crate::wire::WHOLE;
 
+pub(crate) use body::{AbsolutePath, AdapterName, Length};
 pub use daemon::DaemonStatus;
 pub use messages::Messages;
-pub use openapi::document;
+pub use openapi::{document, text as document_text};
 
 pub(crate) type App = Arc<Shared>;
 
 pub(crate) fn router() -> Router<App> {
     let mut router = Router::new();
     for route in routes::ROUTES {
-        router = router.route(route.path, (route.handler)());
+        let check = middleware::from_fn(move |request, next| asked::check_query(route, request, next));
+        router = router.route(route.path, (route.handler)().route_layer(check));
     }
     router
 }

@@ -43,8 +43,9 @@ pub const TYPES: [&str; 15] = [
 pub struct Event {
     /// Give it back as `Last-Event-ID` or `since` to go on behind it.
     pub cursor: String,
-    /// `session.started`, `source.failed`, ...; `reset` when events were missed.
+    /// What happened; `reset` when events were missed, `snapshot` where everything stands.
     #[serde(rename = "type")]
+    #[schemars(extend("enum" = every_type()))]
     pub kind: String,
     pub at: Timestamp,
     pub adapter: Option<String>,
@@ -55,12 +56,42 @@ pub struct Event {
     /// Of `source.*`: its health.
     pub source: Option<SourceReport>,
     /// Of `fuse.*`: the fuse.
+    #[schemars(with = "Option<crate::fuses::Fuse>")]
     pub fuse: Option<Value>,
     /// Of `lock.*`: who holds the directory, or held it.
     pub lock: Option<DirectoryHolder>,
+    /// Of `snapshot` alone: every live session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sessions: Option<Vec<Session>>,
+    /// Of `snapshot` alone: the health of every source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sources: Option<Vec<SourceReport>>,
+}
+
+/// Every type of event, and the two that no reader can leave out.
+pub(crate) fn every_type() -> Vec<&'static str> {
+    TYPES.into_iter().chain(["reset", "snapshot"]).collect()
 }
 
 impl Event {
+    /// An event that is about no single session, source, fuse or lock.
+    pub(crate) fn about_all(kind: &str, cursor: String, at: Timestamp) -> Self {
+        Self {
+            cursor,
+            kind: kind.to_owned(),
+            at,
+            adapter: None,
+            session_id: None,
+            previous: None,
+            session: None,
+            source: None,
+            fuse: None,
+            lock: None,
+            sessions: None,
+            sources: None,
+        }
+    }
+
     /// What a webhook says of it.
     pub(crate) fn telling(&self) -> Telling<'_> {
         Telling {
@@ -153,9 +184,6 @@ impl Hub {
         let number = ring.next;
         ring.next += 1;
         let event = Event {
-            cursor: self.cursor(number),
-            kind: news.kind,
-            at: clock::now(),
             adapter: news.adapter,
             session_id: news.session_id,
             previous: news.previous,
@@ -163,6 +191,7 @@ impl Hub {
             source: news.source,
             fuse: news.fuse,
             lock: news.lock,
+            ..Event::about_all(&news.kind, self.cursor(number), clock::now())
         };
         let carried_since = news.carried_since;
         let posted = Arc::new(Posted { number, json: written(&event), event, carried_since });

@@ -39,7 +39,7 @@ mod watch;
 mod webhooks;
 pub mod wire;
 
-pub use api::{DaemonStatus, Messages, document as openapi};
+pub use api::{DaemonStatus, Messages, document as openapi, document_text as openapi_text};
 pub use events::{Event, TYPES as EVENT_TYPES};
 pub use fuses::{Fuse, FuseList, Fuses, Hands, Stage, deadline};
 pub use home::{Held, Home, HomeError};

@@ -9,11 +9,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use agentctl_fleet::{Fleet, Question, Source, Wanted};
-use agentctl_model::{Change, Session, SourceReport, Survey, View};
-use serde::Serialize;
+use agentctl_model::{Change, Session, Survey, View};
 
 use crate::clock;
-use crate::events::{News, Posted, written};
+use crate::events::{Event, News, Posted};
 use crate::feeds::Feeds;
 use crate::pace::Pace;
 use crate::shared::Shared;
@@ -50,17 +49,6 @@ pub(crate) struct Watching {
     pub(crate) folders: usize,
     pub(crate) processes: usize,
     pub(crate) incomplete: Option<String>,
-}
-
-/// Where everything stands: what a reader who missed events begins with.
-#[derive(Serialize)]
-struct Snapshot<'a> {
-    cursor: String,
-    #[serde(rename = "type")]
-    kind: &'static str,
-    at: jiff::Timestamp,
-    sessions: Vec<&'a Session>,
-    sources: Vec<&'a SourceReport>,
 }
 
 impl Live {
@@ -102,20 +90,18 @@ impl Live {
         self.far_bell.ring();
     }
 
-    /// The number of the newest event and, as JSON, where everything stands with it.
-    pub(crate) fn snapshot(&self, shared: &Shared) -> (u64, String) {
+    /// The number of the newest event and where everything stands with it: what a reader who missed events begins with.
+    pub(crate) fn snapshot(&self, shared: &Shared) -> (u64, Event) {
         // Under this lock nobody posts a change of a session.
         let mut view = self.view();
         view.tell_shown();
         let newest = shared.hub.newest();
-        let snapshot = Snapshot {
-            cursor: shared.hub.cursor(newest),
-            kind: "snapshot",
-            at: clock::now(),
-            sessions: view.shown().collect(),
-            sources: view.sources().collect(),
+        let snapshot = Event {
+            sessions: Some(view.shown().cloned().collect()),
+            sources: Some(view.sources().cloned().collect()),
+            ..Event::about_all("snapshot", shared.hub.cursor(newest), clock::now())
         };
-        (newest, written(&snapshot))
+        (newest, snapshot)
     }
 
     /// Waits until something happened since this beat, at most so long. Gives the beat to wait behind next.

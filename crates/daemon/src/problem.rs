@@ -15,12 +15,52 @@ use serde_json::Value;
 const PROBLEM: &str = "application/problem+json";
 /// The most that is kept of somebody else's words.
 const MOST_WORDS: usize = 1 << 10;
+/// One kind of problem, as the document names it.
+pub(crate) struct Kind {
+    pub(crate) status: u16,
+    pub(crate) name: &'static str,
+    pub(crate) words: &'static str,
+}
+
+const fn kind(status: u16, name: &'static str, words: &'static str) -> Kind {
+    Kind { status, name, words }
+}
+
+/// Every status that a problem can have.
+pub(crate) const KINDS: [Kind; 15] = [
+    kind(400, "NotUnderstood", "A parameter or the body is not understood, or does not make sense (`usage`)"),
+    kind(401, "Unauthorized", "Over TCP: the token is missing or wrong (`unauthorized`)"),
+    kind(
+        403,
+        "Forbidden",
+        "Not for this caller: another user, host or origin, a write without `X-Agentctl`, something that only the \
+        unix socket may ask for, or a daemon that is read-only (`forbidden`)",
+    ),
+    kind(404, "NotFound", "There is no such thing (`not-found`)"),
+    kind(405, "NotSoAsked", "The path is there, but not for this method (`usage`)"),
+    kind(408, "TooSlow", "The request did not arrive in time (`usage`)"),
+    kind(
+        409,
+        "Refused",
+        "It cannot be done as things stand: held by somebody, live elsewhere (`refused`); or the name fits several \
+        sessions, which are listed (`ambiguous`)",
+    ),
+    kind(413, "TooLarge", "The body is too large (`usage`)"),
+    kind(415, "NotJson", "A write without `Content-Type: application/json` (`usage`)"),
+    kind(422, "NotOffered", "This agent offers no such thing (`refused`)"),
+    kind(429, "LockedOut", "Over TCP: too many wrong tokens; try again in half a minute (`locked-out`)"),
+    kind(500, "Failed", "It failed here (`failed`)"),
+    kind(502, "AgentFailed", "The agent could not be started, or failed; the detail has its own words (`failed`)"),
+    kind(503, "Incomplete", "Not everything could be heard, so nothing can be said (`incomplete`); or there is too much to do at once (`busy`)"),
+    kind(504, "NotAnswered", "The agent did not answer; whether it took it is not known (`failed`)"),
+];
 
 /// Why a request was not answered.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Problem(Box<ProblemObject>);
 
+/// Why a request was not answered.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Problem")]
 pub struct ProblemObject {
@@ -34,11 +74,13 @@ pub struct ProblemObject {
     /// usage (400, 405, 408, 413, 415) | not-found (404) | ambiguous (409) | incomplete (503) | refused (409: locked, live elsewhere;
     /// 422: this agent offers no such thing) | unauthorized (401) | forbidden (403) | locked-out (429) | busy (503: too much
     /// at once) | failed (500: here; 502: the agent, in its own words; 504: it did not answer)
+    #[schemars(extend("enum" = ["usage", "not-found", "ambiguous", "incomplete", "refused", "unauthorized", "forbidden", "locked-out", "busy", "failed"]))]
     pub code: String,
     /// What to do next.
     pub hint: Option<String>,
     /// Of `ambiguous`: the sessions that fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Vec<agentctl_model::Session>>")]
     pub candidates: Option<Vec<Value>>,
     /// Of `incomplete`: the sources that could not be heard.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,8 +1,7 @@
 //! Real agents in exact versions, installed by npm on demand.
 //!
-//! Each folder of `tests/agents/` pins one agent (`package.json` and `package-lock.json`). It is installed once into a
-//! cache outside the clone, under a name that holds a hash of the lock file, so that a new pin is a new installation
-//! and an old one stays usable. The cache is `$AGENTCTL_TEST_CACHE`, else `agentctl-test` in the user's cache folder.
+//! Each folder of `tests/agents/` pins one agent (`package.json` and `package-lock.json`). It is installed once into the
+//! [`cache`], one entry per lock file.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -12,6 +11,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail};
 use serde_json::Value;
 
+use crate::cache;
 use crate::skip::Skip;
 
 /// The pinned Claude Code.
@@ -106,28 +106,12 @@ fn installed(folder: &str) -> anyhow::Result<PathBuf> {
     let pinned = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/agents").join(folder);
     let lock_file = pinned.join("package-lock.json");
     let pins = fs::read(&lock_file).with_context(|| format!("read {}", lock_file.display()))?;
-    let cache = cache_folder()?;
-    fs::create_dir_all(&cache).with_context(|| format!("create {}", cache.display()))?;
-    let name = format!("agents-{folder}-{:016x}", fnv1a(&pins));
-    let done = cache.join(&name);
-    let guard_path = cache.join(format!("{name}.lock"));
-    let guard = File::create(&guard_path).with_context(|| format!("create {}", guard_path.display()))?;
-    // Two test processes may want the same agent at once: the second one waits and finds it done.
-    guard.lock().with_context(|| format!("lock {}", guard_path.display()))?;
-    if done.is_dir() {
-        return Ok(done);
-    }
-    let stage =
-        tempfile::Builder::new().prefix("stage-").tempdir_in(&cache).context("create a staging folder")?;
-    for file in ["package.json", "package-lock.json"] {
-        fs::copy(pinned.join(file), stage.path().join(file))
-            .with_context(|| format!("copy {folder}/{file}"))?;
-    }
-    npm_ci(stage.path())?;
-    // Only a complete installation ever gets the final name.
-    let stage = stage.keep();
-    fs::rename(&stage, &done).with_context(|| format!("rename {} to {}", stage.display(), done.display()))?;
-    Ok(done)
+    cache::kept(&format!("agents-{folder}"), &pins, |stage| {
+        for file in ["package.json", "package-lock.json"] {
+            fs::copy(pinned.join(file), stage.join(file)).with_context(|| format!("copy {folder}/{file}"))?;
+        }
+        npm_ci(stage)
+    })
 }
 
 fn npm_ci(folder: &Path) -> anyhow::Result<()> {
@@ -150,23 +134,7 @@ fn npm_ci(folder: &Path) -> anyhow::Result<()> {
     bail!("npm ci: {}: {}", npm.status, complaint.lines().next().unwrap_or("no message"))
 }
 
-fn cache_folder() -> anyhow::Result<PathBuf> {
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(own) = variable("AGENTCTL_TEST_CACHE") {
-        return Ok(own);
-    }
-    let caches = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
-    Ok(caches.context("find a cache folder: set AGENTCTL_TEST_CACHE")?.join("agentctl-test"))
-}
-
 fn is_native(path: &Path) -> bool {
     let mut magic = [0; 4];
     File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && magic == *b"\x7fELF"
-}
-
-/// A stable hash, good enough to name a cache entry.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -5,6 +5,7 @@
 //! - [`Background`], [`Pty`]: programs that run beside the test, without and with a terminal.
 //! - [`agents`], [`claude`], [`codex`], [`pi`], [`opencode`], [`openclaw`], [`node_agents`]: real agents in pinned versions, moved into a
 //!   test home.
+//! - [`tools`]: judges from outside, such as validators.
 //! - [`until`], [`until_seen`]: waiting for a condition with a deadline.
 //! - [`skip`]: the one way to say that a test cannot be run here.
 //!
@@ -30,6 +31,7 @@
 
 pub mod agents;
 mod background;
+mod cache;
 pub mod claude;
 pub mod codex;
 mod family;
@@ -41,6 +43,7 @@ pub mod opencode;
 pub mod pi;
 mod pty;
 mod skip;
+pub mod tools;
 mod wait;
 
 pub use background::Background;

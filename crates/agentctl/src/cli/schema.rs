@@ -12,8 +12,8 @@ use agentctl_fleet::{AdapterEntry, DirectoryHolder, Explanation, ListAnswer};
 use agentctl_model::{Entry, Session};
 use clap::builder::PossibleValuesParser;
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, Schema};
-use serde_json::{Map, Value};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Value, json};
 
 use super::attach::Way;
 use super::config::{Checked, Shown};
@@ -27,97 +27,98 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::json;
 
-const NAMES: [&str; 31] = [
-    "session",
-    "list",
-    "explain",
-    "entry",
-    "messages",
-    "launch-dry-run",
-    "group-launch",
-    "stop",
-    "accepted",
-    "attach",
-    "wait",
-    "inbox",
-    "lock",
-    "locks",
-    "fuse",
-    "fuses",
-    "worktree-list",
-    "worktree-create",
-    "worktree-clean",
-    "group-list",
-    "group-show",
-    "group-diff",
-    "event",
-    "webhook",
-    "problem",
-    "adapters",
-    "doctor",
-    "prune",
-    "config-show",
-    "config-check",
-    "daemon-status",
+/// An object, and how it is described.
+struct Named {
+    name: &'static str,
+    alone: fn(SchemaGenerator) -> Schema,
+    among_others: fn(&mut SchemaGenerator) -> Schema,
+}
+
+const fn named<T: JsonSchema>(name: &'static str) -> Named {
+    Named {
+        name,
+        alone: SchemaGenerator::into_root_schema_for::<T>,
+        among_others: SchemaGenerator::subschema_for::<T>,
+    }
+}
+
+const ALL: [Named; 31] = [
+    named::<Session>("session"),
+    named::<ListAnswer<'_>>("list"),
+    named::<Explanation<'_>>("explain"),
+    named::<Entry>("entry"),
+    named::<Messages>("messages"),
+    named::<DryRun<'_>>("launch-dry-run"),
+    named::<GroupLaunch>("group-launch"),
+    named::<StopAnswer>("stop"),
+    named::<Taken>("accepted"),
+    named::<Way>("attach"),
+    named::<Waited<'_>>("wait"),
+    named::<Inbox>("inbox"),
+    named::<DirectoryHolder>("lock"),
+    named::<LockList>("locks"),
+    named::<Fuse>("fuse"),
+    named::<FuseList>("fuses"),
+    named::<Trees>("worktree-list"),
+    named::<NewTree>("worktree-create"),
+    named::<Cleaned>("worktree-clean"),
+    named::<GroupList>("group-list"),
+    named::<GroupView>("group-show"),
+    named::<GroupDiff>("group-diff"),
+    named::<Event>("event"),
+    named::<Payload<'_>>("webhook"),
+    named::<ProblemObject>("problem"),
+    named::<Vec<AdapterEntry>>("adapters"),
+    named::<Report>("doctor"),
+    named::<prune::Answer>("prune"),
+    named::<Shown>("config-show"),
+    named::<Checked>("config-check"),
+    named::<Standing>("daemon-status"),
 ];
 
 /// Print the JSON Schema of what --json prints, the API answers and webhooks say
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    agentctl schema > agentctl.schema.json\n  \
+    agentctl schema event\n\n\
+    Without a name the schema is that of `list --json`, and $defs has all of them\n\
+    under their names: agentctl.schema.json#/$defs/event.")]
 pub(crate) struct Args {
-    /// One of them; without a name all, as one object
-    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(NAMES))]
+    /// One of them, by itself; without a name all, in $defs
+    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(ALL.map(|one| one.name)))]
     name: Option<String>,
 }
 
 pub(crate) fn run(args: &Args, out: &mut Output) -> Result<Exit, Failure> {
-    if let Some(name) = &args.name {
-        json::answer(out, &schema(name))?;
-    } else {
-        let all = NAMES.iter().map(|name| ((*name).to_owned(), schema(name).to_value()));
-        json::answer(out, &all.collect::<Map<String, Value>>())?;
+    match &args.name {
+        Some(name) => json::answer(out, &schema(name))?,
+        None => json::answer(out, &everything())?,
     }
     Ok(Exit::Done)
 }
 
-fn schema(name: &str) -> Schema {
-    match name {
-        "list" => of::<ListAnswer<'_>>(),
-        "explain" => of::<Explanation<'_>>(),
-        "entry" => of::<Entry>(),
-        "messages" => of::<Messages>(),
-        "launch-dry-run" => of::<DryRun<'_>>(),
-        "group-launch" => of::<GroupLaunch>(),
-        "stop" => of::<StopAnswer>(),
-        "accepted" => of::<Taken>(),
-        "wait" => of::<Waited<'_>>(),
-        "inbox" => of::<Inbox>(),
-        "attach" => of::<Way>(),
-        "lock" => of::<DirectoryHolder>(),
-        "locks" => of::<LockList>(),
-        "fuse" => of::<Fuse>(),
-        "fuses" => of::<FuseList>(),
-        "worktree-list" => of::<Trees>(),
-        "worktree-create" => of::<NewTree>(),
-        "worktree-clean" => of::<Cleaned>(),
-        "group-list" => of::<GroupList>(),
-        "group-show" => of::<GroupView>(),
-        "group-diff" => of::<GroupDiff>(),
-        "prune" => of::<prune::Answer>(),
-        "event" => of::<Event>(),
-        "webhook" => of::<Payload<'_>>(),
-        "problem" => of::<ProblemObject>(),
-        "daemon-status" => of::<Standing>(),
-        "adapters" => of::<Vec<AdapterEntry>>(),
-        "doctor" => of::<Report>(),
-        "config-show" => of::<Shown>(),
-        "config-check" => of::<Checked>(),
-        _ => of::<Session>(),
-    }
+fn schema(name: &str) -> Option<Schema> {
+    ALL.iter().find(|one| one.name == name).map(|one| (one.alone)(generator()))
+}
+
+/// One schema: of a list, with everything else under its name.
+fn everything() -> Value {
+    let mut generator = generator();
+    let named = ALL.map(|one| (one.name.to_owned(), (one.among_others)(&mut generator).to_value()));
+    let mut all = generator.take_definitions(true);
+    all.extend(named);
+    json!({
+        "$schema": generator.settings().meta_schema,
+        "title": "agentctl",
+        "description": "What `agentctl list --json` prints. $defs has what the other commands print, by name.",
+        "$ref": "#/$defs/list",
+        "$defs": all,
+    })
 }
 
 /// As written, not as read: keys are always there, so all of them are required.
-fn of<T: JsonSchema>() -> Schema {
-    SchemaSettings::default().for_serialize().into_generator().into_root_schema_for::<T>()
+fn generator() -> SchemaGenerator {
+    SchemaSettings::draft2020_12().for_serialize().into_generator()
 }
 
 #[cfg(test)]
@@ -126,7 +127,7 @@ mod tests {
 
     #[test]
     fn every_key_of_a_session_is_required_and_may_be_null() {
-        let schema = schema("session").to_value();
+        let schema = schema("session").unwrap().to_value();
         let required: Vec<&str> =
             schema["required"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
         let properties = schema["properties"].as_object().unwrap();
@@ -145,16 +146,20 @@ mod tests {
             ("launch-dry-run", &["group", "launches", "failed"]),
             ("messages", &["entries"]),
         ] {
-            let schema = schema(name).to_value();
+            let schema = schema(name).unwrap().to_value();
             let required = schema["required"].as_array().unwrap();
             assert!(keys.iter().all(|key| required.contains(&(*key).into())), "{name}: {schema:#}");
         }
     }
 
     #[test]
-    fn every_name_has_its_own_schema() {
-        let all: std::collections::HashSet<String> =
-            NAMES.iter().map(|name| schema(name).to_value().to_string()).collect();
-        assert_eq!(all.len(), NAMES.len());
+    fn every_name_has_its_own_schema_and_is_in_the_whole() {
+        let alone = ALL.map(|one| (one.alone)(generator()).to_value().to_string());
+        assert_eq!(alone.into_iter().collect::<std::collections::HashSet<_>>().len(), ALL.len());
+        let everything = everything();
+        assert_eq!(everything["$ref"], "#/$defs/list");
+        for one in ALL {
+            assert!(everything["$defs"][one.name].is_object(), "{}", one.name);
+        }
     }
 }

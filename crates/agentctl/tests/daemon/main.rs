@@ -14,6 +14,7 @@ mod ghosts;
 mod hard_places;
 mod hints;
 mod house;
+mod judges;
 mod launch_body;
 mod launched;
 mod life;

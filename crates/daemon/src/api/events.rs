@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use axum::extract::{RawQuery, State};
+use axum::Extension;
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -12,18 +13,18 @@ use futures_util::stream;
 use tokio::sync::watch;
 
 use super::App;
-use super::routes::Names;
 use crate::clock;
-use crate::events::{Event, Posted, Read, TYPES, written};
-use crate::problem::Problem;
-use crate::query;
+use crate::events::{Event, Posted, Read, every_type, written};
+use crate::query::{self, Pairs, Parameter, Parameters, adapter_words};
 use crate::shared::Phase;
 
-pub(crate) const QUERY: Names = &[
-    ("since", "go on behind this cursor, as Last-Event-ID does"),
-    ("type", "only events of this type; repeatable"),
-    ("adapter", "only events of this agent; repeatable"),
-    ("snapshot", "begin with where everything stands: true or false"),
+// One that never comes would be waited for without end. Two come whether they are asked for or not.
+pub(crate) const QUERY: Parameters = &[
+    Parameter::text("since", "go on behind this cursor, as Last-Event-ID does"),
+    Parameter::word("type", "only events of this type; reset and snapshot always come", every_type)
+        .repeatable(),
+    Parameter::word("adapter", "only events of this agent", adapter_words).repeatable(),
+    Parameter::flag("snapshot", "begin with where everything stands"),
 ];
 /// How many events are taken from the ring at once.
 const PORTION: usize = 64;
@@ -42,24 +43,16 @@ struct Reader {
 pub(crate) async fn stream(
     State(app): State<App>,
     headers: HeaderMap,
-    RawQuery(raw): RawQuery,
-) -> Result<Response, Problem> {
+    Extension(pairs): Extension<Pairs>,
+) -> Response {
     app.first_look().await;
-    let pairs = query::parse(raw.as_deref(), &[QUERY])?;
-    let types = pairs.iter().filter(|(name, _)| name == "type").map(|(_, value)| value.clone());
-    let types: Vec<String> = types.collect();
-    // One that never comes would be waited for without end. Two come whether they are asked for or not.
-    let is_known = |kind: &str| TYPES.contains(&kind) || ["reset", "snapshot"].contains(&kind);
-    if let Some(wrong) = types.iter().find(|kind| !is_known(kind)) {
-        let known = TYPES.join(", ");
-        return Err(Problem::usage(format!("no event is of type `{wrong}`; there are: {known}")));
-    }
+    let types: Vec<String> = query::every(&pairs, "type").map(str::to_owned).collect();
     let last = headers.get("last-event-id").and_then(|cursor| cursor.to_str().ok());
     let cursor = last.or(query::one(&pairs, "since")).filter(|cursor| !cursor.is_empty());
     let mut reader = Reader {
         read: app.hub.newest(),
         types,
-        adapters: query::adapters(&pairs)?,
+        adapters: query::adapters(&pairs),
         bell: app.hub.listen(),
         phase: app.phase.subscribe(),
         ready: VecDeque::new(),
@@ -68,7 +61,7 @@ pub(crate) async fn stream(
     match cursor.map(|cursor| reader.app.hub.number(cursor)) {
         Some(Some(number)) => reader.read = number,
         Some(None) => reader.begin_anew(true),
-        None if query::flag(&pairs, "snapshot")? => reader.begin_anew(false),
+        None if query::flag(&pairs, "snapshot") => reader.begin_anew(false),
         None => {
             // So that the reader has a cursor before anything happens.
             let cursor = reader.app.hub.cursor(reader.read);
@@ -79,7 +72,7 @@ pub(crate) async fn stream(
         let event = reader.next().await?;
         Some((Ok::<_, Infallible>(event), reader))
     });
-    Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response())
+    Sse::new(events).keep_alive(KeepAlive::default()).into_response()
 }
 
 impl Reader {
@@ -118,24 +111,15 @@ impl Reader {
     /// Where everything stands now; after events that were missed, with the word that they were.
     fn begin_anew(&mut self, missed: bool) {
         let (newest, snapshot) = self.app.live.snapshot(&self.app);
-        let cursor = self.app.hub.cursor(newest);
         if missed {
-            let reset = Event {
-                cursor: cursor.clone(),
-                kind: "reset".to_owned(),
-                at: clock::now(),
-                adapter: None,
-                session_id: None,
-                previous: None,
-                session: None,
-                source: None,
-                fuse: None,
-                lock: None,
-            };
-            let line = sse::Event::default().id(&cursor).event("reset").data(written(&reset));
-            self.ready.push_back(line);
+            let reset = Event::about_all("reset", snapshot.cursor.clone(), clock::now());
+            self.ready.push_back(line(&reset));
         }
-        self.ready.push_back(sse::Event::default().id(cursor).event("snapshot").data(snapshot));
+        self.ready.push_back(line(&snapshot));
         self.read = newest;
     }
+}
+
+fn line(event: &Event) -> sse::Event {
+    sse::Event::default().id(&event.cursor).event(&event.kind).data(written(event))
 }

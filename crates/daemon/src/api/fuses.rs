@@ -2,10 +2,11 @@
 
 use agentctl_model::Status;
 use axum::Extension as Extended;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
+use super::asked::Id;
 use super::body::Body;
 use super::sessions::{beside, find};
 use super::{App, answer, json};
@@ -48,7 +49,7 @@ pub(crate) async fn set(
 
 pub(crate) async fn extend(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Id(id): Id,
     Body(extension): Body<Extension>,
 ) -> Result<Response, Problem> {
     let now = clock::now();
@@ -63,7 +64,7 @@ pub(crate) async fn extend(
     .map(answer)
 }
 
-pub(crate) async fn cancel(State(app): State<App>, Path(id): Path<String>) -> Result<Response, Problem> {
+pub(crate) async fn cancel(State(app): State<App>, Id(id): Id) -> Result<Response, Problem> {
     beside(move || {
         let removed = app.fuses.remove(&id).map_err(|error| unwritten(&error))?;
         json(&removed.ok_or_else(|| unknown(&id))?)

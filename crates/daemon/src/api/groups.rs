@@ -5,16 +5,18 @@ use agentctl_fleet::worktree::Form;
 use agentctl_fleet::{Fleet, Group};
 use agentctl_model::SourceReport;
 use axum::Extension;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
+use super::asked::Id;
 use super::body::Body;
 use super::sessions::{beside, key, shared_look};
 use super::steer::StopBody;
 use super::{App, answer, json};
 use crate::problem::Problem;
 use crate::server::Peer;
+use crate::query::{Pairs, Parameter, Parameters};
 use crate::{caller, clock, query};
 
 pub(crate) async fn list(
@@ -31,7 +33,7 @@ pub(crate) async fn show(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
-    Path(name): Path<String>,
+    Id(name): Id,
 ) -> Result<Response, Problem> {
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
     let shown = beside(move || {
@@ -44,9 +46,9 @@ pub(crate) async fn show(
 }
 
 /// The names that a diff understands.
-pub(crate) const DIFF: &[(&str, &str)] = &[
-    ("slot", "only this slot; repeatable"),
-    ("stat", "a line for each file instead of the patch: true or false"),
+pub(crate) const DIFF: Parameters = &[
+    Parameter::text("slot", "only this slot").repeatable(),
+    Parameter::flag("stat", "a line for each file instead of the patch"),
 ];
 
 /// As wide as a terminal that nobody measured.
@@ -56,13 +58,11 @@ pub(crate) async fn diff(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
-    Path(name): Path<String>,
-    RawQuery(raw): RawQuery,
+    Id(name): Id,
+    Extension(pairs): Extension<Pairs>,
 ) -> Result<Response, Problem> {
-    let pairs = query::parse(raw.as_deref(), &[DIFF])?;
-    let form = if query::flag(&pairs, "stat")? { Form::Stat(COLUMNS) } else { Form::Patch };
-    let slots: Vec<String> =
-        pairs.into_iter().filter(|(name, _)| name == "slot").map(|(_, slot)| slot).collect();
+    let form = if query::flag(&pairs, "stat") { Form::Stat(COLUMNS) } else { Form::Patch };
+    let slots: Vec<String> = query::every(&pairs, "slot").map(str::to_owned).collect();
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
     let compared = beside(move || {
         let (group, _) = find(&fleet, &name, false)?;
@@ -80,7 +80,7 @@ pub(crate) async fn stop(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
-    Path(name): Path<String>,
+    Id(name): Id,
     Body(body): Body<StopBody>,
 ) -> Result<Response, Problem> {
     let patience = body.patience()?;

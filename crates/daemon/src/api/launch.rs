@@ -13,20 +13,21 @@ use agentctl_fleet::launch::{Choice, LaunchWish, ResumeWish, Unfit, UnfitKind, c
 use agentctl_fleet::launches::WorktreeOrder;
 use agentctl_model::{Capability, Permission};
 use axum::Extension;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use self::manner::MannerBody;
-use super::body::{Body, absolute, check_variables, duration};
+use super::asked::Id;
+use super::body::{AbsolutePath, AdapterName, Body, Length, absolute, check_variables, duration};
 use super::sessions::{beside, selector};
 use super::{App, answer, json};
 use crate::bodies::WORDS;
 use crate::clock;
 use crate::problem::Problem;
-use crate::query::{self, TARGET};
+use crate::query::Pairs;
 use crate::server::Peer;
 use crate::settings::Launcher;
 
@@ -35,6 +36,7 @@ use crate::settings::Launcher;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct LaunchBody {
     /// The agent; without it the one that config.toml names.
+    #[schemars(with = "Option<AdapterName>")]
     adapter: Option<String>,
     model: Option<String>,
     /// What is said to the agent; may be left out where `spec` or `issue` says it.
@@ -52,10 +54,12 @@ pub(crate) struct LaunchBody {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct GroupBody {
+    #[schemars(length(min = 1))]
     launches: Vec<SlotBody>,
     /// What is said to every agent; may be left out where `spec` or `issue` says it.
     prompt: Option<String>,
     /// The repository: an absolute path.
+    #[schemars(with = "AbsolutePath")]
     cwd: PathBuf,
     /// Where the branches begin; without it at what is checked out.
     base_branch: Option<String>,
@@ -66,6 +70,7 @@ pub(crate) struct GroupBody {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SlotBody {
+    #[schemars(with = "AdapterName")]
     adapter: String,
     model: Option<String>,
     /// Without it `try/GROUP/SLOT`.
@@ -76,6 +81,7 @@ struct SlotBody {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct WorktreeBody {
     /// An absolute path.
+    #[schemars(with = "AbsolutePath")]
     repository: PathBuf,
     /// Made if it does not exist.
     branch: String,
@@ -87,6 +93,7 @@ struct WorktreeBody {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ResumeBody {
+    #[schemars(length(min = 1))]
     message: String,
     /// Go on in a copy with an id of its own, where the agent can.
     #[serde(default)]
@@ -96,6 +103,7 @@ pub(crate) struct ResumeBody {
     /// A command that runs once the agent has ended.
     on_complete: Option<String>,
     /// Stop it after this time: 30m, 2h.
+    #[schemars(with = "Option<Length>")]
     timeout: Option<String>,
     /// All variables of the caller, as in a launch.
     environment: Option<BTreeMap<String, String>>,
@@ -179,11 +187,11 @@ pub(crate) async fn group(
 pub(crate) async fn resume(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
-    Path(id): Path<String>,
-    RawQuery(raw): RawQuery,
+    Id(id): Id,
+    Extension(pairs): Extension<Pairs>,
     Body(body): Body<ResumeBody, WORDS>,
 ) -> Result<Response, Problem> {
-    let selector = selector(id, &query::parse(raw.as_deref(), &[TARGET])?);
+    let selector = selector(id, &pairs);
     let resumed = beside(move || {
         // The runner reads what this environment leads to, so that is where the session is looked for.
         let launcher = launcher(&app, &peer, body.environment.as_ref())?;

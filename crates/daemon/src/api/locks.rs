@@ -5,34 +5,37 @@ use std::path::PathBuf;
 use agentctl_fleet::locks::user_of;
 use agentctl_fleet::{LockError, Locks, ManualLock, Store};
 use axum::Extension;
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::body::{Body, absolute};
-use super::routes::Names;
+use super::body::{AbsolutePath, Body, Length, absolute};
 use super::sessions::{beside, key, shared_look};
 use super::{App, answer, json};
 use crate::fuses::deadline;
 use crate::problem::Problem;
 use crate::server::Peer;
+use crate::query::{Pairs, Parameter, Parameters};
 use crate::{caller, clock, query};
 
-pub(crate) const DIRECTORY: Names = &[("directory", "the locked directory: an absolute path")];
+pub(crate) const DIRECTORY: Parameters =
+    &[Parameter::path("directory", "the locked directory: an absolute path").required()];
 
 /// The body of `POST /v1/locks`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LockBody {
     /// An absolute path.
+    #[schemars(with = "AbsolutePath")]
     directory: PathBuf,
     /// Who locks it; without it the daemon's user.
     by: Option<String>,
     /// Why, for those who are kept out.
     reason: Option<String>,
     /// Unlock it by itself after this time: 30m, 2h, 1d.
+    #[schemars(with = "Option<Length>")]
     ttl: Option<String>,
     /// Take it over from whoever has locked it.
     #[serde(default)]
@@ -78,10 +81,11 @@ pub(crate) async fn lock(State(app): State<App>, Body(body): Body<LockBody>) -> 
     locked.await.map(answer)
 }
 
-pub(crate) async fn unlock(State(app): State<App>, RawQuery(raw): RawQuery) -> Result<Response, Problem> {
-    let pairs = query::parse(raw.as_deref(), &[DIRECTORY])?;
-    let given = query::one(&pairs, "directory").ok_or_else(|| Problem::usage("`directory` is missing"))?;
-    let given = PathBuf::from(given);
+pub(crate) async fn unlock(
+    State(app): State<App>,
+    Extension(pairs): Extension<Pairs>,
+) -> Result<Response, Problem> {
+    let given = PathBuf::from(query::one(&pairs, "directory").unwrap_or_default());
     let unlocked = beside(move || {
         let directory = absolute("directory", &given)?;
         let (locks, now) = (app.locks(), clock::now());

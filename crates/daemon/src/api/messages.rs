@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use agentctl_fleet::{Fleet, Question, Wanted};
 use agentctl_model::{Entry, Status, Surveyed};
 use axum::Extension;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -15,20 +15,21 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use super::routes::Names;
+use super::asked::Id;
 use super::sessions::{beside, find, selector};
 use super::{App, answer, json};
 use crate::events::written;
 use crate::problem::Problem;
-use crate::query::{self, TARGET};
+use crate::query::{self, Pairs, Parameter, Parameters};
 use crate::server::Peer;
 use crate::shared::Phase;
 
-pub(crate) const PAGE: Names = &[
-    ("limit", "how many entries, 20 unless told"),
-    ("before", "leave out this many of the newest, to page back"),
+pub(crate) const PAGE: Parameters = &[
+    Parameter::number("limit", "how many entries, 20 unless told"),
+    Parameter::number("before", "leave out this many of the newest, to page back"),
 ];
-pub(crate) const BACKLOG: Names = &[("limit", "how many entries to begin with, 20 unless told")];
+pub(crate) const BACKLOG: Parameters =
+    &[Parameter::number("limit", "how many entries to begin with, 20 unless told")];
 const ENTRIES: usize = 20;
 /// The most that is read for one page.
 const MOST: usize = 10_000;
@@ -48,12 +49,11 @@ pub(crate) async fn page(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
-    Path(id): Path<String>,
-    RawQuery(raw): RawQuery,
+    Id(id): Id,
+    Extension(pairs): Extension<Pairs>,
 ) -> Result<Response, Problem> {
-    let pairs = query::parse(raw.as_deref(), &[TARGET, PAGE])?;
-    let limit = query::number(&pairs, "limit")?.unwrap_or(ENTRIES).min(MOST);
-    let before = query::number(&pairs, "before")?.unwrap_or(0).min(MOST);
+    let limit = query::number(&pairs, "limit").unwrap_or(ENTRIES).min(MOST);
+    let before = query::number(&pairs, "before").unwrap_or(0).min(MOST);
     let (fleet, found) = find(&app, &peer, &headers, selector(id, &pairs)).await?;
     let entries = beside(move || read(&fleet, &found, limit, before)).await?;
     json(&Messages { entries }).map(answer)
@@ -74,11 +74,10 @@ pub(crate) async fn stream(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
-    Path(id): Path<String>,
-    RawQuery(raw): RawQuery,
+    Id(id): Id,
+    Extension(pairs): Extension<Pairs>,
 ) -> Result<Response, Problem> {
-    let pairs = query::parse(raw.as_deref(), &[TARGET, BACKLOG])?;
-    let backlog = query::number(&pairs, "limit")?.unwrap_or(ENTRIES).min(MOST);
+    let backlog = query::number(&pairs, "limit").unwrap_or(ENTRIES).min(MOST);
     let (fleet, found) = find(&app, &peer, &headers, selector(id, &pairs)).await?;
     // Small: a reader who does not read keeps its own thread waiting, and nothing else.
     let (sender, receiver) = mpsc::channel(16);

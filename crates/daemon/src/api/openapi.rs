@@ -5,11 +5,39 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use super::routes::{Answers, Operation, ROUTES, Route};
-use crate::problem::Problem;
+use super::routes::{Answers, Operation, ROUTES, Route, SchemaOf, Takes};
+use super::{answer, examples};
+use crate::problem::{KINDS, ProblemObject};
+use crate::wire::WRITE;
 
-pub(crate) async fn serve() -> Result<Response, Problem> {
-    super::json(&document()).map(super::answer)
+const ABOUT: &str = "The coding-agent sessions of one machine, as they are at the moment of the question.\n\n\
+    The API is on the unix socket `agentctl.sock` in `AGENTCTL_HOME` (`~/.agentctl`), for its owner alone and without a \
+    token. With `daemon start --http` it is on loopback TCP too: every request then needs the token that `http.token` in \
+    that folder holds, and every write the header `X-Agentctl: 1`.\n\n\
+    Every write needs `Content-Type: application/json`, with or without a body. A parameter or a key that is not \
+    described here is refused. What went wrong is a problem object (RFC 9457) with a stable `code` and, where there is \
+    one, a `hint`. Keys of an answer are always there; what is not known is `null`. New keys, types of events and \
+    parameters may be added; none is renamed or taken away.";
+
+/// Which parts of the API there are. An operation belongs to the one that its path begins with.
+const TAGS: [(&str, &str); 8] = [
+    ("sessions", "What the agents on this machine do, and steering them"),
+    ("inbox", "What waits for a person"),
+    ("groups", "Several agents at one task, side by side"),
+    ("locks", "Who holds which directory"),
+    ("worktrees", "Git working trees for agents"),
+    ("events", "Changes as they happen"),
+    ("fuses", "Timers on directories and limits on sessions"),
+    ("daemon", "The daemon itself, and what it knows of agents"),
+];
+
+pub(crate) async fn serve() -> Response {
+    answer(text().into())
+}
+
+/// The document as it is served, which is what lies in `docs/openapi.json`.
+pub fn text() -> String {
+    format!("{:#}\n", document())
 }
 
 /// What is written has all of its keys; what is read may leave some out.
@@ -33,6 +61,11 @@ impl Schemas {
         let mut all = self.read.take_definitions(true);
         // What is both read and written is described as it is written.
         all.extend(self.written.take_definitions(true));
+        for (name, schema) in &mut all {
+            if let Some(example) = examples::of(name) {
+                schema["examples"] = json!([example]);
+            }
+        }
         all
     }
 }
@@ -40,7 +73,7 @@ impl Schemas {
 /// Every route, in the form of `OpenAPI` 3.1.
 pub fn document() -> Value {
     let mut schemas = Schemas::new();
-    let problem = schemas.written.subschema_for::<Problem>();
+    let problem = schemas.written.subschema_for::<ProblemObject>();
     let mut paths = Map::new();
     for route in ROUTES {
         let operations = route.operations.iter();
@@ -48,54 +81,143 @@ pub fn document() -> Value {
         paths.insert(route.path.to_owned(), Value::Object(operations.collect()));
     }
     let problem = json!({"application/problem+json": {"schema": problem}});
+    let responses = KINDS.iter().map(|kind| {
+        (kind.name.to_owned(), json!({"description": kind.words, "content": problem.clone()}))
+    });
     json!({
         "openapi": "3.1.0",
         "info": {
             "title": "agentctl",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "The coding-agent sessions of one machine. On the unix socket agentctl.sock in AGENTCTL_HOME; \
-                on loopback TCP if the daemon was started with --http, with the token of http.token.",
+            "description": ABOUT,
+            "license": {"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"},
         },
-        "servers": [{"url": "http://agentctl"}],
-        "security": [{"token": []}],
+        "servers": [
+            {
+                "url": "http://agentctl",
+                "description": "On the unix socket, where any host will do: curl --unix-socket ~/.agentctl/agentctl.sock",
+            },
+            {
+                "url": "http://127.0.0.1:{port}",
+                "description": "On loopback TCP, with the token",
+                "variables": {"port": {"default": "7777", "description": "What --http was given"}},
+            },
+        ],
+        // None on the unix socket, the token over TCP.
+        "security": [{}, {"token": []}],
+        "tags": TAGS.map(|(name, words)| json!({"name": name, "description": words})),
         "paths": paths,
         "components": {
             "schemas": schemas.all(),
-            "responses": {"Problem": {"description": "Why it was not done", "content": problem}},
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "responses": responses.collect::<Map<_, _>>(),
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "What `http.token` in AGENTCTL_HOME holds. Only over TCP.",
+                },
+            },
         },
     })
 }
 
 fn operation(route: &Route, operation: &Operation, schemas: &mut Schemas) -> Value {
-    let text = || json!({"type": "string"});
-    let path = route.path.contains("{id}").then(|| {
-        let words = match route.path {
-            path if path.starts_with("/v1/fuses") => "id of the fuse",
-            path if path.starts_with("/v1/groups") => "name of the group",
+    let mut described = json!({
+        "operationId": operation.id,
+        "tags": [tag(route.path)],
+        "summary": operation.summary,
+    });
+    if !operation.notes.is_empty() {
+        described["description"] = operation.notes.into();
+    }
+    described["parameters"] = parameters(route, operation).into();
+    let body = |schema: SchemaOf, required: bool, schemas: &mut Schemas| {
+        let content = json!({"application/json": {"schema": schema(&mut schemas.read)}});
+        json!({"required": required, "content": content})
+    };
+    match operation.body {
+        Takes::Nothing => {}
+        Takes::Perhaps(schema) => described["requestBody"] = body(schema, false, schemas),
+        Takes::Always(schema) => described["requestBody"] = body(schema, true, schemas),
+    }
+    let (words, content) = match &operation.answers {
+        Answers::Json(schema) => ("Done", json!({"application/json": {"schema": schema(&mut schemas.written)}})),
+        Answers::Events(schema) => (
+            "Server-sent events; the data of each is one such object",
+            json!({"text/event-stream": {"schema": schema(&mut schemas.written)}}),
+        ),
+        Answers::Text => ("Done", json!({"text/plain": {"schema": {"type": "string"}}})),
+    };
+    let mut responses = Map::new();
+    responses.insert("200".to_owned(), json!({"description": words, "content": content}));
+    for kind in KINDS.iter().filter(|kind| fails_with(operation, kind.status)) {
+        let place = format!("#/components/responses/{}", kind.name);
+        responses.insert(kind.status.to_string(), json!({"$ref": place}));
+    }
+    described["responses"] = responses.into();
+    described
+}
+
+/// Its own problems, and those of what stands before every route: who asks (401, 403, 429), the query (400), and of a
+/// write that it is JSON (415) and not too much (413).
+fn fails_with(operation: &Operation, status: u16) -> bool {
+    let before = match status {
+        400 | 401 | 403 | 429 => true,
+        415 => operation.method != "get",
+        413 => !matches!(operation.body, Takes::Nothing),
+        _ => false,
+    };
+    before || operation.fails.contains(&status)
+}
+
+fn tag(path: &str) -> &'static str {
+    let part = path.strip_prefix("/v1/").unwrap_or_default().split('/').next().unwrap_or_default();
+    TAGS.iter().map(|(name, _)| *name).find(|name| *name == part).unwrap_or("daemon")
+}
+
+fn parameters(route: &Route, operation: &Operation) -> Vec<Value> {
+    let id = route.path.contains("{id}").then(|| {
+        let words = match tag(route.path) {
+            "fuses" => "id of the fuse",
+            "groups" => "name of the group",
             _ => "full id, unique beginning of one, or exact name",
         };
-        json!({"name": "id", "in": "path", "required": true, "description": words, "schema": text()})
+        let schema = json!({"type": "string", "minLength": 1});
+        json!({"name": "id", "in": "path", "required": true, "description": words, "schema": schema})
     });
-    let query = operation.query.iter().copied().flatten();
-    let query = query
-        .map(|(name, words)| json!({"name": name, "in": "query", "description": words, "schema": text()}));
-    let content = match &operation.answers {
-        Answers::Json(schema) => json!({"application/json": {"schema": schema(&mut schemas.written)}}),
-        Answers::Events(schema) => json!({"text/event-stream": {"schema": schema(&mut schemas.written)}}),
-        Answers::Text => json!({"text/plain": {"schema": text()}}),
-    };
-    let mut described = json!({
-        "summary": operation.summary,
-        "parameters": path.into_iter().chain(query).collect::<Vec<_>>(),
-        "responses": {
-            "200": {"description": "Done", "content": content},
-            "default": {"$ref": "#/components/responses/Problem"},
-        },
+    let query = operation.query.iter().copied().flatten().map(|parameter| parameter.described());
+    let header = operation.header.map(|(name, words)| {
+        json!({"name": name, "in": "header", "required": false, "description": words, "schema": {"type": "string"}})
     });
-    if let Some(body) = operation.body {
-        let content = json!({"application/json": {"schema": body(&mut schemas.read)}});
-        described["requestBody"] = json!({"required": true, "content": content});
+    let write = (operation.method != "get").then(|| {
+        let words = "says that no web page sends this; needed over TCP";
+        json!({"name": WRITE, "in": "header", "required": false, "description": words, "schema": {"const": "1"}})
+    });
+    id.into_iter().chain(query).chain(header).chain(write).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_operation_has_a_name_of_its_own_and_only_known_problems() {
+        let operations = || ROUTES.iter().flat_map(|route| route.operations);
+        let names: HashSet<&str> = operations().map(|operation| operation.id).collect();
+        assert_eq!(names.len(), operations().count());
+        for operation in operations() {
+            let known = |status: &u16| KINDS.iter().any(|kind| kind.status == *status);
+            assert!(operation.fails.iter().all(known), "{}", operation.id);
+        }
     }
-    described
+
+    #[test]
+    fn every_example_is_of_an_object_that_there_is() {
+        let document = document();
+        for name in examples::NAMES {
+            assert!(document["components"]["schemas"][name]["examples"][0].is_object(), "{name}");
+        }
+    }
 }

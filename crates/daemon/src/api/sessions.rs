@@ -4,15 +4,16 @@ use agentctl_fleet::{Explanation, Fleet, Selector};
 use agentctl_model::SourceReport;
 use axum::Extension;
 use axum::body::Bytes;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 
+use super::asked::Id;
 use super::{App, answer, json, wants_whole};
 use crate::caller;
 use crate::descriptors;
 use crate::problem::Problem;
-use crate::query::{self, LIST, Pairs, TARGET};
+use crate::query::{self, Pairs};
 use crate::server::Peer;
 use crate::wire::{CALLER, FoundWhole};
 
@@ -21,9 +22,9 @@ pub(crate) async fn list(
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
     RawQuery(raw): RawQuery,
+    Extension(pairs): Extension<Pairs>,
 ) -> Result<Response, Problem> {
-    let pairs = query::parse(raw.as_deref(), &[LIST])?;
-    let (wanted, strict) = (query::list_from(&pairs)?, query::flag(&pairs, "strict")?);
+    let (wanted, strict) = (query::list_from(&pairs), query::flag(&pairs, "strict"));
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
     let whole = wants_whole(&headers);
     let (host, key) = (app.host.clone(), key("list", raw.as_deref(), &headers, &peer));
@@ -41,10 +42,11 @@ pub(crate) async fn one(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
-    Path(id): Path<String>,
+    Id(id): Id,
     RawQuery(raw): RawQuery,
+    Extension(pairs): Extension<Pairs>,
 ) -> Result<Response, Problem> {
-    let selector = selector(id, &query::parse(raw.as_deref(), &[TARGET])?);
+    let selector = selector(id, &pairs);
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
     let whole = wants_whole(&headers);
     let key = key(&format!("one {}", selector.text), raw.as_deref(), &headers, &peer);
@@ -59,10 +61,11 @@ pub(crate) async fn explain(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
-    Path(id): Path<String>,
+    Id(id): Id,
     RawQuery(raw): RawQuery,
+    Extension(pairs): Extension<Pairs>,
 ) -> Result<Response, Problem> {
-    let selector = selector(id, &query::parse(raw.as_deref(), &[TARGET])?);
+    let selector = selector(id, &pairs);
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
     let key = key(&format!("why {}", selector.text), raw.as_deref(), &headers, &peer);
     let look = move || {

@@ -6,18 +6,19 @@ use agentctl_fleet::stop::StopAnswer;
 use agentctl_fleet::{Patience, SpeakError};
 use agentctl_model::Capability;
 use axum::Extension;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::body::{Body, duration};
+use super::asked::Id;
+use super::body::{Body, Length, duration};
 use super::sessions::{beside, find, selector};
 use super::{App, answer, json};
 use crate::bodies::WORDS;
 use crate::problem::Problem;
-use crate::query::{self, TARGET};
+use crate::query::Pairs;
 use crate::server::Peer;
 
 /// How long the clean way may take unless somebody says otherwise.
@@ -28,6 +29,7 @@ const GRACE: std::time::Duration = std::time::Duration::from_secs(10);
 #[serde(deny_unknown_fields)]
 pub(crate) struct StopBody {
     /// How long the clean way may take before it becomes the hard one: 10s unless told.
+    #[schemars(with = "Option<Length>")]
     grace: Option<String>,
     /// Kill at once.
     #[serde(default)]
@@ -38,12 +40,14 @@ pub(crate) struct StopBody {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SendBody {
+    #[schemars(length(min = 1))]
     message: String,
 }
 
 /// The body of `POST /v1/sessions/{id}/answer`: a decision, or words for a question.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("anyOf" = [{"required": ["decision"]}, {"required": ["text"]}]))]
 pub(crate) struct AnswerBody {
     decision: Option<Decision>,
     text: Option<String>,
@@ -78,12 +82,12 @@ pub(crate) async fn stop(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
-    Path(id): Path<String>,
-    RawQuery(raw): RawQuery,
+    Id(id): Id,
+    Extension(pairs): Extension<Pairs>,
     Body(body): Body<StopBody>,
 ) -> Result<Response, Problem> {
     let patience = body.patience()?;
-    let selector = selector(id, &query::parse(raw.as_deref(), &[TARGET])?);
+    let selector = selector(id, &pairs);
     let (fleet, target) = find(&app, &peer, &headers, selector).await?;
     let stopped = beside(move || {
         let caller = app.settings.launcher(None).map_err(Problem::failed)?.caller;
@@ -98,12 +102,12 @@ pub(crate) async fn send(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
-    Path(id): Path<String>,
-    RawQuery(raw): RawQuery,
+    Id(id): Id,
+    Extension(pairs): Extension<Pairs>,
     Body(body): Body<SendBody, WORDS>,
 ) -> Result<Response, Problem> {
     check_words(&body.message).map_err(Problem::usage)?;
-    let selector = selector(id, &query::parse(raw.as_deref(), &[TARGET])?);
+    let selector = selector(id, &pairs);
     let (fleet, target) = find(&app, &peer, &headers, selector).await?;
     let sent = beside(move || {
         let refuse = |error| of_speaking(error, &target.key.adapter, Capability::Send);
@@ -117,12 +121,12 @@ pub(crate) async fn give(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
-    Path(id): Path<String>,
-    RawQuery(raw): RawQuery,
+    Id(id): Id,
+    Extension(pairs): Extension<Pairs>,
     Body(body): Body<AnswerBody, WORDS>,
 ) -> Result<Response, Problem> {
     let given = body.answer()?;
-    let selector = selector(id, &query::parse(raw.as_deref(), &[TARGET])?);
+    let selector = selector(id, &pairs);
     let (fleet, target) = find(&app, &peer, &headers, selector).await?;
     let taken = beside(move || {
         let refuse = |error| of_speaking(error, &target.key.adapter, Capability::Approve);

@@ -4,28 +4,29 @@ use std::path::PathBuf;
 
 use agentctl_fleet::worktree::{self, NewTree, Which, Wish};
 use axum::Extension;
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::body::{Body, absolute};
-use super::routes::Names;
+use super::body::{AbsolutePath, Body, absolute};
 use super::sessions::beside;
 use super::{App, answer, json};
 use crate::problem::Problem;
 use crate::server::Peer;
+use crate::query::{Pairs, Parameter, Parameters};
 use crate::{caller, clock, query};
 
-pub(crate) const REPOSITORY: Names =
-    &[("repository", "the repository, or any folder in it: an absolute path; required")];
+pub(crate) const REPOSITORY: Parameters =
+    &[Parameter::path("repository", "the repository, or any folder in it: an absolute path").required()];
 
 /// The body of `POST /v1/worktrees`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct CreateBody {
     /// The repository, or any folder in it: an absolute path.
+    #[schemars(with = "AbsolutePath")]
     repository: PathBuf,
     /// The branch to check out; made if there is none of this name.
     branch: String,
@@ -36,12 +37,15 @@ pub(crate) struct CreateBody {
 /// The body of `POST /v1/worktrees/clean`: `paths`, or `all` of the repository.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("anyOf" = [{"required": ["paths"]}, {"required": ["all"]}]))]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct CleanBody {
     /// The repository, or any folder in it: an absolute path.
+    #[schemars(with = "AbsolutePath")]
     repository: PathBuf,
     /// Absolute paths.
     #[serde(default)]
+    #[schemars(with = "Vec<AbsolutePath>")]
     paths: Vec<PathBuf>,
     #[serde(default)]
     all: bool,
@@ -60,11 +64,9 @@ pub(crate) async fn list(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
-    RawQuery(raw): RawQuery,
+    Extension(pairs): Extension<Pairs>,
 ) -> Result<Response, Problem> {
-    let pairs = query::parse(raw.as_deref(), &[REPOSITORY])?;
-    let given = query::one(&pairs, "repository").ok_or_else(|| Problem::usage("`repository` is missing"))?;
-    let given = PathBuf::from(given);
+    let given = PathBuf::from(query::one(&pairs, "repository").unwrap_or_default());
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
     let listed = beside(move || {
         let repository = absolute("repository", &given)?;

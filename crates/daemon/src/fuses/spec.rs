@@ -7,24 +7,30 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Fuse, OnExpire, Stage};
+use crate::api::{AbsolutePath, AdapterName, Length};
 
 /// The body of `POST /v1/fuses`: a directory with a time to live, or a session with limits.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("anyOf" = [{"required": ["directory", "ttl"]}, {"required": ["session"]}]))]
 pub(crate) struct FuseSpec {
     /// An absolute path.
+    #[schemars(with = "Option<AbsolutePath>")]
     pub(crate) directory: Option<String>,
     /// How long until a directory's fuse expires: 10m, 2h.
+    #[schemars(with = "Option<Length>")]
     pub(crate) ttl: Option<String>,
     /// A session: full id, unique beginning of one, or exact name.
     pub(crate) session: Option<String>,
     /// Only sessions of this agent.
+    #[schemars(with = "Option<AdapterName>")]
     pub(crate) adapter: Option<String>,
     /// Only sessions stored under this config root.
     pub(crate) root: Option<String>,
     /// Only sessions that work in this folder.
     pub(crate) cwd: Option<String>,
     /// How long a session may go on from now.
+    #[schemars(with = "Option<Length>")]
     pub(crate) max_time: Option<String>,
     pub(crate) max_tokens: Option<u64>,
     /// In US dollars.
@@ -39,6 +45,7 @@ pub(crate) struct FuseSpec {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Extension {
     /// How long until it expires, from now: 10m, 2h.
+    #[schemars(with = "Length")]
     pub(crate) ttl: String,
 }
 

@@ -160,17 +160,11 @@ mod tests {
             let sample = |line: &str| line.starts_with(family) && line.ends_with(['0', '1']);
             assert!(text.lines().any(sample), "{family}: {text}");
         }
+        let at = "2026-11-15T07:05:00Z".parse().unwrap();
         let event = Event {
-            cursor: "x".into(),
-            kind: "session.stopped".into(),
-            at: "2026-11-15T07:05:00Z".parse().unwrap(),
             adapter: Some("codex".into()),
-            session_id: None,
-            previous: None,
             session: Some(Box::new(stopped)),
-            source: None,
-            fuse: None,
-            lock: None,
+            ..Event::about_all("session.stopped", "x".into(), at)
         };
         metrics.told(&event);
         standing.sessions = vec![&running];

@@ -20,11 +20,15 @@ impl StatusWord {
         // Tables say "done", so a person may too.
         let done = (word == "done").then_some(Self::Outcome(Outcome::Completed));
         status.or(outcome).or(done).ok_or_else(|| {
-            let statuses = Status::ALL.iter().map(|status| status.word());
-            let outcomes = Outcome::ALL.iter().map(|outcome| outcome.word());
-            let known: Vec<&str> = statuses.chain(outcomes).collect();
+            let known: Vec<&str> = Self::words().collect();
             format!("expected one of {}", known.join(", "))
         })
+    }
+
+    /// Every word that there is.
+    pub fn words() -> impl Iterator<Item = &'static str> {
+        let statuses = Status::ALL.into_iter().map(Status::word);
+        statuses.chain(Outcome::ALL.into_iter().map(Outcome::word))
     }
 
     pub fn word(self) -> &'static str {

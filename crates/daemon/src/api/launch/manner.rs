@@ -9,7 +9,7 @@ use agentctl_model::Permission;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::api::body::{absolute, check_variables, duration};
+use crate::api::body::{AbsolutePath, Length, absolute, check_variables, duration};
 use crate::problem::Problem;
 use crate::server::Peer;
 use crate::settings::Launcher;
@@ -19,9 +19,11 @@ use crate::settings::Launcher;
 #[serde(rename_all = "camelCase")]
 pub(super) struct MannerBody {
     /// A specification to work by, put behind the prompt: an absolute path. On the unix socket alone, as all that is read.
+    #[schemars(with = "Option<AbsolutePath>")]
     spec: Option<PathBuf>,
     /// Files to put behind the prompt: absolute paths.
     #[serde(default)]
+    #[schemars(with = "Vec<AbsolutePath>")]
     files: Vec<PathBuf>,
     /// The largest of them in bytes; without it 262144.
     max_file_size: Option<u64>,
@@ -47,6 +49,7 @@ pub(super) struct MannerBody {
     /// The agent of an OpenClaw gateway that is told when the agent has ended.
     callback_agent: Option<String>,
     /// Stop it after this time: 30m, 2h.
+    #[schemars(with = "Option<Length>")]
     timeout: Option<String>,
     /// Launch even where a lock or a live session holds the directory.
     #[serde(default)]

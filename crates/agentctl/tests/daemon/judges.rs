@@ -1,0 +1,161 @@
+//! What is published, held against programs that others wrote: the document of the API against a validator and against
+//! schemathesis, figures against a reader of Prometheus' format.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use agentctl_testkit::tools::{Case, Judges};
+use agentctl_testkit::{Background, TestHome, skip};
+use serde_json::{Value, json};
+
+use crate::attacks::with_http;
+use crate::house::House;
+use crate::stand_in::StandIn;
+
+fn document() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json")
+}
+
+#[test]
+fn the_document_is_right_and_so_are_its_examples() {
+    let judges = match Judges::call() {
+        Ok(judges) => judges,
+        Err(reason) => return skip(reason),
+    };
+    judges.openapi(&document());
+    let document = agentctl_daemon::openapi();
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    let cases = schemas.iter().flat_map(|(name, schema)| {
+        let examples = schema["examples"].as_array().into_iter().flatten();
+        let at = format!("#/components/schemas/{name}");
+        examples.map(move |value| Case { name: name.clone(), at: at.clone(), value: value.clone() })
+    });
+    let cases: Vec<Case> = cases.collect();
+    assert!(cases.len() >= 10, "{}", cases.len());
+    judges.json_schema(&document, &cases);
+}
+
+#[test]
+fn every_parameter_says_what_it_takes_and_every_operation_how_it_fails() {
+    let document = agentctl_daemon::openapi();
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap() {
+            let what = format!("{method} {path}");
+            assert!(operation["operationId"].is_string() && operation["tags"][0].is_string(), "{what}");
+            let responses = operation["responses"].as_object().unwrap();
+            assert!(["200", "400", "401", "403", "429"].iter().all(|status| responses.contains_key(*status)), "{what}");
+            assert_eq!(path.contains("{id}"), responses.contains_key("404") && path.contains("{id}"), "{what}");
+        }
+    }
+    let list = document["paths"]["/v1/sessions"]["get"]["parameters"].as_array().unwrap();
+    let schema = |name: &str| list.iter().find(|one| one["name"] == name).unwrap()["schema"].clone();
+    assert_eq!(schema("all")["type"], "boolean");
+    assert_eq!(schema("limit")["type"], "integer");
+    assert!(schema("sort")["enum"].as_array().unwrap().contains(&"tokens".into()));
+    assert!(schema("adapter")["items"]["enum"].as_array().unwrap().contains(&"codex".into()));
+    assert_eq!(schema("since")["anyOf"][1]["format"], "date-time");
+}
+
+#[test]
+fn what_no_route_understands_is_a_problem_on_every_route() {
+    let house = House::furnished();
+    let _daemon = house.daemon(&[]);
+    let refused = |reply: &crate::house::Reply, what: &str| {
+        assert!(reply.head.contains("application/problem+json"), "{what}: {reply:?}");
+        assert_eq!((reply.status, &reply.json()["code"]), (400, &json!("usage")), "{what}: {reply:?}");
+    };
+    let document = agentctl_daemon::openapi();
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        for method in operations.as_object().unwrap().keys() {
+            let ask = |target: &str| {
+                let method = method.to_uppercase();
+                refused(&house.write(&method, target, ""), &format!("{method} {target}"));
+            };
+            let plain = path.replace("{id}", "nobody");
+            ask(&format!("{plain}?colour=red"));
+            if path.contains("{id}") {
+                ask(&path.replace("{id}", "%FF"));
+                ask(&path.replace("{id}", "a%00b"));
+            }
+        }
+    }
+    refused(&house.write("POST", "/v1/locks", r#"{"directory": "/a\u0000b"}"#), "a NUL in a body");
+}
+
+/// Nothing but git and a shell can be found there, so that nobody can launch an agent of this machine.
+fn without_agents(home: &mut TestHome) {
+    let only = home.work_dir("only");
+    let path = std::env::var_os("PATH").unwrap();
+    for program in ["git", "sh"] {
+        let found = std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file());
+        std::os::unix::fs::symlink(found.unwrap(), only.join(program)).unwrap();
+    }
+    home.set_env("PATH", only);
+}
+
+/// Generated requests, right ones and wrong ones: none makes the daemon fail, each answer is as the document says, and
+/// each refusal is a problem.
+#[test]
+fn generated_requests_get_what_the_document_says() {
+    let judges = match Judges::call() {
+        Ok(judges) => judges,
+        Err(reason) => return skip(reason),
+    };
+    let mut house = House::furnished();
+    without_agents(&mut house.home);
+    let (_daemon, port, token) = with_http(&house);
+    let (repository, folder) = (house.home.git_repo("repo"), house.home.work_dir("folder"));
+    let fuse = json!({"directory": folder, "ttl": "9h"}).to_string();
+    let fuse = house.write("POST", "/v1/fuses", &fuse).json();
+    let places = json!([repository, folder, folder.join("none")]);
+    let ids = json!({"sessions": ["60000000", "a0000000", "22222222"], "fuses": [fuse["id"]]});
+    let long = std::env::var_os("AGENTCTL_LONG").is_some();
+    let mut command = judges.python();
+    command.env("FUZZ_PLACES", places.to_string()).env("FUZZ_IDS", ids.to_string());
+    command.env("SCHEMATHESIS_HOOKS", "fuzz_hooks").env("HOME", house.home.path());
+    command.current_dir(house.home.path()).args(["-m", "schemathesis.cli", "run"]).arg(document());
+    command.arg(format!("--url=http://127.0.0.1:{port}"));
+    command.arg(format!("--header=Authorization: Bearer {token}"));
+    command.args(["--header=X-Agentctl: 1", "--header=Content-Type: application/json"]);
+    // The first ends the daemon, the others have no end themselves.
+    for operation in ["stopDaemon", "streamEvents", "streamMessages"] {
+        command.arg(format!("--exclude-operation-id={operation}"));
+    }
+    let checks = [
+        "never_fails_here",
+        "refuses_with_a_problem",
+        "status_code_conformance",
+        "content_type_conformance",
+        "response_schema_conformance",
+        "response_headers_conformance",
+        "negative_data_rejection",
+    ];
+    command.arg(format!("--checks={}", checks.join(",")));
+    command.args(["--phases=examples,coverage,fuzzing", "--seed=1", "--no-shrink", "--no-color"]);
+    command.args(["--request-timeout=60", "--warnings=off"]);
+    command.arg(format!("--max-examples={}", if long { 200 } else { 10 }));
+    let mut run = Background::spawn(&house.home, command);
+    let ended = run.wait(Duration::from_mins(if long { 60 } else { 8 }));
+    assert!(ended.success(), "{ended}\n{}\n{}", run.stdout(), run.stderr());
+    let tested = run.stdout();
+    assert!(tested.contains("Tested: 30"), "{tested}");
+    assert_eq!(house.get("/healthz").status, 200);
+}
+
+#[test]
+fn figures_are_read_by_who_reads_prometheus() {
+    let judges = match Judges::call() {
+        Ok(judges) => judges,
+        Err(reason) => return skip(reason),
+    };
+    let house = House::furnished();
+    let _daemon = house.daemon(&[]);
+    let _agent = StandIn::start(&house.home);
+    let figures = judges.figures(&house.get("/metrics").body);
+    let kind = |name: &str| figures[name][0].clone();
+    assert_eq!(kind("agentctl_sessions_current"), "gauge", "{figures:#}");
+    // The reader takes the ending of counters for granted.
+    assert_eq!(kind("agentctl_sessions"), "counter", "{figures:#}");
+    assert_eq!(kind("agentctl_session_duration_seconds"), "histogram", "{figures:#}");
+    assert!(figures.as_object().unwrap().values().all(|family| family[1] != Value::from(0)), "{figures:#}");
+}

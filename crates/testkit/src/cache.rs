@@ -1,0 +1,51 @@
+//! What tests need from outside, installed once into a cache beyond the clone.
+//!
+//! Each entry has a name that holds a hash of its pins, so that a new pin is a new installation and an old one stays
+//! usable. The cache is `$AGENTCTL_TEST_CACHE`, else `agentctl-test` in the user's cache folder.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+/// The folder that `fill` has filled by these pins, now or earlier.
+pub(crate) fn kept(
+    name: &str,
+    pins: &[u8],
+    fill: impl FnOnce(&Path) -> anyhow::Result<()>,
+) -> anyhow::Result<PathBuf> {
+    let cache = folder()?;
+    fs::create_dir_all(&cache).with_context(|| format!("create {}", cache.display()))?;
+    let name = format!("{name}-{:016x}", fnv1a(pins));
+    let done = cache.join(&name);
+    let guard_path = cache.join(format!("{name}.lock"));
+    let guard = File::create(&guard_path).with_context(|| format!("create {}", guard_path.display()))?;
+    // Two test processes may want the same at once: the second one waits and finds it done.
+    guard.lock().with_context(|| format!("lock {}", guard_path.display()))?;
+    if done.is_dir() {
+        return Ok(done);
+    }
+    let stage =
+        tempfile::Builder::new().prefix("stage-").tempdir_in(&cache).context("create a staging folder")?;
+    fill(stage.path())?;
+    // Only a complete installation ever gets the final name.
+    let stage = stage.keep();
+    fs::rename(&stage, &done).with_context(|| format!("rename {} to {}", stage.display(), done.display()))?;
+    Ok(done)
+}
+
+fn folder() -> anyhow::Result<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(own) = variable("AGENTCTL_TEST_CACHE") {
+        return Ok(own);
+    }
+    let caches = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
+    Ok(caches.context("find a cache folder: set AGENTCTL_TEST_CACHE")?.join("agentctl-test"))
+}
+
+/// A stable hash, good enough to name a cache entry.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
