@@ -43,6 +43,7 @@ impl StopReport {
             how: None,
             ended: Vec::new(),
             survived: Vec::new(),
+            open_in: None,
             error: Some(why.to_owned()),
             session: None,
         }
