@@ -108,7 +108,8 @@ pub(super) fn install(print: bool, surroundings: &Surroundings, out: &mut Output
                 Some(before) => std::fs::write(&file, before),
                 None => std::fs::remove_file(&file),
             };
-            let undone = if undone.is_ok() { "nothing was changed" } else { "its file could not be taken back" };
+            let undone =
+                if undone.is_ok() { "nothing was changed" } else { "its file could not be taken back" };
             return Err(Failure::new(Exit::Failed, format!("{why}; {undone}")));
         }
         writeln!(out, "done: {}", line.join(" "))?;
