@@ -8,7 +8,7 @@ use agentctl_testkit::{Background, until, until_seen};
 use crate::house::{House, SOON};
 
 /// A port that nobody has just now.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
@@ -95,7 +95,7 @@ fn a_restart_is_not_overtaken_by_those_who_listen() {
     let house = House::new();
     let _ = house.run(&["daemon", "start", "--read-only", "--http", "127.0.0.1:0"]).ok();
     let served = house.get("/v1/daemon").json()["http"].clone();
-    let _followers: Vec<Background> = (0..4).map(|_| follower(&house)).collect();
+    let followers: Vec<Background> = (0..4).map(|_| follower(&house)).collect();
     let rounds = if std::env::var_os("AGENTCTL_LONG").is_some() { 50 } else { 5 };
     for round in 0..rounds {
         listeners(&house, 4);
@@ -105,7 +105,7 @@ fn a_restart_is_not_overtaken_by_those_who_listen() {
         assert_ne!(now["pid"], before);
         assert_eq!((&now["readOnly"], &now["http"]), (&true.into(), &served), "round {round}");
     }
-    drop(_followers);
+    drop(followers);
     let _ = house.run(&["daemon", "stop"]).ok();
     until(SOON, "its end", || (!house.socket().exists()).then_some(()));
 }

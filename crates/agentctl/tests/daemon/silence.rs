@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use agentctl_testkit::{Output, Signal};
 
 use crate::house::{House, SOON, forget_moments};
+use crate::manner::free_port;
 
 /// Ten times what is promised.
 const PROMPTLY: Duration = Duration::from_secs(20);
@@ -29,8 +30,8 @@ fn a_stopped_daemon_holds_nobody_up_and_restarting_it_keeps_its_manner() {
     };
     let (alone, silence) = list(&house);
     assert_eq!(silence, "");
-    let mut daemon = house.daemon(&["--http", "127.0.0.1:0"]);
-    let http = house.get("/v1/daemon").json()["http"].as_str().unwrap().to_owned();
+    let http = format!("127.0.0.1:{}", free_port());
+    let mut daemon = house.daemon(&["--http", &http]);
     daemon.signal(Signal::STOP);
 
     let (stopped, words) = list(&house);
