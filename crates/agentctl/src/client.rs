@@ -23,7 +23,7 @@ pub(crate) use stream::{ServerEvent, Stream};
 
 /// How long a daemon may take to say that it is there: where we can look ourselves, and where nobody else can do it.
 const HURRIED: Duration = Duration::from_millis(700);
-const PATIENT: Duration = Duration::from_secs(3);
+const PATIENT: Duration = Duration::from_secs(2);
 
 pub(crate) const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 

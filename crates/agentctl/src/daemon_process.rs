@@ -4,12 +4,13 @@
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agentctl_daemon::{DaemonStatus, Held, Home};
 use agentctl_files::own;
 use agentctl_fleet::KernelLock;
-use agentctl_model::ProcessRef;
+use agentctl_model::ProcessHead;
 use agentctl_process::Signal;
 
 use crate::client::{Ask, Client, OWN_VERSION, is_silent};
@@ -53,12 +54,21 @@ impl Manner {
         http.into_iter().chain(read_only).collect::<Vec<_>>().join(" ")
     }
 
-    /// The same, with what a running one was told by flags. What it has from the config the next one reads for itself.
-    fn or_of(self, running: Option<&DaemonStatus>) -> Self {
-        let by_flag = running.filter(|status| !status.http_from_config);
-        let http = by_flag.and_then(|status| status.http.as_ref()?.parse().ok());
-        let read_only = running.is_some_and(|status| status.read_only);
-        Self { http: self.http.or(http), read_only: self.read_only || read_only }
+    /// The same, with what another one was told by flags.
+    fn or(self, other: Self) -> Self {
+        Self { http: self.http.or(other.http), read_only: self.read_only || other.read_only }
+    }
+
+    /// What a daemon that answers was told by flags. What it has from the config the next one reads for itself.
+    fn of(status: &DaemonStatus) -> Self {
+        let http = status.http.as_ref().filter(|_| !status.http_from_config);
+        Self { http: http.and_then(|http| http.parse().ok()), read_only: status.read_only }
+    }
+
+    /// What one that does not answer was told, by its command line.
+    fn of_line(head: &ProcessHead) -> Self {
+        let http = head.option("--http").and_then(|http| http.parse().ok());
+        Self { http, read_only: head.argv.iter().any(|word| word == "--read-only") }
     }
 }
 
@@ -110,10 +120,14 @@ impl<'a> DaemonProcess<'a> {
         serde_json::from_slice(&answer.body).ok()
     }
 
+    /// For what can be done another way, too.
+    fn hurried(&self) -> Client {
+        self.client.clone().hurried(Arc::default())
+    }
+
     /// Who is the daemon, without waiting for long.
     pub(crate) fn presence(&self) -> Result<Presence, Failure> {
-        let hurried = self.client.clone().hurried(std::sync::Arc::default());
-        let answer = hurried.ask(Ask::get("/v1/daemon"));
+        let answer = self.hurried().ask(Ask::get("/v1/daemon"));
         if let Ok(status) = answer.map(|answer| serde_json::from_slice(&answer.body))
             && let Ok(status) = status
         {
@@ -122,7 +136,7 @@ impl<'a> DaemonProcess<'a> {
         if self.is_free()? {
             return Ok(Presence::Nobody);
         }
-        Ok(Presence::Silent { pid: self.holder().map(|holder| holder.pid) })
+        Ok(Presence::Silent { pid: self.holder().map(|holder| holder.process.pid) })
     }
 
     /// That somebody holds the lock and does not answer, and what to do about it.
@@ -200,7 +214,7 @@ impl<'a> DaemonProcess<'a> {
             // One that answers nothing we understand may be very old, or just ending.
             Ok(answer) if answer.is_of_our_version() => Ok(self.status()),
             Err(error) if is_silent(&error) => {
-                let (words, hint) = Self::silent(self.holder().map(|holder| holder.pid));
+                let (words, hint) = Self::silent(self.holder().map(|holder| holder.process.pid));
                 Err(Failure::new(Exit::NoDaemon, words).hint(hint))
             }
             _ => Ok(None),
@@ -219,7 +233,12 @@ impl<'a> DaemonProcess<'a> {
     /// Ends the one that runs and starts one in its manner, with what is asked for beside it.
     pub(crate) fn restart(&self, manner: Manner) -> Result<DaemonStatus, Failure> {
         let _alone = self.alone()?;
-        let manner = manner.or_of(self.status().as_ref());
+        let before = match self.presence()? {
+            Presence::Answers(status) => Manner::of(&status),
+            Presence::Silent { .. } => self.holder().map(|head| Manner::of_line(&head)).unwrap_or_default(),
+            Presence::Nobody => Manner::default(),
+        };
+        let manner = manner.or(before);
         let wanted = self.under_config(manner)?;
         for _ in 0..RESTARTS {
             self.stop()?;
@@ -245,7 +264,7 @@ impl<'a> DaemonProcess<'a> {
             return Ok(Started::Already(status));
         }
         if self.client.ask(Ask::get("/healthz")).is_ok() {
-            manner = manner.or_of(self.status().as_ref());
+            manner = manner.or(self.status().map(|status| Manner::of(&status)).unwrap_or_default());
             self.stop()?;
         }
         let logged = std::fs::metadata(self.home.log()).map_or(0, |log| log.len());
@@ -306,12 +325,12 @@ impl<'a> DaemonProcess<'a> {
         }
         // One that agreed ends by itself; what became of it shows in the lock. One that only reads agrees to nothing, and is
         // ended by a signal.
-        let agreed = self.client.ask(Ask::write("POST", "/v1/daemon/stop", "{}"));
+        let agreed = self.hurried().ask(Ask::write("POST", "/v1/daemon/stop", "{}"));
         if agreed.is_ok_and(|answer| answer.is_done()) && self.wait_free(END)? {
             return Ok(true);
         }
         for signal in [Signal::Terminate, Signal::Kill] {
-            let Some(holder) = self.holder() else { break };
+            let Some(holder) = self.holder().map(|holder| holder.process) else { break };
             let send = |signal| {
                 agentctl_process::signal(holder, signal)
                     .map_err(|error| Failure::new(Exit::Failed, error.to_string()))
@@ -351,13 +370,13 @@ impl<'a> DaemonProcess<'a> {
     }
 
     /// The process that holds the lock, as the kernel knows it.
-    fn holder(&self) -> Option<ProcessRef> {
+    fn holder(&self) -> Option<ProcessHead> {
         let (device, inode) = self.home.lock_identity()?;
         let kernel = agentctl_process::system();
         let locks = kernel.locks();
         let pid = locks.seen()?.iter().find(|lock| lock.device == device && lock.inode == inode)?.pid;
         let heads = kernel.heads();
-        heads.seen()?.iter().map(|head| head.process).find(|process| process.pid == pid)
+        heads.seen()?.iter().find(|head| head.process.pid == pid).cloned()
     }
 
     pub(crate) fn last_lines(&self, count: usize) -> Vec<String> {

@@ -155,13 +155,27 @@ mod tests {
 
     #[test]
     fn a_host_is_one_loopback_name_or_address_with_any_port() {
-        for host in ["127.0.0.1:80", "127.0.0.2:7788", "127.9.8.7:1", "localhost:9", "LocalHost:9", "[::1]:80"] {
+        for host in
+            ["127.0.0.1:80", "127.0.0.2:7788", "127.9.8.7:1", "localhost:9", "LocalHost:9", "[::1]:80"]
+        {
             assert_eq!(checked("/v1/sessions", &[("host", host)]), Ok(()), "{host}");
         }
         for host in [
-            "", "127.0.0.1", "localhost", "::1:80", "[::1]", "128.0.0.1:80", "[::ffff:127.0.0.1]:80", "0.0.0.0:80",
-            "evil.example:80", "localhost.evil.example:80", "localhost:80.evil.example", "127.0.0.1.evil.example:80",
-            "localhost:+80", "localhost:99999", "x@127.0.0.1:80",
+            "",
+            "127.0.0.1",
+            "localhost",
+            "::1:80",
+            "[::1]",
+            "128.0.0.1:80",
+            "[::ffff:127.0.0.1]:80",
+            "0.0.0.0:80",
+            "evil.example:80",
+            "localhost.evil.example:80",
+            "localhost:80.evil.example",
+            "127.0.0.1.evil.example:80",
+            "localhost:+80",
+            "localhost:99999",
+            "x@127.0.0.1:80",
         ] {
             assert_eq!(checked("/v1/sessions", &[("host", host)]), Err(403), "{host}");
         }
@@ -177,7 +191,9 @@ mod tests {
     fn an_origin_is_the_host_that_was_asked_for() {
         let host = ("host", "127.0.0.1:80");
         assert_eq!(checked("/", &[host, ("origin", "http://127.0.0.1:80")]), Ok(()));
-        for origin in ["null", "http://localhost:80", "http://127.0.0.1:81", "https://127.0.0.1:80", "http://x"] {
+        for origin in
+            ["null", "http://localhost:80", "http://127.0.0.1:81", "https://127.0.0.1:80", "http://x"]
+        {
             assert_eq!(checked("/", &[host, ("origin", origin)]), Err(403), "{origin}");
         }
     }

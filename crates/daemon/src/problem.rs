@@ -276,7 +276,8 @@ pub(crate) async fn in_its_form(response: Response, asked: &str) -> Response {
     let words = axum::body::to_bytes(body, MOST_WORDS).await.unwrap_or_default();
     let words = text::one_line(&String::from_utf8_lossy(&words));
     let (code, detail) = if status == StatusCode::METHOD_NOT_ALLOWED {
-        let allowed = head.headers.get(header::ALLOW).and_then(|allow| allow.to_str().ok()).unwrap_or("others");
+        let allowed =
+            head.headers.get(header::ALLOW).and_then(|allow| allow.to_str().ok()).unwrap_or("others");
         ("usage", format!("{asked} is not possible there; allowed: {}", allowed.replace(',', ", ")))
     } else if status.is_client_error() {
         ("usage", format!("{asked}: {words}"))

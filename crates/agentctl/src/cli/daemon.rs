@@ -242,7 +242,8 @@ fn serve(
         }
         Err(error @ RunError::Http { .. }) if manner.http.is_none() => {
             let words = format!("{error} (http of config.toml)");
-            Err(Failure::new(Exit::NoDaemon, words).hint("end whoever has that port, or name another one there"))
+            Err(Failure::new(Exit::NoDaemon, words)
+                .hint("end whoever has that port, or name another one there"))
         }
         Err(error @ RunError::NotLoopback(_)) => Err(Failure::new(Exit::Usage, error.to_string())),
         Err(error) => Err(Failure::new(Exit::NoDaemon, error.to_string())),

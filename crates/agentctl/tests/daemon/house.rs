@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use agentctl_testkit::{Background, Output, TestHome, until, until_seen};
@@ -62,6 +63,27 @@ impl House {
     pub(crate) fn daemon_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Background {
         let mut command = self.home.agentctl_command(&[&["daemon", "run"], arguments].concat());
         command.envs(variables.iter().copied());
+        self.serving(command)
+    }
+
+    /// The same with so many descriptors and no more.
+    pub(crate) fn daemon_under(&self, descriptors: u64, arguments: &[&str]) -> Background {
+        self.limited(&format!("ulimit -n {descriptors}"), arguments)
+    }
+
+    /// The same with so many descriptors, unless it asks for more.
+    pub(crate) fn daemon_under_soft(&self, descriptors: u64, arguments: &[&str]) -> Background {
+        self.limited(&format!("ulimit -S -n {descriptors}"), arguments)
+    }
+
+    fn limited(&self, limit: &str, arguments: &[&str]) -> Background {
+        let mut command = self.home.command("sh");
+        let line = format!("{limit} && exec \"$0\" daemon run \"$@\"");
+        command.args(["-c", &line, env!("CARGO_BIN_EXE_agentctl")]).args(arguments);
+        self.serving(command)
+    }
+
+    fn serving(&self, command: Command) -> Background {
         let mut daemon = Background::spawn(&self.home, command);
         until_seen(SOON, "the daemon to serve", || {
             if let Some(ended) = daemon.try_wait() {

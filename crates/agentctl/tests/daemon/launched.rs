@@ -19,6 +19,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 cat > "$HOME/input"
+ulimit -Sn > "$HOME/limit"
 root=$HOME/.claude
 mkdir -p "$root/sessions" "$root/projects/-work"
 start=$(cut -d' ' -f22 /proc/$$/stat)

@@ -118,7 +118,7 @@ fn of_many_started_at_once_exactly_one_serves() {
         }
         let pid = until(SOON, "the one to answer", || {
             let standing = house.run(&["daemon", "status", "--json"]).json();
-            (standing["running"] == true).then(|| standing["daemon"]["pid"].clone())
+            (standing["answers"] == true).then(|| standing["daemon"]["pid"].clone())
         });
         assert_eq!(pid, daemons[serving].pid());
         let _ = house.run(&["daemon", "stop"]).ok();

@@ -4,6 +4,7 @@
 
 mod attacks;
 mod conformance;
+mod descriptors;
 mod dice;
 mod events;
 mod far;
@@ -21,11 +22,14 @@ mod life;
 mod limits;
 mod load;
 mod locks;
+mod manner;
 mod memory;
 mod service;
+mod silence;
 mod soak;
 mod stand_in;
 mod storm;
+mod strangers;
 mod troupe;
 mod twins;
 mod unwritten;

@@ -110,7 +110,8 @@ pub(super) fn install(print: bool, surroundings: &Surroundings, out: &mut Output
                 Some(before) => agentctl_files::write_anew(&file, &before),
                 None => std::fs::remove_file(&file),
             };
-            let undone = if undone.is_ok() { "nothing was changed" } else { "its file could not be taken back" };
+            let undone =
+                if undone.is_ok() { "nothing was changed" } else { "its file could not be taken back" };
             return Err(Failure::new(Exit::Failed, format!("{why}; {undone}")));
         }
         writeln!(out, "done: {}", line.join(" "))?;

@@ -1,0 +1,66 @@
+//! Few descriptors, and many of them: a daemon that cannot watch everything looks now and then, never without rest, and what
+//! it takes for itself it does not leave to what it starts.
+
+use std::fs;
+
+use agentctl_testkit::{until, until_seen};
+
+use crate::events::Listener;
+use crate::hard_places::is_busy;
+use crate::house::{House, SOON};
+use crate::launched::Scene;
+use crate::stand_in::StandIn;
+
+#[test]
+fn with_fewer_descriptors_than_it_would_like_it_neither_spins_nor_keeps_anybody_waiting() {
+    let house = House::new();
+    let mut agents: Vec<StandIn> = (0..46).map(|_| StandIn::start(&house.home)).collect();
+    let daemon = house.daemon_under(64, &[]);
+    house.settled();
+    let standing = house.get("/v1/daemon").json();
+    let words = standing["watchIncomplete"].as_str().unwrap_or_default();
+    assert!(words.contains("looked at every few seconds"), "{standing:#}");
+    let began = std::time::Instant::now();
+    for _ in 0..3 {
+        let list = house.run(&["list", "--json"]).ok();
+        let list = list.json();
+        let running = list["sessions"].as_array().unwrap().iter().filter(|one| one["status"] == "running");
+        assert_eq!(running.count(), 46, "{:#}", list["sources"]);
+    }
+    assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
+    assert!(!is_busy(daemon.pid().into()), "it spins");
+    // Every end is told, also of those that cannot be watched.
+    let mut events = Listener::open(&house, "type=session.stopped", None);
+    for agent in [agents.pop().unwrap(), agents.remove(0)] {
+        let id = agent.id.clone();
+        drop(agent);
+        assert_eq!(events.until("session.stopped", &id)["session"]["outcome"], "died");
+    }
+}
+
+#[test]
+fn what_it_takes_for_itself_it_does_not_leave_to_what_it_starts() {
+    let scene = Scene::set();
+    let house = &scene.house;
+    let daemon = house.daemon_under_soft(500, &[]);
+    let limits = fs::read_to_string(format!("/proc/{}/limits", daemon.pid())).unwrap();
+    let files = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let soft: u64 = files.split_whitespace().nth(3).unwrap().parse().unwrap();
+    assert!(soft > 500, "{files}");
+    let ran = house.home.path().join("ran");
+    let script = format!("ulimit -Sn > {}", ran.display());
+    let folder = house.home.work_dir("site");
+    let set = ["fuse", "set", folder.to_str().unwrap(), "--ttl", "10ms", "--on-expire-script", &script];
+    let _ = house.run(&set).ok();
+    let told = until(SOON, "the script", || fs::read_to_string(&ran).ok().filter(|text| !text.is_empty()));
+    assert_eq!(told.trim(), "500");
+    let body = serde_json::json!({"adapter": "claude-code", "cwd": folder, "prompt": "x"});
+    let launched = house.write("POST", "/v1/sessions", &body.to_string());
+    assert_eq!(launched.status, 200, "{launched:?}");
+    assert_eq!(fs::read_to_string(house.home.path().join("limit")).unwrap().trim(), "500", "of the agent");
+    scene.open_the_gate();
+    until_seen(SOON, "the end of the agent", || {
+        let live = house.get("/v1/daemon").json()["liveSessions"].clone();
+        if live == 0 { Ok(()) } else { Err(live) }
+    });
+}

@@ -1,0 +1,74 @@
+//! A daemon that is there and does not answer: stopped, or so it seems. Nobody waits for it for long, who can do without
+//! does, and it is said what is the matter.
+
+use std::time::{Duration, Instant};
+
+use agentctl_testkit::{Output, Signal};
+
+use crate::house::{House, SOON, forget_moments};
+use crate::manner::free_port;
+
+/// Ten times what is promised.
+const PROMPTLY: Duration = Duration::from_secs(20);
+
+#[track_caller]
+fn promptly(house: &House, arguments: &[&str]) -> Output {
+    let began = Instant::now();
+    let output = house.run(arguments);
+    assert!(began.elapsed() < PROMPTLY, "{arguments:?} took {:?}", began.elapsed());
+    output
+}
+
+#[test]
+fn a_stopped_daemon_holds_nobody_up_and_restarting_it_keeps_its_manner() {
+    let house = House::furnished();
+    let list = |house: &House| {
+        let output = promptly(house, &["list", "--since", "all", "--json"]);
+        let mut list = output.json();
+        forget_moments(&mut list);
+        (list, output.stderr)
+    };
+    let (alone, silence) = list(&house);
+    assert_eq!(silence, "");
+    let http = format!("127.0.0.1:{}", free_port());
+    let mut daemon = house.daemon(&["--http", &http]);
+    daemon.signal(Signal::STOP);
+
+    let (stopped, words) = list(&house);
+    assert_eq!(stopped, alone, "the answer is what it always is");
+    assert!(words.contains("holds its lock and does not answer"), "{words}");
+    assert!(words.contains("agentctl daemon restart"), "{words}");
+    for (arguments, code) in [
+        (&["status", "2222"][..], 0),
+        (&["explain", "2222"], 0),
+        (&["logs", "2222"], 0),
+        (&["stop", "2222"], 0),
+        (&["locks"], 0),
+        (&["doctor"], 1),
+    ] {
+        let output = promptly(&house, arguments);
+        assert_eq!(output.code, Some(code), "{arguments:?}: {output:?}");
+    }
+    let status = promptly(&house, &["daemon", "status"]);
+    assert_eq!(status.code, Some(5), "{status:?}");
+    let words = format!("(pid {}) holds its lock and does not answer", daemon.pid());
+    assert!(status.stdout.contains(&words) && !status.stdout.contains("no daemon runs"), "{status:?}");
+    let standing = promptly(&house, &["daemon", "status", "--json"]).json();
+    assert_eq!(
+        (&standing["running"], &standing["answers"], &standing["pid"]),
+        (&true.into(), &false.into(), &daemon.pid().into())
+    );
+    // What nobody else can do fails with those words, and is not done later either.
+    for needing in [&["fuse", "set", "/tmp", "--ttl", "1h"][..], &["events"]] {
+        let refused = promptly(&house, needing);
+        assert_eq!(refused.code, Some(5), "{needing:?}: {refused:?}");
+        assert!(refused.stderr.contains(&words) && refused.stderr.contains("restart"), "{refused:?}");
+    }
+    daemon.signal(Signal::CONT);
+    assert_eq!(house.get("/v1/fuses").json()["fuses"], serde_json::json!([]));
+    daemon.signal(Signal::STOP);
+    let _ = promptly(&house, &["daemon", "restart"]).ok();
+    assert!(daemon.wait(SOON).success(), "a clean end");
+    assert_eq!(house.get("/v1/daemon").json()["http"], http.as_str(), "the next one serves what it served");
+    let _ = house.run(&["daemon", "stop"]).ok();
+}
