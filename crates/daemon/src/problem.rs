@@ -23,7 +23,7 @@ const fn kind(status: u16, name: &'static str, words: &'static str) -> Kind {
 }
 
 /// Every status that a problem can have.
-pub(crate) const KINDS: [Kind; 13] = [
+pub(crate) const KINDS: [Kind; 14] = [
     kind(400, "NotUnderstood", "A parameter or the body is not understood, or does not make sense (`usage`)"),
     kind(401, "Unauthorized", "Over TCP: the token is missing or wrong (`unauthorized`)"),
     kind(
@@ -33,6 +33,7 @@ pub(crate) const KINDS: [Kind; 13] = [
         unix socket may ask for, or a daemon that is read-only (`forbidden`)",
     ),
     kind(404, "NotFound", "There is no such thing (`not-found`)"),
+    kind(408, "TooSlow", "The body did not come in time (`usage`)"),
     kind(
         409,
         "Refused",
@@ -45,7 +46,11 @@ pub(crate) const KINDS: [Kind; 13] = [
     kind(429, "LockedOut", "Over TCP: too many wrong tokens; try again in half a minute (`locked-out`)"),
     kind(500, "Failed", "It failed here (`failed`)"),
     kind(502, "AgentFailed", "The agent could not be started, or failed; the detail has its own words (`failed`)"),
-    kind(503, "Incomplete", "Not everything could be heard, so nothing can be said (`incomplete`)"),
+    kind(
+        503,
+        "NotNow",
+        "Not everything could be heard, so nothing can be said (`incomplete`); or too much is asked at once (`busy`)",
+    ),
     kind(504, "NotAnswered", "The agent did not answer; whether it took it is not known (`failed`)"),
 ];
 
@@ -68,7 +73,7 @@ pub struct ProblemObject {
     /// usage (400, 413, 415) | not-found (404) | ambiguous (409) | incomplete (503) | refused (409: locked, live elsewhere;
     /// 422: this agent offers no such thing) | unauthorized (401) | forbidden (403) | locked-out (429) | failed (500: here;
     /// 502: the agent, in its own words; 504: it did not answer)
-    #[schemars(extend("enum" = ["usage", "not-found", "ambiguous", "incomplete", "refused", "unauthorized", "forbidden", "locked-out", "failed"]))]
+    #[schemars(extend("enum" = ["usage", "not-found", "ambiguous", "incomplete", "refused", "unauthorized", "forbidden", "locked-out", "busy", "failed"]))]
     pub code: String,
     /// What to do next.
     pub hint: Option<String>,

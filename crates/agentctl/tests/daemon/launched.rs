@@ -48,7 +48,7 @@ fi
 
 pub(crate) struct Scene {
     pub(crate) house: House,
-    receiver: Receiver,
+    pub(crate) receiver: Receiver,
 }
 
 impl Scene {

@@ -22,6 +22,7 @@ mod limits;
 mod load;
 mod locks;
 mod memory;
+mod published;
 mod service;
 mod soak;
 mod stand_in;
