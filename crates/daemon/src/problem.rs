@@ -23,7 +23,7 @@ const fn kind(status: u16, name: &'static str, words: &'static str) -> Kind {
 }
 
 /// Every status that a problem can have.
-pub(crate) const KINDS: [Kind; 14] = [
+pub(crate) const KINDS: [Kind; 15] = [
     kind(400, "NotUnderstood", "A parameter or the body is not understood, or does not make sense (`usage`)"),
     kind(401, "Unauthorized", "Over TCP: the token is missing or wrong (`unauthorized`)"),
     kind(
@@ -33,7 +33,8 @@ pub(crate) const KINDS: [Kind; 14] = [
         unix socket may ask for, or a daemon that is read-only (`forbidden`)",
     ),
     kind(404, "NotFound", "There is no such thing (`not-found`)"),
-    kind(408, "TooSlow", "The body did not come in time (`usage`)"),
+    kind(405, "NotSoAsked", "The path is there, but not for this method (`usage`)"),
+    kind(408, "TooSlow", "The request did not arrive in time (`usage`)"),
     kind(
         409,
         "Refused",
@@ -46,11 +47,7 @@ pub(crate) const KINDS: [Kind; 14] = [
     kind(429, "LockedOut", "Over TCP: too many wrong tokens; try again in half a minute (`locked-out`)"),
     kind(500, "Failed", "It failed here (`failed`)"),
     kind(502, "AgentFailed", "The agent could not be started, or failed; the detail has its own words (`failed`)"),
-    kind(
-        503,
-        "NotNow",
-        "Not everything could be heard, so nothing can be said (`incomplete`); or too much is asked at once (`busy`)",
-    ),
+    kind(503, "Incomplete", "Not everything could be heard, so nothing can be said (`incomplete`); or there is too much to do at once (`busy`)"),
     kind(504, "NotAnswered", "The agent did not answer; whether it took it is not known (`failed`)"),
 ];
 
@@ -70,9 +67,9 @@ pub struct ProblemObject {
     status: u16,
     /// What happened, in words.
     pub detail: String,
-    /// usage (400, 413, 415) | not-found (404) | ambiguous (409) | incomplete (503) | refused (409: locked, live elsewhere;
-    /// 422: this agent offers no such thing) | unauthorized (401) | forbidden (403) | locked-out (429) | failed (500: here;
-    /// 502: the agent, in its own words; 504: it did not answer)
+    /// usage (400, 405, 408, 413, 415) | not-found (404) | ambiguous (409) | incomplete (503) | refused (409: locked, live elsewhere;
+    /// 422: this agent offers no such thing) | unauthorized (401) | forbidden (403) | locked-out (429) | busy (503: too much
+    /// at once) | failed (500: here; 502: the agent, in its own words; 504: it did not answer)
     #[schemars(extend("enum" = ["usage", "not-found", "ambiguous", "incomplete", "refused", "unauthorized", "forbidden", "locked-out", "busy", "failed"]))]
     pub code: String,
     /// What to do next.
