@@ -99,8 +99,8 @@ pub fn document() -> Value {
             },
             {
                 "url": "http://127.0.0.1:{port}",
-                "description": "On loopback TCP, with the token",
-                "variables": {"port": {"default": "7777", "description": "What --http was given"}},
+                "description": "On loopback TCP, with the token; the port is what --http was given",
+                "variables": {"port": {"default": "7777"}},
             },
         ],
         // None on the unix socket, the token over TCP.
