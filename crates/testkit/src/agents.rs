@@ -107,14 +107,16 @@ fn installed(folder: &str) -> anyhow::Result<PathBuf> {
     let lock_file = pinned.join("package-lock.json");
     let pins = fs::read(&lock_file).with_context(|| format!("read {}", lock_file.display()))?;
     cache::kept(&format!("agents-{folder}"), &pins, |stage| {
-        for file in ["package.json", "package-lock.json"] {
-            fs::copy(pinned.join(file), stage.join(file)).with_context(|| format!("copy {folder}/{file}"))?;
-        }
-        npm_ci(stage)
+        npm_ci(&pinned, stage)
     })
 }
 
-fn npm_ci(folder: &Path) -> anyhow::Result<()> {
+/// Installs what a folder pins into another one.
+pub(crate) fn npm_ci(pinned: &Path, folder: &Path) -> anyhow::Result<()> {
+    for file in ["package.json", "package-lock.json"] {
+        let path = pinned.join(file);
+        fs::copy(&path, folder.join(file)).with_context(|| format!("copy {}", path.display()))?;
+    }
     // Some install scripts refuse the machine's own Node, though nothing needs them.
     let pins: Value =
         serde_json::from_slice(&fs::read(folder.join("package.json"))?).context("package.json")?;

@@ -1,4 +1,4 @@
-//! Judges from outside: validators and other programs that others wrote, in exact versions, installed by pip on demand.
+//! Judges from outside: validators and other programs that others wrote, in exact versions, installed on demand.
 
 use std::fs;
 use std::io::Write;
@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-use crate::cache;
 use crate::skip::Skip;
+use crate::{agents, cache};
 
 /// The judges of `tests/tools/requirements.txt`.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Judges {
 
 /// Runs a judge, and gives what it prints; its complaint is the failure.
 #[track_caller]
-fn run(mut command: Command, input: &str) -> String {
+pub fn run(mut command: Command, input: &str) -> String {
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("start a judge");
     let mut stdin = child.stdin.take().expect("a pipe");
@@ -87,6 +87,51 @@ fn run(mut command: Command, input: &str) -> String {
     out.into_owned()
 }
 
+/// Whether a second validator, of another author and in another language, takes a document of an API for right.
+#[track_caller]
+pub fn lint_openapi(document: &Path) -> Result<(), Skip> {
+    let pins = fs::read(folder().join("package-lock.json")).expect("read the pins of the judges");
+    let installed = cache::kept("tools-node", &pins, |stage| agents::npm_ci(&folder(), stage));
+    let installed = installed.map_err(|error| Skip(format!("no second validator: {error:#}")))?;
+    let mut command = Command::new(installed.join("node_modules/.bin/redocly"));
+    command.env("REDOCLY_TELEMETRY", "off").env("REDOCLY_SUPPRESS_UPDATE_NOTICE", "true");
+    command.current_dir(&installed).args(["lint", "--max-problems=20"]).arg(document);
+    let judged = run(command, "");
+    assert!(!judged.contains("warning"), "{judged}");
+    Ok(())
+}
+
+/// Prometheus' own judge of figures: the one that is installed, else the one of Debian's package, unpacked and not
+/// installed.
+pub fn promtool() -> Result<PathBuf, Skip> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join("promtool")).find(|path| path.is_file());
+    if let Some(found) = found {
+        return Ok(found);
+    }
+    let unpacked = cache::kept("promtool", b"prometheus", |stage| {
+        let package = tempfile::tempdir_in(stage).context("create a folder for the package")?;
+        ended_well(Command::new("apt-get").args(["download", "prometheus"]).current_dir(package.path()))?;
+        let files = fs::read_dir(package.path())?.flatten().map(|entry| entry.path());
+        let file = files.into_iter().next().context("find the package")?;
+        ended_well(Command::new("dpkg-deb").arg("-x").arg(file).arg(package.path()))?;
+        fs::rename(package.path().join("usr/bin/promtool"), stage.join("promtool")).context("keep promtool")
+    });
+    let unpacked = unpacked.map_err(|error| Skip(format!("no promtool: {error:#}")))?;
+    Ok(unpacked.join("promtool"))
+}
+
+fn ended_well(command: &mut Command) -> anyhow::Result<()> {
+    let ended = command.stdin(Stdio::null()).output().with_context(|| format!("run {command:?}"))?;
+    if ended.status.success() {
+        return Ok(());
+    }
+    let complaint = String::from_utf8_lossy(&ended.stderr);
+    // pip names the registry in its warnings; an error says what went wrong.
+    let error = complaint.lines().find(|line| line.starts_with('E')).unwrap_or("no message");
+    bail!("{}: {}: {error}", command.get_program().display(), ended.status)
+}
+
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/tools")
 }
@@ -95,26 +140,8 @@ fn install() -> anyhow::Result<PathBuf> {
     let list = folder().join("requirements.txt");
     let pins = fs::read(&list).with_context(|| format!("read {}", list.display()))?;
     cache::kept("tools", &pins, |stage| {
-        install_with("python3", &["-m", "venv"], stage)?;
-        let python = stage.join("bin/python");
-        let program = python.to_str().context("a cache folder whose name is text")?;
+        ended_well(Command::new("python3").args(["-m", "venv"]).arg(stage))?;
         let pip = ["-m", "pip", "install", "--quiet", "--no-input", "--no-deps", "--only-binary=:all:", "-r"];
-        install_with(program, &pip, &list)
+        ended_well(Command::new(stage.join("bin/python")).args(pip).arg(&list))
     })
-}
-
-fn install_with(program: &str, arguments: &[&str], path: &Path) -> anyhow::Result<()> {
-    let ended = Command::new(program)
-        .args(arguments)
-        .arg(path)
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("run {program}"))?;
-    if ended.status.success() {
-        return Ok(());
-    }
-    let complaint = String::from_utf8_lossy(&ended.stderr);
-    // pip names the registry in its warnings; its error says what went wrong.
-    let error = complaint.lines().find(|line| line.starts_with("ERROR")).unwrap_or("no message");
-    bail!("{program} {}: {}: {error}", arguments[..2].join(" "), ended.status)
 }

@@ -9,6 +9,8 @@ mod machine;
 mod office;
 mod stop;
 
+use agentctl_testkit::skip;
+use agentctl_testkit::tools::{Case, Judges};
 use machine::Machine;
 use office::{Office, TOKEN};
 use serde_json::{Value, json};
@@ -63,6 +65,21 @@ fn a_session_is_begun_stopped_and_taken_up_again_in_its_gateway() {
     assert_eq!(words, ["go on", "and on"]);
     let waited = office.machine.run(&["wait", key]);
     assert_eq!(waited.code, Some(0), "{waited:?}");
+    let judges = match Judges::call() {
+        Ok(judges) => judges,
+        Err(reason) => return skip(reason),
+    };
+    let case = |name: &str, value: Value| Case { name: name.to_owned(), at: format!("#/$defs/{name}"), value };
+    let cases = [
+        case("accepted", office.machine.json(&["send", key, "once more", "--json"])),
+        case("session", launched),
+        case("session", resumed),
+        case("stop", stopped),
+        case("list", office.machine.json(&["list", "-a", "--json"])),
+        case("launch-dry-run", office.machine.json(&["launch", "openclaw", "-p", "go", "--dry-run", "--json"])),
+        case("doctor", office.machine.json(&["doctor", "--json"])),
+    ];
+    judges.json_schema(&office.machine.json(&["schema"]), &cases);
 }
 
 #[test]

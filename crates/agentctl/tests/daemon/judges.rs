@@ -2,9 +2,10 @@
 //! schemathesis, figures against a reader of Prometheus' format.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
-use agentctl_testkit::tools::{Case, Judges};
+use agentctl_testkit::tools::{self, Case, Judges};
 use agentctl_testkit::{Background, TestHome, skip};
 use serde_json::{Value, json};
 
@@ -23,6 +24,9 @@ fn the_document_is_right_and_so_are_its_examples() {
         Err(reason) => return skip(reason),
     };
     judges.openapi(&document());
+    if let Err(reason) = tools::lint_openapi(&document()) {
+        skip(reason);
+    }
     let document = agentctl_daemon::openapi();
     let schemas = document["components"]["schemas"].as_object().unwrap();
     let cases = schemas.iter().flat_map(|(name, schema)| {
@@ -151,11 +155,36 @@ fn figures_are_read_by_who_reads_prometheus() {
     let house = House::furnished();
     let _daemon = house.daemon(&[]);
     let _agent = StandIn::start(&house.home);
-    let figures = judges.figures(&house.get("/metrics").body);
+    let text = house.get("/metrics").body;
+    let figures = judges.figures(&text);
     let kind = |name: &str| figures[name][0].clone();
     assert_eq!(kind("agentctl_sessions_current"), "gauge", "{figures:#}");
     // The reader takes the ending of counters for granted.
     assert_eq!(kind("agentctl_sessions"), "counter", "{figures:#}");
     assert_eq!(kind("agentctl_session_duration_seconds"), "histogram", "{figures:#}");
     assert!(figures.as_object().unwrap().values().all(|family| family[1] != Value::from(0)), "{figures:#}");
+    let promtool = match tools::promtool() {
+        Ok(promtool) => promtool,
+        Err(reason) => return skip(reason),
+    };
+    let mut command = Command::new(promtool);
+    command.args(["check", "metrics"]);
+    tools::run(command, &text);
+}
+
+/// Read by the manager that is to run it.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_service_is_understood_by_its_manager() {
+    let house = House::new();
+    let unit = house.home.path().join("agentctl.service");
+    std::fs::write(&unit, house.run(&["daemon", "install", "--print"]).ok().stdout).unwrap();
+    let mut command = house.home.command("systemd-analyze");
+    command.args(["--user", "--man=no", "verify"]).arg(&unit);
+    let judged = match command.output() {
+        Ok(judged) => judged,
+        Err(error) => return skip(format!("no systemd-analyze: {error}")),
+    };
+    // It is content with what it does not understand, and only says so.
+    assert!(judged.status.success() && judged.stderr.is_empty() && judged.stdout.is_empty(), "{judged:?}");
 }

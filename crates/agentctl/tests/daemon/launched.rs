@@ -49,7 +49,7 @@ fi
 
 pub(crate) struct Scene {
     pub(crate) house: House,
-    receiver: Receiver,
+    pub(crate) receiver: Receiver,
 }
 
 impl Scene {

@@ -24,6 +24,7 @@ mod load;
 mod locks;
 mod manner;
 mod memory;
+mod published;
 mod service;
 mod silence;
 mod soak;

@@ -99,8 +99,8 @@ pub fn document() -> Value {
             },
             {
                 "url": "http://127.0.0.1:{port}",
-                "description": "On loopback TCP, with the token",
-                "variables": {"port": {"default": "7777", "description": "What --http was given"}},
+                "description": "On loopback TCP, with the token; the port is what --http was given",
+                "variables": {"port": {"default": "7777"}},
             },
         ],
         // None on the unix socket, the token over TCP.
@@ -158,13 +158,16 @@ fn operation(route: &Route, operation: &Operation, schemas: &mut Schemas) -> Val
     described
 }
 
-/// Its own problems, and those of what stands before every route: who asks (401, 403, 429), the query (400), and of a
-/// write that it is JSON (415) and not too much (413).
+/// Its own problems, and those of what stands before every route: who asks (401, 403, 429), the query (400), of a write
+/// that it is JSON (415), and of a body that it comes (408) and is not too much (413, 503). What can fail here (500) can
+/// also be too much at once (503).
 fn fails_with(operation: &Operation, status: u16) -> bool {
+    let takes = !matches!(operation.body, Takes::Nothing);
     let before = match status {
         400 | 401 | 403 | 429 => true,
         415 => operation.method != "get",
-        413 => !matches!(operation.body, Takes::Nothing),
+        408 | 413 => takes,
+        503 => takes || operation.fails.contains(&500),
         _ => false,
     };
     before || operation.fails.contains(&status)

@@ -121,10 +121,10 @@ impl Operation {
     }
 }
 
-/// A session is looked for by a name: there is none, there are several, or not everything could be heard.
-const LOOKED_FOR: &[u16] = &[404, 409, 500, 503];
+/// A session is looked for by a name: there is none, or there are several.
+const LOOKED_FOR: &[u16] = &[404, 409, 500];
 /// The same, and its agent is then asked for something.
-const STEERED: &[u16] = &[404, 409, 422, 500, 502, 503, 504];
+const STEERED: &[u16] = &[404, 409, 422, 500, 502, 504];
 
 pub(crate) const ROUTES: &[Route] = &[
     Route {
@@ -136,7 +136,7 @@ pub(crate) const ROUTES: &[Route] = &[
                 Answers::Json(of::<ListAnswer<'static>>),
             )
             .asks(&[LIST])
-            .fails(&[500, 503])
+            .fails(&[500])
             .notes(
                 "Every answer is a fresh look at the agents' own records and at the kernel. Without parameters it holds \
                 what lives now: sessions that run, wait, or are ready in a process of their own. `sources` says how much \
