@@ -48,4 +48,18 @@ mod tests {
         fs::write(repo.join(".git/worktrees/w/HEAD"), "ref: refs/heads/try\n").unwrap();
         assert_eq!(branch_of(&tree).as_deref(), Some("try"));
     }
+
+    #[test]
+    fn what_is_no_small_file_names_no_branch() {
+        let top = tempfile::tempdir().unwrap();
+        let head = top.path().join(".git/HEAD");
+        fs::create_dir(top.path().join(".git")).unwrap();
+        for planted in ["/dev/zero", "/dev/null", "/", "HEAD"] {
+            std::os::unix::fs::symlink(planted, &head).unwrap();
+            assert_eq!(branch_of(top.path()), None, "{planted}");
+            fs::remove_file(&head).unwrap();
+        }
+        fs::write(&head, format!("ref: refs/heads/{}", "x".repeat(1 << 20))).unwrap();
+        assert_eq!(branch_of(top.path()), None);
+    }
 }
