@@ -3,6 +3,7 @@
 //! An adapter gets kernel facts as data and never looks itself; it cannot spawn, signal or write.
 //! It returns what it found, claims about who carries what, and nothing else.
 
+mod call;
 pub mod claude_code;
 pub mod codex;
 pub mod control;

@@ -26,10 +26,11 @@ fn a_permission_prompt_and_a_death_are_in_it_and_what_is_done_leaves() {
 
     let table = machine.run(&["inbox", "--since", "all"]).out;
     let lines: Vec<&str> = table.lines().collect();
-    assert_eq!(lines.len(), 5, "{table}");
+    assert_eq!(lines.len(), 6, "{table}");
     assert!(lines[1].contains("◐ approval") && lines[1].ends_with("claude-code"), "{table}");
-    assert_eq!(lines[2], "  → agentctl attach 22222222", "a command in one piece");
-    assert!(lines[3].contains("✕ died"), "{table}");
+    assert!(lines[2].starts_with("  │ "), "what it waits for, whole: {table}");
+    assert_eq!(lines[3], "  → agentctl attach 22222222", "a command in one piece");
+    assert!(lines[4].contains("✕ died"), "{table}");
     assert!(lines.iter().all(|line| line.chars().count() <= 80), "{table}");
 
     agent.says(&machine, r#""status":"idle""#);
