@@ -107,7 +107,7 @@ mod tests {
     fn the_running_tool_and_the_error_are_told_and_the_newest_time_counts() {
         let running = r#"{"type":"tool","tool":"bash","state":{"status":"running","input":{"command":"sleep\n 9"},"time":{"start":5000}}}"#;
         let open = of(r#"{"role":"assistant","time":{"created":1000}}"#, &[running]);
-        assert_eq!(open.detail.as_deref(), Some("bash: sleep 9"));
+        assert_eq!(open.detail.as_deref(), Some("bash: sleep\n 9"), "byte for byte");
         let asking = r#"{"type":"tool","tool":"question","state":{"status":"running","input":{"questions":[{"question":"Which?"}]}}}"#;
         let asked = of(r#"{"role":"assistant","time":{"created":1000}}"#, &[asking]);
         assert_eq!(asked.detail.as_deref(), Some("question: Which?"));

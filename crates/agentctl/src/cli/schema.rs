@@ -15,6 +15,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value};
 
+use super::inbox::Done;
 use super::attach::Way;
 use super::config::{Checked, Shown};
 use super::daemon::Standing;
@@ -40,6 +41,7 @@ const NAMES: [&str; 31] = [
     "attach",
     "wait",
     "inbox",
+    "inbox-done",
     "lock",
     "locks",
     "fuse",
@@ -91,6 +93,7 @@ fn schema(name: &str) -> Schema {
         "accepted" => of::<Taken>(),
         "wait" => of::<Waited<'_>>(),
         "inbox" => of::<Inbox>(),
+        "inbox-done" => of::<Done>(),
         "attach" => of::<Way>(),
         "lock" => of::<DirectoryHolder>(),
         "locks" => of::<LockList>(),
