@@ -79,10 +79,10 @@ pub trait Control: Send + Sync {
     }
 }
 
-/// The refusal for a session that has no door.
+/// The refusal for a session that has no door. What works instead is for whoever sees all of the session to say.
 pub(crate) fn no_way_in(session: &Session, what: &str) -> Refusal {
     let reason = format!("{} offers no way in: this session cannot {what} from outside", session.adapter);
-    Refusal::new(reason).hint(format!("`agentctl attach {}` opens it where it runs", session.id))
+    Refusal::new(reason)
 }
 
 /// Marks of no single agent: who launched a process, and what several agents set alike.

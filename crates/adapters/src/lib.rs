@@ -4,6 +4,7 @@
 //! It returns what it found, claims about who carries what, and nothing else.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write what is read"))]
 
+mod call;
 pub mod claude_code;
 pub mod codex;
 pub mod control;

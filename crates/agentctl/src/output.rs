@@ -56,6 +56,12 @@ impl Output {
         (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col.into(), size.ws_row.into()))
     }
 
+    /// Lines for a person beside the answer: they are on the screen before anything else happens.
+    pub(crate) fn beside(&mut self, lines: impl IntoIterator<Item = String>) {
+        let lines: Vec<String> = lines.into_iter().collect();
+        self.aside(&lines.join("\n"));
+    }
+
     /// A line on standard error that does not change the exit code.
     pub(crate) fn warn(&mut self, words: &str) {
         let label = self.errors.attention("warning:");

@@ -3,6 +3,7 @@
 pub(crate) mod entries;
 pub(crate) mod json;
 pub(crate) mod path;
+pub(crate) mod request;
 pub(crate) mod sessions;
 pub(crate) mod shell;
 pub(crate) mod style;

@@ -25,6 +25,7 @@ fn without_a_pane_the_agents_own_command_is_printed() {
     let agent = Agent::start(&machine, TOOLS, Path::new("/home/dev/w/plain"));
     let live = machine.run(&["attach", TOOLS]);
     assert!(live.out.contains("claude --resume") && live.err.contains(&agent.pid().to_string()), "{live:?}");
+    assert!(live.err.contains(&format!("agentctl stop {TOOLS}")), "what works is said: {live:?}");
     assert_eq!(machine.run(&["attach", "nobody"]).code, Some(3));
     let child = machine.run(&["attach", SUBAGENT]);
     assert_eq!(child.code, Some(7), "{child:?}");

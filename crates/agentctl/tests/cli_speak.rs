@@ -19,15 +19,25 @@ fn speak(machine: &Machine, command: &[&str], id: &str) -> machine::Ended {
 }
 
 #[test]
-fn a_stopped_session_cannot_be_spoken_to_and_resume_is_named() {
+fn a_stopped_session_cannot_be_spoken_to_and_resume_is_named_where_it_works() {
     let machine = Machine::furnished();
     machine.write("note", "from a file\n");
+    let resume = format!("agentctl resume {TOOLS}");
     for command in SPEAKING {
         let refused = speak(&machine, command, TOOLS);
         assert_eq!(refused.code, Some(7), "{command:?}: {refused:?}");
         assert!(refused.err.contains("is stopped") && refused.out.is_empty(), "{command:?}: {refused:?}");
-        assert!(refused.err.contains(&format!("agentctl resume {TOOLS}")), "{command:?}: {refused:?}");
+        assert!(refused.err.contains("its folder /home/dev/w/plain is gone"), "{command:?}: {refused:?}");
+        assert!(!refused.err.contains(&resume), "resume would refuse it too: {refused:?}");
+        assert!(refused.err.contains(&format!("agentctl peek {TOOLS}")), "{command:?}: {refused:?}");
     }
+    let folder = machine.home().join("plain");
+    std::fs::create_dir(&folder).unwrap();
+    let place = machine.transcript("-home-dev-w-plain", TOOLS);
+    let text = std::fs::read_to_string(&place).unwrap();
+    std::fs::write(&place, text.replace("/home/dev/w/plain", folder.to_str().unwrap())).unwrap();
+    let refused = speak(&machine, &["send", "hello"], TOOLS);
+    assert!(refused.err.contains(&resume), "{refused:?}");
 }
 
 #[test]
@@ -39,8 +49,16 @@ fn an_agent_without_a_way_in_refuses_and_says_where_it_runs() {
         let refused = speak(&machine, command, TOOLS);
         assert_eq!(refused.code, Some(7), "{command:?}: {refused:?}");
         assert!(refused.err.contains("claude-code offers no way in"), "{command:?}: {refused:?}");
-        assert!(refused.err.contains(&format!("agentctl attach {TOOLS}")), "{command:?}: {refused:?}");
+        let place = format!("where it runs, in process {}", agent.pid());
+        assert!(refused.err.contains(&place), "{command:?}: {refused:?}");
+        assert!(refused.err.contains(&format!("agentctl stop {TOOLS}")), "{command:?}: {refused:?}");
+        assert!(!refused.err.contains("agentctl attach"), "it is in no pane: {refused:?}");
     }
+    // Nor does the next one send anybody back.
+    let resumed = machine.run(&["resume", TOOLS, "more"]);
+    assert_eq!(resumed.code, Some(7), "{resumed:?}");
+    assert!(resumed.err.contains(&format!("agentctl stop {TOOLS}")), "{resumed:?}");
+    assert!(!resumed.err.contains("agentctl send"), "{resumed:?}");
     let list = machine.json(&["list", "--json"]);
     assert_eq!(list["sessions"][0]["pid"], agent.pid(), "it lives on");
 }

@@ -125,6 +125,28 @@ fn a_session_of_a_server_is_answered_spoken_to_and_broken_off() {
     let _ = scene.agentctl(&["answer", &id, "none of these"]).ok();
     served::becomes(scene, &id, "its thanks", |seen| seen["lastMessage"] == "thanks");
 
+    // Byte for byte, and each request its own, whatever the server made of the command to match it.
+    let command = "echo  'two  spaces'  &&  echo b | cat > 'made by both'; true";
+    served.prompt(&id, &format!("[[bash:{command}]] [[text:after]]"));
+    let waiting = served::becomes(scene, &id, "the request", |seen| seen["status"] == "waiting");
+    let request = format!("bash: {command}");
+    assert_eq!(
+        (&waiting["pending"][0]["summary"], &waiting["statusDetail"]),
+        (&request.as_str().into(), &request.as_str().into()),
+        "{waiting:#}"
+    );
+    // Before and after the yes, at any width.
+    let said = scene.agentctl(&["approve", &id]).ok();
+    for shown in [&said.stderr, &said.stdout] {
+        let whole: String = shown.lines().filter_map(|line| line.trim_start().strip_prefix(['│', '┆'])).map(|line| &line[1..]).collect();
+        assert_eq!(whole, request, "{said:#?}");
+        assert!(shown.lines().all(|line| line.chars().count() <= 80), "{said:#?}");
+    }
+    served::becomes(scene, &id, "the end of the turn", |seen| {
+        !matches!(seen["status"].as_str(), Some("waiting" | "running"))
+    });
+    assert!(scene.cwd.join("made by both").exists());
+
     let other = served.session();
     served.prompt(&other, &format!("[[bash:{}]] [[hang]]", steer::ENDLESS));
     served::becomes(scene, &other, "the request", |seen| seen["status"] == "waiting");

@@ -7,7 +7,7 @@ use agentctl_adapters::Card;
 use agentctl_model::{
     Carrier, Claim, Coverage, EndedBy, Facts, Found, Harvest, Joined, LaunchExit, Liveness, Outcome, Owners, Pending,
     ProcessEntry, Remote, Rule, SeenExit, Session, SessionKey, Status, Surveyed, Testimony, Tie, Turn, TurnState,
-    Verdict, derive, prevailing,
+    Verdict, derive, prevailing, text,
 };
 use jiff::Timestamp;
 
@@ -231,7 +231,9 @@ fn detail(
         (Status::Stopped, None) if verdict.rule() == Rule::ExitNotWrittenYet => {
             Some(LaunchExit::UNWRITTEN.to_owned())
         }
-        (Status::Running, _) | (_, Some(Outcome::Failed | Outcome::Died)) => recorded(),
+        // The tool at work, of which nobody has to decide anything.
+        (Status::Running, _) | (_, Some(Outcome::Died)) => recorded().map(|words| short(&words)),
+        (_, Some(Outcome::Failed)) => recorded(),
         _ => None,
     }
 }
@@ -252,13 +254,20 @@ fn since(verdict: &Verdict, turn: Option<&Turn>, testimony: Option<&Testimony>) 
     }
 }
 
+/// A request can be long; what a tool does is told in a few words.
+fn short(words: &str) -> String {
+    const FEW: usize = 300;
+    text::clean_cut(&text::one_line(words), Some(FEW))
+}
+
 /// What it waits for, in the words of the records where they tell more (the tool that wants to run).
 fn pending(verdict: &Verdict, recorded: Option<&Turn>, testimony: Option<&Testimony>) -> Vec<Pending> {
     let waiting = testimony.filter(|_| verdict.status() == Status::Waiting);
     let mut pending = waiting.map(|word| word.pending.clone()).unwrap_or_default();
     let tool = recorded.filter(|turn| turn.state == TurnState::Open).and_then(|turn| turn.detail.as_ref());
-    if let (Some(tool), [only]) = (tool, pending.as_mut_slice()) {
-        only.summary = Some(tool.clone());
+    if let [only] = pending.as_mut_slice() {
+        let said = || waiting.and_then(|word| word.detail.clone());
+        only.summary = only.summary.take().or_else(|| tool.cloned()).or_else(said);
     }
     pending
 }

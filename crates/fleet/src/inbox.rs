@@ -1,12 +1,17 @@
 //! What waits for a person, over all agents. Pure: a view of one survey, never kept.
 
 use agentctl_model::period::Since;
-use agentctl_model::{Capability, Outcome, PendingKind, Session, SourceReport, Status, Survey};
+use agentctl_model::{
+    Outcome, PendingKind, Refusal, Session, SourceReport, Status, Survey, Surveyed,
+};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Fleet, Question, Wanted};
+use crate::marks::{Marks, PutAway};
+use crate::offers::place;
+use crate::store::StoreError;
+use crate::{Fleet, Offer, Question, Wanted};
 
 /// How far back failures count unless somebody says otherwise.
 pub const A_DAY: Since = Since::Back(std::time::Duration::from_hours(24));
@@ -53,8 +58,10 @@ pub struct InboxItem {
     pub summary: Option<String>,
     /// Whether `approve`, `deny` or `answer` can reach it.
     pub answerable: bool,
-    /// Commands that go on from here, the most useful first.
+    /// Commands that go on from here, the most useful first. Each works for this session as it is.
     pub next: Vec<String>,
+    /// Where it can be answered, in words, where no command can; else `null`.
+    pub only_in: Option<String>,
     pub session: Session,
 }
 
@@ -65,24 +72,101 @@ pub struct Inbox {
     pub as_of: Timestamp,
     pub items: Vec<InboxItem>,
     pub sources: Vec<SourceReport>,
+    /// What could not be read of the marks: failures that were put away may be among the items.
+    pub warnings: Vec<String>,
+}
+
+/// What `inbox --done ID` prints with --json and `POST /v1/inbox/{id}/done` answers.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PutAwayReport {
+    pub id: String,
+    pub adapter: String,
+    /// It is out of the inbox until its session writes again.
+    pub done: bool,
 }
 
 impl Fleet {
-    /// What waits now. Failures of stopped sessions count as far back as `since` reaches.
-    pub fn inbox(&self, since: Since, adapters: Vec<String>, now: Timestamp) -> Inbox {
+    /// What waits now. Failures of stopped sessions count as far back as `since` reaches; those that were put away do not
+    /// count.
+    pub fn inbox(&self, since: Since, adapters: Vec<String>, marks: &Marks, now: Timestamp) -> Inbox {
         let since = since.start(now);
         let mut survey = self.survey(&Question { adapters, ..Question::new(Wanted::All { since }) });
         survey.fold_twins();
-        Inbox { as_of: now, items: inbox(&survey, since), sources: survey.sources }
+        // Marks that cannot be read put nothing away: too much is shown rather than too little.
+        let (put_away, warnings) = match marks.put_away() {
+            Ok(put_away) => (put_away, Vec::new()),
+            Err(error) => (PutAway::default(), vec![error.to_string()]),
+        };
+        let items = inbox(&survey, since, &put_away, |surveyed| self.offers(surveyed));
+        Inbox { as_of: now, items, sources: survey.sources, warnings }
     }
+
+    /// Puts the failure of a session away until its next turn. Nothing of its status is written down.
+    pub fn put_failure_away(
+        &self,
+        target: &Surveyed,
+        marks: &Marks,
+        now: Timestamp,
+    ) -> Result<PutAwayReport, NotPutAway> {
+        let (session, key) = (&target.session, &target.key);
+        if !has_failed(session) {
+            let look = session.outcome.map_or(session.status.word(), Outcome::word);
+            let reason = format!("session {} has no failure to put away: it is {look}", session.id);
+            return Err(Refusal::new(reason).hint("`agentctl inbox` shows what can be").into());
+        }
+        marks.put_failure_away(key, session, now)?;
+        Ok(PutAwayReport { id: key.id.clone(), adapter: key.adapter.clone(), done: true })
+    }
+}
+
+/// Why a failure stays in the inbox.
+#[derive(Debug)]
+pub enum NotPutAway {
+    Refused(Refusal),
+    Store(StoreError),
+}
+
+impl From<Refusal> for NotPutAway {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<StoreError> for NotPutAway {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Its last turn went wrong, and nothing was begun since.
+fn has_failed(session: &Session) -> bool {
+    matches!(session.status, Status::Idle | Status::Stopped)
+        && matches!(session.outcome, Some(Outcome::Failed | Outcome::Died))
 }
 
 /// Everything that waits, in the order of its need: those that are blocked now, longest first, then failures, longest first.
 /// Failures of sessions that are not live count from `failures_since` on (`None`: all of them).
-pub fn inbox(survey: &Survey, failures_since: Option<Timestamp>) -> Vec<InboxItem> {
-    let sessions = survey.sessions.iter().map(|surveyed| &*surveyed.session);
-    let own = sessions.filter(|session| !session.is_subagent());
-    let mut items: Vec<InboxItem> = own.flat_map(|session| of(session, failures_since)).collect();
+fn inbox(
+    survey: &Survey,
+    failures_since: Option<Timestamp>,
+    put_away: &PutAway,
+    offers: impl Fn(&Surveyed) -> Vec<Offer>,
+) -> Vec<InboxItem> {
+    let own = survey.sessions.iter().filter(|surveyed| !surveyed.session.is_subagent());
+    let own = own.filter(|surveyed| {
+        !(has_failed(&surveyed.session) && put_away.covers(&surveyed.key, &surveyed.session))
+    });
+    let mut items: Vec<InboxItem> = own
+        .flat_map(|surveyed| {
+            let mut items = of(&surveyed.session, failures_since);
+            if !items.is_empty() {
+                let offers = offers(surveyed);
+                items.iter_mut().for_each(|item| say_next(item, &offers));
+            }
+            items
+        })
+        .collect();
     items.sort_by(|a, b| {
         let key = |item: &InboxItem| (item.kind == InboxKind::Failure, item.since.is_none(), item.since);
         key(a).cmp(&key(b)).then_with(|| a.session.id.cmp(&b.session.id))
@@ -103,9 +187,7 @@ fn of(session: &Session, failures_since: Option<Timestamp>) -> Vec<InboxItem> {
             });
             pending.collect()
         }
-        Status::Idle | Status::Stopped
-            if matches!(session.outcome, Some(Outcome::Failed | Outcome::Died)) =>
-        {
+        _ if has_failed(session) => {
             let when = session.since.or(session.stopped_at).or(session.updated_at);
             let recent = session.is_live() || when.is_none() || failures_since <= when;
             let failure = || item(session, InboxKind::Failure, when, session.status_detail.clone(), false);
@@ -127,36 +209,38 @@ fn item(
         since,
         summary,
         answerable,
-        next: next(session, kind, answerable),
+        next: Vec::new(),
+        only_in: None,
         session: session.clone(),
     }
 }
 
 /// What can be answered from here is answered here; everything else where the agent runs.
-fn next(session: &Session, kind: InboxKind, answerable: bool) -> Vec<String> {
-    let id = &session.id;
-    let command = |verb: &str| format!("agentctl {verb} {id}");
-    let can = |capability| session.capabilities.contains(&capability);
-    let live = session.is_live();
-    let mut next = match kind {
-        InboxKind::Approval if answerable => vec![command("approve"), command("deny")],
-        InboxKind::Question if answerable => vec![format!("agentctl answer {id} TEXT")],
-        InboxKind::Failure if !live && can(Capability::Resume) => {
-            vec![format!("agentctl resume {id} MESSAGE")]
-        }
-        InboxKind::Failure if live && can(Capability::Send) => vec![format!("agentctl send {id} MESSAGE")],
-        _ => Vec::new(),
+fn say_next(item: &mut InboxItem, offers: &[Offer]) {
+    let id = &item.session.id;
+    let answers: &[Offer] = match item.kind {
+        InboxKind::Approval if item.answerable => &[Offer::Approve, Offer::Deny],
+        InboxKind::Question if item.answerable => &[Offer::Answer],
+        InboxKind::Failure => &[Offer::Resume, Offer::Send],
+        InboxKind::Approval | InboxKind::Question | InboxKind::Limit => &[],
     };
-    next.push(command("attach"));
-    next.push(command("peek"));
-    next
+    let others = [Offer::Attach, Offer::Open, Offer::Peek];
+    let works: Vec<Offer> = answers.iter().chain(&others).filter(|offer| offers.contains(offer)).copied().collect();
+    item.next = works.iter().map(|offer| offer.command(id)).collect();
+    if item.kind == InboxKind::Failure {
+        let behind = item.next.len().saturating_sub(usize::from(works.last() == Some(&Offer::Peek)));
+        item.next.insert(behind, format!("agentctl inbox --done {id}"));
+    } else if answers.is_empty() && !works.contains(&Offer::Attach) {
+        item.only_in = place(&item.session);
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use agentctl_model::{Evidence, Pending, Relation, Rule, SessionKey, Surveyed, Witness};
+    use agentctl_model::{Evidence, Pending, Relation, Rule, SessionKey, Witness};
 
     use super::*;
+    use crate::offers::{self, Doors};
 
     fn at(text: &str) -> Timestamp {
         text.parse().unwrap()
@@ -189,7 +273,11 @@ mod tests {
             }
         });
         let survey = Survey { sessions: surveyed.collect(), ..Survey::default() };
-        inbox(&survey, Some(at("2026-11-15T10:00:00Z")))
+        inbox(&survey, Some(at("2026-11-15T10:00:00Z")), &PutAway::default(), |surveyed| {
+            let served = surveyed.session.status != Status::Stopped;
+            let doors = Doors { is_spoken_to: served, can_go_on: true, can_be_opened: true, ..Doors::default() };
+            offers::offers(&surveyed.session, doors)
+        })
     }
 
     fn ids(sessions: Vec<Session>) -> Vec<String> {
@@ -240,12 +328,14 @@ mod tests {
     #[test]
     fn the_next_step_is_where_it_can_be_answered() {
         let first = |session: Session| items(vec![session])[0].next[0].clone();
+        let next = |session: Session| items(vec![session])[0].next.clone();
         assert_eq!(first(waiting("x", PendingKind::Approval, None, true)), "agentctl approve x");
         assert_eq!(first(waiting("x", PendingKind::Question, None, true)), "agentctl answer x TEXT");
-        assert_eq!(first(waiting("x", PendingKind::Approval, None, false)), "agentctl attach x");
+        let closed = items(vec![waiting("x", PendingKind::Approval, None, false)]).remove(0);
+        assert_eq!((closed.next, closed.only_in), (vec!["agentctl peek x".into()], Some("process 7".into())));
         assert_eq!(first(session("x", Status::Stopped, Some(Outcome::Died))), "agentctl resume x MESSAGE");
         let dumb = Session { capabilities: vec![], ..session("x", Status::Stopped, Some(Outcome::Died)) };
-        assert_eq!(first(dumb), "agentctl attach x");
+        assert_eq!(next(dumb), ["agentctl attach x", "agentctl inbox --done x"]);
         let live = Session { pid: Some(7), ..session("x", Status::Idle, Some(Outcome::Failed)) };
         assert_eq!(first(live), "agentctl send x MESSAGE");
     }

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use agentctl_adapters::host::HostError;
 use agentctl_adapters::{Answer, Control, Root};
-use agentctl_model::{KernelView, Refusal, Session, Status, Surveyed};
+use agentctl_model::{KernelView, Pending, PendingKind, Refusal, Session, Status, Surveyed};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Fleet;
 use crate::look::Look;
+use crate::{Fleet, Offer};
 
 /// How long a server may take to say yes. One that is silent for longer hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -50,8 +50,27 @@ pub struct Taken {
     adapter: String,
     /// By the agent itself.
     accepted: bool,
+    /// What was answered, as it was shown; `null` where nothing waited or words were sent.
+    answered: Option<Pending>,
     /// The session as it is afterwards; `null` when it could not be looked at again.
     pub session: Option<Session>,
+}
+
+impl Taken {
+    /// The same, with what was answered.
+    #[must_use]
+    pub fn answering(self, answered: Option<Pending>) -> Self {
+        Self { answered, ..self }
+    }
+}
+
+/// Of all that a session waits for, what this answer goes to: the first that it fits.
+pub fn answered<'s>(session: &'s Session, answer: &Answer) -> Option<&'s Pending> {
+    let fits = |pending: &&Pending| match answer {
+        Answer::Approve | Answer::Deny => pending.kind == PendingKind::Approval,
+        Answer::Text(_) => pending.kind == PendingKind::Question,
+    };
+    session.pending.iter().find(fits).or_else(|| session.pending.first())
 }
 
 /// What an adapter needs to reach a session, owned: a late thread may outlive the command.
@@ -65,27 +84,47 @@ struct WayIn {
 impl Fleet {
     /// Says something to a live session.
     pub fn send(&self, target: &Surveyed, words: &str) -> Result<(), SpeakError> {
-        refuse_stopped(target)?;
+        self.refuse_stopped(target)?;
         if let Some(host) = self.host_of(target) {
             return host.send(target, words);
         }
         let words = words.to_owned();
         let way = self.way_in(target)?;
-        within(PATIENCE, &target.key.adapter, move || {
+        let said = within(PATIENCE, &target.key.adapter, move || {
             way.control.send(&way.root, &way.view, &way.session, &words)
-        })
+        });
+        said.map_err(|error| self.with_a_way(error, &[Offer::Send], target))
     }
 
     /// Answers what a live session waits for.
     pub fn answer(&self, target: &Surveyed, answer: Answer) -> Result<(), SpeakError> {
-        refuse_stopped(target)?;
+        self.refuse_stopped(target)?;
         if let Some(host) = self.host_of(target) {
             return host.answer(target, &answer);
         }
         let way = self.way_in(target)?;
-        within(PATIENCE, &target.key.adapter, move || {
+        let said = within(PATIENCE, &target.key.adapter, move || {
             way.control.answer(&way.root, &way.view, &way.session, &answer)
-        })
+        });
+        said.map_err(|error| self.with_a_way(error, &[Offer::Approve, Offer::Answer], target))
+    }
+
+    /// A no that does not say itself what works instead.
+    fn with_a_way(&self, error: SpeakError, refused: &[Offer], target: &Surveyed) -> SpeakError {
+        match error {
+            SpeakError::Refused(refusal) if refusal.hint.is_none() => {
+                SpeakError::Refused(refusal.hint(self.instead_of(refused, target)))
+            }
+            error => error,
+        }
+    }
+
+    fn refuse_stopped(&self, target: &Surveyed) -> Result<(), Refusal> {
+        if target.session.status != Status::Stopped {
+            return Ok(());
+        }
+        let reason = format!("session {} is stopped: nobody is there to hear it", target.session.id);
+        Err(Refusal::new(reason).hint(self.instead_of(&[], target)))
     }
 
     /// That the agent said yes, and what is true of the session now.
@@ -94,6 +133,7 @@ impl Fleet {
             id: target.key.id.clone(),
             adapter: target.key.adapter.clone(),
             accepted: true,
+            answered: None,
             session: self.again(target).map(|now| *now.session),
         }
     }
@@ -105,15 +145,6 @@ impl Fleet {
         let view = look.view(self.kernel.as_ref(), source, None, &self.ledger());
         Ok(WayIn { control, root: source.root.clone(), view, session: (*target.session).clone() })
     }
-}
-
-fn refuse_stopped(target: &Surveyed) -> Result<(), Refusal> {
-    if target.session.status != Status::Stopped {
-        return Ok(());
-    }
-    let id = &target.session.id;
-    Err(Refusal::new(format!("session {id} is stopped: nobody is there to hear it"))
-        .hint(format!("`agentctl resume {id} ...` takes it up again")))
 }
 
 /// On a thread of its own, so that a server that hangs cannot hang us.

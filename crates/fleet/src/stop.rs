@@ -20,7 +20,7 @@ use crate::hunt::{Bag, Hunt};
 use crate::launches::{LaunchFolder, MARK};
 use crate::look::Look;
 use crate::question::{Question, Wanted};
-use crate::{Fleet, Source};
+use crate::{Fleet, Source, offers};
 
 use asked::Asked;
 pub(crate) use error::not_broken_off;
@@ -186,7 +186,7 @@ impl Fleet {
     }
 
     /// The carriers that still live, looked at closely.
-    fn carriers(&self, target: &Surveyed) -> Result<Vec<(Process, &'static str)>, Refusal> {
+    pub(crate) fn carriers(&self, target: &Surveyed) -> Result<Vec<(Process, &'static str)>, Refusal> {
         // Not to see them is not to know that they are gone.
         let heads = match self.kernel.heads() {
             Observed::Seen(heads) => heads,
@@ -294,11 +294,8 @@ impl Fleet {
 
 /// The process that still has the session open, in words.
 fn open_in(now: &Session) -> Option<String> {
-    let keeps = now.processes.iter().find(|process| Some(process.pid) == now.pid)?;
-    let role = if keeps.role == "server" { "its server, " } else { "" };
-    let command = keeps.command.split_whitespace().next().unwrap_or_default();
-    let name = command.rsplit('/').next().filter(|name| !name.is_empty());
-    Some(format!("{role}process {}{}", keeps.pid, name.map(|name| format!(" ({name})")).unwrap_or_default()))
+    let is_server = now.processes.iter().any(|process| Some(process.pid) == now.pid && process.role == "server");
+    offers::place(now).map(|place| if is_server { format!("its server, {place}") } else { place })
 }
 
 /// What is to be said where no more than the rule of the only candidate ties the process to the session.

@@ -59,7 +59,7 @@ impl Fleet {
         };
         let ended = |source: &Source, harvest: &Harvest| {
             let root = source.root.path.to_string_lossy();
-            ledger.ended(source.name(), &root, &harvest.found, seen.living(), self.kernel.as_ref())
+            ledger.exits(source.name(), &root, &harvest.found, seen.living(), self.kernel.as_ref())
         };
         let mut survey = conclude(&sources, heard, joined, &seen, ended, question);
         native_roots::settle(&mut survey.sessions, &self.sources);

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentctl_adapters::{Adapter, pi::Pi, pi_rust::PiRust};
-use agentctl_fleet::{FindError, Fleet, Question, Selector, Source, Wanted};
-use agentctl_model::{Environ, Outcome, Relation, Session, Status, Survey};
+use agentctl_fleet::{FindError, Fleet, KernelLock, Question, Selector, Source, Wanted};
+use agentctl_model::{Environ, Outcome, Relation, Rule, Session, Status, Survey};
+use agentctl_process::Kernel;
 use agentctl_process::fake::{Scripted, ScriptedProcess};
 use jiff::Timestamp;
 use tempfile::TempDir;
@@ -402,6 +403,34 @@ fn a_launch_that_was_killed_with_its_runner_is_in_doubt() {
     // One that was started after the last record has nothing to do with it.
     let later = home.all(Scripted::new().process(home.pi(42, 5)));
     assert_eq!(verdict(&later, A), (Status::Stopped, Some(Outcome::Died)));
+}
+
+/// A runner that lives will write the exit. A process that is just ending is carried by nobody any more, though the kernel has
+/// its name still: what it left open has no outcome either way.
+#[test]
+fn a_launch_whose_runner_lives_has_no_outcome_before_its_exit() {
+    let home = Home::new();
+    home.left_open("launch-a", A, 3);
+    let path = home.launches().join("launch-a/launch.json");
+    let mut record: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let ending = ScriptedProcess::new(41, &["ending"]);
+    let gone = Scripted::new();
+    let still_named = Scripted::new().process(ending);
+    let named = still_named.heads().seen().unwrap()[0].process;
+    record["process"] = serde_json::json!(
+        {"pid": named.pid, "start": named.start, "boot": format!("{:032x}", named.boot)}
+    );
+    fs::write(&path, record.to_string()).unwrap();
+    let runner = KernelLock::on_folder(&home.launches().join("launch-a"), Duration::ZERO).unwrap();
+    for kernel in [gone, still_named] {
+        let survey = home.all(kernel);
+        assert_eq!(verdict(&survey, A), (Status::Stopped, None));
+        let detail = session(&survey, A).status_detail.as_deref();
+        assert!(detail.is_some_and(|words| words.contains("its runner has yet to write")), "{detail:?}");
+        assert_eq!(survey.sessions[0].rule, Rule::ExitNotWrittenYet);
+    }
+    drop(runner);
+    assert_eq!(verdict(&home.all(Scripted::new()), A), (Status::Stopped, Some(Outcome::Died)));
 }
 
 #[test]

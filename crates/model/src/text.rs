@@ -17,6 +17,37 @@ pub fn clean(text: &str) -> String {
     text.chars().filter(|c| is_harmless(*c)).collect()
 }
 
+/// Shown as nothing, as a space that is none, or in another place than it stands: it could hide what a person decides about.
+fn is_hidden(character: char) -> bool {
+    matches!(character,
+        '\u{a0}' | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{1680}' | '\u{180b}'..='\u{180f}'
+        | '\u{2000}'..='\u{200f}' | '\u{2028}'..='\u{202f}' | '\u{205f}'..='\u{206f}' | '\u{2800}' | '\u{3000}' | '\u{3164}'
+        | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// What a person is to decide about: nothing is left out, and whatever cannot be seen is spelled out (`\u{202e}`, `\r`).
+/// Only line breaks and tabs stay as they are.
+pub fn visible(text: &str) -> String {
+    let is_seen = |c: char| matches!(c, '\n' | '\t') || !(c.is_control() || is_hidden(c));
+    if text.chars().all(is_seen) {
+        return text.to_owned();
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        match character {
+            '\r' => shown.push_str("\\r"),
+            seen if is_seen(seen) => shown.push(seen),
+            hidden => shown.extend(hidden.escape_unicode()),
+        }
+    }
+    shown
+}
+
+/// The same on one line: line breaks and tabs are spelled out too, and spaces stay.
+pub fn visible_line(text: &str) -> String {
+    visible(text).replace('\n', "\\n").replace('\t', "\\t")
+}
+
 /// The first `limit` characters of a text, cleaned. `None` keeps the whole text.
 pub fn clean_cut(text: &str, limit: Option<usize>) -> String {
     match limit {
@@ -53,5 +84,15 @@ mod tests {
         assert_eq!(clean(hostile), "a[31mred2Jbc\n\td");
         assert_eq!(one_line(hostile), "a[31mred2Jbc d");
         assert_eq!(clean_cut("日本語\u{1b}テキスト", Some(4)), "日本語テ");
+    }
+
+    #[test]
+    fn what_is_decided_about_is_whole_and_hides_nothing() {
+        let command = "printf '%s\\n'  \"a  b\" | tee x && 日本\n\tdone ";
+        assert_eq!(visible(command), command);
+        assert_eq!(visible("a\u{1b}[1A\u{202e}b\u{200b}c\u{a0}d\r\u{9b}\0"), r"a\u{1b}[1A\u{202e}b\u{200b}c\u{a0}d\r\u{9b}\u{0}");
+        assert_eq!(visible_line("a\n  b\tc"), r"a\n  b\tc");
+        // Nothing of it is dropped afterwards, whoever prints it.
+        assert_eq!(clean(&visible("a\u{1b}b")), visible("a\u{1b}b"));
     }
 }

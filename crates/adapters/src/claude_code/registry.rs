@@ -75,6 +75,7 @@ fn status(note: &Note, at: Option<Timestamp>) -> Testimony {
     match note.status.as_deref() {
         Some("busy") => Testimony { turn: turn(TurnState::Open), ..Testimony::default() },
         Some("waiting") => {
+            // In general words only: the tool that wants to run is in the transcript.
             let what = note.waiting_for.as_deref().map(|what| clean_cut(what, Some(200)));
             let question =
                 what.as_deref().is_some_and(|what| what.contains("input") || what.contains("dialog"));
@@ -85,8 +86,8 @@ fn status(note: &Note, at: Option<Timestamp>) -> Testimony {
             };
             Testimony {
                 turn: turn(state),
-                detail: what.clone(),
-                pending: vec![Pending { kind, summary: what, since: at, answerable: false }],
+                detail: what,
+                pending: vec![Pending { kind, summary: None, since: at, answerable: false }],
                 ..Testimony::default()
             }
         }

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use agentctl_model::text::{clean_cut, one_line};
+use agentctl_model::text::clean_cut;
 use agentctl_model::{Turn, TurnState};
 use jiff::Timestamp;
 
 use super::records::{KNOWN_TYPES, NO_MODEL, Record, Said, is_certainly_bulk, said};
 use crate::jsonl::Scan;
+use crate::call;
 
 /// The agent repeats titles close to the end, and its registry names live sessions: the first window is enough.
 const TITLE_REACH: u64 = 14 << 10;
@@ -180,14 +181,14 @@ impl Tail {
     }
 }
 
-/// The tool a record calls, in a few words: `Bash: make test`.
+/// The tool a record calls: `Bash: make test`.
 fn tool_call(record: &Record<'_>) -> Option<String> {
     let blocks = record.blocks();
-    let call = blocks.iter().rfind(|block| block.kind == "tool_use")?;
-    let input: serde_json::Value = serde_json::from_str(call.input?.get()).ok()?;
+    let tool = blocks.iter().rfind(|block| block.kind == "tool_use")?;
+    let input: serde_json::Value = serde_json::from_str(tool.input?.get()).ok()?;
     let telling = ["command", "file_path", "path", "pattern", "url", "description", "prompt"];
-    let what = telling.iter().find_map(|key| input.get(key)?.as_str()).map(one_line).unwrap_or_default();
-    Some(clean_cut(&format!("{}: {what}", call.name.as_deref().unwrap_or("tool")), Some(160)))
+    let what = call::argument(&input, &telling).unwrap_or_default();
+    Some(call::words(tool.name.as_deref().unwrap_or("tool"), &what))
 }
 
 impl Scan for Tail {

@@ -6,12 +6,13 @@
 use std::borrow::Cow;
 
 use agentctl_model::TurnState;
-use agentctl_model::text::{clean_cut, one_line};
+use agentctl_model::text::clean_cut;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::jsonl::lenient::lenient;
+use crate::call;
 
 /// One line of a rollout.
 #[derive(Debug, Default, Deserialize)]
@@ -301,26 +302,14 @@ impl Payload<'_> {
         }
     }
 
-    /// The call in a few words: `exec_command: make test`.
+    /// The call: `exec_command: make test`.
     fn call_words(&self) -> String {
         let input = self.call_input();
         let told: Option<serde_json::Value> = serde_json::from_str(&input).ok();
         let telling = ["cmd", "command", "path", "query", "question", "message", "prompt"];
-        let what = told.as_ref().and_then(|told| {
-            telling.iter().find_map(|key| match told.get(key)? {
-                serde_json::Value::String(text) => Some(text.clone()),
-                serde_json::Value::Array(words) => {
-                    Some(words.iter().filter_map(|word| word.as_str()).collect::<Vec<_>>().join(" "))
-                }
-                _ => None,
-            })
-        });
-        let first_question = || Some(told.as_ref()?["questions"][0]["question"].as_str()?.to_owned());
-        let what = what.or_else(first_question);
+        let what = told.as_ref().and_then(|told| call::argument(told, &telling));
         let what = what.unwrap_or(if told.is_some() { String::new() } else { input });
-        let name = self.name.as_deref().unwrap_or("tool");
-        let words = if what.is_empty() { name.to_owned() } else { format!("{name}: {}", one_line(&what)) };
-        clean_cut(&words, Some(160))
+        call::words(self.name.as_deref().unwrap_or("tool"), &what)
     }
 
     /// What a tool was called with: JSON in a string, or plain text.

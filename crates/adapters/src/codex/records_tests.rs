@@ -54,14 +54,14 @@ fn what_is_written_on_opening_a_thread_is_no_turn() {
 }
 
 #[test]
-fn a_call_is_told_in_a_few_words() {
+fn a_call_is_told_as_it_was_made() {
     let call = |payload: &str| match said(&format!(r#"{{"type":"response_item","payload":{payload}}}"#)) {
         Said::Call { words, .. } => words,
         other => panic!("{other:?}"),
     };
     assert_eq!(
         call(r#"{"type":"function_call","name":"exec_command","arguments":"{\"cmd\":\"sleep\\n 60\"}"}"#),
-        "exec_command: sleep 60"
+        "exec_command: sleep\n 60"
     );
     assert_eq!(
         call(r#"{"type":"function_call","name":"shell","arguments":"{\"command\":[\"ls\",\"-l\"]}"}"#),

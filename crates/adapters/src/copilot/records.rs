@@ -5,12 +5,12 @@
 
 use std::borrow::Cow;
 
-use agentctl_model::text::{clean_cut, one_line};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::jsonl::lenient::lenient;
+use crate::call;
 
 /// One line of the file.
 #[derive(Debug, Default, Deserialize)]
@@ -138,7 +138,7 @@ impl PermissionRequest<'_> {
             &self.intention,
         ];
         let what = what.into_iter().find_map(|words| words.as_deref()).unwrap_or_default();
-        call_in_words(self.kind.as_deref().unwrap_or("permission"), what)
+        call::words(self.kind.as_deref().unwrap_or("permission"), what)
     }
 }
 
@@ -172,23 +172,18 @@ impl<'a> Record<'a> {
         self.data.content.as_deref().filter(|text| spoken && !text.trim().is_empty())
     }
 
-    /// The tool that was started, in a few words: `bash: make test`.
+    /// The tool that was started: `bash: make test`.
     pub(super) fn tool_in_words(&self) -> Option<String> {
         let name = self.data.tool_name.as_deref()?;
-        Some(call_in_words(name, &telling_argument(self.data.arguments).unwrap_or_default()))
+        Some(call::words(name, &telling_argument(self.data.arguments).unwrap_or_default()))
     }
-}
-
-fn call_in_words(name: &str, what: &str) -> String {
-    let words = if what.is_empty() { name.to_owned() } else { format!("{name}: {}", one_line(what)) };
-    clean_cut(&words, Some(160))
 }
 
 /// The argument that says most about a call.
 pub(super) fn telling_argument(arguments: Option<&RawValue>) -> Option<String> {
     let arguments: serde_json::Value = serde_json::from_str(arguments?.get()).ok()?;
     let telling = ["command", "question", "path", "pattern", "url", "query", "description", "prompt"];
-    telling.iter().find_map(|key| arguments.get(key)?.as_str()).map(str::to_owned)
+    call::argument(&arguments, &telling)
 }
 
 /// The tool with which the agent asks a person.

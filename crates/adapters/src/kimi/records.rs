@@ -5,13 +5,14 @@
 
 use std::borrow::Cow;
 
-use agentctl_model::text::{clean_cut, one_line};
+use agentctl_model::text::visible;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::state::moment;
 use crate::jsonl::lenient::lenient;
+use crate::call;
 
 /// One line of the file.
 #[derive(Debug, Default, Deserialize)]
@@ -195,24 +196,26 @@ impl<'a> Record<'a> {
         self.environment_disclosure.cwd.as_deref().filter(|cwd| !cwd.is_empty())
     }
 
-    /// What a person is asked, in a few words: `Bash: make test`, or the first question.
+    /// What a person is asked: `Bash: make test`, or the questions.
     pub(super) fn request_in_words(&self) -> Option<String> {
         let request = &self.request;
-        if let Some(question) = request.questions.iter().find_map(|one| one.question.as_deref()) {
-            return Some(clean_cut(&one_line(question), Some(160)));
+        let questions: Vec<&str> =
+            request.questions.iter().filter_map(|one| one.question.as_deref()).collect();
+        if !questions.is_empty() {
+            return Some(visible(&questions.join("\n")));
         }
         let what = request.display.command.as_deref().or(request.action.as_deref()).unwrap_or_default();
         match request.tool_name.as_deref() {
-            Some(tool) => Some(call_in_words(tool, what)),
-            None => Some(clean_cut(&one_line(what), Some(160))).filter(|words| !words.is_empty()),
+            Some(tool) => Some(call::words(tool, what)),
+            None => Some(visible(what)).filter(|words| !words.is_empty()),
         }
     }
 }
 
 impl LoopEvent<'_> {
-    /// The tool that was called, in a few words.
+    /// The tool that was called.
     pub(super) fn call_in_words(&self) -> Option<String> {
-        Some(call_in_words(self.name.as_deref()?, &telling_argument(self.args).unwrap_or_default()))
+        Some(call::words(self.name.as_deref()?, &telling_argument(self.args).unwrap_or_default()))
     }
 }
 
@@ -232,16 +235,11 @@ fn words_of(parts: &[Part<'_>]) -> Option<String> {
     (!words.is_empty()).then(|| words.join("\n"))
 }
 
-fn call_in_words(name: &str, what: &str) -> String {
-    let words = if what.is_empty() { name.to_owned() } else { format!("{name}: {}", one_line(what)) };
-    clean_cut(&words, Some(160))
-}
-
 /// The argument that says most about a call.
 fn telling_argument(arguments: Option<&RawValue>) -> Option<String> {
     let arguments: serde_json::Value = serde_json::from_str(arguments?.get()).ok()?;
     let telling = ["command", "path", "pattern", "url", "query", "description", "prompt"];
-    telling.iter().find_map(|key| arguments.get(key)?.as_str()).map(str::to_owned)
+    call::argument(&arguments, &telling)
 }
 
 /// Families of records that this adapter knows; others are counted as drift.

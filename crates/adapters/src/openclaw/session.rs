@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::natives::Native;
 use super::rows::{Agent, Approval, Job, Row};
+use crate::call;
 
 const NAME: usize = 200;
 const WORDS: usize = 300;
@@ -128,7 +129,7 @@ fn pending(approval: &Approval) -> Pending {
     let command = approval.request.command.as_deref();
     Pending {
         kind: PendingKind::Approval,
-        summary: command.map(|command| format!("exec: {}", clean_cut(&one_line(command), Some(WORDS)))),
+        summary: command.map(|command| call::words("exec", command)),
         since: approval.created_at_ms.map(|at| at.0),
         // Whoever may see it may answer it.
         answerable: true,

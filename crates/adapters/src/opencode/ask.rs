@@ -7,14 +7,17 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use agentctl_model::text::{clean_cut, one_line};
+use agentctl_model::text::{clean_cut, one_line, visible};
 use agentctl_model::{
     Claim, Evidence, Joined, KernelView, Pending, PendingKind, Process, ProcessRef, Testimony, Tie, Turn,
     TurnState, Witness,
 };
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::http::{SOON, escaped, get};
+use super::turn::told;
+use crate::call;
 
 /// What a session does right now: `busy`, `retry`; an idle one is not in the list.
 #[derive(Debug, Default, Deserialize)]
@@ -34,8 +37,45 @@ pub(super) struct Request {
     session: String,
     /// What is to be permitted: `bash`, `edit`, …
     permission: Option<String>,
+    /// What rules are matched against. Of a command only its parts, without what stands between them.
     patterns: Vec<String>,
     questions: Vec<AskedQuestion>,
+    /// The call that waits.
+    tool: Option<CallId>,
+    /// The call in words, once it was asked for.
+    #[serde(skip)]
+    call: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct CallId {
+    #[serde(rename = "messageID")]
+    message: String,
+    #[serde(rename = "callID")]
+    call: String,
+}
+
+/// A message, of which only its calls are wanted.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Calls {
+    parts: Vec<CallPart>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct CallPart {
+    #[serde(rename = "callID")]
+    call: String,
+    tool: String,
+    state: CallState,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct CallState {
+    input: Value,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -119,10 +159,22 @@ pub(super) fn word_at(address: SocketAddr, directory: &str, patience: Duration) 
         word.approvals = requests("/permission").unwrap_or_default();
         word.questions = requests("/question").unwrap_or_default();
         for request in word.approvals.iter_mut().chain(&mut word.questions) {
+            request.call = waiting_call(request, &json);
             request.session = main_session(&request.session, &word.doing, &json);
         }
     }
     Some(word)
+}
+
+/// The call that a request is about, as the model made it.
+fn waiting_call(request: &Request, json: &dyn Fn(&str) -> Option<Vec<u8>>) -> Option<String> {
+    let asked = request.tool.as_ref()?;
+    let is_safe = |id: &str| id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let path = format!("/session/{}/message/{}", request.session, asked.message);
+    let body = (is_safe(&request.session) && is_safe(&asked.message)).then(|| json(&path)).flatten()?;
+    let message: Calls = serde_json::from_slice(&body).ok()?;
+    let part = message.parts.iter().find(|part| part.call == asked.call)?;
+    Some(call::words(&part.tool, &told(&part.state.input)?))
 }
 
 /// A sub-agent's question keeps its parent waiting, and the parent is what people see.
@@ -198,10 +250,12 @@ fn testimony(word: &Word, doing: &Doing, id: &str, said: impl Fn(&str) -> Eviden
     Testimony { turn: Some(turn), detail, pending, since: None, evidence: vec![said(words)] }
 }
 
+/// Where the call itself is not known, what it was matched by; each of those stands on a line of its own.
 fn summary(request: &Request) -> Option<String> {
-    let what = request.questions.first().map(|asked| asked.question.clone()).or_else(|| {
-        let permission = request.permission.as_deref()?;
-        Some(format!("{permission}: {}", request.patterns.join(" ")))
-    })?;
-    Some(clean_cut(&one_line(&what), Some(300)))
+    if !request.questions.is_empty() {
+        let questions: Vec<&str> = request.questions.iter().map(|asked| asked.question.as_str()).collect();
+        return Some(visible(&questions.join("\n")));
+    }
+    let matched = || Some(call::words(request.permission.as_deref()?, &request.patterns.join("\n")));
+    request.call.clone().or_else(matched)
 }

@@ -1,9 +1,10 @@
 //! Where the last message leaves the turn. Pure.
 
-use agentctl_model::text::{clean_cut, one_line};
+use agentctl_model::text::clean_cut;
 use agentctl_model::{Turn, TurnState};
 
 use super::records::{Message, Part, ToolState};
+use crate::call;
 
 /// The turn by its last message and that message's parts.
 pub(super) fn turn(message: &Message<'_>, parts: &[Part<'_>]) -> Turn {
@@ -48,20 +49,17 @@ fn state(message: &Message<'_>, parts: &[Part<'_>]) -> TurnState {
     }
 }
 
-/// The tool and what it works on, in a few words: `bash: make test`.
+/// The tool and what it works on: `bash: make test`.
 pub(super) fn tool_words(part: &Part<'_>, state: &ToolState<'_>) -> String {
     let input: Option<serde_json::Value> =
         state.input.and_then(|input| serde_json::from_str(input.get()).ok());
+    call::words(part.tool.as_deref().unwrap_or("tool"), &input.as_ref().and_then(told).unwrap_or_default())
+}
+
+/// What says most about a call, of all that it was given.
+pub(super) fn told(input: &serde_json::Value) -> Option<String> {
     let telling = ["command", "filePath", "path", "pattern", "url", "description", "prompt"];
-    let what = input
-        .as_ref()
-        .and_then(|input| {
-            let first_question = || input.get("questions")?.get(0)?.get("question")?.as_str();
-            telling.iter().find_map(|key| input.get(key)?.as_str()).or_else(first_question)
-        })
-        .map(one_line)
-        .unwrap_or_default();
-    clean_cut(&format!("{}: {what}", part.tool.as_deref().unwrap_or("tool")), Some(160))
+    call::argument(input, &telling)
 }
 
 #[cfg(test)]
@@ -109,7 +107,7 @@ mod tests {
     fn the_running_tool_and_the_error_are_told_and_the_newest_time_counts() {
         let running = r#"{"type":"tool","tool":"bash","state":{"status":"running","input":{"command":"sleep\n 9"},"time":{"start":5000}}}"#;
         let open = of(r#"{"role":"assistant","time":{"created":1000}}"#, &[running]);
-        assert_eq!(open.detail.as_deref(), Some("bash: sleep 9"));
+        assert_eq!(open.detail.as_deref(), Some("bash: sleep\n 9"), "byte for byte");
         let asking = r#"{"type":"tool","tool":"question","state":{"status":"running","input":{"questions":[{"question":"Which?"}]}}}"#;
         let asked = of(r#"{"role":"assistant","time":{"created":1000}}"#, &[asking]);
         assert_eq!(asked.detail.as_deref(), Some("question: Which?"));

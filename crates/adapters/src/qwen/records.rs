@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use agentctl_model::text::{clean_cut, one_line};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::jsonl::lenient::lenient;
+use crate::call;
 
 /// One line of a transcript.
 #[derive(Debug, Default, Deserialize)]
@@ -184,8 +184,7 @@ impl FunctionCall<'_> {
         let args: serde_json::Value =
             self.args.and_then(|args| serde_json::from_str(args.get()).ok()).unwrap_or_default();
         let telling = ["command", "file_path", "path", "pattern", "url", "query", "description", "prompt"];
-        let what = telling.iter().find_map(|key| args.get(key)?.as_str()).map(one_line);
-        clean_cut(&what.map_or_else(|| name.to_owned(), |what| format!("{name}: {what}")), Some(160))
+        call::words(name, &call::argument(&args, &telling).unwrap_or_default())
     }
 }
 

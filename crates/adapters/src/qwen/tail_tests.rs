@@ -98,7 +98,7 @@ fn the_end_says_more_than_the_turn() {
 #[test]
 fn an_open_call_is_named_and_a_question_waits() {
     let turn = tail(&[prompt(), call()]).turn.unwrap();
-    assert_eq!(turn.detail.as_deref(), Some("run_shell_command: make test"));
+    assert_eq!(turn.detail.as_deref(), Some("run_shell_command: make  test"));
     let question = call().replace("run_shell_command", "ask_user_question");
     assert_eq!(tail(&[prompt(), question]).turn.unwrap().state, TurnState::Question);
 }

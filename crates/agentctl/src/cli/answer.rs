@@ -1,7 +1,8 @@
 //! `agentctl approve ID`, `deny ID`, `answer ID TEXT`: what a session waits for is given, where its agent offers a way in.
 
 use agentctl_adapters::Answer;
-use agentctl_model::{Surveyed, text};
+use agentctl_fleet::speak::answered;
+use agentctl_model::text;
 use clap::builder::NonEmptyStringValueParser;
 
 use super::send;
@@ -9,7 +10,7 @@ use super::target::Target;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::render::width::cut_end;
+use crate::render::request;
 use crate::surroundings::Surroundings;
 
 /// Approve what a session waits for, where its agent offers a way in
@@ -78,15 +79,18 @@ impl Asked {
     ) -> Result<Exit, Failure> {
         let fleet = surroundings.fleet()?;
         let (target, _) = self.target.find(&fleet, surroundings, out)?;
+        let asked = answered(&target.session, &answer).cloned();
+        let request = asked.as_ref().and_then(|asked| asked.summary.as_deref());
+        let shown = request.map(|request| request::lines(request, 2, out.width())).unwrap_or_default();
+        if !self.json && !shown.is_empty() {
+            let id = text::one_line(&target.key.id);
+            let about = format!("{} session {id} waits for {noun} of", target.key.adapter);
+            out.beside(std::iter::once(about).chain(shown.iter().cloned()));
+        }
         fleet.answer(&target, answer)?;
-        let line = format!("accepted {noun}{}", question(&target));
-        let what = cut_end(&line, out.width().saturating_sub(target.key.adapter.len() + 1));
-        send::tell(&target, &what, self.json, &fleet, out)
+        let to = if shown.is_empty() { "" } else { " of" };
+        let what: Vec<String> = std::iter::once(format!("accepted {noun}{to}")).chain(shown).collect();
+        let taken = fleet.taken(&target).answering(asked);
+        send::tell(&target, &what.join("\n"), self.json, &taken, out)
     }
-}
-
-/// What it waited for, in its own words.
-fn question(target: &Surveyed) -> String {
-    let summary = target.session.pending.first().and_then(|pending| pending.summary.as_deref());
-    summary.map(|summary| format!(" to {}", text::one_line(summary))).unwrap_or_default()
 }

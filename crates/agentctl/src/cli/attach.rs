@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use agentctl_fleet::Fleet;
+use agentctl_fleet::{Fleet, Offer};
 use agentctl_model::{Surveyed, text};
 use agentctl_process::tmux::{self, Pane};
 use schemars::JsonSchema;
@@ -87,6 +87,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         out.warn(&format!(
             "it lives in process {pid}, in no tmux pane; opened a second time it has two owners"
         ));
+        out.hint(&text::clean(&fleet.instead_of(&[Offer::Attach, Offer::Open], &found)));
     }
     Ok(Exit::Done)
 }
@@ -117,8 +118,8 @@ impl Way {
         let no_way = || {
             let message =
                 format!("{} has no command that opens this session", text::one_line(&session.adapter));
-            Failure::new(Exit::Refused, message)
-                .hint(format!("`agentctl peek {}` shows it", text::one_line(&session.id)))
+            let hint = fleet.instead_of(&[Offer::Attach, Offer::Open], found);
+            Failure::new(Exit::Refused, message).hint(text::clean(&hint))
         };
         let opening = fleet.opening(found, &surroundings.environ).ok_or_else(no_way)?;
         let variable =

@@ -1,15 +1,24 @@
 //! `agentctl inbox`: what waits for a person, over all agents.
 
 use std::io::Write;
+use std::path::PathBuf;
 
-use agentctl_fleet::inbox::{A_DAY, Inbox, InboxItem, InboxKind};
-use agentctl_model::text;
+use agentctl_fleet::Fleet;
+use agentctl_fleet::inbox::{A_DAY, Inbox, InboxItem, InboxKind, NotPutAway, PutAwayReport};
+use agentctl_fleet::marks::Marks;
+use agentctl_model::{Surveyed, text};
+use clap::builder::NonEmptyStringValueParser;
+use clap_complete::engine::ArgValueCompleter;
 use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::heard;
+use super::target::{Narrowed, stored_ids};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::render::request;
 use crate::render::sessions::short_ids;
 use crate::render::style::{self, Tone};
 use crate::render::table::{Cell, Column, Table};
@@ -23,6 +32,7 @@ use crate::surroundings::Surroundings;
     Examples:\n  \
     agentctl inbox\n  \
     agentctl inbox --since 7d          failures of a whole week\n  \
+    agentctl inbox --done 5f0c         put a failure away until its next turn\n  \
     agentctl inbox --json | jq -r '.items[].next[0]'")]
 pub(crate) struct Args {
     /// How far back failures of stopped sessions count: 7d, 12h, an RFC 3339 time, or `all` [default: 1d]
@@ -31,7 +41,16 @@ pub(crate) struct Args {
     /// Only sessions of this agent (repeatable)
     #[arg(long, value_name = "NAME", value_parser = super::adapter_names())]
     adapter: Vec<String>,
-    /// One JSON object: asOf, items, sources
+    /// Put the failure of this session away until its next turn (repeatable)
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(stored_ids))]
+    done: Vec<String>,
+    /// With --done: only sessions stored under this config root
+    #[arg(long, value_name = "DIR", requires = "done", value_hint = clap::ValueHint::DirPath)]
+    root: Option<PathBuf>,
+    /// With --done: only sessions that work in this folder
+    #[arg(long, value_name = "DIR", requires = "done", value_hint = clap::ValueHint::DirPath)]
+    cwd: Option<PathBuf>,
+    /// One JSON object: asOf, items, sources; with --done: done
     #[arg(long)]
     json: bool,
     /// Exit with 6 when some source could not be heard completely
@@ -41,7 +60,11 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let fleet = surroundings.fleet()?;
-    let answer = fleet.inbox(args.since.unwrap_or(A_DAY), args.adapter.clone(), surroundings.now());
+    let marks = Marks::of(surroundings.store()?);
+    if !args.done.is_empty() {
+        return put_away(args, &marks, &fleet, surroundings, out);
+    }
+    let answer = fleet.inbox(args.since.unwrap_or(A_DAY), args.adapter.clone(), &marks, surroundings.now());
     let exit = heard::exit(&answer.sources, args.strict, surroundings);
     if args.json {
         json::answer(out, &answer)?;
@@ -50,25 +73,73 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     if answer.items.is_empty() {
         writeln!(out, "nothing waits for you")?;
     } else {
-        // What to do stands below, in one piece: a command that is cut cannot be copied.
-        let lines = table(&answer).lines(out.width(), out.paint);
-        let steps = std::iter::once(String::new()).chain(next_steps(&answer));
-        for (line, next) in lines.into_iter().zip(steps) {
+        let mut lines = table(&answer).lines(out.width(), out.paint).into_iter();
+        if let Some(header) = lines.next() {
+            writeln!(out, "{header}")?;
+        }
+        for ((line, item), next) in lines.zip(&answer.items).zip(next_steps(&answer)) {
             writeln!(out, "{line}")?;
-            if !next.is_empty() {
+            for line in request_of(item).map(|request| request::lines(request, 2, out.width())).unwrap_or_default() {
+                writeln!(out, "{line}")?;
+            }
+            // In one piece: a command that is cut cannot be copied.
+            if let Some(place) = &item.only_in {
+                writeln!(out, "  → answer it where it runs: {}", text::one_line(place))?;
+            } else if !next.is_empty() {
                 writeln!(out, "  → {}", out.paint.strong(&next))?;
             }
         }
     }
     heard::warn_unread(&args.adapter, &fleet, out);
     heard::warn(&answer.sources, surroundings, out);
+    for warning in &answer.warnings {
+        out.warn(&format!("{}; what was put away is shown", text::clean(warning)));
+    }
     Ok(exit)
+}
+
+/// What `inbox --done` prints with --json.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Done {
+    done: Vec<PutAwayReport>,
+}
+
+/// All of them, or none: whoever mistyped one id is told before anything is put away.
+fn put_away(
+    args: &Args,
+    marks: &Marks,
+    fleet: &Fleet,
+    surroundings: &Surroundings,
+    out: &mut Output,
+) -> Result<Exit, Failure> {
+    let narrowed = Narrowed::by(args.adapter.first().cloned(), args.root.clone(), args.cwd.clone());
+    let find = |id: &String| narrowed.find(id, fleet, surroundings, out).map(|(found, _)| found);
+    let found = args.done.iter().map(find).collect::<Result<Vec<Surveyed>, Failure>>()?;
+    let put_away = |target: &Surveyed| fleet.put_failure_away(target, marks, surroundings.now());
+    let done = found.iter().map(put_away).collect::<Result<Vec<PutAwayReport>, NotPutAway>>()?;
+    if args.json {
+        json::answer(out, &Done { done })?;
+        return Ok(Exit::Done);
+    }
+    for report in done {
+        writeln!(out, "{} is put away until its next turn", text::one_line(&report.id))?;
+    }
+    Ok(Exit::Done)
+}
+
+impl From<NotPutAway> for Failure {
+    fn from(error: NotPutAway) -> Self {
+        match error {
+            NotPutAway::Refused(refusal) => refusal.into(),
+            NotPutAway::Store(error) => error.into(),
+        }
+    }
 }
 
 fn table(inbox: &Inbox) -> Table {
     let mut table = Table::new(vec![
         Column::whole("FOR"),
-        Column::flexible("WHAT", 24),
+        Column::flexible("WHAT", 12),
         Column::flexible("SESSION", 14),
         Column::whole("AGENT").expendable(1),
     ]);
@@ -110,7 +181,14 @@ fn what(item: &InboxItem) -> Cell {
     let glyph = if item.kind == InboxKind::Failure { '✕' } else { look.glyph };
     let cell = Cell::new(format!("{glyph} {word}"), look.tone);
     match &item.summary {
-        Some(summary) => cell.and(format!("  {}", text::one_line(summary)), Tone::Plain),
-        None => cell,
+        Some(summary) if request_of(item).is_none() => {
+            cell.and(format!("  {}", text::one_line(summary)), Tone::Plain)
+        }
+        _ => cell,
     }
+}
+
+/// What a person is to decide about; it stands below its row, whole.
+fn request_of(item: &InboxItem) -> Option<&str> {
+    item.summary.as_deref().filter(|_| item.kind != InboxKind::Failure)
 }

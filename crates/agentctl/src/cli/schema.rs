@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use super::attach::Way;
 use super::config::{Checked, Shown};
 use super::daemon::Standing;
+use super::inbox::Done;
 use super::doctor::Report;
 use super::launch::DryRun;
 use super::prune;
@@ -42,7 +43,7 @@ const fn named<T: JsonSchema>(name: &'static str) -> Named {
     }
 }
 
-const ALL: [Named; 31] = [
+const ALL: [Named; 32] = [
     named::<Session>("session"),
     named::<ListAnswer<'_>>("list"),
     named::<Explanation<'_>>("explain"),
@@ -55,6 +56,7 @@ const ALL: [Named; 31] = [
     named::<Way>("attach"),
     named::<Waited<'_>>("wait"),
     named::<Inbox>("inbox"),
+    named::<Done>("inbox-done"),
     named::<DirectoryHolder>("lock"),
     named::<LockList>("locks"),
     named::<Fuse>("fuse"),

@@ -2,7 +2,8 @@
 
 use std::io::Write;
 
-use agentctl_fleet::{Fleet, SpeakError};
+use agentctl_fleet::SpeakError;
+use agentctl_fleet::speak::Taken;
 use agentctl_model::{Surveyed, text};
 
 use super::message::Message;
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let (target, _) = args.target.find(&fleet, surroundings, out)?;
     DaemonProcess::wanted(surroundings, out);
     fleet.send(&target, &words)?;
-    tell(&target, "accepted the message", args.json, &fleet, out)
+    tell(&target, "accepted the message", args.json, &fleet.taken(&target), out)
 }
 
 /// That the agent said yes, and what is true of the session now.
@@ -45,17 +46,16 @@ pub(super) fn tell(
     target: &Surveyed,
     what: &str,
     as_json: bool,
-    fleet: &Fleet,
+    taken: &Taken,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
-    let taken = fleet.taken(target);
     if as_json {
-        json::answer(out, &taken)?;
+        json::answer(out, taken)?;
         return Ok(Exit::Done);
     }
     let id = text::one_line(&target.key.id);
     writeln!(out, "{} {what}", target.key.adapter)?;
-    if let Some(now) = taken.session {
+    if let Some(now) = &taken.session {
         let look = style::look(now.status, now.outcome);
         let status = out.paint.apply(look.tone, &format!("{} {}", look.glyph, look.word));
         writeln!(out, "  {id} is {status}")?;

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::style::{self, Tone};
 use crate::render::width::{measure, wrap};
-use crate::render::{json, path, sessions, time};
+use crate::render::{json, path, request, sessions, time};
 use crate::surroundings::Surroundings;
 
 /// Show everything about one session, evidence included
@@ -75,8 +75,13 @@ impl Sheet<'_> {
         for pending in &session.pending {
             let kind = serde_json::to_value(pending.kind).ok();
             let kind = kind.as_ref().and_then(|kind| kind.as_str()).unwrap_or("pending").to_owned();
-            let summary = pending.summary.as_deref().unwrap_or("no words about it");
-            self.line("waits for", &format!("{kind}: {summary}"), Tone::Attention)?;
+            match pending.summary.as_deref() {
+                Some(request) => {
+                    self.line("waits for", &kind, Tone::Attention)?;
+                    self.request(request)?;
+                }
+                None => self.line("waits for", &format!("{kind}: no words about it"), Tone::Attention)?,
+            }
         }
         self.line("id", &session.id, Tone::Strong)?;
         self.line("agent", &session.adapter, Tone::Plain)?;
@@ -118,6 +123,14 @@ impl Sheet<'_> {
             let label = if index == 0 { "because" } else { "" };
             let age = evidence.at.map(|at| format!(" ({} ago)", time::ago(self.now, at))).unwrap_or_default();
             self.line(label, &format!("{}: {}{age}", evidence.source.word(), evidence.fact), Tone::Plain)?;
+        }
+        Ok(())
+    }
+
+    /// Whole, as it is decided about.
+    fn request(&mut self, request: &str) -> Result<(), Failure> {
+        for line in request::lines(request, self.label, self.out.width()) {
+            writeln!(self.out, "{line}")?;
         }
         Ok(())
     }

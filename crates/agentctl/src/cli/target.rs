@@ -115,6 +115,10 @@ impl Targets {
 }
 
 impl Narrowed {
+    pub(crate) fn by(adapter: Option<String>, root: Option<PathBuf>, cwd: Option<PathBuf>) -> Self {
+        Self { adapter, root, cwd }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.adapter.is_none() && self.root.is_none() && self.cwd.is_none()
     }

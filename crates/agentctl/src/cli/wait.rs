@@ -20,7 +20,7 @@ use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::render::sessions::{self, short_ids};
 use crate::render::width::cut_end;
-use crate::render::{json, style, time};
+use crate::render::{json, request, style, time};
 use crate::surroundings::Surroundings;
 
 /// How often the sessions are looked at, and how often while a daemon tells when something changed.
@@ -239,8 +239,15 @@ fn line(session: &Session, out: &mut Output) -> Result<(), Failure> {
     let status = out.paint.apply(look.tone, &format!("{} {}", look.glyph, look.word));
     let id = text::one_line(&session.id);
     let used = id.len() + look.word.len() + 5;
-    let detail = sessions::detail(session).map(|detail| cut_end(&detail, out.width().saturating_sub(used)));
+    // A request is shown whole, and below.
+    let requests: Vec<&str> =
+        session.pending.iter().filter_map(|pending| pending.summary.as_deref()).collect();
+    let detail = sessions::detail(session).filter(|_| requests.is_empty());
+    let detail = detail.map(|detail| cut_end(&detail, out.width().saturating_sub(used)));
     let detail = out.paint.dim(&detail.map(|detail| format!("  {detail}")).unwrap_or_default());
     writeln!(out, "{id} {status}{detail}")?;
+    for line in requests.iter().flat_map(|request| request::lines(request, 2, out.width())) {
+        writeln!(out, "{line}")?;
+    }
     Ok(())
 }

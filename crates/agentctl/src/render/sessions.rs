@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use agentctl_model::{Session, Surveyed, Tokens, text};
+use agentctl_model::{Session, Status, Surveyed, Tokens, text};
 use jiff::Timestamp;
 
 use super::style::{self, Tone};
@@ -26,20 +26,23 @@ pub(crate) struct Row<'a> {
 /// Keys of gateways are longer, and must not take the room of everybody's details.
 const WIDEST_ID: usize = 16;
 
-/// The table of `list`. On 80 columns the rightmost details give way first.
+/// The table of `list`. On 80 columns the rightmost details give way first; but what somebody waits for is worth more than
+/// when it was last at work.
 pub(crate) fn table(rows: &[Row<'_>], view: &View<'_>) -> Table {
+    let somebody_waits = rows.iter().any(|row| row.session.status == Status::Waiting);
+    let (detail_goes, age_goes) = if somebody_waits { (1, 8) } else { (7, 2) };
     let mut table = Table::new(vec![
         Column::whole("ID").overhanging(WIDEST_ID),
         Column::whole("STATUS"),
         Column::whole("AGENT").expendable(3),
         Column::flexible("NAME/PROMPT", 16),
-        Column::flexible("DETAIL", 12).expendable(7),
+        Column::flexible("DETAIL", 12).expendable(detail_goes),
         Column::flexible("MODEL", 15).expendable(5),
         Column::flexible("CWD", 10).keep_end().expendable(4),
         Column::flexible("BRANCH", 8).expendable(6),
         Column::whole("TOKENS").expendable(1),
         Column::whole("COST").expendable(1),
-        Column::whole("AGE").expendable(2),
+        Column::whole("AGE").expendable(age_goes),
     ]);
     let ids = short_ids(rows.iter().map(|row| row.session.id.as_str()));
     for (row, id) in rows.iter().zip(ids) {
@@ -87,7 +90,7 @@ fn title(session: &Session, depth: usize) -> Cell {
 /// What it waits for, or the words about its status.
 pub(crate) fn detail(session: &Session) -> Option<String> {
     let pending = session.pending.first().and_then(|pending| pending.summary.as_deref());
-    pending.or(session.status_detail.as_deref()).map(text::one_line)
+    pending.map(text::visible_line).or_else(|| session.status_detail.as_deref().map(text::one_line))
 }
 
 fn age(session: &Session, now: Timestamp) -> Option<String> {

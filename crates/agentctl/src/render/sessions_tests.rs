@@ -54,14 +54,21 @@ fn sample() -> Vec<Session> {
 
 #[test]
 fn eighty_columns_hold_what_matters() {
-    let lines = lines(&sample(), 80, false);
-    assert!(lines[0].starts_with("ID"), "{lines:#?}");
-    for header in ["STATUS", "AGENT", "NAME/PROMPT", "CWD", "AGE"] {
-        assert!(lines[0].contains(header), "{header}: {lines:#?}");
-    }
-    assert!(lines[1].contains("◐ waiting 6m"), "{lines:#?}");
-    assert!(lines[1].contains("30s"), "{lines:#?}");
-    assert!(lines.iter().all(|line| measure(line) <= 80), "{lines:#?}");
+    let headers = |lines: &[String], wanted: &[&str]| {
+        assert!(lines[0].starts_with("ID"), "{lines:#?}");
+        for header in wanted {
+            assert!(lines[0].contains(header), "{header}: {lines:#?}");
+        }
+        assert!(lines.iter().all(|line| measure(line) <= 80), "{lines:#?}");
+    };
+    let waiting = lines(&sample(), 80, false);
+    headers(&waiting, &["STATUS", "AGENT", "NAME/PROMPT", "DETAIL", "CWD"]);
+    assert!(waiting[1].contains("◐ waiting 6m"), "{waiting:#?}");
+    assert!(waiting[1].contains("permission"), "what it waits for is worth more than the age: {waiting:#?}");
+    assert!(!waiting[0].contains("AGE"), "{waiting:#?}");
+    let quiet = lines(&sample()[1..], 80, false);
+    headers(&quiet, &["STATUS", "AGENT", "NAME/PROMPT", "CWD", "AGE"]);
+    assert!(quiet[1].contains("30s"), "{quiet:#?}");
 }
 
 #[test]

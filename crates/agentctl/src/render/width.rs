@@ -53,6 +53,22 @@ fn take(characters: impl Iterator<Item = char>, width: usize) -> String {
         .collect()
 }
 
+/// A line in pieces that are at most `width` columns wide, wherever they end. Nothing is left out.
+pub(crate) fn split(line: &str, width: usize) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = line;
+    while measure(rest) > width {
+        let head = take(rest.chars(), width).len();
+        // A character wider than the whole line goes in alone.
+        let head = if head == 0 { rest.chars().next().map_or(0, char::len_utf8) } else { head };
+        let (piece, more) = rest.split_at(head);
+        pieces.push(piece);
+        rest = more;
+    }
+    pieces.push(rest);
+    pieces
+}
+
 /// The lines of a text, broken between words so that none is wider than `width`.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);

@@ -143,6 +143,23 @@ fn a_stopped_session_is_stopped_already_and_hears_nothing() {
 }
 
 #[test]
+fn a_failure_is_put_away_for_everybody() {
+    let house = House::furnished();
+    let _daemon = house.daemon(&[]);
+    let inbox = || house.get("/v1/inbox?since=all").json()["items"].as_array().unwrap().clone();
+    let [failed] = &inbox()[..] else { panic!("{:#?}", inbox()) };
+    let id = failed["session"]["id"].as_str().unwrap();
+    let target = format!("/v1/inbox/{id}/done");
+    let narrowed = house.write("POST", &format!("{target}?adapter=codex"), "");
+    refused(&narrowed, 404, "not-found", id);
+    refused(&house.write("POST", "/v1/inbox/22222222/done", ""), 409, "refused", "no failure to put away");
+    assert_eq!(done(&house.write("POST", &target, ""))["done"], true);
+    assert_eq!(inbox(), Vec::<serde_json::Value>::new());
+    let here = house.home.agentctl(&["inbox", "--since", "all", "--json"]).ok().json();
+    assert_eq!(here["items"], json!([]), "with a daemon and without one");
+}
+
+#[test]
 fn a_live_session_is_not_resumed_and_one_that_is_ended_is_gone() {
     let house = House::furnished();
     let _daemon = house.daemon(&[]);

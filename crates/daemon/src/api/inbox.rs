@@ -1,13 +1,16 @@
 //! What waits for a person, over HTTP.
 
-use agentctl_fleet::inbox::A_DAY;
+use agentctl_fleet::Store;
+use agentctl_fleet::inbox::{A_DAY, NotPutAway};
+use agentctl_fleet::marks::Marks;
 use agentctl_model::period::Since;
 use axum::Extension;
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 
-use super::sessions::{key, shared_look};
+use super::asked::Id;
+use super::sessions::{beside, find, key, selector, shared_look};
 use super::{App, answer, json};
 use crate::problem::Problem;
 use crate::server::Peer;
@@ -30,6 +33,31 @@ pub(crate) async fn list(
     let adapters = query::adapters(&pairs);
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
     let key = key("inbox", raw.as_deref(), &headers, &peer);
-    let look = move || json(&fleet.inbox(since.unwrap_or(A_DAY), adapters, clock::now()));
+    let marks = marks(&app);
+    let look = move || json(&fleet.inbox(since.unwrap_or(A_DAY), adapters, &marks, clock::now()));
     shared_look(&app, key, look).await.map(answer)
+}
+
+/// Puts the failure of a session away until its next turn.
+pub(crate) async fn done(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    Id(id): Id,
+    Extension(pairs): Extension<Pairs>,
+) -> Result<Response, Problem> {
+    let selector = selector(id, &pairs);
+    let (fleet, target) = find(&app, &peer, &headers, selector).await?;
+    let put_away = beside(move || match fleet.put_failure_away(&target, &marks(&app), clock::now()) {
+        Ok(report) => json(&report),
+        Err(NotPutAway::Refused(refusal)) => {
+            Err(Problem::of_launch(refusal.into(), &target.key.adapter, None))
+        }
+        Err(NotPutAway::Store(error)) => Err(error.into()),
+    });
+    put_away.await.map(answer)
+}
+
+fn marks(app: &App) -> Marks {
+    Marks::of(Store::at(app.home.folder()))
 }

@@ -1,7 +1,7 @@
 //! Every route: where, what for, with which parameters and types, and who answers.
 
 use agentctl_fleet::groups::{GroupDiff, GroupLaunch, GroupList, GroupView};
-use agentctl_fleet::inbox::Inbox;
+use agentctl_fleet::inbox::{Inbox, PutAwayReport};
 use agentctl_fleet::locks::LockList;
 use agentctl_fleet::speak::Taken;
 use agentctl_fleet::stop::StopAnswer;
@@ -256,6 +256,17 @@ pub(crate) const ROUTES: &[Route] = &[
         .asks(&[inbox::QUERY])
         .fails(&[500])],
         handler: || get(inbox::list),
+    },
+    Route {
+        path: "/v1/inbox/{id}/done",
+        operations: &[Operation::post(
+            "putFailureAway",
+            "Put the failure of a session away until its next turn",
+            of::<PutAwayReport>,
+        )
+        .asks(&[TARGET])
+        .fails(LOOKED_FOR)],
+        handler: || post(inbox::done),
     },
     Route {
         path: "/v1/groups",

@@ -2,6 +2,7 @@
 
 use agentctl_adapters::Answer;
 use agentctl_fleet::launch::check_words;
+use agentctl_fleet::speak::answered;
 use agentctl_fleet::stop::StopAnswer;
 use agentctl_fleet::{Patience, SpeakError};
 use agentctl_model::Capability;
@@ -130,8 +131,9 @@ pub(crate) async fn give(
     let (fleet, target) = find(&app, &peer, &headers, selector).await?;
     let taken = beside(move || {
         let refuse = |error| of_speaking(error, &target.key.adapter, Capability::Approve);
+        let asked = answered(&target.session, &given).cloned();
         fleet.answer(&target, given).map_err(refuse)?;
-        json(&fleet.taken(&target))
+        json(&fleet.taken(&target).answering(asked))
     });
     taken.await.map(answer)
 }

@@ -9,7 +9,7 @@ use agentctl_model::{Permission, Status, Surveyed};
 use super::LaunchError;
 use super::wish::milliseconds;
 use crate::launches::{LaunchOrder, Talk};
-use crate::{Fleet, fresh};
+use crate::{Fleet, Offer, fresh};
 
 /// How a session is to go on.
 #[derive(Debug, Clone, Default)]
@@ -33,7 +33,7 @@ impl Fleet {
     ) -> Result<LaunchOrder, LaunchError> {
         let hosted = self.is_hosted(found);
         if !wish.fork {
-            refuse_live(found, hosted)?;
+            self.refuse_live(found, hosted)?;
         }
         if found.session.is_subagent() {
             let parent = found.session.parent_id.as_deref().unwrap_or("ID");
@@ -85,17 +85,16 @@ fn folder_of(found: &Surveyed) -> Result<String, LaunchError> {
     Ok(cwd)
 }
 
-/// Two processes on one conversation would tear it apart. In a gateway a session that rests has no process that could be
-/// in the way.
-fn refuse_live(found: &Surveyed, hosted: bool) -> Result<(), LaunchError> {
-    let session = &found.session;
-    if session.status == Status::Stopped || (hosted && session.status == Status::Idle) {
-        return Ok(());
+impl Fleet {
+    /// Two processes on one conversation would tear it apart. In a gateway a session that rests has no process that could
+    /// be in the way.
+    pub(crate) fn refuse_live(&self, found: &Surveyed, hosted: bool) -> Result<(), LaunchError> {
+        let session = &found.session;
+        if session.status == Status::Stopped || (hosted && session.status == Status::Idle) {
+            return Ok(());
+        }
+        let pid = session.pid.map(|pid| format!(" in process {pid}")).unwrap_or_default();
+        let message = format!("session {} is live{pid} ({})", session.id, session.status.word());
+        Err(LaunchError::refused(message).hint(self.instead_of(&[Offer::Resume], found)))
     }
-    let id = &session.id;
-    let pid = session.pid.map(|pid| format!(" in process {pid}")).unwrap_or_default();
-    let message = format!("session {id} is live{pid} ({})", session.status.word());
-    Err(LaunchError::refused(message).hint(format!(
-        "`agentctl send {id} ...` speaks to it where the agent offers a way in, `agentctl stop {id}` ends it"
-    )))
 }

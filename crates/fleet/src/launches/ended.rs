@@ -11,8 +11,8 @@ use super::ledger::Ledger;
 use super::record::{Exit, ProcessMark, Record};
 
 impl Ledger {
-    /// Those of the found sessions whose newest launch is over. An id that stands twice is left out: the record does not
-    /// say which of the two it means. `living` are the processes of the look that the sessions are joined with.
+    /// Those of the found sessions whose newest launch is over. `living` are the processes of the look that the sessions
+    /// are joined with.
     pub(crate) fn ended(
         &self,
         adapter: &str,
@@ -20,6 +20,41 @@ impl Ledger {
         found: &[Found],
         living: Option<&[ProcessHead]>,
         kernel: &dyn Kernel,
+    ) -> Vec<EndedLaunch> {
+        let ended = |folder: &LaunchFolder, record: &Record| match folder.exit() {
+            Some(exit) => Some(exit.known()),
+            None => is_gone(record, living, kernel).then(|| unwritten(folder)),
+        };
+        self.newest_launches(adapter, root, found, ended)
+    }
+
+    /// What is known of the exits of the found sessions, should nobody carry them. Where a runner lives that has not written
+    /// one, that says it all: a process that is just ending is carried by nobody, and the kernel may have its name still.
+    pub(crate) fn exits(
+        &self,
+        adapter: &str,
+        root: &str,
+        found: &[Found],
+        living: Option<&[ProcessHead]>,
+        kernel: &dyn Kernel,
+    ) -> Vec<EndedLaunch> {
+        let exit = |folder: &LaunchFolder, record: &Record| match folder.exit() {
+            Some(exit) => Some(exit.known()),
+            None => match unwritten(folder) {
+                LaunchExit::Unseen => is_gone(record, living, kernel).then_some(LaunchExit::Unseen),
+                exit => Some(exit),
+            },
+        };
+        self.newest_launches(adapter, root, found, exit)
+    }
+
+    /// An id that stands twice is left out: the record does not say which of the two it means.
+    fn newest_launches(
+        &self,
+        adapter: &str,
+        root: &str,
+        found: &[Found],
+        exit: impl Fn(&LaunchFolder, &Record) -> Option<LaunchExit>,
     ) -> Vec<EndedLaunch> {
         let newest: HashMap<&str, &(LaunchFolder, Record)> = self.newest_of(adapter, root).collect();
         if newest.is_empty() {
@@ -31,17 +66,11 @@ impl Ledger {
                 twice.insert(id);
             }
         }
-        let once = stored.difference(&twice);
-        let ended = once.filter_map(|id| {
+        let known = stored.difference(&twice).filter_map(|id| {
             let (folder, record) = newest.get(id)?;
-            let exit = match folder.exit() {
-                Some(exit) => exit.known(),
-                None if is_gone(record, living, kernel) => unwritten(folder),
-                None => return None,
-            };
-            Some(EndedLaunch { id: (*id).to_owned(), exit })
+            Some(EndedLaunch { id: (*id).to_owned(), exit: exit(folder, record)? })
         });
-        ended.collect()
+        known.collect()
     }
 }
 
@@ -53,8 +82,8 @@ impl Exit {
     }
 }
 
-/// The exit of a process that is gone, where nothing of it is written. A runner that lives will write it, however long that
-/// takes: until then it is not known.
+/// What is known of an exit of which nothing is written. A runner that lives will write it, however long that takes: until
+/// then it is not known.
 fn unwritten(folder: &LaunchFolder) -> LaunchExit {
     if folder.is_held() {
         return LaunchExit::Unwritten;

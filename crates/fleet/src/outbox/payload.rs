@@ -19,7 +19,7 @@ pub struct Payload<'a> {
     pub duration_seconds: Option<f64>,
     /// How the last turn ended; the code of the process, where somebody saw it, stands in `session.launch`.
     pub exit_status: Option<&'a str>,
-    /// What the agent said last; of a fuse its label.
+    /// What the agent said last; of a session that waits the request, and of a fuse its label.
     pub summary: Option<&'a str>,
     pub meta: Option<&'a Map<String, Value>>,
     pub timestamp: Timestamp,

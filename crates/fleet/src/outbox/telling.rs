@@ -1,6 +1,6 @@
 //! What a webhook says. Pure.
 
-use agentctl_model::{Outcome, Session, SourceReport};
+use agentctl_model::{Outcome, Session, SourceReport, Status};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -23,7 +23,16 @@ pub struct Telling<'a> {
     pub found_later: bool,
 }
 
-impl Telling<'_> {
+impl<'a> Telling<'a> {
+    /// What a session waits for is what the receiver is to decide about; otherwise what it said last.
+    fn summary(&self) -> Option<&'a str> {
+        let session = self.session?;
+        let request = || session.pending.iter().find_map(|pending| pending.summary.as_deref());
+        let waits = || request().or(session.status_detail.as_deref());
+        let waiting = (session.status == Status::Waiting).then(waits).flatten();
+        waiting.or(session.last_message.as_deref())
+    }
+
     /// The body, as it is sent.
     pub fn body(&self) -> String {
         let session = self.session;
@@ -37,7 +46,7 @@ impl Telling<'_> {
             duration_seconds: session.and_then(|session| duration(session, seen_at)),
             // The same word whoever tells it: an exit code is known of some ends only, and stands in the launch.
             exit_status: outcome,
-            summary: session.and_then(|session| session.last_message.as_deref()).or(label),
+            summary: self.summary().or(label),
             meta: session.map(|session| &session.meta),
             timestamp: self.at,
             session,
@@ -60,7 +69,7 @@ pub fn duration(session: &Session, seen_at: Option<Timestamp>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use agentctl_model::{LaunchInfo, Status};
+    use agentctl_model::{LaunchInfo, Pending, PendingKind};
 
     use super::*;
     use crate::list::made::session;
@@ -88,5 +97,31 @@ mod tests {
         };
         let body: Value = serde_json::from_str(&telling.body()).unwrap();
         assert_eq!((&body["exit_status"], &body["duration_seconds"]), (&"interrupted".into(), &30.0.into()));
+    }
+
+    #[test]
+    fn the_summary_of_one_that_waits_is_the_request() {
+        let command = "bash: rm -rf build  &&  make | tee log";
+        let mut waiting = session("s-1", Status::Waiting, None);
+        waiting.last_message = Some("I will clean up".to_owned());
+        let (kind, summary) = (PendingKind::Approval, Some(command.to_owned()));
+        waiting.pending = vec![Pending { kind, summary, since: None, answerable: true }];
+        let body = |session: &Session| {
+            let telling = Telling {
+                kind: "session.waiting",
+                at: Timestamp::UNIX_EPOCH,
+                session_id: Some("s-1"),
+                adapter: Some("pi"),
+                session: Some(session),
+                source: None,
+                fuse: None,
+                lock: None,
+                found_later: false,
+            };
+            serde_json::from_str::<Value>(&telling.body()).unwrap()
+        };
+        assert_eq!(body(&waiting)["summary"], command);
+        let running = Session { status: Status::Running, pending: Vec::new(), ..waiting };
+        assert_eq!(body(&running)["summary"], "I will clean up");
     }
 }

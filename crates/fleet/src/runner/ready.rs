@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentctl_model::{Status, Survey};
+use agentctl_model::Survey;
 use jiff::Timestamp;
 
 use super::Runner;
@@ -70,15 +70,7 @@ impl Runner<'_> {
         let mut probe = self.record.clone();
         probe.session_id = Some(id.to_owned());
         let Some(seen) = glance(self.fleet, &probe) else { return Ok(()) };
-        let session = &seen.session;
-        if session.status == Status::Stopped {
-            return Ok(());
-        }
-        let pid = session.pid.map(|pid| format!(" in process {pid}")).unwrap_or_default();
-        let reason = format!("session {id} is live{pid} ({})", session.status.word());
-        Err(LaunchError::refused(reason).hint(format!(
-            "`agentctl send {id} ...` speaks to it where the agent offers a way in, `agentctl stop {id}` ends it"
-        )))
+        self.fleet.refuse_live(&seen, false)
     }
 }
 
