@@ -25,6 +25,7 @@ pub mod launches;
 mod list;
 pub mod locks;
 mod look;
+pub mod marks;
 mod native_roots;
 mod orphans;
 pub mod outbox;
