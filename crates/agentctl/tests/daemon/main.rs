@@ -13,6 +13,7 @@ mod gateway;
 mod ghosts;
 mod hard_places;
 mod hints;
+mod hostile_repository;
 mod house;
 mod launch_body;
 mod launched;
