@@ -9,6 +9,7 @@ pub mod control;
 pub mod copilot;
 mod deadline;
 mod dial;
+pub mod errand;
 pub mod feed;
 pub mod folder;
 mod gather;
