@@ -11,6 +11,7 @@ pub mod control;
 pub mod copilot;
 mod deadline;
 mod dial;
+pub mod errand;
 pub mod feed;
 pub mod folder;
 mod gather;

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
+use crate::errand;
+
 /// Few enough that no thread is left with a row of giants when the others are done.
 const BATCH: usize = 4;
 
@@ -41,11 +43,14 @@ pub fn map<T: Sync, S: Default, R: Send>(items: &[T], work: impl Fn(&T, &mut S) 
             *answer = Some(work(item, state));
         }
     };
+    let errand = errand::current();
     let help = |_: Place| {
-        let mut state = S::default();
-        while let Some(batch) = next() {
-            answer(batch, &mut state);
-        }
+        errand::on_behalf_of(errand.as_ref(), || {
+            let mut state = S::default();
+            while let Some(batch) = next() {
+                answer(batch, &mut state);
+            }
+        });
     };
     std::thread::scope(|scope| {
         let (mut state, mut helpers, mut left) = (S::default(), Vec::new(), items.len());

@@ -45,6 +45,14 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// Reading it takes a copy, and that would be too much.
+    #[error(
+        "{}: it must be copied to be read, and is too large for that ({} MiB); once its agent was started and ended, it need not be",
+        path.display(), size >> 20
+    )]
+    TooLarge { path: PathBuf, size: u64 },
+    #[error("{}: it must be copied to be read, and there is too little room in {}", path.display(), below.display())]
+    NoRoom { path: PathBuf, below: PathBuf },
     /// A writer holds it, or it never stood still.
     #[error("{}: the database is busy", .0.display())]
     Busy(PathBuf),
@@ -95,6 +103,12 @@ impl Opener<'_> {
         connection.execute_batch("BEGIN")?;
         Ok(connection)
     }
+}
+
+/// Private copies are made in agentctl's own folder from now on, where nobody else can look; what killed processes left of
+/// them is taken away.
+pub fn keep_copies_below(home: &Path) {
+    private::keep_below(home);
 }
 
 /// Gives `work` a consistent view of the database. It may be called again when the files changed under it, and only

@@ -31,6 +31,7 @@ mod send;
 mod status;
 mod stop;
 mod target;
+mod trust;
 mod wait;
 mod watch;
 mod welcome;

@@ -57,6 +57,9 @@ fn main() -> ExitCode {
     if let Some(point) = surroundings.environ.text("AGENTCTL_FAULT") {
         agentctl_fleet::fault::arm(point);
     }
+    if let Some((home, _)) = surroundings.own_folder() {
+        agentctl_adapters::sqlite::keep_copies_below(&home);
+    }
     let mut out = Output::new(&surroundings);
     let silent_daemon = surroundings.silent_daemon.clone();
     let ended = cli::run(cli, surroundings, &mut out).and_then(|exit| {

@@ -4,13 +4,20 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use agentctl_fleet::Store;
 use agentctl_fleet::launches::{Exit, Failed, LaunchFolder, ProcessMark, Record};
-use agentctl_fleet::worktree;
+use agentctl_fleet::marks::Marks;
+use agentctl_fleet::worktree::{self, Made, WorktreeError};
 use agentctl_testkit::{Background, Output, TestHome};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
+
+/// A tree of a repository to whose programs nobody has agreed.
+fn create(repository: &Path, branch: &str, base: Option<&str>) -> Result<Made, WorktreeError> {
+    worktree::create(repository, branch, base, &Marks::of(Store::at("/nowhere/agentctl")))
+}
 
 struct Scene {
     home: TestHome,
@@ -148,10 +155,10 @@ fn what_somebody_holds_is_never_touched() {
 fn what_a_killed_launch_made_is_undone_unless_somebody_worked_there() {
     let scene = Scene::new();
     let repo = scene.home.git_repo("repo").canonicalize().unwrap();
-    let clean = worktree::create(&repo, "try/clean", None).unwrap();
-    let dirty = worktree::create(&repo, "try/dirty", None).unwrap();
+    let clean = create(&repo, "try/clean", None).unwrap();
+    let dirty = create(&repo, "try/dirty", None).unwrap();
     fs::write(dirty.path.join("work"), "of hours").unwrap();
-    let kept = worktree::create(&repo, "try/kept", None).unwrap();
+    let kept = create(&repo, "try/kept", None).unwrap();
     // Its id was given to the agent, but the agent never stored a session.
     scene.record("1", |record| {
         record.settled = false;

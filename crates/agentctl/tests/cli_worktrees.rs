@@ -254,3 +254,26 @@ fn a_tree_with_a_live_session_is_kept_even_from_force_until_it_ends() {
     let _ = run(&["worktree", "clean", "--all"]).ok();
     assert!(!tree.exists());
 }
+
+#[test]
+fn a_damaged_tree_is_told_and_the_others_are_listed_and_cleaned() {
+    let scene = Scene::new();
+    let trees: Vec<PathBuf> = ["file", "head", "common", "index", "whole"].map(|name| scene.create(name)).into();
+    let of = |name: &str| scene.repo.join(".git/worktrees").join(format!("repo-{name}"));
+    fs::write(trees[0].join(".git"), "nonsense").unwrap();
+    fs::write(of("head").join("HEAD"), "nonsense").unwrap();
+    fs::write(of("common").join("commondir"), "nonsense").unwrap();
+    fs::write(of("index").join("index"), "nonsense").unwrap();
+    let output = scene.agentctl(&["worktree", "list", "--json"]).ok();
+    let listed = output.json()["worktrees"].clone();
+    let states: Vec<&str> =
+        listed.as_array().unwrap().iter().map(|tree| tree["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["clean", "unknown", "unknown", "unknown", "unknown", "clean"], "{listed:#}");
+    assert!(listed[2]["error"].as_str().unwrap().contains("invalid gitfile format"), "{listed:#}");
+    let shown = scene.agentctl(&["worktree", "list"]).ok();
+    assert!(shown.stderr.contains("repo-index") && shown.stdout.contains("unknown"), "{shown:?}");
+    let cleaned = scene.agentctl(&["worktree", "clean", "--all", "--json"]);
+    assert_eq!(cleaned.code, Some(1), "{cleaned:?}");
+    let exist: Vec<bool> = trees.iter().map(|tree| tree.exists()).collect();
+    assert_eq!(exist, [true, true, true, true, false], "what cannot be looked at is not removed");
+}

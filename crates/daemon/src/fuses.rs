@@ -126,7 +126,8 @@ impl Document for FuseBook {
 
 #[derive(Debug, Default)]
 struct Burning {
-    fuses: BTreeMap<String, Fuse>,
+    /// `None` while the file cannot be read: then nothing is known, nothing burns, and nothing is written over it.
+    fuses: Option<BTreeMap<String, Fuse>>,
     closed: bool,
 }
 
@@ -140,23 +141,41 @@ pub struct Fuses {
 impl Fuses {
     /// Only for whoever [holds](Home::hold) the folder: two who write would forget each other's fuses.
     pub fn open(home: &Home) -> Result<Self, StoreError> {
+        let fuses = Self::at(home);
+        fuses.known()?;
+        Ok(fuses)
+    }
+
+    /// The same, also where the file is damaged: it is read once it was mended or moved away.
+    pub(crate) fn at(home: &Home) -> Self {
         whole_file::forget_half(&home.fuses());
-        let stored: FuseBook = Store::at(home.folder()).read()?;
-        let fuses = stored.fuses.into_iter().map(|fuse| (fuse.id.clone(), fuse)).collect();
-        let burning = Mutex::new(Burning { fuses, closed: false });
-        Ok(Self { home: home.clone(), burning, news: Condvar::new() })
+        Self { home: home.clone(), burning: Mutex::default(), news: Condvar::new() }
+    }
+
+    /// The fuses, read now if they could not be read before.
+    fn known(&self) -> Result<BTreeMap<String, Fuse>, StoreError> {
+        let mut burning = self.burning();
+        if burning.fuses.is_none() {
+            let stored: FuseBook = Store::at(self.home.folder()).read()?;
+            burning.fuses = Some(stored.fuses.into_iter().map(|fuse| (fuse.id.clone(), fuse)).collect());
+        }
+        Ok(burning.fuses.clone().unwrap_or_default())
     }
 
     fn burning(&self) -> MutexGuard<'_, Burning> {
         self.burning.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn all(&self) -> FuseList {
-        FuseList::of(self.burning().fuses.values().cloned())
+    pub(crate) fn all(&self) -> Result<FuseList, StoreError> {
+        Ok(FuseList::of(self.known()?.into_values()))
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.burning().fuses.len()
+        self.burning().fuses.as_ref().map_or(0, BTreeMap::len)
+    }
+
+    fn has(&self, id: &str) -> bool {
+        self.burning().fuses.as_ref().is_some_and(|fuses| fuses.contains_key(id))
     }
 
     pub(crate) fn close(&self) {
@@ -207,14 +226,16 @@ impl Fuses {
 
     /// Memory follows the disk: what could not be written did not happen.
     fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Fuse>)) -> io::Result<()> {
+        self.known().map_err(io::Error::other)?;
         let mut burning = self.burning();
-        let mut fuses = burning.fuses.clone();
+        let before = burning.fuses.clone().unwrap_or_default();
+        let mut fuses = before.clone();
         change(&mut fuses);
-        if fuses != burning.fuses {
+        if fuses != before {
             let written: Vec<&Fuse> = fuses.values().collect();
             let book = serde_json::json!({"version": FuseBook::VERSION, "fuses": written});
             whole_file::replace(&self.home.fuses(), &serde_json::to_vec_pretty(&book)?, "fuses")?;
-            burning.fuses = fuses;
+            burning.fuses = Some(fuses);
         }
         drop(burning);
         self.news.notify_all();
@@ -252,12 +273,21 @@ mod tests {
         fuses.set(fuse("2", "/b")).unwrap();
         fuses.set(fuse("3", "/a")).unwrap();
         let ids =
-            |fuses: &Fuses| fuses.all().fuses.into_iter().map(|fuse| fuse.id).collect::<Vec<_>>().concat();
+            |fuses: &Fuses| fuses.all().unwrap().fuses.into_iter().map(|fuse| fuse.id).collect::<Vec<_>>().concat();
         assert_eq!(ids(&fuses), "23");
         assert_eq!(ids(&Fuses::open(&home).unwrap()), "23");
         assert!(fuses.remove("2").unwrap().is_some() && fuses.remove("2").unwrap().is_none());
         assert_eq!(ids(&Fuses::open(&home).unwrap()), "3");
         std::fs::write(home.fuses(), r#"{"version":9,"fuses":[]}"#).unwrap();
         assert!(Fuses::open(&home).is_err_and(|error| error.to_string().contains("version 9")));
+
+        let damaged = r#"{"version":1,"fuses":[{"#;
+        std::fs::write(home.fuses(), damaged).unwrap();
+        let fuses = Fuses::at(&home);
+        assert!(fuses.all().is_err() && fuses.set(fuse("4", "/c")).is_err() && fuses.remove("3").is_err());
+        assert_eq!(std::fs::read_to_string(home.fuses()).unwrap(), damaged, "nothing is written over it");
+        std::fs::remove_file(home.fuses()).unwrap();
+        fuses.set(fuse("4", "/c")).unwrap();
+        assert_eq!(ids(&fuses), "4", "once it is gone all is well");
     }
 }

@@ -246,9 +246,15 @@ impl From<WorktreeError> for Problem {
             | WorktreeError::BranchExists(_)
             | WorktreeError::MainTree(_)
             | WorktreeError::SeveralRemotes(_) => Self::refused(words),
+            WorktreeError::Untrusted { .. } => Self::refused(words).hint(
+                "look at them; `\"trust\": true` on the unix socket runs them, and is remembered until they change",
+            ),
+            WorktreeError::Store(error) => error.into(),
             WorktreeError::NoGit(_)
             | WorktreeError::Busy(_)
             | WorktreeError::Git { .. }
+            | WorktreeError::Silent { .. }
+            | WorktreeError::TooMuch { .. }
             | WorktreeError::Io { .. } => Self::failed(words),
         }
     }

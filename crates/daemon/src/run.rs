@@ -133,12 +133,13 @@ pub fn run(options: Options) -> Result<Ended, RunError> {
     let token = if tcp.is_some() { Some(Token::at(&home.token())?) } else { None };
     let unix =
         server::bind(&home.socket()).map_err(|source| RunError::Socket { path: home.socket(), source })?;
+    let socket = SocketFile(home.socket());
     let outbox = Outbox::open(OutboxFolder::of(home.folder())).map_err(|source| HomeError::Failed {
         what: "open",
         path: home.outbox(),
         source,
     })?;
-    let fuses = Fuses::open(&home)?;
+    let fuses = Fuses::at(&home);
     let life = format!("{:x}{}", began_at.as_millisecond(), random_hex(2)?);
     let shared = Arc::new(Shared {
         settings: options.settings,
@@ -171,8 +172,17 @@ pub fn run(options: Options) -> Result<Ended, RunError> {
     let ended = serve(&shared, unix, tcp, options.notify_socket.as_deref())?;
     shared.log.say("stopped");
     // The socket goes first, then the lock: nobody finds a socket behind which nobody is.
-    let _ = std::fs::remove_file(shared.home.socket());
+    drop(socket);
     Ok(ended)
+}
+
+/// The socket's name, which goes however the daemon ends while it can still do something.
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 fn serve(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use agentctl_adapters::errand::on_behalf_of;
 use agentctl_adapters::{Memory, Progress, Reach, Scope};
 use agentctl_model::{Coverage, Harvest, KernelView};
 use jiff::Timestamp;
@@ -88,7 +89,8 @@ fn ask(
         progress,
         memory,
     };
-    catch_unwind(AssertUnwindSafe(|| source.adapter.survey(&source.root, &scope))).unwrap_or_else(|panic| {
+    let survey = || on_behalf_of(Some(&scope.progress), || source.adapter.survey(&source.root, &scope));
+    catch_unwind(AssertUnwindSafe(survey)).unwrap_or_else(|panic| {
         let words = panic
             .downcast_ref::<&str>()
             .map(ToString::to_string)

@@ -23,7 +23,7 @@ use crate::caller::Caller;
 use crate::hosted::Hosted;
 use crate::hunt::Hunt;
 use crate::kernel_lock::KernelLock;
-use crate::launches::{self, Failed, LaunchFolder, LaunchOrder, MARK, ProcessMark, Record};
+use crate::launches::{self, Failed, LaunchFolder, LaunchOrder, MARK, ProcessMark, Record, WorktreeOrder};
 use crate::question::{Question, Wanted};
 use crate::{Fleet, fresh, worktree};
 
@@ -111,6 +111,11 @@ impl Fleet {
         }
         plan.env.extend(order.env.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?))));
         Ok(plan)
+    }
+
+    /// The working tree that is made for it. What lives in a server takes none.
+    pub fn tree_of<'o>(&self, order: &'o LaunchOrder) -> Option<&'o WorktreeOrder> {
+        order.worktree.as_ref().filter(|_| self.host_named(&order.adapter, &order.root).is_none())
     }
 
     /// Writes the record and starts the runner, in the caller's environment; or asks the server in which the session is to

@@ -69,6 +69,25 @@ impl Marks {
         Ok(PutAway(self.store.read::<MarkBook>()?.inbox))
     }
 
+    /// Whether a person has agreed to these contents.
+    pub fn is_agreed(&self, digest: &str) -> Result<bool, StoreError> {
+        let consents = self.store.read::<MarkBook>()?.consents;
+        Ok(consents.get(digest).is_some_and(|consent| consent.digest == digest))
+    }
+
+    /// Remembers that a person agreed to these contents.
+    pub fn agree(&self, digest: &str, now: Timestamp) -> Result<(), StoreError> {
+        let consent = Consent { digest: digest.to_owned(), given_at: now };
+        self.store.change(|book: &mut MarkBook| {
+            book.consents.insert(digest.to_owned(), consent);
+            while book.consents.len() > KEPT {
+                let oldest = book.consents.iter().min_by_key(|(_, consent)| consent.given_at);
+                let Some(oldest) = oldest.map(|(digest, _)| digest.clone()) else { return };
+                book.consents.remove(&oldest);
+            }
+        })
+    }
+
     /// Puts away the failure of the session's last turn, and forgets marks of earlier turns of it.
     pub fn put_failure_away(
         &self,

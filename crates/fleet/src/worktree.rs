@@ -1,12 +1,15 @@
 //! Working trees made with git: creating one beside its repository, undoing that, listing and cleaning.
 //!
-//! The only room of the fleet that runs a program (`git`, so that hooks, sparse checkouts and settings are the user's own). It
-//! never removes what it cannot show to be kept elsewhere, unless it is forced.
+//! The only room of the fleet that runs a program (`git`, so that sparse checkouts and settings are the user's own). Looking at
+//! a repository runs nothing that it names; a checkout runs its hooks and filters once a person has agreed to them
+//! (`programs`). Nothing is removed that cannot be shown to be kept elsewhere, unless it is forced.
 
 mod clean;
+mod config;
 mod diff;
 mod git;
 mod list;
+mod programs;
 mod view;
 
 use std::fs;
@@ -16,13 +19,16 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::kernel_lock::KernelLock;
+use crate::marks::Marks;
+use crate::store::StoreError;
 
 pub use clean::{Cleaning, Loss, LossKind, Wish, clean, linked};
 pub use diff::{DiffStat, Form, diff, diffstat};
 pub use list::{TreeState, Worktree, list};
+pub use programs::{Programs, consent, programs};
 pub use view::{Cleaned, FailedTree, HeldTree, NewTree, Trees, TreesError, Which};
 
-use git::{git, git_says, text_of};
+use git::{git, git_says, git_with_programs, text_of};
 use list::{Listed, listed};
 
 /// How long another creation in the same repository may take: a checkout of a large one on a slow disk.
@@ -46,12 +52,34 @@ pub enum WorktreeError {
     BranchInUse { branch: String, path: PathBuf },
     #[error("{} is the main working tree of its repository", .0.display())]
     MainTree(PathBuf),
+    /// Nobody has agreed to run these.
+    #[error("a checkout of {} runs programs of its own: {}", path.display(), programs.join(", "))]
+    Untrusted { path: PathBuf, programs: Vec<String> },
+    #[error("git has not answered about {} for {seconds} s", path.display())]
+    Silent { path: PathBuf, seconds: u64 },
+    #[error("git says more than {megabytes} MiB about {}", path.display())]
+    TooMuch { path: PathBuf, megabytes: u64 },
+    #[error(transparent)]
+    Store(#[from] StoreError),
     #[error("another git operation holds {} for too long", .0.display())]
     Busy(PathBuf),
     #[error("git {doing}: {words}")]
     Git { doing: String, words: String },
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: std::io::Error },
+}
+
+impl WorktreeError {
+    /// What a person can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Untrusted { .. } => {
+                Some("look at them; --trust runs them, and is remembered until they change".to_owned())
+            }
+            Self::Store(error) => error.hint(),
+            _ => None,
+        }
+    }
 }
 
 /// A working tree that we made, with what is needed to undo it, also by another process.
@@ -78,9 +106,14 @@ pub enum Undone {
 
 /// Makes a working tree of `repository` beside it, on `branch`: one that exists, or a new one that begins at `base` (without one:
 /// at the only remote branch of this name, else at the commit that is checked out in `repository`). One at a time per
-/// repository; when it fails, nothing is left.
-pub fn create(repository: &Path, branch: &str, base: Option<&str>) -> Result<Made, WorktreeError> {
-    create_noting(repository, branch, base, |_| Ok(()))
+/// repository; when it fails, nothing is left. What it runs of the repository's own must have been [agreed to](consent).
+pub fn create(
+    repository: &Path,
+    branch: &str,
+    base: Option<&str>,
+    marks: &Marks,
+) -> Result<Made, WorktreeError> {
+    create_noting(repository, branch, base, marks, |_| Ok(()))
 }
 
 /// Whether such a tree can be asked for at all: a repository, a name that git takes, and a commit to begin at. Makes nothing.
@@ -91,11 +124,45 @@ pub(crate) fn check(repository: &Path, branch: &str, base: Option<&str>) -> Resu
     commit_of(&common, base)?.map(drop).ok_or_else(|| WorktreeError::BadBase(base.to_owned()))
 }
 
+/// Where a tree on this branch begins.
+struct Beginning {
+    branch: String,
+    commit: String,
+    /// There is no such branch yet.
+    is_new: bool,
+    /// The remote branch that a new one follows.
+    remote: Option<String>,
+}
+
+fn begin(
+    repository: &Path,
+    common: &Path,
+    branch: &str,
+    base: Option<&str>,
+) -> Result<Beginning, WorktreeError> {
+    let branch = checked_name(common, branch)?;
+    if let Some(commit) = commit_of(common, &format!("refs/heads/{branch}"))? {
+        return match base {
+            Some(_) => Err(WorktreeError::BranchExists(branch)),
+            None => Ok(Beginning { branch, commit, is_new: false, remote: None }),
+        };
+    }
+    let remote = if base.is_none() { remote_branch(common, &branch)? } else { None };
+    let start = match (&remote, base) {
+        (Some(remote), _) => commit_of(common, remote)?,
+        (None, Some(base)) => commit_of(common, base)?,
+        (None, None) => commit_of(repository, "HEAD")?,
+    };
+    let commit = start.ok_or_else(|| WorktreeError::BadBase(base.unwrap_or("HEAD").to_owned()))?;
+    Ok(Beginning { branch, commit, is_new: true, remote })
+}
+
 /// The same as [`create`]; `note` hears what will be made before it is made, so that whoever dies in between can be cleaned up after.
 pub fn create_noting(
     repository: &Path,
     branch: &str,
     base: Option<&str>,
+    marks: &Marks,
     note: impl FnOnce(&Made) -> Result<(), WorktreeError>,
 ) -> Result<Made, WorktreeError> {
     let common = common_folder(repository)?;
@@ -105,38 +172,27 @@ pub fn create_noting(
     if let Some(tree) = trees.iter().find(|tree| tree.branch.as_deref() == Some(&branch)) {
         return Err(WorktreeError::BranchInUse { branch, path: tree.path.clone() });
     }
-    let tip = commit_of(&common, &format!("refs/heads/{branch}"))?;
-    let path = free_path(&trees, &branch);
-    let made = |commit: String, created_branch: bool| Made {
-        path: path.clone(),
-        branch: branch.clone(),
-        created_branch,
-        commit,
-        common: common.clone(),
-    };
-    if let Some(tip) = tip {
-        if base.is_some() {
-            return Err(WorktreeError::BranchExists(branch));
-        }
-        let made = made(tip, false);
-        note(&made)?;
-        return add(&made, &[path.as_os_str(), branch.as_ref()]).map(|()| made);
+    let Beginning { branch, commit, is_new, remote } = begin(repository, &common, &branch, base)?;
+    // Looked at again, by whoever runs them: what was agreed to may have become something else.
+    if let Some(programs) = programs::programs_of(&common, &commit)?
+        && !marks.is_agreed(&programs.digest)?
+    {
+        return Err(WorktreeError::Untrusted { path: repository.to_owned(), programs: programs.named });
     }
-    let remote = if base.is_none() { remote_branch(&common, &branch)? } else { None };
-    let start = match (&remote, base) {
-        (Some(remote), _) => commit_of(&common, remote)?,
-        (None, Some(base)) => commit_of(&common, base)?,
-        (None, None) => commit_of(repository, "HEAD")?,
-    };
-    let start = start.ok_or_else(|| WorktreeError::BadBase(base.unwrap_or("HEAD").to_owned()))?;
-    let made = made(start, true);
+    let path = free_path(&trees, &branch);
+    let made = Made { path, branch, created_branch: is_new, commit, common };
     note(&made)?;
+    if !is_new {
+        add(&made, &[made.path.as_os_str(), made.branch.as_ref()])?;
+        return Ok(made);
+    }
     // A commit's own name can be neither a flag nor ambiguous; only a remote branch is followed.
     let (tracking, start) = match &remote {
         Some(remote) => ("--track", remote),
         None => ("--no-track", &made.commit),
     };
-    add(&made, &["-b".as_ref(), branch.as_ref(), tracking.as_ref(), path.as_os_str(), start.as_ref()])?;
+    let new = ["-b".as_ref(), made.branch.as_ref(), tracking.as_ref(), made.path.as_os_str(), start.as_ref()];
+    add(&made, &new)?;
     Ok(made)
 }
 
@@ -188,7 +244,7 @@ fn delete_branch(common: &Path, branch: &str, commit: &str) -> Result<Undone, Wo
 fn add(made: &Made, arguments: &[&std::ffi::OsStr]) -> Result<(), WorktreeError> {
     let whole: Vec<&std::ffi::OsStr> =
         ["worktree".as_ref(), "add".as_ref()].into_iter().chain(arguments.iter().copied()).collect();
-    git(&made.common, &whole).map(|_| ()).inspect_err(|_| take_back(made))
+    git_with_programs(&made.common, &whole).map(|_| ()).inspect_err(|_| take_back(made))
 }
 
 /// A creation that failed half-way (a hook that refused, a full disk). Nobody else has seen the tree: the lock is still held.

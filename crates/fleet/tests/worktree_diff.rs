@@ -5,8 +5,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use agentctl_fleet::worktree::{self, DiffStat, Form, Made, diff, diffstat};
+use agentctl_fleet::Store;
+use agentctl_fleet::marks::Marks;
+use agentctl_fleet::worktree::{self, DiffStat, Form, Made, WorktreeError, diff, diffstat};
 use tempfile::TempDir;
+
+/// A tree of a repository to whose programs nobody has agreed.
+fn create(repository: &Path, branch: &str, base: Option<&str>) -> Result<Made, WorktreeError> {
+    worktree::create(repository, branch, base, &Marks::of(Store::at("/nowhere/agentctl")))
+}
 
 struct Repository {
     _folder: TempDir,
@@ -57,7 +64,7 @@ fn patch(made: &Made) -> String {
 #[test]
 fn committed_changed_and_new_files_count_and_the_index_stays_as_it_was() {
     let repository = Repository::new();
-    let made = worktree::create(&repository.path, "try/x", None).unwrap();
+    let made = create(&repository.path, "try/x", None).unwrap();
     assert_eq!(diffstat(&made, None).unwrap(), Some(stat(0, 0, 0)));
     assert_eq!(patch(&made), "");
 
@@ -88,7 +95,7 @@ fn committed_changed_and_new_files_count_and_the_index_stays_as_it_was() {
 #[test]
 fn a_newer_base_is_not_the_agents_doing() {
     let repository = Repository::new();
-    let made = worktree::create(&repository.path, "try/x", Some("main")).unwrap();
+    let made = create(&repository.path, "try/x", Some("main")).unwrap();
     commit(&made.path, "mine", "1\n");
     commit(&repository.path, "theirs", "1\n2\n");
     assert_eq!(diffstat(&made, Some("main")).unwrap(), Some(stat(1, 1, 0)));
@@ -100,7 +107,7 @@ fn a_newer_base_is_not_the_agents_doing() {
 #[test]
 fn what_was_merged_or_whose_tree_is_gone_can_still_be_told() {
     let repository = Repository::new();
-    let made = worktree::create(&repository.path, "try/x", None).unwrap();
+    let made = create(&repository.path, "try/x", None).unwrap();
     commit(&made.path, "mine", "1\n");
     repository.git(&["merge", "--quiet", "try/x"]);
     assert_eq!(diffstat(&made, None).unwrap(), Some(stat(1, 1, 0)));
@@ -114,10 +121,10 @@ fn what_was_merged_or_whose_tree_is_gone_can_still_be_told() {
 fn on_a_branch_that_was_there_before_only_what_came_after_counts() {
     let repository = Repository::new();
     repository.git(&["branch", "theirs"]);
-    let first = worktree::create(&repository.path, "theirs", None).unwrap();
+    let first = create(&repository.path, "theirs", None).unwrap();
     commit(&first.path, "earlier", "1\n");
     repository.git(&["worktree", "remove", first.path.to_str().unwrap()]);
-    let made = worktree::create(&repository.path, "theirs", None).unwrap();
+    let made = create(&repository.path, "theirs", None).unwrap();
     assert_eq!(diffstat(&made, None).unwrap(), Some(stat(0, 0, 0)));
     fs::write(made.path.join("new"), "1\n").unwrap();
     assert_eq!(diffstat(&made, None).unwrap(), Some(stat(1, 1, 0)));

@@ -6,7 +6,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use agentctl_fleet::worktree::{self, Undone, WorktreeError};
+use agentctl_fleet::Store;
+use agentctl_fleet::marks::Marks;
+use agentctl_fleet::worktree::{self, Made, Undone, WorktreeError};
+
+/// A tree of a repository to whose programs nobody has agreed.
+fn create(repository: &Path, branch: &str, base: Option<&str>) -> Result<Made, WorktreeError> {
+    worktree::create(repository, branch, base, &Marks::of(Store::at("/nowhere/agentctl")))
+}
 
 struct Repository {
     _top: tempfile::TempDir,
@@ -61,7 +68,7 @@ impl Repository {
 #[test]
 fn a_tree_is_made_beside_the_repository_and_undone_without_a_trace() {
     let repository = Repository::new();
-    let made = worktree::create(&repository.path.join("."), "try/x", None).unwrap();
+    let made = create(&repository.path.join("."), "try/x", None).unwrap();
     assert_eq!(made.path, repository.path.with_file_name("repo-try-x"));
     assert!(made.created_branch && made.path.join("README").exists());
     assert_eq!(repository.git_in(&made.path, &["branch", "--show-current"]), "try/x");
@@ -78,17 +85,17 @@ fn what_somebody_has_worked_on_is_kept() {
         assert!(matches!(worktree::remove_if_clean(made).unwrap(), Undone::Kept(_)));
         assert!(made.path.exists() && repository.branches().contains(&made.branch));
     };
-    let made = worktree::create(&repository.path, "a", None).unwrap();
+    let made = create(&repository.path, "a", None).unwrap();
     fs::write(made.path.join("new"), "").unwrap();
     kept(&made);
-    let made = worktree::create(&repository.path, "b", None).unwrap();
+    let made = create(&repository.path, "b", None).unwrap();
     fs::write(made.path.join("README"), "changed").unwrap();
     kept(&made);
-    let made = worktree::create(&repository.path, "c", None).unwrap();
+    let made = create(&repository.path, "c", None).unwrap();
     repository.commit(&made.path, "own");
     kept(&made);
     // The tree is gone, but the branch has moved on.
-    let made = worktree::create(&repository.path, "d", None).unwrap();
+    let made = create(&repository.path, "d", None).unwrap();
     repository.commit(&made.path, "own-d");
     repository.git(&["worktree", "remove", made.path.to_str().unwrap()]);
     assert!(matches!(worktree::remove_if_clean(&made).unwrap(), Undone::Kept(_)));
@@ -99,22 +106,13 @@ fn what_somebody_has_worked_on_is_kept() {
 fn a_branch_that_was_there_is_used_and_stays() {
     let repository = Repository::new();
     repository.git(&["branch", "old"]);
-    let made = worktree::create(&repository.path, "old", None).unwrap();
+    let made = create(&repository.path, "old", None).unwrap();
     assert!(!made.created_branch);
-    assert!(matches!(
-        worktree::create(&repository.path, "old", None),
-        Err(WorktreeError::BranchInUse { .. })
-    ));
-    assert!(matches!(
-        worktree::create(&repository.path, "main", None),
-        Err(WorktreeError::BranchInUse { .. })
-    ));
+    assert!(matches!(create(&repository.path, "old", None), Err(WorktreeError::BranchInUse { .. })));
+    assert!(matches!(create(&repository.path, "main", None), Err(WorktreeError::BranchInUse { .. })));
     assert_eq!(worktree::remove_if_clean(&made).unwrap(), Undone::Removed);
     assert_eq!(repository.branches(), ["main", "old"]);
-    assert!(matches!(
-        worktree::create(&repository.path, "old", Some("main")),
-        Err(WorktreeError::BranchExists(_))
-    ));
+    assert!(matches!(create(&repository.path, "old", Some("main")), Err(WorktreeError::BranchExists(_))));
 }
 
 #[test]
@@ -123,12 +121,12 @@ fn a_base_is_where_the_branch_begins_and_a_remote_branch_is_followed() {
     let first = repository.git(&["rev-parse", "HEAD"]);
     repository.git(&["branch", "base"]);
     repository.commit(&repository.path, "second");
-    let made = worktree::create(&repository.path, "x", Some("base")).unwrap();
+    let made = create(&repository.path, "x", Some("base")).unwrap();
     assert_eq!(made.commit, first);
     repository.git(&["update-ref", "refs/remotes/origin/theirs", &first]);
     repository.git(&["config", "remote.origin.url", "/nowhere"]);
     repository.git(&["config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*"]);
-    let made = worktree::create(&repository.path, "theirs", None).unwrap();
+    let made = create(&repository.path, "theirs", None).unwrap();
     assert_eq!(made.commit, first);
     assert_eq!(repository.git(&["config", "branch.theirs.remote"]), "origin");
     assert_eq!(worktree::remove_if_clean(&made).unwrap(), Undone::Removed);
@@ -140,12 +138,9 @@ fn a_taken_path_gets_a_number_and_nothing_there_is_touched() {
     let repository = Repository::new();
     let taken = repository.path.with_file_name("repo-a-b");
     fs::write(&taken, "mine").unwrap();
-    let made = worktree::create(&repository.path, "a/b", None).unwrap();
+    let made = create(&repository.path, "a/b", None).unwrap();
     assert_eq!(made.path, repository.path.with_file_name("repo-a-b-2"));
-    assert_eq!(
-        worktree::create(&made.path, "a-b", None).unwrap().path,
-        repository.path.with_file_name("repo-a-b-3")
-    );
+    assert_eq!(create(&made.path, "a-b", None).unwrap().path, repository.path.with_file_name("repo-a-b-3"));
     assert_eq!(fs::read_to_string(&taken).unwrap(), "mine");
 }
 
@@ -153,16 +148,16 @@ fn a_taken_path_gets_a_number_and_nothing_there_is_touched() {
 fn wrong_names_are_refused_before_anything_is_made() {
     let repository = Repository::new();
     for name in ["", "-f", "--force", "a..b", "a b", "@{-1}", "x.lock", "/x", "a\0b"] {
-        let error = worktree::create(&repository.path, name, None).unwrap_err();
+        let error = create(&repository.path, name, None).unwrap_err();
         assert!(matches!(error, WorktreeError::BadBranch(_)), "{name:?}: {error}");
     }
     for base in ["nowhere", "--help", "-f", ""] {
-        let error = worktree::create(&repository.path, "x", Some(base)).unwrap_err();
+        let error = create(&repository.path, "x", Some(base)).unwrap_err();
         assert!(matches!(error, WorktreeError::BadBase(_)), "{base:?}: {error}");
     }
     let outside = repository.path.parent().unwrap();
     for folder in [outside.to_owned(), outside.join("none"), repository.path.join("README")] {
-        assert!(matches!(worktree::create(&folder, "x", None), Err(WorktreeError::NotARepository(_))));
+        assert!(matches!(create(&folder, "x", None), Err(WorktreeError::NotARepository(_))));
     }
     assert_eq!((repository.branches(), repository.trees()), (vec!["main".to_owned()], 1));
 }
@@ -178,7 +173,11 @@ fn a_creation_that_fails_half_way_leaves_nothing() {
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
     // The hook of a linked tree is looked for from there.
     repository.git(&["config", "core.hooksPath", hook.parent().unwrap().to_str().unwrap()]);
-    let error = worktree::create(&repository.path, "x", None).unwrap_err();
+    let home = tempfile::tempdir().unwrap();
+    let marks = Marks::of(Store::at(home.path().join("agentctl")));
+    let tree = (repository.path.as_path(), "x", None);
+    worktree::consent(&marks, tree, jiff::Timestamp::UNIX_EPOCH, |_| true).unwrap();
+    let error = worktree::create(&repository.path, "x", None, &marks).unwrap_err();
     assert!(error.to_string().contains("not today"), "{error}");
     assert!(!repository.path.with_file_name("repo-x").exists());
     assert_eq!((repository.branches(), repository.trees()), (vec!["main".to_owned()], 1));

@@ -9,7 +9,10 @@ use crate::Progress;
 /// How much of each end is kept of a rollout that is larger than both.
 const KEPT: usize = 8 << 20;
 /// A file that decodes to more than this is no rollout.
-const LIMIT: u64 = 4 << 30;
+const LIMIT: u64 = 1 << 30;
+/// Neither is one that becomes so many times larger, except where that is still little.
+const LARGEST_RATIO: u64 = 256;
+const LITTLE: u64 = 64 << 20;
 const CHUNK: usize = 256 << 10;
 
 /// The beginning and the end of what was compressed; one and the same where it is small.
@@ -28,8 +31,9 @@ impl BothEnds {
     }
 }
 
-/// Decodes a compressed rollout in bounded memory.
-pub(super) fn decode(source: impl Read, progress: &Progress) -> io::Result<BothEnds> {
+/// Decodes a compressed rollout of `size` bytes in bounded memory and time.
+pub(super) fn decode(source: impl Read, size: u64, progress: &Progress) -> io::Result<BothEnds> {
+    let limit = size.saturating_mul(LARGEST_RATIO).clamp(LITTLE, LIMIT);
     let damaged = |words: String| io::Error::new(io::ErrorKind::InvalidData, words);
     let mut decoder =
         StreamingDecoder::new(source).map_err(|error| damaged(format!("cannot be decompressed: {error}")))?;
@@ -43,8 +47,11 @@ pub(super) fn decode(source: impl Read, progress: &Progress) -> io::Result<BothE
         }
         progress.tick();
         so_far += got as u64;
-        if so_far > LIMIT {
-            return Err(damaged(format!("is larger than {LIMIT} bytes when decompressed")));
+        if so_far > limit {
+            return Err(damaged(format!("is more than {} MiB when decompressed", limit >> 20)));
+        }
+        if progress.is_given_up() {
+            return Err(io::Error::other("nobody waits for it any more"));
         }
         ends.tail.extend_from_slice(&chunk[..got]);
         if ends.tail.len() > 2 * KEPT {
@@ -63,7 +70,7 @@ mod tests {
 
     fn both_ends_of(plain: &[u8]) -> BothEnds {
         let packed = compress_to_vec(plain, CompressionLevel::Fastest);
-        decode(packed.as_slice(), &Progress::default()).unwrap()
+        decode(packed.as_slice(), packed.len() as u64, &Progress::default()).unwrap()
     }
 
     #[test]
@@ -82,11 +89,41 @@ mod tests {
         assert!(ends.tail.len() <= 2 * KEPT && ends.head().len() == KEPT);
     }
 
+    /// A frame of blocks that each say one byte a hundred thousand times.
+    fn bomb(plain: u64) -> Vec<u8> {
+        const BLOCK: u64 = 128 << 10;
+        // Magic number; no checksum, no size; a window of 128 KiB.
+        let mut packed = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 7 << 3];
+        let blocks = plain / BLOCK;
+        for block in 0..blocks {
+            // The last one says so; a block of one repeated byte.
+            let header = u32::from(block + 1 == blocks) | 1 << 1 | u32::try_from(BLOCK).unwrap() << 3;
+            packed.extend(&header.to_le_bytes()[..3]);
+            packed.push(b'x');
+        }
+        packed
+    }
+
+    #[test]
+    fn a_bomb_is_put_out_early_and_nobody_waits_for_one() {
+        let packed = bomb(32 << 20);
+        let decoded = |packed: &[u8], progress: &Progress| decode(packed, packed.len() as u64, progress);
+        assert!(decoded(&packed, &Progress::default()).is_ok(), "it is well-formed, and little");
+        let packed = bomb(2 << 30);
+        let progress = Progress::default();
+        let error = decoded(&packed, &progress).err().unwrap();
+        assert!(error.to_string().contains("is more than 64 MiB"), "{error} of {} bytes", packed.len());
+        assert!(progress.count() <= 2 * LITTLE / CHUNK as u64, "{}", progress.count());
+        progress.give_up();
+        let before = progress.count();
+        assert!(decoded(&packed, &progress).is_err() && progress.count() <= before + 1);
+    }
+
     #[test]
     fn a_cut_or_foreign_file_is_an_error_and_not_half_a_session() {
         let packed = compress_to_vec(&b"one\ntwo\n"[..], CompressionLevel::Fastest);
         for bytes in [&packed[..packed.len() - 3], b"not zstd", b""] {
-            assert!(decode(bytes, &Progress::default()).is_err());
+            assert!(decode(bytes, bytes.len() as u64, &Progress::default()).is_err());
         }
     }
 }

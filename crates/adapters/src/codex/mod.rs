@@ -153,7 +153,7 @@ fn is_compressed(place: &Path) -> bool {
 
 fn read_compressed(place: &Path, limit: usize) -> std::io::Result<Vec<Entry>> {
     let opened = open_regular(place)?;
-    let ends = compressed::decode(&opened.file, &Progress::default())?;
+    let ends = compressed::decode(&opened.file, opened.size, &Progress::default())?;
     last_entries(ends.tail(), ends.tail().len() as u64, entries::entries, limit)
 }
 

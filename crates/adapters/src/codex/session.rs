@@ -36,7 +36,7 @@ pub(super) fn read(place: &Place, since: Option<Timestamp>, scope: &Scope<'_>) -
         return Ok(None);
     }
     let both = if place.compressed {
-        let bytes = compressed::decode(&opened.file, &scope.progress).map_err(named)?;
+        let bytes = compressed::decode(&opened.file, opened.size, &scope.progress).map_err(named)?;
         let (head, tail) = (bytes.head(), bytes.tail());
         both_ends((&head, head.len() as u64), (&tail, tail.len() as u64), scope)
     } else {

@@ -11,7 +11,8 @@ use agentctl_model::Entry;
 use jiff::Timestamp;
 
 use super::open::open_regular;
-use super::{ReadAt, Scan, scan_back};
+use super::scan::{BARREN, no_lines};
+use super::{LINE_LIMIT, ReadAt, Scan, scan_back};
 use crate::ReadError;
 
 /// What is new in a conversation since the last time. Never blocks.
@@ -21,6 +22,9 @@ pub trait Follow: Send {
 
 /// Turns one record into what it shows: nothing, one entry, or several.
 pub type ParseEntries = fn(&[u8]) -> Vec<Entry>;
+
+/// How much is read before whoever follows is given what there is, and may go.
+const AT_ONCE: u64 = 64 << 20;
 
 /// The offset of the line with which the last `backlog` entries begin.
 fn backlog_start(path: &Path, parse: ParseEntries, backlog: usize) -> std::io::Result<u64> {
@@ -50,6 +54,9 @@ pub fn end_of_lines(source: &(impl ReadAt + ?Sized), size: u64) -> std::io::Resu
     const WINDOW: u64 = 64 << 10;
     let mut end = size;
     while end > 0 {
+        if size - end > BARREN {
+            return Err(no_lines(BARREN));
+        }
         let from = end.saturating_sub(WINDOW);
         let mut bytes = vec![0; usize::try_from(end - from).unwrap_or(0)];
         let got = source.read_at(&mut bytes, from)?;
@@ -69,6 +76,8 @@ pub struct JsonlFollower {
     offset: u64,
     /// Bytes of a line whose end is not written yet.
     partial: Vec<u8>,
+    /// The line is too long: what comes up to its end is passed over.
+    skipping: bool,
     /// Lines already given, and the newest time among them: a rewritten file brings the old ones again.
     given: HashSet<u64>,
     newest: Option<Timestamp>,
@@ -105,6 +114,7 @@ impl JsonlFollower {
             file: None,
             offset: 0,
             partial: Vec::new(),
+            skipping: false,
             given: HashSet::new(),
             newest: None,
             replaying: false,
@@ -123,6 +133,7 @@ impl JsonlFollower {
         if replaced || opened.size < self.offset {
             self.offset = 0;
             self.partial.clear();
+            self.skipping = false;
             self.replaying = true;
         }
         self.file = Some((opened.file, inode));
@@ -154,7 +165,8 @@ impl Follow for JsonlFollower {
             return Ok(fresh);
         }
         let mut chunk = vec![0; 64 << 10];
-        while let Some((file, _)) = &self.file {
+        let most = self.offset.saturating_add(AT_ONCE);
+        while let Some((file, _)) = self.file.as_ref().filter(|_| self.offset < most) {
             let got = ReadAt::read_at(file, &mut chunk, self.offset).map_err(failed)?;
             if got == 0 {
                 break;
@@ -165,9 +177,15 @@ impl Follow for JsonlFollower {
                 let mut line = std::mem::take(&mut self.partial);
                 line.extend_from_slice(&rest[..length]);
                 rest = &rest[length + 1..];
-                self.take_line(&line, &mut fresh);
+                if !std::mem::take(&mut self.skipping) {
+                    self.take_line(&line, &mut fresh);
+                }
             }
             self.partial.extend_from_slice(rest);
+            self.skipping |= self.partial.len() > LINE_LIMIT;
+            if self.skipping {
+                self.partial = Vec::new();
+            }
         }
         Ok(fresh)
     }
@@ -204,6 +222,21 @@ mod tests {
         std::fs::write(&rewritten, "1 a\n2 b\n3 torn\n").unwrap();
         std::fs::rename(&rewritten, &path).unwrap();
         assert_eq!(texts(&mut follower), ["3 torn"]);
+    }
+
+    #[test]
+    fn a_hole_of_a_terabyte_is_passed_over_in_bounded_steps() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.jsonl");
+        std::fs::write(&path, "1 a\n").unwrap();
+        let mut follower = JsonlFollower::start(&path, parse, 1).unwrap();
+        assert_eq!(texts(&mut follower), ["1 a"]);
+        File::options().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
+        assert!(texts(&mut follower).is_empty());
+        assert!(follower.offset <= 4 + AT_ONCE && follower.partial.len() <= LINE_LIMIT);
+        let opened = open_regular(&path).unwrap();
+        assert!(end_of_lines(&opened.file, opened.size).is_err());
+        assert!(JsonlFollower::start(&path, parse, 1).is_err());
     }
 
     #[test]

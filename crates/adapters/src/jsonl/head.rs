@@ -84,6 +84,7 @@ fn read_lines(
     let (mut filled, mut given) = (0, 0);
     let mut window = FIRST_WINDOW;
     while filled < limit {
+        crate::errand::step()?;
         grow(bytes, window, 0..filled, false);
         let got = source.read_at(&mut bytes[filled..window.min(limit)], filled as u64)?;
         filled += got;

@@ -6,9 +6,16 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 
 use super::scratch::{grow, with_scratch};
+use crate::errand;
 
 /// A line longer than this is passed over (and counted): no record that matters is that long.
 pub const LINE_LIMIT: usize = 32 << 20;
+
+/// After so many bytes without the end of a line a file is none of lines: sparse, or somebody's trap.
+pub(super) const BARREN: u64 = 2 * LINE_LIMIT as u64;
+
+/// What is looked for lies near the end. A file that needs more than this to be understood is left out.
+const FURTHEST: u64 = 1 << 30;
 
 /// The first window; each further one is three times as large.
 const FIRST_WINDOW: usize = 16 << 10;
@@ -117,7 +124,16 @@ impl Backward<'_> {
         let mut offset = size;
         let mut window = FIRST_WINDOW;
         let mut skipping = false;
+        let mut barren = 0;
         while offset > 0 {
+            errand::step()?;
+            if barren > BARREN {
+                return Err(no_lines(BARREN));
+            }
+            if size - offset > FURTHEST {
+                let words = format!("its last {} MiB do not say what it is about", FURTHEST >> 20);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, words));
+            }
             let length = usize::try_from(offset).unwrap_or(usize::MAX).min(window);
             self.make_room(length);
             offset -= length as u64;
@@ -129,12 +145,14 @@ impl Backward<'_> {
             }
             let mut unsearched = fresh + got;
             self.start = fresh;
+            barren += length as u64;
             if offset + length as u64 == size {
                 self.seen.torn = got > 0 && self.buffer[unsearched - 1] != b'\n';
             }
             while let Some(newline) = memchr::memrchr(b'\n', &self.buffer[fresh..unsearched]) {
                 let newline = fresh + newline;
                 let line = &self.buffer[newline + 1..self.end];
+                barren = (newline - fresh) as u64;
                 self.end = newline;
                 unsearched = newline;
                 if skipping || line.len() > LINE_LIMIT {
@@ -178,6 +196,12 @@ impl Backward<'_> {
         self.start = self.buffer.len() - held;
         self.end = self.buffer.len();
     }
+}
+
+/// A file in which no line ends for this long.
+pub(super) fn no_lines(passed: u64) -> io::Error {
+    let words = format!("has no line that ends within {} MiB", passed >> 20);
+    io::Error::new(io::ErrorKind::InvalidData, words)
 }
 
 /// Reads until the buffer is full or the file ends.
@@ -290,6 +314,52 @@ mod tests {
         let (lines, seen) = lines_back(&bytes);
         assert_eq!(lines, [b"last".to_vec(), b"first".to_vec()]);
         assert_eq!(seen, Seen { whole: true, too_long: 1, torn: true });
+    }
+
+    /// Nothing but zeros, however much is asked for.
+    struct Sparse;
+
+    impl ReadAt for Sparse {
+        fn read_at(&self, buffer: &mut [u8], _: u64) -> io::Result<usize> {
+            buffer.fill(0);
+            Ok(buffer.len())
+        }
+    }
+
+    #[test]
+    fn a_terabyte_without_a_line_is_given_up_soon() {
+        let error = scan_back(&Sparse, 1 << 40, &mut Collect::default()).unwrap_err();
+        assert!(error.to_string().contains("no line that ends within 64 MiB"), "{error}");
+    }
+
+    /// Lines of zeros, each as long as a line may be.
+    struct Poor;
+
+    impl ReadAt for Poor {
+        fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+            buffer.fill(0);
+            let end = offset + buffer.len() as u64;
+            let newline = end - end % (16 << 20);
+            if newline >= offset && newline < end {
+                buffer[usize::try_from(newline - offset).unwrap()] = b'\n';
+            }
+            Ok(buffer.len())
+        }
+    }
+
+    #[test]
+    fn a_terabyte_of_worthless_lines_is_given_up_too() {
+        let error = scan_back(&Poor, 1 << 40, &mut Collect::default()).unwrap_err();
+        assert!(error.to_string().contains("its last 1024 MiB"), "{error}");
+    }
+
+    #[test]
+    fn whoever_is_not_waited_for_stops() {
+        let progress = crate::Progress::default();
+        progress.give_up();
+        let read = || scan_back(&Stored(b"a\n"), 2, &mut Collect::default());
+        assert!(errand::on_behalf_of(Some(&progress), read).is_err());
+        assert!(read().is_ok());
     }
 
     #[test]

@@ -5,10 +5,15 @@ use std::io;
 use memchr::memmem::Finder;
 
 use super::scratch::{grow, with_scratch};
+use super::scan::{BARREN, no_lines};
 use super::{LINE_LIMIT, ReadAt};
+use crate::errand;
 
 /// Small enough to stay in a core's own cache between the kernel's copy and our look at it.
 pub const CHUNK: usize = 256 << 10;
+
+/// No conversation is longer.
+const LONGEST: u64 = 16 << 30;
 
 /// Hands every line to `take`, a last one without a line break too. Lines beyond the limit are passed over; how many,
 /// is the answer.
@@ -82,8 +87,16 @@ fn read_regions(
     mut take: impl FnMut(&[u8]),
 ) -> io::Result<u32> {
     let (mut filled, mut offset) = (0, 0u64);
-    let (mut skipping, mut too_long) = (false, 0);
+    let (mut skipping, mut too_long, mut barren) = (false, 0, 0);
     loop {
+        errand::step()?;
+        if barren > BARREN {
+            return Err(no_lines(BARREN));
+        }
+        if offset > LONGEST {
+            let words = format!("is longer than {} GiB", LONGEST >> 30);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, words));
+        }
         grow(buffer, filled + CHUNK, 0..filled, false);
         let got = match source.read_at(&mut buffer[filled..filled + CHUNK], offset) {
             Ok(got) => got,
@@ -100,8 +113,12 @@ fn read_regions(
         }
         // Only the fresh bytes can hold a line break.
         let from = match memchr::memrchr(b'\n', &buffer[filled..end]) {
-            None => 0,
+            None => {
+                barren += got as u64;
+                0
+            }
             Some(last) => {
+                barren = 0;
                 let last = filled + last;
                 let mut region = &buffer[..=last];
                 if std::mem::take(&mut skipping) {

@@ -1,21 +1,47 @@
 //! A private copy of a database and its WAL, for the one case where it cannot be read in place.
 //!
-//! The copy is unlinked as soon as SQLite has it open, so that nothing is left behind however this process ends. It
-//! is kept while the originals do not change: a copy costs the size of the database.
+//! The copy lies in agentctl's own folder (in one of its own among the temporary ones, where there is none), open to nobody
+//! else. It is unlinked as soon as SQLite has it open, and whoever stops waiting for it takes it away. What a killed process
+//! leaves in between is held by nobody, which the kernel knows: the next one takes it away. A copy is kept while the
+//! originals do not change: it costs the size of the database.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rusqlite::{Connection, OpenFlags};
+use rustix::fs::{FlockOperation, OFlags, flock, statvfs};
+use tempfile::TempDir;
 
 use super::{Error, Files, beside, locks};
+use crate::errand;
+use crate::jsonl::open::open_regular;
+
+/// More than this is not copied: a list must not cost gigabytes of somebody's disk.
+const LARGEST: u64 = 1 << 30;
+/// So much of the disk stays free for others.
+const KEPT_FREE: u64 = 256 << 20;
+
+const PREFIX: &str = "agentctl-copy-";
+
+static HOME: OnceLock<PathBuf> = OnceLock::new();
 
 struct Copy {
     of: Files,
     connection: Connection,
 }
+
+/// Copies are made in a folder of agentctl's own folder from now on. What killed processes left there is taken away.
+pub(super) fn keep_below(home: &Path) {
+    // The first one to say it counts; there is one home per process.
+    let home = HOME.get_or_init(|| home.to_owned());
+    sweep(&home.join(FOLDER));
+}
+
+const FOLDER: &str = "copies";
 
 /// Reads a copy; `Busy` when somebody took the database or changed it while it was copied.
 pub(super) fn read<T>(
@@ -28,7 +54,7 @@ pub(super) fn read<T>(
     let copies = copies.get_or_insert_default();
     if copies.get(path).is_none_or(|copy| copy.of != *files) {
         copies.remove(path);
-        let connection = copy(path)?;
+        let connection = copy(path, files.stamp().size, &folder_for_copies(HOME.get()))?;
         let held = locks::held_file(path)?;
         let is_held = locks::is_locked(&held).map_err(|error| Error::io(path, error))?;
         if is_held || Files::look(path)? != *files {
@@ -42,22 +68,98 @@ pub(super) fn read<T>(
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the copy is made in a folder that only this process knows")]
-fn copy(path: &Path) -> Result<Connection, Error> {
+/// Agentctl's own folder, if it is there and nobody else can write it; the temporary one otherwise.
+fn folder_for_copies(home: Option<&PathBuf>) -> PathBuf {
+    let ours = |folder: &Path| {
+        let seen = fs::symlink_metadata(folder);
+        let me = rustix::process::geteuid().as_raw();
+        seen.is_ok_and(|seen| seen.is_dir() && seen.uid() == me && seen.mode() & 0o022 == 0)
+    };
+    if let Some(home) = home.filter(|home| ours(home)) {
+        let folder = home.join(FOLDER);
+        // It may be there already; whether it is ours is seen then.
+        let _ = DirBuilder::new().mode(0o700).create(&folder);
+        if ours(&folder) {
+            return folder;
+        }
+    }
+    std::env::temp_dir()
+}
+
+fn copy(path: &Path, size: u64, below: &Path) -> Result<Connection, Error> {
     let failed = |error| Error::io(path, error);
-    // Private to this user, under a name that nobody can foresee.
-    let folder = tempfile::Builder::new().prefix("agentctl-").tempdir().map_err(failed)?;
+    if size > LARGEST {
+        return Err(Error::TooLarge { path: path.to_owned(), size });
+    }
+    sweep(below);
+    if statvfs(below).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < size + KEPT_FREE) {
+        return Err(Error::NoRoom { path: path.to_owned(), below: below.to_owned() });
+    }
+    let Some((folder, _held)) = fresh_folder(below).map_err(failed)? else {
+        return Err(Error::Busy(path.to_owned()));
+    };
     let target = folder.path().join("copy.db");
     let mut database = &*locks::held_file(path)?;
-    rewind(database).map_err(failed)?;
-    std::io::copy(&mut database, &mut File::create(&target).map_err(failed)?).map_err(failed)?;
-    fs::copy(beside(path, "-wal"), beside(&target, "-wal")).map_err(failed)?;
+    database.rewind().map_err(failed)?;
+    let left = pour(database, &target, LARGEST).map_err(failed)?;
+    let wal = open_regular(&beside(path, "-wal")).map_err(failed)?.file;
+    pour(&wal, &beside(&target, "-wal"), left).map_err(failed)?;
     open(&target).map_err(|error| Error::sqlite(path, error))
 }
 
-fn rewind(mut file: &File) -> std::io::Result<()> {
-    use std::io::Seek;
-    file.rewind()
+/// Private to this user, under a name that nobody can foresee, and held for as long as it is used. `None` when somebody took
+/// it for a leftover before it was held.
+fn fresh_folder(below: &Path) -> io::Result<Option<(TempDir, File)>> {
+    let private = Permissions::from_mode(0o700);
+    let folder = tempfile::Builder::new().prefix(PREFIX).permissions(private).tempdir_in(below)?;
+    Ok(hold(folder.path()).map(|held| (folder, held)))
+}
+
+/// The kernel's lock on a folder, until the file is closed. `None` while another process has it, or the folder is gone.
+fn hold(folder: &Path) -> Option<File> {
+    let flags = (OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(folder).ok()?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+    // Whoever had it before may have removed it.
+    folder.symlink_metadata().is_ok_and(|seen| Some(seen.ino()) == ino(&file)).then_some(file)
+}
+
+fn ino(file: &File) -> Option<u64> {
+    file.metadata().ok().map(|seen| seen.ino())
+}
+
+/// Takes away the copies that nobody holds any more.
+fn sweep(below: &Path) {
+    let Ok(entries) = fs::read_dir(below) else { return };
+    let me = rustix::process::geteuid().as_raw();
+    for entry in entries.flatten() {
+        let is_copy = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        if is_copy
+            && entry.metadata().is_ok_and(|seen| seen.is_dir() && seen.uid() == me)
+            && let Some(_held) = hold(&entry.path())
+        {
+            // What cannot be removed now is tried again by the next one.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Copies what `from` holds into a new file for this user alone, and says how much of `most` is left.
+fn pour(mut from: &File, to: &Path, most: u64) -> io::Result<u64> {
+    let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
+    let mut chunk = vec![0; 1 << 20];
+    let mut left = most;
+    loop {
+        errand::step()?;
+        let got = match from.read(&mut chunk) {
+            Ok(0) => return Ok(left),
+            Ok(got) => got,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        left = left.checked_sub(got as u64).ok_or_else(|| io::Error::other("grows while it is copied"))?;
+        target.write_all(&chunk[..got])?;
+    }
 }
 
 fn open(target: &Path) -> rusqlite::Result<Connection> {
@@ -71,4 +173,87 @@ fn open(target: &Path) -> rusqlite::Result<Connection> {
     connection.execute_batch("PRAGMA query_only=ON;")?;
     super::keep_plans(&connection)?;
     Ok(connection)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Progress;
+
+    fn names(folder: &Path) -> usize {
+        fs::read_dir(folder).unwrap().count()
+    }
+
+    /// A database with a WAL, and how large both are.
+    fn database(folder: &Path) -> (PathBuf, u64) {
+        let (live, path) = (folder.join("live.db"), folder.join("t.db"));
+        let connection = Connection::open(&live).unwrap();
+        connection
+            .execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE t(n); INSERT INTO t VALUES(zeroblob(3000000))")
+            .unwrap();
+        for suffix in ["", "-wal"] {
+            fs::copy(beside(&live, suffix), beside(&path, suffix)).unwrap();
+        }
+        let size = Files::look(&path).unwrap().stamp().size;
+        (path, size)
+    }
+
+    #[test]
+    fn a_copy_is_for_this_user_alone_and_nothing_of_it_stays() {
+        let (place, below) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (path, size) = database(place.path());
+        let (folder, held) = fresh_folder(below.path()).unwrap().unwrap();
+        assert_eq!(folder.path().metadata().unwrap().mode() & 0o777, 0o700);
+        pour(&File::open(&path).unwrap(), &folder.path().join("copy.db"), LARGEST).unwrap();
+        assert_eq!(folder.path().join("copy.db").metadata().unwrap().mode() & 0o777, 0o600);
+        drop((folder, held));
+        let connection = copy(&path, size, below.path()).unwrap();
+        assert_eq!(names(below.path()), 0);
+        let count: i64 = connection.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
+        assert_eq!(count, 1);
+    }
+
+    #[test]
+    fn whoever_is_not_waited_for_leaves_nothing_and_what_is_too_large_is_not_begun() {
+        let (place, below) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (path, size) = database(place.path());
+        let progress = Progress::default();
+        progress.give_up();
+        assert!(errand::on_behalf_of(Some(&progress), || copy(&path, size, below.path())).is_err());
+        assert_eq!(names(below.path()), 0);
+        let error = copy(&path, LARGEST + 1, below.path()).unwrap_err();
+        assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+        // A sparse terabyte that says it is little is not copied to its end either.
+        File::options().write(true).open(beside(&path, "-wal")).unwrap().set_len(1 << 40).unwrap();
+        assert!(pour(&File::open(beside(&path, "-wal")).unwrap(), &below.path().join("x"), 5 << 20).is_err());
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_swept_and_what_somebody_holds_is_not() {
+        let below = tempfile::tempdir().unwrap();
+        let left = below.path().join(format!("{PREFIX}left"));
+        fs::create_dir(&left).unwrap();
+        fs::write(left.join("copy.db"), "half").unwrap();
+        let (folder, held) = fresh_folder(below.path()).unwrap().unwrap();
+        fs::create_dir(below.path().join("another's")).unwrap();
+        sweep(below.path());
+        assert!(!left.exists() && folder.path().exists() && below.path().join("another's").exists());
+        drop(held);
+        sweep(below.path());
+        assert!(!folder.path().exists());
+    }
+
+    #[test]
+    fn copies_lie_in_the_own_folder_where_nobody_else_can_write_it() {
+        let home = tempfile::tempdir().unwrap().keep();
+        let set = |mode| fs::set_permissions(&home, Permissions::from_mode(mode)).unwrap();
+        set(0o700);
+        assert_eq!(folder_for_copies(Some(&home)), home.join(FOLDER));
+        assert_eq!(home.join(FOLDER).metadata().unwrap().mode() & 0o777, 0o700);
+        set(0o777);
+        assert_eq!(folder_for_copies(Some(&home)), std::env::temp_dir());
+        assert_eq!(folder_for_copies(Some(&home.join("gone"))), std::env::temp_dir());
+        assert_eq!(folder_for_copies(None), std::env::temp_dir());
+        fs::remove_dir_all(home).unwrap();
+    }
 }

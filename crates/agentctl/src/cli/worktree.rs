@@ -6,8 +6,10 @@ mod list;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use agentctl_fleet::marks::Marks;
 use agentctl_fleet::worktree::{self, NewTree, TreesError, WorktreeError};
 
+use super::trust;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -44,6 +46,9 @@ struct CreateArgs {
     /// Where a new branch begins [default: what is checked out in REPO]
     #[arg(long, value_name = "NAME")]
     base_branch: Option<String>,
+    /// Run the hooks and filters that the repository has of its own
+    #[arg(long)]
+    trust: bool,
     /// As JSON: path, branch, createdBranch
     #[arg(long)]
     json: bool,
@@ -59,7 +64,9 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
 
 fn create(args: &CreateArgs, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let repository = surroundings.meant(&args.repository);
-    let made = worktree::create(&repository, &args.branch, args.base_branch.as_deref())?;
+    let base = args.base_branch.as_deref();
+    trust::consent(&repository, (&args.branch, base), args.trust, surroundings, out)?;
+    let made = worktree::create(&repository, &args.branch, base, &Marks::of(surroundings.store()?))?;
     if args.json {
         json::answer(out, &NewTree::from(made))?;
         return Ok(Exit::Done);
@@ -89,6 +96,7 @@ impl Surroundings {
 impl From<WorktreeError> for Failure {
     fn from(error: WorktreeError) -> Self {
         let message = error.to_string();
+        let hint = error.hint();
         match error {
             WorktreeError::NotARepository(_) | WorktreeError::BadBranch(_) | WorktreeError::BadBase(_) => {
                 Self::new(Exit::Usage, message)
@@ -103,9 +111,15 @@ impl From<WorktreeError> for Failure {
             WorktreeError::NoGit(_) => {
                 Self::new(Exit::Failed, message).hint("working trees need git on the PATH")
             }
-            WorktreeError::Busy(_) | WorktreeError::Git { .. } | WorktreeError::Io { .. } => {
-                Self::new(Exit::Failed, message)
+            WorktreeError::Untrusted { .. } => {
+                Self::new(Exit::Refused, message).hint(hint.unwrap_or_default())
             }
+            WorktreeError::Store(error) => error.into(),
+            WorktreeError::Busy(_)
+            | WorktreeError::Git { .. }
+            | WorktreeError::Silent { .. }
+            | WorktreeError::TooMuch { .. }
+            | WorktreeError::Io { .. } => Self::new(Exit::Failed, message),
         }
     }
 }

@@ -207,3 +207,39 @@ fn a_session_that_uses_too_much_is_warned_of_and_told() {
         (house.get("/v1/daemon").json()["fuses"] == 0).then_some(())
     });
 }
+
+#[test]
+fn a_damaged_file_of_fuses_is_told_and_kept_while_everything_else_works() {
+    let house = House::furnished();
+    let folder = house.home.work_dir("site");
+    let folder = folder.to_str().unwrap();
+    let _ = house.run(&["fuse", "set", folder, "--ttl", "2h"]).ok();
+    let _ = house.run(&["daemon", "stop"]).ok();
+    let file = house.home.agentctl_home().join("fuses.json");
+    let whole = fs::read_to_string(&file).unwrap();
+    for damaged in [&whole[..whole.len() / 2], "", "\0\0\0", r#"{"version":1,"fuses":{}}"#] {
+        fs::write(&file, damaged).unwrap();
+        let mut daemon = house.daemon(&[]);
+        assert!(!house.run(&["list", "-a", "-q", "--since", "all"]).ok().stdout.is_empty());
+        for refused in [
+            house.run(&["fuses"]),
+            house.run(&["fuse", "set", folder, "--ttl", "1h"]),
+            house.run(&["fuse", "cancel", folder]),
+        ] {
+            assert_eq!(refused.code, Some(1), "{refused:?}");
+            assert!(refused.stderr.contains("fuses.json is damaged"), "{refused:?}");
+        }
+        until(SOON, "the log to say so", || {
+            let log = fs::read_to_string(house.home.agentctl_home().join("daemon.log")).ok()?;
+            log.contains("fuses.json is damaged").then_some(())
+        });
+        assert_eq!(fs::read_to_string(&file).unwrap(), damaged, "what is there stays");
+        // Once it is mended, the fuse burns on, in the same daemon.
+        fs::write(&file, &whole).unwrap();
+        let listed = house.run(&["fuses", "--json"]).ok().json();
+        assert_eq!(listed["fuses"][0]["directory"], folder);
+        let _ = house.run(&["daemon", "stop"]).ok();
+        daemon.wait(SOON);
+        assert!(!house.socket().exists());
+    }
+}

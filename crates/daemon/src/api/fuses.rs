@@ -1,5 +1,6 @@
 //! Fuses over HTTP.
 
+use agentctl_fleet::StoreError;
 use agentctl_model::Status;
 use axum::Extension as Extended;
 use axum::extract::State;
@@ -17,7 +18,7 @@ use crate::server::Peer;
 use crate::token::random_hex;
 
 pub(crate) async fn list(State(app): State<App>) -> Result<Response, Problem> {
-    beside(move || json(&app.fuses.all())).await.map(answer)
+    beside(move || json(&app.fuses.all()?)).await.map(answer)
 }
 
 pub(crate) async fn set(
@@ -79,5 +80,10 @@ fn unknown(id: &str) -> Problem {
 }
 
 fn unwritten(error: &std::io::Error) -> Problem {
-    Problem::failed(format!("fuses.json cannot be written: {error}"))
+    let problem = Problem::failed(format!("fuses.json cannot be written: {error}"));
+    let why = error.get_ref().and_then(|error| error.downcast_ref::<StoreError>());
+    match why.and_then(StoreError::hint) {
+        Some(hint) => problem.hint(hint),
+        None => problem,
+    }
 }

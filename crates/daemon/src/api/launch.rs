@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use agentctl_fleet::Store;
 use agentctl_fleet::groups::GroupLaunch;
 use agentctl_fleet::launch::{Choice, LaunchWish, ResumeWish, Unfit, UnfitKind, check_folder, check_words};
-use agentctl_fleet::launches::WorktreeOrder;
+use agentctl_fleet::launches::{LaunchOrder, WorktreeOrder};
+use agentctl_fleet::marks::Marks;
 use agentctl_model::{Capability, Permission};
 use axum::Extension;
 use axum::extract::State;
@@ -131,6 +132,7 @@ pub(crate) async fn launch(
             (None, false) => return Err(Problem::usage("the body: missing field `cwd`")),
         };
         let words = body.manner.words(body.prompt, &cwd, &peer, &launcher)?;
+        let trust = body.manner.trust;
         let wish = LaunchWish {
             cwd_is_chosen: body.cwd.is_some(),
             choices: vec![choice],
@@ -145,6 +147,7 @@ pub(crate) async fn launch(
             plan.slots.into_iter().next().ok_or_else(|| Problem::usage("there is nothing to launch"))?;
         let order = slot.order.map_err(unfit)?;
         launcher.fleet.preview(&order, &plan.words).map_err(Problem::unsupported)?;
+        launcher.consent(&order, trust, &peer)?;
         launcher.ready()?;
         let launching = launcher.fleet.launch(order, &plan.words, &launcher.caller, clock::now());
         let session = launching.and_then(|launching| launching.wait(&launcher.fleet, || false));
@@ -167,6 +170,7 @@ pub(crate) async fn group(
             |slot: SlotBody| Choice { adapter: slot.adapter, model: slot.model, branch: slot.branch };
         let cwd = folder(&body.cwd)?;
         let words = body.manner.words(body.prompt, &cwd, &peer, &launcher)?;
+        let trust = body.manner.trust;
         let wish = LaunchWish {
             cwd_is_chosen: true,
             choices: body.launches.into_iter().map(choice).collect(),
@@ -177,6 +181,9 @@ pub(crate) async fn group(
             manner: body.manner.manner()?,
         };
         let plan = launcher.plan(&wish, words)?;
+        for order in plan.slots.iter().filter_map(|slot| slot.order.as_ref().ok()) {
+            launcher.consent(order, trust, &peer)?;
+        }
         launcher.ready()?;
         let done = launcher.fleet.launch_side_by_side(plan, &launcher.caller, clock::now, || false);
         json(&GroupLaunch::from(done))
@@ -266,6 +273,15 @@ impl Launcher {
     fn plan(&self, wish: &LaunchWish, words: String) -> Result<agentctl_fleet::launch::LaunchPlan, Problem> {
         let plan = self.fleet.plan_launch(wish, words, &self.caller.programs);
         plan.map_err(|error| Problem::failed(error.to_string()))
+    }
+
+    /// What the repository of its working tree runs was agreed to.
+    fn consent(&self, order: &LaunchOrder, trust: bool, peer: &Peer) -> Result<(), Problem> {
+        let Some(WorktreeOrder { repository, branch, base }) = self.fleet.tree_of(order) else {
+            return Ok(());
+        };
+        let marks = Marks::of(Store::at(&self.caller.home));
+        super::worktrees::consent(&marks, (repository, branch, base.as_deref()), trust, peer)
     }
 
     /// The last step before something is written.

@@ -1,7 +1,9 @@
 //! Git working trees over HTTP.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use agentctl_fleet::Store;
+use agentctl_fleet::marks::Marks;
 use agentctl_fleet::worktree::{self, NewTree, Which, Wish};
 use axum::Extension;
 use axum::extract::State;
@@ -32,6 +34,9 @@ pub(crate) struct CreateBody {
     branch: String,
     /// Where a new branch begins; without it at what is checked out.
     base_branch: Option<String>,
+    /// Run the hooks and filters that the repository has of its own; remembered until they change. On the unix socket alone.
+    #[serde(default)]
+    trust: bool,
 }
 
 /// The body of `POST /v1/worktrees/clean`: `paths`, or `all` of the repository.
@@ -75,13 +80,34 @@ pub(crate) async fn list(
     listed.await.map(answer)
 }
 
-pub(crate) async fn create(Body(body): Body<CreateBody>) -> Result<Response, Problem> {
+pub(crate) async fn create(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    Body(body): Body<CreateBody>,
+) -> Result<Response, Problem> {
     let made = beside(move || {
         let repository = absolute("repository", &body.repository)?;
-        let made = worktree::create(&repository, &body.branch, body.base_branch.as_deref())?;
+        let (branch, base) = (body.branch.as_str(), body.base_branch.as_deref());
+        let marks = Marks::of(Store::at(app.home.folder()));
+        consent(&marks, (&repository, branch, base), body.trust, &peer)?;
+        let made = worktree::create(&repository, branch, base, &marks)?;
         json(&NewTree::from(made))
     });
     made.await.map(answer)
+}
+
+/// That what a checkout of this tree runs was agreed to. A person agrees at the machine itself: on the unix socket alone.
+pub(super) fn consent(
+    marks: &Marks,
+    tree: (&Path, &str, Option<&str>),
+    trust: bool,
+    peer: &Peer,
+) -> Result<(), Problem> {
+    if trust && !matches!(peer, Peer::Unix { .. }) {
+        return Err(Problem::forbidden("`trust` is taken on the unix socket alone")
+            .hint("`agentctl worktree create --trust` on that machine runs a repository's own programs"));
+    }
+    Ok(worktree::consent(marks, tree, clock::now(), |_| trust)?)
 }
 
 pub(crate) async fn clean(

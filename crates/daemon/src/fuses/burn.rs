@@ -32,11 +32,26 @@ const RETRY: Duration = Duration::from_secs(5);
 pub(crate) fn keep_burning(shared: &Arc<Shared>) {
     let fuses = &shared.fuses;
     let mut limits = Limits::default();
+    let mut told = false;
     loop {
-        fuses.sweep_marks();
         let now = clock::now();
         let mut sleep = LONGEST_SLEEP;
-        for fuse in fuses.all().fuses {
+        let known = match fuses.all() {
+            Ok(known) => {
+                told = false;
+                // Only who knows all fuses knows whose marks are of no use any more.
+                fuses.sweep_marks();
+                known.fuses
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut told, true) {
+                    shared.log.say(&format!("no fuse burns: {error}"));
+                }
+                sleep = RETRY;
+                Vec::new()
+            }
+        };
+        for fuse in known {
             let burnt = if fuse.directory.is_none() {
                 sleep = sleep.min(LIMITS).min(until(next_stage_at(&fuse), now));
                 limits.check(shared, &fuse)
@@ -153,11 +168,10 @@ impl Fuses {
 
     /// Marks of fuses that are gone have served.
     fn sweep_marks(&self) {
-        let burning = self.burning();
-        let Ok(entries) = agentctl_files::own::entries(self.home.folder()) else { return };
+        let (Ok(known), Ok(entries)) = (self.known(), agentctl_files::own::entries(self.home.folder())) else { return };
         for entry in entries.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            if name.strip_prefix(".fired-").is_some_and(|id| !burning.fuses.contains_key(id)) {
+            if name.strip_prefix(".fired-").is_some_and(|id| !known.contains_key(id)) {
                 let _ = std::fs::remove_dir(entry.path());
             }
         }

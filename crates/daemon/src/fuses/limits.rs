@@ -50,7 +50,7 @@ impl Limits {
             return Ok(());
         }
         self.seen.insert(fuse.id.clone(), (Instant::now(), beat));
-        self.seen.retain(|id, _| shared.fuses.burning().fuses.contains_key(id));
+        self.seen.retain(|id, _| shared.fuses.has(id));
         let Ok(fleet) = shared.settings.fleet() else { return Ok(()) };
         let survey = fleet.survey(&Question {
             usage: true,

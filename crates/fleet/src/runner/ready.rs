@@ -14,6 +14,7 @@ use crate::kernel_lock::KernelLock;
 use crate::launch::{LaunchError, glance};
 use crate::launches::Talk;
 use crate::locks::Locks;
+use crate::marks::Marks;
 use crate::question::{Question, Wanted};
 use crate::store::Store;
 use crate::worktree::{self, WorktreeError};
@@ -31,7 +32,8 @@ impl Runner<'_> {
             return Ok(self.record.order.cwd.clone());
         };
         // Written down before it is made: whoever finds this launch dead knows what to remove.
-        let made = worktree::create_noting(&order.repository, &order.branch, order.base.as_deref(), |made| {
+        let (marks, base) = (Marks::of(Store::at(&self.caller.home)), order.base.as_deref());
+        let made = worktree::create_noting(&order.repository, &order.branch, base, &marks, |made| {
             self.record.made = Some(made.clone());
             let written = self.folder.write_record(&self.record);
             written.map_err(|source| WorktreeError::Io { path: self.folder.path().to_owned(), source })
@@ -41,7 +43,8 @@ impl Runner<'_> {
             Err(error) => {
                 // What git refused was not made.
                 self.record.made = None;
-                Err(LaunchError::failed(error.to_string()))
+                let refused = matches!(error, WorktreeError::Untrusted { .. });
+                Err(LaunchError { refused, message: error.to_string(), hint: error.hint() })
             }
         }
     }

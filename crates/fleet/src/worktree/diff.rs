@@ -57,6 +57,8 @@ fn compare(made: &Made, base: Option<&str>, form: &[&str]) -> Result<Option<Vec<
     // Neither the user's own diff program nor colours nor other prefixes: this is read by programs too.
     let mut arguments = vec!["diff", "--no-color", "--no-ext-diff", "--no-textconv", "--find-renames"];
     arguments.extend(["--src-prefix=a/", "--dst-prefix=b/"]);
+    // Inside a submodule git would go by that one's own settings, which are not looked at here.
+    arguments.extend(["--submodule=short", "--ignore-submodules=dirty"]);
     arguments.extend(form);
     if made.path.is_dir() {
         let from = began(made, &made.path, "HEAD", base)?;

@@ -8,8 +8,11 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::git::{git, text_of};
+use super::git::{Settings, git, git_set, text_of};
 use super::{WorktreeError, commit_of, common_folder};
+
+/// Submodules have submodules, but not without end.
+const DEEPEST: usize = 8;
 
 /// One entry of git's own list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -59,6 +62,8 @@ pub enum TreeState {
     Missing,
     /// The repository has no files of its own here.
     Bare,
+    /// Git cannot say: it is damaged. `error` says how.
+    Unknown,
 }
 
 /// A working tree and its state.
@@ -78,6 +83,8 @@ pub struct Worktree {
     pub unpushed: Option<usize>,
     /// Locked with `git worktree lock`.
     pub locked: bool,
+    /// Why nothing more is known of it; the other trees are.
+    pub error: Option<String>,
 }
 
 /// The working trees of the repository around `inside`, the main one first.
@@ -88,8 +95,19 @@ pub fn list(inside: &Path) -> Result<Vec<Worktree>, WorktreeError> {
     trees.iter().enumerate().map(|(index, tree)| look(&common, tree, index == 0, &bases)).collect()
 }
 
+/// One that is damaged says so, and the others are told all the same.
 fn look(common: &Path, tree: &Listed, main: bool, bases: &[Base]) -> Result<Worktree, WorktreeError> {
-    let seen = Worktree {
+    let seen = seen(tree, main);
+    match look_into(common, tree, seen.clone(), bases) {
+        Err(
+            error @ (WorktreeError::Git { .. } | WorktreeError::Silent { .. } | WorktreeError::Io { .. }),
+        ) => Ok(Worktree { state: TreeState::Unknown, error: Some(error.to_string()), ..seen }),
+        looked => looked,
+    }
+}
+
+fn seen(tree: &Listed, main: bool) -> Worktree {
+    Worktree {
         path: tree.path.to_string_lossy().into_owned(),
         branch: tree.branch.clone(),
         head: tree.head.clone(),
@@ -99,14 +117,23 @@ fn look(common: &Path, tree: &Listed, main: bool, bases: &[Base]) -> Result<Work
         untracked: None,
         unpushed: None,
         locked: tree.locked.is_some(),
-    };
+        error: None,
+    }
+}
+
+fn look_into(
+    common: &Path,
+    tree: &Listed,
+    seen: Worktree,
+    bases: &[Base],
+) -> Result<Worktree, WorktreeError> {
     if tree.bare || !tree.path.is_dir() {
         let state = if tree.bare { TreeState::Bare } else { TreeState::Missing };
         return Ok(Worktree { state, ..seen });
     }
     let changes = changes(&tree.path)?;
     // The main tree is the base of the others: without a remote there is nothing it could be ahead of.
-    let comparable = !main || has_remotes(common)?;
+    let comparable = !seen.main || has_remotes(common)?;
     let unpushed = if comparable { Some(unpushed(common, tree, bases)?.len()) } else { None };
     let state = match (changes.any(), unpushed) {
         (true, _) => TreeState::Dirty,
@@ -150,11 +177,15 @@ fn parse(answer: &[u8]) -> Vec<Listed> {
     trees
 }
 
-/// What `git status` names; a folder of new files is one entry.
+/// What `git status` names; a folder of new files is one entry, and so is a submodule in which anything is changed or new.
 pub(super) fn changes(tree: &Path) -> Result<Changes, WorktreeError> {
+    changes_below(tree, &Settings::new(), 0)
+}
+
+fn changes_below(tree: &Path, settings: &Settings, depth: usize) -> Result<Changes, WorktreeError> {
     let arguments =
-        ["status", "--porcelain=v1", "-z", "--untracked-files=normal", "--ignore-submodules=none"];
-    let answer = git(tree, &arguments)?;
+        ["status", "--porcelain=v1", "-z", "--untracked-files=normal", "--ignore-submodules=dirty"];
+    let answer = git_set(tree, settings, &arguments)?;
     let mut changes = Changes::default();
     let mut fields = answer.split(|byte| *byte == 0).filter(|field| field.len() > 3);
     while let Some(field) = fields.next() {
@@ -169,7 +200,40 @@ pub(super) fn changes(tree: &Path) -> Result<Changes, WorktreeError> {
             }
         }
     }
+    for name in submodules(tree, settings)? {
+        let shown = String::from_utf8_lossy(&name).into_owned();
+        if !changes.changed.contains(&shown) && is_changed_inside(tree, &name, depth)? {
+            changes.changed.push(shown);
+        }
+    }
     Ok(changes)
+}
+
+/// The places of other repositories that the index names.
+fn submodules(tree: &Path, settings: &Settings) -> Result<Vec<Vec<u8>>, WorktreeError> {
+    let answer = git_set(tree, settings, &["ls-files", "--stage", "-z", "--", ":/"])?;
+    let entries = answer.split(|byte| *byte == 0).filter(|entry| entry.starts_with(b"160000 "));
+    let name = |entry: &[u8]| Some(entry[entry.iter().position(|byte| *byte == b'\t')? + 1..].to_vec());
+    Ok(entries.filter_map(name).collect())
+}
+
+/// Git would look into a submodule by that one's own settings, and run what they name. So each is looked at by itself.
+fn is_changed_inside(tree: &Path, name: &[u8], depth: usize) -> Result<bool, WorktreeError> {
+    let inside = tree.join(OsStr::from_bytes(name));
+    // Nothing was checked out there; or it leads elsewhere, which git does not follow either.
+    if inside.join(".git").symlink_metadata().is_err() || inside.is_symlink() {
+        return Ok(false);
+    }
+    // Whatever lies deeper is kept rather than looked at.
+    if depth == DEEPEST {
+        return Ok(true);
+    }
+    // What is no repository must not be taken for the one around it.
+    let settings: Settings = vec![("GIT_CEILING_DIRECTORIES", tree.as_os_str().to_owned())];
+    if git_set(&inside, &settings, &["rev-parse", "--git-dir"]).is_err() {
+        return Ok(false);
+    }
+    changes_below(&inside, &settings, depth + 1).map(|changes| changes.any())
 }
 
 fn has_remotes(common: &Path) -> Result<bool, WorktreeError> {
@@ -205,7 +269,7 @@ pub(super) fn unpushed(common: &Path, tree: &Listed, bases: &[Base]) -> Result<V
         return Ok(Vec::new());
     };
     let kept = bases.iter().filter(|base| base.branch.is_none() || base.branch != tree.branch);
-    let mut arguments = vec!["log", "--format=%h %s", head, "--not", "--remotes"];
+    let mut arguments = vec!["log", "--no-show-signature", "--format=%h %s", head, "--not", "--remotes"];
     arguments.extend(kept.map(|base| base.commit.as_str()));
     arguments.push("--");
     let text = text_of(&git(common, &arguments)?);

@@ -22,6 +22,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
 
 use self::pairs::Pairs;
+use super::trust;
 use crate::daemon_process::DaemonProcess;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -64,6 +65,9 @@ pub(crate) struct Args {
     /// Where a new branch begins [default: what is checked out]
     #[arg(long, value_name = "NAME")]
     base_branch: Option<String>,
+    /// Run the hooks and filters that the repository of a working tree has
+    #[arg(long)]
+    trust: bool,
     /// Run this command once the session's id is known
     #[arg(long, value_name = "CMD")]
     on_create: Option<String>,
@@ -115,6 +119,11 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let plan = args.plan(surroundings, &settings, &fleet, &caller)?;
     if args.dry_run {
         return dry_run::show(&plan, args.json, &fleet, surroundings, out);
+    }
+    for order in plan.slots.iter().filter_map(|slot| slot.order.as_ref().ok()) {
+        if let Some(WorktreeOrder { repository, branch, base }) = fleet.tree_of(order) {
+            trust::consent(repository, (branch, base.as_deref()), args.trust, surroundings, out)?;
+        }
     }
     let mut ready = || {
         surroundings.prepare_home()?;

@@ -38,6 +38,11 @@ pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     for line in table(&trees.worktrees, surroundings).lines(out.width(), out.paint) {
         writeln!(out, "{line}")?;
     }
+    for HeldTree { tree, .. } in &trees.worktrees {
+        if let Some(error) = &tree.error {
+            out.warn(&format!("{}: {error}", surroundings.shown(Path::new(&tree.path))));
+        }
+    }
     heard::warn(&trees.sources, surroundings, out);
     Ok(Exit::Done)
 }
@@ -75,6 +80,7 @@ fn state(tree: &Worktree) -> String {
     match tree.state {
         TreeState::Missing => "missing".to_owned(),
         TreeState::Bare => "bare".to_owned(),
+        TreeState::Unknown => "unknown".to_owned(),
         _ if words.is_empty() => "clean".to_owned(),
         _ => words.join(", "),
     }
@@ -83,7 +89,7 @@ fn state(tree: &Worktree) -> String {
 fn tone(state: TreeState) -> Tone {
     match state {
         TreeState::Clean | TreeState::Bare => Tone::Dim,
-        TreeState::Dirty | TreeState::Ahead | TreeState::Missing => Tone::Attention,
+        TreeState::Dirty | TreeState::Ahead | TreeState::Missing | TreeState::Unknown => Tone::Attention,
     }
 }
 

@@ -54,6 +54,10 @@ pub(super) struct MannerBody {
     /// Launch even where a lock or a live session holds the directory.
     #[serde(default)]
     force: bool,
+    /// Run the hooks and filters that the repository of a working tree has; remembered until they change. On the unix
+    /// socket alone.
+    #[serde(default)]
+    pub(super) trust: bool,
     /// Variables for the agent, beside all others.
     #[serde(default)]
     env: BTreeMap<String, String>,

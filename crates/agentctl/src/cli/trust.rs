@@ -1,0 +1,44 @@
+//! Asking a person whether a repository's own programs may run. Only a checkout needs it; looking runs none.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::Path;
+
+use agentctl_fleet::marks::Marks;
+use agentctl_fleet::worktree::{self, Programs};
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::surroundings::Surroundings;
+
+/// Agreed to before, by the flag, or now by whoever sits at the terminal. Without any of these it is refused.
+pub(super) fn consent(
+    repository: &Path,
+    (branch, base): (&str, Option<&str>),
+    trust: bool,
+    surroundings: &Surroundings,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    let marks = Marks::of(surroundings.store()?);
+    let agree = |programs: &Programs| trust || agrees(repository, programs, surroundings, out);
+    Ok(worktree::consent(&marks, (repository, branch, base), surroundings.now(), agree)?)
+}
+
+fn agrees(repository: &Path, programs: &Programs, surroundings: &Surroundings, out: &mut Output) -> bool {
+    let mut ask = || -> io::Result<bool> {
+        if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+            return Ok(false);
+        }
+        out.flush()?;
+        let mut screen = io::stderr();
+        writeln!(screen, "a checkout of {} runs programs of its own:", surroundings.shown(repository))?;
+        for program in &programs.named {
+            writeln!(screen, "  {program}")?;
+        }
+        write!(screen, "run them, now and until they change? [y/N] ")?;
+        let mut answer = String::new();
+        io::stdin().lock().read_line(&mut answer)?;
+        Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    };
+    // Whoever cannot be asked has not agreed.
+    ask().unwrap_or(false)
+}
