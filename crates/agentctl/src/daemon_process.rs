@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use agentctl_daemon::{DaemonStatus, Held, Home};
 use agentctl_model::ProcessRef;
-use agentctl_process::Signal;
+use agentctl_process::{Proven, Signal, SignalError};
 
 use crate::client::{Ask, Client, OWN_VERSION};
 use crate::exit_codes::Exit;
@@ -177,8 +177,12 @@ impl<'a> DaemonProcess<'a> {
         }
         for signal in [Signal::Terminate, Signal::Kill] {
             let Some(holder) = self.holder() else { break };
-            agentctl_process::signal(holder, signal)
-                .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+            // Whoever holds the lock, only agentctl is ended.
+            let failed = |error: SignalError| Failure::new(Exit::Failed, error.to_string());
+            let proven = Proven::of_agentctl(agentctl_process::system().as_ref(), holder).map_err(failed)?;
+            if let Some(proven) = proven {
+                proven.signal(signal).map_err(failed)?;
+            }
             if self.wait_free(END)? {
                 return Ok(true);
             }
