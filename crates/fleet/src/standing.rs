@@ -15,11 +15,13 @@ pub(crate) fn standing(kernel: &dyn Kernel, source: &Source, process: &Process) 
     if own.is_some_and(|own| is_same_root(kernel, process, &own, &source.root)) {
         return Standing::Ours;
     }
+    // An agent that keeps nothing open is not searched for files: its variables have said where it works.
+    let wanted = process.environ.seen().is_none() || source.adapter.card().looks.open_files;
     let looked = match &process.open_files {
-        Observed::Seen(_) => None,
-        Observed::Unobservable(_) => {
+        Observed::Unobservable(_) if wanted => {
             kernel.inspect(&process.head, Want { open_files: true, ..Want::default() })
         }
+        _ => None,
     };
     let files = looked.as_ref().map_or(&process.open_files, |looked| &looked.open_files);
     if files.seen().is_some_and(|files| {

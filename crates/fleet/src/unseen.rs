@@ -58,7 +58,7 @@ pub(crate) fn unseen(
                 (parent.relation == Relation::Subagent).then(|| carried.1.clone())
             };
             if !unseen.contains_key(&id)
-                && let Some(why) = inherited().or_else(|| eyes.open_turn(found, joined))
+                && let Some(why) = inherited().or_else(|| eyes.open_turn(found))
             {
                 unseen.insert(id, why);
             }
@@ -165,8 +165,17 @@ impl Eyes<'_> {
     }
 
     /// A turn that is open, of a session that nothing ties to a process.
-    fn open_turn(&self, found: &Found, joined: &Joined) -> Option<String> {
+    fn open_turn(&self, found: &Found) -> Option<String> {
         let turn = found.facts.turn.as_ref()?;
+        // Where somebody here has the file open (a database has many sessions), it says nothing about others.
+        let held_here = self.is_held_here(&found.place);
+        if !held_here && self.kernel.is_open(&found.place, OpenHow::ForWriting) == Observed::Seen(true) {
+            return Some(beyond(&format!("somebody has {} open who is not here", name_of(&found.place))));
+        }
+        if !held_here && self.source.adapter.card().looks.open_files {
+            // It keeps a file open for as long as it has the session: nothing else needs to be weighed.
+            return None;
+        }
         let times = [turn.began, turn.last, found.facts.started_at];
         if times.iter().flatten().any(|at| self.is_before_us(Some(*at)) && !self.is_before_boot(Some(*at))) {
             return Some(beyond("it was at work before the first process here started"));
@@ -175,10 +184,17 @@ impl Eyes<'_> {
         if self.lent && !self.is_before_boot(recent) {
             return Some(beyond("its folder came in from outside, and a turn is open"));
         }
-        // Where one of ours lives, it is the one that has the file open.
-        let alone = joined.claims.is_empty() && joined.strays.is_empty();
-        let open = alone && self.kernel.is_open(&found.place, OpenHow::ForWriting) == Observed::Seen(true);
-        open.then(|| beyond(&format!("somebody has {} open who is not here", name_of(&found.place))))
+        None
+    }
+
+    fn is_held_here(&self, file: &Path) -> bool {
+        let Ok(real) = fs::canonicalize(file) else { return false };
+        let want = Want { open_files: true, ..Want::default() };
+        let agents = self.heads.iter().filter(|head| self.source.adapter.recognises(head));
+        let mut looked = agents.filter_map(|head| self.kernel.inspect(head, want));
+        looked.any(|process| {
+            process.open_files.seen().is_none_or(|files| files.iter().any(|open| open.path == real))
+        })
     }
 
     /// Recorded before the machine started: whoever wrote it is gone.
