@@ -30,32 +30,41 @@ pub fn alive(process: &Process, kernel: &KernelView, why: &str) -> Evidence {
     Evidence::said(Witness::Kernel, format!("pid {} alive, {why}", process.pid()), Some(kernel.as_of))
 }
 
-/// Claims from the agent's own notes, each only if the kernel confirms the holder.
+/// Claims from the agent's own notes, each only if the kernel confirms the holder: a process of this agent that works under
+/// this very root. A note alone could name anybody's process.
 pub fn by_registration(harvest: &Harvest, kernel: &KernelView) -> Vec<Claim> {
-    let by_pid: HashMap<u32, &Process> =
-        kernel.processes.iter().map(|process| (process.pid(), process)).collect();
+    let trusted: Vec<&Process> =
+        kernel.processes.iter().filter(|process| kernel.is_ours(process)).collect();
+    // An agent in a container writes down the pid that it has there.
+    let mut by_noted: HashMap<u32, Vec<&Process>> = HashMap::new();
+    for process in &trusted {
+        by_noted.entry(process.noted_pid()).or_default().push(process);
+    }
+    let only = |pid: &u32, fits: &dyn Fn(&Process) -> bool| -> Option<&Process> {
+        let mut fitting = by_noted.get(pid)?.iter().copied().filter(|process| fits(process));
+        // Two containers may have given the same pid: then the note says nothing.
+        fitting.next().filter(|_| fitting.next().is_none())
+    };
     let confirmed = harvest.registrations.iter().filter_map(|note| {
         let (process, why) = match &note.holder {
             Holder::Process { pid, start } => {
-                let process = by_pid.get(pid).filter(|process| process.head.process.start == *start)?;
-                (*process, "start time matches")
+                (only(pid, &|process| process.head.process.start == *start)?, "start time matches")
             }
             Holder::Since { pid, at } => {
-                let was_running =
-                    |process: &&&Process| process.head.started_at.is_none_or(|start| start <= *at);
-                let process = by_pid.get(pid).filter(was_running)?;
-                (*process, "was running when its pid was written down")
+                let was_running = |process: &Process| process.head.started_at.is_none_or(|start| start <= *at);
+                (only(pid, &was_running)?, "was running when its pid was written down")
             }
             Holder::Lock { device, inode } => {
                 let locks = kernel.locks.seen()?;
                 let held = locks.iter().find(|lock| lock.device == *device && lock.inode == *inode)?;
-                (*by_pid.get(&held.pid)?, "holds the session's lock")
+                let process = trusted.iter().find(|process| process.pid() == held.pid)?;
+                (*process, "holds the session's lock")
             }
             Holder::OpenFile { pid, path } => {
-                let process = by_pid.get(pid)?;
-                let files = process.open_files.seen()?;
-                files.iter().any(|file| file.path == *path).then_some(())?;
-                (*process, "holds the session's file open")
+                let holds = |process: &Process| {
+                    process.open_files.seen().is_some_and(|files| files.iter().any(|file| file.path == *path))
+                };
+                (only(pid, &holds)?, "holds the session's file open")
             }
         };
         Some(registered(note, process, alive(process, kernel, why)))

@@ -16,6 +16,7 @@ fn process(pid: u32, parent: u32, argv: &[&str]) -> Process {
         environ: Observed::Unobservable(String::new()),
         open_files: Observed::Unobservable(String::new()),
         listening: Observed::Unobservable(String::new()),
+        inner_pid: None,
     }
 }
 

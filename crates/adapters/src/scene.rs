@@ -31,6 +31,7 @@ pub(crate) fn process(argv: &[&str]) -> Process {
         environ: unseen(),
         open_files: unseen(),
         listening: unseen(),
+        inner_pid: None,
     }
 }
 

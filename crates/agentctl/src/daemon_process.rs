@@ -11,7 +11,7 @@ use agentctl_daemon::{DaemonStatus, Held, Home};
 use agentctl_files::own;
 use agentctl_fleet::KernelLock;
 use agentctl_model::ProcessHead;
-use agentctl_process::Signal;
+use agentctl_process::{Proven, Signal, SignalError};
 
 use crate::client::{Ask, Client, OWN_VERSION, is_silent};
 use crate::exit_codes::Exit;
@@ -331,13 +331,14 @@ impl<'a> DaemonProcess<'a> {
         }
         for signal in [Signal::Terminate, Signal::Kill] {
             let Some(holder) = self.holder().map(|holder| holder.process) else { break };
-            let send = |signal| {
-                agentctl_process::signal(holder, signal)
-                    .map_err(|error| Failure::new(Exit::Failed, error.to_string()))
-            };
-            send(signal)?;
-            // One that is stopped hears nothing before it goes on.
-            send(Signal::Continue)?;
+            // Whoever holds the lock, only agentctl is ended.
+            let failed = |error: SignalError| Failure::new(Exit::Failed, error.to_string());
+            let proven = Proven::of_agentctl(agentctl_process::system().as_ref(), holder).map_err(failed)?;
+            if let Some(proven) = proven {
+                proven.signal(signal).map_err(failed)?;
+                // One that is stopped hears nothing before it goes on.
+                proven.signal(Signal::Continue).map_err(failed)?;
+            }
             if self.wait_free(END)? {
                 return Ok(true);
             }

@@ -12,6 +12,7 @@ use agentctl_model::{
 use jiff::Timestamp;
 
 use crate::git_head::branch_of;
+use crate::unseen::Unseen;
 
 type Id = (String, Option<String>);
 
@@ -21,6 +22,8 @@ pub(crate) struct Case<'a> {
     pub(crate) root: &'a str,
     pub(crate) harvest: Harvest,
     pub(crate) joined: Joined,
+    /// Sessions whose carrier may be where it cannot be seen.
+    pub(crate) unseen: Unseen,
     /// How the launched processes of its sessions ended, by the session's id.
     pub(crate) exits: HashMap<String, LaunchExit>,
     pub(crate) as_of: Timestamp,
@@ -64,12 +67,17 @@ impl Case<'_> {
     }
 
     fn judge(&self, mut found: Found, claims: &[Claim], remote: Option<&Remote>) -> Surveyed {
+        let exit = self.exits.get(&found.id).filter(|exit| is_of_these_records(exit, found.facts.updated_at));
+        // Who was seen to end is nowhere else.
+        let unseen = (!self.unseen.is_empty() && exit.is_none())
+            .then(|| self.unseen.get(&(found.id.clone(), found.slot.clone())))
+            .flatten();
         let (liveness, testimony) = match remote {
             Some(remote) => {
                 let said = Liveness::Remote { word: remote.word, evidence: remote.evidence.clone() };
                 (said, Some(&remote.testimony))
             }
-            None => (self.liveness(claims), weightiest(claims)),
+            None => (self.liveness(claims, unseen), weightiest(claims)),
         };
         for live in claims.iter().filter_map(|claim| claim.found.as_ref()) {
             fill(&mut found.facts, &live.facts);
@@ -87,7 +95,6 @@ impl Case<'_> {
         let mut heard = Vec::with_capacity(said.len() + found.evidence.len() + 1);
         heard.extend_from_slice(said);
         heard.append(&mut found.evidence);
-        let exit = self.exits.get(&found.id).filter(|exit| is_of_these_records(exit, found.facts.updated_at));
         let seen = exit.and_then(LaunchExit::seen);
         found.facts.stopped_at = found.facts.stopped_at.or(seen.map(|exit| exit.at));
         let verdict = derive(turn, &liveness, exit, heard);
@@ -111,7 +118,7 @@ impl Case<'_> {
         Surveyed { key, session: Box::new(session), place: found.place, rule, carriers }
     }
 
-    fn liveness(&self, claims: &[Claim]) -> Liveness {
+    fn liveness(&self, claims: &[Claim], unseen: Option<&String>) -> Liveness {
         let unobservable = |why: &str| Liveness::Unobservable { why: why.to_owned(), looked_at: self.as_of };
         let mut firm =
             claims.iter().filter(|claim| claim.tie != Tie::OneOfSeveral).map(|claim| claim.owner.clone());
@@ -121,9 +128,10 @@ impl Case<'_> {
         if let Some(why) = self.blind.as_deref().or(self.joined.blind.as_deref()) {
             return unobservable(why);
         }
-        match claims {
-            [] => Liveness::Gone { looked_at: self.as_of },
-            several => unobservable(&format!(
+        match (claims, unseen) {
+            ([], Some(why)) => unobservable(why),
+            ([], None) => Liveness::Gone { looked_at: self.as_of },
+            (several, _) => unobservable(&format!(
                 "{} live process(es) may carry this session or another one, nothing ties them",
                 several.len()
             )),

@@ -1,16 +1,18 @@
 //! Ending a family of processes: found by looking, told to end, killed, until nobody is left.
 //!
 //! Who belongs to it is found before the first signal, and again before each further step: what a tool started in a
-//! session of its own survives its agent. Every signal goes to one process whose identity was checked.
+//! session of its own survives its agent. Every signal goes to one process that was looked at anew and may be signalled.
 
 use std::time::{Duration, Instant};
 
 use agentctl_model::{Observed, Process, ProcessEntry, ProcessHead, ProcessRef};
-use agentctl_process::{Kernel, Sent, Signal, Want, signal, wait_gone};
+use agentctl_process::{Kernel, Proven, Sent, Signal, SignalError, Want, is_agentctl, wait_gone};
 
 use crate::Source;
 use crate::family::{Member, family};
 use crate::launches::MARK;
+use crate::look::is_of;
+use crate::standing::may_carry;
 
 /// How long what was told to end may take before it is killed, and what was killed before it counts as surviving.
 const TOLD: Duration = Duration::from_secs(2);
@@ -41,8 +43,8 @@ impl Hunt<'_> {
     /// Looks for everybody that belongs to the family now.
     pub(crate) fn gather(&mut self) {
         let Observed::Seen(heads) = self.kernel.heads() else { return };
-        let us = rustix::process::geteuid().as_raw();
-        let ours = heads.into_iter().filter(|head| head.uid.is_none_or(|uid| uid == us || us == 0));
+        let us = self.kernel.us();
+        let ours = heads.into_iter().filter(|head| is_of(us, head));
         let members: Vec<Member> = ours.filter_map(|head| self.member(head)).collect();
         // Whoever was known once stays: a parent that ended in between leaves children without a chain.
         let mut anchors = self.carriers.clone();
@@ -58,7 +60,7 @@ impl Hunt<'_> {
     fn member(&self, head: ProcessHead) -> Option<Member> {
         let process = self.kernel.inspect(&head, Want::default())?;
         let named = self.marks.iter().any(|(name, value)| process.variable(name) == Some(value.as_str()));
-        let is_agentctl = head.program() == "agentctl" || head.process.pid == std::process::id();
+        let is_agentctl = is_agentctl(&process);
         let launch = process.variable(MARK).map(str::to_owned);
         let marked = (named && self.is_under_root(&process)) || (launch.is_some() && launch == self.launch);
         Some(Member { head, launch, marked, is_agentctl })
@@ -101,15 +103,36 @@ impl Hunt<'_> {
     fn end(&self, mut left: Vec<ProcessRef>) -> bool {
         for process in &left {
             let hard = self.carriers.contains(process);
-            // One that cannot be signalled is found alive in the end, and reported.
-            let _ = signal(*process, if hard { Signal::Kill } else { Signal::Terminate });
+            // One that cannot or may not be signalled is found alive in the end, and reported.
+            if let Ok(Some(proven)) = self.prove(*process) {
+                let _ = proven.signal(if hard { Signal::Kill } else { Signal::Terminate });
+            }
         }
         let began = Instant::now();
         left.retain(|process| !wait_gone(*process, TOLD.saturating_sub(began.elapsed())));
-        left.retain(|process| !matches!(signal(*process, Signal::Kill), Ok(Sent::AlreadyGone)));
+        left.retain(|process| match self.prove(*process) {
+            Ok(None) => false,
+            Ok(Some(proven)) => !matches!(proven.signal(Signal::Kill), Ok(Sent::AlreadyGone)),
+            Err(_) => true,
+        });
         let began = Instant::now();
         left.retain(|process| !wait_gone(*process, KILLED.saturating_sub(began.elapsed())));
         left.is_empty()
+    }
+
+    /// Proof that this process may be signalled, from a look at it in this moment. A carrier must still be the agent, under
+    /// its source's root; where there is no source, it is our own child or what our own record says that we started.
+    /// Everybody else must not have become a part of another launch.
+    fn prove(&self, process: ProcessRef) -> Result<Option<Proven>, SignalError> {
+        let is_carrier = self.carriers.contains(&process);
+        Proven::of(self.kernel, process, Want::default(), |seen| match (is_carrier, self.source) {
+            (true, Some(source)) => may_carry(self.kernel, source, seen),
+            (true, None) => Ok(()),
+            (false, _) => match seen.variable(MARK) {
+                Some(mark) if self.launch.as_deref() != Some(mark) => Err(format!("it belongs to launch {mark}")),
+                _ => Ok(()),
+            },
+        })
     }
 
     fn is_alive(&self, process: ProcessRef) -> bool {

@@ -4,12 +4,15 @@ use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
 use agentctl_adapters::Looks;
-use agentctl_model::{Harvest, HeldLock, Holder, KernelView, Launched, Observed, Process, ProcessHead};
-use agentctl_process::{Kernel, Want};
+use agentctl_model::{
+    Harvest, HeldLock, Holder, KernelView, Launched, Observed, Process, ProcessHead, Standing,
+};
+use agentctl_process::{Kernel, Want, is_agentctl};
 use jiff::Timestamp;
 
 use crate::Source;
 use crate::launches::{Ledger, MARK};
+use crate::standing::{is_same_root, standing};
 
 /// One pass over the process table, and over the locks once somebody needs them.
 pub(crate) struct Look {
@@ -32,7 +35,8 @@ impl Look {
         self.heads.seen().map(Vec::as_slice)
     }
 
-    /// What one source's adapter gets to see: processes it recognises, and those its storage names.
+    /// What one source's adapter gets to see: the processes that it recognises, of this user, and none of agentctl's own.
+    /// That its storage names a process makes nobody one of its own.
     pub(crate) fn view(
         &self,
         kernel: &dyn Kernel,
@@ -43,12 +47,15 @@ impl Look {
         let looks = source.adapter.card().looks;
         let empty = Vec::new();
         let heads = self.heads.seen().unwrap_or(&empty);
-        let named = harvest.map(|harvest| self.named_pids(kernel, harvest)).unwrap_or_default();
-        let wanted =
-            |head: &&ProcessHead| named.contains(&head.process.pid) || source.adapter.recognises(head);
+        let us = kernel.us();
+        let wanted = |head: &&ProcessHead| is_of(us, head) && source.adapter.recognises(head);
         let recognised: Vec<&ProcessHead> = heads.iter().filter(wanted).collect();
         let offspring = if looks.offspring { descendants(heads, &recognised) } else { Vec::new() };
-        let processes = inspect(kernel, &recognised, looks);
+        let mut processes = inspect(kernel, &recognised, looks);
+        processes.retain(|process| !is_agentctl(process));
+        for process in &mut processes {
+            call_files_as_we_do(kernel, process, source);
+        }
         let held = match harvest {
             _ if !looks.locks => Observed::Unobservable("not looked at".to_owned()),
             // Nobody lives who could hold one, and there is no file of the agent's that could be held.
@@ -63,6 +70,7 @@ impl Look {
         KernelView {
             as_of: self.as_of,
             launched: launched(&processes, heads, source, ledger),
+            standings: standings(kernel, source, &processes),
             ended: joined
                 .map(|harvest| ledger.ended(source.name(), &root, &harvest.found, self.living(), kernel))
                 .unwrap_or_default(),
@@ -72,30 +80,35 @@ impl Look {
         }
     }
 
-    fn locks(&self, kernel: &dyn Kernel) -> &Observed<Vec<HeldLock>> {
+    pub(crate) fn locks(&self, kernel: &dyn Kernel) -> &Observed<Vec<HeldLock>> {
         self.locks.get_or_init(|| kernel.locks())
     }
+}
 
-    /// The pids that the agent's own notes name, by number or by the lock they hold. Whether they are the same
-    /// processes still is the join's to check.
-    fn named_pids(&self, kernel: &dyn Kernel, harvest: &Harvest) -> HashSet<u32> {
-        let holders = |device: u64, inode: u64| {
-            self.locks(kernel)
-                .seen()
-                .into_iter()
-                .flatten()
-                .filter(move |lock| lock.device == device && lock.inode == inode)
-        };
-        harvest
-            .registrations
-            .iter()
-            .flat_map(|note| match &note.holder {
-                Holder::Process { pid, .. } | Holder::Since { pid, .. } | Holder::OpenFile { pid, .. } => {
-                    vec![*pid]
-                }
-                Holder::Lock { device, inode } => holders(*device, *inode).map(|lock| lock.pid).collect(),
-            })
-            .collect()
+/// Another user's process is never a carrier, also where we may look at it (as root).
+pub(crate) fn is_of(us: Option<u32>, head: &ProcessHead) -> bool {
+    us.is_none() || head.uid.is_none() || head.uid == us
+}
+
+fn standings(kernel: &dyn Kernel, source: &Source, processes: &[Process]) -> HashMap<u32, Standing> {
+    processes.iter().map(|process| (process.pid(), standing(kernel, source, process))).collect()
+}
+
+/// A process in a container may have our root under another name, and the kernel names its open files by that one.
+fn call_files_as_we_do(kernel: &dyn Kernel, process: &mut Process, source: &Source) {
+    let own = process.environ.seen().and_then(|environ| source.adapter.root(environ));
+    let Some(own) = own.filter(|own| own.path != source.root.path) else { return };
+    if !is_same_root(kernel, process, &own, &source.root) {
+        return;
+    }
+    let Observed::Seen(files) = &mut process.open_files else { return };
+    let Ok(ours) = std::fs::canonicalize(&source.root.path) else { return };
+    for file in files {
+        if !file.path.starts_with(&ours)
+            && let Ok(inside) = file.path.strip_prefix(&own.path)
+        {
+            file.path = ours.join(inside);
+        }
     }
 }
 

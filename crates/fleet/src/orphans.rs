@@ -7,10 +7,11 @@
 use std::collections::{HashMap, HashSet};
 
 use agentctl_model::{Observed, Process, ProcessEntry, ProcessHead, ProcessRef};
-use agentctl_process::Want;
+use agentctl_process::{Want, is_agentctl};
 
 use crate::hunt::{Hunt, entry};
 use crate::launches::{Ledger, MARK};
+use crate::look::is_of;
 use crate::question::{Question, Wanted};
 use crate::{Fleet, Source};
 
@@ -70,8 +71,8 @@ impl Fleet {
                 .collect(),
             live: &live,
         };
-        let us = rustix::process::geteuid().as_raw();
-        let ours = heads.iter().filter(|head| head.uid.is_none_or(|uid| uid == us || us == 0));
+        let us = self.kernel.us();
+        let ours = heads.iter().filter(|head| is_of(us, head));
         let found = ours
             .filter_map(|head| search.judge(head))
             .filter(|orphan| !unheard.contains(orphan.adapter.as_str()));
@@ -121,12 +122,14 @@ impl Search<'_> {
 
     fn judge(&self, head: &ProcessHead) -> Option<Orphan> {
         let pid = head.process.pid;
-        let is_agentctl = head.program() == "agentctl" || pid == std::process::id();
         let minded = || self.ancestors(pid).any(|above| self.carriers.contains(&above));
-        if is_agentctl || self.carriers.contains(&pid) || minded() {
+        if self.carriers.contains(&pid) || minded() {
             return None;
         }
         let process = self.fleet.kernel.inspect(head, Want::default())?;
+        if is_agentctl(&process) {
+            return None;
+        }
         if self.recognised.contains(&pid) {
             return self.abandoned_agent(&process);
         }

@@ -13,13 +13,14 @@ use agentctl_files::within;
 use agentctl_model::{
     CleanSignal, EndedBy, Observed, Process, ProcessEntry, Refusal, Rule, Session, SpawnPlan, Status, StopWay, Survey, Surveyed, Tie,
 };
-use agentctl_process::{Order, Signal, Want, signal, spawn};
+use agentctl_process::{Kernel, Order, Proven, Signal, SignalError, Want, spawn};
 
 use crate::caller::Caller;
 use crate::hunt::{Bag, Hunt};
 use crate::launches::{LaunchFolder, MARK};
 use crate::look::Look;
 use crate::question::{Question, Wanted};
+use crate::standing::may_carry;
 use crate::{Fleet, Source, offers};
 
 use asked::Asked;
@@ -130,7 +131,7 @@ impl Fleet {
         self.refuse_if_shared(target, agent)?;
         let launch = self.launch_of(target);
         let asked = Asked::note(launch.as_ref(), by);
-        let how = begin(&mut hunt, target, &way, caller, patience)?;
+        let how = begin(&mut hunt, source, target, &way, caller, patience)?;
         let Bag { ended, survived } = hunt.finish();
         if survived.is_empty() {
             asked.stands();
@@ -170,7 +171,7 @@ impl Fleet {
                 self.refuse_if_shared(target, agent)?;
                 let launch = self.launch_of(target);
                 Asked::note(launch.as_ref(), by).stands();
-                tell(target, clean);
+                tell(self.kernel.as_ref(), source, target, clean)?;
                 Ok(())
             }
             StopWay::Run(_) => Err(Refusal::new("this one can only be stopped").into()),
@@ -310,6 +311,7 @@ fn weakness(target: &Surveyed) -> &'static str {
 /// Does the first step, and says in words what it was.
 fn begin(
     hunt: &mut Hunt<'_>,
+    source: &Source,
     target: &Surveyed,
     way: &StopWay,
     caller: &Caller,
@@ -320,7 +322,7 @@ fn begin(
         return Ok("killed at once".to_owned());
     }
     let how = match way {
-        StopWay::Signal(clean) => tell(target, *clean),
+        StopWay::Signal(clean) => tell(hunt.kernel, source, target, *clean)?,
         StopWay::Run(plan) => run(&target.key.adapter, plan, caller, patience.grace)?,
         StopWay::Ask => String::new(),
     };
@@ -328,18 +330,32 @@ fn begin(
     Ok(how)
 }
 
-fn tell(target: &Surveyed, clean: CleanSignal) -> String {
+/// The clean signal. A process that is not what it was taken for is told nothing, and nothing else is done either.
+fn tell(
+    kernel: &dyn Kernel,
+    source: &Source,
+    target: &Surveyed,
+    clean: CleanSignal,
+) -> Result<String, Refusal> {
     let (kind, name) = match clean {
         CleanSignal::Interrupt => (Signal::Interrupt, "SIGINT"),
         CleanSignal::Terminate => (Signal::Terminate, "SIGTERM"),
     };
     let agents = target.carriers.iter().filter(|carrier| carrier.role != "wrapper");
-    let told = agents.map(|carrier| {
-        // One that cannot be signalled is found alive in the end, and reported.
-        let _ = signal(carrier.process, kind);
-        carrier.process.pid.to_string()
-    });
-    format!("{name} to process {}", told.collect::<Vec<_>>().join(" and "))
+    let mut told = Vec::new();
+    for carrier in agents {
+        let judge = |seen: &Process| may_carry(kernel, source, seen);
+        match Proven::of(kernel, carrier.process, Want::default(), judge) {
+            Ok(Some(proven)) => {
+                // One that cannot be signalled is found alive in the end, and reported.
+                let _ = proven.signal(kind);
+            }
+            Err(refused @ SignalError::NotOurs { .. }) => return Err(Refusal::new(refused.to_string())),
+            Ok(None) | Err(_) => {}
+        }
+        told.push(carrier.process.pid.to_string());
+    }
+    Ok(format!("{name} to process {}", told.join(" and ")))
 }
 
 /// Runs a command of the agent's own.

@@ -17,6 +17,7 @@ use crate::hear::{Errand, Heard, hear};
 use crate::launches::Ledger;
 use crate::look::Look;
 use crate::question::{Question, Wanted};
+use crate::unseen::{Unseen, unseen};
 use crate::{Fleet, Source, native_roots, prices};
 
 /// How long a half-written note of an agent may take to be whole: a pause before looking again, never a verdict.
@@ -41,7 +42,8 @@ impl Fleet {
             seen = look();
             joined = self.join_all(&sources, &heard, &seen, &ledger);
         }
-        let seen = match doubts(&sources, &heard, &joined, seen.as_of) {
+        let hidden = self.unseen_all(&sources, &heard, &joined, &seen);
+        let seen = match doubts(&sources, &heard, &joined, &hidden, seen.as_of) {
             None => seen,
             Some(doubts) => {
                 if joined.iter().any(|joined| joined.unsettled) {
@@ -61,7 +63,8 @@ impl Fleet {
             let root = source.root.path.to_string_lossy();
             ledger.exits(source.name(), &root, &harvest.found, seen.living(), self.kernel.as_ref())
         };
-        let mut survey = conclude(&sources, heard, joined, &seen, ended, question);
+        let hidden = self.unseen_all(&sources, &heard, &joined, &seen);
+        let mut survey = conclude(&sources, heard, joined, hidden, &seen, ended, question);
         native_roots::settle(&mut survey.sessions, &self.sources);
         if !ledger.is_empty() {
             survey.sessions.iter_mut().for_each(|surveyed| remember(surveyed, &ledger, question));
@@ -100,6 +103,21 @@ impl Fleet {
         !indices.is_empty()
     }
 
+    /// Of each source, the sessions whose carrier may be where it cannot be seen.
+    fn unseen_all(
+        &self,
+        sources: &[Source],
+        heard: &[Heard],
+        joined: &[Joined],
+        look: &Look,
+    ) -> Vec<Unseen> {
+        let all = sources.iter().zip(heard).zip(joined);
+        let hidden = all.map(|((source, heard), joined)| {
+            unseen(self.kernel.as_ref(), look, source, &heard.harvest, joined)
+        });
+        hidden.collect()
+    }
+
     /// What agentctl itself started, read at the moment of the question like everything else.
     pub(crate) fn ledger(&self) -> Ledger {
         self.launches.as_deref().map(Ledger::read).unwrap_or_default()
@@ -113,9 +131,14 @@ impl Fleet {
         ledger: &Ledger,
     ) -> Vec<(Source, Errand)> {
         let first = matches!(wanted, Wanted::Live).then(look);
+        let seat = self.kernel.seat();
         let errand = |source: &Source| match (wanted, &first) {
             (Wanted::All { since }, _) => Errand::All { since: *since },
             (Wanted::Ids(ids), _) => Errand::Ids(ids.clone()),
+            // What lives where it cannot be seen leaves no process to look for: the records must be asked.
+            (Wanted::Live, Some(_)) if !seat.sees_all && source.adapter.control().is_some() => {
+                Errand::All { since: seat.booted_at }
+            }
             (Wanted::Live, Some(look)) => {
                 Errand::Live(Box::new(look.view(self.kernel.as_ref(), source, None, ledger)))
             }
@@ -160,7 +183,13 @@ fn hear_again(sources: &[Source], heard: &mut [Heard], doubts: &Doubts, question
 }
 
 /// The ids that must be read once more; `None` when nothing contradicts.
-fn doubts(sources: &[Source], heard: &[Heard], joined: &[Joined], as_of: Timestamp) -> Option<Doubts> {
+fn doubts(
+    sources: &[Source],
+    heard: &[Heard],
+    joined: &[Joined],
+    hidden: &[Unseen],
+    as_of: Timestamp,
+) -> Option<Doubts> {
     let mut doubts = Vec::new();
     for (index, (heard, joined)) in heard.iter().zip(joined).enumerate() {
         let harvest = &heard.harvest;
@@ -170,6 +199,8 @@ fn doubts(sources: &[Source], heard: &[Heard], joined: &[Joined], as_of: Timesta
         let unread =
             joined.claims.iter().filter(|claim| !harvest.found.iter().any(|found| found.id == claim.id));
         let mut ids: Vec<String> = unread.map(|claim| claim.id.clone()).collect();
+        let noted = hidden[index].keys().map(|(id, _)| id);
+        ids.extend(noted.filter(|id| !harvest.found.iter().any(|found| found.id == **id)).cloned());
         ids.extend(left_open(&sources[index], harvest, joined, as_of));
         ids.sort_unstable();
         ids.dedup();
@@ -254,12 +285,13 @@ fn conclude(
     sources: &[Source],
     heard: Vec<Heard>,
     joined: Vec<Joined>,
+    hidden: Vec<Unseen>,
     look: &Look,
     ended: impl Fn(&Source, &Harvest) -> Vec<EndedLaunch>,
     question: &Question,
 ) -> Survey {
     let mut survey = Survey::default();
-    for ((source, heard), joined) in sources.iter().zip(heard).zip(joined) {
+    for (((source, heard), joined), unseen) in sources.iter().zip(heard).zip(joined).zip(hidden) {
         let root = source.root.path.to_string_lossy().into_owned();
         let name = source.name();
         let Heard { mut harvest, took } = heard;
@@ -287,6 +319,7 @@ fn conclude(
             exits: exits.collect(),
             harvest,
             joined,
+            unseen,
             as_of: look.as_of,
             blind,
         };

@@ -1,6 +1,6 @@
 //! What the kernel can say about processes, as data. The looking itself is the `process` crate's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -138,6 +138,8 @@ pub struct Process {
     pub open_files: Observed<Vec<OpenFile>>,
     /// TCP addresses it listens on and that can be reached from here.
     pub listening: Observed<Vec<SocketAddr>>,
+    /// The pid by which it knows itself, where it lives in a pid namespace below ours (a container).
+    pub inner_pid: Option<u32>,
 }
 
 impl Process {
@@ -145,10 +147,44 @@ impl Process {
         self.head.process.pid
     }
 
+    /// The pid that it writes down when it writes down its own.
+    pub fn noted_pid(&self) -> u32 {
+        self.inner_pid.unwrap_or(self.pid())
+    }
+
     /// A variable of the process, `None` when it has none or its environment cannot be seen.
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.environ.seen().and_then(|environ| environ.text(name))
     }
+}
+
+/// From where the process table is looked at: a pid means something within its namespace only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seat {
+    /// Every process of the machine can be seen. Elsewhere absence proves nothing about the namespaces above and beside.
+    pub sees_all: bool,
+    /// When the first process of this namespace started, in ticks since boot and by the wall clock.
+    pub born: u64,
+    pub born_at: Option<Timestamp>,
+    pub booted_at: Option<Timestamp>,
+    /// The newest pid that was given out in this namespace.
+    pub last_pid: Option<u32>,
+}
+
+impl Seat {
+    /// Nothing is hidden.
+    pub const ALL: Self = Self { sees_all: true, born: 0, born_at: None, booted_at: None, last_pid: None };
+}
+
+/// Whether a process works under the config root in question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// Its variables lead to this root, or it has a file there open for writing.
+    Ours,
+    /// They lead to another one.
+    Elsewhere,
+    /// Neither can be seen, and why.
+    Unseen(String),
 }
 
 /// A file lock that a process holds, named by the file's identity.
@@ -172,8 +208,10 @@ pub struct Witnesses {
 pub struct KernelView {
     /// When the process table was read: always after the storage it is joined with.
     pub as_of: Timestamp,
-    /// Processes the adapter recognised.
+    /// Processes the adapter recognised, all of them ours to look at: of this user, and none of agentctl's own.
     pub processes: Vec<Process>,
+    /// Where each of them belongs, by pid.
+    pub standings: HashMap<u32, Standing>,
     /// Children and grandchildren of those (tool processes carry the agents' marks in their environment).
     pub offspring: Vec<Process>,
     pub locks: Observed<Vec<HeldLock>>,
@@ -191,6 +229,11 @@ pub struct Launched {
 }
 
 impl KernelView {
+    /// Whether this process works under the root in question, as far as the kernel can tell.
+    pub fn is_ours(&self, process: &Process) -> bool {
+        self.standings.get(&process.pid()) == Some(&Standing::Ours)
+    }
+
     /// The session that this process was started for, where agentctl started it.
     pub fn launched_for(&self, process: &Process) -> Option<&str> {
         let launched = self.launched.iter().find(|launched| launched.pid == process.pid());

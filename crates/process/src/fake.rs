@@ -15,13 +15,16 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use agentctl_model::{Environ, HeldLock, Observed, OpenFile, Process, ProcessHead, ProcessRef, Witnesses};
+use agentctl_model::{Environ, HeldLock, Observed, OpenFile, Process, ProcessHead, ProcessRef, Seat, Witnesses};
 use jiff::Timestamp;
 
 use crate::{Kernel, Want};
 
 /// The boot of every scripted process.
 pub const BOOT: u128 = 1;
+
+/// The user of every scripted process, and of whoever looks at them.
+pub const US: u32 = 1000;
 
 /// One process of a scripted table. Every field can be set; the builder methods are the short way.
 #[derive(Debug, Clone)]
@@ -38,7 +41,7 @@ impl ScriptedProcess {
         let head = ProcessHead {
             process: ProcessRef { pid, start: u64::from(pid), boot: BOOT },
             parent: 1,
-            uid: Some(1000),
+            uid: Some(US),
             comm: program.rsplit('/').next().unwrap_or(program).chars().take(15).collect(),
             argv: argv.iter().map(ToString::to_string).collect(),
             started_at: None,
@@ -50,6 +53,7 @@ impl ScriptedProcess {
             environ: Observed::Seen(Environ::default()),
             open_files: Observed::Seen(Vec::new()),
             listening: Observed::Seen(Vec::new()),
+            inner_pid: None,
         };
         Self { process, gone_when_inspected: false }
     }
@@ -127,6 +131,19 @@ impl ScriptedProcess {
     }
 
     #[must_use]
+    pub fn uid(mut self, uid: u32) -> Self {
+        self.process.head.uid = Some(uid);
+        self
+    }
+
+    /// It lives in a pid namespace of its own, and has this pid there.
+    #[must_use]
+    pub fn inner_pid(mut self, pid: u32) -> Self {
+        self.process.inner_pid = Some(pid);
+        self
+    }
+
+    #[must_use]
     pub fn gone_when_inspected(mut self) -> Self {
         self.gone_when_inspected = true;
         self
@@ -144,6 +161,7 @@ struct Table {
     locks: Vec<HeldLock>,
     blind: Option<String>,
     locks_blind: Option<String>,
+    seat: Option<Seat>,
 }
 
 #[derive(Debug, Default)]
@@ -179,6 +197,13 @@ impl Scripted {
     #[must_use]
     pub fn unobservable(self, why: &str) -> Self {
         self.goes_blind(why);
+        self
+    }
+
+    /// Looked at from here, instead of from where all can be seen.
+    #[must_use]
+    pub fn seat(self, seat: Seat) -> Self {
+        self.script().now.seat = Some(seat);
         self
     }
 
@@ -290,6 +315,19 @@ impl Kernel for Scripted {
 
     fn memory(&self, _process: ProcessRef) -> Option<u64> {
         None
+    }
+
+    fn us(&self) -> Option<u32> {
+        Some(US)
+    }
+
+    fn seat(&self) -> Seat {
+        self.script().now.seat.unwrap_or(Seat::ALL)
+    }
+
+    fn again(&self, process: ProcessRef, want: Want) -> Observed<Option<Process>> {
+        let head = self.script().now.processes.iter().find(|found| found.reference() == process).cloned();
+        Observed::Seen(head.and_then(|found| self.inspect(&found.process.head, want)))
     }
 }
 

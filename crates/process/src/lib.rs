@@ -4,20 +4,23 @@
 //! fails is [`Observed::Unobservable`], never an empty answer, because absence is proof of death further up.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write what is read"))]
 
+use std::path::Path;
 use std::sync::Arc;
 
-use agentctl_model::{HeldLock, Observed, Process, ProcessHead, ProcessRef, Witnesses};
+use agentctl_model::{HeldLock, Observed, Process, ProcessHead, ProcessRef, Seat, Witnesses};
 
 pub mod fake;
 #[cfg(target_os = "linux")]
 pub mod linux;
 pub mod open_files;
 pub mod portable;
+mod proven;
 pub mod signal;
 pub mod spawn;
 pub mod tmux;
 
-pub use signal::{Sent, Signal, SignalError, signal, wait_gone};
+pub use proven::{Proven, is_agentctl};
+pub use signal::{Sent, Signal, SignalError, wait_gone};
 pub use spawn::{Ending, Order, Started, identity, spawn};
 
 /// Which expensive looks are wanted of one process.
@@ -25,6 +28,13 @@ pub use spawn::{Ending, Order, Started, identity, spawn};
 pub struct Want {
     pub open_files: bool,
     pub listening: bool,
+}
+
+/// Which openings of a file count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenHow {
+    ForWriting,
+    AtAll,
 }
 
 /// A process table that can be asked. One implementation per platform, and a scripted one for tests.
@@ -46,6 +56,43 @@ pub trait Kernel: Send + Sync {
 
     /// How many bytes of memory it holds; `None` when that cannot be seen.
     fn memory(&self, process: ProcessRef) -> Option<u64>;
+
+    /// The user that this program acts as; `None` where the backend cannot say.
+    fn us(&self) -> Option<u32> {
+        None
+    }
+
+    /// From where this backend looks.
+    fn seat(&self) -> Seat {
+        Seat::ALL
+    }
+
+    /// The expensive look at exactly this process, without the list of all; `Seen(None)` when it is gone.
+    fn again(&self, process: ProcessRef, want: Want) -> Observed<Option<Process>> {
+        match self.heads() {
+            Observed::Unobservable(why) => Observed::Unobservable(why),
+            Observed::Seen(heads) => {
+                let head = heads.iter().find(|head| head.process == process);
+                Observed::Seen(head.and_then(|head| self.inspect(head, want)))
+            }
+        }
+    }
+
+    /// Whether the process means by `theirs` the folder that we mean by `ours`: a container has another root.
+    fn is_same_folder(&self, _process: ProcessRef, theirs: &Path, ours: &Path) -> bool {
+        theirs == ours
+    }
+
+    /// Whether anybody on this machine has the file open (for writing, or at all), seen from here or not. Only for files
+    /// that an agent keeps open for as long as it has the session.
+    fn is_open(&self, path: &Path, _how: OpenHow) -> Observed<bool> {
+        Observed::Unobservable(format!("this platform does not show who has {} open", path.display()))
+    }
+
+    /// Whether the folder came in from outside: a part of a file system that was mounted here, as for a container.
+    fn is_lent(&self, _folder: &Path) -> bool {
+        false
+    }
 }
 
 /// The process table of this machine.

@@ -9,7 +9,9 @@ mod clock;
 mod descriptors;
 mod entry;
 mod holders;
+mod lease;
 mod locks;
+mod seat;
 mod sockets;
 mod stat;
 mod strings;
@@ -19,12 +21,12 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use agentctl_model::{HeldLock, Observed, Process, ProcessHead, ProcessRef, Witnesses};
+use agentctl_model::{HeldLock, Observed, Process, ProcessHead, ProcessRef, Seat, Witnesses};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-use crate::{Kernel, Want};
+use crate::{Kernel, OpenHow, Want};
 use clock::StartClock;
 use entry::{Blind, Entry};
 use stat::Stat;
@@ -111,6 +113,7 @@ impl Linux {
             Observed::Unobservable("not looked at".into())
         };
         let argv = argv(body, &mut buffer)?;
+        let inner_pid = seat::inner_pid(&entry, process.pid, &mut buffer);
         // A process that died meanwhile has no files and no variables: that must not be taken for what it had.
         let stat = entry.stat(&mut buffer)?;
         if !self.is_same(process, &stat) || body.stat(&mut buffer)?.is_hollow() {
@@ -125,7 +128,7 @@ impl Linux {
             started_at: StartClock::now().at(stat.start),
         };
         let environ = observed(environ, &name("environ"));
-        Ok(Process { head, exe, cwd, environ, open_files, listening })
+        Ok(Process { head, exe, cwd, environ, open_files, listening, inner_pid })
     }
 }
 
@@ -151,6 +154,7 @@ impl Kernel for Linux {
                     environ: Observed::Unobservable(why.clone()),
                     open_files: Observed::Unobservable(why.clone()),
                     listening: Observed::Unobservable(why),
+                    inner_pid: None,
                 })
             }
         }
@@ -175,6 +179,38 @@ impl Kernel for Linux {
         let text = std::str::from_utf8(&buffer).ok()?;
         let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
         pages.checked_mul(u64::try_from(rustix::param::page_size()).ok()?)
+    }
+
+    fn us(&self) -> Option<u32> {
+        Some(rustix::process::geteuid().as_raw())
+    }
+
+    fn seat(&self) -> Seat {
+        seat::look(&self.root)
+    }
+
+    fn again(&self, process: ProcessRef, want: Want) -> Observed<Option<Process>> {
+        match self.look_closely(process, want) {
+            Ok(seen) => Observed::Seen(Some(seen)),
+            Err(Blind::Gone) => Observed::Seen(None),
+            Err(blind) => Observed::Unobservable(blind.why(&format!("process {}", process.pid))),
+        }
+    }
+
+    fn is_same_folder(&self, process: ProcessRef, theirs: &Path, ours: &Path) -> bool {
+        let there = || {
+            let (entry, stat) = self.open_pid(process.pid, &mut Vec::new()).ok()?;
+            self.is_same(process, &stat).then(|| entry.folder_within(theirs).ok()).flatten()
+        };
+        theirs == ours || seat::folder(ours).is_some_and(|here| there() == Some(here))
+    }
+
+    fn is_open(&self, path: &Path, how: OpenHow) -> Observed<bool> {
+        lease::is_open(path, how)
+    }
+
+    fn is_lent(&self, folder: &Path) -> bool {
+        seat::is_lent(&self.root, folder)
     }
 
     fn is_alive(&self, process: ProcessRef) -> Observed<bool> {

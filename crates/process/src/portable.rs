@@ -56,6 +56,7 @@ impl Kernel for Portable {
                 environ: Observed::Unobservable(why.clone()),
                 open_files: Observed::Unobservable(why.clone()),
                 listening: Observed::Unobservable(why),
+                inner_pid: None,
             }),
         }
     }
@@ -69,6 +70,11 @@ impl Kernel for Portable {
             Ok(found) => Observed::Seen(found.is_some()),
             Err(why) => Observed::Unobservable(why),
         }
+    }
+
+    fn us(&self) -> Option<u32> {
+        let system = look(ProcessesToUpdate::Some(&[asker()]), for_heads()).ok()?;
+        system.process(asker()).and_then(|us| us.effective_user_id().or(us.user_id())).map(|uid| **uid)
     }
 
     fn memory(&self, process: ProcessRef) -> Option<u64> {
@@ -147,6 +153,7 @@ fn inspected(found: &Process) -> SeenProcess {
         environ,
         open_files: Observed::Unobservable(unseen("open files")),
         listening: Observed::Unobservable(unseen("listening sockets")),
+        inner_pid: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The hands: signals to exactly one process.
 //!
-//! A process is never addressed by name, by a pid alone or as a group: whoever wants to signal must have seen it, and
-//! gets [`Sent::AlreadyGone`] when its pid belongs to somebody else by now.
+//! A process is never addressed by name, by a pid alone or as a group: whoever wants to signal must have a
+//! [`Proven`](crate::Proven), and gets [`Sent::AlreadyGone`] when its pid belongs to somebody else by now.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ pub mod pidfd;
 pub mod polled;
 
 #[cfg(target_os = "linux")]
-use pidfd as platform;
+pub(crate) use pidfd as platform;
 #[cfg(not(target_os = "linux"))]
-use polled as platform;
+pub(crate) use polled as platform;
 
 /// What a process can be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -44,15 +44,12 @@ pub enum Sent {
 pub enum SignalError {
     #[error("not permitted to signal process {pid}; it belongs to another user")]
     Denied { pid: u32 },
+    #[error("process {pid} was not signalled: {why}")]
+    NotOurs { pid: u32, why: String },
     #[error("cannot tell whether process {pid} is still the same, so it was not signalled: {why}")]
     Unobservable { pid: u32, why: String },
     #[error("cannot signal process {pid}: {source}")]
     Failed { pid: u32, source: std::io::Error },
-}
-
-/// Signals this process and no other.
-pub fn signal(process: ProcessRef, signal: Signal) -> Result<Sent, SignalError> {
-    platform::signal(process, signal)
 }
 
 /// Waits until the process has ended, at most for `deadline`. `false` says that it was not seen to end: it lives, or it

@@ -72,7 +72,7 @@ impl Adapter for ClaudeCode {
     }
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
-        join::join(harvest, kernel, |process| self.is_ours(process, root))
+        join::join(harvest, kernel, |process| kernel.is_ours(process) || self.is_ours(process, root))
     }
 
     fn watch(&self, root: &Root) -> Vec<WatchTarget> {
@@ -172,12 +172,11 @@ fn live_places(
     let mut registered = BTreeSet::new();
     for note in &harvest.registrations {
         let Holder::Process { pid, start } = note.holder else { continue };
-        let alive = kernel
-            .processes
-            .iter()
-            .any(|process| process.pid() == pid && process.head.process.start == start);
-        if alive {
-            registered.insert(pid);
+        let holder = kernel.processes.iter().find(|process| {
+            process.noted_pid() == pid && process.head.process.start == start && kernel.is_ours(process)
+        });
+        if let Some(holder) = holder {
+            registered.insert(holder.pid());
             ids.insert(note.id.clone());
             cwds.extend(note.found.as_ref().and_then(|found| found.facts.cwd.clone()));
         }
@@ -185,7 +184,8 @@ fn live_places(
     let mut nameless = Vec::new();
     for process in &kernel.processes {
         let registered = registered.contains(&process.pid());
-        if registered || processes::is_helper(&process.head) || !ClaudeCode.is_ours(process, root) {
+        if registered || processes::is_helper(&process.head) || !(kernel.is_ours(process) || ClaudeCode.is_ours(process, root))
+        {
             continue;
         }
         cwds.extend(process.cwd.seen().map(|cwd| cwd.to_string_lossy().into_owned()));

@@ -52,7 +52,7 @@ fn unconfirmed(process: &Process, harvest: &Harvest, kernel: &KernelView) -> Vec
     let noted = harvest
         .registrations
         .iter()
-        .filter(|note| matches!(note.holder, Holder::OpenFile { pid, .. } if pid == process.pid()));
+        .filter(|note| matches!(note.holder, Holder::OpenFile { pid, .. } if pid == process.noted_pid()));
     noted
         .map(|note| {
             let how = alive(process, kernel, &format!("but its open files cannot be seen: {why}"));

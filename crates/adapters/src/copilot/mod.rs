@@ -58,7 +58,7 @@ impl Adapter for Copilot {
         let state = root.path.join("session-state");
         let places = match scope.reach {
             Reach::Live(kernel) => {
-                places::live(&state, kernel, |process| self.is_ours(process, root), &mut harvest)
+                places::live(&state, kernel, |process| kernel.is_ours(process) || self.is_ours(process, root), &mut harvest)
             }
             Reach::Ids(_) | Reach::All { .. } => {
                 let mut all = places::all(&state, &mut harvest);
@@ -75,7 +75,7 @@ impl Adapter for Copilot {
     }
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
-        join::join(harvest, kernel, |process| self.is_ours(process, root))
+        join::join(harvest, kernel, |process| kernel.is_ours(process) || self.is_ours(process, root))
     }
 
     fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {

@@ -64,7 +64,7 @@ impl Adapter for Gemini {
         let projects = Projects::read(&root.path);
         let places = match &scope.reach {
             Reach::Live(kernel) => {
-                let ours = |process: &Process| self.is_ours(process, root);
+                let ours = |process: &Process| kernel.is_ours(process) || self.is_ours(process, root);
                 places::live(&root.path, &projects, kernel, ours, scope.subagents, &mut harvest)
             }
             reach => places::stored(&root.path, reach, scope.subagents, &mut harvest),
@@ -78,7 +78,7 @@ impl Adapter for Gemini {
     }
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
-        join::join(harvest, kernel, |process| self.is_ours(process, root))
+        join::join(harvest, kernel, |process| kernel.is_ours(process) || self.is_ours(process, root))
     }
 
     fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {

@@ -57,7 +57,7 @@ impl Adapter for Kimi {
         let mut harvest = Harvest::complete(Vec::new());
         let places = match &scope.reach {
             Reach::Live(kernel) => {
-                places::live(&root.path, kernel, |process| self.is_ours(process, root), &mut harvest)
+                places::live(&root.path, kernel, |process| kernel.is_ours(process) || self.is_ours(process, root), &mut harvest)
             }
             reach => places::stored(&root.path, reach, &mut harvest),
         };
@@ -70,7 +70,7 @@ impl Adapter for Kimi {
     }
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
-        join::join(harvest, kernel, |process| self.is_ours(process, root))
+        join::join(harvest, kernel, |process| kernel.is_ours(process) || self.is_ours(process, root))
     }
 
     /// The records of a session lie four levels below the sessions' folder.

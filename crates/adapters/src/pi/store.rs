@@ -31,7 +31,7 @@ impl Store<'_> {
             Reach::Ids([]) => Vec::new(),
             Reach::Ids(_) | Reach::All { .. } => places::all(&folders, self.creator, &mut harvest),
             Reach::Live(kernel) => {
-                places::live(&folders, self.creator, kernel, |process| self.is_ours(process), &mut harvest)
+                places::live(&folders, self.creator, kernel, |process| kernel.is_ours(process) || self.is_ours(process), &mut harvest)
             }
         };
         self.read(&files, scope, &mut harvest);
@@ -39,7 +39,7 @@ impl Store<'_> {
     }
 
     pub(crate) fn join(&self, harvest: &Harvest, kernel: &KernelView) -> Joined {
-        join::join(self.creator, harvest, kernel, |process| self.is_ours(process))
+        join::join(self.creator, harvest, kernel, |process| kernel.is_ours(process) || self.is_ours(process))
     }
 
     /// Where its sessions may lie.

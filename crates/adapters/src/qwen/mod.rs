@@ -67,7 +67,7 @@ impl Adapter for Qwen {
         let mut harvest = Harvest::complete(Vec::new());
         let mut places = match scope.reach {
             Reach::Live(kernel) => {
-                let ours = |process: &Process| self.is_ours(process, root);
+                let ours = |process: &Process| kernel.is_ours(process) || self.is_ours(process, root);
                 places::live(store, kernel, ours, scope.subagents, &mut harvest)
             }
             Reach::Ids(_) | Reach::All { .. } => places::all(store, scope.subagents, &mut harvest),
@@ -85,7 +85,7 @@ impl Adapter for Qwen {
     }
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
-        join::join(harvest, kernel, |process| self.is_ours(process, root))
+        join::join(harvest, kernel, |process| kernel.is_ours(process) || self.is_ours(process, root))
     }
 
     fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {

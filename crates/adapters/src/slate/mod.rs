@@ -73,7 +73,7 @@ impl Adapter for Slate {
     }
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
-        join::join(&SLATE, harvest, kernel, |process| self.is_ours(process, root))
+        join::join(&SLATE, harvest, kernel, |process| kernel.is_ours(process) || self.is_ours(process, root))
     }
 
     fn read(&self, place: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {

@@ -20,6 +20,11 @@ impl StartClock {
         Self { boot, ticks_per_second: rustix::param::clock_ticks_per_second() }
     }
 
+    /// When the machine booted.
+    pub(super) fn boot(self) -> Option<Timestamp> {
+        self.at(0)
+    }
+
     /// Ticks are cut off, so this is never later than the start by more than the clocks' own noise; it is given in
     /// whole milliseconds because a tick is not finer than that.
     pub(super) fn at(self, ticks: u64) -> Option<Timestamp> {

@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, Mode, OFlags, RawDir, fstat, openat, readlinkat, statat};
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir, ResolveFlags, fstat, openat, openat2, readlinkat, statat};
 use rustix::io::Errno;
 
 use super::stat::Stat;
@@ -85,6 +85,18 @@ impl Entry {
     /// The effective user; the kernel shows it as the owner of the folder.
     pub(super) fn uid(&self) -> Option<u32> {
         fstat(&self.0).ok().map(|stat| stat.st_uid)
+    }
+
+    /// Which folder the process means by this path: from its own root, or from where it stands.
+    pub(super) fn folder_within(&self, path: &Path) -> Result<FileId, Blind> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let start = |link: &str| openat(&self.0, link, flags, Mode::empty());
+        let folder = if path.is_absolute() {
+            openat2(start("root")?, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)?
+        } else {
+            openat(start("cwd")?, path, flags, Mode::empty())?
+        };
+        Ok(fstat(folder)?.into())
     }
 
     pub(super) fn stat(&self, buffer: &mut Vec<u8>) -> Result<Stat, Blind> {

@@ -1,6 +1,6 @@
 //! Linux: a pidfd pins the process, so that between the check and the signal the pid cannot change hands.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use agentctl_model::{Observed, ProcessRef};
@@ -12,36 +12,59 @@ use super::{Sent, Signal, SignalError};
 use crate::Kernel;
 use crate::linux::Linux;
 
+/// A process that is held: its pid cannot become another's.
+#[derive(Debug)]
+pub struct Pinned {
+    process: ProcessRef,
+    handle: OwnedFd,
+}
+
+/// For the tests of this crate, which signal their own children.
 pub fn signal(process: ProcessRef, signal: Signal) -> Result<Sent, SignalError> {
-    let Some(pinned) = pin(process)? else { return Ok(Sent::AlreadyGone) };
-    match pidfd_send_signal(pinned, native(signal)) {
+    pin(process)?.map_or(Ok(Sent::AlreadyGone), |pinned| send(&pinned, signal))
+}
+
+pub(crate) fn send(pinned: &Pinned, signal: Signal) -> Result<Sent, SignalError> {
+    match pidfd_send_signal(&pinned.handle, native(signal)) {
         Ok(()) => Ok(Sent::Delivered),
         Err(Errno::SRCH) => Ok(Sent::AlreadyGone),
-        Err(error) => Err(failure(process, error)),
+        Err(error) => Err(failure(pinned.process, error)),
     }
 }
 
 pub fn wait_gone(process: ProcessRef, deadline: Duration) -> bool {
     match pin(process) {
         Ok(None) => true,
-        Ok(Some(pinned)) => ends_within(&pinned, deadline),
+        Ok(Some(pinned)) => ends_within(&pinned.handle, deadline),
         Err(_) => false,
     }
 }
 
 /// Holds the process; `None` when it is gone. The order matters: what is pinned first and recognised then is the same.
-fn pin(process: ProcessRef) -> Result<Option<OwnedFd>, SignalError> {
+pub(crate) fn pin(process: ProcessRef) -> Result<Option<Pinned>, SignalError> {
     let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
-    let pinned = match pidfd_open(pid, PidfdFlags::empty()) {
-        Ok(pinned) => pinned,
+    let handle = match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(handle) => handle,
         Err(Errno::SRCH) => return Ok(None),
         Err(error) => return Err(failure(process, error)),
     };
+    if !is_the_pid_of(&handle, process.pid) {
+        let why = "/proc shows another pid namespace than the one that this program is in".to_owned();
+        return Err(SignalError::Unobservable { pid: process.pid, why });
+    }
     match Linux::new().is_alive(process) {
-        Observed::Seen(true) => Ok(Some(pinned)),
+        Observed::Seen(true) => Ok(Some(Pinned { process, handle })),
         Observed::Seen(false) => Ok(None),
         Observed::Unobservable(why) => Err(SignalError::Unobservable { pid: process.pid, why }),
     }
+}
+
+/// Whether `/proc` calls the held process by the pid that it was held by. Where it was mounted for another pid namespace,
+/// one number names two processes. A process that has ended has no pid: that is found out next.
+fn is_the_pid_of(handle: &OwnedFd, pid: u32) -> bool {
+    let told = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", handle.as_raw_fd())).ok();
+    let told = told.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("Pid:")));
+    told.and_then(|told| told.trim().parse::<i64>().ok()).is_none_or(|told| told == i64::from(pid) || told <= 0)
 }
 
 /// A pidfd becomes readable when the last thread of the process has ended, reaped or not.

@@ -11,16 +11,34 @@ use crate::portable::{Portable, identity_only, with_process};
 /// How often the process table is asked while waiting for an end.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
+/// A process that cannot be held here: it is looked for again when it is signalled.
+#[derive(Debug)]
+pub struct Pinned(ProcessRef);
+
+#[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux holds processes by pidfd"))]
+pub(crate) fn pin(process: ProcessRef) -> Result<Option<Pinned>, SignalError> {
+    match Portable::new().is_alive(process) {
+        Observed::Seen(true) => Ok(Some(Pinned(process))),
+        Observed::Seen(false) => Ok(None),
+        Observed::Unobservable(why) => Err(SignalError::Unobservable { pid: process.pid, why }),
+    }
+}
+
+#[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux holds processes by pidfd"))]
+pub(crate) fn send(pinned: &Pinned, kind: Signal) -> Result<Sent, SignalError> {
+    signal(pinned.0, kind)
+}
+
 pub fn signal(process: ProcessRef, signal: Signal) -> Result<Sent, SignalError> {
     // To kill(2), zero and negative numbers are groups.
     if i32::try_from(process.pid).is_ok_and(|pid| pid > 0) {
-        send(process, signal)
+        deliver(process, signal)
     } else {
         Ok(Sent::AlreadyGone)
     }
 }
 
-fn send(process: ProcessRef, signal: Signal) -> Result<Sent, SignalError> {
+fn deliver(process: ProcessRef, signal: Signal) -> Result<Sent, SignalError> {
     let pid = process.pid;
     let unobservable = |why| SignalError::Unobservable { pid, why };
     let sent = with_process(process, identity_only(), |found| found.kill_with(native(signal)));

@@ -1,0 +1,91 @@
+//! Whether a process works under a source's root, as far as the kernel can tell. It decides twice: before a process is taken
+//! for the carrier of a session, and again before it is signalled.
+
+use std::path::Path;
+
+use agentctl_adapters::Root;
+use agentctl_model::{Observed, Process, Standing};
+use agentctl_process::{Kernel, Want};
+
+use crate::Source;
+
+/// By its variables, else by a file below the root that it has open for writing.
+pub(crate) fn standing(kernel: &dyn Kernel, source: &Source, process: &Process) -> Standing {
+    let own = process.environ.seen().and_then(|environ| source.adapter.root(environ));
+    if own.is_some_and(|own| is_same_root(kernel, process, &own, &source.root)) {
+        return Standing::Ours;
+    }
+    // An agent that keeps nothing open is not searched for files: its variables have said where it works.
+    let wanted = process.environ.seen().is_none() || source.adapter.card().looks.open_files;
+    let looked = match &process.open_files {
+        Observed::Unobservable(_) if wanted => {
+            kernel.inspect(&process.head, Want { open_files: true, ..Want::default() })
+        }
+        _ => None,
+    };
+    let files = looked.as_ref().map_or(&process.open_files, |looked| &looked.open_files);
+    if files.seen().is_some_and(|files| {
+        files.iter().any(|file| file.writable && is_below(&file.path, &source.root))
+    }) {
+        return Standing::Ours;
+    }
+    match process.environ.why_not() {
+        Some(why) => Standing::Unseen(why.to_owned()),
+        None => Standing::Elsewhere,
+    }
+}
+
+pub(crate) fn is_same_root(kernel: &dyn Kernel, process: &Process, own: &Root, ours: &Root) -> bool {
+    let same = |theirs: &Path, ours: &Path| kernel.is_same_folder(process.head.process, theirs, ours);
+    let stores = match (&own.store, &ours.store) {
+        (None, None) => true,
+        // A store may be a file (a database): its name and its folder count.
+        (Some(own), Some(ours)) => {
+            own == ours
+                || same(own, ours)
+                || (own.file_name() == ours.file_name()
+                    && own.parent().zip(ours.parent()).is_some_and(|(own, ours)| same(own, ours)))
+        }
+        _ => false,
+    };
+    stores && same(&own.path, &ours.path)
+}
+
+/// The kernel names open files by their real paths.
+fn is_below(file: &Path, root: &Root) -> bool {
+    let below = |folder: &Path| {
+        file.starts_with(folder) || std::fs::canonicalize(folder).is_ok_and(|real| file.starts_with(real))
+    };
+    below(&root.path) || root.store.as_deref().is_some_and(below)
+}
+
+/// Why this process is not to be signalled as a carrier of a session of this source; `Ok` is the proof that it may be.
+pub(crate) fn may_carry(kernel: &dyn Kernel, source: &Source, process: &Process) -> Result<(), String> {
+    let title = source.adapter.card().title;
+    if !source.adapter.recognises(&process.head) {
+        return Err(format!("it is not known as {title}"));
+    }
+    match standing(kernel, source, process) {
+        Standing::Ours => Ok(()),
+        _ if names_root(kernel, source, process) => Ok(()),
+        Standing::Elsewhere => Err(format!("it works under another root than {}", source.root.path.display())),
+        Standing::Unseen(why) => Err(format!("under which root it works cannot be seen: {why}")),
+    }
+}
+
+/// Its own arguments, or the variables of what it started, name a file below the root: an agent may be given a session's
+/// file from another root.
+fn names_root(kernel: &dyn Kernel, source: &Source, process: &Process) -> bool {
+    let names = |text: &str| is_below(Path::new(text), &source.root);
+    if process.head.argv.iter().skip(1).any(|word| names(word)) {
+        return true;
+    }
+    let Observed::Seen(heads) = kernel.heads() else { return false };
+    let children = heads.iter().filter(|head| head.parent == process.pid());
+    let mut looked = children.filter_map(|head| kernel.inspect(head, Want::default()));
+    looked.any(|child| {
+        child.environ.seen().is_some_and(|environ| {
+            environ.iter().any(|(_, value)| value.to_str().is_some_and(&names))
+        })
+    })
+}

@@ -1,0 +1,100 @@
+//! Whether anybody has a file open, in whatever pid namespace: `/proc` and `/proc/locks` hide those outside of ours.
+//!
+//! The kernel gives a lease on a file only where no opening conflicts with it, and that counts openings, not pids. It is given
+//! back at once. Nobody is refused anything by it: whoever opens the file in that very moment waits until it is given back.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+use agentctl_model::Observed;
+use rustix::fs::{Mode, OFlags, open};
+
+use crate::OpenHow;
+
+/// `fcntl` command of the kernel that the library has no name for.
+const F_SETSIG: libc::c_int = 10;
+
+pub(super) fn is_open(path: &Path, how: OpenHow) -> Observed<bool> {
+    let cannot =
+        |error: io::Error| Observed::Unobservable(format!("who has {} open cannot be seen: {error}", path.display()));
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = match open(path, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        // A file that is not there is open to nobody.
+        Err(rustix::io::Errno::NOENT) => return Observed::Seen(false),
+        Err(error) => return cannot(error.into()),
+    };
+    match file.metadata() {
+        Ok(metadata) if metadata.is_file() => {}
+        Ok(_) => return cannot(io::ErrorKind::InvalidInput.into()),
+        Err(error) => return cannot(error),
+    }
+    let kind = match how {
+        OpenHow::ForWriting => libc::F_RDLCK,
+        OpenHow::AtAll => libc::F_WRLCK,
+    };
+    // Should somebody open it before it is given back, the kernel says so by a signal: by one that nobody minds.
+    let asked = fcntl(&file, F_SETSIG, libc::SIGURG).and_then(|()| fcntl(&file, libc::F_SETLEASE, kind));
+    match asked {
+        Ok(()) => match fcntl(&file, libc::F_SETLEASE, libc::F_UNLCK) {
+            Ok(()) => Observed::Seen(false),
+            Err(error) => cannot(error),
+        },
+        Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => Observed::Seen(true),
+        Err(error) => cannot(error),
+    }
+}
+
+#[expect(unsafe_code, reason = "no safe library offers leases; the call takes a descriptor that lives and two numbers")]
+fn fcntl(file: &File, command: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    // SAFETY: the descriptor is open for as long as `file` is borrowed, and these commands take a plain number.
+    let answer = unsafe { libc::fcntl(file.as_raw_fd(), command, value) };
+    if answer == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_file_is_told_from_a_closed_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("held");
+        assert_eq!(is_open(&path, OpenHow::AtAll), Observed::Seen(false), "not there");
+        let writer = File::create(&path).expect("a file");
+        assert_eq!(is_open(&path, OpenHow::ForWriting), Observed::Seen(true));
+        assert_eq!(is_open(&path, OpenHow::AtAll), Observed::Seen(true));
+        drop(writer);
+        let reader = File::open(&path).expect("the file");
+        assert_eq!(is_open(&path, OpenHow::ForWriting), Observed::Seen(false));
+        assert_eq!(is_open(&path, OpenHow::AtAll), Observed::Seen(true));
+        drop(reader);
+        assert_eq!(is_open(&path, OpenHow::AtAll), Observed::Seen(false));
+        assert!(is_open(folder.path(), OpenHow::AtAll).why_not().is_some(), "a folder");
+    }
+
+    #[test]
+    fn whoever_opens_it_meanwhile_waits_and_is_not_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("busy");
+        File::create(&path).expect("a file");
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let opens = scope.spawn(|| {
+                let mut opened = 0_u32;
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    File::options().write(true).open(&path).expect("it opens");
+                    opened += 1;
+                }
+                opened
+            });
+            for _ in 0..2_000 {
+                assert!(is_open(&path, OpenHow::AtAll).seen().is_some());
+            }
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(opens.join().expect("no panic") > 0);
+        });
+    }
+}

@@ -1,0 +1,103 @@
+//! From where we look: which pid namespace `/proc` shows, and what can be said of the others.
+
+use std::fs;
+use std::path::Path;
+
+use agentctl_model::Seat;
+use rustix::fs::{Mode, OFlags, fstat, open};
+
+use super::clock::StartClock;
+use super::entry::{Entry, FileId};
+use super::stat::Stat;
+
+/// The kernel's own number for the first pid namespace of the machine (`PROC_PID_INIT_INO`), the same everywhere.
+const FIRST: &str = "pid:[4026531836]";
+
+pub(super) fn look(proc: &Path) -> Seat {
+    if sees_all(proc) {
+        return Seat::ALL;
+    }
+    let clock = StartClock::now();
+    let first = fs::read(proc.join("1/stat")).ok().and_then(|line| Stat::parse(&line));
+    let born = first.map(|stat| stat.start);
+    let number = |name: &str| fs::read_to_string(proc.join(name)).ok()?.trim().parse().ok();
+    Seat {
+        sees_all: false,
+        born: born.unwrap_or_default(),
+        born_at: born.and_then(|born| clock.at(born)),
+        booted_at: clock.boot(),
+        last_pid: number("sys/kernel/ns_last_pid"),
+    }
+}
+
+/// Whether `/proc` shows the first namespace of the machine. Our own namespace says so, if `/proc` is mounted for it;
+/// where we sit in one below, its first process does, for those who may look.
+fn sees_all(proc: &Path) -> bool {
+    let is_first = |who: &str| {
+        fs::read_link(proc.join(who).join("ns/pid")).is_ok_and(|link| link.as_os_str() == FIRST)
+    };
+    is_first("self") || is_first("1")
+}
+
+/// The pid of a process in its own namespace, if that is one below the one that `/proc` shows.
+pub(super) fn inner_pid(entry: &Entry, pid: u32, buffer: &mut Vec<u8>) -> Option<u32> {
+    entry.read("status", buffer).ok()?;
+    innermost(&String::from_utf8_lossy(buffer)).filter(|inner| *inner != pid)
+}
+
+/// `NSpid:\t4711\t42\t7`: outermost first.
+fn innermost(status: &str) -> Option<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    let mut pids = line.split_ascii_whitespace();
+    let _outermost = pids.next()?;
+    pids.last()?.parse().ok()
+}
+
+/// Which folder this is, whatever it is called.
+pub(super) fn folder(path: &Path) -> Option<FileId> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Some(fstat(open(path, flags, Mode::empty()).ok()?).ok()?.into())
+}
+
+/// Whether the mount that the folder lies on shows a part of a file system only: so come the folders into a container that
+/// are not its own.
+pub(super) fn is_lent(proc: &Path, folder: &Path) -> bool {
+    let Ok(table) = fs::read_to_string(proc.join("self/mountinfo")) else { return false };
+    let Ok(real) = fs::canonicalize(folder) else { return false };
+    lent(&table, &real)
+}
+
+/// The fields of a line: mount, parent, device, what is shown of the file system, where.
+fn lent(table: &str, folder: &Path) -> bool {
+    let mounts = table.lines().filter_map(|line| {
+        let mut fields = line.split(' ').skip(3);
+        Some((fields.next()?, fields.next()?.replace("\\040", " ")))
+    });
+    // Of two mounts at one place the later one is on top.
+    let holding = mounts.filter(|(_, place)| folder.starts_with(place)).max_by_key(|(_, place)| place.len());
+    holding.is_some_and(|(shown, place)| shown != "/" && place != "/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_number_is_the_one_that_the_process_knows() {
+        assert_eq!(innermost("Name:\tx\nNSpid:\t4711\t42\t7\n"), Some(7));
+        assert_eq!(innermost("NSpid:\t4711\n"), None, "it lives in ours");
+        assert_eq!(innermost("Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn a_folder_that_was_mounted_into_a_container_is_lent() {
+        let table = "27 1 0:50 / / rw - overlay overlay rw\n\
+                     40 27 254:0 /home/dev/.claude /root/.claude rw - ext4 /dev/vda rw\n\
+                     41 27 0:60 / /tmp rw - tmpfs tmpfs rw\n\
+                     42 40 0:61 / /root/.claude/own\\040part rw - tmpfs tmpfs rw\n";
+        assert!(lent(table, Path::new("/root/.claude/sessions")));
+        assert!(!lent(table, Path::new("/root/.codex")), "the container's own");
+        assert!(!lent(table, Path::new("/tmp/home/.claude")), "a whole file system");
+        assert!(!lent(table, Path::new("/root/.claude/own part/x")));
+    }
+}
