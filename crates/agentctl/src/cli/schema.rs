@@ -28,7 +28,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::json;
 
-const NAMES: [&str; 31] = [
+const NAMES: [&str; 32] = [
     "session",
     "list",
     "explain",
