@@ -246,7 +246,8 @@ fn line(session: &Session, out: &mut Output) -> Result<(), Failure> {
     let detail = detail.map(|detail| cut_end(&detail, out.width().saturating_sub(used)));
     let detail = out.paint.dim(&detail.map(|detail| format!("  {detail}")).unwrap_or_default());
     writeln!(out, "{id} {status}{detail}")?;
-    for line in requests.iter().flat_map(|request| request::lines(request, 2, out.width())) {
+    let width = out.width();
+    for line in requests.iter().flat_map(|request| request::lines(request, 2, width)) {
         writeln!(out, "{line}")?;
     }
     Ok(())
