@@ -138,7 +138,11 @@ fn a_session_of_a_server_is_answered_spoken_to_and_broken_off() {
     // Before and after the yes, at any width.
     let said = scene.agentctl(&["approve", &id]).ok();
     for shown in [&said.stderr, &said.stdout] {
-        let whole: String = shown.lines().filter_map(|line| line.trim_start().strip_prefix(['│', '┆'])).map(|line| &line[1..]).collect();
+        let whole: String = shown
+            .lines()
+            .filter_map(|line| line.trim_start().strip_prefix(['│', '┆']))
+            .map(|line| &line[1..])
+            .collect();
         assert_eq!(whole, request, "{said:#?}");
         assert!(shown.lines().all(|line| line.chars().count() <= 80), "{said:#?}");
     }

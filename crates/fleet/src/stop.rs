@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use agentctl_adapters::Control;
 use agentctl_adapters::host::HostError;
 use agentctl_model::{
-    CleanSignal, EndedBy, Observed, Process, ProcessEntry, Refusal, Rule, Session, SpawnPlan, Status, StopWay, Survey, Surveyed, Tie,
+    CleanSignal, EndedBy, Observed, Process, ProcessEntry, Refusal, Rule, Session, SpawnPlan, Status,
+    StopWay, Survey, Surveyed, Tie,
 };
 use agentctl_process::{Order, Signal, Want, signal, spawn};
 
@@ -245,7 +246,8 @@ impl Fleet {
         loop {
             let now = self.again(target).map(|now| now.session);
             // Not to hear of it is not to know that it rests.
-            if let Some(now) = now.as_ref().filter(|now| matches!(now.status, Status::Idle | Status::Stopped)) {
+            if let Some(now) = now.as_ref().filter(|now| matches!(now.status, Status::Idle | Status::Stopped))
+            {
                 // One that was idle had no turn that could have been broken off.
                 let was_stopped = target.session.status == Status::Idle;
                 let how = "its server was asked to break off the turn; the server lives on";
@@ -293,7 +295,8 @@ impl Fleet {
 
 /// The process that still has the session open, in words.
 fn open_in(now: &Session) -> Option<String> {
-    let is_server = now.processes.iter().any(|process| Some(process.pid) == now.pid && process.role == "server");
+    let is_server =
+        now.processes.iter().any(|process| Some(process.pid) == now.pid && process.role == "server");
     offers::place(now).map(|place| if is_server { format!("its server, {place}") } else { place })
 }
 

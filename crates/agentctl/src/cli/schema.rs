@@ -15,11 +15,11 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value};
 
-use super::inbox::Done;
 use super::attach::Way;
 use super::config::{Checked, Shown};
 use super::daemon::Standing;
 use super::doctor::Report;
+use super::inbox::Done;
 use super::launch::DryRun;
 use super::prune;
 use super::wait::Waited;
