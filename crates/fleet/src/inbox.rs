@@ -160,7 +160,9 @@ fn inbox(
             let mut items = of(&surveyed.session, failures_since);
             if !items.is_empty() {
                 let offers = offers(surveyed);
-                items.iter_mut().for_each(|item| say_next(item, &offers));
+                for item in &mut items {
+                    say_next(item, &offers);
+                }
             }
             items
         })

@@ -62,6 +62,7 @@ impl Offer {
 
 /// What is known beside the session itself.
 #[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "five facts that do not depend on each other")]
 pub(crate) struct Doors {
     /// A server takes words for it.
     pub(crate) is_spoken_to: bool,
