@@ -61,7 +61,11 @@ fn a_failure_is_put_away_until_the_next_turn() {
     let told = machine.json(&["inbox", "--done", DIED, "--json"]);
     assert_eq!((&told["done"][0]["id"], &told["done"][0]["done"]), (&DIED.into(), &true.into()), "{told:#}");
     assert_eq!(ids(), 0);
-    assert_eq!(machine.json(&["status", DIED, "--json"])["outcome"], before["outcome"], "no status was stored");
+    assert_eq!(
+        machine.json(&["status", DIED, "--json"])["outcome"],
+        before["outcome"],
+        "no status was stored"
+    );
     let kept = std::fs::read_to_string(machine.home().join(".agentctl/marks.json")).unwrap();
     assert!(!kept.contains("died") && kept.contains(DIED), "{kept}");
 

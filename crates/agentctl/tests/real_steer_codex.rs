@@ -122,8 +122,8 @@ fn a_thread_of_a_server_is_broken_off_and_spoken_to() {
     served::becomes(scene, &id, "the new turn", |seen| seen["status"] == "running");
     scene.model.wait_turn("begin again", 0);
     let told = scene.agentctl(&["stop", &id]).ok().stdout;
-    let server = format!("still open in its server, process {}", served.server.process.pid());
-    assert!(told.contains("turn ended, interrupted") && told.contains(&server), "{told}");
+    let place = format!("still open in its server, process {}", served.server.process.pid());
+    assert!(told.contains("turn ended, interrupted") && told.contains(&place), "{told}");
     assert!(!told.contains("stopped"), "a list says idle: {told}");
     let _ = scene.agentctl(&["send", &id, "[[hang]] begin once more"]).ok();
     served::becomes(scene, &id, "a third turn", |seen| seen["status"] == "running");

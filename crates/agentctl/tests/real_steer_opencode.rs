@@ -117,6 +117,8 @@ fn a_session_of_a_server_is_answered_spoken_to_and_broken_off() {
     served.prompt(&id, "[[bash:touch forbidden]] [[text:after]]");
     served::denied(scene, &id, &scene.cwd.join("forbidden"));
 
+    // In sessions of their own: words that reach a server in the moment in which a turn ends are lost there.
+    let id = served.session();
     let question = json!({"questions": [{"header": "Colour", "question": "Which colour?",
         "options": [{"label": "Red", "description": "r"}, {"label": "Blue", "description": "b"}]}]});
     served.prompt(&id, &format!("[[tool:question|{question}]] [[text:thanks]]"));
@@ -126,6 +128,7 @@ fn a_session_of_a_server_is_answered_spoken_to_and_broken_off() {
     served::becomes(scene, &id, "its thanks", |seen| seen["lastMessage"] == "thanks");
 
     // Byte for byte, and each request its own, whatever the server made of the command to match it.
+    let id = served.session();
     let command = "echo  'two  spaces'  &&  echo b | cat > 'made by both'; true";
     served.prompt(&id, &format!("[[bash:{command}]] [[text:after]]"));
     let waiting = served::becomes(scene, &id, "the request", |seen| seen["status"] == "waiting");
@@ -138,7 +141,11 @@ fn a_session_of_a_server_is_answered_spoken_to_and_broken_off() {
     // Before and after the yes, at any width.
     let said = scene.agentctl(&["approve", &id]).ok();
     for shown in [&said.stderr, &said.stdout] {
-        let whole: String = shown.lines().filter_map(|line| line.trim_start().strip_prefix(['│', '┆'])).map(|line| &line[1..]).collect();
+        let whole: String = shown
+            .lines()
+            .filter_map(|line| line.trim_start().strip_prefix(['│', '┆']))
+            .map(|line| &line[1..])
+            .collect();
         assert_eq!(whole, request, "{said:#?}");
         assert!(shown.lines().all(|line| line.chars().count() <= 80), "{said:#?}");
     }

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 
 use agentctl_adapters::Card;
 use agentctl_model::{
-    Carrier, Claim, Coverage, EndedBy, Facts, Found, Harvest, Joined, LaunchExit, Liveness, Outcome, Owners, Pending,
-    ProcessEntry, Remote, Rule, SeenExit, Session, SessionKey, Status, Surveyed, Testimony, Tie, Turn, TurnState,
-    Verdict, derive, prevailing, text,
+    Carrier, Claim, Coverage, EndedBy, Facts, Found, Harvest, Joined, LaunchExit, Liveness, Outcome, Owners,
+    Pending, ProcessEntry, Remote, Rule, SeenExit, Session, SessionKey, Status, Surveyed, Testimony, Tie,
+    Turn, TurnState, Verdict, derive, prevailing, text,
 };
 use jiff::Timestamp;
 

@@ -112,7 +112,8 @@ impl Server<'_> {
             // Not to hear of it is not to know that it rests.
             if gone || matches!(now, Some(Status::Idle | Status::Stopped)) {
                 let how = if aborted { "its gateway broke off the turn; the session stays" } else { "" };
-                let open_in = (now == Some(Status::Idle)).then(|| format!("its gateway, {}", target.key.root));
+                let open_in =
+                    (now == Some(Status::Idle)).then(|| format!("its gateway, {}", target.key.root));
                 let how = how.to_owned();
                 return Ok(Stopped { was_stopped: !aborted, how, open_in, ..Stopped::already() });
             }

@@ -1,9 +1,7 @@
 //! What waits for a person, over all agents. Pure: a view of one survey, never kept.
 
 use agentctl_model::period::Since;
-use agentctl_model::{
-    Outcome, PendingKind, Refusal, Session, SourceReport, Status, Survey, Surveyed,
-};
+use agentctl_model::{Outcome, PendingKind, Refusal, Session, SourceReport, Status, Survey, Surveyed};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -162,7 +160,9 @@ fn inbox(
             let mut items = of(&surveyed.session, failures_since);
             if !items.is_empty() {
                 let offers = offers(surveyed);
-                items.iter_mut().for_each(|item| say_next(item, &offers));
+                for item in &mut items {
+                    say_next(item, &offers);
+                }
             }
             items
         })
@@ -204,15 +204,7 @@ fn item(
     summary: Option<String>,
     answerable: bool,
 ) -> InboxItem {
-    InboxItem {
-        kind,
-        since,
-        summary,
-        answerable,
-        next: Vec::new(),
-        only_in: None,
-        session: session.clone(),
-    }
+    InboxItem { kind, since, summary, answerable, next: Vec::new(), only_in: None, session: session.clone() }
 }
 
 /// What can be answered from here is answered here; everything else where the agent runs.
@@ -225,7 +217,8 @@ fn say_next(item: &mut InboxItem, offers: &[Offer]) {
         InboxKind::Approval | InboxKind::Question | InboxKind::Limit => &[],
     };
     let others = [Offer::Attach, Offer::Open, Offer::Peek];
-    let works: Vec<Offer> = answers.iter().chain(&others).filter(|offer| offers.contains(offer)).copied().collect();
+    let works: Vec<Offer> =
+        answers.iter().chain(&others).filter(|offer| offers.contains(offer)).copied().collect();
     item.next = works.iter().map(|offer| offer.command(id)).collect();
     if item.kind == InboxKind::Failure {
         let behind = item.next.len().saturating_sub(usize::from(works.last() == Some(&Offer::Peek)));
@@ -275,7 +268,8 @@ mod tests {
         let survey = Survey { sessions: surveyed.collect(), ..Survey::default() };
         inbox(&survey, Some(at("2026-11-15T10:00:00Z")), &PutAway::default(), |surveyed| {
             let served = surveyed.session.status != Status::Stopped;
-            let doors = Doors { is_spoken_to: served, can_go_on: true, can_be_opened: true, ..Doors::default() };
+            let doors =
+                Doors { is_spoken_to: served, can_go_on: true, can_be_opened: true, ..Doors::default() };
             offers::offers(&surveyed.session, doors)
         })
     }

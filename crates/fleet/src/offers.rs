@@ -62,6 +62,7 @@ impl Offer {
 
 /// What is known beside the session itself.
 #[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "five facts that do not depend on each other")]
 pub(crate) struct Doors {
     /// A server takes words for it.
     pub(crate) is_spoken_to: bool,
@@ -169,9 +170,8 @@ fn gone_folder(session: &Session) -> Option<&str> {
 fn is_in_tmux(heads: &[ProcessHead], pid: u32) -> bool {
     const DEEPEST: usize = 64;
     let parent = |pid: u32| heads.iter().find(|head| head.process.pid == pid).map(|head| head.parent);
-    let is_server = |pid: u32| {
-        heads.iter().any(|head| head.process.pid == pid && head.comm.starts_with("tmux"))
-    };
+    let is_server =
+        |pid: u32| heads.iter().any(|head| head.process.pid == pid && head.comm.starts_with("tmux"));
     std::iter::successors(parent(pid), |pid| parent(*pid)).take(DEEPEST).any(is_server)
 }
 
@@ -209,7 +209,10 @@ mod tests {
             pending: vec![Pending { kind, summary: None, since: None, answerable }],
             ..able(Status::Waiting)
         };
-        assert_eq!(offers(&pending(PendingKind::Approval, true), served)[..3], [O::Approve, O::Deny, O::Send]);
+        assert_eq!(
+            offers(&pending(PendingKind::Approval, true), served)[..3],
+            [O::Approve, O::Deny, O::Send]
+        );
         assert_eq!(offers(&pending(PendingKind::Question, true), served)[0], O::Answer);
         assert_eq!(offers(&pending(PendingKind::Approval, false), here)[0], O::Stop);
     }
@@ -224,7 +227,13 @@ mod tests {
             argv: Vec::new(),
             started_at: None,
         };
-        let heads = [head(1, 0, "init"), head(5, 1, "tmux: server"), head(6, 5, "bash"), head(7, 6, "claude"), head(8, 1, "pi")];
+        let heads = [
+            head(1, 0, "init"),
+            head(5, 1, "tmux: server"),
+            head(6, 5, "bash"),
+            head(7, 6, "claude"),
+            head(8, 1, "pi"),
+        ];
         assert!(is_in_tmux(&heads, 7) && !is_in_tmux(&heads, 8) && !is_in_tmux(&heads, 99));
     }
 }

@@ -11,7 +11,8 @@ use agentctl_adapters::Control;
 use agentctl_adapters::host::HostError;
 use agentctl_files::within;
 use agentctl_model::{
-    CleanSignal, EndedBy, Observed, Process, ProcessEntry, Refusal, Rule, Session, SpawnPlan, Status, StopWay, Survey, Surveyed, Tie,
+    CleanSignal, EndedBy, Observed, Process, ProcessEntry, Refusal, Rule, Session, SpawnPlan, Status,
+    StopWay, Survey, Surveyed, Tie,
 };
 use agentctl_process::{Kernel, Order, Proven, Signal, SignalError, Want, spawn};
 
@@ -247,7 +248,8 @@ impl Fleet {
         loop {
             let now = self.again(target).map(|now| now.session);
             // Not to hear of it is not to know that it rests.
-            if let Some(now) = now.as_ref().filter(|now| matches!(now.status, Status::Idle | Status::Stopped)) {
+            if let Some(now) = now.as_ref().filter(|now| matches!(now.status, Status::Idle | Status::Stopped))
+            {
                 // One that was idle had no turn that could have been broken off.
                 let was_stopped = target.session.status == Status::Idle;
                 let how = "its server was asked to break off the turn; the server lives on";
@@ -295,7 +297,8 @@ impl Fleet {
 
 /// The process that still has the session open, in words.
 fn open_in(now: &Session) -> Option<String> {
-    let is_server = now.processes.iter().any(|process| Some(process.pid) == now.pid && process.role == "server");
+    let is_server =
+        now.processes.iter().any(|process| Some(process.pid) == now.pid && process.role == "server");
     offers::place(now).map(|place| if is_server { format!("its server, {place}") } else { place })
 }
 

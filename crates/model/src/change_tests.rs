@@ -304,8 +304,7 @@ fn who_was_shown_is_told_of_to_the_end_and_a_silent_gateway_hides_nobody() {
 fn an_end_whose_exit_is_not_written_yet_is_told_once_it_is() {
     let complete = [Coverage::Complete, Coverage::Complete];
     let (_, view) = View::default().diff(&survey(vec![surveyed(ROOTS[0], 1, Status::Running)], &complete));
-    let ending =
-        Surveyed { rule: Rule::ExitNotWrittenYet, ..surveyed(ROOTS[0], 1, Status::Stopped) };
+    let ending = Surveyed { rule: Rule::ExitNotWrittenYet, ..surveyed(ROOTS[0], 1, Status::Stopped) };
     let (changes, view) = view.diff(&survey(vec![ending.clone()], &complete));
     assert!(changes.is_empty(), "{changes:?}");
     assert_eq!(view.missing(&survey(vec![], &complete)), [key(ROOTS[0], 1)], "it is asked after again");

@@ -318,8 +318,8 @@ pub fn derive(
         (Liveness::Alive(_), None) => (S::Unknown, None, R::AgentDoesNotSay),
     };
     let mut evidence = heard;
-    let was_left_open =
-        state.is_some_and(TurnState::is_open) && matches!(outcome, Some(Outcome::Died | Outcome::Interrupted));
+    let was_left_open = state.is_some_and(TurnState::is_open)
+        && matches!(outcome, Some(Outcome::Died | Outcome::Interrupted));
     match exit {
         // Only where it says more than the records: of a turn that they leave open, and who ended it.
         Some(LaunchExit::Seen(exit)) if was_left_open || (status == S::Stopped && exit.by.is_some()) => {

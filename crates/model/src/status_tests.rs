@@ -190,9 +190,8 @@ fn a_live_owner_that_says_ready_closes_its_own_open_turn_but_not_how_it_ended() 
 /// What the runner saw decides about a turn that was left open, and about nothing else.
 #[test]
 fn a_seen_exit_says_how_an_open_turn_ended() {
-    let exit = |signal| {
-        LaunchExit::Seen(SeenExit { at: at(LATER), code: None, signal: Some(signal), by: None })
-    };
+    let exit =
+        |signal| LaunchExit::Seen(SeenExit { at: at(LATER), code: None, signal: Some(signal), by: None });
     let outcome = |state, liveness: &Liveness, signal| {
         let turn = Turn::new(state, Some(at(EARLIER)));
         derive(Some(&turn), liveness, Some(&exit(signal)), vec![])

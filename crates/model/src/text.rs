@@ -90,7 +90,10 @@ mod tests {
     fn what_is_decided_about_is_whole_and_hides_nothing() {
         let command = "printf '%s\\n'  \"a  b\" | tee x && 日本\n\tdone ";
         assert_eq!(visible(command), command);
-        assert_eq!(visible("a\u{1b}[1A\u{202e}b\u{200b}c\u{a0}d\r\u{9b}\0"), r"a\u{1b}[1A\u{202e}b\u{200b}c\u{a0}d\r\u{9b}\u{0}");
+        assert_eq!(
+            visible("a\u{1b}[1A\u{202e}b\u{200b}c\u{a0}d\r\u{9b}\0"),
+            r"a\u{1b}[1A\u{202e}b\u{200b}c\u{a0}d\r\u{9b}\u{0}"
+        );
         assert_eq!(visible_line("a\n  b\tc"), r"a\n  b\tc");
         // Nothing of it is dropped afterwards, whoever prints it.
         assert_eq!(clean(&visible("a\u{1b}b")), visible("a\u{1b}b"));

@@ -8,8 +8,8 @@ use agentctl_model::{Turn, TurnState};
 use jiff::Timestamp;
 
 use super::records::{KNOWN_TYPES, NO_MODEL, Record, Said, is_certainly_bulk, said};
-use crate::jsonl::Scan;
 use crate::call;
+use crate::jsonl::Scan;
 
 /// The agent repeats titles close to the end, and its registry names live sessions: the first window is enough.
 const TITLE_REACH: u64 = 14 << 10;

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::jsonl::lenient::lenient;
 use crate::call;
+use crate::jsonl::lenient::lenient;
 
 /// One line of the file.
 #[derive(Debug, Default, Deserialize)]

@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::state::moment;
-use crate::jsonl::lenient::lenient;
 use crate::call;
+use crate::jsonl::lenient::lenient;
 
 /// One line of the file.
 #[derive(Debug, Default, Deserialize)]

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::jsonl::lenient::lenient;
 use crate::call;
+use crate::jsonl::lenient::lenient;
 
 /// One line of a transcript.
 #[derive(Debug, Default, Deserialize)]

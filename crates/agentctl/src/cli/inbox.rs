@@ -79,7 +79,9 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         }
         for ((line, item), next) in lines.zip(&answer.items).zip(next_steps(&answer)) {
             writeln!(out, "{line}")?;
-            for line in request_of(item).map(|request| request::lines(request, 2, out.width())).unwrap_or_default() {
+            for line in
+                request_of(item).map(|request| request::lines(request, 2, out.width())).unwrap_or_default()
+            {
                 writeln!(out, "{line}")?;
             }
             // In one piece: a command that is cut cannot be copied.

@@ -20,6 +20,7 @@ use super::config::{Checked, Shown};
 use super::daemon::Standing;
 use super::inbox::Done;
 use super::doctor::Report;
+use super::inbox::Done;
 use super::launch::DryRun;
 use super::prune;
 use super::wait::Waited;

@@ -27,16 +27,16 @@ pub(crate) struct Row<'a> {
 const WIDEST_ID: usize = 16;
 
 /// The table of `list`. On 80 columns the rightmost details give way first; but what somebody waits for is worth more than
-/// when it was last at work.
+/// where it works and when it was last at work.
 pub(crate) fn table(rows: &[Row<'_>], view: &View<'_>) -> Table {
     let somebody_waits = rows.iter().any(|row| row.session.status == Status::Waiting);
-    let (detail_goes, age_goes) = if somebody_waits { (1, 8) } else { (7, 2) };
+    let (detail, detail_goes, age_goes) = if somebody_waits { (20, 1, 8) } else { (12, 7, 2) };
     let mut table = Table::new(vec![
         Column::whole("ID").overhanging(WIDEST_ID),
         Column::whole("STATUS"),
         Column::whole("AGENT").expendable(3),
         Column::flexible("NAME/PROMPT", 16),
-        Column::flexible("DETAIL", 12).expendable(detail_goes),
+        Column::flexible("DETAIL", detail).expendable(detail_goes),
         Column::flexible("MODEL", 15).expendable(5),
         Column::flexible("CWD", 10).keep_end().expendable(4),
         Column::flexible("BRANCH", 8).expendable(6),
@@ -52,7 +52,7 @@ pub(crate) fn table(rows: &[Row<'_>], view: &View<'_>) -> Table {
             status(session, view.now),
             Cell::plain(text::one_line(&session.adapter)),
             title(session, row.depth),
-            Cell::new(detail(session).unwrap_or_default(), Tone::Dim),
+            Cell::new(self::detail(session).unwrap_or_default(), Tone::Dim),
             Cell::new(session.model.as_deref().map(text::one_line).unwrap_or_default(), Tone::Dim),
             Cell::plain(session.cwd.as_deref().map(|cwd| path::shown(cwd, view.home)).unwrap_or_default()),
             Cell::new(session.branch.as_deref().map(text::one_line).unwrap_or_default(), Tone::Dim),

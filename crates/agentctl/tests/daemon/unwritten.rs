@@ -98,7 +98,11 @@ fn who_ended_it_is_told_apart() {
         (&fused, "fuse", "stopped by agentctl: its fuse was spent (--max-time 1s)"),
     ] {
         let (seen, told) = ended(&scene, id);
-        assert_eq!((&seen["outcome"], &seen["statusDetail"]), (&"interrupted".into(), &words.into()), "{seen:#}");
+        assert_eq!(
+            (&seen["outcome"], &seen["statusDetail"]),
+            (&"interrupted".into(), &words.into()),
+            "{seen:#}"
+        );
         assert_eq!(seen["launch"]["endedBy"]["by"], by, "{seen:#}");
         let explained = house.run(&["explain", id]).ok().stdout;
         let flat = explained.split_whitespace().collect::<Vec<_>>().join(" ");
