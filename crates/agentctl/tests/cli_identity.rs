@@ -50,7 +50,7 @@ fn sleep_as(home: &TestHome, name: &str) -> Command {
 
 fn wait_title(pid: u32, title: &str) {
     until(PATIENCE, "the program to run", || {
-        fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(title.as_bytes()))
+        fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(title.as_bytes())).then_some(())
     });
 }
 
@@ -126,7 +126,7 @@ fn a_forged_note_does_not_end_agentctl() {
     let home = home();
     let mut daemon = Background::spawn(&home, home.agentctl_command(&["daemon", "run"]));
     let socket = home.agentctl_home().join("daemon.lock");
-    until(PATIENCE, "the daemon to run", || socket.exists());
+    until(PATIENCE, "the daemon to run", || socket.exists().then_some(()));
     let id = claude_noting(&home, daemon.pid());
     for way in [&["stop", &id][..], &["stop", &id, "--force"]] {
         let _ = home.agentctl(way);
@@ -165,5 +165,5 @@ fn the_agent_that_its_note_names_is_still_ended() {
     let status = home.agentctl(&["status", &id, "--json"]).ok().json();
     assert_eq!(status["pid"], claude.pid(), "{status:#}");
     let _ = home.agentctl(&["stop", &id]).ok();
-    until(PATIENCE, "its end", || !claude.lives());
+    until(PATIENCE, "its end", || (!claude.lives()).then_some(()));
 }

@@ -147,7 +147,10 @@ impl Scene {
         until_seen(PATIENCE, "the agent at work", || {
             let rows = self.list(false, false);
             match rows.as_slice() {
-                [row] if row["status"] == "running" && row["pid"].is_number() => Ok(row.clone()),
+                // Records of the turn are there too: what only its process knows of cannot be seen from elsewhere.
+                [row] if row["status"] == "running" && row["pid"].is_number() && row["prompt"].is_string() => {
+                    Ok(row.clone())
+                }
                 _ => Err(format!("{rows:#?}\n{}\n{}", run.stdout(), run.stderr())),
             }
         })
@@ -202,7 +205,7 @@ fn our_own(case: Case) {
     let ask = "agentctl() { \"$ASK\" list --json --all --since all --adapter \"$NAME\"; }\n";
     let script = format!(
         "{ask}\"$@\" & tries=0\n\
-         until agentctl | tr -d ' \\n' | grep -q '\"status\":\"running\"'; do\n\
+         until agentctl | tr -d ' \\n' | grep -q '\"status\":\"running\".*\"prompt\":\".*hang'; do\n\
            tries=$((tries+1)); [ $tries -gt 600 ] && exit 9; sleep 0.1\n\
          done\n\
          kill -9 $!; wait $!; for p in /proc/[0-9]*; do p=${{p#/proc/}}; [ $p -gt 1 ] && kill -9 $p; done 2>/dev/null\n\

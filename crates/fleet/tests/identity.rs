@@ -125,7 +125,8 @@ fn the_agent_itself_is_the_carrier_that_its_note_names() {
     for (adapter, argv) in NOTING {
         let home = Home::noting(42, 42);
         let session = home.session(adapter, holding(&home, home.process(42, argv)));
-        assert_eq!((session.status, session.pid), (Status::Running, Some(42)), "{}", name(adapter));
+        assert_eq!(session.pid, Some(42), "{}", name(adapter));
+        assert!(matches!(session.status, Status::Running | Status::Idle), "{}", name(adapter));
     }
 }
 
@@ -192,7 +193,8 @@ fn an_agent_in_a_container_is_found_by_the_pid_that_it_has_there() {
         let home = Home::noting(7, 1234);
         let inside = home.process(1234, argv).inner_pid(7);
         let session = home.session(adapter, holding(&home, inside));
-        assert_eq!((session.status, session.pid), (Status::Running, Some(1234)), "{}", name(adapter));
+        assert_eq!(session.pid, Some(1234), "{}", name(adapter));
+        assert!(matches!(session.status, Status::Running | Status::Idle), "{}", name(adapter));
     }
     // Two containers gave one pid: the note says nothing, and nothing is made up.
     let home = Home::noting(7, 5);
