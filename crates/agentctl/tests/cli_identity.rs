@@ -50,7 +50,9 @@ fn sleep_as(home: &TestHome, name: &str) -> Command {
 
 fn wait_title(pid: u32, title: &str) {
     until(PATIENCE, "the program to run", || {
-        fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(title.as_bytes())).then_some(())
+        fs::read(format!("/proc/{pid}/cmdline"))
+            .is_ok_and(|line| line.starts_with(title.as_bytes()))
+            .then_some(())
     });
 }
 

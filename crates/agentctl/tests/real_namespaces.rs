@@ -148,7 +148,9 @@ impl Scene {
             let rows = self.list(false, false);
             match rows.as_slice() {
                 // Records of the turn are there too: what only its process knows of cannot be seen from elsewhere.
-                [row] if row["status"] == "running" && row["pid"].is_number() && row["prompt"].is_string() => {
+                [row]
+                    if row["status"] == "running" && row["pid"].is_number() && row["prompt"].is_string() =>
+                {
                     Ok(row.clone())
                 }
                 _ => Err(format!("{rows:#?}\n{}\n{}", run.stdout(), run.stderr())),
@@ -266,7 +268,10 @@ fn a_claude_that_was_taken_up_again_is_seen_both_ways() {
         } else {
             command.args(&again[1..]);
         }
-        let run = Background::spawn(&scene.home, { command.current_dir(&cwd); command });
+        let run = Background::spawn(&scene.home, {
+            command.current_dir(&cwd);
+            command
+        });
         let row = scene.wait_running(&run);
         assert_eq!(row["id"].as_str(), Some(id.as_str()), "{row:#}");
         Some((scene, run))

@@ -67,7 +67,7 @@ impl Case<'_> {
     }
 
     fn judge(&self, mut found: Found, claims: &[Claim], remote: Option<&Remote>) -> Surveyed {
-        let exit = self.exits.get(&found.id).filter(|exit| exit.is_the_end(found.facts.updated_at)).cloned();
+        let exit = self.exits.get(&found.id).filter(|exit| exit.is_the_end(found.facts.updated_at)).copied();
         // Who was seen to end is nowhere else.
         let unseen = (!self.unseen.is_empty() && exit.is_none())
             .then(|| self.unseen.get(&(found.id.clone(), found.slot.clone())))

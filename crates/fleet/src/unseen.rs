@@ -41,7 +41,8 @@ pub(crate) fn unseen(
         .collect();
     let seat = kernel.seat();
     let Some(heads) = look.living() else { return Unseen::new() };
-    let eyes = Eyes { kernel, look, source, heads, seat, lent: !seat.sees_all && kernel.is_lent(&source.root.path) };
+    let eyes =
+        Eyes { kernel, look, source, heads, seat, lent: !seat.sees_all && kernel.is_lent(&source.root.path) };
     let mut unseen = Unseen::new();
     for note in harvest.registrations.iter().filter(|note| !claimed.contains(note.id.as_str())) {
         if let Some(why) = eyes.stranger(note).or_else(|| eyes.elsewhere(note)) {
@@ -159,7 +160,8 @@ impl Eyes<'_> {
                 let written = fs::symlink_metadata(file).and_then(|file| file.modified()).ok();
                 let written = written.and_then(|time| Timestamp::try_from(time).ok());
                 let never = pid.is_some_and(|pid| self.never_had(pid, None));
-                let foreign = !self.is_before_boot(written) && (self.is_before_us(written) || never || self.lent);
+                let foreign =
+                    !self.is_before_boot(written) && (self.is_before_us(written) || never || self.lent);
                 foreign.then(|| beyond(&format!("{name} may be held ({why})")))
             }
         }

@@ -110,11 +110,8 @@ fn holding(home: &Home, process: ScriptedProcess) -> Scripted {
     Scripted::new().process(process.open(home.hold(noted), true)).lock(pid, device, inode)
 }
 
-const NOTING: [(&dyn Adapter, &[&str]); 3] = [
-    (&ClaudeCode, &["claude"]),
-    (&Codex, &["codex"]),
-    (&Copilot, &["/n/@github/copilot-linux-x64/copilot"]),
-];
+const NOTING: [(&dyn Adapter, &[&str]); 3] =
+    [(&ClaudeCode, &["claude"]), (&Codex, &["codex"]), (&Copilot, &["/n/@github/copilot-linux-x64/copilot"])];
 
 fn name(adapter: &dyn Adapter) -> &'static str {
     adapter.card().name
@@ -239,7 +236,8 @@ fn pids_are_given_out_in_order() {
     let later = Seat { born_at: Some(minute(5)), ..inside() };
     let beside = |pid, start| {
         let home = Home::noting(42, 6000);
-        let ours = [(1, 5000), (pid, start)].map(|(pid, start)| ScriptedProcess::new(pid, &["sh"]).start(start));
+        let ours =
+            [(1, 5000), (pid, start)].map(|(pid, start)| ScriptedProcess::new(pid, &["sh"]).start(start));
         let kernel = ours.into_iter().fold(Scripted::new(), Scripted::process);
         home.session(&ClaudeCode, kernel.seat(later)).status
     };
