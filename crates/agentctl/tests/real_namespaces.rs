@@ -211,7 +211,10 @@ fn our_own(case: Case) {
            tries=$((tries+1)); [ $tries -gt 600 ] && exit 9; sleep 0.1\n\
          done\n\
          kill -9 $!; wait $!; for p in /proc/[0-9]*; do p=${{p#/proc/}}; [ $p -gt 1 ] && kill -9 $p; done 2>/dev/null\n\
-         agentctl > \"$OUT\""
+         tries=0; agentctl > \"$OUT\"\n\
+         until grep -q '\"stopped\"' \"$OUT\"; do\n\
+           tries=$((tries+1)); [ $tries -gt 100 ] && exit 9; sleep 0.1; agentctl > \"$OUT\"\n\
+         done"
     );
     let out = scene.home.work_dir("out").join("list.json");
     let mut command = scene.home.command("unshare");

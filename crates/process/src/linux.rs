@@ -31,8 +31,8 @@ use clock::StartClock;
 use entry::{Blind, Entry};
 use stat::Stat;
 
-/// How long whoever is ending is waited for: a fifth of a second.
-const LOOKS_AT_ENDINGS: usize = 40;
+/// How long whoever is ending is waited for: a second at most.
+const LOOKS_AT_ENDINGS: usize = 200;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
 #[derive(Debug)]
