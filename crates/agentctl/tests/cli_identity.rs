@@ -59,12 +59,12 @@ fn wait_title(pid: u32, title: &str) {
 /// A session of Claude Code with an open turn, and a note that names this process.
 fn claude_noting(home: &TestHome, pid: u32) -> String {
     let id = new_uuid();
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let start = stat.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().to_owned();
-    let line = format!(
+    let line = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let start = line.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().to_owned();
+    let record = format!(
         r#"{{"type":"user","message":{{"role":"user","content":"do it"}},"timestamp":"2026-11-15T10:00:00Z","cwd":"/w","sessionId":"{id}"}}"#
     );
-    write(&home.path().join(format!(".claude/projects/-w/{id}.jsonl")), &(line + "\n"));
+    write(&home.path().join(format!(".claude/projects/-w/{id}.jsonl")), &(record + "\n"));
     let note = format!(
         r#"{{"pid":{pid},"sessionId":"{id}","cwd":"/w","procStart":"{start}","startedAt":1794725618359,"status":"busy"}}"#
     );
