@@ -44,7 +44,7 @@ impl Home {
 "#,
             minute(11)
         );
-        home.write(&home.rollout(), &meta);
+        home.write(&format!(".codex/sessions/2026/11/15/rollout-2026-11-15T00-00-00-{ID}.jsonl"), &meta);
         home.write(&format!(".codex/thread-writer-locks/{ID}.lock"), "");
         let events = format!(
             r#"{{"type":"session.start","data":{{"sessionId":"{ID}","startTime":"{0}","context":{{"cwd":"/w"}}}},"id":"1","timestamp":"{0}","parentId":null}}
@@ -57,10 +57,6 @@ impl Home {
         home.write(&format!(".copilot/session-state/{ID}/inuse.{pid}.lock"), &pid.to_string());
         home.write(&format!(".copilot/session-state/{ID}/inuse.{pid}.hold"), "");
         home
-    }
-
-    fn rollout(&self) -> String {
-        format!(".codex/sessions/2026/11/15/rollout-2026-11-15T00-00-00-{ID}.jsonl")
     }
 
     fn path(&self) -> PathBuf {
