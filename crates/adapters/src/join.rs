@@ -33,8 +33,7 @@ pub fn alive(process: &Process, kernel: &KernelView, why: &str) -> Evidence {
 /// Claims from the agent's own notes, each only if the kernel confirms the holder: a process of this agent that works under
 /// this very root. A note alone could name anybody's process.
 pub fn by_registration(harvest: &Harvest, kernel: &KernelView) -> Vec<Claim> {
-    let trusted: Vec<&Process> =
-        kernel.processes.iter().filter(|process| kernel.is_ours(process)).collect();
+    let trusted: Vec<&Process> = kernel.processes.iter().filter(|process| kernel.is_ours(process)).collect();
     // An agent in a container writes down the pid that it has there.
     let mut by_noted: HashMap<u32, Vec<&Process>> = HashMap::new();
     for process in &trusted {
@@ -51,7 +50,8 @@ pub fn by_registration(harvest: &Harvest, kernel: &KernelView) -> Vec<Claim> {
                 (only(pid, &|process| process.head.process.start == *start)?, "start time matches")
             }
             Holder::Since { pid, at } => {
-                let was_running = |process: &Process| process.head.started_at.is_none_or(|start| start <= *at);
+                let was_running =
+                    |process: &Process| process.head.started_at.is_none_or(|start| start <= *at);
                 (only(pid, &was_running)?, "was running when its pid was written down")
             }
             Holder::Lock { device, inode } => {

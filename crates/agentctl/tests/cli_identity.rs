@@ -50,19 +50,21 @@ fn sleep_as(home: &TestHome, name: &str) -> Command {
 
 fn wait_title(pid: u32, title: &str) {
     until(PATIENCE, "the program to run", || {
-        fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(title.as_bytes()))
+        fs::read(format!("/proc/{pid}/cmdline"))
+            .is_ok_and(|line| line.starts_with(title.as_bytes()))
+            .then_some(())
     });
 }
 
 /// A session of Claude Code with an open turn, and a note that names this process.
 fn claude_noting(home: &TestHome, pid: u32) -> String {
     let id = new_uuid();
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let start = stat.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().to_owned();
-    let line = format!(
+    let line = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let start = line.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().to_owned();
+    let record = format!(
         r#"{{"type":"user","message":{{"role":"user","content":"do it"}},"timestamp":"2026-11-15T10:00:00Z","cwd":"/w","sessionId":"{id}"}}"#
     );
-    write(&home.path().join(format!(".claude/projects/-w/{id}.jsonl")), &(line + "\n"));
+    write(&home.path().join(format!(".claude/projects/-w/{id}.jsonl")), &(record + "\n"));
     let note = format!(
         r#"{{"pid":{pid},"sessionId":"{id}","cwd":"/w","procStart":"{start}","startedAt":1794725618359,"status":"busy"}}"#
     );
@@ -126,7 +128,7 @@ fn a_forged_note_does_not_end_agentctl() {
     let home = home();
     let mut daemon = Background::spawn(&home, home.agentctl_command(&["daemon", "run"]));
     let socket = home.agentctl_home().join("daemon.lock");
-    until(PATIENCE, "the daemon to run", || socket.exists());
+    until(PATIENCE, "the daemon to run", || socket.exists().then_some(()));
     let id = claude_noting(&home, daemon.pid());
     for way in [&["stop", &id][..], &["stop", &id, "--force"]] {
         let _ = home.agentctl(way);
@@ -165,5 +167,5 @@ fn the_agent_that_its_note_names_is_still_ended() {
     let status = home.agentctl(&["status", &id, "--json"]).ok().json();
     assert_eq!(status["pid"], claude.pid(), "{status:#}");
     let _ = home.agentctl(&["stop", &id]).ok();
-    until(PATIENCE, "its end", || !claude.lives());
+    until(PATIENCE, "its end", || (!claude.lives()).then_some(()));
 }

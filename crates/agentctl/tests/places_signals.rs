@@ -65,7 +65,8 @@ fn calls() -> BTreeSet<String> {
 /// The rows of the table: place, check.
 fn written() -> Vec<(String, String)> {
     let text = fs::read_to_string(root().join("docs/signals.md")).unwrap();
-    let rows = text.lines().filter_map(|line| line.strip_prefix("| `")?.strip_suffix(" |")?.split_once("` | "));
+    let rows =
+        text.lines().filter_map(|line| line.strip_prefix("| `")?.strip_suffix(" |")?.split_once("` | "));
     rows.map(|(place, check)| (place.replace("\\|", "|"), check.to_owned())).collect()
 }
 

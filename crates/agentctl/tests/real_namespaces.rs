@@ -147,7 +147,12 @@ impl Scene {
         until_seen(PATIENCE, "the agent at work", || {
             let rows = self.list(false, false);
             match rows.as_slice() {
-                [row] if row["status"] == "running" && row["pid"].is_number() => Ok(row.clone()),
+                // Records of the turn are there too: what only its process knows of cannot be seen from elsewhere.
+                [row]
+                    if row["status"] == "running" && row["pid"].is_number() && row["prompt"].is_string() =>
+                {
+                    Ok(row.clone())
+                }
                 _ => Err(format!("{rows:#?}\n{}\n{}", run.stdout(), run.stderr())),
             }
         })
@@ -202,11 +207,14 @@ fn our_own(case: Case) {
     let ask = "agentctl() { \"$ASK\" list --json --all --since all --adapter \"$NAME\"; }\n";
     let script = format!(
         "{ask}\"$@\" & tries=0\n\
-         until agentctl | tr -d ' \\n' | grep -q '\"status\":\"running\"'; do\n\
+         until agentctl | tr -d ' \\n' | grep -q '\"status\":\"running\".*\"prompt\":\".*hang'; do\n\
            tries=$((tries+1)); [ $tries -gt 600 ] && exit 9; sleep 0.1\n\
          done\n\
          kill -9 $!; wait $!; for p in /proc/[0-9]*; do p=${{p#/proc/}}; [ $p -gt 1 ] && kill -9 $p; done 2>/dev/null\n\
-         agentctl > \"$OUT\""
+         tries=0; agentctl > \"$OUT\"\n\
+         until grep -q '\"stopped\"' \"$OUT\"; do\n\
+           tries=$((tries+1)); [ $tries -gt 100 ] && exit 9; sleep 0.1; agentctl > \"$OUT\"\n\
+         done"
     );
     let out = scene.home.work_dir("out").join("list.json");
     let mut command = scene.home.command("unshare");
@@ -263,7 +271,10 @@ fn a_claude_that_was_taken_up_again_is_seen_both_ways() {
         } else {
             command.args(&again[1..]);
         }
-        let run = Background::spawn(&scene.home, { command.current_dir(&cwd); command });
+        let run = Background::spawn(&scene.home, {
+            command.current_dir(&cwd);
+            command
+        });
         let row = scene.wait_running(&run);
         assert_eq!(row["id"].as_str(), Some(id.as_str()), "{row:#}");
         Some((scene, run))

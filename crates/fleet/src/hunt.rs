@@ -129,7 +129,9 @@ impl Hunt<'_> {
             (true, Some(source)) => may_carry(self.kernel, source, seen),
             (true, None) => Ok(()),
             (false, _) => match seen.variable(MARK) {
-                Some(mark) if self.launch.as_deref() != Some(mark) => Err(format!("it belongs to launch {mark}")),
+                Some(mark) if self.launch.as_deref() != Some(mark) => {
+                    Err(format!("it belongs to launch {mark}"))
+                }
                 _ => Ok(()),
             },
         })

@@ -24,9 +24,10 @@ pub(crate) fn standing(kernel: &dyn Kernel, source: &Source, process: &Process) 
         _ => None,
     };
     let files = looked.as_ref().map_or(&process.open_files, |looked| &looked.open_files);
-    if files.seen().is_some_and(|files| {
-        files.iter().any(|file| file.writable && is_below(&file.path, &source.root))
-    }) {
+    if files
+        .seen()
+        .is_some_and(|files| files.iter().any(|file| file.writable && is_below(&file.path, &source.root)))
+    {
         return Standing::Ours;
     }
     match process.environ.why_not() {
@@ -68,7 +69,9 @@ pub(crate) fn may_carry(kernel: &dyn Kernel, source: &Source, process: &Process)
     match standing(kernel, source, process) {
         Standing::Ours => Ok(()),
         _ if names_root(kernel, source, process) => Ok(()),
-        Standing::Elsewhere => Err(format!("it works under another root than {}", source.root.path.display())),
+        Standing::Elsewhere => {
+            Err(format!("it works under another root than {}", source.root.path.display()))
+        }
         Standing::Unseen(why) => Err(format!("under which root it works cannot be seen: {why}")),
     }
 }
@@ -84,8 +87,9 @@ fn names_root(kernel: &dyn Kernel, source: &Source, process: &Process) -> bool {
     let children = heads.iter().filter(|head| head.parent == process.pid());
     let mut looked = children.filter_map(|head| kernel.inspect(head, Want::default()));
     looked.any(|child| {
-        child.environ.seen().is_some_and(|environ| {
-            environ.iter().any(|(_, value)| value.to_str().is_some_and(&names))
-        })
+        child
+            .environ
+            .seen()
+            .is_some_and(|environ| environ.iter().any(|(_, value)| value.to_str().is_some_and(&names)))
     })
 }

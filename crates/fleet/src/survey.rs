@@ -104,13 +104,7 @@ impl Fleet {
     }
 
     /// Of each source, the sessions whose carrier may be where it cannot be seen.
-    fn unseen_all(
-        &self,
-        sources: &[Source],
-        heard: &[Heard],
-        joined: &[Joined],
-        look: &Look,
-    ) -> Vec<Unseen> {
+    fn unseen_all(&self, sources: &[Source], heard: &[Heard], joined: &[Joined], look: &Look) -> Vec<Unseen> {
         let all = sources.iter().zip(heard).zip(joined);
         let hidden = all.map(|((source, heard), joined)| {
             unseen(self.kernel.as_ref(), look, source, &heard.harvest, joined)

@@ -41,7 +41,8 @@ pub(crate) fn unseen(
         .collect();
     let seat = kernel.seat();
     let Some(heads) = look.living() else { return Unseen::new() };
-    let eyes = Eyes { kernel, look, source, heads, seat, lent: !seat.sees_all && kernel.is_lent(&source.root.path) };
+    let eyes =
+        Eyes { kernel, look, source, heads, seat, lent: !seat.sees_all && kernel.is_lent(&source.root.path) };
     let mut unseen = Unseen::new();
     for note in harvest.registrations.iter().filter(|note| !claimed.contains(note.id.as_str())) {
         if let Some(why) = eyes.stranger(note).or_else(|| eyes.elsewhere(note)) {
@@ -49,8 +50,9 @@ pub(crate) fn unseen(
         }
     }
     if !seat.sees_all {
-        let open = harvest.found.iter().filter(|found| is_open(found) && !claimed.contains(found.id.as_str()));
-        for found in open {
+        let free = harvest.found.iter().filter(|found| !claimed.contains(found.id.as_str()));
+        let alone = eyes.with_a_file_of_their_own(harvest);
+        for found in free.filter(|found| may_be_at_work(found) || alone.contains(found.place.as_path())) {
             let id = (found.id.clone(), found.slot.clone());
             let inherited = || {
                 let parent = found.facts.parent.as_ref()?;
@@ -58,7 +60,7 @@ pub(crate) fn unseen(
                 (parent.relation == Relation::Subagent).then(|| carried.1.clone())
             };
             if !unseen.contains_key(&id)
-                && let Some(why) = inherited().or_else(|| eyes.open_turn(found))
+                && let Some(why) = inherited().or_else(|| eyes.held_or_at_work(found))
             {
                 unseen.insert(id, why);
             }
@@ -158,15 +160,28 @@ impl Eyes<'_> {
                 let written = fs::symlink_metadata(file).and_then(|file| file.modified()).ok();
                 let written = written.and_then(|time| Timestamp::try_from(time).ok());
                 let never = pid.is_some_and(|pid| self.never_had(pid, None));
-                let foreign = !self.is_before_boot(written) && (self.is_before_us(written) || never || self.lent);
+                let foreign =
+                    !self.is_before_boot(written) && (self.is_before_us(written) || never || self.lent);
                 foreign.then(|| beyond(&format!("{name} may be held ({why})")))
             }
         }
     }
 
-    /// A turn that is open, of a session that nothing ties to a process.
-    fn open_turn(&self, found: &Found) -> Option<String> {
-        let turn = found.facts.turn.as_ref()?;
+    /// The files that an agent keeps open for one session, if it does so at all: whoever holds one has that very session,
+    /// also when it rests. What was not written since the boot is open to nobody.
+    fn with_a_file_of_their_own<'h>(&self, harvest: &'h Harvest) -> HashSet<&'h Path> {
+        if !self.source.adapter.card().looks.open_files {
+            return HashSet::new();
+        }
+        let mut sessions: HashMap<&Path, usize> = HashMap::new();
+        for found in harvest.found.iter().filter(|found| !self.is_before_boot(found.facts.updated_at)) {
+            *sessions.entry(&found.place).or_default() += 1;
+        }
+        sessions.into_iter().filter(|(_, count)| *count == 1).map(|(place, _)| place).collect()
+    }
+
+    /// A session that nothing ties to a process: its file, or the time of a turn that is open or did not begin yet.
+    fn held_or_at_work(&self, found: &Found) -> Option<String> {
         // Where somebody here has the file open (a database has many sessions), it says nothing about others.
         let held_here = self.is_held_here(&found.place);
         if !held_here && self.kernel.is_open(&found.place, OpenHow::ForWriting) == Observed::Seen(true) {
@@ -176,11 +191,17 @@ impl Eyes<'_> {
             // It keeps a file open for as long as it has the session: nothing else needs to be weighed.
             return None;
         }
-        let times = [turn.began, turn.last, found.facts.started_at];
+        if !may_be_at_work(found) {
+            return None;
+        }
+        let turn = found.facts.turn.as_ref();
+        let began = turn.and_then(|turn| turn.began);
+        let last = turn.and_then(|turn| turn.last);
+        let times = [began, last, found.facts.started_at];
         if times.iter().flatten().any(|at| self.is_before_us(Some(*at)) && !self.is_before_boot(Some(*at))) {
             return Some(beyond("it was at work before the first process here started"));
         }
-        let recent = turn.last.or(found.facts.updated_at);
+        let recent = last.or(found.facts.updated_at);
         if self.lent && !self.is_before_boot(recent) {
             return Some(beyond("its folder came in from outside, and a turn is open"));
         }
@@ -229,7 +250,9 @@ fn name_of(path: &Path) -> String {
     agentctl_model::text::clean(&path.file_name().unwrap_or_default().to_string_lossy())
 }
 
-fn is_open(found: &Found) -> bool {
+/// A turn is open, or none was begun: then it may be about to be.
+fn may_be_at_work(found: &Found) -> bool {
+    use TurnState::{Approval, NotBegun, Open, Question};
     let state = found.facts.turn.as_ref().map(|turn| turn.state);
-    matches!(state, Some(TurnState::Open | TurnState::Approval | TurnState::Question))
+    matches!(state, None | Some(NotBegun | Open | Approval | Question))
 }

@@ -44,7 +44,7 @@ impl Home {
 "#,
             minute(11)
         );
-        home.write(&home.rollout(), &meta);
+        home.write(&format!(".codex/sessions/2026/11/15/rollout-2026-11-15T00-00-00-{ID}.jsonl"), &meta);
         home.write(&format!(".codex/thread-writer-locks/{ID}.lock"), "");
         let events = format!(
             r#"{{"type":"session.start","data":{{"sessionId":"{ID}","startTime":"{0}","context":{{"cwd":"/w"}}}},"id":"1","timestamp":"{0}","parentId":null}}
@@ -57,10 +57,6 @@ impl Home {
         home.write(&format!(".copilot/session-state/{ID}/inuse.{pid}.lock"), &pid.to_string());
         home.write(&format!(".copilot/session-state/{ID}/inuse.{pid}.hold"), "");
         home
-    }
-
-    fn rollout(&self) -> String {
-        format!(".codex/sessions/2026/11/15/rollout-2026-11-15T00-00-00-{ID}.jsonl")
     }
 
     fn path(&self) -> PathBuf {
@@ -110,11 +106,8 @@ fn holding(home: &Home, process: ScriptedProcess) -> Scripted {
     Scripted::new().process(process.open(home.hold(noted), true)).lock(pid, device, inode)
 }
 
-const NOTING: [(&dyn Adapter, &[&str]); 3] = [
-    (&ClaudeCode, &["claude"]),
-    (&Codex, &["codex"]),
-    (&Copilot, &["/n/@github/copilot-linux-x64/copilot"]),
-];
+const NOTING: [(&dyn Adapter, &[&str]); 3] =
+    [(&ClaudeCode, &["claude"]), (&Codex, &["codex"]), (&Copilot, &["/n/@github/copilot-linux-x64/copilot"])];
 
 fn name(adapter: &dyn Adapter) -> &'static str {
     adapter.card().name
@@ -125,7 +118,8 @@ fn the_agent_itself_is_the_carrier_that_its_note_names() {
     for (adapter, argv) in NOTING {
         let home = Home::noting(42, 42);
         let session = home.session(adapter, holding(&home, home.process(42, argv)));
-        assert_eq!((session.status, session.pid), (Status::Running, Some(42)), "{}", name(adapter));
+        assert_eq!(session.pid, Some(42), "{}", name(adapter));
+        assert!(matches!(session.status, Status::Running | Status::Idle), "{}", name(adapter));
     }
 }
 
@@ -192,7 +186,8 @@ fn an_agent_in_a_container_is_found_by_the_pid_that_it_has_there() {
         let home = Home::noting(7, 1234);
         let inside = home.process(1234, argv).inner_pid(7);
         let session = home.session(adapter, holding(&home, inside));
-        assert_eq!((session.status, session.pid), (Status::Running, Some(1234)), "{}", name(adapter));
+        assert_eq!(session.pid, Some(1234), "{}", name(adapter));
+        assert!(matches!(session.status, Status::Running | Status::Idle), "{}", name(adapter));
     }
     // Two containers gave one pid: the note says nothing, and nothing is made up.
     let home = Home::noting(7, 5);
@@ -237,7 +232,8 @@ fn pids_are_given_out_in_order() {
     let later = Seat { born_at: Some(minute(5)), ..inside() };
     let beside = |pid, start| {
         let home = Home::noting(42, 6000);
-        let ours = [(1, 5000), (pid, start)].map(|(pid, start)| ScriptedProcess::new(pid, &["sh"]).start(start));
+        let ours =
+            [(1, 5000), (pid, start)].map(|(pid, start)| ScriptedProcess::new(pid, &["sh"]).start(start));
         let kernel = ours.into_iter().fold(Scripted::new(), Scripted::process);
         home.session(&ClaudeCode, kernel.seat(later)).status
     };

@@ -25,7 +25,10 @@ pub use evidence::{Evidence, Fact, Witness};
 pub use exit::{EndedBy, EndedLaunch, Ender, Fit, LaunchExit, SeenExit};
 pub use intent::{Conversation, Intent, Permission};
 pub use plan::{CleanSignal, FirstWords, IdSource, Refusal, SpawnPlan, Stdin, StopWay};
-pub use process::{Environ, HeldLock, KernelView, Launched, Observed, OpenFile, Process, ProcessHead, ProcessRef, Seat, Standing, Witnesses};
+pub use process::{
+    Environ, HeldLock, KernelView, Launched, Observed, OpenFile, Process, ProcessHead, ProcessRef, Seat,
+    Standing, Witnesses,
+};
 pub use session::{
     Capability, Facts, Found, LaunchInfo, Parent, Pending, PendingKind, ProcessEntry, Relation, Session,
     SessionKey, Stamp, Tokens,

@@ -15,7 +15,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use agentctl_model::{Environ, HeldLock, Observed, OpenFile, Process, ProcessHead, ProcessRef, Seat, Witnesses};
+use agentctl_model::{
+    Environ, HeldLock, Observed, OpenFile, Process, ProcessHead, ProcessRef, Seat, Witnesses,
+};
 use jiff::Timestamp;
 
 use crate::{Kernel, Want};

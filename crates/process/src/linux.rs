@@ -20,6 +20,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use agentctl_model::{HeldLock, Observed, Process, ProcessHead, ProcessRef, Seat, Witnesses};
 use rustix::fs::{Mode, OFlags, open};
@@ -30,6 +31,10 @@ use crate::{Kernel, OpenHow, Want};
 use clock::StartClock;
 use entry::{Blind, Entry};
 use stat::Stat;
+
+/// How long whoever is ending is waited for: a second at most.
+const LOOKS_AT_ENDINGS: usize = 200;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
 #[derive(Debug)]
 pub struct Linux {
@@ -88,6 +93,12 @@ impl Linux {
 
     fn is_same(&self, process: ProcessRef, stat: &Stat) -> bool {
         self.boot == Ok(process.boot) && stat.start == process.start && stat.is_alive()
+    }
+
+    fn is_somebody_ending(&self) -> bool {
+        let Ok(pids) = self.folder().and_then(|folder| entry::numbers(&folder)) else { return false };
+        let mut buffer = Vec::new();
+        pids.into_iter().any(|pid| self.open_pid(pid, &mut buffer).is_ok_and(|(_, stat)| stat.is_ending()))
     }
 
     fn look_closely(&self, process: ProcessRef, want: Want) -> Result<Process, Blind> {
@@ -206,6 +217,15 @@ impl Kernel for Linux {
     }
 
     fn is_open(&self, path: &Path, how: OpenHow) -> Observed<bool> {
+        // A process that was just killed keeps its files a moment longer than its name: it is waited for, or it would be
+        // taken for somebody who cannot be seen.
+        for _ in 0..LOOKS_AT_ENDINGS {
+            let seen = lease::is_open(path, how);
+            if seen != Observed::Seen(true) || !self.is_somebody_ending() {
+                return seen;
+            }
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
         lease::is_open(path, how)
     }
 

@@ -184,7 +184,9 @@ fn live_places(
     let mut nameless = Vec::new();
     for process in &kernel.processes {
         let registered = registered.contains(&process.pid());
-        if registered || processes::is_helper(&process.head) || !(kernel.is_ours(process) || ClaudeCode.is_ours(process, root))
+        if registered
+            || processes::is_helper(&process.head)
+            || !(kernel.is_ours(process) || ClaudeCode.is_ours(process, root))
         {
             continue;
         }

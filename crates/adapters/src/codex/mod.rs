@@ -92,16 +92,21 @@ impl Adapter for Codex {
     }
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
-        join::join(&root.path, harvest, kernel, |process| kernel.is_ours(process) || self.is_ours(process, root))
+        join::join(&root.path, harvest, kernel, |process| {
+            kernel.is_ours(process) || self.is_ours(process, root)
+        })
     }
 
     fn ask(&self, root: &Root, kernel: &KernelView, joined: &mut Joined) {
-        ask::ask_servers(&root.path, kernel, joined, |process| kernel.is_ours(process) || self.is_ours(process, root));
+        ask::ask_servers(&root.path, kernel, joined, |process| {
+            kernel.is_ours(process) || self.is_ours(process, root)
+        });
     }
 
     fn lines(&self, root: &Root, kernel: &dyn Fn() -> KernelView) -> Vec<Line> {
         let view = kernel();
-        let ours = view.processes.iter().filter(|process| view.is_ours(process) || self.is_ours(process, root));
+        let ours =
+            view.processes.iter().filter(|process| view.is_ours(process) || self.is_ours(process, root));
         let sockets: BTreeSet<PathBuf> =
             ours.filter_map(|process| server::socket_of(&root.path, process)).collect();
         sockets

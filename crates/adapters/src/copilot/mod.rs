@@ -57,9 +57,12 @@ impl Adapter for Copilot {
         let mut harvest = Harvest::complete(Vec::new());
         let state = root.path.join("session-state");
         let places = match scope.reach {
-            Reach::Live(kernel) => {
-                places::live(&state, kernel, |process| kernel.is_ours(process) || self.is_ours(process, root), &mut harvest)
-            }
+            Reach::Live(kernel) => places::live(
+                &state,
+                kernel,
+                |process| kernel.is_ours(process) || self.is_ours(process, root),
+                &mut harvest,
+            ),
             Reach::Ids(_) | Reach::All { .. } => {
                 let mut all = places::all(&state, &mut harvest);
                 all.retain(|place| scope.reach.names(&place.id));

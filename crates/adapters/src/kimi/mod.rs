@@ -56,9 +56,12 @@ impl Adapter for Kimi {
         }
         let mut harvest = Harvest::complete(Vec::new());
         let places = match &scope.reach {
-            Reach::Live(kernel) => {
-                places::live(&root.path, kernel, |process| kernel.is_ours(process) || self.is_ours(process, root), &mut harvest)
-            }
+            Reach::Live(kernel) => places::live(
+                &root.path,
+                kernel,
+                |process| kernel.is_ours(process) || self.is_ours(process, root),
+                &mut harvest,
+            ),
             reach => places::stored(&root.path, reach, &mut harvest),
         };
         gather(&places, scope, &mut harvest, session::read);

@@ -72,7 +72,9 @@ impl Adapter for OpenCode {
     }
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
-        join::join(&OPENCODE, harvest, kernel, |process| kernel.is_ours(process) || self.is_ours(process, root))
+        join::join(&OPENCODE, harvest, kernel, |process| {
+            kernel.is_ours(process) || self.is_ours(process, root)
+        })
     }
 
     fn ask(&self, _root: &Root, kernel: &KernelView, joined: &mut Joined) {
@@ -81,7 +83,8 @@ impl Adapter for OpenCode {
 
     fn lines(&self, root: &Root, kernel: &dyn Fn() -> KernelView) -> Vec<Line> {
         let view = kernel();
-        let ours = view.processes.iter().filter(|process| view.is_ours(process) || self.is_ours(process, root));
+        let ours =
+            view.processes.iter().filter(|process| view.is_ours(process) || self.is_ours(process, root));
         let addresses: BTreeSet<SocketAddr> =
             ours.filter_map(|process| process.listening.seen()).flatten().copied().collect();
         addresses

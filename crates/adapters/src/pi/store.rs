@@ -30,9 +30,13 @@ impl Store<'_> {
             // Nothing is named: there is nothing to look for.
             Reach::Ids([]) => Vec::new(),
             Reach::Ids(_) | Reach::All { .. } => places::all(&folders, self.creator, &mut harvest),
-            Reach::Live(kernel) => {
-                places::live(&folders, self.creator, kernel, |process| kernel.is_ours(process) || self.is_ours(process), &mut harvest)
-            }
+            Reach::Live(kernel) => places::live(
+                &folders,
+                self.creator,
+                kernel,
+                |process| kernel.is_ours(process) || self.is_ours(process),
+                &mut harvest,
+            ),
         };
         self.read(&files, scope, &mut harvest);
         harvest

@@ -40,10 +40,13 @@ fn a_pid_alone_names_nobody() {
     assert_eq!(scene.verdict(&id), "stopped/died", "one tick later is another process");
     assert!(scene.rows(&[]).is_empty());
 
-    // With the right start time it is believed: what failed before was the start time and nothing else.
+    // With the right start time it is meant, and still no carrier: it is not Claude Code, and may be it under another name.
     note["procStart"] = json!(start_of(other.pid()).to_string());
     note["startedAt"] = json!(0);
     write(&note);
-    assert_eq!(scene.verdict(&id), "running");
-    assert_eq!(scene.status(&id)["pid"], other.pid());
+    assert_eq!(scene.verdict(&id), "unknown");
+    let status = scene.status(&id);
+    assert!(status["pid"].is_null(), "{status:#}");
+    let why = status["statusDetail"].as_str().unwrap();
+    assert!(why.contains(&other.pid().to_string()) && why.contains("not known as Claude Code"), "{why}");
 }

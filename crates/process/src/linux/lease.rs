@@ -17,8 +17,9 @@ use crate::OpenHow;
 const F_SETSIG: libc::c_int = 10;
 
 pub(super) fn is_open(path: &Path, how: OpenHow) -> Observed<bool> {
-    let cannot =
-        |error: io::Error| Observed::Unobservable(format!("who has {} open cannot be seen: {error}", path.display()));
+    let cannot = |error: io::Error| {
+        Observed::Unobservable(format!("who has {} open cannot be seen: {error}", path.display()))
+    };
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = match open(path, flags, Mode::empty()) {
         Ok(file) => File::from(file),
@@ -47,7 +48,10 @@ pub(super) fn is_open(path: &Path, how: OpenHow) -> Observed<bool> {
     }
 }
 
-#[expect(unsafe_code, reason = "no safe library offers leases; the call takes a descriptor that lives and two numbers")]
+#[expect(
+    unsafe_code,
+    reason = "no safe library offers leases; the call takes a descriptor that lives and two numbers"
+)]
 fn fcntl(file: &File, command: libc::c_int, value: libc::c_int) -> io::Result<()> {
     // SAFETY: the descriptor is open for as long as `file` is borrowed, and these commands take a plain number.
     let answer = unsafe { libc::fcntl(file.as_raw_fd(), command, value) };

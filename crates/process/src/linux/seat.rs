@@ -33,9 +33,8 @@ pub(super) fn look(proc: &Path) -> Seat {
 /// Whether `/proc` shows the first namespace of the machine. Our own namespace says so, if `/proc` is mounted for it;
 /// where we sit in one below, its first process does, for those who may look.
 fn sees_all(proc: &Path) -> bool {
-    let is_first = |who: &str| {
-        fs::read_link(proc.join(who).join("ns/pid")).is_ok_and(|link| link.as_os_str() == FIRST)
-    };
+    let is_first =
+        |who: &str| fs::read_link(proc.join(who).join("ns/pid")).is_ok_and(|link| link.as_os_str() == FIRST);
     is_first("self") || is_first("1")
 }
 

@@ -45,6 +45,12 @@ impl Stat {
         self.ending || self.is_zombie()
     }
 
+    /// Whether it is being taken down: it has no program any more, and may still have files. Of several threads the first
+    /// may be through with it while others are not.
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending && self.is_alive() && !self.kernel_thread
+    }
+
     /// A zombie is dead, unless it is only the first thread that has ended while others still work.
     pub(super) fn is_alive(&self) -> bool {
         !self.is_zombie() || self.threads > 1

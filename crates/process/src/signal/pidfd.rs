@@ -64,7 +64,8 @@ pub(crate) fn pin(process: ProcessRef) -> Result<Option<Pinned>, SignalError> {
 fn is_the_pid_of(handle: &OwnedFd, pid: u32) -> bool {
     let told = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", handle.as_raw_fd())).ok();
     let told = told.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("Pid:")));
-    told.and_then(|told| told.trim().parse::<i64>().ok()).is_none_or(|told| told == i64::from(pid) || told <= 0)
+    told.and_then(|told| told.trim().parse::<i64>().ok())
+        .is_none_or(|told| told == i64::from(pid) || told <= 0)
 }
 
 /// A pidfd becomes readable when the last thread of the process has ended, reaped or not.
