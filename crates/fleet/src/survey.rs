@@ -295,7 +295,9 @@ fn conclude(
         let mut sessions = case.sessions();
         report.sessions = answered.then_some(sessions.len());
         sessions.retain(|surveyed| is_wanted(surveyed, question));
-        sessions.iter_mut().for_each(|surveyed| look_for_branch(&mut surveyed.session));
+        for surveyed in &mut sessions {
+            look_for_branch(&mut surveyed.session);
+        }
         if survey.sessions.is_empty() {
             survey.sessions = sessions;
         } else {
