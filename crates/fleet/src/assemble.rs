@@ -1,4 +1,4 @@
-//! From what was found and who claims it to sessions with a verdict. Pure, but for the branch of a live directory.
+//! From what was found and who claims it to sessions with a verdict. Pure.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,7 +11,6 @@ use agentctl_model::{
 };
 use jiff::Timestamp;
 
-use crate::git_head::branch_of;
 use crate::unseen::Unseen;
 
 type Id = (String, Option<String>);
@@ -141,7 +140,6 @@ impl Case<'_> {
     fn session(&self, id: String, facts: Facts, verdict: Verdict, claims: &[Claim], about: About) -> Session {
         let (status, outcome) = (verdict.status(), verdict.outcome());
         let firm = || claims.iter().filter(|claim| claim.tie != Tie::OneOfSeveral);
-        let alive = firm().next().is_some();
         Session {
             id,
             adapter: self.card.name.to_owned(),
@@ -154,9 +152,7 @@ impl Case<'_> {
             name: facts.name,
             prompt: facts.prompt,
             last_message: facts.last_message,
-            branch: facts
-                .branch
-                .or_else(|| facts.cwd.as_deref().filter(|_| alive).and_then(|cwd| branch_of(cwd.as_ref()))),
+            branch: facts.branch,
             cwd: facts.cwd,
             model: facts.model,
             started_at: facts.started_at,

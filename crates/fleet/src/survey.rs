@@ -7,12 +7,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use agentctl_model::{
-    Coverage, EndedLaunch, Found, Harvest, Joined, SourceReport, Stamp, Survey, Surveyed, Tie, TurnState,
+    Coverage, EndedLaunch, Found, Harvest, Joined, Session, SourceReport, Stamp, Survey, Surveyed, Tie,
+    TurnState,
 };
 use jiff::{SignedDuration, Timestamp};
 
 use crate::ask::ask_owners;
 use crate::assemble::Case;
+use crate::git_head::branch_of;
 use crate::hear::{Errand, Heard, hear};
 use crate::launches::Ledger;
 use crate::look::Look;
@@ -320,6 +322,9 @@ fn conclude(
         let mut sessions = case.sessions();
         report.sessions = answered.then_some(sessions.len());
         sessions.retain(|surveyed| is_wanted(surveyed, question));
+        for surveyed in &mut sessions {
+            look_for_branch(&mut surveyed.session);
+        }
         if survey.sessions.is_empty() {
             survey.sessions = sessions;
         } else {
@@ -328,6 +333,13 @@ fn conclude(
         survey.sources.push(report);
     }
     survey
+}
+
+/// Where a process works, git says what is checked out. Nobody's folder is looked into but of those that were asked for.
+fn look_for_branch(session: &mut Session) {
+    if session.branch.is_none() && session.pid.is_some() {
+        session.branch = session.cwd.as_deref().and_then(|cwd| branch_of(Path::new(cwd)));
+    }
 }
 
 fn is_wanted(surveyed: &Surveyed, question: &Question) -> bool {
