@@ -102,7 +102,7 @@ fn index_with_new_files(tree: &Path) -> Result<(Option<TempDir>, Settings), Work
     let failed = |source: io::Error| WorktreeError::Io { path: folder.path().to_owned(), source };
     let own = git(tree, &["rev-parse", "--path-format=absolute", "--git-path", "index"])?;
     let (index, names) = (folder.path().join("index"), folder.path().join("names"));
-    match fs::copy(path_text(&own), &index) {
+    match copy_with_time(Path::new(path_text(&own)), &index) {
         // A tree without a single file has no index.
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
@@ -123,6 +123,14 @@ fn index_with_new_files(tree: &Path) -> Result<(Option<TempDir>, Settings), Work
         &["add", "--intent-to-add", &list, "--pathspec-file-nul"],
     )?;
     Ok((Some(folder), settings))
+}
+
+/// Git compares the contents of a file that was changed at the time of the index or later: a copy that looked younger would
+/// hide what was changed in the same second without becoming longer.
+fn copy_with_time(from: &Path, to: &Path) -> io::Result<()> {
+    let written = fs::metadata(from)?.modified()?;
+    fs::copy(from, to)?;
+    fs::File::options().write(true).open(to)?.set_modified(written)
 }
 
 #[cfg(test)]
