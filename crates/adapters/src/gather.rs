@@ -32,7 +32,7 @@ pub(crate) fn gather<P: Sync>(
         scope.progress.tick();
         // Thousands of files that nobody waits for are not even opened.
         if scope.progress.is_given_up() {
-            return Ok(None);
+            return Err("nobody waits for it any more".to_owned());
         }
         read(place, since, scope)
     });

@@ -258,7 +258,8 @@ fn a_tree_with_a_live_session_is_kept_even_from_force_until_it_ends() {
 #[test]
 fn a_damaged_tree_is_told_and_the_others_are_listed_and_cleaned() {
     let scene = Scene::new();
-    let trees: Vec<PathBuf> = ["file", "head", "common", "index", "whole"].map(|name| scene.create(name)).into();
+    let trees: Vec<PathBuf> =
+        ["file", "head", "common", "index", "whole"].map(|name| scene.create(name)).into();
     let of = |name: &str| scene.repo.join(".git/worktrees").join(format!("repo-{name}"));
     fs::write(trees[0].join(".git"), "nonsense").unwrap();
     fs::write(of("head").join("HEAD"), "nonsense").unwrap();

@@ -272,8 +272,9 @@ mod tests {
         fuses.set(fuse("1", "/a")).unwrap();
         fuses.set(fuse("2", "/b")).unwrap();
         fuses.set(fuse("3", "/a")).unwrap();
-        let ids =
-            |fuses: &Fuses| fuses.all().unwrap().fuses.into_iter().map(|fuse| fuse.id).collect::<Vec<_>>().concat();
+        let ids = |fuses: &Fuses| {
+            fuses.all().unwrap().fuses.into_iter().map(|fuse| fuse.id).collect::<Vec<_>>().concat()
+        };
         assert_eq!(ids(&fuses), "23");
         assert_eq!(ids(&Fuses::open(&home).unwrap()), "23");
         assert!(fuses.remove("2").unwrap().is_some() && fuses.remove("2").unwrap().is_none());

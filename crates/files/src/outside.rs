@@ -54,7 +54,7 @@ pub fn read_beginning(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Copies a small file into one that is only made now, readable for its owner alone.
+/// Copies a small file, with the time when it was written, into one that is only made now, readable for its owner alone.
 pub fn copy_small(from: &Path, to: &Path, limit: u64) -> io::Result<u64> {
     let (file, metadata) = open_regular(from)?;
     if metadata.len() > limit {
@@ -63,7 +63,11 @@ pub fn copy_small(from: &Path, to: &Path, limit: u64) -> io::Result<u64> {
     let mut copy = File::options().write(true).create_new(true).mode(0o600).open(to)?;
     let copied = io::copy(&mut (&file).take(limit + 1), &mut copy)?;
     // It may have grown meanwhile.
-    if copied > limit { Err(too_large(limit)) } else { Ok(copied) }
+    if copied > limit {
+        return Err(too_large(limit));
+    }
+    copy.set_modified(metadata.modified()?)?;
+    Ok(copied)
 }
 
 pub(crate) fn whole(file: &File, size: u64, limit: u64) -> io::Result<Vec<u8>> {

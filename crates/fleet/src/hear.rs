@@ -57,8 +57,10 @@ pub(crate) fn hear(
     while let Some(deadline) = next_deadline(&waiting, &timeouts) {
         match inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok((index, harvest)) => {
-                waiting[index] = None;
-                heard[index] = Some(Heard { harvest, took: began.elapsed() });
+                // Whoever was given up on has stopped in the middle: what it brings late is not the whole of it.
+                if waiting[index].take().is_some() {
+                    heard[index] = Some(Heard { harvest, took: began.elapsed() });
+                }
             }
             Err(RecvTimeoutError::Timeout) => {
                 give_up_on_the_silent(&mut waiting, &timeouts, &mut heard, began);

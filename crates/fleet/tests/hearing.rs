@@ -190,3 +190,33 @@ fn ids_are_matched_whole_then_by_unique_prefix_then_by_name() {
     assert_eq!(id("ab").unwrap(), "x1", "an ambiguous prefix gives way to an exact name");
     assert!(matches!(id("a"), Err(FindError::Ambiguous { candidates, .. }) if candidates.len() == 3));
 }
+
+/// Whoever is given up on stops in the middle. What it brings then is no answer, however whole it looks, even while another
+/// source is still waited for.
+#[test]
+fn what_comes_after_the_patience_is_over_is_no_answer() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    static LATE: AtomicBool = AtomicBool::new(false);
+    let good = |_: &Scope<'_>| {
+        while !LATE.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // Long enough that the late one is heard first; where it is not, there is nothing to see.
+        std::thread::sleep(Duration::from_millis(300));
+        Harvest::complete(vec![found("good-1")])
+    };
+    let bad = |scope: &Scope<'_>| {
+        while !scope.progress.is_given_up() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        LATE.store(true, Ordering::SeqCst);
+        Harvest::complete(vec![])
+    };
+    let good: &'static Behaves = Box::leak(Box::new(Behaves { card: &GOOD, survey: good }));
+    let bad: &'static Behaves = Box::leak(Box::new(Behaves { card: &BAD, survey: bad }));
+    let sources = vec![source(good, PATIENT), source(bad, Duration::from_millis(200))];
+    let survey = Fleet::new(sources, Arc::new(Scripted::new())).survey(&everything());
+    let coverage: Vec<&str> = survey.sources.iter().map(|source| source.coverage.as_str()).collect();
+    assert_eq!(coverage, ["complete", "timed-out"]);
+    assert_eq!(survey.sessions.len(), 1);
+}

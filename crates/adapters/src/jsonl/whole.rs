@@ -4,8 +4,8 @@ use std::io;
 
 use memchr::memmem::Finder;
 
-use super::scratch::{grow, with_scratch};
 use super::scan::{BARREN, no_lines};
+use super::scratch::{grow, with_scratch};
 use super::{LINE_LIMIT, ReadAt};
 use crate::errand;
 

@@ -189,7 +189,9 @@ mod tests {
         let (live, path) = (folder.join("live.db"), folder.join("t.db"));
         let connection = Connection::open(&live).unwrap();
         connection
-            .execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE t(n); INSERT INTO t VALUES(zeroblob(3000000))")
+            .execute_batch(
+                "PRAGMA journal_mode=WAL; CREATE TABLE t(n); INSERT INTO t VALUES(zeroblob(3000000))",
+            )
             .unwrap();
         for suffix in ["", "-wal"] {
             fs::copy(beside(&live, suffix), beside(&path, suffix)).unwrap();

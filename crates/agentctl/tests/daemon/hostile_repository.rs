@@ -216,12 +216,11 @@ impl Scene {
         let mut text = String::from("\n");
         let mut set = |key: &str, value: &str| {
             let (section, rest) = key.split_once('.').unwrap();
-            match rest.rsplit_once('.') {
-                Some((middle, name)) => {
-                    text += &format!("[{section} \"{middle}\"]\n\t{name} = \"{value}\"\n")
-                }
-                None => text += &format!("[{section}]\n\t{rest} = \"{value}\"\n"),
-            }
+            let (head, name) = match rest.rsplit_once('.') {
+                Some((middle, name)) => (format!("{section} \"{middle}\""), name),
+                None => (section.to_owned(), rest),
+            };
+            text.extend(["[", &head, "]\n\t", name, " = \"", value, "\"\n"]);
         };
         for key in PROGRAMS {
             set(key, self.program(&format!("{prefix}{key}")).to_str().unwrap());

@@ -105,6 +105,8 @@ fn index_with_new_files(tree: &Path) -> Result<(Option<TempDir>, Settings), Work
     let failed = |source: io::Error| WorktreeError::Io { path: folder.path().to_owned(), source };
     let own = git(tree, &["rev-parse", "--path-format=absolute", "--git-path", "index"])?;
     let (index, names) = (folder.path().join("index"), folder.path().join("names"));
+    // Git compares the contents of a file that was changed at the time of the index or later: a copy that looked younger
+    // would hide what was changed in the same second without becoming longer.
     match agentctl_files::copy_small(path_text(&own).as_ref(), &index, LARGEST_INDEX) {
         // A tree without a single file has no index.
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),

@@ -1,0 +1,104 @@
+//! What is too large to be read is told, and hides nobody else; what is copied to be read is private and does not stay.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests run processes and write files")]
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use agentctl_testkit::TestHome;
+use rusqlite::Connection;
+use serde_json::Value;
+
+const SCHEMA: &str = "
+PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0;
+CREATE TABLE session (id text PRIMARY KEY, parent_id text, directory text NOT NULL, title text NOT NULL, version text NOT NULL,
+  time_created integer NOT NULL, time_updated integer NOT NULL);
+CREATE TABLE message (id text PRIMARY KEY, session_id text NOT NULL, time_created integer NOT NULL,
+  time_updated integer NOT NULL, data text NOT NULL);
+CREATE TABLE part (id text PRIMARY KEY, message_id text NOT NULL, session_id text NOT NULL,
+  time_created integer NOT NULL, time_updated integer NOT NULL, data text NOT NULL);
+INSERT INTO session VALUES('ses_one', NULL, '/w', 'one', '1.18.33', 1794725000000, 1794725000000);";
+
+fn source(listed: &Value, adapter: &str) -> Value {
+    let sources = listed["sources"].as_array().unwrap();
+    sources.iter().find(|source| source["adapter"] == adapter).unwrap().clone()
+}
+
+fn ids(listed: &Value) -> Vec<&str> {
+    listed["sessions"].as_array().unwrap().iter().map(|session| session["id"].as_str().unwrap()).collect()
+}
+
+/// OpenCode's database and its WAL, as they lie there after its writer was killed and the machine started anew.
+fn left_by_opencode(home: &TestHome) -> PathBuf {
+    let data = home.path().join(".local/share/opencode");
+    fs::create_dir_all(&data).unwrap();
+    let (live, path) = (home.path().join("live.db"), data.join("opencode.db"));
+    let connection = Connection::open(&live).unwrap();
+    connection.execute_batch(SCHEMA).unwrap();
+    for suffix in ["", "-wal"] {
+        fs::copy(format!("{}{suffix}", live.display()), format!("{}{suffix}", path.display())).unwrap();
+    }
+    path
+}
+
+fn entries(folder: &Path) -> Vec<String> {
+    let entries =
+        fs::read_dir(folder).map(|entries| entries.flatten().collect::<Vec<_>>()).unwrap_or_default();
+    entries.iter().map(|entry| entry.file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn the_copy_of_a_database_is_private_and_bounded_and_does_not_stay() {
+    let home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
+    let path = left_by_opencode(&home);
+    let list = || home.agentctl(&["list", "-a", "--since", "all", "--json"]).ok().json();
+    let temporary = home.path().with_file_name("tmp");
+    // Without a folder of its own, and with one.
+    for own in [false, true] {
+        if own {
+            fs::create_dir(home.agentctl_home()).unwrap();
+            fs::set_permissions(home.agentctl_home(), fs::Permissions::from_mode(0o700)).unwrap();
+        }
+        let listed = list();
+        assert_eq!(ids(&listed), ["ses_one"], "{listed:#}");
+        assert_eq!((entries(&temporary), entries(&home.agentctl_home().join("copies"))), (vec![], vec![]));
+    }
+    // What a killed one left goes with the next start, whatever that is asked.
+    let left = home.agentctl_home().join("copies/agentctl-copy-x7Yk2p");
+    fs::create_dir(&left).unwrap();
+    fs::write(left.join("copy.db"), "half of it").unwrap();
+    let _ = home.agentctl(&["adapters"]).ok();
+    assert!(!left.exists());
+
+    let wal = File::options().write(true).open(format!("{}-wal", path.display())).unwrap();
+    wal.set_len(1 << 40).unwrap();
+    let listed = list();
+    let opencode = source(&listed, "opencode");
+    assert_eq!(opencode["coverage"], "failed", "{opencode:#}");
+    assert!(opencode["error"].as_str().unwrap().contains("too large for that"), "{opencode:#}");
+    assert_eq!((entries(&temporary), entries(&home.agentctl_home().join("copies"))), (vec![], vec![]));
+}
+
+#[test]
+fn one_transcript_of_a_terabyte_hides_nobody_else() {
+    let home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
+    let recorded =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../adapters/tests/fixtures/claude-code/tool-calls.jsonl");
+    let projects = home.path().join(".claude/projects/-w");
+    fs::create_dir_all(&projects).unwrap();
+    let good = "c2000000-1111-4111-8111-111111111111";
+    fs::copy(&recorded, projects.join(format!("{good}.jsonl"))).unwrap();
+    let bad = "d3000000-2222-4222-8222-222222222222";
+    File::create(projects.join(format!("{bad}.jsonl"))).unwrap().set_len(1 << 40).unwrap();
+    for flags in [&[][..], &["--usage"]] {
+        let listed =
+            home.agentctl(&[&["list", "-a", "--since", "all", "--json"], flags].concat()).ok().json();
+        assert_eq!(ids(&listed), [good], "{listed:#}");
+        let claude = source(&listed, "claude-code");
+        assert_eq!(claude["coverage"], "partial", "{claude:#}");
+        assert!(claude["warnings"].to_string().contains(bad), "{claude:#}");
+    }
+    assert_eq!(home.agentctl(&["status", good, "--json"]).ok().json()["id"], good);
+    assert_eq!(home.agentctl(&["stop", good]).code, Some(0));
+    assert_eq!(home.agentctl(&["status", bad]).code, Some(6), "it was not heard, so nothing is known of it");
+}
