@@ -210,14 +210,18 @@ impl<'a> DaemonProcess<'a> {
     /// One of this version that answers. One that is there and does not is an error: it cannot be had, and not be replaced
     /// without being asked.
     fn answering(&self) -> Result<Option<DaemonStatus>, Failure> {
-        match self.client.ask(Ask::get("/healthz")) {
+        let asked = self.client.ask(Ask::get("/healthz")).and_then(|answer| {
+            let ours = answer.is_of_our_version();
+            ours.then(|| self.client.ask(Ask::get("/v1/daemon"))).transpose()
+        });
+        match asked {
             // One that answers nothing we understand may be very old, or just ending.
-            Ok(answer) if answer.is_of_our_version() => Ok(self.status()),
+            Ok(answer) => Ok(answer.and_then(|answer| serde_json::from_slice(&answer.body).ok())),
             Err(error) if is_silent(&error) => {
                 let (words, hint) = Self::silent(self.holder().map(|holder| holder.process.pid));
                 Err(Failure::new(Exit::NoDaemon, words).hint(hint))
             }
-            _ => Ok(None),
+            Err(_) => Ok(None),
         }
     }
 

@@ -22,10 +22,10 @@ pub(crate) fn for_processes() -> usize {
     limit() / 4
 }
 
-/// The door of this user alone.
+/// The door of this user alone. Nobody there is a stranger who must make way: whoever finds no place waits for one.
 pub(crate) fn for_socket() -> Share {
     let connections = (limit() / 8).clamp(4, 4096);
-    Share { connections, strangers: (connections / 2).min(256) }
+    Share { connections, strangers: connections }
 }
 
 /// The door at which anybody on this machine can knock, and any page in a browser.

@@ -12,6 +12,7 @@ use agentctl_fleet::{Fleet, Question, Source, Wanted};
 use agentctl_model::{Change, Session, Survey, View};
 
 use crate::clock;
+use crate::descriptors;
 use crate::events::{Event, News, Posted};
 use crate::feeds::Feeds;
 use crate::pace::Pace;
@@ -132,7 +133,7 @@ pub(crate) fn keep(shared: &Arc<Shared>, looked: &Sender<()>) {
         let began = Instant::now();
         let mut again = false;
         let mut sweep = SWEEP;
-        let fleet = shared.settings.fleet();
+        let fleet = fleet(shared);
         match &fleet {
             Ok(fleet) => {
                 complaint = None;
@@ -185,6 +186,13 @@ pub(crate) fn keep(shared: &Arc<Shared>, looked: &Sender<()>) {
     }
 }
 
+/// What is to be looked at; or why nobody can look now. A look without descriptors would take for failed or unseen what is
+/// well, and tell everybody so.
+fn fleet(shared: &Shared) -> Result<Fleet, String> {
+    let fleet = shared.settings.fleet()?;
+    if descriptors::suffice_for_a_look() { Ok(fleet) } else { Err("too few descriptors are left".to_owned()) }
+}
+
 /// Passes on that something happened. Who lost a process is asked after at once, before everything is looked at again.
 fn heed(shared: &Arc<Shared>, fleet: Option<&Fleet>, woken: &Woken) {
     let live = &shared.live;
@@ -235,7 +243,7 @@ pub(crate) fn keep_far(shared: &Arc<Shared>, looked: &Sender<()>) {
     let mut pace = Pace::default();
     while !live.stopped.load(Ordering::Relaxed) {
         let began = Instant::now();
-        if let Ok(fleet) = shared.settings.fleet() {
+        if let Ok(fleet) = fleet(shared) {
             look(shared, &fleet, Side::Far);
             let names = far_names(&fleet);
             let view = live.view();

@@ -30,13 +30,14 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         writeln!(out, "{}", words(fuse, surroundings))?;
     }
     if !list.fuses.is_empty() {
-        match DaemonProcess::new(surroundings)?.presence()? {
-            Presence::Answers(_) => {}
-            Presence::Silent { pid } => {
+        match DaemonProcess::new(surroundings)?.presence() {
+            Ok(Presence::Answers(_)) => {}
+            Ok(Presence::Silent { pid }) => {
                 let (words, next) = DaemonProcess::silent(pid);
                 out.warn(&format!("{words}, so no fuse burns; {next}"));
             }
-            Presence::Nobody => {
+            // Where its lock cannot be looked at none can run either.
+            Ok(Presence::Nobody) | Err(_) => {
                 out.warn("no daemon runs, so no fuse burns; `agentctl daemon start` starts one");
             }
         }

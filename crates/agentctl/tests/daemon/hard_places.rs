@@ -148,7 +148,7 @@ fn a_home_that_fills_up_loses_nothing_and_comes_back() {
 }
 
 /// Whether a process uses more than a quarter of a core, over one second.
-pub(crate) fn is_busy(pid: u64) -> bool {
+fn is_busy(pid: u64) -> bool {
     let used = || -> u64 {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();

@@ -89,8 +89,11 @@ fn the_unit_names_the_program_as_it_was_called() {
     };
     let quoted = |path: &std::path::Path| format!("\"{}\" daemon run", path.display());
     assert_eq!(printed(link.to_str().unwrap(), &house.home.path()), quoted(&link));
-    let beside = house.home.path().join("./agentctl-link");
-    assert_eq!(printed("./agentctl-link", &house.home.path()), quoted(&beside));
+    let work = house.home.work_dir("a");
+    assert_eq!(printed("./agentctl-link", &house.home.path()), quoted(&link));
+    std::os::unix::fs::symlink(&link, work.join("beside")).unwrap();
+    let real = work.canonicalize().unwrap();
+    assert_eq!(printed("../a/beside", &work), quoted(&real.join("beside")));
     let on_path = printed("agentctl-on-path", &house.home.path());
     assert!(on_path.contains("/agentctl-on-path\" daemon run"), "{on_path}");
 }

@@ -44,10 +44,10 @@ fn idle_and_half_sent_connections_take_nobodys_place() {
     let lines = ["GET /healthz HTTP/1.1", host.as_str(), right.as_str()];
     assert_eq!(ask(port, &lines, "").status, 200, "whoever shows the token at once gets in");
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
-    // The last of them has its place, and not for ever.
-    let last = strangers.last_mut().unwrap();
-    last.set_read_timeout(Some(SOON)).unwrap();
-    assert_eq!(last.read(&mut [0; 8]).unwrap_or(0), 0, "it is closed");
+    // The youngest of them has its place, and not for ever.
+    let youngest = strangers.last_mut().unwrap();
+    youngest.set_read_timeout(Some(SOON)).unwrap();
+    assert_eq!(youngest.read(&mut [0; 8]).unwrap_or(0), 0, "it is closed");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The daemon as a service of the user: systemd on Linux, launchd on macOS. Ending the service never ends an agent.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::exit_codes::Exit;
@@ -156,10 +156,18 @@ fn program(surroundings: &Surroundings) -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::new(Exit::Failed, format!("cannot find this program: {error}")))?;
     let called = std::env::args_os().next().map(PathBuf::from);
     let called = called.and_then(|called| surroundings.on_path(&called));
-    let called = called.and_then(|called| Some(surroundings.cwd.as_ref()?.join(called)));
+    let called = called.and_then(|called| plain(&surroundings.cwd.as_ref()?.join(called)));
     // The name that a program was called by may be anything.
     let real = |path: &Path| path.canonicalize().ok();
     Ok(called.filter(|called| real(called).is_some() && real(called) == real(&exact)).unwrap_or(exact))
+}
+
+/// The same path as a service manager takes it: without dots. Where it goes up, the folder is taken as it really is.
+fn plain(path: &Path) -> Option<PathBuf> {
+    if !path.components().any(|part| part == Component::ParentDir) {
+        return Some(path.components().collect());
+    }
+    Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?))
 }
 
 /// Runs one line of the service manager's own program; says why it did not do what it should.
