@@ -10,8 +10,8 @@ use axum::response::Response;
 use super::sessions::{key, shared_look};
 use super::{App, answer, json};
 use crate::problem::Problem;
-use crate::server::Peer;
 use crate::query::{Pairs, Parameter, Parameters, adapter_words};
+use crate::server::Peer;
 use crate::{caller, clock, query};
 
 pub(crate) const QUERY: Parameters = &[
