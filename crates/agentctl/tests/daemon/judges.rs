@@ -154,7 +154,7 @@ fn generated_requests_get_what_the_document_says() {
     command.arg(format!("--checks={}", checks.join(",")));
     command.args(["--phases=examples,coverage,fuzzing", "--seed=1", "--no-shrink", "--no-color"]);
     command.args(["--request-timeout=60", "--warnings=off"]);
-    command.arg(format!("--max-examples={}", if long { 200 } else { 10 }));
+    command.arg(format!("--max-examples={}", if long { 200 } else { 5 }));
     let mut run = Background::spawn(&house.home, command);
     let ended = run.wait(Duration::from_mins(if long { 60 } else { 8 }));
     assert!(ended.success(), "{ended}\n{}\n{}", run.stdout(), run.stderr());
