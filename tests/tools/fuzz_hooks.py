@@ -25,7 +25,8 @@ def one_of(choices, value):
 
 def tame(value, key=None):
     if isinstance(value, dict):
-        return {name: tame(inner, name) for name, inner in value.items() if name not in COMMANDS}
+        kept = ((name, inner) for name, inner in value.items() if name not in COMMANDS or not isinstance(inner, str))
+        return {name: tame(inner, name) for name, inner in kept}
     if isinstance(value, list):
         return [tame(inner, key) for inner in value]
     if isinstance(value, str) and value.startswith("/"):
@@ -40,8 +41,10 @@ def before_call(context, case, kwargs):
     case.body = tame(case.body)
     if isinstance(case.query, dict):
         case.query = tame(case.query)
+    # A request that is meant to be wrong stays so.
+    wrong = case.meta is not None and case.meta.generation.mode.is_negative
     parameters = case.path_parameters
-    if isinstance(parameters, dict) and "id" in parameters:
+    if isinstance(parameters, dict) and "id" in parameters and not wrong:
         known = IDS.get(case.path.split("/")[2], [])
         parameters["id"] = one_of([*known, parameters["id"]], parameters["id"])
 

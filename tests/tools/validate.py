@@ -1,10 +1,9 @@
-"""Holds values against a JSON Schema (2020-12), with the formats.
+"""Holds values against JSON Schemas (2020-12), with the formats.
 
-The file that is named holds {"schema": ..., "cases": [{"name": ..., "at": "#/$defs/...", "value": ...}]}. A key
-that the schema does not describe is a fault too, though anybody may be sent one: then the schema is behind.
+The file that is named holds a list of {"schema": ..., "cases": [{"name": ..., "at": "#/$defs/...", "value": ...}]}.
+A key that a schema does not describe is a fault too, though anybody may be sent one: then the schema is behind.
 """
 
-import copy
 import json
 import sys
 
@@ -23,22 +22,19 @@ def closed(schema):
     return [closed(one) for one in schema] if isinstance(schema, list) else schema
 
 
-def main():
-    with open(sys.argv[1], encoding="utf-8") as file:
-        given = json.load(file)
+def faults(given):
     Draft202012Validator.check_schema(given["schema"])
-    schema = closed(copy.deepcopy(given["schema"]))
-    faults = 0
+    schema = closed(given["schema"])
+    parts = {key: schema[key] for key in ("$defs", "components") if key in schema}
     for case in given["cases"]:
         # What the root itself asks of its values does not hold for its parts.
-        rules = schema if case["at"] == "#" else {"$ref": case["at"], **{
-            key: schema[key] for key in ("$defs", "components") if key in schema
-        }}
+        rules = schema if case["at"] == "#" else {"$ref": case["at"], **parts}
         validator = Draft202012Validator(rules, format_checker=Draft202012Validator.FORMAT_CHECKER)
         for error in validator.iter_errors(case["value"]):
-            faults += 1
-            print(f"{case['name']}: {error.json_path}: {error.message[:1000]}")
-    sys.exit(1 if faults else 0)
+            yield f"{case['name']}: {error.json_path}: {error.message[:1000]}"
 
 
-main()
+with open(sys.argv[1], encoding="utf-8") as file:
+    found = [fault for given in json.load(file) for fault in faults(given)]
+print("\n".join(found))
+sys.exit(1 if found else 0)

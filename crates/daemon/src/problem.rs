@@ -50,8 +50,16 @@ pub(crate) const KINDS: [Kind; 15] = [
     kind(422, "NotOffered", "This agent offers no such thing (`refused`)"),
     kind(429, "LockedOut", "Over TCP: too many wrong tokens; try again in half a minute (`locked-out`)"),
     kind(500, "Failed", "It failed here (`failed`)"),
-    kind(502, "AgentFailed", "The agent could not be started, or failed; the detail has its own words (`failed`)"),
-    kind(503, "Incomplete", "Not everything could be heard, so nothing can be said (`incomplete`); or there is too much to do at once (`busy`)"),
+    kind(
+        502,
+        "AgentFailed",
+        "The agent could not be started, or failed; the detail has its own words (`failed`)",
+    ),
+    kind(
+        503,
+        "Incomplete",
+        "Not everything could be heard, so nothing can be said (`incomplete`); or there is too much to do at once (`busy`)",
+    ),
     kind(504, "NotAnswered", "The agent did not answer; whether it took it is not known (`failed`)"),
 ];
 

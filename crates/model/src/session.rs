@@ -34,6 +34,7 @@ pub struct Tokens {
     pub cache_write: Option<u64>,
 }
 
+/// What kind of answer a session waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PendingKind {
@@ -45,13 +46,17 @@ pub enum PendingKind {
 /// What a session waits for a person to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pending {
+    /// What kind of answer it needs.
     pub kind: PendingKind,
+    /// The request, in the words of the agent.
     pub summary: Option<String>,
+    /// Waits since; `null` if the agent does not say.
     pub since: Option<Timestamp>,
     /// Whether `approve`, `deny` or `answer` can reach it.
     pub answerable: bool,
 }
 
+/// How a session came from another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Relation {
@@ -140,9 +145,13 @@ pub struct Found {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProcessEntry {
+    /// Its number now.
     pub pid: u32,
+    /// When it started.
     pub started_at: Option<Timestamp>,
+    /// What it is for the session: agent, wrapper, tool, ...
     pub role: String,
+    /// The name of its program.
     pub command: String,
 }
 
@@ -150,17 +159,29 @@ pub struct ProcessEntry {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LaunchInfo {
+    /// The id of the launch.
     pub id: String,
+    /// When it was launched.
     pub launched_at: Option<Timestamp>,
+    /// What was said to the agent.
     pub prompt: Option<String>,
+    /// The group it was launched in.
     pub group: Option<String>,
+    /// What the launcher wrote on it.
     pub labels: Map<String, Value>,
+    /// The working tree that was made for it.
     pub worktree: Option<String>,
+    /// The branch of that working tree.
     pub branch: Option<String>,
+    /// The specification that went along.
     pub spec: Option<String>,
+    /// The files that went along.
     pub files: Vec<String>,
+    /// With which code the agent exited.
     pub exit_code: Option<i32>,
+    /// Which signal ended the agent.
     pub exit_signal: Option<i32>,
+    /// When the agent exited.
     pub exited_at: Option<Timestamp>,
     /// Why agentctl ended the process; `null` where it did not, or the process has not ended.
     #[serde(default)]
@@ -174,36 +195,55 @@ pub struct LaunchInfo {
 pub struct Session {
     /// The agent's own id.
     pub id: String,
+    /// Which agent it is of.
     pub adapter: String,
+    /// The folder in which its agent keeps it, or the address of its gateway.
     pub config_root: String,
+    /// What is true of it now.
     pub status: Status,
+    /// How its last turn ended; `null` while one is open, and where nobody says.
     pub outcome: Option<Outcome>,
     /// Words for a person: what it waits for, why it failed, why it is unknown.
     pub status_detail: Option<String>,
     /// In this status since, by the agent's own records.
     pub since: Option<Timestamp>,
+    /// What it waits for a person to do.
     pub pending: Vec<Pending>,
+    /// What the agent or a person called it.
     pub name: Option<String>,
     /// The first user prompt; cut to 200 characters in lists.
     pub prompt: Option<String>,
     /// The last text of the agent; cut to 200 characters in lists.
     pub last_message: Option<String>,
+    /// The folder it works in.
     pub cwd: Option<String>,
+    /// The git branch it works on, where its agent wrote it down.
     pub branch: Option<String>,
+    /// The model that answered last.
     pub model: Option<String>,
+    /// When it began.
     pub started_at: Option<Timestamp>,
+    /// When something was last written of it.
     pub updated_at: Option<Timestamp>,
+    /// When it stopped, where that is known.
     pub stopped_at: Option<Timestamp>,
+    /// What it has used, where its agent says so; in lists only where that is quickly known.
     pub tokens: Option<Tokens>,
     /// US dollars, only if the agent says it or the price is known.
     pub cost: Option<f64>,
     /// The main process, `null` when there is none.
     pub pid: Option<u32>,
+    /// All processes that carry it, the main one first.
     pub processes: Vec<ProcessEntry>,
+    /// The session it came from.
     pub parent_id: Option<String>,
+    /// How it came from its parent.
     pub relation: Option<Relation>,
+    /// The group it was launched in.
     pub group: Option<String>,
+    /// What agentctl knows because it launched it; `null` for all others.
     pub launch: Option<LaunchInfo>,
+    /// What can be done with it now.
     pub capabilities: Vec<Capability>,
     /// Why this status, strongest first; never empty.
     pub evidence: Vec<Evidence>,

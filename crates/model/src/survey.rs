@@ -136,14 +136,20 @@ impl Harvest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceReport {
+    /// The agent whose source it is.
     pub adapter: String,
+    /// The folder or address that was asked.
     pub root: String,
-    /// complete | partial | timed-out | failed | not-installed
+    /// How much of it was heard.
+    #[schemars(extend("enum" = ["complete", "partial", "timed-out", "failed", "not-installed"]))]
     pub coverage: String,
+    /// Why it could not be heard.
     pub error: Option<String>,
+    /// What was left out, and why.
     pub warnings: Vec<String>,
     /// How many sessions it gave (sub-agents included); `null` when it gave no answer.
     pub sessions: Option<usize>,
+    /// How long it took, in milliseconds.
     pub took_ms: u64,
 }
 

@@ -106,9 +106,7 @@ fn installed(folder: &str) -> anyhow::Result<PathBuf> {
     let pinned = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/agents").join(folder);
     let lock_file = pinned.join("package-lock.json");
     let pins = fs::read(&lock_file).with_context(|| format!("read {}", lock_file.display()))?;
-    cache::kept(&format!("agents-{folder}"), &pins, |stage| {
-        npm_ci(&pinned, stage)
-    })
+    cache::kept(&format!("agents-{folder}"), &pins, |stage| npm_ci(&pinned, stage))
 }
 
 /// Installs what a folder pins into another one.

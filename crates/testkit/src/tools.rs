@@ -49,14 +49,14 @@ impl Judges {
         run(command, "");
     }
 
-    /// Whether this is a right JSON Schema (2020-12), and every value as it says.
+    /// Whether each is a right JSON Schema (2020-12), and every value as it says.
     #[track_caller]
-    pub fn json_schema(&self, schema: &Value, cases: &[Case]) {
+    pub fn json_schemas(&self, schemas: &[(Value, Vec<Case>)]) {
         let case = |case: &Case| json!({"name": case.name, "at": case.at, "value": case.value});
-        let cases: Vec<Value> = cases.iter().map(case).collect();
+        let schema = |(schema, cases): &(Value, Vec<Case>)| json!({"schema": schema, "cases": cases.iter().map(case).collect::<Vec<Value>>()});
+        let schemas: Vec<Value> = schemas.iter().map(schema).collect();
         let file = tempfile::NamedTempFile::new().expect("create a file for the validator");
-        fs::write(file.path(), json!({"schema": schema, "cases": cases}).to_string())
-            .expect("write what is validated");
+        fs::write(file.path(), Value::from(schemas).to_string()).expect("write what is validated");
         let mut command = self.python();
         command.arg(folder().join("validate.py")).arg(file.path());
         run(command, "");
@@ -105,7 +105,8 @@ pub fn lint_openapi(document: &Path) -> Result<(), Skip> {
 /// installed.
 pub fn promtool() -> Result<PathBuf, Skip> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|folder| folder.join("promtool")).find(|path| path.is_file());
+    let found =
+        std::env::split_paths(&path).map(|folder| folder.join("promtool")).find(|path| path.is_file());
     if let Some(found) = found {
         return Ok(found);
     }

@@ -69,17 +69,21 @@ fn a_session_is_begun_stopped_and_taken_up_again_in_its_gateway() {
         Ok(judges) => judges,
         Err(reason) => return skip(reason),
     };
-    let case = |name: &str, value: Value| Case { name: name.to_owned(), at: format!("#/$defs/{name}"), value };
-    let cases = [
+    let case =
+        |name: &str, value: Value| Case { name: name.to_owned(), at: format!("#/$defs/{name}"), value };
+    let cases = vec![
         case("accepted", office.machine.json(&["send", key, "once more", "--json"])),
         case("session", launched),
         case("session", resumed),
         case("stop", stopped),
         case("list", office.machine.json(&["list", "-a", "--json"])),
-        case("launch-dry-run", office.machine.json(&["launch", "openclaw", "-p", "go", "--dry-run", "--json"])),
+        case(
+            "launch-dry-run",
+            office.machine.json(&["launch", "openclaw", "-p", "go", "--dry-run", "--json"]),
+        ),
         case("doctor", office.machine.json(&["doctor", "--json"])),
     ];
-    judges.json_schema(&office.machine.json(&["schema"]), &cases);
+    judges.json_schemas(&[(office.machine.json(&["schema"]), cases)]);
 }
 
 #[test]

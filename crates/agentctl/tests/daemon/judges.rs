@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use agentctl_testkit::tools::{self, Case, Judges};
 use agentctl_testkit::{Background, TestHome, skip};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::attacks::with_http;
 use crate::house::House;
@@ -35,8 +35,8 @@ fn the_document_is_right_and_so_are_its_examples() {
         examples.map(move |value| Case { name: name.clone(), at: at.clone(), value: value.clone() })
     });
     let cases: Vec<Case> = cases.collect();
-    assert!(cases.len() >= 10, "{}", cases.len());
-    judges.json_schema(&document, &cases);
+    assert!(cases.len() >= 10, "{cases:?}");
+    judges.json_schemas(&[(document, cases)]);
 }
 
 #[test]
@@ -47,9 +47,25 @@ fn every_parameter_says_what_it_takes_and_every_operation_how_it_fails() {
             let what = format!("{method} {path}");
             assert!(operation["operationId"].is_string() && operation["tags"][0].is_string(), "{what}");
             let responses = operation["responses"].as_object().unwrap();
-            assert!(["200", "400", "401", "403", "429"].iter().all(|status| responses.contains_key(*status)), "{what}");
-            assert_eq!(path.contains("{id}"), responses.contains_key("404") && path.contains("{id}"), "{what}");
+            assert!(
+                ["200", "400", "401", "403", "429"].iter().all(|status| responses.contains_key(*status)),
+                "{what}"
+            );
+            assert_eq!(
+                path.contains("{id}"),
+                responses.contains_key("404") && path.contains("{id}"),
+                "{what}"
+            );
         }
+    }
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        assert!(schema["description"].is_string(), "{name}");
+    }
+    for name in ["Session", "SourceReport", "LaunchInfo", "Pending"] {
+        let keys = document["components"]["schemas"][name]["properties"].as_object().unwrap();
+        let silent: Vec<&String> =
+            keys.iter().filter(|(_, key)| key["description"].is_null()).map(|(name, _)| name).collect();
+        assert!(silent.is_empty(), "{name}: {silent:?}");
     }
     let list = document["paths"]["/v1/sessions"]["get"]["parameters"].as_array().unwrap();
     let schema = |name: &str| list.iter().find(|one| one["name"] == name).unwrap()["schema"].clone();
@@ -91,7 +107,8 @@ fn without_agents(home: &mut TestHome) {
     let only = home.work_dir("only");
     let path = std::env::var_os("PATH").unwrap();
     for program in ["git", "sh"] {
-        let found = std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file());
+        let found =
+            std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file());
         std::os::unix::fs::symlink(found.unwrap(), only.join(program)).unwrap();
     }
     home.set_env("PATH", only);
@@ -137,7 +154,7 @@ fn generated_requests_get_what_the_document_says() {
     command.arg(format!("--checks={}", checks.join(",")));
     command.args(["--phases=examples,coverage,fuzzing", "--seed=1", "--no-shrink", "--no-color"]);
     command.args(["--request-timeout=60", "--warnings=off"]);
-    command.arg(format!("--max-examples={}", if long { 200 } else { 10 }));
+    command.arg(format!("--max-examples={}", if long { 200 } else { 5 }));
     let mut run = Background::spawn(&house.home, command);
     let ended = run.wait(Duration::from_mins(if long { 60 } else { 8 }));
     assert!(ended.success(), "{ended}\n{}\n{}", run.stdout(), run.stderr());
@@ -162,7 +179,7 @@ fn figures_are_read_by_who_reads_prometheus() {
     // The reader takes the ending of counters for granted.
     assert_eq!(kind("agentctl_sessions"), "counter", "{figures:#}");
     assert_eq!(kind("agentctl_session_duration_seconds"), "histogram", "{figures:#}");
-    assert!(figures.as_object().unwrap().values().all(|family| family[1] != Value::from(0)), "{figures:#}");
+    assert!(figures.as_object().unwrap().values().all(|family| family[1] != 0), "{figures:#}");
     let promtool = match tools::promtool() {
         Ok(promtool) => promtool,
         Err(reason) => return skip(reason),

@@ -69,16 +69,14 @@ impl Seen<'_> {
 /// Every case by the whole schema, and by the schema of its name alone.
 fn judge(judges: &Judges, house: &House, cases: &[Case]) {
     let whole = house.run(&["schema"]).ok().json();
-    judges.json_schema(&whole, cases);
-    let lists = cases.iter().filter(|case| case.at == "#/$defs/list");
-    let lists: Vec<Case> = lists.map(|case| Case { at: "#".to_owned(), ..case.clone() }).collect();
-    judges.json_schema(&whole, &lists);
-    let names: BTreeSet<&str> = cases.iter().filter_map(|case| case.at.strip_prefix("#/$defs/")).collect();
-    for name in names {
+    let by_itself = |name: &str| -> Vec<Case> {
         let own = cases.iter().filter(|case| case.at == format!("#/$defs/{name}"));
-        let own: Vec<Case> = own.map(|case| Case { at: "#".to_owned(), ..case.clone() }).collect();
-        judges.json_schema(&house.run(&["schema", name]).ok().json(), &own);
-    }
+        own.map(|case| Case { at: "#".to_owned(), ..case.clone() }).collect()
+    };
+    let names: BTreeSet<&str> = cases.iter().filter_map(|case| case.at.strip_prefix("#/$defs/")).collect();
+    let mut schemas = vec![(whole.clone(), cases.to_vec()), (whole, by_itself("list"))];
+    schemas.extend(names.iter().map(|name| (house.run(&["schema", name]).ok().json(), by_itself(name))));
+    judges.json_schemas(&schemas);
 }
 
 #[test]
@@ -94,24 +92,63 @@ fn what_is_printed_answered_and_sent_is_as_its_schema_says() {
     let _daemon = house.daemon(&[]);
     house.settled();
     let mut events = Listener::open(house, "", None);
-    let repository = house.home.git_repo("repo");
-    let repository = repository.to_str().unwrap();
     let folder = house.home.work_dir("folder");
     let folder = folder.to_str().unwrap();
+    let (id, group) = launches(&mut seen, folder);
+    looks(&mut seen, &id);
+    holds(&mut seen, &mut events, folder);
+    let agent = limits(&mut seen, &mut events);
 
-    seen.command("launch-dry-run", &["launch", "claude-code", "-p", "x", "--cwd", folder, "--dry-run", "--json"]);
-    let launched = seen.command("session", &["launch", "claude-code", "-p", "x", "--cwd", folder, "--json"]);
-    let id = launched["id"].as_str().unwrap();
+    seen.command("stop", &["stop", &id, "--json"]);
+    seen.heard(&mut events, "launch.exited");
+    seen.command("stop", &["group", "stop", &group, "--json"]);
+    seen.command("prune", &["prune", "--dry-run", "--json"]);
+    until(SOON, "a webhook", || (!scene.receiver.received().is_empty()).then_some(()));
+    for told in scene.receiver.received() {
+        seen.value("webhook", "a webhook", serde_json::from_str(&told.body).unwrap());
+    }
+    losses(&mut seen, &mut events, &agent);
+    let mut late = Listener::open(house, "", Some("another-life-1"));
+    seen.heard(&mut late, "snapshot");
+
+    let known: BTreeSet<&str> =
+        agentctl_daemon::EVENT_TYPES.into_iter().chain(["reset", "snapshot"]).collect();
+    assert_eq!(seen.types(), known);
+    judge(&judges, house, &seen.cases);
+    let schema = house.run(&["schema"]).ok().json();
+    let at = |name: &&String| seen.cases.iter().any(|case| case.at == format!("#/$defs/{name}"));
+    let names = schema["$defs"].as_object().unwrap().keys();
+    let unseen: Vec<&String> =
+        names.filter(|name| name.starts_with(char::is_lowercase)).filter(|name| !at(name)).collect();
+    // Only a session that lives in a server takes messages: that is a test of gateways.
+    assert_eq!(unseen, ["accepted"]);
+}
+
+/// A session and a group of which one slot fails; gives the id of the one and the name of the other.
+fn launches(seen: &mut Seen<'_>, folder: &str) -> (String, String) {
+    let launch = ["launch", "claude-code", "-p", "x", "--cwd", folder, "--json"];
+    seen.command("launch-dry-run", &[&launch[..], &["--dry-run"]].concat());
+    let launched = seen.command("session", &launch);
+    let repository = seen.house.home.git_repo("repo");
     let slots = json!([{"adapter": "claude-code"}, {"adapter": "codex"}]);
     let body = json!({"launches": slots, "prompt": "x", "cwd": repository, "labels": {"a": "b"}});
     let group = seen.answer("group-launch", 200, "POST", "/v1/groups", &body);
+    let count = |key: &str| group[key].as_array().unwrap().len();
+    assert_eq!((count("sessions"), count("failed")), (1, 1), "{group:#}");
     let name = group["group"].as_str().unwrap();
-    assert_eq!((group["sessions"].as_array().map(Vec::len), group["failed"].as_array().map(Vec::len)), (Some(1), Some(1)));
     seen.command("group-list", &["group", "list", "--json"]);
     seen.command("group-show", &["group", "show", name, "--json"]);
     seen.command("group-diff", &["group", "diff", name, "--json"]);
     seen.command("group-diff", &["group", "diff", name, "--stat", "--json"]);
+    let repository = repository.to_str().unwrap();
+    seen.command("worktree-list", &["worktree", "list", repository, "--json"]);
+    let tree =
+        seen.command("worktree-create", &["worktree", "create", repository, "--branch", "b", "--json"]);
+    seen.command("worktree-clean", &["worktree", "clean", tree["path"].as_str().unwrap(), "--json"]);
+    (launched["id"].as_str().unwrap().to_owned(), name.to_owned())
+}
 
+fn looks(seen: &mut Seen<'_>, id: &str) {
     seen.command("list", &["list", "-a", "--since", "all", "--all-agents", "--usage", "--json"]);
     seen.answer("list", 200, "GET", "/v1/sessions", &Value::Null);
     seen.command("session", &["status", id, "--json"]);
@@ -121,9 +158,6 @@ fn what_is_printed_answered_and_sent_is_as_its_schema_says() {
     seen.command("wait", &["wait", id, "--timeout", "0s", "--json"]);
     seen.command("attach", &["attach", id, "--json"]);
     seen.command("inbox", &["inbox", "--since", "all", "--json"]);
-    seen.command("worktree-list", &["worktree", "list", repository, "--json"]);
-    let tree = seen.command("worktree-create", &["worktree", "create", repository, "--branch", "b", "--json"]);
-    seen.command("worktree-clean", &["worktree", "clean", tree["path"].as_str().unwrap(), "--json"]);
     seen.command("doctor", &["doctor", "--json"]);
     seen.command("adapters", &["adapters", "--json"]);
     seen.command("config-show", &["config", "show", "--json"]);
@@ -131,37 +165,39 @@ fn what_is_printed_answered_and_sent_is_as_its_schema_says() {
     seen.command("daemon-status", &["daemon", "status", "--json"]);
     seen.answer("problem", 404, "GET", "/v1/sessions/nobody", &Value::Null);
     seen.answer("problem", 400, "GET", "/v1/sessions?colour=red", &Value::Null);
+}
 
+/// Locks and fuses of a folder.
+fn holds(seen: &mut Seen<'_>, events: &mut Listener, folder: &str) {
     seen.command("lock", &["lock", folder, "--by", "ann", "--reason", "r", "--ttl", "9h", "--json"]);
     seen.command("locks", &["locks", "--json"]);
     seen.command("lock", &["unlock", folder, "--json"]);
-    seen.heard(&mut events, "lock.released");
+    seen.heard(events, "lock.released");
     seen.command("fuse", &["fuse", "set", folder, "--ttl", "9h", "--label", "l", "--json"]);
     seen.command("fuses", &["fuses", "--json"]);
     seen.command("fuse", &["fuse", "extend", folder, "--ttl", "1s", "--json"]);
-    seen.heard(&mut events, "fuse.expired");
+    seen.heard(events, "fuse.expired");
+}
 
-    let agent = StandIn::start(&house.home);
-    seen.heard(&mut events, "session.started");
+/// A session that nears its limit, waits for a person, and rests.
+fn limits(seen: &mut Seen<'_>, events: &mut Listener) -> StandIn {
+    let agent = StandIn::start(&seen.house.home);
+    seen.heard(events, "session.started");
     seen.command("fuse", &["fuse", "set", "--session", &agent.id, "--max-tokens", "10", "--json"]);
     agent.spend(8);
-    seen.heard(&mut events, "fuse.warned");
+    seen.heard(events, "fuse.warned");
     agent.say("waiting");
-    seen.heard(&mut events, "session.waiting");
+    seen.heard(events, "session.waiting");
     seen.command("inbox", &["inbox", "--json"]);
     agent.finish();
-    seen.heard(&mut events, "session.idle");
+    seen.heard(events, "session.idle");
+    agent
+}
 
-    seen.command("stop", &["stop", id, "--json"]);
-    seen.heard(&mut events, "launch.exited");
-    seen.command("stop", &["group", "stop", name, "--json"]);
-    seen.command("prune", &["prune", "--dry-run", "--json"]);
-    until(SOON, "a webhook", || (!scene.receiver.received().is_empty()).then_some(()));
-    for told in scene.receiver.received() {
-        seen.value("webhook", "a webhook", serde_json::from_str(&told.body).unwrap());
-    }
-
-    let (root, away) = (house.home.path().join(".claude"), house.home.path().join("away"));
+/// A source that cannot be heard for a while, and a session of which nothing is left.
+fn losses(seen: &mut Seen<'_>, events: &mut Listener, agent: &StandIn) {
+    let home = &seen.house.home;
+    let (root, away) = (home.path().join(".claude"), home.path().join("away"));
     symlink(&root, &away).unwrap();
     let exchange = || {
         let swap = rustix::fs::RenameFlags::EXCHANGE;
@@ -169,29 +205,14 @@ fn what_is_printed_answered_and_sent_is_as_its_schema_says() {
     };
     exchange();
     agent.say("busy");
-    seen.heard(&mut events, "source.failed");
+    seen.heard(events, "source.failed");
     seen.answer("problem", 503, "GET", "/v1/sessions?strict=true", &Value::Null);
     exchange();
     agent.say("busy");
-    seen.heard(&mut events, "source.recovered");
-    // A session that was there, and of which nothing is left.
-    let mut lost = StandIn::start(&house.home);
-    seen.heard(&mut events, "session.started");
+    seen.heard(events, "source.recovered");
+    let mut lost = StandIn::start(&seen.house.home);
+    seen.heard(events, "session.started");
     fs::remove_file(root.join(format!("projects/-work/{}.jsonl", lost.id))).unwrap();
     lost.kill();
-    seen.heard(&mut events, "session.gone");
-
-    let mut late = Listener::open(house, "", Some("another-life-1"));
-    seen.heard(&mut late, "snapshot");
-    let known: BTreeSet<&str> = agentctl_daemon::EVENT_TYPES.into_iter().chain(["reset", "snapshot"]).collect();
-    assert_eq!(seen.types(), known);
-    judge(&judges, house, &seen.cases);
-
-    let schema = house.run(&["schema"]).ok().json();
-    let at = |name: &&String| seen.cases.iter().any(|case| case.at == format!("#/$defs/{name}"));
-    let names = schema["$defs"].as_object().unwrap().keys();
-    let unseen: Vec<&String> =
-        names.filter(|name| name.starts_with(char::is_lowercase)).filter(|name| !at(name)).collect();
-    // Only a session that lives in a server takes messages: that is a test of gateways.
-    assert_eq!(unseen, ["accepted"]);
+    seen.heard(events, "session.gone");
 }

@@ -48,7 +48,9 @@ impl<T: DeserializeOwned, S: Send + Sync, const MOST: usize> FromRequest<S> for 
 fn holds_nul(text: &[u8]) -> bool {
     let escaped = text.windows(6).enumerate().filter(|(_, six)| six == b"\\u0000");
     // A backslash that is itself escaped begins nothing.
-    escaped.into_iter().any(|(at, _)| text[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 0)
+    escaped
+        .into_iter()
+        .any(|(at, _)| text[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 0)
 }
 
 /// How a field is described that holds a length of time as a person writes it; [`duration`] reads it.
@@ -128,7 +130,9 @@ mod tests {
 
     #[test]
     fn a_nul_is_found_however_many_backslashes_stand_before_it() {
-        for (value, holds) in [("\0", true), ("\\\0", true), ("\\u0000", false), ("\\\\u0000", false), ("u0000", false)] {
+        for (value, holds) in
+            [("\0", true), ("\\\0", true), ("\\u0000", false), ("\\\\u0000", false), ("u0000", false)]
+        {
             let text = serde_json::json!({ "a": value }).to_string();
             assert_eq!(holds_nul(text.as_bytes()), holds, "{text}");
         }

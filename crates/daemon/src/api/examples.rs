@@ -57,7 +57,7 @@ const ID: &str = "0f5e1a7c-3f0b-4a55-9c1e-5d2f7a1b6c33";
 
 fn session() -> Value {
     let process = json!({
-        "pid": 4711, "startedAt": "2026-11-15T07:00:00Z", "role": "main", "command": "claude",
+        "pid": 4711, "startedAt": "2026-11-15T07:00:00Z", "role": "agent", "command": "claude",
     });
     json!({
         "id": ID, "adapter": "claude-code", "configRoot": "/home/dev/.claude",

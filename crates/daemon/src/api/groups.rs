@@ -15,8 +15,8 @@ use super::sessions::{beside, key, shared_look};
 use super::steer::StopBody;
 use super::{App, answer, json};
 use crate::problem::Problem;
-use crate::server::Peer;
 use crate::query::{Pairs, Parameter, Parameters};
+use crate::server::Peer;
 use crate::{caller, clock, query};
 
 pub(crate) async fn list(

@@ -13,8 +13,8 @@ use super::asked::Id;
 use super::sessions::{beside, find, key, selector, shared_look};
 use super::{App, answer, json};
 use crate::problem::Problem;
-use crate::server::Peer;
 use crate::query::{Pairs, Parameter, Parameters, adapter_words};
+use crate::server::Peer;
 use crate::{caller, clock, query};
 
 pub(crate) const QUERY: Parameters = &[

@@ -68,6 +68,7 @@ pub(crate) struct GroupBody {
     manner: MannerBody,
 }
 
+/// One of the agents of a group.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SlotBody {
@@ -78,6 +79,7 @@ struct SlotBody {
     branch: Option<String>,
 }
 
+/// A working tree to be made for a launch.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct WorktreeBody {

@@ -16,8 +16,8 @@ use super::sessions::{beside, key, shared_look};
 use super::{App, answer, json};
 use crate::fuses::deadline;
 use crate::problem::Problem;
-use crate::server::Peer;
 use crate::query::{Pairs, Parameter, Parameters};
+use crate::server::Peer;
 use crate::{caller, clock, query};
 
 pub(crate) const DIRECTORY: Parameters =

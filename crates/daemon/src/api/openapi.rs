@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::routes::{Answers, Operation, ROUTES, Route, SchemaOf, Takes};
 use super::{answer, examples};
 use crate::problem::{KINDS, ProblemObject};
+use crate::query::Parameter;
 use crate::wire::WRITE;
 
 const ABOUT: &str = "The coding-agent sessions of one machine, as they are at the moment of the question.\n\n\
@@ -81,9 +82,9 @@ pub fn document() -> Value {
         paths.insert(route.path.to_owned(), Value::Object(operations.collect()));
     }
     let problem = json!({"application/problem+json": {"schema": problem}});
-    let responses = KINDS.iter().map(|kind| {
-        (kind.name.to_owned(), json!({"description": kind.words, "content": problem.clone()}))
-    });
+    let responses = KINDS
+        .iter()
+        .map(|kind| (kind.name.to_owned(), json!({"description": kind.words, "content": problem.clone()})));
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -141,7 +142,9 @@ fn operation(route: &Route, operation: &Operation, schemas: &mut Schemas) -> Val
         Takes::Always(schema) => described["requestBody"] = body(schema, true, schemas),
     }
     let (words, content) = match &operation.answers {
-        Answers::Json(schema) => ("Done", json!({"application/json": {"schema": schema(&mut schemas.written)}})),
+        Answers::Json(schema) => {
+            ("Done", json!({"application/json": {"schema": schema(&mut schemas.written)}}))
+        }
         Answers::Events(schema) => (
             "Server-sent events; the data of each is one such object",
             json!({"text/event-stream": {"schema": schema(&mut schemas.written)}}),
@@ -188,7 +191,7 @@ fn parameters(route: &Route, operation: &Operation) -> Vec<Value> {
         let schema = json!({"type": "string", "minLength": 1});
         json!({"name": "id", "in": "path", "required": true, "description": words, "schema": schema})
     });
-    let query = operation.query.iter().copied().flatten().map(|parameter| parameter.described());
+    let query = operation.query.iter().copied().flatten().map(Parameter::described);
     let header = operation.header.map(|(name, words)| {
         json!({"name": name, "in": "header", "required": false, "description": words, "schema": {"type": "string"}})
     });

@@ -54,6 +54,7 @@ pub(crate) struct AnswerBody {
     text: Option<String>,
 }
 
+/// Yes or no to what a session asks.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Decision {

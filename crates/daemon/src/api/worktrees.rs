@@ -16,8 +16,8 @@ use super::body::{AbsolutePath, Body, absolute};
 use super::sessions::beside;
 use super::{App, answer, json};
 use crate::problem::Problem;
-use crate::server::Peer;
 use crate::query::{Pairs, Parameter, Parameters};
+use crate::server::Peer;
 use crate::{caller, clock, query};
 
 pub(crate) const REPOSITORY: Parameters =

@@ -6,12 +6,14 @@ use serde::Serialize;
 use super::{Group, Slot};
 use crate::worktree::Form;
 
+/// What `group diff --json` prints and `GET /v1/groups/{id}/diff` answers.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct GroupDiff {
     group: String,
     slots: Vec<SlotDiff>,
 }
 
+/// What one slot has done in its working tree.
 #[derive(Debug, Serialize, JsonSchema)]
 struct SlotDiff {
     slot: String,

@@ -23,12 +23,14 @@ pub struct FailedSlot {
     pub error: String,
 }
 
+/// What `group list --json` prints and `GET /v1/groups` answers.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct GroupList {
     groups: Vec<GroupBrief>,
     sources: Vec<SourceReport>,
 }
 
+/// A group in short.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct GroupBrief {
@@ -37,6 +39,7 @@ struct GroupBrief {
     slots: Vec<SlotBrief>,
 }
 
+/// One of the sessions that were launched together.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct SlotBrief {
@@ -49,6 +52,7 @@ struct SlotBrief {
     outcome: Option<Outcome>,
 }
 
+/// What `group show --json` prints and `GET /v1/groups/{id}` answers.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupView {
@@ -58,6 +62,7 @@ pub struct GroupView {
     sources: Vec<SourceReport>,
 }
 
+/// One of the sessions that were launched together, and how far it came.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct SlotView {

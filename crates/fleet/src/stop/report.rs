@@ -7,11 +7,13 @@ use serde::Serialize;
 use super::{Patience, StopError, Stopped};
 use crate::{Caller, Fleet};
 
+/// What `stop --json` prints and the API answers.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct StopAnswer {
     pub sessions: Vec<StopReport>,
 }
 
+/// What became of one session that was to be stopped.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StopReport {

@@ -49,6 +49,7 @@ impl fmt::Display for Changes {
     }
 }
 
+/// What would be lost with a working tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TreeState {

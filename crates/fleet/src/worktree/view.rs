@@ -20,6 +20,7 @@ pub enum TreesError {
     Store(#[from] StoreError),
 }
 
+/// What `worktree list --json` prints and `GET /v1/worktrees` answers.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Trees {
@@ -28,6 +29,7 @@ pub struct Trees {
     pub sources: Vec<SourceReport>,
 }
 
+/// A working tree, and who is in it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct HeldTree {
     #[serde(flatten)]
@@ -36,6 +38,7 @@ pub struct HeldTree {
     pub holders: Vec<DirectoryHolder>,
 }
 
+/// What `worktree create --json` prints and `POST /v1/worktrees` answers.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewTree {
@@ -57,6 +60,7 @@ impl From<Made> for NewTree {
     }
 }
 
+/// What `worktree clean --json` prints and `POST /v1/worktrees/clean` answers.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Cleaned {
@@ -67,6 +71,7 @@ pub struct Cleaned {
     pub sources: Vec<SourceReport>,
 }
 
+/// A working tree that could not be looked at, and why.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct FailedTree {
     pub path: String,
