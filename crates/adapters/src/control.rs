@@ -20,6 +20,12 @@ pub trait Control: Send + Sync {
     /// How this is done with this agent; an intent that makes no sense for it is refused before anything starts.
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal>;
 
+    /// Why this value cannot be given to the agent as what it is (`model`, `system prompt`), if it cannot: typed so, it
+    /// would be wrong usage rather than something that the agent lacks.
+    fn misfit(&self, _what: &str, _value: &str) -> Option<String> {
+        None
+    }
+
     /// The id in what a started process said, for plans whose id is in its first words.
     fn learn_id(&self, _said: FirstWords<'_>) -> Option<String> {
         None
@@ -100,6 +106,19 @@ pub fn fits_an_argument(words: &str, agent: &str) -> Result<(), Refusal> {
         return Err(Refusal::new(reason).hint("put the text into a file and name the file in a short prompt"));
     }
     Ok(())
+}
+
+/// A flag and its value: in one argument where the value, standing alone, would be taken for a flag itself.
+pub(crate) fn flag_with(flag: &str, value: &str) -> Vec<String> {
+    if value.starts_with('-') {
+        return vec![format!("{flag}={value}")];
+    }
+    vec![flag.to_owned(), value.to_owned()]
+}
+
+/// A value that stands alone among the arguments of a program could be taken for one of its flags.
+pub(crate) fn looks_like_a_flag(value: &str) -> bool {
+    value.strip_prefix('-').is_some_and(|rest| !rest.starts_with(char::is_whitespace))
 }
 
 /// One answer for each question: the whole text for one, a line each for several.

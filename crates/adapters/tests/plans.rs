@@ -14,6 +14,7 @@ fn intent(conversation: Conversation) -> Intent {
         permission: None,
         system_prompt: None,
         fresh_id: "11111111-1111-4111-8111-111111111111".to_owned(),
+        more: Vec::new(),
     }
 }
 
@@ -41,6 +42,10 @@ fn intents(adapter: &str) -> Vec<(String, Intent)> {
         ("resume".to_owned(), resume.clone()),
         ("resume, everything".to_owned(), Intent { conversation: resume.conversation, ..full }),
         ("fork".to_owned(), fork),
+        (
+            "launch, more".to_owned(),
+            Intent { more: vec!["--more".to_owned(), "as it is".to_owned()], ..new.clone() },
+        ),
     ];
     for permission in Permission::ALL {
         all.push((
@@ -83,6 +88,62 @@ fn words_are_never_a_flag() {
                 "{what}: {plan:?}"
             );
             assert_eq!(at + 1, plan.args.len(), "{what}: {plan:?}");
+        }
+    }
+}
+
+/// What somebody typed as a value, or an agent stored as one, never becomes a flag of the agent.
+#[test]
+fn values_are_never_a_flag() {
+    for adapter in registry() {
+        let Some(control) = adapter.control() else { continue };
+        let name = adapter.card().name;
+        let evil = |word: &str| Some(format!("--evil-{word}"));
+        let (id, place) = ("--evil-id".to_owned(), "/root/place/2026_ses_stored.jsonl".into());
+        let stored = Conversation::Stored { id, place };
+        // One after the other, because an agent may refuse some of them.
+        let given = [
+            Intent { model: evil("model"), ..intent(Conversation::New) },
+            Intent { model: Some("--evil/model".to_owned()), ..intent(Conversation::New) },
+            Intent { system_prompt: evil("instructions"), ..intent(Conversation::New) },
+            intent(stored),
+        ];
+        for intent in given {
+            match control.plan(&intent) {
+                Ok(plan) => {
+                    assert!(!plan.args.iter().any(|arg| arg.starts_with("--evil")), "{name}: {plan:?}");
+                }
+                // Wrong usage is told as such before any plan is made.
+                Err(refusal) => {
+                    let told = intent.model.as_deref().and_then(|model| control.misfit("model", model));
+                    let lacks = intent.model.is_none() || refusal.reason.contains("provider/model");
+                    assert!(told.is_some() || lacks, "{name}: {refusal:?}");
+                }
+            }
+        }
+        assert_eq!(control.misfit("system prompt", "- be brief"), None, "{name}: a list is no flag");
+    }
+}
+
+/// What is given for the agent arrives in one piece, and what stands by its place still stands last.
+#[test]
+fn further_arguments_arrive_as_they_are() {
+    for adapter in registry() {
+        let Some(control) = adapter.control() else { continue };
+        for (what, intent) in intents(adapter.card().name) {
+            let more = vec!["--more".to_owned(), "as it is".to_owned(), "-".to_owned()];
+            let (Ok(without), Ok(plan)) =
+                (control.plan(&intent), control.plan(&Intent { more: more.clone(), ..intent.clone() }))
+            else {
+                continue;
+            };
+            let at = plan.args.windows(more.len()).position(|window| window == more);
+            let at = at.unwrap_or_else(|| panic!("{what}: {plan:?}"));
+            let mut rest = plan.args.clone();
+            rest.drain(at..at + more.len());
+            if intent.more.is_empty() {
+                assert_eq!(rest, without.args, "{what}");
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 mod adapters;
 mod answer;
 mod attach;
+mod complete;
 mod completions;
 mod config;
 mod daemon;
@@ -37,13 +38,16 @@ mod watch;
 mod welcome;
 mod worktree;
 
+use std::ffi::OsString;
 use std::sync::LazyLock;
 
+use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::render::style::Colour;
 use crate::settings::Spoils;
 use crate::surroundings::Surroundings;
 
@@ -56,13 +60,17 @@ static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
     format!(
         "Examples:\n  \
          agentctl                     what runs now\n  \
-         agentctl list -a             also what stopped in the last 7 days\n  \
+         agentctl -a                  also what stopped in the last 7 days\n  \
          agentctl status 5f0c         everything about one session\n  \
          agentctl explain 5f0c        why it has this status\n  \
          agentctl logs -f 5f0c        its conversation, as it goes on\n  \
          agentctl launch codex -p …   start an agent and get its id\n  \
          agentctl stop 5f0c           end it, the clean way first\n\n\
-         An ID is a full id, a beginning that fits only one session, or a session's exact name.\n\n{}",
+         Without a command the flags of `list` may be given: -a, -w, --json.\n\
+         An ID is a full id, a beginning that fits only one session, or a session's\n\
+         exact name.\n\n\
+         Colours: --color (always, never, auto) stands above NO_COLOR, that above\n\
+         CLICOLOR_FORCE, and that above CLICOLOR=0 and TERM=dumb.\n\n{}",
         Exit::table()
     )
 });
@@ -71,8 +79,27 @@ static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
 #[derive(Debug, Parser)]
 #[command(name = "agentctl", version = VERSION.as_str(), after_help = AFTER_HELP.as_str(), max_term_width = 80)]
 pub(crate) struct Cli {
+    /// When there are colours
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        value_enum,
+        default_value_t,
+        hide_possible_values = true
+    )]
+    color: Colour,
+    /// Without a command its flags mean `list`.
+    #[command(flatten)]
+    list: list::Args,
     #[command(subcommand)]
     command: Option<Command>,
+}
+
+impl Cli {
+    pub(crate) fn colour(&self) -> Colour {
+        self.color
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -118,7 +145,9 @@ impl Command {
     fn follows_settings(&self) -> bool {
         match self {
             Self::Config(args) => args.follows_settings(),
-            Self::Doctor(_) | Self::Schema(_) | Self::Completions(_) | Self::Man(_) | Self::Runner(_) => false,
+            Self::Doctor(_) | Self::Schema(_) | Self::Completions(_) | Self::Man(_) | Self::Runner(_) => {
+                false
+            }
             _ => true,
         }
     }
@@ -140,9 +169,47 @@ fn warn_of_mistakes(surroundings: &Surroundings, out: &mut Output) {
     }
 }
 
+/// The command line. The flags of `list` are told by `list --help`: what can be typed without a command is not what it
+/// is about.
+pub(crate) fn command() -> clap::Command {
+    let flags = list_flags();
+    flags.into_iter().fold(Cli::command(), |command, flag| command.mut_arg(flag, |arg| arg.hide(true)))
+}
+
+fn list_flags() -> Vec<clap::Id> {
+    let list = <list::Args as clap::Args>::augment_args(clap::Command::new("list"));
+    list.get_arguments().map(|arg| arg.get_id().clone()).collect()
+}
+
 /// The command line of this process.
 pub(crate) fn parse() -> Result<Cli, clap::Error> {
-    Cli::command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches))
+    let typed: Vec<OsString> = std::env::args_os().collect();
+    let command = command().color(colour_of_help(&typed));
+    understood(command, typed)
+}
+
+fn understood(mut command: clap::Command, typed: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let matches = command.try_get_matches_from_mut(typed)?;
+    let is_typed = |flag: &&clap::Id| matches.value_source(flag.as_str()) == Some(ValueSource::CommandLine);
+    if let (Some(name), Some(flag)) = (matches.subcommand_name(), list_flags().iter().find(is_typed)) {
+        let words =
+            format!("--{} belongs behind `{name}`, if that knows it", flag.as_str().replace('_', "-"));
+        return Err(command.error(clap::error::ErrorKind::ArgumentConflict, words));
+    }
+    Cli::from_arg_matches(&matches)
+}
+
+/// Help and errors of the command line are printed before it is understood.
+fn colour_of_help(typed: &[OsString]) -> clap::ColorChoice {
+    let words = typed.iter().map(|word| word.to_string_lossy());
+    let words: Vec<_> = words.take_while(|word| word != "--").collect();
+    let behind = words.windows(2).find(|pair| pair[0] == "--color").map(|pair| pair[1].to_string());
+    let joined = words.iter().find_map(|word| word.strip_prefix("--color=").map(str::to_owned));
+    match behind.or(joined).as_deref() {
+        Some("always") => clap::ColorChoice::Always,
+        Some("never") => clap::ColorChoice::Never,
+        _ => clap::ColorChoice::Auto,
+    }
 }
 
 pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Result<Exit, Failure> {
@@ -169,7 +236,7 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
         warn_of_mistakes(surroundings, out);
     }
     match cli.command {
-        None => list::run(&list::Args::default(), surroundings, out),
+        None => list::run(&cli.list, surroundings, out),
         Some(Command::List(args)) => list::run(&args, surroundings, out),
         Some(Command::Status(args)) => status::run(&args, surroundings, out),
         Some(Command::Explain(args)) => explain::run(&args, surroundings, out),
@@ -200,7 +267,7 @@ pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Res
         Some(Command::Fuses(args)) => fuses::run(&args, surroundings, out),
         Some(Command::Schema(args)) => schema::run(&args, out),
         Some(Command::Completions(args)) => completions::run(&args, surroundings, out),
-        Some(Command::Man(args)) => man::run(&args, out),
+        Some(Command::Man(args)) => man::run(&args, surroundings, out),
         Some(Command::Runner(args)) => runner::run(&args, surroundings),
     }
 }
@@ -220,7 +287,24 @@ mod tests {
 
     #[test]
     fn the_command_line_is_sound() {
-        Cli::command().debug_assert();
+        command().debug_assert();
+    }
+
+    #[test]
+    fn the_flags_of_list_need_no_command_and_stand_behind_any_other() {
+        let words = |typed: &[&str]| {
+            let typed =
+                std::iter::once("agentctl").chain(typed.iter().copied()).map(OsString::from).collect();
+            understood(command(), typed)
+        };
+        for typed in
+            [&["-a"][..], &["-w"], &["--json"], &["-q", "--status", "failed"], &["--color", "never", "-a"]]
+        {
+            assert!(words(typed).unwrap().command.is_none(), "{typed:?}");
+        }
+        assert!(words(&["--color=always", "stop", "x"]).unwrap().command.is_some());
+        let refused = words(&["--json", "stop", "x"]).unwrap_err().to_string();
+        assert!(refused.contains("--json belongs behind `stop`"), "{refused}");
     }
 
     /// A paragraph of one line is broken by the terminal's width; one that has line breaks would be broken twice.
@@ -234,6 +318,6 @@ mod tests {
             }
             command.get_subcommands().for_each(check);
         }
-        check(&Cli::command());
+        check(&command());
     }
 }

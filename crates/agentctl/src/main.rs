@@ -19,10 +19,8 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
-use clap::CommandFactory;
 use clap_complete::CompleteEnv;
 
-use crate::cli::Cli;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -36,7 +34,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let surroundings = Surroundings::gather();
     // A shell that asks for completions must hear nothing else, so this comes before anything.
-    let completed = CompleteEnv::with_factory(Cli::command)
+    let completed = CompleteEnv::with_factory(cli::command)
         .try_complete(std::env::args_os(), surroundings.cwd.as_deref());
     match completed {
         Ok(false) => {}
@@ -60,7 +58,7 @@ fn main() -> ExitCode {
     if let Some((home, _)) = surroundings.own_folder() {
         agentctl_adapters::sqlite::keep_copies_below(&home);
     }
-    let mut out = Output::new(&surroundings);
+    let mut out = Output::new(&surroundings, cli.colour());
     let silent_daemon = surroundings.silent_daemon.clone();
     let ended = cli::run(cli, surroundings, &mut out).and_then(|exit| {
         out.flush()?;

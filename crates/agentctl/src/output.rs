@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::render::style::Colour;
 use crate::render::style::Paint;
-use crate::render::width::{DEFAULT_COLUMNS, cut_end};
+use crate::render::width::{DEFAULT_COLUMNS, UNBOUNDED, cut_end, wrap};
 use crate::surroundings::Surroundings;
 
 pub(crate) struct Output {
@@ -22,13 +23,12 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    pub(crate) fn new(surroundings: &Surroundings) -> Self {
+    pub(crate) fn new(surroundings: &Surroundings, colour: Colour) -> Self {
         let terminal = io::stdout().is_terminal();
-        let colours = surroundings.wants_colour();
         Self {
             out: BufWriter::with_capacity(1 << 16, io::stdout()),
-            paint: Paint::new(terminal && colours),
-            errors: Paint::new(io::stderr().is_terminal() && colours),
+            paint: Paint::new(surroundings.wants_colour(colour, terminal)),
+            errors: Paint::new(surroundings.wants_colour(colour, io::stderr().is_terminal())),
             terminal,
             columns: surroundings.columns(),
         }
@@ -38,9 +38,25 @@ impl Output {
         self.terminal
     }
 
-    /// How many columns a line may take. Asked anew each time: a terminal is resized while a watch runs.
+    /// How many columns a line may take. Asked anew each time: a terminal is resized while a watch runs. Into a pipe
+    /// nothing is cut, unless somebody says how wide it is.
     pub(crate) fn width(&self) -> usize {
-        self.size().map(|(columns, _)| columns).or(self.columns).unwrap_or(DEFAULT_COLUMNS)
+        let unasked = if self.terminal { DEFAULT_COLUMNS } else { UNBOUNDED };
+        self.size().map(|(columns, _)| columns).or(self.columns).unwrap_or(unasked)
+    }
+
+    /// Nobody's screen is to be spared.
+    pub(crate) fn is_unbounded(&self) -> bool {
+        self.width() == UNBOUNDED
+    }
+
+    /// How many columns a line on standard error may take: it may be a screen where standard output is none.
+    pub(crate) fn aside_width(&self) -> usize {
+        if !io::stderr().is_terminal() {
+            return self.width();
+        }
+        let size = rustix::termios::tcgetwinsize(io::stderr().as_fd()).ok();
+        size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(DEFAULT_COLUMNS)
     }
 
     /// How many lines fit, if there is a terminal to ask.
@@ -65,17 +81,17 @@ impl Output {
     /// A line on standard error that does not change the exit code.
     pub(crate) fn warn(&mut self, words: &str) {
         let label = self.errors.attention("warning:");
-        self.aside(&format!("{label} {words}"));
+        self.aside("warning:", &label, words);
     }
 
     pub(crate) fn hint(&mut self, words: &str) {
         let label = self.errors.dim("hint:");
-        self.aside(&format!("{label} {words}"));
+        self.aside("hint:", &label, words);
     }
 
     pub(crate) fn error(&mut self, words: &str) {
         let label = self.errors.bad("error:");
-        self.aside(&format!("{label} {words}"));
+        self.aside("error:", &label, words);
     }
 
     /// One line about what is going on, replaced by the next one; `None` takes it away. Only for a person at a terminal.
@@ -83,15 +99,20 @@ impl Output {
         if !io::stderr().is_terminal() {
             return;
         }
-        let line = words.map(|words| cut_end(words, self.width().saturating_sub(1))).unwrap_or_default();
+        let line =
+            words.map(|words| cut_end(words, self.aside_width().saturating_sub(1))).unwrap_or_default();
         let _ = self.out.flush();
         let _ = write!(io::stderr(), "\r{}\u{1b}[K", self.errors.dim(&line));
     }
 
     /// Standard error is best effort: when nobody reads it, there is nobody to tell.
-    fn aside(&mut self, line: &str) {
+    /// On a screen lines end between words.
+    fn aside(&mut self, label: &str, painted: &str, words: &str) {
+        let whole = format!("{label} {words}");
+        let whole =
+            if io::stderr().is_terminal() { wrap(&whole, self.aside_width()).join("\n") } else { whole };
         let _ = self.out.flush();
-        let _ = writeln!(io::stderr(), "{line}");
+        let _ = writeln!(io::stderr(), "{painted}{}", whole.strip_prefix(label).unwrap_or(words));
     }
 
     /// Waits, and says early that nobody reads the output any more. Asking for no event at all still reports

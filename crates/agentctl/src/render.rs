@@ -8,5 +8,6 @@ pub(crate) mod sessions;
 pub(crate) mod shell;
 pub(crate) mod style;
 pub(crate) mod table;
+pub(crate) mod template;
 pub(crate) mod time;
 pub(crate) mod width;

@@ -114,7 +114,10 @@ impl Settings {
     /// that was meant would be worse than none.
     pub(crate) fn unfit_to_launch(&self) -> Option<&Mistake> {
         let starts = |mistake: &&Mistake| {
-            let binary = mistake.key.as_deref().is_some_and(|key| key.starts_with("adapters.") && key.ends_with(".binary"));
+            let binary = mistake
+                .key
+                .as_deref()
+                .is_some_and(|key| key.starts_with("adapters.") && key.ends_with(".binary"));
             mistake.spoils("adapter") || mistake.spoils("model") || (binary && mistake.spoils == Spoils::Key)
         };
         self.mistakes.iter().find(starts)
@@ -316,7 +319,8 @@ mod tests {
         let text = "adapter = \"codex\"\ncolour = 1\n[webhook]\nurl = 5\nsecret = \"s\"\n[adapters.codex]\nroot = []\n\
             roots = [\"/x\"]\ntimeout = 3\n[adapters.claud]\nenabled = false\n[retention]\nlaunches = \"3d\"\n";
         let settings = parse(text);
-        let told: Vec<_> = settings.mistakes.iter().map(|it| (it.line, it.column, it.key.as_deref(), it.spoils)).collect();
+        let told: Vec<_> =
+            settings.mistakes.iter().map(|it| (it.line, it.column, it.key.as_deref(), it.spoils)).collect();
         for wanted in [
             (Some(2), Some(1), Some("colour"), Spoils::Nothing),
             (Some(4), Some(7), Some("webhook.url"), Spoils::Key),
@@ -328,7 +332,10 @@ mod tests {
         }
         assert_eq!(told.len(), 5, "{told:?}");
         let words = settings.mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-        assert!(words.contains("did you mean `roots`?") && words.contains("did you mean `claude-code`?"), "{words}");
+        assert!(
+            words.contains("did you mean `roots`?") && words.contains("did you mean `claude-code`?"),
+            "{words}"
+        );
         assert_eq!(settings.adapter.value.as_deref(), Some("codex"));
         assert_eq!(settings.webhook.secret.value.as_deref(), Some("s"));
         assert_eq!(settings.adapter("codex").roots.value, [Path::new("/x")]);
@@ -357,7 +364,8 @@ mod tests {
 
     #[test]
     fn mistakes_without_number_are_not_told_one_by_one() {
-        let text: String = (0..1000).map(|number| format!("k{number} = 1\n")).collect();
+        let text: String =
+            (0..1000).flat_map(|number| ["k".to_owned(), number.to_string(), " = 1\n".to_owned()]).collect();
         let settings = parse(&text);
         assert!(settings.mistakes.len() < 60 && settings.unfit_to_launch().is_some());
     }

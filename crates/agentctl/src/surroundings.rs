@@ -20,6 +20,7 @@ use crate::client::Client;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::render::path;
+use crate::render::style::Colour;
 use crate::settings::{GatewaySettings, Mistake, Origin, Settings};
 
 mod device_key;
@@ -70,9 +71,22 @@ impl Surroundings {
         rustix::system::uname().nodename().to_string_lossy().into_owned()
     }
 
-    /// Nobody said no. Whether there is a terminal at all is the output's business.
-    pub(crate) fn wants_colour(&self) -> bool {
-        self.environ.get("NO_COLOR").is_none() && self.environ.text("TERM") != Some("dumb")
+    /// Whether what goes there is coloured. The flag stands above every variable, then `NO_COLOR`, then `CLICOLOR_FORCE`,
+    /// then `CLICOLOR=0` and a terminal that cannot; without any of them a terminal is and a pipe is not.
+    pub(crate) fn wants_colour(&self, asked: Colour, terminal: bool) -> bool {
+        match asked {
+            Colour::Always => return true,
+            Colour::Never => return false,
+            Colour::Auto => {}
+        }
+        if self.environ.get("NO_COLOR").is_some() {
+            return false;
+        }
+        if self.environ.text("CLICOLOR_FORCE").is_some_and(|value| value != "0") {
+            return true;
+        }
+        let refused = self.environ.text("CLICOLOR") == Some("0") || self.environ.text("TERM") == Some("dumb");
+        terminal && !refused
     }
 
     pub(crate) fn columns(&self) -> Option<usize> {
@@ -145,7 +159,8 @@ impl Surroundings {
 
     /// For what cannot be done because of a mistake in the settings.
     pub(crate) fn because_of(&self, mistake: &Mistake) -> Failure {
-        Failure::new(Exit::Failed, self.told(mistake)).hint("`agentctl config check` tries it again once it is corrected")
+        Failure::new(Exit::Failed, self.told(mistake))
+            .hint("`agentctl config check` tries it again once it is corrected")
     }
 
     /// Refuses a folder of agentctl that is somebody else's: what lies in it is not believed, whatever is asked.
@@ -350,9 +365,17 @@ mod tests {
 
     #[test]
     fn an_empty_no_color_is_no_wish() {
-        assert!(with(&[("NO_COLOR", "")]).wants_colour());
-        assert!(!with(&[("NO_COLOR", "1")]).wants_colour());
-        assert!(!with(&[("TERM", "dumb")]).wants_colour());
+        let auto =
+            |variables: &[(&str, &str)], terminal| with(variables).wants_colour(Colour::Auto, terminal);
+        assert!(auto(&[("NO_COLOR", "")], true) && !auto(&[], false));
+        assert!(
+            !auto(&[("NO_COLOR", "1")], true) && !auto(&[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")], true)
+        );
+        assert!(!auto(&[("TERM", "dumb")], true) && !auto(&[("CLICOLOR", "0")], true));
+        assert!(auto(&[("CLICOLOR_FORCE", "1"), ("CLICOLOR", "0")], false));
+        assert!(!auto(&[("CLICOLOR_FORCE", "0")], false));
+        assert!(with(&[("NO_COLOR", "1")]).wants_colour(Colour::Always, false));
+        assert!(!with(&[("CLICOLOR_FORCE", "1")]).wants_colour(Colour::Never, true));
         assert_eq!(with(&[("COLUMNS", "120")]).columns(), Some(120));
         assert_eq!(with(&[("COLUMNS", "0")]).columns(), None);
     }

@@ -7,7 +7,7 @@ mod machine;
 use std::path::Path;
 
 use machine::agent::Agent;
-use machine::{DIED, Machine, TOOLS};
+use machine::{DIED, Ended, Machine, TOOLS};
 
 #[test]
 fn a_permission_prompt_and_a_death_are_in_it_and_what_is_done_leaves() {
@@ -28,7 +28,8 @@ fn a_permission_prompt_and_a_death_are_in_it_and_what_is_done_leaves() {
     assert!(items[0]["since"].is_string() && items[0]["summary"].is_string());
     assert!(inbox["sources"].is_array() && inbox["asOf"].is_string());
 
-    let table = machine.run(&["inbox", "--since", "all"]).out;
+    let narrow = machine.command(&["inbox", "--since", "all"]).env("COLUMNS", "80").output().unwrap();
+    let table = Ended::of(&narrow).out;
     let lines: Vec<&str> = table.lines().collect();
     assert_eq!(lines.len(), 6, "{table}");
     assert!(lines[1].contains("◐ approval") && lines[1].ends_with("claude-code"), "{table}");

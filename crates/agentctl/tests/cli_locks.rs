@@ -190,3 +190,25 @@ fn a_live_session_holds_its_working_tree_exactly_as_long_as_it_lives() {
     agent.child.wait().unwrap();
     assert!(locks(&machine).is_empty(), "killed with -9, and nobody released anything");
 }
+
+#[test]
+fn a_second_lock_of_ones_own_says_what_it_changes_and_keeps_the_rest() {
+    let machine = Machine::empty();
+    folder(&machine, "site");
+    let lock = |args: &[&str]| machine.run(&[&["lock", "~/site", "--by", "ann"], args].concat());
+    assert_eq!(lock(&["--reason", "releasing", "--ttl", "2h"]).code, Some(0));
+    let until = locks(&machine)[0]["until"].clone();
+    let again = lock(&[]);
+    assert!(again.out.contains(" until ") && again.out.contains("(releasing)"), "{again:?}");
+    assert_eq!((&locks(&machine)[0]["until"], &locks(&machine)[0]["reason"]), (&until, &"releasing".into()));
+    assert!(lock(&["--reason", "deploying"]).out.contains("(deploying)"));
+    assert_eq!(locks(&machine)[0]["until"], until);
+    assert_eq!(lock(&["--ttl", "5h"]).code, Some(0));
+    assert!(locks(&machine)[0]["until"] != until && locks(&machine)[0]["reason"] == "deploying");
+    // Nobody says who: the variables of a test name none.
+    folder(&machine, "other");
+    assert_eq!(machine.run(&["lock", "~/other"]).code, Some(0));
+    let uid = String::from_utf8(std::process::Command::new("id").arg("-u").output().unwrap().stdout).unwrap();
+    let by: Vec<_> = locks(&machine).iter().map(|lock| lock["by"].clone()).collect();
+    assert!(by.contains(&format!("uid {}", uid.trim()).into()), "{by:?}");
+}

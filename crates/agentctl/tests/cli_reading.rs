@@ -4,7 +4,7 @@
 
 mod machine;
 
-use machine::{DIED, INTERRUPTED, Machine, PARENT, SUBAGENT, TOOLS};
+use machine::{DIED, Ended, INTERRUPTED, Machine, PARENT, SUBAGENT, TOOLS};
 use serde_json::{Value, json};
 
 const SESSION_KEYS: [&str; 28] = [
@@ -117,12 +117,12 @@ fn a_plain_list_shows_only_what_lives_and_says_so() {
 }
 
 #[test]
-fn a_table_in_a_pipe_is_plain_and_fits_eighty_columns() {
+fn a_table_in_a_pipe_is_plain_and_as_narrow_as_it_is_told_to_be() {
     let machine = Machine::furnished();
     for args in
         [&["list", "--since", "all"][..], &["ls", "--since", "all", "--usage", "--tree"], &["ps", "-a"]]
     {
-        let ended = machine.run(args);
+        let ended = Ended::of(&machine.command(args).env("COLUMNS", "80").output().unwrap());
         assert_eq!(ended.code, Some(0), "{ended:?}");
         assert!(!ended.out.contains('\u{1b}'));
         assert!(ended.out.lines().all(|line| line.chars().count() <= 80), "{}", ended.out);

@@ -134,7 +134,9 @@ fn an_agent_that_is_turned_off_is_not_called_absent() {
 fn a_mistake_in_the_settings_is_told_with_its_place_and_keeps_nobody_from_working() {
     let machine = Machine::furnished();
     machine.write(".agentctl/config.toml", "[adapters.claude-code]\nenabled = true\ntimeot = \"2s\"\n");
-    for args in [&["list"][..], &["status", TOOLS], &["stop", TOOLS], &["config", "show"], &["inbox", "--strict"]] {
+    for args in
+        [&["list"][..], &["status", TOOLS], &["stop", TOOLS], &["config", "show"], &["inbox", "--strict"]]
+    {
         let ended = machine.run(args);
         assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
         let words = "line 3, column 1: unknown key `adapters.claude-code.timeot`, did you mean `timeout`?";
@@ -272,7 +274,7 @@ fn a_real_session_has_every_key_that_its_schema_requires() {
 fn what_is_printed_fits_eighty_columns() {
     let machine = Machine::furnished();
     let narrow = |arguments: &[&str]| {
-        let ended = Ended::of(&machine.command(arguments).env_remove("COLUMNS").output().unwrap());
+        let ended = Ended::of(&machine.command(arguments).env("COLUMNS", "80").output().unwrap());
         let wide: Vec<&str> = ended.out.lines().filter(|line| line.chars().count() > 80).collect();
         assert!(wide.is_empty(), "{arguments:?}: {wide:#?}");
         ended.out
@@ -292,7 +294,7 @@ fn what_is_printed_fits_eighty_columns() {
 #[test]
 fn the_manual_the_version_and_the_adapters() {
     let machine = Machine::empty();
-    assert!(machine.run(&["man"]).out.contains(".TH agentctl 1"));
+    assert!(machine.run(&["man"]).out.contains(".TH AGENTCTL 1 "));
     let pages = machine.home().join("man");
     assert_eq!(machine.run(&["man", "--dir", pages.to_str().unwrap()]).code, Some(0));
     assert!(pages.join("agentctl-list.1").is_file());

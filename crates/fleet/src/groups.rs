@@ -67,6 +67,28 @@ impl Fleet {
         Groups { groups, sources: survey.sources }
     }
 
+    /// The name of the group that is meant: the whole name, or a beginning that only one has. `None`: there is none so far;
+    /// an error: those that begin so.
+    pub fn group_named(&self, typed: &str) -> Result<Option<String>, Vec<String>> {
+        let names = self.group_names();
+        if names.iter().any(|name| name == typed) {
+            return Ok(Some(typed.to_owned()));
+        }
+        let mut begun: Vec<String> = names.into_iter().filter(|name| name.starts_with(typed)).collect();
+        if begun.len() > 1 { Err(begun) } else { Ok(begun.pop()) }
+    }
+
+    /// The groups that are written down, the newest first.
+    pub fn group_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for name in self.ledger().entries().iter().filter_map(|(_, record)| record.order.group.clone()) {
+            if !names.contains(&name) {
+                names.insert(0, name);
+            }
+        }
+        names
+    }
+
     fn recorded_groups(&self, only: Option<&str>) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         let mut known = HashSet::new();

@@ -10,6 +10,7 @@ use agentctl_process::{Kernel, Proven, Sent, Signal, SignalError, Want, is_agent
 
 use crate::Source;
 use crate::family::{Member, family};
+use crate::launch::RUNNER;
 use crate::launches::MARK;
 use crate::look::is_of;
 use crate::standing::may_carry;
@@ -60,7 +61,7 @@ impl Hunt<'_> {
     fn member(&self, head: ProcessHead) -> Option<Member> {
         let process = self.kernel.inspect(&head, Want::default())?;
         let named = self.marks.iter().any(|(name, value)| process.variable(name) == Some(value.as_str()));
-        let is_agentctl = is_agentctl(&process);
+        let is_agentctl = is_agentctl(&process) || is_runner(&head);
         let launch = process.variable(MARK).map(str::to_owned);
         let marked = (named && self.is_under_root(&process)) || (launch.is_some() && launch == self.launch);
         Some(Member { head, launch, marked, is_agentctl })
@@ -142,11 +143,38 @@ impl Hunt<'_> {
     }
 }
 
+/// A runner of ours, whatever its program is called: somebody may have renamed it, or replaced it while it runs.
+fn is_runner(head: &ProcessHead) -> bool {
+    matches!(head.argv.as_slice(), [_, word, folder] if word == RUNNER && folder.contains("/launches/"))
+}
+
+/// A process for a report. A runner is called what it is.
 pub(crate) fn entry(head: &ProcessHead, role: &str) -> ProcessEntry {
     ProcessEntry {
         pid: head.process.pid,
         started_at: head.started_at,
-        role: role.to_owned(),
+        role: if is_runner(head) { "runner" } else { role }.to_owned(),
         command: head.program().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runner_is_called_runner_and_nothing_else_is() {
+        let role = |argv: &[&str]| {
+            let process = ProcessRef { pid: 7, start: 1, boot: 1 };
+            let argv = argv.iter().map(|word| (*word).to_owned()).collect();
+            let head =
+                ProcessHead { process, parent: 1, uid: None, comm: "x".into(), argv, started_at: None };
+            entry(&head, "tool").role
+        };
+        let folder = "/home/dev/.agentctl/launches/l-1";
+        assert_eq!(role(&["/usr/bin/agentctl", "__run", folder]), "runner");
+        assert_eq!(role(&["/opt/act (deleted)", "__run", folder]), "runner", "replaced while it runs");
+        assert_eq!(role(&["/bin/sh", "-c", "agentctl __run"]), "tool");
+        assert_eq!(role(&["agentctl", "list"]), "tool");
     }
 }

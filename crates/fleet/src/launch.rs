@@ -32,7 +32,7 @@ pub use issue::Issue;
 pub use resume::ResumeWish;
 pub use side_by_side::SideBySide;
 pub use slots::{Choice, LaunchPlan, PlannedSlot, Unfit, UnfitKind, Usual};
-pub use wish::{LaunchManner, LaunchWish, check_folder, check_words};
+pub use wish::{LaunchManner, LaunchWish, check_folder, check_words, misfit};
 
 /// The command of agentctl that is a runner.
 pub const RUNNER: &str = "__run";

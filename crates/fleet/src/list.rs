@@ -94,7 +94,11 @@ impl Fleet {
             live: !query.everything(),
             since,
             statuses: query.statuses.clone(),
-            group: query.group.clone(),
+            // As everywhere, a beginning that only one has is enough.
+            group: query
+                .group
+                .as_ref()
+                .map(|typed| self.group_named(typed).ok().flatten().unwrap_or_else(|| typed.clone())),
             folders: query.folders.clone(),
         };
         let mut sessions = selection.of(survey.sessions);

@@ -158,8 +158,8 @@ impl Locks {
         Ok(locks)
     }
 
-    /// Locks a directory, or renews a lock of the same person. A lock of another on it or above it is in the way, unless
-    /// `force` takes the one on it over.
+    /// Locks a directory, or renews a lock of the same person: what is not said this time stays as it was. A lock of another
+    /// on it or above it is in the way, unless `force` takes the one on it over.
     pub fn lock(&self, wanted: ManualLock, force: bool) -> Result<DirectoryHolder, LockError> {
         let now = wanted.since;
         self.store.change(|book: &mut LockBook| {
@@ -170,8 +170,15 @@ impl Locks {
             }
             let renewed =
                 book.locks.iter().find(|lock| lock.directory == wanted.directory && lock.by == wanted.by);
-            let since = renewed.map_or(now, |lock| lock.since);
-            let lock = ManualLock { since, ..wanted };
+            let lock = match renewed.cloned() {
+                Some(before) => ManualLock {
+                    since: before.since,
+                    reason: wanted.reason.or(before.reason),
+                    until: wanted.until.or(before.until),
+                    ..before
+                },
+                None => wanted,
+            };
             let holder = DirectoryHolder::by_hand(&lock);
             book.locks.retain(|other| other.directory != lock.directory);
             book.locks.push(lock);
@@ -242,9 +249,10 @@ impl Fleet {
     }
 }
 
-/// Who locks a directory, unless somebody says otherwise: the user of these variables.
-pub fn user_of(environ: &Environ) -> Option<String> {
-    ["USER", "LOGNAME"].iter().find_map(|name| environ.text(name)).map(str::to_owned)
+/// Who locks a directory, unless somebody says otherwise: the user of these variables, else of this process.
+pub fn user_of(environ: &Environ) -> String {
+    let named = ["USER", "LOGNAME"].iter().find_map(|name| environ.text(name)).map(str::to_owned);
+    named.unwrap_or_else(|| format!("uid {}", rustix::process::geteuid().as_raw()))
 }
 
 /// The live sessions that work in the same git working tree as `directory`; outside of git, in the same directory.

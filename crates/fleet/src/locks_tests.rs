@@ -1,5 +1,6 @@
 //! Manual locks on disk, and automatic ones computed from sessions.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
 
@@ -120,6 +121,35 @@ fn a_lock_of_another_is_in_the_way_and_ones_own_is_renewed() {
     let taken = scene.locks.lock(later("bob", &tree), true).unwrap();
     assert_eq!(taken.since, Some(at("2026-11-15T13:00:00Z")));
     assert_eq!(scene.holders(&Survey::default(), &tree), ["bob"], "one lock a directory");
+}
+
+#[test]
+fn a_second_lock_of_ones_own_keeps_what_is_not_said_again() {
+    let scene = Scene::new();
+    let tree = scene.tree("repo");
+    let until = Some("2026-11-15T14:00:00Z");
+    let unsaid = || ManualLock { reason: None, ..lock(&tree, "ann", None) };
+    scene.locks.lock(lock(&tree, "ann", until), false).unwrap();
+    let again = scene.locks.lock(unsaid(), false).unwrap();
+    assert_eq!((again.reason.as_deref(), again.until), (Some("deploying"), until.map(at)));
+    let other = ManualLock { reason: Some("releasing".into()), ..unsaid() };
+    let again = scene.locks.lock(other, false).unwrap();
+    assert_eq!((again.reason.as_deref(), again.until), (Some("releasing"), until.map(at)));
+    let longer = ManualLock { until: Some(at("2026-11-15T16:00:00Z")), ..unsaid() };
+    let again = scene.locks.lock(longer, false).unwrap();
+    assert_eq!((again.reason.as_deref(), again.until), (Some("releasing"), Some(at("2026-11-15T16:00:00Z"))));
+    // What was another's says nothing about mine.
+    let taken = scene.locks.lock(ManualLock { by: Some("bob".into()), ..unsaid() }, true).unwrap();
+    assert_eq!((taken.reason, taken.until), (None, None));
+}
+
+#[test]
+fn without_a_name_the_owner_is_the_uid() {
+    let variables = |pairs: &[(&str, &str)]| -> Environ {
+        pairs.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect()
+    };
+    assert_eq!(user_of(&variables(&[("USER", "ann"), ("LOGNAME", "bob")])), "ann");
+    assert_eq!(user_of(&variables(&[])), format!("uid {}", rustix::process::geteuid().as_raw()));
 }
 
 #[test]

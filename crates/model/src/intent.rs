@@ -56,4 +56,6 @@ pub struct Intent {
     pub system_prompt: Option<String>,
     /// A UUID that nobody has used, for agents that let the caller choose the id.
     pub fresh_id: String,
+    /// Arguments for the agent's program, given to it as they are.
+    pub more: Vec<String>,
 }

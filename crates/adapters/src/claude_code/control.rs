@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::ClaudeCode;
 use super::processes::is_headless;
-use crate::control::Control;
+use crate::control::{Control, flag_with};
 
 const PROGRAM: &str = "claude";
 
@@ -18,7 +18,7 @@ impl Control for ClaudeCode {
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
         let mut args: Vec<String> =
             ["-p", "--output-format", "stream-json", "--verbose"].map(str::to_owned).into();
-        let mut option = |flag: &str, value: &str| args.extend([flag.to_owned(), value.to_owned()]);
+        let mut option = |flag: &str, value: &str| args.extend(flag_with(flag, value));
         let id = match &intent.conversation {
             Conversation::New => {
                 option("--session-id", &intent.fresh_id);
@@ -49,6 +49,7 @@ impl Control for ClaudeCode {
         if matches!(intent.conversation, Conversation::ForkOf { .. }) {
             args.push("--fork-session".to_owned());
         }
+        args.extend(intent.more.iter().cloned());
         Ok(SpawnPlan {
             program: PROGRAM.to_owned(),
             args,
@@ -69,7 +70,9 @@ impl Control for ClaudeCode {
 
     /// A background job comes back when it is killed: its own command ends it for good.
     fn stop_way(&self, session: &Session, process: &Process) -> StopWay {
-        if let Some(job) = session.meta.get("jobId").and_then(Value::as_str) {
+        let job = session.meta.get("jobId").and_then(Value::as_str);
+        // What stands in a file must not become a flag of the command.
+        if let Some(job) = job.filter(|job| !job.starts_with('-')) {
             return StopWay::Run(SpawnPlan {
                 program: PROGRAM.to_owned(),
                 args: vec!["stop".to_owned(), job.to_owned()],

@@ -53,9 +53,11 @@ impl Control for Codex {
             args.push("--dangerously-bypass-approvals-and-sandbox".to_owned());
         }
         args.extend(intent.model.iter().map(|model| format!("--model={model}")));
+        // Before what stands by its place: the id, and the dash for the words.
+        args.extend(intent.more.iter().cloned());
         if let Some(long) = args.iter().find(|arg| arg.len() > LONGEST_ARGUMENT) {
             let reason = format!(
-                "codex takes further instructions as an argument only, which may have {LONGEST_ARGUMENT} bytes: \
+                "codex takes this as an argument only, which may have {LONGEST_ARGUMENT} bytes: \
                  this has {}",
                 long.len()
             );

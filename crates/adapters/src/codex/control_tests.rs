@@ -48,6 +48,7 @@ fn intent(words: String, conversation: Conversation) -> Intent {
         permission: None,
         system_prompt: None,
         fresh_id: String::new(),
+        more: Vec::new(),
     }
 }
 

@@ -44,6 +44,7 @@ impl Control for Copilot {
             // To allow all tools alone still denies commands that name a path outside of the directory.
             Some(Permission::Bypass) => args.push("--allow-all".to_owned()),
         }
+        args.extend(intent.more.iter().cloned());
         Ok(SpawnPlan {
             program: "copilot".to_owned(),
             args,

@@ -8,7 +8,7 @@ use agentctl_model::{
 };
 
 use super::{Gemini, no_file};
-use crate::control::Control;
+use crate::control::{Control, flag_with};
 use crate::refusal::{fits_stdin, no_fork, no_system_prompt, nothing_stored};
 use crate::said::{newest_first, words_at};
 
@@ -25,7 +25,7 @@ impl Control for Gemini {
         }
         fits_stdin(&intent.words, NAME, STDIN_LIMIT)?;
         let mut args: Vec<String> = ["-o", "stream-json"].map(str::to_owned).into();
-        let mut option = |flag: &str, value: &str| args.extend([flag.to_owned(), value.to_owned()]);
+        let mut option = |flag: &str, value: &str| args.extend(flag_with(flag, value));
         let id = match &intent.conversation {
             Conversation::New => {
                 option("--session-id", &intent.fresh_id);
@@ -47,6 +47,7 @@ impl Control for Gemini {
         if let Some(model) = &intent.model {
             args.push(format!("--model={model}"));
         }
+        args.extend(intent.more.iter().cloned());
         Ok(SpawnPlan {
             program: "gemini".to_owned(),
             args,

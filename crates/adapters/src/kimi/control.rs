@@ -39,6 +39,7 @@ impl Control for Kimi {
         if let Some(model) = &intent.model {
             args.push(format!("--model={model}"));
         }
+        args.extend(intent.more.iter().cloned());
         args.push(prompt);
         Ok(SpawnPlan {
             program: "kimi".to_owned(),

@@ -81,6 +81,7 @@ impl Control for OpenCode {
                 env.insert(RULES.to_owned(), allowing(&EVERYTHING));
             }
         }
+        args.extend(intent.more.iter().cloned());
         Ok(SpawnPlan {
             program: PROGRAM.to_owned(),
             args,

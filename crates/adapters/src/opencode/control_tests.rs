@@ -102,6 +102,7 @@ fn bypass_overrules_every_rule_of_the_user() {
             permission: Some(Permission::Bypass),
             system_prompt: None,
             fresh_id: String::new(),
+            more: Vec::new(),
         })
         .unwrap();
     assert_eq!(plan.args.last().map(String::as_str), Some("--model=maker/model-5"));

@@ -11,7 +11,7 @@ use agentctl_model::{
 };
 
 use super::Pi;
-use crate::control::Control;
+use crate::control::{Control, looks_like_a_flag};
 use crate::refusal::{named_by_path, no_permission_mode};
 use crate::said::{newest_first, words_at};
 
@@ -20,6 +20,10 @@ impl Control for Pi {
         // Pi never asks: to do everything is its default, and it has nothing between that and no tools at all.
         if let Some(wanted @ (Permission::Plan | Permission::AcceptEdits)) = intent.permission {
             return Err(no_permission_mode("Pi", wanted, &[Permission::Default, Permission::Bypass]));
+        }
+        let given = [("model", &intent.model), ("system prompt", &intent.system_prompt)];
+        if let Some(why) = given.iter().find_map(|(what, value)| self.misfit(what, value.as_deref()?)) {
+            return Err(Refusal::new(why));
         }
         let mut args: Vec<String> = ["-p", "--mode", "json"].map(str::to_owned).into();
         let mut option = |flag: &str, value: &str| args.extend([flag.to_owned(), value.to_owned()]);
@@ -45,6 +49,7 @@ impl Control for Pi {
         if let Some(more) = &intent.system_prompt {
             option("--append-system-prompt", more);
         }
+        args.extend(intent.more.iter().cloned());
         Ok(SpawnPlan {
             program: "pi".to_owned(),
             args,
@@ -53,6 +58,11 @@ impl Control for Pi {
             stdin: Stdin::Words,
             id: IdSource::Known(id.clone()),
         })
+    }
+
+    /// It knows no `--model=VALUE`, and looks for some of its flags among all arguments, wherever they stand.
+    fn misfit(&self, what: &str, value: &str) -> Option<String> {
+        looks_like_a_flag(value).then(|| format!("Pi would take the {what} `{value}` for one of its flags"))
     }
 
     fn complaint(&self, said: FirstWords<'_>) -> Option<String> {

@@ -46,6 +46,7 @@ impl Control for PiRust {
         if let Some(more) = &intent.system_prompt {
             args.push(format!("--append-system-prompt={more}"));
         }
+        args.extend(intent.more.iter().cloned());
         Ok(SpawnPlan {
             program: "pi-rust".to_owned(),
             args,

@@ -10,7 +10,7 @@ use agentctl_model::{
 
 use super::processes::is_headless;
 use super::{Qwen, is_transcript};
-use crate::control::Control;
+use crate::control::{Control, flag_with};
 use crate::refusal::{fits_stdin, nothing_stored};
 use crate::said::{in_order, newest_first, words_at};
 
@@ -24,7 +24,7 @@ impl Control for Qwen {
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
         fits_stdin(&intent.words, NAME, STDIN_LIMIT)?;
         let mut args: Vec<String> = ["-o", "stream-json"].map(str::to_owned).into();
-        let mut option = |flag: &str, value: &str| args.extend([flag.to_owned(), value.to_owned()]);
+        let mut option = |flag: &str, value: &str| args.extend(flag_with(flag, value));
         let id = match &intent.conversation {
             Conversation::New => {
                 option("--session-id", &intent.fresh_id);
@@ -54,9 +54,9 @@ impl Control for Qwen {
             args.push(format!("--model={model}"));
         }
         if let Some(more) = &intent.system_prompt {
-            // In one argument: alone, a text that begins with a dash would be a flag.
             args.push(format!("--append-system-prompt={more}"));
         }
+        args.extend(intent.more.iter().cloned());
         Ok(SpawnPlan {
             program: "qwen".to_owned(),
             args,

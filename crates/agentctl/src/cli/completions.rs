@@ -1,5 +1,6 @@
 //! `agentctl completions SHELL`: what makes a shell ask us at TAB time, so that session ids complete live.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
@@ -14,7 +15,7 @@ use crate::surroundings::Surroundings;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     echo 'source <(agentctl completions bash)' >> ~/.bashrc\n  \
-    echo 'source <(agentctl completions zsh)' >> ~/.zshrc\n  \
+    echo 'source <(agentctl completions zsh)' >> ~/.zshrc   # behind compinit\n  \
     agentctl completions fish > ~/.config/fish/completions/agentctl.fish")]
 pub(crate) struct Args {
     #[arg(value_name = "SHELL", value_parser = PossibleValuesParser::new(Shells::builtins().names()))]
@@ -32,6 +33,17 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         Some(cwd) if called.components().count() > 1 => cwd.join(called),
         _ => called,
     };
-    shell.write_registration("COMPLETE", "agentctl", "agentctl", &program.to_string_lossy(), out)?;
+    let mut code = Vec::new();
+    shell.write_registration("COMPLETE", "agentctl", "agentctl", &program.to_string_lossy(), &mut code)?;
+    let code = String::from_utf8_lossy(&code);
+    out.write_all(if args.shell == "zsh" { in_zsh(&code) } else { code.into_owned() }.as_bytes())?;
     Ok(Exit::Done)
+}
+
+/// A zsh that has not loaded its completions would only say that a command of theirs is not found. The first line stays
+/// the first: by it zsh knows the file where it is put into a folder of functions.
+fn in_zsh(code: &str) -> String {
+    let (first, rest) = code.split_once('\n').unwrap_or((code, ""));
+    let hint = "agentctl: put `autoload -Uz compinit && compinit` before this line, then it completes";
+    format!("{first}\nif (( ! $+functions[compdef] )); then\n    print -ru2 -- '{hint}'\nelse\n{rest}\nfi\n")
 }

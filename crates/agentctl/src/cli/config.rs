@@ -214,7 +214,10 @@ fn check(as_json: bool, surroundings: &Surroundings, out: &mut Output) -> Result
     };
     let exit = if errors.is_empty() { Exit::Done } else { Exit::Failed };
     if as_json {
-        writer::answer(out, &Checked { path, exists, valid: errors.is_empty(), error: errors.first().cloned(), errors })?;
+        writer::answer(
+            out,
+            &Checked { path, exists, valid: errors.is_empty(), error: errors.first().cloned(), errors },
+        )?;
         return Ok(exit);
     }
     if !errors.is_empty() {

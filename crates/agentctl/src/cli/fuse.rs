@@ -1,7 +1,7 @@
 //! `agentctl fuse`: timers on directories, limits on sessions.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use agentctl_daemon::wire::Caller;
 use agentctl_daemon::{Fuse, FuseList, Fuses, deadline, encode};
@@ -10,8 +10,8 @@ use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
 use serde_json::json;
 
-use super::fuses;
-use super::target::{Narrowed, stored_ids};
+use super::target::Narrowed;
+use super::{complete, fuses};
 use crate::asking::Asking;
 use crate::client::Ask;
 use crate::daemon_process::DaemonProcess;
@@ -76,7 +76,7 @@ struct What {
     #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     directory: Option<PathBuf>,
     /// A session: full id, unique beginning of one, or exact name
-    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(stored_ids))]
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::sessions))]
     session: Option<String>,
 }
 
@@ -151,10 +151,16 @@ impl Set {
         surroundings: &Surroundings,
         out: &Output,
     ) -> Result<Fuse, Failure> {
+        let directory = self.on.directory(surroundings)?;
+        if let Some(path) = directory.as_deref().filter(|path| !Path::new(path).is_dir()) {
+            let why = if Path::new(path).exists() { "is not a folder" } else { "does not exist" };
+            return Err(Failure::new(Exit::Usage, format!("{path} {why}"))
+                .hint("a fuse is set on a folder that is there"));
+        }
         let found = self.on.session(surroundings, out)?;
         let key = found.as_ref();
         let body = json!({
-            "directory": self.on.directory(surroundings)?,
+            "directory": directory,
             "ttl": self.ttl,
             "session": key.map(|key| &key.id),
             "adapter": key.map(|key| &key.adapter),

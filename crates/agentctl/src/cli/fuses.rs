@@ -3,11 +3,14 @@
 use std::io::Write;
 
 use agentctl_daemon::{Fuse, FuseList, Stage};
+use agentctl_model::text::one_line;
 
 use crate::daemon_process::{DaemonProcess, Presence};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::render::style::Tone;
+use crate::render::table::{Cell, Column, Table};
 use crate::render::{json, path, sessions, time};
 use crate::surroundings::Surroundings;
 
@@ -26,8 +29,10 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     } else if list.fuses.is_empty() {
         writeln!(out, "no fuse is set; `agentctl fuse set DIR --ttl 2h` sets one")?;
     }
-    for fuse in list.fuses.iter().filter(|_| !args.json) {
-        writeln!(out, "{}", words(fuse, surroundings))?;
+    if !args.json && !list.fuses.is_empty() {
+        for line in table(&list.fuses, surroundings).lines(out.width(), out.paint) {
+            writeln!(out, "{line}")?;
+        }
     }
     if !list.fuses.is_empty() {
         match DaemonProcess::new(surroundings)?.presence() {
@@ -45,25 +50,76 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     Ok(Exit::Done)
 }
 
+fn table(fuses: &[Fuse], surroundings: &Surroundings) -> Table {
+    let mut table = Table::new(vec![
+        Column::whole("ID"),
+        Column::flexible("ON", 16).keep_end(),
+        Column::whole("EXPIRES"),
+        Column::whole("AT"),
+        Column::whole("STAGE"),
+        Column::flexible("DOES", 10).expendable(2),
+        Column::flexible("LABEL", 8).expendable(1),
+    ]);
+    for fuse in fuses {
+        let on = fuse.directory.as_ref().map(|folder| path::shown(folder, surroundings.home.as_deref()));
+        let on =
+            on.or_else(|| fuse.session_id.as_ref().map(|id| format!("session {id}"))).unwrap_or_default();
+        table.row(vec![
+            Cell::plain(one_line(&fuse.id)),
+            Cell::plain(one_line(&on)),
+            Cell::plain(expiry(fuse, surroundings).unwrap_or_default()),
+            Cell::plain(limits(fuse).join(", ")),
+            Cell::new(
+                stage(fuse.stage).unwrap_or("set"),
+                if fuse.stage == Stage::Set { Tone::Dim } else { Tone::Attention },
+            ),
+            Cell::new(one_line(&deeds(fuse)), Tone::Dim),
+            Cell::plain(fuse.label.as_deref().map(one_line).unwrap_or_default()),
+        ]);
+    }
+    table
+}
+
+/// How long it still burns.
+fn expiry(fuse: &Fuse, surroundings: &Surroundings) -> Option<String> {
+    let (at, now) = (fuse.expires_at?, surroundings.now());
+    Some(if at <= now { "now".to_owned() } else { format!("in {}", time::ahead(at, now)) })
+}
+
+/// What a session may not pass.
+fn limits(fuse: &Fuse) -> Vec<String> {
+    let tokens = fuse.max_tokens.map(|tokens| format!("{tokens} tokens"));
+    tokens.into_iter().chain(fuse.max_cost.map(sessions::cost)).collect()
+}
+
+/// What happens when it has burnt down.
+fn deeds(fuse: &Fuse) -> String {
+    let does = &fuse.on_expire;
+    let script = does.script.as_ref().map(|script| format!("runs {script}"));
+    // An address may hold a secret; the JSON has it.
+    let webhook = does.webhook.as_ref().map(|_| "tells a webhook".to_owned());
+    let event = does.event.as_ref().map(|event| format!("event {event}"));
+    script.into_iter().chain(webhook).chain(event).collect::<Vec<_>>().join(", ")
+}
+
+fn stage(stage: Stage) -> Option<&'static str> {
+    match stage {
+        Stage::Set => None,
+        Stage::Warned => Some("warned"),
+        Stage::Reached => Some("reached"),
+        Stage::Interrupted => Some("interrupted"),
+        Stage::Firing => Some("firing"),
+    }
+}
+
 /// One line: which, on what, how long still, and what for.
 pub(crate) fn words(fuse: &Fuse, surroundings: &Surroundings) -> String {
     let mut words = vec![fuse.id.clone()];
     words.extend(fuse.directory.as_ref().map(|folder| path::shown(folder, surroundings.home.as_deref())));
     words.extend(fuse.session_id.as_ref().map(|id| format!("session {id}")));
-    words.extend(fuse.expires_at.map(|at| {
-        let now = surroundings.now();
-        if at <= now { "expires now".to_owned() } else { format!("expires in {}", time::ahead(at, now)) }
-    }));
-    words.extend(fuse.max_tokens.map(|tokens| format!("at {tokens} tokens")));
-    words.extend(fuse.max_cost.map(|cost| format!("at {}", sessions::cost(cost))));
-    let stage = match fuse.stage {
-        Stage::Set => None,
-        Stage::Warned => Some("(warned)"),
-        Stage::Reached => Some("(reached)"),
-        Stage::Interrupted => Some("(interrupted)"),
-        Stage::Firing => Some("(firing)"),
-    };
-    words.extend(stage.map(str::to_owned));
+    words.extend(expiry(fuse, surroundings).map(|when| format!("expires {when}")));
+    words.extend(limits(fuse).iter().map(|limit| format!("at {limit}")));
+    words.extend(stage(fuse.stage).map(|stage| format!("({stage})")));
     words.extend(fuse.label.as_ref().map(|label| format!("- {label}")));
-    agentctl_model::text::one_line(&words.join(" "))
+    one_line(&words.join(" "))
 }

@@ -10,7 +10,9 @@ use std::time::Duration;
 use agentctl_fleet::{Fleet, Group, Patience};
 use agentctl_model::{SourceReport, text};
 use clap::builder::NonEmptyStringValueParser;
+use clap_complete::engine::ArgValueCompleter;
 
+use super::complete;
 use super::stop::stop_all;
 use super::target::Found;
 use crate::exit_codes::Exit;
@@ -44,8 +46,8 @@ enum Command {
 /// The group a command is about.
 #[derive(Debug, clap::Args)]
 struct Name {
-    /// The name of the group, as in g-4f2a1c
-    #[arg(value_name = "GROUP", value_parser = NonEmptyStringValueParser::new())]
+    /// The name of the group, as in g-4f2a1c, or a beginning that only one has
+    #[arg(value_name = "GROUP", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::groups))]
     group: String,
 }
 
@@ -77,13 +79,28 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
 impl Name {
     /// The group, and how well its agents were heard.
     fn find(&self, fleet: &Fleet, usage: bool) -> Result<(Group, Vec<SourceReport>), Failure> {
-        let found = fleet.groups(Some(&self.group), usage);
+        let meant = meant(&self.group, fleet)?;
+        let found = fleet.groups(Some(&meant), usage);
         let group = found.groups.into_iter().next().ok_or_else(|| {
             let message = format!("no group has the name `{}`", text::one_line(&self.group));
             Failure::new(Exit::NotFound, message).hint("`agentctl group list` shows those that are known")
         })?;
         Ok((group, found.sources))
     }
+}
+
+/// The name of the group that was typed whole or begun.
+pub(crate) fn meant(typed: &str, fleet: &Fleet) -> Result<String, Failure> {
+    let named = fleet.group_named(typed).map_err(|begun| {
+        let message = format!(
+            "`{}` fits {} groups: {}",
+            text::one_line(typed),
+            begun.len(),
+            text::one_line(&begun.join(", "))
+        );
+        Failure::new(Exit::Ambiguous, message).hint("give more of the name")
+    })?;
+    Ok(named.unwrap_or_else(|| typed.to_owned()))
 }
 
 fn stop(args: &StopArgs, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {

@@ -4,16 +4,18 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use agentctl_fleet::{Fleet, ListQuery, Listing, Sort, StatusWord};
-use agentctl_model::SourceReport;
+use agentctl_model::{Outcome, SourceReport, Status};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap_complete::engine::ArgValueCompleter;
 
-use super::{heard, order, watch, welcome};
+use super::{complete, group, heard, order, watch, welcome};
 use crate::asking::Asking;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::json;
-use crate::render::sessions::{View, table};
+use crate::render::sessions::{Chosen, View, table};
+use crate::render::template::Template;
 use crate::render::time::Since;
 use crate::surroundings::Surroundings;
 
@@ -25,7 +27,17 @@ use crate::surroundings::Surroundings;
     agentctl list --status failed      failed ones, stopped or not\n  \
     agentctl list --cwd . --tree       this folder, with sub-agents\n  \
     agentctl list -q --status waiting  only ids of those that wait\n  \
-    agentctl list --json | jq '.sessions[] | {id, status, cwd}'")]
+    agentctl list --columns id,age,cwd these columns alone\n  \
+    agentctl list --format '{{.id}} {{.status}}'\n  \
+    agentctl list --format 'table {{.ID}}\\t{{.Tokens.In}}\\t{{.Prompt}}' --usage\n  \
+    agentctl list --json | jq '.sessions[] | {id, status, cwd}'\n\n\
+    A template names fields of the session object by their JSON names, in whatever\n\
+    case: {{.id}}, {{.tokens.in}}. Beside them may stand json, join, lower, upper\n\
+    and truncate, as in {{json .}} and {{.prompt | truncate 40}}. \\t and \\n are a\n\
+    tab and a new line; `table` at the beginning lines the columns up under\n\
+    headings, and `json` alone is one object a line. What is not known is empty.\n\n\
+    AGE is since the session began, ACTIVITY since its last record. Into a pipe\n\
+    nothing is cut; COLUMNS says otherwise.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Args {
     /// Also stopped sessions of the last 7 days, and idle ones of gateways
@@ -41,10 +53,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", value_parser = super::adapter_names())]
     adapter: Vec<String>,
     /// Only this status (running, waiting, idle, stopped, unknown) or outcome (completed, failed, interrupted, died); repeatable
-    #[arg(long, value_name = "WORD", value_parser = StatusWord::parse)]
+    #[arg(long, value_name = "WORD", value_parser = status_words(), hide_possible_values = true)]
     status: Vec<StatusWord>,
     /// Only sessions launched as this group
-    #[arg(long, value_name = "GROUP")]
+    #[arg(long, value_name = "GROUP", add = ArgValueCompleter::new(complete::groups))]
     group: Option<String>,
     /// Only sessions that work in this folder or below
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
@@ -64,6 +76,12 @@ pub(crate) struct Args {
     /// Only ids, one per line
     #[arg(short, long, conflicts_with_all = ["json", "watch"])]
     quiet: bool,
+    /// Only these columns, in this order
+    #[arg(long, value_name = "A,B,C", value_delimiter = ',', value_parser = columns(), conflicts_with_all = ["json", "quiet"])]
+    columns: Vec<Chosen>,
+    /// Each session as this template says; see below
+    #[arg(long, visible_alias = "template", value_name = "TEMPLATE", value_parser = Template::parse, conflicts_with_all = ["json", "quiet", "columns", "watch", "tree"])]
+    format: Option<Template>,
     /// Keep the list up to date until Ctrl-C; into a pipe, print what changes
     #[arg(short, long)]
     watch: bool,
@@ -77,6 +95,9 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let asking = Asking::open(surroundings)?;
+    if let Some(typed) = &args.group {
+        group::meant(typed, &asking.fleet)?;
+    }
     if args.watch {
         return watch::run(args, &asking, surroundings, out);
     }
@@ -95,6 +116,22 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     // The process ends here: ten thousand rows need not be given back one by one.
     std::mem::forget(listing);
     Ok(exit)
+}
+
+/// The words that `--status` knows. Tables say "done", so a person may too.
+fn status_words() -> impl TypedValueParser<Value = StatusWord> {
+    let statuses = Status::ALL.map(|status| (status.word(), "status"));
+    let outcomes = Outcome::ALL.map(|outcome| (outcome.word(), "how the last turn ended"));
+    let words = statuses.into_iter().chain(outcomes).map(|(word, help)| PossibleValue::new(word).help(help));
+    let done = PossibleValue::new("done").hide(true);
+    PossibleValuesParser::new(words.chain(std::iter::once(done))).try_map(|word| StatusWord::parse(&word))
+}
+
+/// The columns that `--columns` knows.
+fn columns() -> impl TypedValueParser<Value = Chosen> {
+    let words = Chosen::ALL.map(|column| PossibleValue::new(column.word));
+    let words = words.into_iter().chain(std::iter::once(PossibleValue::new("adapter").hide(true)));
+    PossibleValuesParser::new(words).try_map(|word| Chosen::parse(&word))
 }
 
 /// The orders that `--sort` knows.
@@ -161,6 +198,12 @@ impl Args {
         if self.json {
             return print_json(listing, surroundings, out);
         }
+        if let Some(template) = &self.format {
+            for line in template.lines(listing.sessions.iter().map(|surveyed| &*surveyed.session)) {
+                writeln!(out, "{line}")?;
+            }
+            return Ok(());
+        }
         if self.quiet {
             for surveyed in &listing.sessions {
                 writeln!(out, "{}", agentctl_model::text::one_line(&surveyed.session.id))?;
@@ -185,7 +228,13 @@ impl Args {
         } else {
             let rows =
                 if self.tree { order::tree(&listing.sessions) } else { order::flat(&listing.sessions) };
-            let view = View { now: listing.as_of, home: surroundings.home.as_deref(), usage: self.usage };
+            let view = View {
+                now: listing.as_of,
+                home: surroundings.home.as_deref(),
+                usage: self.usage,
+                whole: out.is_unbounded(),
+                columns: Some(self.columns.as_slice()).filter(|columns| !columns.is_empty()),
+            };
             lines = table(&rows, &view).lines(out.width(), out.paint);
         }
         if listing.left_out > 0 {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use agentctl_fleet::locks::user_of;
 use agentctl_fleet::{DirectoryHolder, LockError, Locks, ManualLock, StoreError};
+use agentctl_model::text;
 use clap::builder::NonEmptyStringValueParser;
 use jiff::{SignedDuration, Timestamp};
 
@@ -20,13 +21,14 @@ use crate::surroundings::Surroundings;
 #[command(after_help = "Examples:\n  \
     agentctl lock . --reason 'releasing by hand' --ttl 2h\n  \
     agentctl lock ~/work/site --by ann\n\n\
-    Locking it again renews your own lock. Live sessions are not touched: they hold\n\
-    the git working tree they work in without any lock (see `agentctl locks`).")]
+    Locking it again changes your own lock: --reason and --ttl that are not given\n\
+    stay as they were; `unlock` takes them off. Live sessions are not touched: they\n\
+    hold the git working tree they work in without any lock (`agentctl locks`).")]
 pub(crate) struct Args {
     /// The directory
     #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     directory: PathBuf,
-    /// Who locks it [default: your user name]
+    /// Who locks it [default: your user name, else your uid]
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     by: Option<String>,
     /// Why, for those who are kept out
@@ -62,7 +64,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let now = surroundings.now();
     let wanted = ManualLock {
         directory,
-        by: args.by.clone().or_else(|| user_of(&surroundings.environ)),
+        by: Some(args.by.clone().unwrap_or_else(|| user_of(&surroundings.environ))),
         reason: args.reason.clone(),
         since: now,
         until: args.ttl.map(|ttl| end(now, ttl)).transpose()?,
@@ -78,7 +80,9 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let by = holder.by.as_deref().map(|by| format!(" for {by}")).unwrap_or_default();
     let until =
         holder.until.map(|until| format!(" until {}", moment(until, surroundings))).unwrap_or_default();
-    writeln!(out, "locked {}{by}{until}", surroundings.shown(Path::new(&holder.directory)))?;
+    let reason =
+        holder.reason.as_deref().map(|why| format!(" ({})", text::one_line(why))).unwrap_or_default();
+    writeln!(out, "locked {}{by}{until}{reason}", surroundings.shown(Path::new(&holder.directory)))?;
     Ok(Exit::Done)
 }
 

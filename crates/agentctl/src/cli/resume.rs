@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agentctl_fleet::launch::ResumeWish;
+use agentctl_fleet::launch::{ResumeWish, misfit};
 use agentctl_model::Permission;
 
 use super::launch::{permission_parser, turn};
@@ -65,6 +65,10 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     };
     if let Some(mistake) = settings.spoilt(&[&format!("adapters.{}.binary", found.key.adapter)]) {
         return Err(surroundings.because_of(mistake));
+    }
+    let misfit = wish.model.as_deref().and_then(|model| misfit(&found.key.adapter, "model", model));
+    if let Some(why) = misfit {
+        return Err(Failure::new(Exit::Usage, why));
     }
     let order = fleet.resume_order(&found, &wish, &settings.programs())?;
     let caller = surroundings.caller(&settings)?;

@@ -1,27 +1,24 @@
 //! The session a command is about: what was typed, what narrows it, and what to say when that is not one session.
 
-use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use agentctl_fleet::{FindError, Fleet, Question, Selector, Wanted};
+use agentctl_fleet::{FindError, Fleet, Selector};
 use agentctl_model::{SourceReport, Surveyed, text};
 use clap::builder::NonEmptyStringValueParser;
-use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use clap_complete::engine::ArgValueCompleter;
 
-use super::heard;
+use super::{complete, heard};
 use crate::asking::Asked;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::sessions::{View, candidates};
-use crate::render::time::Since;
-use crate::render::width::cut_end;
 use crate::surroundings::Surroundings;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Target {
     /// Full id, unique beginning of one, or exact name
-    #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(stored_ids))]
+    #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::sessions))]
     id: String,
     #[command(flatten)]
     narrowed: Narrowed,
@@ -31,7 +28,7 @@ pub(crate) struct Target {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Targets {
     /// Full id, unique beginning of one, or exact name
-    #[arg(value_name = "ID", required = true, value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(stored_ids))]
+    #[arg(value_name = "ID", required = true, value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::sessions))]
     ids: Vec<String>,
     #[command(flatten)]
     narrowed: Narrowed,
@@ -109,7 +106,9 @@ impl Targets {
                 found.sessions.push(session);
             }
         }
-        hints.iter().for_each(|hint| out.hint(hint));
+        for hint in &hints {
+            out.hint(hint);
+        }
         Ok(found)
     }
 }
@@ -141,7 +140,7 @@ impl Narrowed {
             root: self.root(asked.fleet(), surroundings)?,
             cwd: self.cwd(surroundings),
         };
-        asked.find(&selector).map_err(|error| self.explain(&error, surroundings, out.width()))
+        asked.find(&selector).map_err(|error| self.explain(&error, surroundings, out.aside_width()))
     }
 
     /// The root as the source that has it spells it.
@@ -165,8 +164,13 @@ impl Narrowed {
         match error {
             FindError::NotFound { text } => {
                 // Where it would be stored may be what the mistake left out: silence is no verdict.
-                if let Some(mistake) = surroundings.settings().ok().and_then(|all| all.hides_sessions().cloned()) {
-                    let first = format!("`{}` was not found, but not everything could be asked", text::one_line(text));
+                if let Some(mistake) =
+                    surroundings.settings().ok().and_then(|all| all.hides_sessions().cloned())
+                {
+                    let first = format!(
+                        "`{}` was not found, but not everything could be asked",
+                        text::one_line(text)
+                    );
                     let message = paragraph(first, std::iter::once(surroundings.told(&mistake)));
                     return Failure::new(Exit::Incomplete, message).hint("correct it, and ask again");
                 }
@@ -186,7 +190,13 @@ impl Narrowed {
                 Failure::new(Exit::Incomplete, message).hint("`agentctl doctor` says more about each source")
             }
             FindError::Ambiguous { text, candidates: found } => {
-                let view = View { now: surroundings.now(), home: surroundings.home.as_deref(), usage: false };
+                let view = View {
+                    now: surroundings.now(),
+                    home: surroundings.home.as_deref(),
+                    usage: false,
+                    whole: true,
+                    columns: None,
+                };
                 let first = format!("`{}` fits {} sessions", text::one_line(text), found.len());
                 let message = paragraph(first, candidates(found, &view, width.saturating_sub(2)).into_iter());
                 Failure::new(Exit::Ambiguous, message)
@@ -199,30 +209,4 @@ impl Narrowed {
 /// A sentence with lines below it.
 fn paragraph(first: String, below: impl Iterator<Item = String>) -> String {
     std::iter::once(first).chain(below.map(|line| format!("  {line}"))).collect::<Vec<_>>().join("\n")
-}
-
-/// What the shell offers for an id: everything stored that begins so, or what is recent.
-pub(super) fn stored_ids(typed: &OsStr) -> Vec<CompletionCandidate> {
-    let Some(typed) = typed.to_str() else { return Vec::new() };
-    let surroundings = Surroundings::gather();
-    let Ok(fleet) = surroundings.fleet() else { return Vec::new() };
-    let wanted = if typed.is_empty() {
-        Wanted::All { since: Since::DEFAULT.start(surroundings.now()) }
-    } else {
-        Wanted::Ids(vec![typed.to_owned()])
-    };
-    let mut sessions = fleet.survey(&Question::new(wanted)).sessions;
-    agentctl_fleet::sort(&mut sessions, agentctl_fleet::Sort::Attention);
-    let fits = sessions.iter().filter(|surveyed| surveyed.session.id.starts_with(typed));
-    fits.enumerate()
-        .map(|(order, surveyed)| {
-            let session = &surveyed.session;
-            let title = session.name.as_deref().or(session.prompt.as_deref()).unwrap_or("");
-            let look = crate::render::style::look(session.status, session.outcome);
-            let help = format!("{} {}: {}", look.glyph, look.word, cut_end(&text::one_line(title), 60));
-            CompletionCandidate::new(text::one_line(&session.id))
-                .help(Some(help.into()))
-                .display_order(Some(order))
-        })
-        .collect()
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
-use agentctl_fleet::Listing;
-use agentctl_model::{Session, SessionKey, text};
+use agentctl_fleet::{FindError, Listing, Selector};
+use agentctl_model::{Session, SessionKey, SourceReport, Surveyed, text};
 
 use super::heard;
 use super::list::Args;
-use crate::asking::Asking;
+use crate::asking::{Asked, Asking};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::hints::{BREATH, Hints};
@@ -36,7 +36,7 @@ pub(crate) fn run(
         if in_place {
             draw(args, &listing, surroundings, out)?;
         } else {
-            let told = changes.since_last(&listing);
+            let told = changes.since_last(&listing, |key, session| asking.find(&selector(key, session)));
             if args.json() && told.changed {
                 json::line(out, &listing.answer(&surroundings.host()))?;
             } else if !args.json() {
@@ -112,7 +112,12 @@ struct Told {
 }
 
 impl Changes {
-    fn since_last(&mut self, listing: &Listing) -> Told {
+    /// Whoever is not there any more is asked for by name, so that it can be told how it left.
+    fn since_last(
+        &mut self,
+        listing: &Listing,
+        find: impl Fn(&SessionKey, &Session) -> Result<(Surveyed, Vec<SourceReport>), FindError>,
+    ) -> Told {
         let mut told = Told { changed: !self.begun, lines: Vec::new() };
         self.begun = true;
         let mut now = BTreeMap::new();
@@ -134,11 +139,35 @@ impl Changes {
                 now.insert(key, session);
             } else {
                 told.changed = true;
-                told.lines.push(format!("{} left the list", text::one_line(&session.id)));
+                let found = find(&key, &session);
+                told.lines.push(format!("{} left the list{}", text::one_line(&session.id), how(found)));
             }
         }
         self.known = now;
         told
+    }
+}
+
+fn selector(key: &SessionKey, session: &Session) -> Selector {
+    Selector {
+        text: key.id.clone(),
+        adapter: Some(key.adapter.clone()),
+        root: Some(key.root.clone()),
+        cwd: session.cwd.clone(),
+    }
+}
+
+/// How a session left: what is true of it now, if that can be known.
+fn how(found: Result<(Surveyed, Vec<SourceReport>), FindError>) -> String {
+    match found {
+        Ok((now, _)) => {
+            let look = style::look(now.session.status, now.session.outcome);
+            let detail =
+                sessions::detail(&now.session).map(|detail| format!(" ({detail})")).unwrap_or_default();
+            format!(": {} {}{detail}", look.glyph, look.word)
+        }
+        Err(FindError::NotFound { .. }) => ": its records are gone".to_owned(),
+        Err(_) => "; what became of it was not heard".to_owned(),
     }
 }
 
@@ -156,13 +185,13 @@ fn line(session: &Session) -> String {
         look.glyph,
         look.word,
         text::one_line(&session.adapter),
-        crate::render::width::cut_end(&text::one_line(title), 80)
+        text::one_line(title)
     )
 }
 
 #[cfg(test)]
 mod tests {
-    use agentctl_model::{SourceReport, Status};
+    use agentctl_model::{Outcome, Status};
 
     use super::*;
     use crate::cli::order::tests::{session, surveyed};
@@ -190,13 +219,24 @@ mod tests {
     fn only_changes_are_told_and_silence_is_no_change() {
         let mut changes = Changes::default();
         let running = || session("a", Status::Running, None);
-        assert_eq!(changes.since_last(&listing(vec![running()], "complete")).lines.len(), 1);
-        assert!(!changes.since_last(&listing(vec![running()], "complete")).changed);
-        assert!(!changes.since_last(&listing(vec![], "timed-out")).changed);
+        let mut since_last = |listing: &Listing| {
+            let ended = session("a", Status::Stopped, Some(Outcome::Died));
+            changes.since_last(listing, |_, _| Ok((surveyed(ended.clone()), Vec::new())))
+        };
+        assert_eq!(since_last(&listing(vec![running()], "complete")).lines.len(), 1);
+        assert!(!since_last(&listing(vec![running()], "complete")).changed);
+        assert!(!since_last(&listing(vec![], "timed-out")).changed);
         let waiting = session("a", Status::Waiting, None);
-        let told = changes.since_last(&listing(vec![waiting], "complete"));
+        let told = since_last(&listing(vec![waiting], "complete"));
         assert!(told.lines[0].contains("◐ waiting"), "{:?}", told.lines);
-        assert_eq!(changes.since_last(&listing(vec![], "complete")).lines, ["a left the list"]);
-        assert!(!changes.since_last(&listing(vec![], "complete")).changed);
+        assert_eq!(since_last(&listing(vec![], "complete")).lines, ["a left the list: ✕ died"]);
+        assert!(!since_last(&listing(vec![], "complete")).changed);
+    }
+
+    #[test]
+    fn how_a_session_left_is_told_only_where_it_is_known() {
+        assert_eq!(how(Err(FindError::NotFound { text: "a".into() })), ": its records are gone");
+        let unheard = FindError::NotHeard { text: "a".into(), sources: Vec::new() };
+        assert_eq!(how(Err(unheard)), "; what became of it was not heard");
     }
 }

@@ -15,6 +15,53 @@ pub(crate) struct View<'a> {
     pub(crate) now: Timestamp,
     pub(crate) home: Option<&'a Path>,
     pub(crate) usage: bool,
+    /// Nothing is shortened, ids neither.
+    pub(crate) whole: bool,
+    /// The columns that were asked for; the usual ones otherwise.
+    pub(crate) columns: Option<&'a [Chosen]>,
+}
+
+/// A column by the word that `--columns` takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Chosen {
+    pub(crate) word: &'static str,
+    header: &'static str,
+}
+
+impl Chosen {
+    const fn new(word: &'static str, header: &'static str) -> Self {
+        Self { word, header }
+    }
+
+    pub(crate) const ALL: [Self; 18] = [
+        Self::new("id", "ID"),
+        Self::new("status", "STATUS"),
+        Self::new("agent", "AGENT"),
+        Self::new("name", "NAME/PROMPT"),
+        Self::new("detail", "DETAIL"),
+        Self::new("model", "MODEL"),
+        Self::new("cwd", "CWD"),
+        Self::new("branch", "BRANCH"),
+        Self::new("tokens", "TOKENS"),
+        Self::new("cost", "COST"),
+        Self::new("age", "AGE"),
+        Self::new("activity", "ACTIVITY"),
+        Self::new("group", "GROUP"),
+        Self::new("pid", "PID"),
+        Self::new("parent", "PARENT"),
+        Self::new("started", "STARTED"),
+        Self::new("updated", "UPDATED"),
+        Self::new("root", "ROOT"),
+    ];
+
+    pub(crate) fn parse(typed: &str) -> Result<Self, String> {
+        // The words of the JSON object are known too.
+        let word = if typed == "adapter" { "agent" } else { typed };
+        Self::ALL.into_iter().find(|known| known.word.eq_ignore_ascii_case(word)).ok_or_else(|| {
+            let known: Vec<&str> = Self::ALL.iter().map(|known| known.word).collect();
+            format!("expected one of {}", known.join(", "))
+        })
+    }
 }
 
 /// A session and how deep it stands under its parent.
@@ -31,37 +78,78 @@ const WIDEST_ID: usize = 16;
 pub(crate) fn table(rows: &[Row<'_>], view: &View<'_>) -> Table {
     let somebody_waits = rows.iter().any(|row| row.session.status == Status::Waiting);
     let (detail, detail_goes, age_goes) = if somebody_waits { (20, 1, 8) } else { (12, 7, 2) };
-    let mut table = Table::new(vec![
-        Column::whole("ID").overhanging(WIDEST_ID),
-        Column::whole("STATUS"),
-        Column::whole("AGENT").expendable(3),
-        Column::flexible("NAME/PROMPT", 16),
-        Column::flexible("DETAIL", detail).expendable(detail_goes),
-        Column::flexible("MODEL", 15).expendable(5),
-        Column::flexible("CWD", 10).keep_end().expendable(4),
-        Column::flexible("BRANCH", 8).expendable(6),
-        Column::whole("TOKENS").expendable(1),
-        Column::whole("COST").expendable(1),
-        Column::whole("AGE").expendable(age_goes),
-    ]);
-    let ids = short_ids(rows.iter().map(|row| row.session.id.as_str()));
+    let mut table = Table::new(
+        [
+            Column::whole("ID").overhanging(WIDEST_ID),
+            Column::whole("STATUS"),
+            Column::whole("AGENT").expendable(3),
+            Column::flexible("NAME/PROMPT", 16),
+            Column::flexible("DETAIL", detail).expendable(detail_goes),
+            Column::flexible("MODEL", 15).expendable(5),
+            Column::flexible("CWD", 10).keep_end().expendable(4),
+            Column::flexible("BRANCH", 8).expendable(6),
+            Column::whole("TOKENS").expendable(1),
+            Column::whole("COST").expendable(1),
+            Column::whole("AGE").expendable(age_goes),
+            Column::whole("ACTIVITY").expendable(5),
+        ]
+        .into_iter()
+        .chain(BY_NAME_ALONE.map(Column::whole))
+        .collect(),
+    );
+    let ids = rows.iter().map(|row| row.session.id.as_str());
+    let ids = if view.whole { ids.collect() } else { short_ids(ids) };
+    // What was asked for by name is shown where it is known; otherwise only where all of it was asked for.
+    let usage = view.usage || view.columns.is_some();
     for (row, id) in rows.iter().zip(ids) {
         let session = row.session;
-        table.row(vec![
-            Cell::plain(text::one_line(id)),
-            status(session, view.now),
-            Cell::plain(text::one_line(&session.adapter)),
-            title(session, row.depth),
-            Cell::new(self::detail(session).unwrap_or_default(), Tone::Dim),
-            Cell::new(session.model.as_deref().map(text::one_line).unwrap_or_default(), Tone::Dim),
-            Cell::plain(session.cwd.as_deref().map(|cwd| path::shown(cwd, view.home)).unwrap_or_default()),
-            Cell::new(session.branch.as_deref().map(text::one_line).unwrap_or_default(), Tone::Dim),
-            Cell::plain(session.tokens.filter(|_| view.usage).map(|t| tokens(&t)).unwrap_or_default()),
-            Cell::plain(session.cost.filter(|_| view.usage).map(cost).unwrap_or_default()),
-            Cell::new(age(session, view.now).unwrap_or_default(), Tone::Dim),
-        ]);
+        table.row(
+            [
+                Cell::plain(text::one_line(id)),
+                status(session, view.now),
+                Cell::plain(text::one_line(&session.adapter)),
+                title(session, row.depth),
+                Cell::new(self::detail(session).unwrap_or_default(), Tone::Dim),
+                Cell::new(session.model.as_deref().map(text::one_line).unwrap_or_default(), Tone::Dim),
+                Cell::plain(
+                    session.cwd.as_deref().map(|cwd| path::shown(cwd, view.home)).unwrap_or_default(),
+                ),
+                Cell::new(session.branch.as_deref().map(text::one_line).unwrap_or_default(), Tone::Dim),
+                Cell::plain(session.tokens.filter(|_| usage).map(|t| tokens(&t)).unwrap_or_default()),
+                Cell::plain(session.cost.filter(|_| usage).map(cost).unwrap_or_default()),
+                Cell::new(since(session.started_at, view.now), Tone::Dim),
+                Cell::new(since(session.updated_at, view.now), Tone::Dim),
+            ]
+            .into_iter()
+            .chain(by_name_alone(session, view))
+            .collect(),
+        );
     }
-    table
+    match view.columns {
+        Some(columns) => table.choose(&columns.iter().map(|column| column.header).collect::<Vec<_>>()),
+        None => table,
+    }
+}
+
+/// Columns that are shown only to those who ask for them.
+const BY_NAME_ALONE: [&str; 6] = ["GROUP", "PID", "PARENT", "STARTED", "UPDATED", "ROOT"];
+
+/// Their cells, empty where nobody asks: an empty column is not shown.
+fn by_name_alone(session: &Session, view: &View<'_>) -> [Cell; 6] {
+    if view.columns.is_none() {
+        return Default::default();
+    }
+    let words = |text: &Option<String>| text.as_deref().map(text::one_line).unwrap_or_default();
+    let moment = |at: Option<Timestamp>| at.map(|at| format!("{at:.0}")).unwrap_or_default();
+    [
+        words(&session.group),
+        session.pid.map(|pid| pid.to_string()).unwrap_or_default(),
+        words(&session.parent_id),
+        moment(session.started_at),
+        moment(session.updated_at),
+        path::shown(&session.config_root, view.home),
+    ]
+    .map(Cell::plain)
 }
 
 /// Shape, word, and how long it has been so.
@@ -93,8 +181,9 @@ pub(crate) fn detail(session: &Session) -> Option<String> {
     pending.map(text::visible_line).or_else(|| session.status_detail.as_deref().map(text::one_line))
 }
 
-fn age(session: &Session, now: Timestamp) -> Option<String> {
-    session.updated_at.or(session.started_at).map(|then| time::ago(now, then))
+/// How long ago that was, if it is known.
+fn since(then: Option<Timestamp>, now: Timestamp) -> String {
+    then.map(|then| time::ago(now, then)).unwrap_or_default()
 }
 
 /// What went in (cached or not) over what came out.

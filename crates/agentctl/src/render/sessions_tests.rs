@@ -18,6 +18,7 @@ fn session(id: &str, status: Status, outcome: Option<Outcome>) -> Session {
             cache_write: Some(5),
         }),
         cost: Some(1.5),
+        started_at: Some(at("2026-11-15T11:50:00Z")),
         ..crate::cli::order::tests::session(id, status, outcome)
     }
 }
@@ -28,7 +29,13 @@ fn at(text: &str) -> Timestamp {
 
 fn lines(sessions: &[Session], width: usize, usage: bool) -> Vec<String> {
     let rows: Vec<Row<'_>> = sessions.iter().map(|session| Row { session, depth: 0 }).collect();
-    let view = View { now: at("2026-11-15T12:00:00Z"), home: Some(Path::new("/home/dev")), usage };
+    let view = View {
+        now: at("2026-11-15T12:00:00Z"),
+        home: Some(Path::new("/home/dev")),
+        usage,
+        whole: false,
+        columns: None,
+    };
     table(&rows, &view).lines(width, Paint::new(false))
 }
 
@@ -65,13 +72,13 @@ fn eighty_columns_hold_what_matters() {
     assert!(waiting[1].contains("permission prompt"), "it is worth more than the age: {waiting:#?}");
     let quiet = lines(&sample()[1..], 80, false);
     headers(&quiet, &["ID", "STATUS", "AGENT", "NAME/PROMPT", "CWD", "AGE"]);
-    assert!(quiet[1].contains("30s"), "{quiet:#?}");
+    assert!(quiet[1].ends_with("10m"), "since it began: {quiet:#?}");
 }
 
 #[test]
 fn two_hundred_columns_hold_everything() {
     let lines = lines(&sample(), 200, true);
-    for header in ["DETAIL", "MODEL", "BRANCH", "TOKENS", "COST"] {
+    for header in ["DETAIL", "MODEL", "BRANCH", "TOKENS", "COST", "ACTIVITY"] {
         assert!(lines[0].contains(header), "{header}: {lines:#?}");
     }
     assert!(lines[1].contains("permission prompt") && lines[1].contains("12.3k/999"), "{lines:#?}");

@@ -23,6 +23,18 @@ pub(crate) enum Tone {
     Bad,
 }
 
+/// When there are colours, as `--color` says it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Colour {
+    /// On a terminal, unless a variable says otherwise
+    #[default]
+    Auto,
+    /// Also into a pipe
+    Always,
+    /// None
+    Never,
+}
+
 /// Colours, or none.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Paint(bool);

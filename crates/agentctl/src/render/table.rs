@@ -101,15 +101,27 @@ impl Cell {
 pub(crate) struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
+    /// Somebody named the columns: all of them are shown.
+    chosen: bool,
 }
 
 impl Table {
     pub(crate) fn new(columns: Vec<Column>) -> Self {
-        Self { columns, rows: Vec::new() }
+        Self { columns, rows: Vec::new(), chosen: false }
     }
 
     pub(crate) fn row(&mut self, cells: Vec<Cell>) {
         self.rows.push(cells);
+    }
+
+    /// The same table with these columns alone, by their headers and in this order. None of them gives way, and none is
+    /// left out for being empty.
+    pub(crate) fn choose(self, headers: &[&str]) -> Self {
+        let place = |header: &&str| self.columns.iter().position(|column| column.header == *header);
+        let places: Vec<usize> = headers.iter().filter_map(place).collect();
+        let columns = places.iter().map(|place| self.columns[*place].expendable(0)).collect();
+        let rows = self.rows.iter().map(|row| places.iter().map(|place| row[*place].clone()).collect());
+        Self { columns, rows: rows.collect(), chosen: true }
     }
 
     /// The header and one line per row, two where a cell overhangs; none wider than `width`.
@@ -134,8 +146,9 @@ impl Table {
 
     /// The columns in which somebody says something; the others are not shown.
     fn filled(&self) -> Vec<usize> {
-        let says =
-            |index: &usize| self.rows.is_empty() || self.rows.iter().any(|row| row[*index].width() > 0);
+        let says = |index: &usize| {
+            self.chosen || self.rows.is_empty() || self.rows.iter().any(|row| row[*index].width() > 0)
+        };
         (0..self.columns.len()).filter(says).collect()
     }
 
@@ -296,6 +309,13 @@ mod tests {
         assert!(lines[1].starts_with("12345678  claude-code  do what"), "{lines:#?}");
         assert_eq!((lines[2].as_str(), lines[3].find("claude-code")), (long, Some(10)), "{lines:#?}");
         assert!(table.lines(120, Paint::new(false)).iter().skip(2).all(|line| line.starts_with(long)));
+    }
+
+    #[test]
+    fn chosen_columns_are_shown_in_their_order_filled_or_not() {
+        let lines = sample().choose(&["EXTRA", "ID", "CWD"]).lines(1000, Paint::new(false));
+        assert_eq!(lines[0], "EXTRA              ID        CWD");
+        assert_eq!(lines[2].trim(), "9");
     }
 
     #[test]

@@ -5,6 +5,9 @@ use unicode_width::UnicodeWidthChar;
 /// The width of a screen that cannot be asked.
 pub(crate) const DEFAULT_COLUMNS: usize = 80;
 
+/// Wider than anything that is ever printed, for what is no screen.
+pub(crate) const UNBOUNDED: usize = usize::MAX / 4;
+
 const ELLIPSIS: char = '…';
 
 /// Columns of one character. A request for the emoji form makes the character before it wider.

@@ -46,7 +46,8 @@ impl Mistake {
 
     /// Whether what stands at this key, or below it, is not known because of this.
     pub(crate) fn spoils(&self, wanted: &str) -> bool {
-        let below = |key: &str| key.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        let below =
+            |key: &str| key.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
         let above = |key: &str| wanted.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'));
         match (self.spoils, &self.key) {
             (Spoils::File, _) => true,
@@ -147,7 +148,9 @@ fn take(
             return Some(found);
         }
     }
-    let name = names.into_iter().find(|name| table.get(name).is_some_and(|value| fits(&name.span(), &value.span())))?;
+    let name = names
+        .into_iter()
+        .find(|name| table.get(name).is_some_and(|value| fits(&name.span(), &value.span())))?;
     table.remove(&name);
     Some(Found { path: vec![name.get_ref().to_string()], key: name.span() })
 }
@@ -212,7 +215,8 @@ fn in_words_of_toml(message: &str) -> String {
 fn unknown(key: &str, words: &str) -> String {
     let (_, listed) = words.rsplit_once("expected ").unwrap_or_default();
     let listed = listed.strip_prefix("one of ").unwrap_or(listed).replace(" or ", ", ");
-    let known: Vec<&str> = listed.split(", ").map(|word| word.trim_matches('`')).filter(|word| !word.is_empty()).collect();
+    let known: Vec<&str> =
+        listed.split(", ").map(|word| word.trim_matches('`')).filter(|word| !word.is_empty()).collect();
     let typed = key.rsplit('.').next().unwrap_or(key);
     match (nearest(typed, &known), known.is_empty()) {
         (Some(meant), _) => format!("unknown key `{key}`, did you mean `{meant}`?"),
@@ -229,7 +233,11 @@ pub(crate) fn nearest<'w>(typed: &str, words: &[&'w str]) -> Option<&'w str> {
         let begun = typed.len() > 2 && (word.starts_with(typed.as_str()) || typed.starts_with(*word));
         (away <= typed.chars().count() / 3 || begun).then_some(away)
     };
-    words.iter().filter_map(|word| Some((near(word)?, *word))).min_by_key(|(away, _)| *away).map(|(_, word)| word)
+    words
+        .iter()
+        .filter_map(|word| Some((near(word)?, *word)))
+        .min_by_key(|(away, _)| *away)
+        .map(|(_, word)| word)
 }
 
 /// How many letters have to be put in, taken out or changed.

@@ -24,7 +24,10 @@ fn a_directory_has_a_fuse_that_can_be_extended_cancelled_and_burns_down() {
         (&set["directory"], &set["label"], &set["stage"]),
         (&folder.into(), &"mine".into(), &"set".into())
     );
-    assert!(house.run(&["fuses"]).ok().stdout.contains("expires in 2h - mine"));
+    let table = house.run(&["fuses"]).ok().stdout;
+    let header: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(header, ["ID", "ON", "EXPIRES", "STAGE", "LABEL"], "{table}");
+    assert!(table.lines().nth(1).unwrap().ends_with("in 2h    set    mine"), "{table}");
     let before = set["expiresAt"].as_str().unwrap().to_owned();
     let extended = house.run(&["fuse", "extend", folder, "--ttl", "5h", "--json"]).ok().json();
     assert_eq!(extended["id"], set["id"]);
@@ -35,6 +38,10 @@ fn a_directory_has_a_fuse_that_can_be_extended_cancelled_and_burns_down() {
     assert!(house.run(&["fuse", "cancel", folder]).ok().stdout.starts_with("cancelled"));
     assert_eq!(house.run(&["fuse", "cancel", folder]).code, Some(3));
     assert_eq!(house.run(&["fuse", "set", folder, "--ttl", "soon"]).code, Some(2));
+    let missing = house.run(&["fuse", "set", "/not/there", "--ttl", "1h"]);
+    assert!(missing.code == Some(2) && missing.stderr.contains("/not/there does not exist"), "{missing:?}");
+    let posted = house.write("POST", "/v1/fuses", r#"{"directory": "/not/there", "ttl": "1h"}"#);
+    assert!(posted.status == 400 && posted.body.contains("/not/there"), "{posted:?}");
     assert_eq!(house.run(&["fuse", "set", "--session", "none", "--max-tokens", "5"]).code, Some(3));
 
     let (ran, receiver) = (house.home.path().join("ran"), Receiver::start(&[]));
@@ -79,7 +86,8 @@ fn fuses_are_read_and_taken_away_without_a_daemon() {
         let ran = house.home.path().join("ran");
         expired(&house, "f-1", &ran, "http://127.0.0.1:9");
         let shown = run(&["fuses"]).ok();
-        assert!(shown.stdout.starts_with("f-1 / expires now"), "{shown:?}");
+        let row: Vec<&str> = shown.stdout.lines().nth(1).unwrap().split_whitespace().collect();
+        assert_eq!(row[..4], ["f-1", "/", "now", "set"], "{shown:?}");
         assert!(shown.stderr.contains("no daemon runs"), "{shown:?}");
         assert_eq!(run(&["fuses", "--json"]).ok().json()["fuses"][0]["id"], "f-1");
         assert!(run(&["fuse", "extend", "/", "--ttl", "10m"]).ok().stdout.contains("expires in 10m"));
@@ -163,7 +171,7 @@ fn a_fuse_that_was_acknowledged_is_set_whatever_happens() {
     for step in ["begin", "written", "synced", "renamed", "done"] {
         let mut doomed = house.daemon_with(&[], &[("AGENTCTL_FAULT", &format!("fuses.{step}"))]);
         let set = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            house.write("POST", "/v1/fuses", &json!({"directory": "/x", "ttl": "5h"}).to_string())
+            house.write("POST", "/v1/fuses", &json!({"directory": "/tmp", "ttl": "5h"}).to_string())
         }));
         doomed.wait(SOON);
         let _next = house.daemon(&[]);
@@ -172,7 +180,7 @@ fn a_fuse_that_was_acknowledged_is_set_whatever_happens() {
             assert_eq!(fuses.len(), 1, "{step}");
         }
         for fuse in &fuses {
-            assert_eq!(fuse["directory"], "/x");
+            assert_eq!(fuse["directory"], "/tmp");
             let id = fuse["id"].as_str().unwrap();
             assert_eq!(house.write("DELETE", &format!("/v1/fuses/{id}"), "{}").status, 200);
         }

@@ -37,8 +37,14 @@ fn a_specification_files_and_an_issue_stand_behind_the_prompt() {
         let reply = launch(more.clone());
         assert!(reply.status == 400 && reply.body.contains(words), "{more}: {reply:?}");
     }
-    let launched = launch(json!({"spec": spec, "files": [file], "issue": 7, "repo": "me/site"}));
+    let launched = launch(
+        json!({"spec": spec, "files": [file], "issue": 7, "repo": "me/site", "args": ["--more", "as it is"]}),
+    );
     assert_eq!(launched.status, 200, "{launched:?}");
+    let folder =
+        house.home.agentctl_home().join("launches").join(launched.json()["launch"]["id"].as_str().unwrap());
+    let record: Value = serde_json::from_slice(&fs::read(folder.join("launch.json")).unwrap()).unwrap();
+    assert_eq!(record["order"]["args"], json!(["--more", "as it is"]), "{record:#}");
     let (spec, file) = (spec.to_str().unwrap(), file.to_str().unwrap());
     let told = fs::read_to_string(house.home.path().join("input")).unwrap();
     assert_eq!(
@@ -49,7 +55,7 @@ fn a_specification_files_and_an_issue_stand_behind_the_prompt() {
         )
     );
     let asked = fs::read_to_string(house.home.path().join("asked")).unwrap();
-    assert_eq!(asked, "issue view 7 --json title,body --repo me/site ");
+    assert_eq!(asked, "issue view 7 --json title,body --repo=me/site ");
     let known = &launched.json()["launch"];
     assert_eq!((&known["spec"], &known["files"]), (&json!(spec), &json!([file])), "{known:#}");
     scene.open_the_gate();
@@ -60,7 +66,12 @@ fn over_tcp_nobody_chooses_what_is_read() {
     let house = House::new();
     let (_daemon, port, token) = with_http(&house);
     let cwd = house.home.work_dir("a");
-    for more in [json!({"spec": "/etc/hosts"}), json!({"files": ["/etc/hosts"]}), json!({"issue": 7})] {
+    for more in [
+        json!({"spec": "/etc/hosts"}),
+        json!({"files": ["/etc/hosts"]}),
+        json!({"issue": 7}),
+        json!({"args": ["--x"]}),
+    ] {
         let mut body = json!({"adapter": "claude-code", "prompt": "x", "cwd": cwd});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let body = body.to_string();
@@ -99,5 +110,19 @@ fn what_the_slots_of_a_group_did_is_told_as_on_the_command_line() {
         "{unknown:?}"
     );
     assert_eq!(house.get("/v1/groups/g-none/diff").status, 404);
+    // A beginning that only one has is enough, everywhere.
+    let begun = &group[..5];
+    assert_eq!(house.get(&format!("/v1/groups/{begun}/diff")).json(), there.json());
+    let shown = house.home.agentctl(&["group", "show", begun, "--json"]).json();
+    assert_eq!(shown["group"], json!(group), "{shown:#}");
+    let listed = house.get(&format!("/v1/sessions?group={begun}")).json();
+    assert_eq!(listed["sessions"].as_array().unwrap().len(), 2, "{listed:#}");
+    assert_eq!(house.home.agentctl(&["list", "--group", begun, "-q"]).stdout.lines().count(), 2);
+    let body = json!({"prompt": "x", "cwd": repository, "group": "g-other", "launches": [{"adapter": "claude-code"}]});
+    assert_eq!(house.write("POST", "/v1/groups", &body.to_string()).status, 200);
+    let fits_both = house.get("/v1/groups/g-/diff");
+    assert!(fits_both.status == 409 && fits_both.body.contains("g-other"), "{fits_both:?}");
+    let refused = house.home.agentctl(&["list", "--group", "g-"]);
+    assert!(refused.code == Some(4) && refused.stderr.contains(&group), "{refused:?}");
     scene.open_the_gate();
 }

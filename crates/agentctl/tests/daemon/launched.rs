@@ -334,3 +334,26 @@ fn launch_and_wait_start_the_daemon_and_do_without_it() {
     let waited = house.run(&["wait", &id]);
     assert_eq!((waited.code, waited.stderr.as_str()), (Some(0), ""), "{waited:?}");
 }
+
+/// Whatever the program is called: the runner is nobody's tool, is not ended with the agent, and sees its exit.
+#[test]
+fn a_runner_under_another_name_is_not_ended_as_a_tool() {
+    let scene = Scene::set();
+    let home = &scene.house.home;
+    let renamed = home.path().join("another-name");
+    fs::copy(env!("CARGO_BIN_EXE_agentctl"), &renamed).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = home.command(renamed.to_str().unwrap());
+        command.args(arguments).current_dir(home.work_dir("named")).env("AGENTCTL_NO_DAEMON", "1");
+        home.run(command).ok()
+    };
+    let id = run(&["launch", "claude-code", "x", "--json"]).json()["id"].as_str().unwrap().to_owned();
+    let report = run(&["stop", &id, "--json"]).json();
+    let ended = report["sessions"][0]["ended"].as_array().unwrap().clone();
+    assert!(ended.iter().any(|process| process["role"] == "agent"), "{report:#}");
+    assert!(ended.iter().all(|process| process["command"] != "another-name"), "{report:#}");
+    until(SOON, "the runner to write down the exit", || {
+        let launch = run(&["status", &id, "--json"]).json()["launch"].clone();
+        launch["exitedAt"].is_string().then_some(())
+    });
+}

@@ -14,7 +14,7 @@ fn an_issue_stands_behind_the_prompt() {
     let told = String::from_utf8(scene.told()).unwrap();
     assert_eq!(told, "Fix it.\n\n<issue name=\"#7\">\nIt hurts\n\nHere.\n</issue>");
     let asked = std::fs::read_to_string(scene.home.path().join("asked")).unwrap();
-    assert_eq!(asked, "issue view 7 --json title,body --repo me/site ");
+    assert_eq!(asked, "issue view 7 --json title,body --repo=me/site ");
     // An issue is enough of a prompt.
     scene.reaches_the_agent(&scene.launch(&["claude-code", "--issue", "8"]));
     assert!(String::from_utf8(scene.told()).unwrap().starts_with("<issue name=\"#8\">\nIt hurts"));

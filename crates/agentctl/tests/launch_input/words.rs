@@ -130,3 +130,33 @@ fn flags_that_make_no_sense() {
         ["--adapter", "claude-code", "--adapter", "codex", "-p", "x", "--worktree", ".", "--branch", "b"];
     scene.refuses(&several, 2, &["a working tree each"]);
 }
+
+#[test]
+fn a_prompt_may_be_a_word_and_what_follows_two_dashes_goes_to_the_agent_as_it_is() {
+    let scene = Scene::new();
+    scene.refuses(&["claude-code", "fix it", "-p", "and that"], 2, &["PROMPT", "--prompt"]);
+    scene.refuses(&["claude-code", "fix it", "and that"], 2, &["and that"]);
+    scene.reaches_the_agent(&scene.launch(&["claude-code", "fix it", "--", "--effort", "hi gh", "-p", "--"]));
+    assert_eq!(scene.told(), b"fix it");
+    let argv = scene.argv().unwrap();
+    assert_eq!(argv[argv.len() - 4..], ["--effort", "hi gh", "-p", "--"]);
+    let stdin = scene.launch_with(&["claude-code", "-", "--", "--effort"], b"from stdin");
+    scene.reaches_the_agent(&stdin);
+    assert_eq!(scene.told(), b"from stdin");
+    let shown = scene.launch(&["claude-code", "fix it", "--dry-run", "--", "--effort", "hi gh"]).ok().stdout;
+    assert!(shown.lines().next().unwrap().ends_with("--effort 'hi gh'"), "{shown}");
+}
+
+#[test]
+fn a_model_that_begins_with_a_dash_is_no_flag_of_the_agent() {
+    let scene = Scene::new();
+    scene.put_on_path("pi", "#!/bin/sh\nexit 3\n");
+    scene.refuses(&["pi", "x", "--model=--offline"], 2, &["Pi would take the model `--offline`"]);
+    scene.refuses(&["pi", "x", "--system-prompt-append=--offline"], 2, &["system prompt `--offline`"]);
+    scene.reaches_the_agent(&scene.launch(&["claude-code", "x", "--model=--version"]));
+    let argv = scene.argv().unwrap();
+    assert!(
+        argv.contains(&"--model=--version".to_owned()) && !argv.contains(&"--version".to_owned()),
+        "{argv:?}"
+    );
+}

@@ -40,6 +40,10 @@ pub(crate) async fn set(
     let key = found.map(|found| found.key);
     let fuse = spec.fuse(format!("f-{id}"), key, clock::now()).map_err(Problem::usage)?;
     beside(move || {
+        // A folder that is not there is a slip of the pen, found out only when nothing burns.
+        if let Some(missing) = fuse.directory.as_deref().filter(|path| !std::path::Path::new(path).is_dir()) {
+            return Err(Problem::usage(format!("{missing} is no folder that is there")));
+        }
         app.fuses.set(fuse.clone()).map_err(|error| unwritten(&error))?;
         tell(&app, "fuse.set", &fuse, session_of(&app, &fuse).as_deref());
         json(&fuse)

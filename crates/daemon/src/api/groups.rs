@@ -94,7 +94,11 @@ pub(crate) async fn stop(
 }
 
 fn find(fleet: &Fleet, name: &str, usage: bool) -> Result<(Group, Vec<SourceReport>), Problem> {
-    let found = fleet.groups(Some(name), usage);
+    let meant = fleet.group_named(name).map_err(|begun| {
+        let detail = format!("`{name}` fits {} groups: {}", begun.len(), begun.join(", "));
+        Problem::new(StatusCode::CONFLICT, "ambiguous", detail).hint("give more of the name")
+    })?;
+    let found = fleet.groups(Some(meant.as_deref().unwrap_or(name)), usage);
     let group = found.groups.into_iter().next().ok_or_else(|| {
         let detail = format!("no group has the name `{name}`");
         Problem::new(StatusCode::NOT_FOUND, "not-found", detail)

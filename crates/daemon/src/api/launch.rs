@@ -9,7 +9,9 @@ use std::path::PathBuf;
 
 use agentctl_fleet::Store;
 use agentctl_fleet::groups::GroupLaunch;
-use agentctl_fleet::launch::{Choice, LaunchWish, ResumeWish, Unfit, UnfitKind, check_folder, check_words};
+use agentctl_fleet::launch::{
+    Choice, LaunchWish, ResumeWish, Unfit, UnfitKind, check_folder, check_words, misfit,
+};
 use agentctl_fleet::launches::{LaunchOrder, WorktreeOrder};
 use agentctl_fleet::marks::Marks;
 use agentctl_model::{Capability, Permission};
@@ -213,6 +215,10 @@ pub(crate) async fn resume(
             timeout: duration("timeout", body.timeout.as_deref())?,
         };
         let (found, _) = launcher.fleet.find(&selector).map_err(|error| Problem::not_one(error, false))?;
+        let misfit = wish.model.as_deref().and_then(|model| misfit(&found.key.adapter, "model", model));
+        if let Some(why) = misfit {
+            return Err(Problem::usage(why));
+        }
         let wanted = if wish.fork { Capability::Fork } else { Capability::Resume };
         let refuse = |error| Problem::of_launch(error, &found.key.adapter, Some(wanted));
         let order = launcher.fleet.resume_order(&found, &wish, &launcher.caller.programs).map_err(refuse)?;
@@ -239,7 +245,9 @@ fn launcher(
     }
     let launcher = app.settings.launcher(environment).map_err(Problem::failed)?;
     match launcher.unfit {
-        Some(mistake) => Err(Problem::failed(mistake).hint("correct it; `agentctl config check` tries it again")),
+        Some(mistake) => {
+            Err(Problem::failed(mistake).hint("correct it; `agentctl config check` tries it again"))
+        }
         None => Ok(launcher),
     }
 }

@@ -68,10 +68,10 @@ pub(crate) async fn lock(State(app): State<App>, Body(body): Body<LockBody>) -> 
             return Err(Problem::usage(format!("{} is not a folder", directory.display())));
         }
         let by = match body.by {
-            Some(by) => Some(by),
+            Some(by) => by,
             None => user_of(&app.settings.launcher(None).map_err(Problem::failed)?.caller.environ),
         };
-        let wanted = ManualLock { directory, by, reason: body.reason, since: now, until };
+        let wanted = ManualLock { directory, by: Some(by), reason: body.reason, since: now, until };
         let holder = app.locks().lock(wanted, body.force).map_err(|error| match error {
             LockError::Held(_) => Problem::refused(error.to_string()).hint("`force` takes it over"),
             LockError::Store(error) => error.into(),

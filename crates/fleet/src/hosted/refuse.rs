@@ -18,6 +18,7 @@ pub(super) fn refuse_what_needs_a_process(order: &LaunchOrder) -> Result<(), Ref
             "its sessions live in a gateway, in folders of their own",
             "launch it alone, with --cwd for a folder that the gateway can reach",
         ),
+        (!order.args.is_empty(), "argument after `--`", "no program of it is started here", ""),
         (!order.env.is_empty(), "--env", "its sessions run in the gateway's environment", ""),
         (
             order.system_prompt.is_some(),

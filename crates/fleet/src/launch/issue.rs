@@ -29,8 +29,10 @@ pub(super) fn fetch(issue: &Issue, caller: &Caller, cwd: &Path) -> Result<String
             .hint("install it, or paste the issue into the prompt")
     })?;
     let number = number.to_string();
+    // In one argument: alone, a name that begins with a dash would be a flag.
+    let repo = repo.as_ref().map(|repo| format!("--repo={repo}"));
     let mut args = vec!["issue", "view", &number, "--json", "title,body"];
-    args.extend(repo.iter().flat_map(|repo| ["--repo", repo]));
+    args.extend(repo.as_deref());
     let file = || tempfile::tempfile().map_err(|error| failed(error.to_string()));
     let (mut said, mut complained) = (file()?, file()?);
     let copy = |file: &File| file.try_clone().map_err(|error| failed(error.to_string()));

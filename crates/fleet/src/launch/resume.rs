@@ -68,6 +68,7 @@ impl Fleet {
             on_complete: wish.on_complete.clone(),
             callback: None,
             timeout_ms: wish.timeout.map(milliseconds),
+            args: Vec::new(),
             force: false,
         })
     }

@@ -46,6 +46,8 @@ pub struct LaunchManner {
     /// Who is told when it has ended; nobody by default.
     pub callback: Addressee,
     pub timeout: Option<Duration>,
+    /// Arguments for the agent's program, as they are.
+    pub args: Vec<String>,
     pub force: bool,
 }
 
@@ -88,6 +90,12 @@ impl Fleet {
         let manner = wish.manner.clone();
         let gateway = manner.gateway.as_deref();
         let source = self.place_to_launch(&slot.adapter, gateway)?;
+        let given = [("model", &slot.model), ("system prompt", &manner.system_prompt)];
+        if let Some(why) =
+            given.iter().find_map(|(what, value)| misfit(&slot.adapter, what, value.as_deref()?))
+        {
+            return Err(Unfit::new(UnfitKind::Unknown, why));
+        }
         // What lives in a gateway takes none, and says so itself.
         if let (Some(WorktreeOrder { repository, branch, base }), None) = (&worktree, source.adapter.host()) {
             check(repository, branch, base.as_deref()).map_err(|error| no_such_tree(&error))?;
@@ -123,9 +131,16 @@ impl Fleet {
             on_complete: manner.on_complete,
             callback,
             timeout_ms: manner.timeout.map(milliseconds),
+            args: manner.args,
             force: manner.force,
         })
     }
+}
+
+/// Why this agent cannot be given this value as what it is, if it cannot.
+pub fn misfit(adapter: &str, what: &str, value: &str) -> Option<String> {
+    let known = agentctl_adapters::registry().into_iter().find(|known| known.card().name == adapter)?;
+    known.control()?.misfit(what, value)
 }
 
 /// What makes no sense is wrong usage; what git could not say now may be so another time.

@@ -66,6 +66,9 @@ pub struct LaunchOrder {
     #[serde(default)]
     pub callback: Option<CallbackOrder>,
     pub timeout_ms: Option<u64>,
+    /// Arguments for the agent's program, as they are.
+    #[serde(default)]
+    pub args: Vec<String>,
     /// Whatever holds the directory.
     pub force: bool,
 }
@@ -193,6 +196,7 @@ impl LaunchOrder {
             permission: self.permission,
             system_prompt: self.system_prompt.clone(),
             fresh_id: self.fresh_id.clone(),
+            more: self.args.clone(),
         }
     }
 

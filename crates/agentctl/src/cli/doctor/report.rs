@@ -126,7 +126,8 @@ pub(crate) struct StrayReport {
 pub(crate) fn examine(surroundings: &Surroundings) -> Report {
     let (settings, error) = match surroundings.settings() {
         Ok(settings) => {
-            let told: Vec<String> = settings.mistakes.iter().map(|mistake| surroundings.told(mistake)).collect();
+            let told: Vec<String> =
+                settings.mistakes.iter().map(|mistake| surroundings.told(mistake)).collect();
             let error = (!told.is_empty()).then(|| told.join("; "));
             (settings, error)
         }

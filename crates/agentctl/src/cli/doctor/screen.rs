@@ -10,6 +10,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::style::{Paint, Tone};
 use crate::render::table::{Cell, Column, Table};
+use crate::render::width::wrap;
 use crate::render::{path, time};
 use crate::surroundings::Surroundings;
 
@@ -18,7 +19,7 @@ const BAD: &str = "✕";
 const NONE: &str = "·";
 
 pub(crate) fn print(report: &Report, surroundings: &Surroundings, out: &mut Output) -> Result<(), Failure> {
-    let page = Page { paint: out.paint, surroundings };
+    let page = Page { paint: out.paint, width: out.width(), surroundings };
     for adapter in &report.adapters {
         for line in page.adapter(adapter) {
             writeln!(out, "{line}")?;
@@ -60,12 +61,16 @@ pub(crate) fn print(report: &Report, surroundings: &Surroundings, out: &mut Outp
 
 struct Page<'a> {
     paint: Paint,
+    width: usize,
     surroundings: &'a Surroundings,
 }
 
 impl Page<'_> {
     fn line(&self, mark: &str, tone: Tone, label: &str, words: &str) -> String {
-        let words = text::one_line(words);
+        /// Where the words begin: two spaces, the mark, the label, and a space behind each.
+        const WORDS: usize = 2 + 2 + 9;
+        let words = wrap(&text::one_line(words), self.width.saturating_sub(WORDS).max(20));
+        let words = words.join(&format!("\n{:WORDS$}", ""));
         format!("  {} {} {words}", self.paint.apply(tone, mark), self.paint.dim(&format!("{label:<8}")))
     }
 
@@ -99,7 +104,7 @@ impl Page<'_> {
             (None, _) => self.line(NONE, Tone::Dim, "program", "not on the PATH"),
         });
         for place in &adapter.sources {
-            lines.extend(self.place(place));
+            lines.extend(self.place(place, adapter.program.is_some()));
         }
         if !adapter.drift.is_empty() {
             let kinds: Vec<String> =
@@ -110,7 +115,8 @@ impl Page<'_> {
         lines
     }
 
-    fn place(&self, place: &Place) -> Vec<String> {
+    /// `installed`: the program was found, whatever it has stored.
+    fn place(&self, place: &Place, installed: bool) -> Vec<String> {
         let heard = &place.heard;
         let root = self.shown(&heard.root);
         let mut lines = vec![match place.readable {
@@ -124,7 +130,11 @@ impl Page<'_> {
             Some(count) => format!("{count} sessions, "),
             None => String::new(),
         };
-        let words = format!("{}, {sessions}{} ms", heard.coverage, heard.took_ms);
+        let coverage = match heard.coverage.as_str() {
+            "not-installed" if installed => "nothing stored here yet",
+            other => other,
+        };
+        let words = format!("{coverage}, {sessions}{} ms", heard.took_ms);
         let (mark, tone) = match heard.coverage.as_str() {
             "complete" => (GOOD, Tone::Good),
             "not-installed" => (NONE, Tone::Dim),

@@ -34,13 +34,16 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// git draws its bars as wide as it may: into a pipe the longest name is whole, and no line is longer than this.
+const WIDEST: usize = 500;
+
 pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let (group, _) = args.name.find(&surroundings.fleet()?, false)?;
     let slots = group.chosen(&args.slot).map_err(|unknown| {
         let message = format!("group {} has no slot `{}`", group.name, text::one_line(&unknown.slot));
         Failure::new(Exit::NotFound, message).hint(format!("it has {}", unknown.known.join(", ")))
     })?;
-    let form = if args.stat { Form::Stat(out.width()) } else { Form::Patch };
+    let form = if args.stat { Form::Stat(out.width().min(WIDEST)) } else { Form::Patch };
     if args.json {
         let (diff, all) = group.diff_of(&slots, form);
         json::answer(out, &diff)?;

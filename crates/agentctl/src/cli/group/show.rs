@@ -48,7 +48,8 @@ pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     }
     let ago = time::ago(now, group.launched_at);
     writeln!(out, "group {}, launched {ago} ago", out.paint.strong(&text::one_line(&group.name)))?;
-    for line in table(&group.slots, &changes, surroundings).lines(out.width(), out.paint) {
+    for line in table(&group.slots, &changes, out.is_unbounded(), surroundings).lines(out.width(), out.paint)
+    {
         writeln!(out, "{line}")?;
     }
     heard::warn(&sources, surroundings, out);
@@ -67,7 +68,7 @@ pub(super) fn state(slot: &Slot) -> (char, &'static str, Tone) {
     }
 }
 
-fn table(slots: &[Slot], changes: &[Option<DiffStat>], surroundings: &Surroundings) -> Table {
+fn table(slots: &[Slot], changes: &[Option<DiffStat>], whole: bool, surroundings: &Surroundings) -> Table {
     let mut table = Table::new(vec![
         Column::flexible("SLOT", 36),
         Column::whole("STATUS"),
@@ -81,7 +82,9 @@ fn table(slots: &[Slot], changes: &[Option<DiffStat>], surroundings: &Surroundin
     ]);
     let id = |slot: &Slot| slot.session.as_ref().map(|surveyed| surveyed.key.id.clone()).unwrap_or_default();
     let ids: Vec<String> = slots.iter().map(id).collect();
-    for ((slot, diff), id) in slots.iter().zip(changes).zip(short_ids(ids.iter().map(String::as_str))) {
+    let ids = ids.iter().map(String::as_str);
+    let ids = if whole { ids.collect() } else { short_ids(ids) };
+    for ((slot, diff), id) in slots.iter().zip(changes).zip(ids) {
         let session = slot.session.as_ref().map(|surveyed| &surveyed.session);
         let (glyph, word, tone) = state(slot);
         let took = slot.took(surroundings.now()).map(time::short).unwrap_or_default();

@@ -34,11 +34,12 @@ use crate::surroundings::Surroundings;
 /// Start an agent on a prompt, and return with its session's own id
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    agentctl launch claude-code -p 'Fix the failing test'\n  \
+    agentctl launch claude-code 'Fix the failing test'\n  \
     agentctl launch codex -p - < prompt.md --permission-mode bypass\n  \
     agentctl launch -p 'Add dark mode' --worktree . --branch dark-mode\n  \
     agentctl launch -p 'Try it' --adapter claude-code --adapter codex --model m\n  \
-    agentctl launch --matrix matrix.yaml\n\n\
+    agentctl launch --matrix matrix.yaml\n  \
+    agentctl launch codex 'Fix it' -- --profile work\n\n\
     Several agents get a working tree each, beside the repository, and form a group.\n\
     The agent runs on when this command has returned: `agentctl logs -f ID`.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
@@ -98,6 +99,9 @@ pub(crate) struct Args {
     /// Launch side by side what this YAML file lists
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with_all = ["worktree", "agent", "adapter", "model"])]
     matrix: Option<PathBuf>,
+    /// Arguments for the agent's program, given to it as they are
+    #[arg(last = true, value_name = "ARGS", allow_hyphen_values = true)]
+    for_the_agent: Vec<String>,
     /// Launch even where a lock or a live session holds the directory
     #[arg(long)]
     force: bool,
@@ -218,6 +222,7 @@ impl Args {
                 agent: self.callback_agent.clone(),
             },
             timeout: self.timeout,
+            args: self.for_the_agent.clone(),
             force: self.force,
         }
     }

@@ -18,6 +18,9 @@ pub(crate) struct Prompt {
     /// What to say to the agent; - reads it from standard input
     #[arg(short = 'p', long = "prompt", value_name = "TEXT", allow_hyphen_values = true)]
     text: Option<String>,
+    /// The same as -p
+    #[arg(value_name = "PROMPT", conflicts_with = "text")]
+    word: Option<String>,
     /// A specification to work by, put behind the prompt
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     spec: Option<PathBuf>,
@@ -51,9 +54,10 @@ impl Prompt {
         caller: &Caller,
         surroundings: &Surroundings,
     ) -> Result<String, Failure> {
-        let prompt = match self.text.as_deref().or(listed) {
+        let typed = self.text.as_deref().or(self.word.as_deref());
+        let prompt = match typed.or(listed) {
             // In a file a dash is only a dash.
-            Some("-") if self.text.is_some() => Some(from_stdin()?),
+            Some("-") if typed.is_some() => Some(from_stdin()?),
             other => other.map(str::to_owned),
         };
         if prompt.is_none() && self.spec.is_none() && self.issue.is_none() {

@@ -51,6 +51,9 @@ pub(super) struct MannerBody {
     /// Stop it after this time: 30m, 2h.
     #[schemars(with = "Option<Length>")]
     timeout: Option<String>,
+    /// Arguments for the agent's program, as they are. On the unix socket alone.
+    #[serde(default)]
+    pub(super) args: Vec<String>,
     /// Launch even where a lock or a live session holds the directory.
     #[serde(default)]
     force: bool,
@@ -67,7 +70,8 @@ pub(super) struct MannerBody {
 }
 
 impl MannerBody {
-    /// The prompt with what goes behind it. Who comes over TCP chooses nothing that is read here.
+    /// The prompt with what goes behind it. Who comes over TCP chooses nothing that is read here, nor what the agent's
+    /// program is told.
     pub(super) fn words(
         &self,
         prompt: Option<String>,
@@ -79,6 +83,9 @@ impl MannerBody {
         if reads && !matches!(peer, Peer::Unix { .. }) {
             return Err(Problem::forbidden("`spec`, `files` and `issue` are read on the unix socket alone")
                 .hint("put their text into `prompt`"));
+        }
+        if !self.args.is_empty() && !matches!(peer, Peer::Unix { .. }) {
+            return Err(Problem::forbidden("`args` are taken on the unix socket alone"));
         }
         if self.repo.is_some() && self.issue.is_none() {
             return Err(Problem::usage("`repo` is the repository of an `issue`, and there is none"));
@@ -103,6 +110,9 @@ impl MannerBody {
 
     pub(super) fn manner(self) -> Result<LaunchManner, Problem> {
         check_variables("env", &self.env)?;
+        if self.args.iter().any(|arg| arg.contains('\0')) {
+            return Err(Problem::usage("`args` holds a NUL, which no program can be given"));
+        }
         for (name, value) in [
             ("group", &self.group),
             ("systemPromptAppend", &self.system_prompt_append),
@@ -129,6 +139,7 @@ impl MannerBody {
             gateway: self.gateway,
             callback: Addressee { session: self.callback_session, agent: self.callback_agent },
             timeout: duration("timeout", self.timeout.as_deref())?,
+            args: self.args,
             force: self.force,
         })
     }

@@ -1,0 +1,105 @@
+//! What the shell offers at TAB: the sessions that the verb can do something with, and the groups.
+
+use std::ffi::{OsStr, OsString};
+
+use agentctl_fleet::{Question, Wanted};
+use agentctl_model::{Capability, Session, Status, text};
+use clap_complete::engine::CompletionCandidate;
+
+use crate::render::time::Since;
+use crate::render::width::cut_end;
+use crate::surroundings::Surroundings;
+
+/// Sessions whose id begins so, or those that are recent; only such as fit the verb that was typed.
+pub(super) fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(typed) = typed.to_str() else { return Vec::new() };
+    let surroundings = Surroundings::gather();
+    let Ok(fleet) = surroundings.fleet() else { return Vec::new() };
+    let fits = Fits::of(&std::env::args_os().collect::<Vec<_>>());
+    let wanted = match (typed.is_empty(), fits.live_only()) {
+        (true, true) => Wanted::Live,
+        (true, false) => Wanted::All { since: Since::DEFAULT.start(surroundings.now()) },
+        (false, _) => Wanted::Ids(vec![typed.to_owned()]),
+    };
+    let mut sessions = fleet.survey(&Question::new(wanted)).sessions;
+    agentctl_fleet::sort(&mut sessions, agentctl_fleet::Sort::Attention);
+    let meant = |session: &&Session| session.id.starts_with(typed) && fits.session(session);
+    let offered = sessions.iter().map(|surveyed| &*surveyed.session).filter(meant).enumerate();
+    offered
+        .map(|(order, session)| {
+            let title = session.name.as_deref().or(session.prompt.as_deref()).unwrap_or("");
+            let look = crate::render::style::look(session.status, session.outcome);
+            let help = format!("{} {}: {}", look.glyph, look.word, cut_end(&text::one_line(title), 60));
+            CompletionCandidate::new(text::one_line(&session.id))
+                .help(Some(help.into()))
+                .display_order(Some(order))
+        })
+        .collect()
+}
+
+/// Groups whose name begins so, the newest first.
+pub(super) fn groups(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(typed) = typed.to_str() else { return Vec::new() };
+    let Ok(fleet) = Surroundings::gather().fleet() else { return Vec::new() };
+    let names = fleet.group_names().into_iter().filter(|name| name.starts_with(typed));
+    names
+        .enumerate()
+        .map(|(order, name)| CompletionCandidate::new(text::one_line(&name)).display_order(Some(order)))
+        .collect()
+}
+
+/// What a verb can be done to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fits {
+    Every,
+    Live,
+    Waiting,
+    /// A question can be answered in words.
+    Can(Capability),
+    /// Nobody runs it, and the agent can go on with it.
+    Resumable,
+}
+
+impl Fits {
+    /// By the words of the command line: the shell puts them behind `--`.
+    fn of(args: &[OsString]) -> Self {
+        let words = args.iter().skip_while(|word| *word != "--").skip(2);
+        let verb = words.filter_map(|word| word.to_str()).find(|word| !word.starts_with('-'));
+        match verb {
+            Some("stop" | "wait" | "fuse") => Self::Live,
+            Some("send") => Self::Can(Capability::Send),
+            Some("approve" | "deny" | "answer") => Self::Waiting,
+            Some("resume") => Self::Resumable,
+            _ => Self::Every,
+        }
+    }
+
+    fn live_only(self) -> bool {
+        matches!(self, Self::Live | Self::Waiting | Self::Can(_))
+    }
+
+    fn session(self, session: &Session) -> bool {
+        match self {
+            Self::Every => true,
+            Self::Live => session.is_live(),
+            Self::Waiting => session.status == Status::Waiting || !session.pending.is_empty(),
+            Self::Can(capability) => session.is_live() && session.capabilities.contains(&capability),
+            Self::Resumable => !session.is_live() && session.capabilities.contains(&Capability::Resume),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verb_offers_what_it_can_be_done_to() {
+        let of = |line: &str| Fits::of(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(of("agentctl -- agentctl stop 5"), Fits::Live);
+        assert_eq!(of("agentctl -- agentctl --color=never approve "), Fits::Waiting);
+        assert_eq!(of("/opt/agentctl -- agentctl resume"), Fits::Resumable);
+        assert_eq!(of("agentctl -- agentctl status "), Fits::Every);
+        assert_eq!(of("agentctl"), Fits::Every);
+    }
+}
