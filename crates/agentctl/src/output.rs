@@ -74,8 +74,10 @@ impl Output {
 
     /// Lines for a person beside the answer: they are on the screen before anything else happens.
     pub(crate) fn beside(&mut self, lines: impl IntoIterator<Item = String>) {
-        let lines: Vec<String> = lines.into_iter().collect();
-        self.aside(&lines.join("\n"));
+        let _ = self.out.flush();
+        for line in lines {
+            let _ = writeln!(io::stderr(), "{line}");
+        }
     }
 
     /// A line on standard error that does not change the exit code.

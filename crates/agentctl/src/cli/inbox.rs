@@ -13,8 +13,9 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::complete;
 use super::heard;
-use super::target::{Narrowed, stored_ids};
+use super::target::Narrowed;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -42,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", value_parser = super::adapter_names())]
     adapter: Vec<String>,
     /// Put the failure of this session away until its next turn (repeatable)
-    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(stored_ids))]
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::sessions))]
     done: Vec<String>,
     /// With --done: only sessions stored under this config root
     #[arg(long, value_name = "DIR", requires = "done", value_hint = clap::ValueHint::DirPath)]

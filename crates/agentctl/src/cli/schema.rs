@@ -18,7 +18,6 @@ use serde_json::{Value, json};
 use super::attach::Way;
 use super::config::{Checked, Shown};
 use super::daemon::Standing;
-use super::inbox::Done;
 use super::doctor::Report;
 use super::inbox::Done;
 use super::launch::DryRun;

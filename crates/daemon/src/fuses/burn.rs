@@ -168,7 +168,10 @@ impl Fuses {
 
     /// Marks of fuses that are gone have served.
     fn sweep_marks(&self) {
-        let (Ok(known), Ok(entries)) = (self.known(), agentctl_files::own::entries(self.home.folder())) else { return };
+        let (Ok(known), Ok(entries)) = (self.known(), agentctl_files::own::entries(self.home.folder()))
+        else {
+            return;
+        };
         for entry in entries.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             if name.strip_prefix(".fired-").is_some_and(|id| !known.contains_key(id)) {
