@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::fd::RawFd;
 
 /// For output that nobody wants.
 pub fn nowhere() -> io::Result<File> {
@@ -16,6 +17,11 @@ pub fn random(bytes: &mut [u8]) -> io::Result<()> {
 /// A second way to this process's own standard error, for children.
 pub fn own_errors() -> io::Result<File> {
     File::options().append(true).open("/proc/self/fd/2")
+}
+
+/// What the kernel says of one of this process's descriptors.
+pub fn own_descriptor(descriptor: RawFd) -> io::Result<String> {
+    fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}"))
 }
 
 /// What the kernel says of this process.

@@ -6,14 +6,15 @@
 //! originals do not change: it costs the size of the database.
 
 use std::collections::HashMap;
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use agentctl_files::{entries, open_folder, own};
 use rusqlite::{Connection, OpenFlags};
-use rustix::fs::{FlockOperation, OFlags, flock, statvfs};
+use rustix::fs::{FlockOperation, flock, statvfs};
 use tempfile::TempDir;
 
 use super::{Error, Files, beside, locks};
@@ -117,10 +118,9 @@ fn fresh_folder(below: &Path) -> io::Result<Option<(TempDir, File)>> {
 
 /// The kernel's lock on a folder, until the file is closed. `None` while another process has it, or the folder is gone.
 fn hold(folder: &Path) -> Option<File> {
-    let flags = (OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(folder).ok()?;
+    let file = open_folder(folder).ok()?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
-    // Whoever had it before may have removed it.
+    // Whoever had it before may have removed it, and a link is not what it leads to.
     folder.symlink_metadata().is_ok_and(|seen| Some(seen.ino()) == ino(&file)).then_some(file)
 }
 
@@ -130,7 +130,7 @@ fn ino(file: &File) -> Option<u64> {
 
 /// Takes away the copies that nobody holds any more.
 fn sweep(below: &Path) {
-    let Ok(entries) = fs::read_dir(below) else { return };
+    let Ok(entries) = entries(below) else { return };
     let me = rustix::process::geteuid().as_raw();
     for entry in entries.flatten() {
         let is_copy = entry.file_name().to_string_lossy().starts_with(PREFIX);
@@ -146,7 +146,7 @@ fn sweep(below: &Path) {
 
 /// Copies what `from` holds into a new file for this user alone, and says how much of `most` is left.
 fn pour(mut from: &File, to: &Path, most: u64) -> io::Result<u64> {
-    let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
+    let mut target = own::create_new(to)?;
     let mut chunk = vec![0; 1 << 20];
     let mut left = most;
     loop {

@@ -62,7 +62,7 @@ pub(crate) fn pin(process: ProcessRef) -> Result<Option<Pinned>, SignalError> {
 /// Whether `/proc` calls the held process by the pid that it was held by. Where it was mounted for another pid namespace,
 /// one number names two processes. A process that has ended has no pid: that is found out next.
 fn is_the_pid_of(handle: &OwnedFd, pid: u32) -> bool {
-    let told = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", handle.as_raw_fd())).ok();
+    let told = agentctl_files::kernel::own_descriptor(handle.as_raw_fd()).ok();
     let told = told.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("Pid:")));
     told.and_then(|told| told.trim().parse::<i64>().ok())
         .is_none_or(|told| told == i64::from(pid) || told <= 0)
