@@ -4,7 +4,7 @@
 mod steer;
 
 use agentctl_testkit::Claude;
-use steer::Scene;
+use steer::{Scene, until_its_end};
 
 fn scene() -> Option<Scene> {
     Scene::set("claude-code", |home, url| Claude::settle(home, url).map(drop))
@@ -14,6 +14,12 @@ fn scene() -> Option<Scene> {
 fn launched_stopped_and_resumed() {
     let Some(scene) = scene() else { return };
     steer::launched_stopped_and_resumed(&scene, ".claude");
+}
+
+#[test]
+fn a_run_that_fails_runs_until_its_end() {
+    let Some(scene) = scene() else { return };
+    until_its_end::runs_until_its_end(&scene, &until_its_end::prompt("[[err:400|for good]]"), &["failed"]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use agentctl_testkit::Codex;
 use agentctl_testkit::codex::AppServer;
 use serde_json::{Value, json};
-use steer::{Scene, served};
+use steer::{Scene, served, until_its_end};
 
 const STORE: &str = ".codex";
 
@@ -28,6 +28,12 @@ fn the_old_version_is_launched_stopped_and_resumed() {
     let old = Scene::set("codex", |home, url| Codex::settle_without_locks(home, url).map(drop));
     let Some(scene) = old else { return };
     steer::launched_stopped_and_resumed(&scene, STORE);
+}
+
+#[test]
+fn a_run_that_fails_runs_until_its_end() {
+    let Some(scene) = scene() else { return };
+    until_its_end::runs_until_its_end(&scene, &until_its_end::prompt("[[err:500|for good]]"), &["failed"]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod steer;
 use std::fs;
 
 use agentctl_testkit::NodeAgent;
-use steer::Scene;
+use steer::{Scene, until_its_end};
 
 fn copilot() -> Option<Scene> {
     Scene::set("copilot", |home, url| NodeAgent::copilot(home, url).map(drop))
@@ -46,6 +46,16 @@ fn qwen_is_launched_stopped_and_resumed() {
 fn kimi_is_launched_stopped_and_resumed() {
     let Some(scene) = kimi() else { return };
     steer::launched_stopped_and_resumed(&scene, ".kimi-code/sessions");
+}
+
+#[test]
+fn runs_that_fail_run_until_their_end() {
+    // Kimi Code is not among them: until its id is seen, nothing tells its run from a session in a terminal.
+    for scene in [copilot(), gemini(), qwen()].into_iter().flatten() {
+        let prompt = until_its_end::prompt("[[err:401|for good]]");
+        // Gemini CLI writes nothing down of such an end.
+        until_its_end::runs_until_its_end(&scene, &prompt, &["failed", "died"]);
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod steer;
 use agentctl_testkit::opencode::Server;
 use agentctl_testkit::{OpenCode, until_seen};
 use serde_json::{Value, json};
-use steer::{Scene, served};
+use steer::{Scene, served, until_its_end};
 
 const STORE: &str = ".local/share/opencode";
 
@@ -31,6 +31,32 @@ fn version_1_1_is_launched_stopped_and_resumed() {
     let old = Scene::set("opencode", |home, url| OpenCode::settle_1_1(home, url).map(drop));
     let Some(scene) = old else { return };
     steer::launched_stopped_and_resumed(&scene, STORE);
+}
+
+/// It writes nothing while its model is silent: its records grow old, and it lives.
+#[test]
+fn a_window_does_not_hide_a_silent_run() {
+    let Some(scene) = scene() else { return };
+    let launched = scene.launch("[[hang]] silent", &[]).ok().json();
+    let id = launched["id"].as_str().unwrap();
+    until_seen(steer::PATIENCE, "two seconds of silence", || {
+        let list = scene.agentctl(&["list", "--json"]).ok().json();
+        let time = |value: &Value| value.as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+        let silent = time(&list["asOf"]).duration_since(time(&list["sessions"][0]["updatedAt"]));
+        if silent.as_secs() >= 2 { Ok(()) } else { Err(silent.to_string()) }
+    });
+    let list = scene.agentctl(&["list", "--all", "--since", "1s", "--json"]).ok().json();
+    let row = &list["sessions"][0];
+    assert_eq!((&row["id"], &row["status"]), (&id.into(), &"running".into()), "{list:#}");
+    let table = scene.agentctl(&["list", "--all", "--since", "1s"]).ok().stdout;
+    assert!(!table.contains("no stored session"), "its process is no stray: {table}");
+    let _ = scene.agentctl(&["stop", id]).ok();
+}
+
+#[test]
+fn a_run_that_fails_runs_until_its_end() {
+    let Some(scene) = scene() else { return };
+    until_its_end::runs_until_its_end(&scene, &until_its_end::prompt("[[err:400|for good]]"), &["failed"]);
 }
 
 #[test]

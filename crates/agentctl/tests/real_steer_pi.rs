@@ -5,10 +5,11 @@ mod steer;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use agentctl_testkit::{Pi, Signal, pi, until_seen};
+use agentctl_testkit::{Act, FakeModel, Pi, Reply, Signal, pi, until_seen};
 use serde_json::Value;
-use steer::Scene;
+use steer::{Scene, until_its_end};
 
 fn scene() -> Option<Scene> {
     let scene = Scene::set("pi", |home, url| Pi::settle(home, url).map(drop))?;
@@ -19,6 +20,28 @@ fn scene() -> Option<Scene> {
 fn launched_stopped_and_resumed() {
     let Some(scene) = scene() else { return };
     steer::launched_stopped_and_resumed(&scene, ".pi/agent/sessions");
+}
+
+/// Pi writes an error down, and a moment later that it tries again.
+#[test]
+fn it_runs_until_its_end_however_often_it_tries() {
+    let asked = AtomicUsize::new(0);
+    let model = FakeModel::with_rule(move |_| match asked.fetch_add(1, Ordering::Relaxed) {
+        0 => Reply::shell(until_its_end::WAIT),
+        1 => Reply::new(Act::Status(500, "later".to_owned())),
+        _ => Reply::text("at last"),
+    });
+    let scene = Scene::with_model(model, "pi", |home, url| Pi::settle(home, url).map(drop));
+    let Some(scene) = scene else { return };
+    let scene = Scene { model_name: Some(pi::MODEL), ..scene };
+    until_its_end::runs_until_its_end(&scene, "go on", &["completed"]);
+}
+
+#[test]
+fn a_run_that_tried_again_fails_once() {
+    let Some(scene) = scene() else { return };
+    let prompt = until_its_end::prompt("[[err:500|not now]]");
+    until_its_end::runs_until_its_end(&scene, &prompt, &["failed"]);
 }
 
 /// With events on its stdout Pi exits with 0 whatever the model said.

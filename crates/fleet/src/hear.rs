@@ -26,6 +26,13 @@ pub(crate) struct Heard {
     pub(crate) took: Duration,
 }
 
+impl Heard {
+    /// Whether anything can be said of its sessions.
+    pub(crate) fn has_answered(&self) -> bool {
+        matches!(self.harvest.coverage, Coverage::Complete | Coverage::Partial)
+    }
+}
+
 struct Waiting {
     progress: Progress,
     seen: u64,

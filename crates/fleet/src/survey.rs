@@ -39,6 +39,9 @@ impl Fleet {
         let errands = self.errands(&sources, &question.wanted, look, &ledger);
         let mut heard = hear(errands, question, self.memory.as_ref());
         let mut seen = look();
+        if self.hear_the_living(&sources, &mut heard, &seen, question, &ledger) {
+            seen = look();
+        }
         let mut joined = self.join_all(&sources, &heard, &seen, &ledger);
         if self.hear_rivals(&sources, &mut heard, &joined, &seen, question, &ledger) {
             seen = look();
@@ -75,6 +78,34 @@ impl Fleet {
             survey.sessions.iter_mut().for_each(|surveyed| prices::fill(&mut surveyed.session, &self.prices));
         }
         survey
+    }
+
+    /// A window is for stopped sessions alone. Whatever a live process may carry is heard too, however old its records are:
+    /// the same sessions that a list of the live ones hears. Says whether there was anything to read.
+    fn hear_the_living(
+        &self,
+        sources: &[Source],
+        heard: &mut [Heard],
+        seen: &Look,
+        question: &Question,
+        ledger: &Ledger,
+    ) -> bool {
+        if !matches!(question.wanted, Wanted::All { since: Some(_) }) {
+            return false;
+        }
+        let mut indices = Vec::new();
+        let mut errands = Vec::new();
+        for (index, source) in sources.iter().enumerate().filter(|(index, _)| heard[*index].has_answered()) {
+            let view = seen.view(self.kernel.as_ref(), source, None, ledger);
+            if !view.processes.is_empty() {
+                indices.push(index);
+                errands.push((source.clone(), Errand::Live(Box::new(view))));
+            }
+        }
+        for (index, living) in indices.iter().zip(hear(errands, question, self.memory.as_ref())) {
+            add_living(&mut heard[*index], living);
+        }
+        !indices.is_empty()
     }
 
     /// That a session is the only candidate of a process can be said only when all were read: one that was asked for by
@@ -255,6 +286,24 @@ fn has_moved_on(found: &Found, as_of: Timestamp, stamp_now: impl FnOnce() -> Opt
     // The kernel counts file times in ticks: what was written in the very moment of the reading may look the same.
     let is_fresh = stamp.modified.is_none_or(|at| as_of.duration_since(at) < TICKS);
     is_fresh || stamp_now() != Some(stamp)
+}
+
+/// Puts what live processes may carry beside what a window showed. What could not be heard of it is no silence.
+fn add_living(heard: &mut Heard, living: Heard) {
+    heard.took += living.took;
+    let harvest = &mut heard.harvest;
+    match &living.harvest.coverage {
+        Coverage::Complete | Coverage::NotInstalled => {}
+        Coverage::Partial => harvest.coverage = Coverage::Partial,
+        silent => {
+            let why = silent.error().unwrap_or_else(|| silent.word().to_owned());
+            harvest.left_out(format!("what its live processes carry was not heard: {why}"));
+        }
+    }
+    let fresh = living.harvest.warnings.iter().filter(|warning| !harvest.warnings.contains(warning));
+    let fresh: Vec<_> = fresh.cloned().collect();
+    harvest.warnings.extend(fresh);
+    merge(harvest, living.harvest, &[]);
 }
 
 /// The second reading replaces what it read again; what it did not or could not read stays as it was. A note that

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use agentctl_adapters::{Adapter, claude_code::ClaudeCode};
-use agentctl_fleet::{Fleet, Question, Selector, Source, Wanted};
+use agentctl_fleet::{Fleet, Question, Selector, Source, Wanted, session_holders};
 use agentctl_model::{Environ, Outcome, PendingKind, Session, Status, Survey};
 use agentctl_process::Kernel;
 use agentctl_process::fake::{Scripted, ScriptedProcess};
@@ -244,6 +244,58 @@ fn helpers_and_other_peoples_agents_are_neither_sessions_nor_strays() {
     let survey = home.all(kernel);
     assert_eq!(verdict(&survey, A), (Status::Stopped, Some(Outcome::Completed)));
     assert!(survey.strays.is_empty());
+}
+
+/// A spare is noted like a session: it waits for a job that it does not have.
+#[test]
+fn a_spare_is_no_session_and_no_candidate_and_the_worker_that_it_becomes_is_one() {
+    let home = Home::new();
+    home.transcript(A, &[prompt(A, 11), reply(A, 12, "end_turn")]);
+    let titled = || {
+        ScriptedProcess::new(42, &["claude bg-spare", "--bg-spare", "/s"])
+            .cwd("/w")
+            .variable("HOME", home.path().to_str().unwrap())
+            .started_at(minute(10))
+    };
+    home.registry(42, 42, B, r#","kind":"bg","jobId":"bbbbbbbb","status":"idle","spare":true"#);
+    for process in [titled(), home.claude(42, &["--session-id", B]), home.claude(42, &[])] {
+        let fleet = home.fleet(Scripted::new().process(process));
+        for wanted in [Wanted::Live, Wanted::All { since: Some(minute(0)) }, Wanted::All { since: None }] {
+            let survey = fleet.survey(&Question::new(wanted.clone()));
+            let live: Vec<&str> = survey
+                .sessions
+                .iter()
+                .filter(|one| one.session.is_live())
+                .map(|one| one.key.id.as_str())
+                .collect();
+            assert_eq!((live, survey.strays.len()), (Vec::<&str>::new(), 0), "{wanted:?}");
+        }
+        let live = fleet.survey(&Question::new(Wanted::Live));
+        assert!(session_holders(&live, Path::new("/w")).is_empty(), "a spare holds no folder");
+    }
+    // With a job it keeps its title, and its note says that it is no spare any more.
+    home.registry(42, 42, B, r#","kind":"bg","jobId":"bbbbbbbb","status":"busy""#);
+    let survey = home.all(Scripted::new().process(titled()));
+    assert_eq!(verdict(&survey, B), (Status::Running, None));
+}
+
+#[test]
+fn a_headless_run_runs_until_it_ends_unless_it_takes_more_messages() {
+    let home = Home::new();
+    home.transcript(A, &[prompt(A, 11), reply(A, 12, "end_turn")]);
+    let noted = r#","status":"idle","entrypoint":"sdk-cli""#;
+    let text = |more: &str| {
+        format!(
+            r#"{{"pid":42,"sessionId":"{A}","cwd":"/w","procStart":"42","statusUpdatedAt":{}{more}}}"#,
+            minute(30).as_millisecond()
+        )
+    };
+    fs::write(home.path().join(".claude/sessions/42.json"), text(noted)).unwrap();
+    let survey = home.all(Scripted::new().process(home.claude(42, &["-p"])));
+    assert_eq!(verdict(&survey, A), (Status::Running, None));
+    let stream = home.claude(42, &["-p", "--input-format", "stream-json"]);
+    let survey = home.all(Scripted::new().process(stream));
+    assert_eq!(verdict(&survey, A), (Status::Idle, Some(Outcome::Completed)));
 }
 
 #[test]

@@ -342,6 +342,39 @@ fn the_live_list_reads_only_what_is_carried() {
     assert_eq!(verdict(&one, ONE), verdict(&survey, ONE), "list and status agree");
 }
 
+/// Its error, or its last word, is written down before it exits.
+#[test]
+fn a_run_that_recorded_its_end_runs_until_its_process_ends() {
+    let home = Home::new();
+    let error = r#"{"message":"500","codex_error_info":"other"}"#;
+    let failed = format!(r#"{{"type":"task_complete","turn_id":"{TURN}","error":{error}}}"#);
+    for (text, outcome) in [
+        (finished(ONE), Outcome::Completed),
+        (open_turn(ONE) + &record("00:09", "event_msg", &failed), Outcome::Failed),
+    ] {
+        home.rollout(ONE, &text);
+        let kernel = || holds(Scripted::new().process(home.exec(10)), home.lock(ONE, 10, "00:00"));
+        assert_eq!(verdict(&home.all(kernel()), ONE), (Status::Running, None, Some(10)));
+        assert_eq!(verdict(&home.all(Scripted::new()), ONE), (Status::Stopped, Some(outcome), None));
+    }
+}
+
+/// What only manages, or only shields a command, carries nothing, whatever it holds.
+#[test]
+fn helpers_that_hold_a_lock_or_a_file_are_no_sessions() {
+    let home = Home::new();
+    let path = home.rollout(ONE, &finished(ONE));
+    for argv in
+        [&[NATIVE, "archive", ONE][..], &[NATIVE, "migrate-rollouts"], &["/opt/codex/codex-linux-sandbox"]]
+    {
+        let helper = home.process(10, argv, "00:00").open(&path, true);
+        let kernel = holds(Scripted::new().process(helper), home.lock(ONE, 10, "00:00"));
+        let survey = home.all(kernel);
+        assert_eq!(verdict(&survey, ONE), (Status::Stopped, Some(Outcome::Completed), None), "{argv:?}");
+        assert!(survey.strays.is_empty(), "{argv:?}");
+    }
+}
+
 #[test]
 fn a_live_thread_is_listed_however_long_it_was_silent() {
     let home = Home::new();

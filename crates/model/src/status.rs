@@ -162,6 +162,11 @@ impl Owners {
     pub fn iter(&self) -> impl Iterator<Item = &Owner> {
         std::iter::once(&self.first).chain(&self.rest)
     }
+
+    /// One of them is a run with a prompt of its own.
+    fn end_with_the_turn(&self) -> bool {
+        self.iter().any(|owner| owner.headless)
+    }
 }
 
 /// The word of a gateway: all there is about a remote session.
@@ -219,6 +224,8 @@ pub enum Rule {
     TurnOpen,
     TurnOlderThanItsOwners,
     HeadlessRunNotEnded,
+    HeadlessRunNotOver,
+    HeadlessRunAfterError,
     AgentDoesNotSay,
 }
 
@@ -246,6 +253,12 @@ impl Rule {
             }
             Self::HeadlessRunNotEnded => {
                 "a live run with a prompt of its own, whose turn is not recorded as ended"
+            }
+            Self::HeadlessRunNotOver => {
+                "a live run with a prompt of its own: whatever its records say of the turn, it runs until its process ends"
+            }
+            Self::HeadlessRunAfterError => {
+                "a live run with a prompt of its own, whose turn was cut short: until its process ends it may try again"
             }
             Self::AgentDoesNotSay => "alive, but the agent does not say whether a turn is open",
         }
@@ -299,7 +312,7 @@ pub fn derive(
         (Liveness::Remote { word: Word::Ended, .. }, _) => (S::Stopped, when_gone, R::GatewayEnded),
         (Liveness::Remote { word: Word::Unsaid, .. }, _) => (S::Unknown, None, R::GatewayDoesNotSay),
         (Liveness::Alive(owners), _) if not_theirs(turn, owners) => match state {
-            _ if owners.iter().any(|owner| owner.headless) => (S::Running, None, R::HeadlessRunNotEnded),
+            _ if owners.end_with_the_turn() => (S::Running, None, R::HeadlessRunNotEnded),
             Some(open) if open.is_open() => (S::Idle, when_gone, R::TurnOlderThanItsOwners),
             Some(T::NotBegun) => (S::Idle, None, R::NoTurnYet),
             _ => (S::Idle, when_gone, R::TurnEnded),
@@ -307,8 +320,15 @@ pub fn derive(
         (_, Some(T::Approval | T::Question)) => (S::Waiting, None, R::WaitsForPerson),
         (Liveness::Remote { word: Word::Running, .. }, _) => (S::Running, None, R::GatewayRunning),
         (Liveness::Remote { word: Word::Ready, .. }, _) => (S::Idle, when_gone, R::GatewayReady),
-        (Liveness::Alive(owners), None | Some(T::NotBegun)) if owners.iter().any(|owner| owner.headless) => {
+        (Liveness::Alive(owners), None | Some(T::NotBegun)) if owners.end_with_the_turn() => {
             (S::Running, None, R::HeadlessRunNotEnded)
+        }
+        // A record of an end may be followed by another try, and what comes after the last one is its exit.
+        (Liveness::Alive(owners), Some(T::Finished | T::Ended)) if owners.end_with_the_turn() => {
+            (S::Running, None, R::HeadlessRunNotOver)
+        }
+        (Liveness::Alive(owners), Some(T::Failed | T::Interrupted)) if owners.end_with_the_turn() => {
+            (S::Running, None, R::HeadlessRunAfterError)
         }
         (Liveness::Alive(_), Some(T::NotBegun)) => (S::Idle, None, R::NoTurnYet),
         (Liveness::Alive(_), Some(T::Finished | T::Failed | T::Interrupted | T::Ended)) => {

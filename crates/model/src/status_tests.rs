@@ -131,14 +131,28 @@ fn a_second_owner_that_was_there_keeps_the_turn_open() {
 }
 
 #[test]
-fn a_live_headless_run_runs_until_its_own_turn_is_recorded_as_ended() {
+fn a_live_headless_run_runs_until_it_ends() {
     // Nothing, or only older turns, on disk: its own turn has not been recorded yet.
-    assert_eq!(column(EARLIER, &alive(true))[..7], every(S::Running, [None; 8])[..7]);
-    assert_eq!(verdict(None, LATER, &alive(true)), (S::Running, None));
-    assert_eq!(verdict(Some(T::NotBegun), LATER, &alive(true)), (S::Running, None));
-    // Its own turn has ended; the process is on its way out.
-    assert_eq!(verdict(Some(T::Finished), LATER, &alive(true)), (S::Idle, Some(O::Completed)));
-    assert_eq!(verdict(Some(T::Failed), LATER, &alive(true)), (S::Idle, Some(O::Failed)));
+    assert_eq!(column(EARLIER, &alive(true)), every(S::Running, [None; 8]));
+    // Whatever is recorded of its own turn: an error may be tried again, and a finished one ends with the process.
+    let mut own = every(S::Running, [None; 8]);
+    own[2] = (S::Waiting, None);
+    own[3] = (S::Waiting, None);
+    assert_eq!(column(LATER, &alive(true)), own);
+    assert_eq!(verdict(Some(T::Ended), LATER, &alive(true)), (S::Running, None));
+    // The same beside a terminal that has the session open too.
+    let both = Liveness::Alive(Owners { first: owner(false), rest: vec![owner(true)] });
+    assert_eq!(verdict(Some(T::Failed), LATER, &both), (S::Running, None));
+    // When it has ended, the records say how.
+    assert_eq!(verdict(Some(T::Failed), LATER, &gone()), (S::Stopped, Some(O::Failed)));
+}
+
+#[test]
+fn the_rule_says_whether_a_headless_run_was_cut_short() {
+    let rule = |state| derive(Some(&Turn::new(state, Some(at(LATER)))), &alive(true), None, vec![]).rule();
+    assert_eq!([T::Finished, T::Ended].map(rule), [Rule::HeadlessRunNotOver; 2]);
+    assert_eq!([T::Failed, T::Interrupted].map(rule), [Rule::HeadlessRunAfterError; 2]);
+    assert_eq!(rule(T::Open), Rule::TurnOpen);
 }
 
 #[test]

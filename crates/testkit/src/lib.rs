@@ -50,7 +50,7 @@ pub use background::Background;
 pub use claude::Claude;
 pub use codex::Codex;
 pub use home::{Output, TestHome};
-pub use model::{FakeModel, Reply, Usage};
+pub use model::{Act, FakeModel, Reply, Usage};
 pub use node_agents::NodeAgent;
 pub use openclaw::OpenClaw;
 pub use opencode::OpenCode;

@@ -2,26 +2,35 @@
 
 use std::collections::HashSet;
 
-use agentctl_model::{Harvest, Joined, KernelView, Process, Stray, Tie};
+use agentctl_model::{Claim, Harvest, Joined, KernelView, Process, ProcessRef, Stray, Tie};
 
-use super::processes::{id_in_argv, is_headless, is_helper};
+use super::processes::{ends_with_its_turn, id_in_argv, is_helper, stays_for_more};
+use super::registry::is_spare;
 use crate::join::{alive, by_registration, claim, only_candidates, subagent_of, subagents, unclaimed};
 
 /// The agent's registry first, then the argv, then the contract's rule of the only candidate.
 pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Process) -> bool) -> Joined {
-    let mut claims = by_registration(harvest, kernel);
-    let registered = claims.len();
-    let rest: Vec<&Process> = unclaimed(kernel, &claims)
+    // A background worker keeps the title of the spare that it once was: its note says what it is, not its argv.
+    let (spares, mut claims): (Vec<Claim>, Vec<Claim>) = by_registration(harvest, kernel)
         .into_iter()
-        .filter(|process| !is_helper(&process.head) && ours(process))
-        .collect();
+        .partition(|claim| claim.found.as_ref().is_some_and(is_spare));
+    let spares: HashSet<ProcessRef> = spares.iter().map(|claim| claim.owner.process).collect();
+    for claim in &mut claims {
+        let process = kernel.processes.iter().find(|process| process.head.process == claim.owner.process);
+        claim.owner.headless &= !process.is_some_and(|process| stays_for_more(&process.head));
+    }
+    let registered = claims.len();
+    let may_carry = |process: &&Process| {
+        !spares.contains(&process.head.process) && !is_helper(&process.head) && ours(process)
+    };
+    let rest: Vec<&Process> = unclaimed(kernel, &claims).into_iter().filter(may_carry).collect();
 
     let (mut nameless, mut starting) = (Vec::new(), Vec::new());
     for process in rest {
         match id_in_argv(&process.head) {
             Some(id) if harvest.found.iter().any(|found| found.id == id) => {
                 let how = alive(process, kernel, "the id is in its argv (starting or stopping)");
-                claims.push(claim(&id, process, Tie::Exact, is_headless(&process.head), how));
+                claims.push(claim(&id, process, Tie::Exact, ends_with_its_turn(&process.head), how));
             }
             // It names a session that has no storage yet: it is no candidate for another one.
             Some(_) => starting.push(process),
@@ -30,7 +39,8 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
     }
     let claimed: Vec<&str> = claims.iter().map(|claim| claim.id.as_str()).collect();
     let mains = harvest.found.iter().filter(|found| subagent_of(found).is_none());
-    let paired = only_candidates(&nameless, mains, &claimed, kernel, |process| is_headless(&process.head));
+    let paired =
+        only_candidates(&nameless, mains, &claimed, kernel, |process| ends_with_its_turn(&process.head));
     claims.extend(paired);
 
     let carried: HashSet<_> = claims.iter().map(|claim| claim.owner.process).collect();

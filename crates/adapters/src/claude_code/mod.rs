@@ -171,12 +171,16 @@ fn live_places(
     let mut cwds = Vec::new();
     let mut registered = BTreeSet::new();
     for note in &harvest.registrations {
+        // It counts as registered below, so that nothing is looked for on its behalf.
+        let is_spare = note.found.as_ref().is_some_and(registry::is_spare);
         let Holder::Process { pid, start } = note.holder else { continue };
         let holder = kernel.processes.iter().find(|process| {
             process.noted_pid() == pid && process.head.process.start == start && kernel.is_ours(process)
         });
         if let Some(holder) = holder {
             registered.insert(holder.pid());
+        }
+        if holder.is_some() && !is_spare {
             ids.insert(note.id.clone());
             cwds.extend(note.found.as_ref().and_then(|found| found.facts.cwd.clone()));
         }

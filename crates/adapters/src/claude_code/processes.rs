@@ -57,9 +57,19 @@ pub(super) fn id_in_argv(head: &ProcessHead) -> Option<String> {
     is_uuid(id).then(|| id.to_owned())
 }
 
-/// Started with a prompt of its own, ends with the turn.
+/// Without a terminal.
 pub(super) fn is_headless(head: &ProcessHead) -> bool {
     head.has_flag("-p") || head.has_flag("--print")
+}
+
+/// It takes one message after another, as programs do that have an agent built in.
+pub(super) fn stays_for_more(head: &ProcessHead) -> bool {
+    head.option("--input-format") == Some("stream-json")
+}
+
+/// Started with a prompt of its own, ends with the turn.
+pub(super) fn ends_with_its_turn(head: &ProcessHead) -> bool {
+    is_headless(head) && !stays_for_more(head)
 }
 
 pub(super) fn is_uuid(text: &str) -> bool {
@@ -101,6 +111,13 @@ mod tests {
             assert!(is_claude(&head) && is_helper(&head), "{argv:?}");
         }
         assert!(!is_helper(&head("claude", &["claude", "-p", "--session-id", ID])));
+    }
+
+    #[test]
+    fn a_run_that_takes_more_messages_does_not_end_with_its_turn() {
+        assert!(ends_with_its_turn(&head("claude", &["claude", "-p", "--output-format", "stream-json"])));
+        assert!(!ends_with_its_turn(&head("claude", &["claude", "-p", "--input-format", "stream-json"])));
+        assert!(!ends_with_its_turn(&head("claude", &["claude"])));
     }
 
     #[test]

@@ -26,6 +26,15 @@ struct Note {
     status: Option<String>,
     waiting_for: Option<String>,
     status_updated_at: Option<i64>,
+    spare: Option<bool>,
+}
+
+/// What the note of a spare says beside a session's.
+const SPARE: &str = "spare";
+
+/// Whether this was noted by a process that is kept ready for a job and has none yet: it is no session and holds nothing.
+pub(super) fn is_spare(noted: &Found) -> bool {
+    noted.facts.meta.get(SPARE) == Some(&true.into())
 }
 
 fn millis(value: Option<i64>) -> Option<Timestamp> {
@@ -119,6 +128,9 @@ fn facts(note: &Note) -> Facts {
     extra("version", &note.version);
     extra("kind", &note.kind);
     extra("jobId", &note.job_id);
+    if note.spare == Some(true) {
+        facts.meta.insert(SPARE.to_owned(), true.into());
+    }
     facts
 }
 
@@ -144,6 +156,13 @@ mod tests {
         );
         assert_eq!(state(r#","status":"waiting","waitingFor":"input needed""#), Some(TurnState::Question));
         assert_eq!(state(""), None, "starting");
+    }
+
+    #[test]
+    fn a_spare_is_told_by_its_note() {
+        let spare = |more| is_spare(note(more).found.as_ref().unwrap());
+        assert!(spare(r#","kind":"bg","status":"idle","spare":true"#));
+        assert!(!spare(r#","kind":"bg","status":"busy""#) && !spare(r#","spare":false"#));
     }
 
     #[test]

@@ -26,6 +26,11 @@ pub(super) fn join(
     }
     let processes: HashMap<ProcessRef, &Process> =
         kernel.processes.iter().map(|process| (process.head.process, process)).collect();
+    // A sandbox that inherited a file, and a command that holds a lock to archive or delete, carry nothing.
+    claims.retain(|claim| {
+        let owner = processes.get(&claim.owner.process);
+        !owner.is_some_and(|process| matches!(role(&process.head), Role::Helper | Role::Wrapper))
+    });
     for claim in &mut claims {
         if let Some(process) = processes.get(&claim.owner.process) {
             describe(claim, process, known.get(claim.id.as_str()).copied());

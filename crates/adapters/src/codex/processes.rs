@@ -47,7 +47,7 @@ const VALUED: [&str; 22] = [
 const SERVERS: [&str; 2] = ["app-server", "mcp-server"];
 
 /// Subcommands that manage threads or the installation and never own a thread.
-const MANAGING: [&str; 26] = [
+const MANAGING: [&str; 28] = [
     "login",
     "logout",
     "mcp",
@@ -63,6 +63,8 @@ const MANAGING: [&str; 26] = [
     "queue",
     "archive",
     "unarchive",
+    "migrate-rollouts",
+    "migrate-nfs-db",
     "delete",
     "cloud",
     "exec-server",

@@ -5,10 +5,7 @@
 use std::collections::HashSet;
 
 use agentctl_model::text::clean_cut;
-use agentctl_model::{
-    Claim, Evidence, Facts, Found, Harvest, Joined, KernelView, Process, Testimony, Tie, Turn, TurnState,
-    Witness,
-};
+use agentctl_model::{Claim, Facts, Found, Harvest, Joined, KernelView, Process, Tie, Turn, TurnState};
 
 use super::processes::{id_in_argv, is_gemini, is_headless, is_server, may_carry};
 use crate::join::{alive, only_candidates, subagent_of, subagents};
@@ -56,7 +53,6 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
                 run.name().clone_into(&mut claim.command);
             }
         }
-        say_that_it_goes_on(claim, harvest);
     }
     let unsettled = !strays.is_empty();
     claims.extend(subagents(harvest, &claims));
@@ -73,20 +69,4 @@ fn without_file(id: &str, process: &Process) -> Found {
         ..Facts::default()
     };
     Found { id: id.to_owned(), slot: None, place: super::no_file(), stamp: None, facts, evidence: Vec::new() }
-}
-
-/// A run that ends with its turn has not ended while it lives, whatever the records look like: text before a tool call
-/// reads like the end of a turn, and an error may be tried again.
-fn say_that_it_goes_on(claim: &mut Claim, harvest: &Harvest) {
-    let turn =
-        harvest.found.iter().find(|found| found.id == claim.id).and_then(|found| found.facts.turn.as_ref());
-    let Some(turn) = turn.filter(|_| claim.owner.headless && claim.tie != Tie::OneOfSeveral) else { return };
-    if matches!(turn.state, TurnState::Finished | TurnState::Failed | TurnState::Interrupted) {
-        let words = "the run has a prompt of its own and ends with its turn";
-        claim.testimony = Some(Testimony {
-            turn: Some(Turn { state: TurnState::Open, detail: None, ..turn.clone() }),
-            evidence: vec![Evidence::said(Witness::Kernel, words, None)],
-            ..Testimony::default()
-        });
-    }
 }

@@ -32,7 +32,7 @@ pub(crate) fn join(
     let mut joined = Joined::default();
     let mut nameless = Vec::new();
     for process in of_kind(&[Kind::Run, Kind::Terminal, Kind::Editor]) {
-        let headless = kind(process) == Kind::Run;
+        let headless = program.ends_with_its_turn(&process.head);
         let in_argv = id_in_argv(&process.head).map(|id| (id, "the session is in its argv"));
         let launched = || Some((kernel.launched_for(process)?, "our launch record names this session"));
         let Some((id, how)) = in_argv.or_else(launched) else {
@@ -148,7 +148,7 @@ fn pair(
         .collect();
     let placed: Vec<&Process> = placed.iter().collect();
     only_candidates(&placed, candidates.iter(), &claimed, kernel, |process| {
-        program.kind(&process.head) == Kind::Run
+        program.ends_with_its_turn(&process.head)
     })
 }
 

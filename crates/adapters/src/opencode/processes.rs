@@ -119,6 +119,14 @@ impl Program {
         }
     }
 
+    /// A run with a prompt of its own that ends with the turn, unless it was told to stay for the next message.
+    pub(crate) fn ends_with_its_turn(&self, head: &ProcessHead) -> bool {
+        let stays = head.has_flag("-i")
+            || head.has_flag("--interactive")
+            || head.option("--input-format") == Some("stream-json");
+        self.kind(head) == Kind::Run && !stays
+    }
+
     /// A run that makes a session of its own: it can carry none that is older than itself.
     pub(crate) fn makes_its_own(&self, head: &ProcessHead) -> bool {
         self.kind(head) == Kind::Run && !head.has_flag("--continue") && !head.has_flag("-c")
@@ -199,6 +207,14 @@ mod tests {
         {
             assert!(!OPENCODE.is(&head(argv)), "{argv:?}");
         }
+    }
+
+    #[test]
+    fn a_run_ends_with_its_turn_unless_it_was_told_to_stay() {
+        let ends = |argv: &[&str]| OPENCODE.ends_with_its_turn(&head(argv));
+        assert!(ends(&["opencode", "run", "hi"]) && ends(&["opencode", "run", "--format", "json"]));
+        assert!(!ends(&["opencode", "run", "-i"]) && !ends(&["opencode", "run", "--interactive", "hi"]));
+        assert!(!ends(&["opencode"]) && !ends(&["opencode", "serve"]));
     }
 
     #[test]

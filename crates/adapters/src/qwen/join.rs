@@ -3,8 +3,7 @@
 use std::collections::HashSet;
 
 use agentctl_model::{
-    Claim, Evidence, Harvest, Joined, KernelView, Pending, PendingKind, Process, Testimony, Tie, Turn,
-    TurnState, Witness,
+    Claim, Harvest, Joined, KernelView, Pending, PendingKind, Process, Testimony, Tie, TurnState,
 };
 
 use super::processes::{id_in_argv, is_headless, is_qwen, is_server, may_carry};
@@ -48,6 +47,7 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
     for claim in &mut claims {
         let process = qwens.iter().find(|process| process.head.process == claim.owner.process);
         if let Some(process) = process {
+            claim.owner.headless = is_headless(&process.head);
             if is_server(&process.head) {
                 claim.role = "server";
             }
@@ -55,7 +55,7 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
                 run.name().clone_into(&mut claim.command);
             }
         }
-        say_more(claim, harvest);
+        tell_what_is_pending(claim, harvest);
     }
     let unsettled = !strays.is_empty();
     claims.extend(subagents(harvest, &claims));
@@ -63,9 +63,8 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
     Joined { claims, strays, unsettled, blind: None }
 }
 
-/// What the records mean while the process lives: a question waits, and a run that ends with its turn has not ended,
-/// whatever error it recorded (it tries again).
-fn say_more(claim: &mut Claim, harvest: &Harvest) {
+/// What the records mean while the process lives: a question waits.
+fn tell_what_is_pending(claim: &mut Claim, harvest: &Harvest) {
     let turn =
         harvest.found.iter().find(|found| found.id == claim.id).and_then(|found| found.facts.turn.as_ref());
     let Some(turn) = turn else { return };
@@ -75,10 +74,5 @@ fn say_more(claim: &mut Claim, harvest: &Harvest) {
         let word = claim.testimony.get_or_insert_with(Testimony::default);
         word.pending = vec![pending];
         word.since = turn.last;
-    } else if turn.state == TurnState::Failed && claim.owner.headless {
-        let words = "the run has a prompt of its own and goes on after the error";
-        let word = claim.testimony.get_or_insert_with(Testimony::default);
-        word.turn = Some(Turn { state: TurnState::Open, ..turn.clone() });
-        word.evidence.push(Evidence::said(Witness::Kernel, words, None));
     }
 }

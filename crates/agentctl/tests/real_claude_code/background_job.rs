@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use agentctl_testkit::until_seen;
+use agentctl_testkit::{Pty, until_seen};
 use serde_json::Value;
 
 use crate::scene::{PATIENCE, Scene, verdict};
@@ -60,6 +60,39 @@ fn a_background_job_is_one_session_and_its_helpers_are_none() {
     let _ = scene.home.run(command).ok();
     scene.wait_verdict(&id, "stopped/completed");
     assert!(scene.rows(&[]).is_empty(), "the daemon that stays is no session");
+}
+
+/// The overview of agents keeps a session ready for the next job, and notes it like a session.
+#[test]
+fn a_spare_is_no_session_and_holds_no_folder() {
+    let Some(scene) = Scene::open() else { return };
+    let cwd = scene.home.git_repo("project");
+    agentctl_testkit::claude::trust(&scene.home, &cwd);
+    let mut command = scene.home.command(scene.claude.executable());
+    command.arg("agents").current_dir(&cwd);
+    let overview = Pty::spawn(&command);
+    let notes = || {
+        let folder = std::fs::read_dir(scene.home.path().join(".claude/sessions"));
+        let files = folder.into_iter().flatten().flatten();
+        let notes = files.filter_map(|file| serde_json::from_slice(&std::fs::read(file.path()).ok()?).ok());
+        notes.collect::<Vec<Value>>()
+    };
+    let spare = until_seen(PATIENCE, "a spare", || {
+        let spare = notes().into_iter().find(|note| note["spare"] == true && note["status"] == "idle");
+        spare.ok_or_else(|| format!("{:#?}\n{}", notes(), overview.screen_text()))
+    });
+    for flags in [&[][..], &["--all", "--all-agents"]] {
+        let rows = scene.rows(flags);
+        assert!(rows.is_empty(), "{spare:#} is no session: {rows:#?}");
+    }
+    let locks = scene.ask(&["locks", "--json"]);
+    assert_eq!(locks["locks"], Value::Array(Vec::new()), "{locks:#}");
+    let strays = &scene.ask(&["doctor", "--json"])["strays"];
+    assert_eq!(*strays, Value::Array(Vec::new()), "{strays:#}");
+    assert!(
+        notes().iter().any(|note| note["pid"] == spare["pid"] && note["spare"] == true),
+        "it was one all along"
+    );
 }
 
 #[test]

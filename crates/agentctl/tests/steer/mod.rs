@@ -5,6 +5,7 @@
 #![allow(dead_code, reason = "each agent uses a part of it")]
 
 pub(crate) mod served;
+pub(crate) mod until_its_end;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +35,15 @@ impl Scene {
         adapter: &'static str,
         settle: impl FnOnce(&mut TestHome, &str) -> Result<(), Skip>,
     ) -> Option<Self> {
-        let model = FakeModel::start();
+        Self::with_model(FakeModel::start(), adapter, settle)
+    }
+
+    /// The same with a model of the test's own.
+    pub(crate) fn with_model(
+        model: FakeModel,
+        adapter: &'static str,
+        settle: impl FnOnce(&mut TestHome, &str) -> Result<(), Skip>,
+    ) -> Option<Self> {
         let mut home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
         if let Err(reason) = settle(&mut home, &model.url()) {
             skip(reason);

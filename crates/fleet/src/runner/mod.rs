@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use agentctl_adapters::Control;
-use agentctl_model::{EndedBy, FirstWords, IdSource, Outcome, SpawnPlan, Status, Stdin, Surveyed};
+use agentctl_model::{EndedBy, FirstWords, IdSource, Outcome, Rule, SpawnPlan, Status, Stdin, Surveyed};
 use agentctl_process::{Ending, Order, Started, spawn};
 use jiff::{SignedDuration, Timestamp};
 
@@ -183,6 +183,15 @@ impl<'a> Runner<'a> {
                 continue;
             }
             let since = *shown.get_or_insert_with(Instant::now);
+            // An end without an answer is recorded: it exits now, and is no launch, or it tries again.
+            let is_in_doubt = match session.rule {
+                Rule::HeadlessRunAfterError => true,
+                Rule::HeadlessRunNotOver => !has_reply(&session),
+                _ => false,
+            };
+            if is_in_doubt && since.elapsed() < LATE_ASKING {
+                continue;
+            }
             running.hooks.created(self.caller, &session);
             if asked.is_none() && running.control.has_asked(self.said().as_words()) {
                 asked = Some(Instant::now());

@@ -46,6 +46,19 @@ fn the_native_program_is_the_session_with_and_without_its_wrapper() {
 }
 
 #[test]
+fn a_run_runs_until_its_process_ends_unless_it_stays_for_more() {
+    let home = Home::new();
+    home.session("ses_1", "/w", 100, 100);
+    home.step("ses_1", 101, stop(), "done");
+    let run = |more: &[&str]| {
+        let argv = [&["opencode", "run", "-s", "ses_1"], more].concat();
+        home.seen(&[home.process(7, &argv, "/w", 90)], "ses_1")
+    };
+    assert_eq!((run(&[]).status, run(&[]).outcome), (Status::Running, None));
+    assert_eq!(run(&["-i"]).status, Status::Idle);
+}
+
+#[test]
 fn killed_mid_turn_and_merely_opened_again_is_idle_and_died() {
     let home = Home::new();
     home.session("ses_1", "/w", 100, 100);
@@ -252,7 +265,7 @@ fn two_processes_on_one_session_are_both_heard() {
     home.step("ses_1", 105, stop(), "the other one is done");
     let first = home.process(7, &["opencode", "run", "-s", "ses_1"], "/w", 95);
     assert_eq!(home.seen(&[first], "ses_1").status, Status::Running, "its own step is still open");
-    let second = home.process(8, &["opencode", "run", "-s", "ses_1"], "/w", 103);
+    let second = home.process(8, &["opencode", "-s", "ses_1"], "/w", 103);
     assert_eq!(home.seen(&[second], "ses_1").status, Status::Idle, "that step is not its own");
 }
 

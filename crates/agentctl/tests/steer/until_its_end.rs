@@ -1,0 +1,66 @@
+//! A live run with a prompt of its own runs until it ends, whatever it writes down on the way; and one failure is one notice.
+
+use std::fs;
+use std::time::Instant;
+
+use agentctl_testkit::until_seen;
+use serde_json::Value;
+
+use super::{PATIENCE, Scene};
+
+/// What the first tool of the run does: it waits for the test, so that the launch is over before anything else happens.
+pub(crate) const WAIT: &str = "until test -e go; do sleep 0.1; done";
+
+/// A prompt whose first tool waits, with these replies behind it.
+pub(crate) fn prompt(replies: &str) -> String {
+    format!("[[bash:{WAIT}]] {replies} to its end")
+}
+
+/// Launches a run whose first tool [waits](WAIT), lets it go on, and looks at it again and again. `outcomes` are how it may
+/// end; a failure must be told once, and nothing else but the end.
+pub(crate) fn runs_until_its_end(scene: &Scene, prompt: &str, outcomes: &[&str]) {
+    let heard = scene.home.path().join("heard");
+    fs::create_dir_all(scene.home.agentctl_home()).unwrap();
+    let config = format!(
+        "[notify]\ncommand = 'echo \"$AGENTCTL_EVENT $AGENTCTL_OUTCOME\" >> {}'\non = [\"idle\", \"failed\", \"died\", \"stopped\"]\n",
+        heard.display()
+    );
+    fs::write(scene.home.agentctl_home().join("config.toml"), config).unwrap();
+    let _ = scene.agentctl(&["daemon", "start"]).ok();
+    let launched = scene.launch(prompt, &[]).ok().json();
+    let id = launched["id"].as_str().unwrap();
+    fs::write(scene.cwd.join("go"), "").unwrap();
+
+    let ended = never_at_rest(scene, id);
+    let outcome = ended["outcome"].as_str().unwrap_or_default();
+    assert!(outcomes.contains(&outcome), "{ended:#}");
+    scene.agentctl(&["wait", id]);
+    // One line for the word `stopped`, and one for how it ended if that is a failure.
+    let told = vec![format!("session.stopped {outcome}"); if outcome == "completed" { 1 } else { 2 }];
+    let lines = || -> Vec<String> {
+        fs::read_to_string(&heard).unwrap_or_default().lines().map(|line| line.trim().to_owned()).collect()
+    };
+    until_seen(PATIENCE, "the notices", || match lines() {
+        lines if lines.len() >= told.len() => Ok(()),
+        lines => Err(format!("{lines:?}")),
+    });
+    let _ = scene.agentctl(&["daemon", "stop"]).ok();
+    assert_eq!(lines(), told);
+}
+
+/// Looks at the session until it has stopped: until then it is running, and nothing is said of how its turn ended.
+fn never_at_rest(scene: &Scene, id: &str) -> Value {
+    let (began, mut looks) = (Instant::now(), 0);
+    while began.elapsed() < PATIENCE {
+        let list = scene.agentctl(&["list", "--all", "--json"]).ok().json();
+        let rows = list["sessions"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["id"] == id).unwrap_or_else(|| panic!("{list:#}"));
+        looks += 1;
+        match row["status"].as_str() {
+            Some("running") => assert_eq!(row["outcome"], Value::Null, "look {looks}: {row:#}"),
+            Some("stopped") => return row.clone(),
+            _ => panic!("look {looks}: {row:#}"),
+        }
+    }
+    panic!("{id} did not end");
+}
