@@ -84,7 +84,12 @@ pub fn readable_folder(path: &Path) -> Result<Option<PathBuf>, FolderFault> {
     } else {
         path.to_owned()
     };
-    Ok(folder(&real)?.then_some(real))
+    match folder(&real) {
+        Ok(there) => Ok(there.then_some(real)),
+        // There is nothing in it that could be believed; whoever wants to write says what is wrong.
+        Err(FolderFault::NotAFolder) => Ok(None),
+        Err(fault) => Err(fault),
+    }
 }
 
 /// Makes a folder of ours, for us alone, with those above it. One that is there already is taken if it is ours.

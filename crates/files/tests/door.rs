@@ -124,6 +124,7 @@ fn no_link_and_no_fifo_is_taken_for_a_file_of_ours() {
     refused(own::make_folder(&turned), "must not be a symbolic link");
     assert!(matches!(own::folder(&turned), Err(own::FolderFault::Link)));
     assert!(matches!(own::folder(&victim), Err(own::FolderFault::NotAFolder)));
+    assert_eq!(own::readable_folder(&victim).unwrap(), None, "there is nothing to read in a file");
     assert!(!own::folder(&home.join("none")).unwrap() && !own::folder(&victim.join("x")).unwrap());
 }
 
