@@ -1,5 +1,6 @@
 //! Files of a terabyte that hold nothing, or next to nothing: they are left out with a warning, and the others are told.
 
+#![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs::{self, File};

@@ -36,7 +36,7 @@ pub(crate) fn for_tcp() -> Share {
 
 /// Whether a look would find descriptors enough. Where that cannot be seen, the look will say what it misses.
 pub(crate) fn suffice_for_a_look() -> bool {
-    let open = std::fs::read_dir("/proc/self/fd").map(Iterator::count);
+    let open = agentctl_files::kernel::own_descriptors();
     match open {
         Ok(open) => limit().saturating_sub(open) >= LOOK,
         // Counting takes one, which is not there; elsewhere there is no such folder.

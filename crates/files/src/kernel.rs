@@ -24,6 +24,11 @@ pub fn own_descriptor(descriptor: RawFd) -> io::Result<String> {
     fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}"))
 }
 
+/// How many descriptors this process has open, the one for counting among them.
+pub fn own_descriptors() -> io::Result<usize> {
+    Ok(fs::read_dir("/proc/self/fd")?.count())
+}
+
 /// What the kernel says of this process.
 pub fn own_status() -> io::Result<String> {
     fs::read_to_string("/proc/self/status")

@@ -1,5 +1,6 @@
 //! Who may be taken for a carrier: a note alone makes nobody one, and a pid counts within its namespace only.
 
+#![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;

@@ -1,5 +1,6 @@
 //! A window is for stopped sessions alone: whatever lives is listed, however long it was silent. Over every adapter there is.
 
+#![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs::{self, File};
@@ -9,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentctl_adapters::{Adapter, Keys, Root, Secret, registry};
-use agentctl_fleet::{Fleet, ListQuery, Question, Source, Wanted, inbox};
+use agentctl_fleet::marks::Marks;
+use agentctl_fleet::{Fleet, ListQuery, Question, Source, Store, Wanted, inbox};
 use agentctl_model::period::Since;
 use agentctl_model::{Environ, Status, Survey};
 use agentctl_process::fake::{Scripted, ScriptedProcess};
@@ -141,7 +143,7 @@ fn pi(scene: Scene) -> Scene {
 }
 
 fn pi_rust(mut scene: Scene) -> Scene {
-    scene.live = "aaaaaaaa".to_owned();
+    scene.live = String::from("aaaaaaaa");
     pi_store(&scene, "2020-09-13T12-37-40.000Z", ["aaaaaaaa", "bbbbbbbb"]);
     let process = scene.process(&["pi"]).exe("/usr/local/bin/pi");
     scene.tied("the only candidate", process)
@@ -165,7 +167,7 @@ fn pi_store(scene: &Scene, clock: &str, [live, over]: [&str; 2]) {
 }
 
 fn opencode(mut scene: Scene) -> Scene {
-    scene.live = "ses_live".to_owned();
+    scene.live = String::from("ses_live");
     let folder = scene.path().join(".local/share/opencode");
     fs::create_dir_all(&folder).unwrap();
     let database = rusqlite::Connection::open(folder.join("opencode.db")).unwrap();
@@ -197,7 +199,7 @@ fn opencode(mut scene: Scene) -> Scene {
 }
 
 fn slate(mut scene: Scene) -> Scene {
-    scene.live = "ses_live".to_owned();
+    scene.live = String::from("ses_live");
     for (id, cwd) in [("ses_live", "/w"), ("ses_over", "/elsewhere")] {
         let [made, written] = [11, 12].map(|at| minute(at).as_millisecond());
         let session = json!({"id": id, "directory": cwd, "title": "t", "version": "1.0.45",
@@ -300,7 +302,7 @@ fn kimi(mut scene: Scene) -> Scene {
 
 /// Its sessions live in a gateway: there is no process, and what the gateway calls running is live.
 fn openclaw(mut scene: Scene) -> Scene {
-    scene.live = "agent:main:live".to_owned();
+    scene.live = String::from("agent:main:live");
     let row = |name: &str, active: bool| {
         json!({"key": format!("agent:main:{name}"), "hasActiveRun": active, "status": "done", "workspaceDir": "/w",
             "updatedAt": minute(12).as_millisecond()})
@@ -376,7 +378,8 @@ fn what_a_live_session_needs_stays_in_the_inbox() {
         scene.age();
         let fleet = scene.fleet(&scene.tables[0].1);
         let now = minute(12) + Duration::from_hours(48);
-        let items = fleet.inbox(inbox::A_DAY, Vec::new(), now).items;
+        let marks = Marks::of(Store::at(scene.path().join("own")));
+        let items = fleet.inbox(inbox::A_DAY, Vec::new(), &marks, now).items;
         items.iter().map(|item| (item.kind.word(), item.session.id.clone())).collect::<Vec<_>>()
     };
     let live = format!("session_{LIVE}");

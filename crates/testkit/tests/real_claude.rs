@@ -1,5 +1,6 @@
 //! A real Claude Code against the fake model, without and with a terminal.
 
+#![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 use std::time::Duration;
 
 use agentctl_testkit::{Claude, FakeModel, Pty, Signal, TestHome, new_uuid, skip, until_seen};

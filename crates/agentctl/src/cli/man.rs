@@ -49,7 +49,7 @@ fn write_all(command: clap::Command, date: &str, dir: &Path) -> io::Result<()> {
         write_all(below, date, dir)?;
     }
     let name = format!("{}.1", name(&command));
-    fs::write(dir.join(name), page(command, date)?)
+    agentctl_files::write_anew(&dir.join(name), &page(command, date)?)
 }
 
 /// As in `agentctl-worktree-clean`.

@@ -158,7 +158,7 @@ fn program(surroundings: &Surroundings) -> Result<PathBuf, Failure> {
     let called = called.and_then(|called| surroundings.on_path(&called));
     let called = called.and_then(|called| plain(&surroundings.cwd.as_ref()?.join(called)));
     // The name that a program was called by may be anything.
-    let real = |path: &Path| path.canonicalize().ok();
+    let real = |path: &Path| agentctl_files::real_path(path).ok();
     Ok(called.filter(|called| real(called).is_some() && real(called) == real(&exact)).unwrap_or(exact))
 }
 
@@ -167,7 +167,7 @@ fn plain(path: &Path) -> Option<PathBuf> {
     if !path.components().any(|part| part == Component::ParentDir) {
         return Some(path.components().collect());
     }
-    Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?))
+    Some(agentctl_files::real_path(path.parent()?).ok()?.join(path.file_name()?))
 }
 
 /// Runs one line of the service manager's own program; says why it did not do what it should.
