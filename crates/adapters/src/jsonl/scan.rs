@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn a_terabyte_without_a_line_is_given_up_soon() {
         let error = scan_back(&Sparse, 1 << 40, &mut Collect::default()).unwrap_err();
-        assert!(error.to_string().contains("no line that ends within 64 MiB"), "{error}");
+        assert!(error.to_string().contains("no line that ends within 256 MiB"), "{error}");
     }
 
     /// Lines of zeros, each as long as a line may be.
