@@ -12,7 +12,7 @@ use crate::errand;
 pub const LINE_LIMIT: usize = 32 << 20;
 
 /// After so many bytes without the end of a line a file is none of lines: sparse, or somebody's trap.
-pub(super) const BARREN: u64 = 2 * LINE_LIMIT as u64;
+pub(super) const BARREN: u64 = 8 * LINE_LIMIT as u64;
 
 /// What is looked for lies near the end. A file that needs more than this to be understood is left out.
 const FURTHEST: u64 = 1 << 30;
