@@ -255,3 +255,23 @@ fn serve(
     }
     Ok(ended)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever fails after the socket was bound leaves by `?`.
+    #[test]
+    fn a_daemon_that_cannot_begin_leaves_no_socket_behind() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("agentctl.sock");
+        let begin = || -> io::Result<()> {
+            let _listener = server::bind(&path)?;
+            let _socket = SocketFile(path.clone());
+            assert!(path.exists());
+            Err(io::ErrorKind::OutOfMemory.into())
+        };
+        assert!(begin().is_err());
+        assert!(!path.exists());
+    }
+}

@@ -322,15 +322,3 @@ fn what_the_old_agentctl_left_is_moved_aside_and_nothing_is_lost() {
     assert_eq!(fs::read_to_string(aside.join("locks.json")).unwrap(), "[{\"directory\":\"/x\"}]");
     assert!(aside.join("state.json").exists() && home.join("config.toml").exists());
 }
-
-#[test]
-fn a_daemon_that_cannot_begin_leaves_no_socket_behind() {
-    let house = House::new();
-    // Its folder cannot be made, since something else has the name. That is found out only after the socket was bound.
-    fs::create_dir(house.home.agentctl_home()).unwrap();
-    fs::write(house.home.agentctl_home().join("outbox"), "in the way").unwrap();
-    let ended = house.home.agentctl(&["daemon", "run"]);
-    assert_eq!(ended.code, Some(5), "{ended:?}");
-    assert!(ended.stderr.contains("outbox"), "{ended:?}");
-    assert!(!house.socket().exists());
-}
