@@ -171,6 +171,8 @@ fn looks(seen: &mut Seen<'_>, id: &str) {
 fn holds(seen: &mut Seen<'_>, events: &mut Listener, folder: &str) {
     seen.command("lock", &["lock", folder, "--by", "ann", "--reason", "r", "--ttl", "9h", "--json"]);
     seen.command("locks", &["locks", "--json"]);
+    // One that is let go before anybody looked was never there to whoever listens. Sessions hold folders too.
+    while !seen.heard(events, "lock.acquired").to_string().contains("ann") {}
     seen.command("lock", &["unlock", folder, "--json"]);
     seen.heard(events, "lock.released");
     seen.command("fuse", &["fuse", "set", folder, "--ttl", "9h", "--label", "l", "--json"]);
@@ -210,6 +212,11 @@ fn losses(seen: &mut Seen<'_>, events: &mut Listener, agent: &StandIn) {
     exchange();
     agent.say("busy");
     seen.heard(events, "source.recovered");
+    let mut dead = StandIn::start(&seen.house.home);
+    seen.heard(events, "session.started");
+    dead.kill();
+    seen.heard(events, "session.stopped");
+    seen.command("inbox-done", &["inbox", "--done", &dead.id, "--json"]);
     let mut lost = StandIn::start(&seen.house.home);
     seen.heard(events, "session.started");
     fs::remove_file(root.join(format!("projects/-work/{}.jsonl", lost.id))).unwrap();

@@ -101,7 +101,9 @@ fn an_unknown_and_a_missing_agent_fail_only_their_slots() {
     assert!(stat.contains("made-here | 2 ++"), "{stat}");
     for arguments in [&["group", "show", group][..], &["group", "list"], &["group", "diff", group, "--stat"]]
     {
-        let told = scene.agentctl(arguments).ok().stdout;
+        let mut command = scene.home.agentctl_command(arguments);
+        command.current_dir(&scene.cwd).env("COLUMNS", "80");
+        let told = scene.home.run(command).ok().stdout;
         assert!(told.lines().all(|line| line.chars().count() <= 80), "{told}");
     }
 
