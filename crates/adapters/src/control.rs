@@ -92,7 +92,10 @@ pub(crate) fn no_way_in(session: &Session, what: &str) -> Refusal {
 }
 
 /// Marks of no single agent: who launched a process, and what several agents set alike.
-pub const SHARED_MARKS: &[&str] = &["AGENTCTL_LAUNCH_ID", "AI_AGENT", "AGENT"];
+pub const SHARED_MARKS: &[&str] = &[LAUNCH_MARK, "AI_AGENT", "AGENT"];
+
+/// The one mark that agentctl leaves in the environment of what it starts: the id of the launch.
+pub const LAUNCH_MARK: &str = "AGENTCTL_LAUNCH_ID";
 
 /// Refuses words that cannot be an argument of a process, for agents that take them no other way.
 pub fn fits_an_argument(words: &str, agent: &str) -> Result<(), Refusal> {

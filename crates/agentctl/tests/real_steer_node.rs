@@ -50,8 +50,7 @@ fn kimi_is_launched_stopped_and_resumed() {
 
 #[test]
 fn runs_that_fail_run_until_their_end() {
-    // Kimi Code is not among them: until its id is seen, nothing tells its run from a session in a terminal.
-    for scene in [copilot(), gemini(), qwen()].into_iter().flatten() {
+    for scene in [copilot(), gemini(), qwen(), kimi()].into_iter().flatten() {
         let prompt = until_its_end::prompt("[[err:401|for good]]");
         // Gemini CLI writes nothing down of such an end.
         until_its_end::runs_until_its_end(&scene, &prompt, &["failed", "died"]);

@@ -10,6 +10,7 @@ use agentctl_model::{
 };
 
 use super::processes::{carriers, is_kimi};
+use crate::control::LAUNCH_MARK;
 use crate::join::{alive, claim, only_candidates};
 
 pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Process) -> bool) -> Joined {
@@ -25,8 +26,10 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
         }
     }
     let claimed: Vec<&str> = joined.claims.iter().map(|claim| claim.id.as_str()).collect();
-    // Nothing tells a run with a prompt from a session in a terminal; an open turn is recorded by both.
-    let paired = only_candidates(&nameless, harvest.found.iter(), &claimed, kernel, |_| false);
+    // A run with a prompt looks like a session in a terminal, but for one that agentctl started: its mark is there before
+    // the id is known.
+    let is_a_run = |process: &Process| process.variable(LAUNCH_MARK).is_some();
+    let paired = only_candidates(&nameless, harvest.found.iter(), &claimed, kernel, is_a_run);
     let carried: HashSet<_> = paired.iter().map(|claim| claim.owner.process).collect();
     let alone = nameless.iter().filter(|process| !carried.contains(&process.head.process));
     joined.strays = alone.map(|process| stray(process)).collect();

@@ -20,9 +20,9 @@ use crate::surroundings::Surroundings;
     agentctl stop 5f0c\n  \
     agentctl stop 5f0c 7a1e --grace 30s\n  \
     agentctl stop 5f0c --force\n\n\
-    Stopping a stopped session is success. Of several ids a bad one is named and does\n\
-    not keep the others; the worst of them is the exit code. Of a session in an agent's\n\
-    own server the turn is ended; where the session is still open is said.")]
+    Stopping a stopped session is success. Of several ids a bad one is named and\n\
+    does not keep the others; the worst of them is the exit code. Of a session in\n\
+    an agent's own server the turn is ended, and where it is still open is said.")]
 pub(crate) struct Args {
     #[command(flatten)]
     targets: Targets,

@@ -19,5 +19,4 @@ pub use record::{
 /// The name of the folder in agentctl's own.
 pub const FOLDER: &str = "launches";
 
-/// The one mark that agentctl leaves in the environment of what it starts.
-pub const MARK: &str = "AGENTCTL_LAUNCH_ID";
+pub use agentctl_adapters::control::LAUNCH_MARK as MARK;

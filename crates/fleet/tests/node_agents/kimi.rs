@@ -71,6 +71,15 @@ fn one_process_and_one_newer_session_in_a_directory_are_a_pair() {
 }
 
 #[test]
+fn a_run_that_agentctl_started_is_at_work_before_its_id_is_known() {
+    let stage = stage(&[(A, &[prompt(11), call(12), ended(13, "failed")])]);
+    let launched = || table(&[titled(&stage, 42).variable("AGENTCTL_LAUNCH_ID", "l-1")]);
+    assert_eq!(stage.verdict(A, launched), (Status::Running, None));
+    let terminal = || table(&[titled(&stage, 42)]);
+    assert_eq!(stage.verdict(A, terminal), (Status::Idle, Some(Outcome::Failed)));
+}
+
+#[test]
 fn two_in_one_directory_are_nobodys() {
     let stage = stage(&[(A, &[prompt(11), call(12)]), (B, &[prompt(11), ended(12, "completed")])]);
     let two = || table(&[titled(&stage, 42), titled(&stage, 43)]);
