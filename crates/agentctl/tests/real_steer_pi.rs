@@ -51,6 +51,33 @@ fn a_refused_key_leaves_nothing() {
     steer::refused_by_the_model(&scene, "the key is wrong");
 }
 
+/// A turn that is over before anybody looked is a launch all the same, and whoever sits in that folder has not got it.
+#[test]
+fn a_short_turn_is_not_given_to_a_bystander() {
+    let mut pi = None;
+    let Some(scene) = Scene::set("pi", |home, url| {
+        pi = Some(Pi::settle(home, url)?);
+        Ok(())
+    }) else {
+        return;
+    };
+    let scene = Scene { model_name: Some(pi::MODEL), ..scene };
+    let pi = pi.unwrap();
+    let mut bystander = pi.headless(&scene.home, &scene.cwd, "[[hang]] nobody's", &["--no-session"]);
+    scene.model.wait_request("the bystander at work", |_| true);
+    for _ in 0..3 {
+        let launched = scene.launch("[[text:at once]]", &["--wait"]).ok().json();
+        let after = scene.status(launched["id"].as_str().unwrap());
+        assert_eq!(
+            (&after["status"], &after["outcome"], &after["pid"]),
+            (&"stopped".into(), &"completed".into(), &Value::Null),
+            "{after:#}"
+        );
+        assert!(after["launch"]["exitCode"] == 0, "{after:#}");
+    }
+    assert!(bystander.try_wait().is_none(), "somebody ended the bystander");
+}
+
 /// Contract row N2: a killed session is not the one that a stranger in the same directory runs, and stopping it ends nobody.
 #[test]
 fn a_killed_launch_is_not_given_to_a_bystander() {

@@ -24,13 +24,20 @@ pub(crate) struct Launches {
 impl Launches {
     pub(crate) fn look(&mut self, shared: &Arc<Shared>) {
         let folder = shared.home.launches();
-        let now = exited(&folder);
+        let mut now = exited(&folder);
         if let Some(before) = &self.over {
-            for name in now.difference(before) {
-                tell(shared, &LaunchFolder::at(folder.join(name)));
-                // How its session ended is known from now on, and was not told before.
-                shared.live.bell.ring();
-            }
+            // One that is not settled may yet fail, and is then no launch.
+            let is_told = |name: &String| {
+                let folder = LaunchFolder::at(folder.join(name));
+                let is_settled = before.contains(name) || folder.record().is_ok_and(|record| record.settled);
+                if is_settled && !before.contains(name) {
+                    tell(shared, &folder);
+                    // How its session ended is known from now on, and was not told before.
+                    shared.live.bell.ring();
+                }
+                is_settled
+            };
+            now.retain(is_told);
         }
         self.over = Some(now);
     }

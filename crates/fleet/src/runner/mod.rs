@@ -238,6 +238,8 @@ impl<'a> Runner<'a> {
         running: &mut Running,
         plan: &SpawnPlan,
     ) -> Result<(), LaunchError> {
+        // Whoever else is in that folder has not taken the session up: its process ended, and that is known here first.
+        self.note_exit(ending, false).map_err(|error| failed("write down how the agent ended", &error))?;
         let session = glance(self.fleet, &self.record);
         // A turn of an earlier run may have ended well: it must be this one's, and so must the exit.
         let is_new = !matches!(self.record.order.conversation, Talk::Resume { .. });
@@ -280,6 +282,26 @@ impl<'a> Runner<'a> {
     /// The life of the session, until its process ends.
     fn stay(mut self, mut running: Running) -> io::Result<()> {
         let (ending, timed_out) = self.wait_for_the_end(&mut running)?;
+        let exit = self.note_exit(ending, timed_out)?;
+        let after = After::look(self.fleet, &self.record);
+        let told = match &self.tells {
+            Some(tells) => tells.end(&self.folder, &self.record, &after, &exit),
+            None => self.folder.nobody_to_tell(),
+        };
+        let session = after.session;
+        if let Err(error) = told {
+            // The hooks run all the same; the words go to the runner's log.
+            let _ = writeln!(io::stderr(), "webhook {}: {error}", self.record.id);
+        }
+        running.hooks.completed(self.caller, session.as_ref(), ending);
+        self.tell_callback(session.as_ref(), &exit)
+    }
+
+    /// Writes down how the agent ended. The first time that was written stays.
+    fn note_exit(&self, ending: Ending, timed_out: bool) -> io::Result<Exit> {
+        if let Some(noted) = self.folder.exit().filter(|noted| noted.exited_at.is_some()) {
+            return Ok(noted);
+        }
         #[expect(
             clippy::disallowed_methods,
             reason = "when it ended is what the runner is there to write down"
@@ -296,18 +318,7 @@ impl<'a> Runner<'a> {
             found_gone_at: None,
         };
         self.folder.write_exit(&exit)?;
-        let after = After::look(self.fleet, &self.record);
-        let told = match &self.tells {
-            Some(tells) => tells.end(&self.folder, &self.record, &after, &exit),
-            None => self.folder.nobody_to_tell(),
-        };
-        let session = after.session;
-        if let Err(error) = told {
-            // The hooks run all the same; the words go to the runner's log.
-            let _ = writeln!(io::stderr(), "webhook {}: {error}", self.record.id);
-        }
-        running.hooks.completed(self.caller, session.as_ref(), ending);
-        self.tell_callback(session.as_ref(), &exit)
+        Ok(exit)
     }
 
     fn wait_for_the_end(&mut self, running: &mut Running) -> io::Result<(Ending, bool)> {
