@@ -167,6 +167,10 @@ fn opened(path: &Path, how: OFlags) -> io::Result<(File, Metadata)> {
     let metadata = file.metadata()?;
     outside::refuse_others(metadata.file_type())?;
     believe(&metadata, reach)?;
+    // What is written must not stand elsewhere too, under a name that somebody else chose.
+    if how.intersects(OFlags::WRONLY | OFlags::RDWR) && metadata.nlink() > 1 {
+        return Err(refusal("has a second name (a hard link) and is not written; take it away".to_owned()));
+    }
     Ok((file, metadata))
 }
 

@@ -195,3 +195,15 @@ fn what_another_user_wrote_is_not_believed_wherever_it_lies() {
     refused(own::make_folder(&home), "belongs to another user");
     assert_eq!(own::readable_folder(&home.join("none")).unwrap(), None);
 }
+
+/// What is appended must not reach a file that somebody else named.
+#[test]
+fn a_file_with_a_second_name_is_read_and_not_written() {
+    let place = tempfile::tempdir().unwrap();
+    let (ours, other) = (place.path().join("daemon.log"), place.path().join("elsewhere"));
+    fs::write(&other, "theirs").unwrap();
+    fs::hard_link(&other, &ours).unwrap();
+    refused(own::append(&ours), "hard link");
+    refused(own::open_or_create(&ours), "hard link");
+    assert_eq!(own::read_text(&ours, 100).unwrap(), "theirs");
+}

@@ -3,7 +3,9 @@
 
 use std::path::Path;
 
-use agentctl_model::{Capability, Observed, PendingKind, ProcessHead, Session, Status, StopWay, Surveyed};
+use agentctl_model::{
+    Capability, Observed, PendingKind, ProcessHead, Session, Status, StopWay, Surveyed, text,
+};
 
 use crate::Fleet;
 
@@ -29,6 +31,7 @@ pub enum Offer {
 
 impl Offer {
     pub fn command(self, id: &str) -> String {
+        let id = text::shell_word(id);
         match self {
             Self::Approve => format!("agentctl approve {id}"),
             Self::Deny => format!("agentctl deny {id}"),

@@ -84,8 +84,12 @@ impl Fleet {
         all.iter().filter(|orphan| is_top(orphan)).cloned().collect()
     }
 
-    /// Ends exactly this orphan and what is below it.
+    /// Ends exactly this orphan and what is below it, if it is one still: a person may have thought about it for long, and a
+    /// process can become another program.
     pub fn reap(&self, orphan: &Orphan) -> Reaped {
+        if !self.orphans().iter().any(|now| now.process == orphan.process && now.entry == orphan.entry) {
+            return Reaped::default();
+        }
         let hunt = Hunt {
             kernel: self.kernel.as_ref(),
             carriers: Vec::new(),

@@ -12,7 +12,7 @@ use agentctl_adapters::host::HostError;
 use agentctl_files::within;
 use agentctl_model::{
     CleanSignal, EndedBy, Observed, Process, ProcessEntry, Refusal, Rule, Session, SpawnPlan, Status,
-    StopWay, Survey, Surveyed, Tie,
+    StopWay, Survey, Surveyed, Tie, text,
 };
 use agentctl_process::{Kernel, Order, Proven, Signal, SignalError, Want, spawn};
 
@@ -91,7 +91,9 @@ impl Fleet {
         let (source, control) = self.control_of(target)?;
         if let (true, Some(parent)) = (target.session.is_subagent(), &target.session.parent_id) {
             let reason = "a sub-agent runs in the process of its parent and cannot be stopped alone";
-            return Err(Refusal::new(reason).hint(format!("`agentctl stop {parent}` stops both")).into());
+            return Err(Refusal::new(reason)
+                .hint(format!("`agentctl stop {}` stops both", text::shell_word(parent)))
+                .into());
         }
         if target.carriers.is_empty() {
             // A server that was too busy to speak for itself may do so in the next moment.

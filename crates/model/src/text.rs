@@ -48,6 +48,18 @@ pub fn visible_line(text: &str) -> String {
     visible(text).replace('\n', "\\n").replace('\t', "\\t")
 }
 
+/// An id or a name in a command that a person may paste into a shell: nothing in it is ever run, or taken for a flag.
+pub fn shell_word(word: &str) -> String {
+    let word = visible_line(word);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
+    let quoted = if !word.is_empty() && word.chars().all(is_plain) {
+        word.clone()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    };
+    if word.starts_with('-') { format!("-- {quoted}") } else { quoted }
+}
+
 /// The first `limit` characters of a text, cleaned. `None` keeps the whole text.
 pub fn clean_cut(text: &str, limit: Option<usize>) -> String {
     match limit {
@@ -77,6 +89,17 @@ pub fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_for_a_shell_runs_nothing_and_is_no_flag() {
+        assert_eq!(shell_word("5f0c-1"), "5f0c-1");
+        assert_eq!(shell_word("agent:main:a b"), "'agent:main:a b'");
+        assert_eq!(shell_word("0a$(touch x)"), "'0a$(touch x)'");
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
+        assert_eq!(shell_word("--help"), "-- --help");
+        assert_eq!(shell_word("a\u{1b}[2J\nb"), r"'a\u{1b}[2J\nb'");
+        assert_eq!(shell_word(""), "''");
+    }
 
     #[test]
     fn escape_codes_and_direction_overrides_are_gone() {

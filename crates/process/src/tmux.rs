@@ -2,11 +2,13 @@
 //! not run already, and no session of an agent is known here.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use agentctl_model::ProcessHead;
 
@@ -40,11 +42,31 @@ pub fn panes(socket: &Path) -> Vec<Pane> {
     let format = "#{pane_pid} #{pane_id} #{session_name}:#{window_index}.#{pane_index}";
     let mut command = Command::new("tmux");
     command.arg("-S").arg(socket).args(["list-panes", "-a", "-F", format]).stdin(Stdio::null());
-    match command.output() {
-        Ok(output) if output.status.success() => parse(&String::from_utf8_lossy(&output.stdout), socket),
+    let Ok(mut child) = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn() else {
+        return Vec::new();
+    };
+    let (give, take) = channel();
+    if let Some(pipe) = child.stdout.take() {
+        std::thread::spawn(move || {
+            let mut answer = Vec::new();
+            // What cannot be read is missing, and tmux's own exit says so.
+            let _ = pipe.take(MOST).read_to_end(&mut answer);
+            let _ = give.send(answer);
+        });
+    }
+    let answer = take.recv_timeout(PATIENCE);
+    if answer.is_err() {
+        let _ = child.kill();
+    }
+    match (child.wait(), answer) {
+        (Ok(status), Ok(answer)) if status.success() => parse(&String::from_utf8_lossy(&answer), socket),
         _ => Vec::new(),
     }
 }
+
+/// Whatever listens at a socket may not be a tmux, and may never answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+const MOST: u64 = 4 << 20;
 
 fn parse(answer: &str, socket: &Path) -> Vec<Pane> {
     let pane = |line: &str| {

@@ -113,7 +113,9 @@ impl Way {
         let session = &found.session;
         if let (true, Some(parent)) = (session.is_subagent(), &session.parent_id) {
             let failure = Failure::new(Exit::Refused, "a sub-agent cannot be opened by itself");
-            return Err(failure.hint(format!("its parent can: `agentctl attach {}`", text::one_line(parent))));
+            return Err(
+                failure.hint(format!("its parent can: `agentctl attach {}`", text::shell_word(parent)))
+            );
         }
         let no_way = || {
             let message =

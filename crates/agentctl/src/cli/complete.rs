@@ -23,7 +23,8 @@ pub(super) fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
     };
     let mut sessions = fleet.survey(&Question::new(wanted)).sessions;
     agentctl_fleet::sort(&mut sessions, agentctl_fleet::Sort::Attention);
-    let meant = |session: &&Session| session.id.starts_with(typed) && fits.session(session);
+    let meant =
+        |session: &&Session| session.id.starts_with(typed) && is_plain(&session.id) && fits.session(session);
     let offered = sessions.iter().map(|surveyed| &*surveyed.session).filter(meant).enumerate();
     offered
         .map(|(order, session)| {
@@ -41,11 +42,17 @@ pub(super) fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
 pub(super) fn groups(typed: &OsStr) -> Vec<CompletionCandidate> {
     let Some(typed) = typed.to_str() else { return Vec::new() };
     let Ok(fleet) = Surroundings::gather().fleet() else { return Vec::new() };
-    let names = fleet.group_names().into_iter().filter(|name| name.starts_with(typed));
+    let names = fleet.group_names().into_iter().filter(|name| name.starts_with(typed) && is_plain(name));
     names
         .enumerate()
         .map(|(order, name)| CompletionCandidate::new(text::one_line(&name)).display_order(Some(order)))
         .collect()
+}
+
+/// A word that every shell takes as it is. Whoever stores sessions chooses their ids, and bash puts what is offered into the
+/// line as it stands: anything else is not offered.
+fn is_plain(word: &str) -> bool {
+    text::shell_word(word) == word
 }
 
 /// What a verb can be done to.
@@ -92,6 +99,14 @@ impl Fits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_shell_would_not_take_as_it_is_is_not_offered() {
+        assert!(is_plain("5f0c-1") && is_plain("agent:main:main"));
+        for hostile in ["0a$(touch x)", "a b", "a;b", "*", "--help", "a\u{1b}b", ""] {
+            assert!(!is_plain(hostile), "{hostile:?}");
+        }
+    }
 
     #[test]
     fn a_verb_offers_what_it_can_be_done_to() {

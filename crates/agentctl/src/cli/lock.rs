@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         json::answer(out, &holder)?;
         return Ok(Exit::Done);
     }
-    let by = holder.by.as_deref().map(|by| format!(" for {by}")).unwrap_or_default();
+    let by = holder.by.as_deref().map(|by| format!(" for {}", text::one_line(by))).unwrap_or_default();
     let until =
         holder.until.map(|until| format!(" until {}", moment(until, surroundings))).unwrap_or_default();
     let reason =
@@ -101,7 +101,8 @@ pub(crate) fn unlock(
     if args.json {
         json::answer(out, &holder)?;
     } else {
-        let by = holder.by.as_deref().map(|by| format!(" (it was {by}'s)")).unwrap_or_default();
+        let by = holder.by.as_deref().map(text::one_line);
+        let by = by.map(|by| format!(" (it was {by}'s)")).unwrap_or_default();
         writeln!(out, "unlocked {}{by}", surroundings.shown(&directory))?;
     }
     Ok(Exit::Done)

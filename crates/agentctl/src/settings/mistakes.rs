@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
+use agentctl_model::text;
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue, Error, ValueDeserializer};
@@ -217,7 +218,8 @@ fn unknown(key: &str, words: &str) -> String {
     let listed = listed.strip_prefix("one of ").unwrap_or(listed).replace(" or ", ", ");
     let known: Vec<&str> =
         listed.split(", ").map(|word| word.trim_matches('`')).filter(|word| !word.is_empty()).collect();
-    let typed = key.rsplit('.').next().unwrap_or(key);
+    let key = text::visible_line(key);
+    let typed = key.rsplit('.').next().unwrap_or(&key);
     match (nearest(typed, &known), known.is_empty()) {
         (Some(meant), _) => format!("unknown key `{key}`, did you mean `{meant}`?"),
         (None, false) => format!("unknown key `{key}`, expected one of {}", known.join(", ")),

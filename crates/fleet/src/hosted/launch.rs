@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use agentctl_adapters::host::{Begun, Errand, Host, HostError, Request};
-use agentctl_model::{Outcome, Refusal, Status, Surveyed};
+use agentctl_model::{Outcome, Refusal, Status, Surveyed, text};
 use jiff::Timestamp;
 
 use super::refuse::refuse_what_needs_a_process;
@@ -119,7 +119,9 @@ impl Hosted {
             }
             Some(Cancelled::Failed(why)) => {
                 let message = format!("it could not be taken back, session {id} may go on: {why}");
-                return Some(Err(LaunchError::failed(message).hint(format!("`agentctl stop {id}`"))));
+                return Some(Err(
+                    LaunchError::failed(message).hint(format!("`agentctl stop {}`", text::shell_word(id)))
+                ));
             }
         }
         let seen = show(fleet, &self.record, true);
@@ -129,15 +131,15 @@ impl Hosted {
                 self.forget();
                 let why = seen.session.status_detail.as_deref().unwrap_or("it does not say why");
                 let message = format!("the turn failed at once: {why}");
-                Some(Err(
-                    LaunchError::failed(message).hint(format!("the gateway keeps it: `agentctl peek {id}`"))
-                ))
+                Some(Err(LaunchError::failed(message)
+                    .hint(format!("the gateway keeps it: `agentctl peek {}`", text::shell_word(id)))))
             }
             Some(seen) => Some(Ok(seen)),
             // The gateway has it all the same, so what is known of it here stays.
             None if Instant::now() >= self.until => {
                 let message = format!("the gateway took it as {id}, but its list does not show the turn");
-                Some(Err(LaunchError::failed(message).hint(format!("`agentctl status {id}` looks again"))))
+                Some(Err(LaunchError::failed(message)
+                    .hint(format!("`agentctl status {}` looks again", text::shell_word(id)))))
             }
             None => {
                 std::thread::sleep(LOOK);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentctl_model::{Permission, Status, Surveyed};
+use agentctl_model::{Permission, Status, Surveyed, text};
 
 use super::LaunchError;
 use super::wish::milliseconds;
@@ -36,7 +36,7 @@ impl Fleet {
             self.refuse_live(found, hosted)?;
         }
         if found.session.is_subagent() {
-            let parent = found.session.parent_id.as_deref().unwrap_or("ID");
+            let parent = text::shell_word(found.session.parent_id.as_deref().unwrap_or("ID"));
             return Err(LaunchError::refused("a sub-agent cannot be taken up by itself")
                 .hint(format!("`agentctl resume {parent}` speaks to its parent")));
         }

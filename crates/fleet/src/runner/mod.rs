@@ -14,7 +14,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use agentctl_adapters::Control;
-use agentctl_model::{EndedBy, FirstWords, IdSource, Outcome, Rule, SpawnPlan, Status, Stdin, Surveyed};
+use agentctl_model::{
+    EndedBy, FirstWords, IdSource, Outcome, Rule, SpawnPlan, Status, Stdin, Surveyed, text,
+};
 use agentctl_process::{Ending, Order, Started, spawn};
 use jiff::{SignedDuration, Timestamp};
 
@@ -267,10 +269,10 @@ impl<'a> Runner<'a> {
             None => {
                 LaunchError::failed(format!("`{program}` ended before its turn was seen ({exit}): {words}"))
             }
-            Some(session) => {
-                LaunchError::failed(format!("the turn of `{program}` failed at once ({exit}): {words}"))
-                    .hint(format!("`{program}` keeps it: `agentctl peek {}`", session.key.id))
-            }
+            Some(session) => LaunchError::failed(format!(
+                "the turn of `{program}` failed at once ({exit}): {words}"
+            ))
+            .hint(format!("`{program}` keeps it: `agentctl peek {}`", text::shell_word(&session.key.id))),
         })
     }
 
