@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agentctl_daemon::{DaemonStatus, Held, Home};
+use agentctl_daemon::{DaemonStatus, Held, Home, RunError};
 use agentctl_files::own;
 use agentctl_fleet::KernelLock;
 use agentctl_model::ProcessHead;
@@ -237,16 +237,22 @@ impl<'a> DaemonProcess<'a> {
     /// Ends the one that runs and starts one in its manner, with what is asked for beside it.
     pub(crate) fn restart(&self, manner: Manner) -> Result<DaemonStatus, Failure> {
         let _alone = self.alone()?;
-        let before = match self.presence()? {
-            Presence::Answers(status) => Manner::of(&status),
+        let present = self.presence()?;
+        let before = match &present {
+            Presence::Answers(status) => Manner::of(status),
             Presence::Silent { .. } => self.holder().map(|head| Manner::of_line(&head)).unwrap_or_default(),
             Presence::Nobody => Manner::default(),
         };
         let manner = manner.or(before);
         let wanted = self.under_config(manner)?;
+        Self::check_address(wanted, manner.http.is_none(), &present)?;
+        let mut ended = false;
         for _ in 0..RESTARTS {
-            self.stop()?;
-            match self.start_alone(manner)? {
+            ended |= self.stop()?;
+            let started = self.start_alone(manner);
+            match started
+                .map_err(|failure| if ended { failure.and("the one before it has ended") } else { failure })?
+            {
                 Started::Now(status) => return Ok(status),
                 Started::Already(status) if wanted.missing_in(&status).is_empty() => return Ok(status),
                 // One that was on its way before us is none of ours.
@@ -258,8 +264,39 @@ impl<'a> DaemonProcess<'a> {
 
     /// What a daemon that is started so will do: the config has the word where no flag has.
     pub(crate) fn under_config(&self, manner: Manner) -> Result<Manner, Failure> {
-        let configured = self.surroundings.settings()?.http.value;
-        Ok(Manner { http: manner.http.or(configured), ..manner })
+        let settings = self.surroundings.settings()?;
+        // Without a flag it is not known whether, and where, http is to be served.
+        let spoilt = settings.spoilt(&["http"]).filter(|_| manner.http.is_none());
+        if let Some(mistake) = spoilt {
+            return Err(self.surroundings.because_of(mistake));
+        }
+        Ok(Manner { http: manner.http.or(settings.http.value), ..manner })
+    }
+
+    /// Refuses an address that the one to come could not serve, while the one before it still runs. What that one serves
+    /// itself becomes free with its end.
+    fn check_address(wanted: Manner, configured: bool, before: &Presence) -> Result<(), Failure> {
+        let Some(address) = wanted.http else { return Ok(()) };
+        if !address.ip().is_loopback() {
+            return Err(Failure::new(Exit::Usage, RunError::NotLoopback(address).to_string()));
+        }
+        let may_be_its_own = match before {
+            Presence::Answers(status) => {
+                status.http.as_ref().and_then(|http| http.parse().ok()) == Some(address)
+            }
+            Presence::Silent { .. } => true,
+            Presence::Nobody => false,
+        };
+        let Some(source) = TcpListener::bind(address).err().filter(|_| !may_be_its_own) else {
+            return Ok(());
+        };
+        let place = if configured { " (http of config.toml)" } else { "" };
+        let goes_on = match before {
+            Presence::Answers(status) => format!("; the daemon that runs (pid {}) goes on", status.pid),
+            _ => String::new(),
+        };
+        let words = format!("{}{place}{goes_on}", RunError::Http { address, source });
+        Err(Failure::new(Exit::NoDaemon, words).hint("end whoever has that port, or name another one"))
     }
 
     fn start_alone(&self, manner: Manner) -> Result<Started, Failure> {

@@ -18,6 +18,16 @@ impl Failure {
         Self::Said { message: message.into(), hint: None, exit }
     }
 
+    /// The same, with what else is so now.
+    pub(crate) fn and(self, words: &str) -> Self {
+        match self {
+            Self::Said { message, hint, exit } => {
+                Self::Said { message: format!("{message}\n{words}"), hint, exit }
+            }
+            Self::ReaderGone => Self::ReaderGone,
+        }
+    }
+
     pub(crate) fn hint(self, words: impl Into<String>) -> Self {
         match self {
             Self::Said { message, exit, .. } => Self::Said { message, hint: Some(words.into()), exit },

@@ -321,6 +321,7 @@ mod tests {
         let settings = parse(text);
         let told: Vec<_> =
             settings.mistakes.iter().map(|it| (it.line, it.column, it.key.as_deref(), it.spoils)).collect();
+        assert!(told.is_sorted_by_key(|told| told.0), "as they stand in the file: {told:?}");
         for wanted in [
             (Some(2), Some(1), Some("colour"), Spoils::Nothing),
             (Some(4), Some(7), Some("webhook.url"), Spoils::Key),

@@ -12,14 +12,37 @@ use agentctl_testkit::{Pty, skip, until};
 use machine::agent::{Agent, note};
 use machine::{DIED, Ended, Machine, SUBAGENT, TOOLS};
 
+/// The folder where DIED worked, made anew in a place that there is.
+fn folder_of_died(machine: &Machine) -> String {
+    let folder = machine.home().join("w/sig");
+    std::fs::create_dir_all(&folder).unwrap();
+    let transcript = machine.transcript("-home-dev-w-sig", DIED);
+    let text = std::fs::read_to_string(&transcript).unwrap();
+    let folder = folder.to_str().unwrap().to_owned();
+    std::fs::write(&transcript, text.replace("/home/dev/w/sig", &folder)).unwrap();
+    folder
+}
+
+#[test]
+fn a_session_whose_folder_is_gone_is_not_opened_there() {
+    let machine = Machine::furnished();
+    for args in [&["attach", DIED][..], &["attach", DIED, "--print"], &["attach", DIED, "--json"]] {
+        let refused = machine.run(args);
+        assert_eq!((refused.code, refused.out.as_str()), (Some(7), ""), "{refused:?}");
+        assert!(refused.err.contains("its folder /home/dev/w/sig is gone"), "{refused:?}");
+        assert!(refused.err.contains(&format!("`agentctl peek {DIED}`")), "what works is said: {refused:?}");
+    }
+}
+
 #[test]
 fn without_a_pane_the_agents_own_command_is_printed() {
     let machine = Machine::furnished();
+    let folder = folder_of_died(&machine);
     let ended = machine.run(&["attach", DIED]);
-    let printed = format!("cd /home/dev/w/sig && claude --resume {DIED}\n");
+    let printed = format!("cd {folder} && claude --resume {DIED}\n");
     assert_eq!((ended.code, ended.out.as_str(), ended.err.as_str()), (Some(0), printed.as_str(), ""));
     let way = machine.json(&["attach", DIED, "--json"]);
-    assert_eq!((way["argv"][2].as_str(), way["cwd"].as_str()), (Some(DIED), Some("/home/dev/w/sig")));
+    assert_eq!((way["argv"][2].as_str(), way["cwd"].as_str()), (Some(DIED), Some(folder.as_str())));
     assert!(way["tmux"].is_null() && way["shell"].is_string());
 
     let agent = Agent::start(&machine, TOOLS, Path::new("/home/dev/w/plain"));
@@ -36,6 +59,7 @@ fn without_a_pane_the_agents_own_command_is_printed() {
 fn another_config_root_is_named_in_the_command() {
     let machine = Machine::furnished();
     let root = machine.home().join(".claude");
+    folder_of_died(&machine);
     let mut command = machine.command(&["attach", DIED]);
     let output = command.env("CLAUDE_CONFIG_DIR", &root).env("HOME", "/nowhere").output().unwrap();
     assert!(

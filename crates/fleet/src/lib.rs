@@ -65,7 +65,7 @@ pub use known_agents::{AdapterEntry, known_agents};
 pub use launch::{LaunchError, Launching};
 pub use list::{ListAnswer, ListQuery, Listing, Sort, StatusWord, sort};
 pub use locks::{DirectoryHolder, LockError, LockType, Locks, ManualLock, session_holders};
-pub use offers::Offer;
+pub use offers::{Offer, gone_folder};
 pub use orphans::{Orphan, Reaped};
 pub use prices::{Price, Prices};
 pub use prune::Pruned;

@@ -165,7 +165,7 @@ pub(crate) fn place(session: &Session) -> Option<String> {
 }
 
 /// The folder of a session that is not there any more. Of one in a gateway nothing is known here.
-fn gone_folder(session: &Session) -> Option<&str> {
+pub fn gone_folder(session: &Session) -> Option<&str> {
     session.cwd.as_deref().filter(|cwd| !Path::new(cwd).is_dir())
 }
 

@@ -1,5 +1,7 @@
 //! Text that came from storage is hostile until it has passed through here.
 
+use std::fmt::Write;
+
 /// Whether a character may reach a terminal, a page or a log.
 fn is_harmless(character: char) -> bool {
     match character {
@@ -25,8 +27,9 @@ fn is_hidden(character: char) -> bool {
         | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// What a person is to decide about: nothing is left out, and whatever cannot be seen is spelled out (`\u{202e}`, `\r`).
-/// Only line breaks and tabs stay as they are.
+/// What a person is to decide about: nothing is left out, and whatever cannot be seen is spelled out (`⟨U+202E⟩`).
+/// Only line breaks and tabs stay as they are. Backslashes mean themselves: a command that writes `\r` looks like no other.
+/// What was made visible stays so when it is made visible again.
 pub fn visible(text: &str) -> String {
     let is_seen = |c: char| matches!(c, '\n' | '\t') || !(c.is_control() || is_hidden(c));
     if text.chars().all(is_seen) {
@@ -35,9 +38,10 @@ pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len() + 16);
     for character in text.chars() {
         match character {
-            '\r' => shown.push_str("\\r"),
             seen if is_seen(seen) => shown.push(seen),
-            hidden => shown.extend(hidden.escape_unicode()),
+            hidden => {
+                let _ = write!(shown, "⟨U+{:04X}⟩", u32::from(hidden));
+            }
         }
     }
     shown
@@ -115,8 +119,12 @@ mod tests {
         assert_eq!(visible(command), command);
         assert_eq!(
             visible("a\u{1b}[1A\u{202e}b\u{200b}c\u{a0}d\r\u{9b}\0"),
-            r"a\u{1b}[1A\u{202e}b\u{200b}c\u{a0}d\r\u{9b}\u{0}"
+            "a⟨U+001B⟩[1A⟨U+202E⟩b⟨U+200B⟩c⟨U+00A0⟩d⟨U+000D⟩⟨U+009B⟩⟨U+0000⟩"
         );
+        // What the command itself spells out is told apart from the character.
+        assert_eq!(visible(r"printf '\r\u{202e}'"), r"printf '\r\u{202e}'");
+        assert_eq!(visible("\\r\r"), "\\r⟨U+000D⟩");
+        assert_eq!(visible(&visible("a\u{1b}\\b")), visible("a\u{1b}\\b"));
         assert_eq!(visible_line("a\n  b\tc"), r"a\n  b\tc");
         // Nothing of it is dropped afterwards, whoever prints it.
         assert_eq!(clean(&visible("a\u{1b}b")), visible("a\u{1b}b"));

@@ -84,7 +84,9 @@ impl Asked {
         let shown = request.map(|request| request::lines(request, 2, out.width())).unwrap_or_default();
         if !self.json && !shown.is_empty() {
             let id = text::one_line(&target.key.id);
-            let about = format!("{} session {id} waits for {noun} of", target.key.adapter);
+            // Whoever says no is asked for a yes all the same.
+            let wanted = if answer == Answer::Deny { "the approval" } else { noun };
+            let about = format!("{} session {id} waits for {wanted} of", target.key.adapter);
             out.beside(std::iter::once(about).chain(shown.iter().cloned()));
         }
         fleet.answer(&target, answer)?;

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use agentctl_fleet::{Fleet, Offer};
+use agentctl_fleet::{Fleet, Offer, gone_folder};
 use agentctl_model::{Surveyed, text};
 use agentctl_process::tmux::{self, Pane};
 use schemars::JsonSchema;
@@ -124,6 +124,12 @@ impl Way {
             Failure::new(Exit::Refused, message).hint(text::clean(&hint))
         };
         let opening = fleet.opening(found, &surroundings.environ).ok_or_else(no_way)?;
+        // A command that begins in a folder that is gone cannot work.
+        if let Some(folder) = gone_folder(session).filter(|_| session.pid.is_none()) {
+            let message = format!("its folder {} is gone, and it is opened there", text::one_line(folder));
+            let hint = fleet.instead_of(&[Offer::Attach, Offer::Open], found);
+            return Err(Failure::new(Exit::Refused, message).hint(text::clean(&hint)));
+        }
         let variable =
             opening.root_variable.map(|(name, root)| (name.to_owned(), root.to_string_lossy().into_owned()));
         let mut way = Self {

@@ -2,8 +2,10 @@
 
 use std::ffi::{OsStr, OsString};
 
-use agentctl_fleet::{Question, Wanted};
-use agentctl_model::{Capability, Session, Status, text};
+use agentctl_fleet::inbox::{A_DAY, InboxKind};
+use agentctl_fleet::marks::Marks;
+use agentctl_fleet::{Offer, Question, Wanted};
+use agentctl_model::{Capability, Session, Status, Surveyed, text};
 use clap_complete::engine::CompletionCandidate;
 
 use crate::render::time::Since;
@@ -23,19 +25,35 @@ pub(super) fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
     };
     let mut sessions = fleet.survey(&Question::new(wanted)).sessions;
     agentctl_fleet::sort(&mut sessions, agentctl_fleet::Sort::Attention);
-    let meant =
-        |session: &&Session| session.id.starts_with(typed) && is_plain(&session.id) && fits.session(session);
-    let offered = sessions.iter().map(|surveyed| &*surveyed.session).filter(meant).enumerate();
-    offered
-        .map(|(order, session)| {
-            let title = session.name.as_deref().or(session.prompt.as_deref()).unwrap_or("");
-            let look = crate::render::style::look(session.status, session.outcome);
-            let help = format!("{} {}: {}", look.glyph, look.word, cut_end(&text::one_line(title), 60));
-            CompletionCandidate::new(text::one_line(&session.id))
-                .help(Some(help.into()))
-                .display_order(Some(order))
-        })
-        .collect()
+    let meant = |surveyed: &&Surveyed| {
+        surveyed.session.id.starts_with(typed)
+            && is_plain(&surveyed.session.id)
+            && fits.session(&surveyed.session)
+            // One whose folder is gone would be refused.
+            && (fits != Fits::Resumable || fleet.offers(surveyed).contains(&Offer::Resume))
+    };
+    let offered = sessions.iter().filter(meant).map(|surveyed| &*surveyed.session).enumerate();
+    offered.map(|(order, session)| candidate(order, session)).collect()
+}
+
+/// Failures that the inbox shows, for those who put one away.
+pub(super) fn failures(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(typed) = typed.to_str() else { return Vec::new() };
+    let surroundings = Surroundings::gather();
+    let (Ok(fleet), Ok(store)) = (surroundings.fleet(), surroundings.store()) else { return Vec::new() };
+    let items = fleet.inbox(A_DAY, Vec::new(), &Marks::of(store), surroundings.now()).items;
+    let meant = items.iter().filter(|item| item.kind == InboxKind::Failure);
+    let meant = meant
+        .map(|item| &item.session)
+        .filter(|session| session.id.starts_with(typed) && is_plain(&session.id));
+    meant.enumerate().map(|(order, session)| candidate(order, session)).collect()
+}
+
+fn candidate(order: usize, session: &Session) -> CompletionCandidate {
+    let title = session.name.as_deref().or(session.prompt.as_deref()).unwrap_or("");
+    let look = crate::render::style::look(session.status, session.outcome);
+    let help = format!("{} {}: {}", look.glyph, look.word, cut_end(&text::one_line(title), 60));
+    CompletionCandidate::new(text::one_line(&session.id)).help(Some(help.into())).display_order(Some(order))
 }
 
 /// Groups whose name begins so, the newest first.
@@ -71,7 +89,15 @@ impl Fits {
     /// By the words of the command line: the shell puts them behind `--`.
     fn of(args: &[OsString]) -> Self {
         let words = args.iter().skip_while(|word| *word != "--").skip(2);
-        let verb = words.filter_map(|word| word.to_str()).find(|word| !word.starts_with('-'));
+        let mut words = words.filter_map(|word| word.to_str());
+        // A flag that stands before the verb may have its value behind it.
+        let verb = loop {
+            match words.next() {
+                Some("--color") => drop(words.next()),
+                Some(flag) if flag.starts_with('-') => {}
+                verb => break verb,
+            }
+        };
         match verb {
             Some("stop" | "wait" | "fuse") => Self::Live,
             Some("send") => Self::Can(Capability::Send),
@@ -113,6 +139,7 @@ mod tests {
         let of = |line: &str| Fits::of(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
         assert_eq!(of("agentctl -- agentctl stop 5"), Fits::Live);
         assert_eq!(of("agentctl -- agentctl --color=never approve "), Fits::Waiting);
+        assert_eq!(of("agentctl -- agentctl --color always stop "), Fits::Live);
         assert_eq!(of("/opt/agentctl -- agentctl resume"), Fits::Resumable);
         assert_eq!(of("agentctl -- agentctl status "), Fits::Every);
         assert_eq!(of("agentctl"), Fits::Every);

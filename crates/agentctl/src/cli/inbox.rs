@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", value_parser = super::adapter_names())]
     adapter: Vec<String>,
     /// Put the failure of this session away until its next turn (repeatable)
-    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::sessions))]
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::failures))]
     done: Vec<String>,
     /// With --done: only sessions stored under this config root
     #[arg(long, value_name = "DIR", requires = "done", value_hint = clap::ValueHint::DirPath)]
@@ -80,9 +80,9 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         }
         for ((line, item), next) in lines.zip(&answer.items).zip(next_steps(&answer)) {
             writeln!(out, "{line}")?;
-            for line in
-                request_of(item).map(|request| request::lines(request, 2, out.width())).unwrap_or_default()
-            {
+            // What a person is to decide about, and why something failed, stand below their row, whole.
+            let summary = item.summary.as_deref().filter(|summary| !summary.trim().is_empty());
+            for line in summary.map(|words| request::lines(words, 2, out.width())).unwrap_or_default() {
                 writeln!(out, "{line}")?;
             }
             // In one piece: a command that is cut cannot be copied.
@@ -182,16 +182,5 @@ fn what(item: &InboxItem) -> Cell {
         (kind, _) => kind.word(),
     };
     let glyph = if item.kind == InboxKind::Failure { '✕' } else { look.glyph };
-    let cell = Cell::new(format!("{glyph} {word}"), look.tone);
-    match &item.summary {
-        Some(summary) if request_of(item).is_none() => {
-            cell.and(format!("  {}", text::one_line(summary)), Tone::Plain)
-        }
-        _ => cell,
-    }
-}
-
-/// What a person is to decide about; it stands below its row, whole.
-fn request_of(item: &InboxItem) -> Option<&str> {
-    item.summary.as_deref().filter(|_| item.kind != InboxKind::Failure)
+    Cell::new(format!("{glyph} {word}"), look.tone)
 }

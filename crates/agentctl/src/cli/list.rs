@@ -123,7 +123,7 @@ fn status_words() -> impl TypedValueParser<Value = StatusWord> {
     let statuses = Status::ALL.map(|status| (status.word(), "status"));
     let outcomes = Outcome::ALL.map(|outcome| (outcome.word(), "how the last turn ended"));
     let words = statuses.into_iter().chain(outcomes).map(|(word, help)| PossibleValue::new(word).help(help));
-    let done = PossibleValue::new("done").hide(true);
+    let done = PossibleValue::new("done").help("the same as completed");
     PossibleValuesParser::new(words.chain(std::iter::once(done))).try_map(|word| StatusWord::parse(&word))
 }
 
@@ -235,7 +235,9 @@ impl Args {
                 whole: out.is_unbounded(),
                 columns: Some(self.columns.as_slice()).filter(|columns| !columns.is_empty()),
             };
-            lines = table(&rows, &view).lines(out.width(), out.paint);
+            let table = table(&rows, &view);
+            let table = if self.watch { table.within_the_screen() } else { table };
+            lines = table.lines(out.width(), out.paint);
         }
         if listing.left_out > 0 {
             lines.push(out.paint.dim(&format!("{} more not shown (--limit)", listing.left_out)));

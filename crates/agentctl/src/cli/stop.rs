@@ -11,6 +11,7 @@ use super::target::{Found, Targets};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::render::width::{measure, wrap};
 use crate::render::{json, time};
 use crate::surroundings::Surroundings;
 
@@ -121,11 +122,12 @@ fn tell(target: &Surveyed, stopped: &Stopped, fleet: &Fleet, out: &mut Output) -
         (true, None) => done.to_owned(),
         (false, _) => "not stopped".to_owned(),
     };
-    writeln!(out, "{id} {words} ({})", stopped.how)?;
+    wrapped("", &format!("{id} {words} ({})", stopped.how), out)?;
     still_open(stopped, out)?;
     for (word, entries) in [("ended", &stopped.ended), ("survived", &stopped.survived)] {
         if !entries.is_empty() {
-            writeln!(out, "  {word:<9} {}", entries.iter().map(process).collect::<Vec<_>>().join(", "))?;
+            let entries: Vec<String> = entries.iter().map(process).collect();
+            wrapped(&format!("  {word:<9} "), &entries.join(", "), out)?;
         }
     }
     Ok(())
@@ -133,7 +135,21 @@ fn tell(target: &Surveyed, stopped: &Stopped, fleet: &Fleet, out: &mut Output) -
 
 fn still_open(stopped: &Stopped, out: &mut Output) -> Result<(), Failure> {
     if let Some(place) = &stopped.open_in {
-        writeln!(out, "  still open in {}", text::one_line(place))?;
+        wrapped("  ", &format!("still open in {}", text::one_line(place)), out)?;
+    }
+    Ok(())
+}
+
+/// Words behind a beginning, broken between words where the screen ends; what goes on stands below them.
+fn wrapped(beginning: &str, words: &str, out: &mut Output) -> Result<(), Failure> {
+    let indent = measure(beginning).max(2);
+    let lines = wrap(words, out.width().saturating_sub(indent).max(20));
+    for (index, line) in lines.iter().enumerate() {
+        if index == 0 {
+            writeln!(out, "{beginning}{line}")?;
+        } else {
+            writeln!(out, "{:indent$}{line}", "")?;
+        }
     }
     Ok(())
 }

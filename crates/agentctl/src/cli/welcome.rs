@@ -1,6 +1,7 @@
 //! The first screen on a machine without any agent: what was looked for, where, and what to do next.
 
 use std::io::Write;
+use std::path::Path;
 
 use agentctl_fleet::{Fleet, Listing};
 
@@ -12,6 +13,22 @@ use crate::surroundings::Surroundings;
 /// No source is installed and no agent runs.
 pub(crate) fn is_empty_machine(listing: &Listing) -> bool {
     listing.strays == 0 && listing.sources.iter().all(|source| source.coverage == "not-installed")
+}
+
+/// Of two agents that go by one name only one has the program that is there.
+fn missing(programs: &[&str], surroundings: &Surroundings) -> String {
+    let is_there = |name: &&&str| surroundings.on_path(Path::new(name)).is_some();
+    let absent: Vec<&str> = programs.iter().filter(|name| !is_there(name)).copied().collect();
+    match (absent.as_slice(), programs.iter().find(is_there)) {
+        ([], Some(other)) => format!("the `{other}` on the PATH is another agent's"),
+        (absent, Some(other)) => {
+            format!(
+                "no program `{}` on the PATH; the `{other}` there is another agent's",
+                absent.join("` or `")
+            )
+        }
+        (absent, None) => format!("no program `{}` on the PATH", absent.join("` or `")),
+    }
 }
 
 pub(crate) fn print(fleet: &Fleet, surroundings: &Surroundings, out: &mut Output) -> Result<(), Failure> {
@@ -28,7 +45,7 @@ pub(crate) fn print(fleet: &Fleet, surroundings: &Surroundings, out: &mut Output
         let found = program::find(card, surroundings);
         let program = match found {
             Some(path) => format!("program {}", surroundings.shown(&path)),
-            None => format!("no program `{}` on the PATH", card.programs.join("` or `")),
+            None => missing(card.programs, surroundings),
         };
         writeln!(out, "  {:<12} sessions in {}", card.name, surroundings.shown(&source.root.path))?;
         writeln!(out, "  {:<12} {}", "", paint.dim(&program))?;

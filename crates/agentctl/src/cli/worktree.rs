@@ -98,9 +98,9 @@ impl From<WorktreeError> for Failure {
         let message = error.to_string();
         let hint = error.hint();
         match error {
-            WorktreeError::NotARepository(_) | WorktreeError::BadBranch(_) | WorktreeError::BadBase(_) => {
-                Self::new(Exit::Usage, message)
-            }
+            WorktreeError::NotARepository(_) => Self::new(Exit::Usage, message)
+                .hint("go to one, or name it: `agentctl worktree list REPO`, `worktree clean --repo REPO`"),
+            WorktreeError::BadBranch(_) | WorktreeError::BadBase(_) => Self::new(Exit::Usage, message),
             WorktreeError::BranchInUse { .. } => Self::new(Exit::Refused, message)
                 .hint("give another --branch; one can be checked out only once"),
             WorktreeError::BranchExists(_) => Self::new(Exit::Refused, message)

@@ -14,7 +14,7 @@ pub(crate) fn lines(request: &str, indent: usize, width: usize) -> Vec<String> {
     let room = width.saturating_sub(indent + measure(LINE)).max(8);
     let mut lines = Vec::new();
     for line in text::visible(request).split('\n') {
-        let line = line.replace('\t', "\\t");
+        let line = line.replace('\t', "⟨TAB⟩");
         let pieces = split(&line, room);
         lines.extend(pieces.iter().enumerate().map(|(index, piece)| {
             let mark = if index == 0 { LINE } else { GOES_ON };

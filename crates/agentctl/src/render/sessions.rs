@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use agentctl_model::{Session, Status, Surveyed, Tokens, text};
+use agentctl_model::{Outcome, Session, Status, Surveyed, Tokens, text};
 use jiff::Timestamp;
 
 use super::style::{self, Tone};
@@ -77,7 +77,15 @@ const WIDEST_ID: usize = 16;
 /// where it works and when it was last at work.
 pub(crate) fn table(rows: &[Row<'_>], view: &View<'_>) -> Table {
     let somebody_waits = rows.iter().any(|row| row.session.status == Status::Waiting);
-    let (detail, detail_goes, age_goes) = if somebody_waits { (20, 1, 8) } else { (12, 7, 2) };
+    let somebody_failed = rows
+        .iter()
+        .any(|row| row.session.outcome == Some(Outcome::Failed) && self::detail(row.session).is_some());
+    let (detail, detail_goes, age_goes) = match (somebody_waits, somebody_failed) {
+        (true, _) => (20, 1, 8),
+        // Why it failed is worth more than its model or folder.
+        (false, true) => (12, 4, 2),
+        (false, false) => (12, 7, 2),
+    };
     let mut table = Table::new(
         [
             Column::whole("ID").overhanging(WIDEST_ID),

@@ -103,11 +103,13 @@ pub(crate) struct Table {
     rows: Vec<Vec<Cell>>,
     /// Somebody named the columns: all of them are shown.
     chosen: bool,
+    /// A line may be wider than the screen.
+    runs_on: bool,
 }
 
 impl Table {
     pub(crate) fn new(columns: Vec<Column>) -> Self {
-        Self { columns, rows: Vec::new(), chosen: false }
+        Self { columns, rows: Vec::new(), chosen: false, runs_on: false }
     }
 
     pub(crate) fn row(&mut self, cells: Vec<Cell>) {
@@ -121,10 +123,16 @@ impl Table {
         let places: Vec<usize> = headers.iter().filter_map(place).collect();
         let columns = places.iter().map(|place| self.columns[*place].expendable(0)).collect();
         let rows = self.rows.iter().map(|row| places.iter().map(|place| row[*place].clone()).collect());
-        Self { columns, rows: rows.collect(), chosen: true }
+        Self { columns, rows: rows.collect(), chosen: true, runs_on: true }
     }
 
-    /// The header and one line per row, two where a cell overhangs; none wider than `width`.
+    /// The same table in lines that never run on, for a screen that is drawn over and over.
+    pub(crate) fn within_the_screen(self) -> Self {
+        Self { runs_on: false, ..self }
+    }
+
+    /// The header and one line per row, two where a cell overhangs; none wider than `width`, unless the
+    /// columns that were chosen need more.
     pub(crate) fn lines(&self, width: usize, paint: Paint) -> Vec<String> {
         let layout = self.layout(width);
         let header = self.columns.iter().map(|column| Cell::new(column.header, Tone::Dim)).collect();
@@ -191,7 +199,10 @@ impl Table {
         }
         let mut widths: Vec<(usize, usize)> = shown.iter().map(|index| (*index, least(*index))).collect();
         self.grow(&mut widths, &natural, width);
-        shrink(&mut widths, width);
+        // Whoever named the columns wants to read them: rather a line runs on than that a column says nothing.
+        if !self.runs_on {
+            shrink(&mut widths, width);
+        }
         widths
     }
 
@@ -316,6 +327,13 @@ mod tests {
         let lines = sample().choose(&["EXTRA", "ID", "CWD"]).lines(1000, Paint::new(false));
         assert_eq!(lines[0], "EXTRA              ID        CWD");
         assert_eq!(lines[2].trim(), "9");
+        // On a narrow screen none of them is crushed.
+        let lines = sample().choose(&["ID", "PROMPT", "CWD", "EXTRA"]).lines(30, Paint::new(false));
+        assert!(
+            ["ID", "PROMPT", "CWD", "EXTRA"].iter().all(|header| lines[0].contains(header)),
+            "{lines:#?}"
+        );
+        assert!(lines[1].contains("seventeen letters"), "{lines:#?}");
     }
 
     #[test]

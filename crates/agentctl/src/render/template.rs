@@ -13,6 +13,11 @@ use super::width::{cut_end, measure};
 /// The words that may stand beside a field.
 const WORDS: [&str; 5] = ["json", "join", "lower", "truncate", "upper"];
 
+const LONGEST: usize = 16 << 10;
+const MOST_STEPS: usize = 200;
+/// How often a value may be made JSON again: each time its quotes are escaped once more.
+const MOST_JSON: usize = 3;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Template {
     pieces: Vec<Piece>,
@@ -42,6 +47,11 @@ enum Step {
 impl Template {
     /// Understands a template over sessions, or says what it does not understand.
     pub(crate) fn parse(typed: &str) -> Result<Self, String> {
+        // Every `json` may double what it is given, and every field is written for every session.
+        let steps = typed.matches("{{").count() + typed.matches('|').count();
+        if typed.len() > LONGEST || steps > MOST_STEPS {
+            return Err(format!("it is longer than {LONGEST} bytes or has more than {MOST_STEPS} steps"));
+        }
         let schema = schemars::schema_for!(Session).to_value();
         let (table, rest) = match typed.strip_prefix("table") {
             Some("") => (true, "{{.id}}\\t{{.status}}\\t{{.adapter}}\\t{{.cwd}}"),
@@ -59,7 +69,11 @@ impl Template {
                 return Err("`{{` is not closed by `}}`".to_owned());
             };
             pieces.push(Piece::Text(unescaped(before)));
-            pieces.push(Piece::Action(action(inside, &schema)?));
+            let steps = action(inside, &schema)?;
+            if steps.iter().filter(|step| **step == Step::Json).count() > MOST_JSON {
+                return Err(format!("`{inside}` makes JSON of JSON more than {MOST_JSON} times"));
+            }
+            pieces.push(Piece::Action(steps));
             left = after;
         }
         if left.contains("}}") {
@@ -375,6 +389,14 @@ mod tests {
         };
         let two = session("日本", Status::Idle, None);
         Template::parse(template).unwrap().lines([&one, &two].into_iter())
+    }
+
+    #[test]
+    fn a_template_has_bounds() {
+        assert!(Template::parse(&"{{json .}}".repeat(10_000)).unwrap_err().contains("steps"));
+        let deep = format!("{{{{.prompt{}}}}}", "|json".repeat(30));
+        assert!(Template::parse(&deep).unwrap_err().contains("more than 3 times"));
+        assert!(Template::parse("{{.prompt | json | json}}").is_ok());
     }
 
     #[test]

@@ -81,12 +81,18 @@ pub(super) fn read<'t, T: Deserialize<'t> + Default>(
             return (T::default(), vec![Mistake::new(text, at, None, message, Spoils::File)]);
         }
     };
-    let mut mistakes = Vec::new();
+    let mut mistakes: Vec<Mistake> = Vec::new();
     while mistakes.len() < MOST {
         let whole = Spanned::new(0..text.len(), DeValue::Table(table.clone()));
         let mistake = match T::deserialize(ValueDeserializer::from(whole)) {
             Ok(form) => match odd(&form) {
-                None => return (form, mistakes),
+                None => {
+                    // As they stand in the file; what is said of all of it comes last.
+                    mistakes.sort_by_key(|mistake| {
+                        (mistake.line.unwrap_or(usize::MAX), mistake.column.unwrap_or(usize::MAX))
+                    });
+                    return (form, mistakes);
+                }
                 Some((key, message)) => {
                     let at = take_key(&mut table, &key).map(|span| span.start);
                     Mistake::new(text, at, Some(key), message, Spoils::Key)

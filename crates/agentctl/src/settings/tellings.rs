@@ -77,7 +77,7 @@ impl TryFrom<String> for Address {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        if text.starts_with("https://") || text.starts_with("http://") {
+        if agentctl_fleet::outbox::is_address(&text) {
             return Ok(Self(text));
         }
         Err(format!("`{text}` is no address of a webhook, expected https://… or http://…"))

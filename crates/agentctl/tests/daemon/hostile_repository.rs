@@ -413,7 +413,7 @@ fn a_checkout_runs_them_once_a_person_has_agreed_to_this_content() {
     let refused = create("one", &[]);
     assert_eq!((refused.code, scene.ran()), (Some(7), Vec::new()), "{refused:#?}");
     assert!(
-        refused.stderr.contains("hook post-checkout") && refused.stderr.contains("--trust"),
+        refused.stderr.contains(".git/hooks/post-checkout") && refused.stderr.contains("--trust"),
         "{refused:#?}"
     );
     assert!(refused.stderr.contains("filter.evil.smudge"), "{refused:#?}");

@@ -91,6 +91,36 @@ fn a_port_that_cannot_be_had_is_said_loudly() {
 }
 
 #[test]
+fn what_cannot_be_served_is_refused_before_the_one_that_runs_is_ended() {
+    let house = House::furnished();
+    let config = house.home.agentctl_home().join("config.toml");
+    fs::create_dir_all(house.home.agentctl_home()).unwrap();
+    fs::write(&config, "http = 7788\n").unwrap();
+    for wanted in [["daemon", "start"], ["daemon", "restart"]] {
+        let refused = house.run(&wanted);
+        assert_eq!(refused.code, Some(1), "{wanted:?}: {refused:?}");
+        assert!(refused.stderr.contains("line 1, column 8"), "{wanted:?}: {refused:?}");
+        assert!(!house.socket().exists());
+    }
+    // A flag says what the file does not.
+    let _ = house.run(&["daemon", "start", "--http", "127.0.0.1:0"]).ok();
+    fs::remove_file(&config).unwrap();
+    let pid = || house.get("/v1/daemon").json()["pid"].clone();
+    let before = pid();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for (unfit, code) in [(address.as_str(), 5), ("192.0.2.1:80", 2)] {
+        let refused = house.run(&["daemon", "restart", "--http", unfit]);
+        assert_eq!(refused.code, Some(code), "{refused:?}");
+        assert!(refused.stderr.contains(unfit), "{refused:?}");
+        assert_eq!(pid(), before, "the one before goes on");
+    }
+    let _ = house.run(&["daemon", "restart"]).ok();
+    assert_ne!(pid(), before);
+    let _ = house.run(&["daemon", "stop"]).ok();
+}
+
+#[test]
 fn a_restart_is_not_overtaken_by_those_who_listen() {
     let house = House::new();
     let _ = house.run(&["daemon", "start", "--read-only", "--http", "127.0.0.1:0"]).ok();

@@ -1,6 +1,7 @@
 //! What a caller wants set, checked before anything is written. Pure.
 
 use agentctl_fleet::Selector;
+use agentctl_fleet::outbox::is_address;
 use agentctl_model::{SessionKey, period};
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
@@ -89,7 +90,7 @@ impl FuseSpec {
             return Err("a limit must be more than nothing".into());
         }
         let webhook = self.on_expire.webhook.as_deref();
-        if webhook.is_some_and(|url| !url.starts_with("http://") && !url.starts_with("https://")) {
+        if webhook.is_some_and(|url| !is_address(url)) {
             return Err("the webhook is no address, expected https://… or http://…".into());
         }
         let length = self.ttl.as_deref().or(self.max_time.as_deref());

@@ -4,6 +4,7 @@
 //! Whoever saw it happen writes it: the daemon what it is told, a runner the end of its own agent. Sending is the
 //! daemon's alone.
 
+mod address;
 mod payload;
 mod signature;
 mod telling;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::kernel_lock::KernelLock;
 use crate::whole_file;
 
+pub use address::is_address;
 pub use payload::Payload;
 pub use signature::sign;
 pub use telling::{Telling, duration};

@@ -89,8 +89,12 @@ pub(super) fn programs_of(common: &Path, commit: &str) -> Result<Option<Programs
         for name in HOOKS {
             let hook = here.join(name);
             if is_executable(&hook) {
-                let bytes = whole(&hook).map_err(|source| WorktreeError::Io { path: hook, source })?;
-                content.add(&format!("hook {name}"), &bytes);
+                let bytes =
+                    whole(&hook).map_err(|source| WorktreeError::Io { path: hook.clone(), source })?;
+                // Agreed to is the hook of this name and content; shown is where to look at it.
+                content.also(format!("hook {name}").as_bytes());
+                content.also(&bytes);
+                content.named.push(format!("hook {}", text::one_line(&hook.to_string_lossy())));
             }
             if !folder.is_absolute()
                 && let Some(place) = folder.join(name).to_str()

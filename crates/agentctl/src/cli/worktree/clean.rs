@@ -24,7 +24,7 @@ use crate::surroundings::Surroundings;
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Args {
     /// The working trees
-    #[arg(value_name = "PATH", required_unless_present = "all", conflicts_with = "all", value_hint = clap::ValueHint::DirPath)]
+    #[arg(value_name = "PATH", required_unless_present = "all", value_hint = clap::ValueHint::DirPath)]
     paths: Vec<PathBuf>,
     /// All trees that were added to the repository
     #[arg(long)]
@@ -50,6 +50,11 @@ pub(crate) struct Args {
 const NAMED: usize = 5;
 
 pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    if let (true, Some(path)) = (args.all, args.paths.first()) {
+        let failure = Failure::new(Exit::Usage, "--all takes no PATH: it means every tree of one repository");
+        let path = text::one_line(&path.to_string_lossy());
+        return Err(failure.hint(format!("`agentctl worktree clean --all --repo {path}` says of which one")));
+    }
     let repository = surroundings.repository(args.repo.as_ref());
     let which = if args.all {
         Which::All
