@@ -46,7 +46,7 @@ mod tests {
         let command = "cd  'a  b' && rm -rf x | tee \"q\"  # end ";
         assert_eq!(words("bash", command), format!("bash: {command}"));
         assert_eq!(words("bash", "a\u{1b}[2Kb\u{202e}c\r"), "bash: a⟨U+001B⟩[2Kb⟨U+202E⟩c⟨U+000D⟩");
-        assert_eq!(words("evil\u{7}", ""), r"evil\u{7}");
+        assert_eq!(words("evil\u{7}", ""), "evil⟨U+0007⟩");
         let long = "x".repeat(5000);
         assert_eq!(words("bash", &long), format!("bash: {long}"));
         let listed = json!({"command": ["bash", "-lc", "a  b; c 'd'"]});

@@ -12,17 +12,6 @@ use agentctl_testkit::{Pty, skip, until};
 use machine::agent::{Agent, note};
 use machine::{DIED, Ended, Machine, SUBAGENT, TOOLS};
 
-/// The folder where DIED worked, made anew in a place that there is.
-fn folder_of_died(machine: &Machine) -> String {
-    let folder = machine.home().join("w/sig");
-    std::fs::create_dir_all(&folder).unwrap();
-    let transcript = machine.transcript("-home-dev-w-sig", DIED);
-    let text = std::fs::read_to_string(&transcript).unwrap();
-    let folder = folder.to_str().unwrap().to_owned();
-    std::fs::write(&transcript, text.replace("/home/dev/w/sig", &folder)).unwrap();
-    folder
-}
-
 #[test]
 fn a_session_whose_folder_is_gone_is_not_opened_there() {
     let machine = Machine::furnished();
@@ -37,7 +26,7 @@ fn a_session_whose_folder_is_gone_is_not_opened_there() {
 #[test]
 fn without_a_pane_the_agents_own_command_is_printed() {
     let machine = Machine::furnished();
-    let folder = folder_of_died(&machine);
+    let folder = machine.folder_of_died();
     let ended = machine.run(&["attach", DIED]);
     let printed = format!("cd {folder} && claude --resume {DIED}\n");
     assert_eq!((ended.code, ended.out.as_str(), ended.err.as_str()), (Some(0), printed.as_str(), ""));
@@ -59,7 +48,7 @@ fn without_a_pane_the_agents_own_command_is_printed() {
 fn another_config_root_is_named_in_the_command() {
     let machine = Machine::furnished();
     let root = machine.home().join(".claude");
-    folder_of_died(&machine);
+    machine.folder_of_died();
     let mut command = machine.command(&["attach", DIED]);
     let output = command.env("CLAUDE_CONFIG_DIR", &root).env("HOME", "/nowhere").output().unwrap();
     assert!(

@@ -31,12 +31,13 @@ fn a_permission_prompt_and_a_death_are_in_it_and_what_is_done_leaves() {
     let narrow = machine.command(&["inbox", "--since", "all"]).env("COLUMNS", "80").output().unwrap();
     let table = Ended::of(&narrow).out;
     let lines: Vec<&str> = table.lines().collect();
-    assert_eq!(lines.len(), 6, "{table}");
+    assert_eq!(lines.len(), 7, "{table}");
     assert!(lines[1].contains("◐ approval") && lines[1].ends_with("claude-code"), "{table}");
     assert!(lines[2].starts_with("  │ "), "what it waits for, whole: {table}");
     let place = format!("  → answer it where it runs: process {}", agent.pid());
     assert!(lines[3].starts_with(&place), "{table}");
-    assert!(lines[5].starts_with("  → agentctl inbox --done a0"), "a command in one piece: {table}");
+    assert!(lines[5].starts_with("  │ Bash: for i in"), "why, whole: {table}");
+    assert!(lines[6].starts_with("  → agentctl inbox --done a0"), "a command in one piece: {table}");
     assert!(lines[4].contains("✕ died"), "{table}");
     assert!(lines.iter().all(|line| line.chars().count() <= 80), "{table}");
 

@@ -230,12 +230,15 @@ fn a_verb_offers_only_sessions_that_it_fits() {
     assert_eq!((offers("stop"), offers("approve")), ((true, false), (false, false)));
     agent.says(&machine, r#""status":"waiting","waitingFor":"permission prompt""#);
     assert_eq!((offers("approve"), offers("resume").0), ((true, false), false));
-    assert!(
-        offered(&machine, &["resume", "a00"]).contains(DIED)
-            && !offered(&machine, &["stop", "a00"]).contains(DIED)
-    );
+    assert!(!offered(&machine, &["resume", "a00"]).contains(DIED), "its folder is gone");
+    machine.folder_of_died();
+    assert!(offered(&machine, &["resume", "a00"]).contains(DIED));
+    assert!(!offered(&machine, &["stop", "a00"]).contains(DIED));
+    assert!(!offered(&machine, &["--color", "always", "stop", "a00"]).contains(DIED));
+    assert!(offered(&machine, &["inbox", "--done", "a00"]).contains(DIED));
+    assert!(!offered(&machine, &["inbox", "--done", "2222"]).contains(TOOLS), "it has not failed");
     let words = offered(&machine, &["list", "--status", ""]);
-    for word in ["waiting", "interrupted", "completed"] {
+    for word in ["waiting", "interrupted", "completed", "done"] {
         assert!(words.contains(word), "{word}: {words}");
     }
 }

@@ -257,6 +257,23 @@ fn shells_complete_commands_agents_and_live_ids() {
 }
 
 #[test]
+fn a_program_that_is_another_agents_is_not_said_to_be_absent() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let machine = Machine::empty();
+    machine.write("bin/pi", "#!/usr/bin/env node\n");
+    let pi = machine.home().join("bin/pi");
+    std::fs::set_permissions(&pi, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = machine.command(&[]);
+    let welcome = Ended::of(&command.env("PATH", machine.home().join("bin")).output().unwrap()).out;
+    assert!(welcome.contains("program ~/bin/pi\n"), "{welcome}");
+    assert!(
+        welcome.contains("no program `pi-rust` on the PATH; the `pi` there is another agent's"),
+        "{welcome}"
+    );
+    assert!(welcome.contains("no program `claude` on the PATH\n"), "{welcome}");
+}
+
+#[test]
 fn a_real_session_has_every_key_that_its_schema_requires() {
     let machine = Machine::furnished();
     let schema = machine.json(&["schema", "session"]);

@@ -278,3 +278,14 @@ fn a_damaged_tree_is_told_and_the_others_are_listed_and_cleaned() {
     let exist: Vec<bool> = trees.iter().map(|tree| tree.exists()).collect();
     assert_eq!(exist, [true, true, true, true, false], "what cannot be looked at is not removed");
 }
+
+#[test]
+fn where_a_repository_is_named_is_said() {
+    let scene = Scene::new();
+    let both = scene.agentctl(&["worktree", "clean", "--all", "lib"]);
+    assert_eq!(both.code, Some(2), "{both:?}");
+    assert!(both.stderr.contains("`agentctl worktree clean --all --repo lib`"), "{both:?}");
+    let none = scene.agentctl(&["worktree", "clean", "--all", "--repo", "/"]);
+    assert_eq!(none.code, Some(2), "{none:?}");
+    assert!(none.stderr.contains("clean --repo REPO"), "{none:?}");
+}

@@ -41,7 +41,8 @@ pub(super) fn failures(typed: &OsStr) -> Vec<CompletionCandidate> {
     let Some(typed) = typed.to_str() else { return Vec::new() };
     let surroundings = Surroundings::gather();
     let (Ok(fleet), Ok(store)) = (surroundings.fleet(), surroundings.store()) else { return Vec::new() };
-    let items = fleet.inbox(A_DAY, Vec::new(), &Marks::of(store), surroundings.now()).items;
+    let since = if typed.is_empty() { A_DAY } else { Since::Ever };
+    let items = fleet.inbox(since, Vec::new(), &Marks::of(store), surroundings.now()).items;
     let meant = items.iter().filter(|item| item.kind == InboxKind::Failure);
     let meant = meant
         .map(|item| &item.session)

@@ -118,3 +118,14 @@ fn amounts_are_short() {
     assert_eq!(shown, ["0", "999", "1.0k", "12.3k", "999k", "1.5M", "123G"]);
     assert_eq!(super::tokens(&Tokens::default()), "?/?");
 }
+
+#[test]
+fn why_somebody_failed_is_worth_more_than_the_model() {
+    let failed = Session {
+        status_detail: Some("the model is overloaded".into()),
+        ..session("5f0c3333-1111-4111-8111-111111111111", Status::Stopped, Some(Outcome::Failed))
+    };
+    let header = |session: Session| lines(&[session], 80, false)[0].clone();
+    assert!(header(failed.clone()).contains("DETAIL"));
+    assert!(!header(Session { outcome: Some(Outcome::Completed), ..failed }).contains("DETAIL"));
+}

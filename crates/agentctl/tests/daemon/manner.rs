@@ -102,6 +102,10 @@ fn what_cannot_be_served_is_refused_before_the_one_that_runs_is_ended() {
         assert!(refused.stderr.contains("line 1, column 8"), "{wanted:?}: {refused:?}");
         assert!(!house.socket().exists());
     }
+    // One that can do without goes on, and says so too.
+    let waited = house.run(&["wait", "2222"]);
+    assert!(waited.stderr.contains("line 1, column 8"), "{waited:?}");
+    let _ = house.run(&["daemon", "stop"]).ok();
     // A flag says what the file does not.
     let _ = house.run(&["daemon", "start", "--http", "127.0.0.1:0"]).ok();
     fs::remove_file(&config).unwrap();

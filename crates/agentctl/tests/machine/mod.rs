@@ -37,6 +37,16 @@ impl Machine {
         self.home().join(format!(".claude/projects/{folder}/{id}.jsonl"))
     }
 
+    /// The folder where DIED worked, made anew in a place that there is.
+    pub(crate) fn folder_of_died(&self) -> String {
+        let folder = self.home().join("w/sig").to_str().unwrap().to_owned();
+        std::fs::create_dir_all(&folder).unwrap();
+        let transcript = self.transcript("-home-dev-w-sig", DIED);
+        let text = std::fs::read_to_string(&transcript).unwrap();
+        std::fs::write(&transcript, text.replace("/home/dev/w/sig", &folder)).unwrap();
+        folder
+    }
+
     pub(crate) fn write(&self, path: &str, text: &str) {
         let path = self.home().join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
