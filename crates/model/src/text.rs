@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(shell_word("0a$(touch x)"), "'0a$(touch x)'");
         assert_eq!(shell_word("it's"), r"'it'\''s'");
         assert_eq!(shell_word("--help"), "-- --help");
-        assert_eq!(shell_word("a\u{1b}[2J\nb"), r"'a\u{1b}[2J\nb'");
+        assert_eq!(shell_word("a\u{1b}[2J\nb"), r"'a⟨U+001B⟩[2J\nb'");
         assert_eq!(shell_word(""), "''");
     }
 
