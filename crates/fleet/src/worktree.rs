@@ -165,11 +165,7 @@ struct Planned {
 }
 
 /// What would be made, and the lock under which that stays so.
-fn plan(
-    repository: &Path,
-    branch: &str,
-    base: Option<&str>,
-) -> Result<(KernelLock, Planned), WorktreeError> {
+fn plan(repository: &Path, branch: &str, base: Option<&str>) -> Result<(KernelLock, Planned), WorktreeError> {
     let common = common_folder(repository)?;
     let branch = checked_name(&common, branch)?;
     let held = hold(&common)?;

@@ -166,7 +166,11 @@ fn committed(made: &Made, place: &[u8]) -> Result<Option<Vec<u8>>, WorktreeError
         }
     }
     let Some(inside) = entries(made, &["-r"], &parts.join(&b'/'))? else { return whole() };
-    if inside.split(|byte| *byte == 0).any(|entry| entry.starts_with(b"120000")) { whole() } else { Ok(Some(inside)) }
+    if inside.split(|byte| *byte == 0).any(|entry| entry.starts_with(b"120000")) {
+        whole()
+    } else {
+        Ok(Some(inside))
+    }
 }
 
 /// `None` when git cannot say: the commit is not wholly here.
