@@ -325,7 +325,7 @@ fn is_ours(made: &Made) -> Result<bool, WorktreeError> {
 /// Whoever made it died before a file was brought: to git all of them are missing.
 fn was_never_filled(made: &Made) -> Result<bool, WorktreeError> {
     let failed = |source| WorktreeError::Io { path: made.path.clone(), source };
-    for entry in fs::read_dir(&made.path).map_err(failed)? {
+    for entry in agentctl_files::entries(&made.path).map_err(failed)? {
         if entry.map_err(failed)?.file_name() != ".git" {
             return Ok(false);
         }

@@ -213,7 +213,7 @@ impl Content {
                 continue;
             }
             let failed = |source| WorktreeError::Io { path: hook.clone(), source };
-            let end = hook.canonicalize().map_err(failed)?;
+            let end = agentctl_files::real_path(&hook).map_err(failed)?;
             self.add(&format!("hook {name} = {}", hook.display()), &whole(&end).map_err(failed)?);
             self.also(end.as_os_str().as_bytes());
         }
