@@ -1,8 +1,8 @@
 //! Working trees made with git: creating one beside its repository, undoing that, listing and cleaning.
 //!
-//! The only room of the fleet that runs a program (`git`, so that sparse checkouts and settings are the user's own). Looking at
-//! a repository runs nothing that it names; a checkout runs its hooks and filters once a person has agreed to them
-//! (`programs`). Nothing is removed that cannot be shown to be kept elsewhere, unless it is forced.
+//! The only room of the fleet that runs a program (`git`, so that sparse checkouts and settings are the user's own). Nothing of
+//! the repository runs unless a person has agreed to it: a tree is made empty first, what the repository names is looked for
+//! there (`programs`), and a checkout that found nothing is one in which nothing of the repository's can run. Nothing is removed that cannot be shown to be kept elsewhere, unless it is forced.
 
 mod clean;
 mod config;
@@ -28,7 +28,7 @@ pub use list::{TreeState, Worktree, list};
 pub use programs::{Programs, consent, programs};
 pub use view::{Cleaned, FailedTree, HeldTree, NewTree, Trees, TreesError, Which};
 
-use git::{git, git_says, git_with_programs, text_of};
+use git::{git, git_about, git_of_the_user, git_says, git_with_programs, text_of};
 use list::{Listed, listed};
 
 /// How long another creation in the same repository may take: a checkout of a large one on a slow disk.
@@ -157,6 +157,27 @@ fn begin(
     Ok(Beginning { branch, commit, is_new: true, remote })
 }
 
+/// A tree that can be made.
+struct Planned {
+    made: Made,
+    /// The remote branch that a new one follows.
+    remote: Option<String>,
+}
+
+/// What would be made, and the lock under which that stays so.
+fn plan(repository: &Path, branch: &str, base: Option<&str>) -> Result<(KernelLock, Planned), WorktreeError> {
+    let common = common_folder(repository)?;
+    let branch = checked_name(&common, branch)?;
+    let held = hold(&common)?;
+    let trees = listed(&common)?;
+    if let Some(tree) = trees.iter().find(|tree| tree.branch.as_deref() == Some(&branch)) {
+        return Err(WorktreeError::BranchInUse { branch, path: tree.path.clone() });
+    }
+    let Beginning { branch, commit, is_new, remote } = begin(repository, &common, &branch, base)?;
+    let path = free_path(&trees, &branch);
+    Ok((held, Planned { made: Made { path, branch, created_branch: is_new, commit, common }, remote }))
+}
+
 /// The same as [`create`]; `note` hears what will be made before it is made, so that whoever dies in between can be cleaned up after.
 pub fn create_noting(
     repository: &Path,
@@ -165,44 +186,77 @@ pub fn create_noting(
     marks: &Marks,
     note: impl FnOnce(&Made) -> Result<(), WorktreeError>,
 ) -> Result<Made, WorktreeError> {
-    let common = common_folder(repository)?;
-    let branch = checked_name(&common, branch)?;
-    let _held = hold(&common)?;
-    let trees = listed(&common)?;
-    if let Some(tree) = trees.iter().find(|tree| tree.branch.as_deref() == Some(&branch)) {
-        return Err(WorktreeError::BranchInUse { branch, path: tree.path.clone() });
+    let (_held, planned) = plan(repository, branch, base)?;
+    let made = &planned.made;
+    // Where all trees are alike, what would be refused is refused before anything is made.
+    let config = git::config(&made.common)?;
+    if !config.differs_by_tree() {
+        agreed(programs::programs_of(made, &config)?, repository, marks)?;
     }
-    let Beginning { branch, commit, is_new, remote } = begin(repository, &common, &branch, base)?;
-    // Looked at again, by whoever runs them: what was agreed to may have become something else.
-    if let Some(programs) = programs::programs_of(&common, &commit)?
-        && !marks.is_agreed(&programs.digest)?
-    {
-        return Err(WorktreeError::Untrusted { path: repository.to_owned(), programs: programs.named });
+    note(made)?;
+    plant(&planned)?;
+    fill(made, repository, marks).inspect_err(|_| take_back(made))?;
+    Ok(planned.made)
+}
+
+/// Whether there are programs to run, all of them agreed to.
+fn agreed(programs: Option<Programs>, repository: &Path, marks: &Marks) -> Result<bool, WorktreeError> {
+    match programs {
+        None => Ok(false),
+        Some(programs) if marks.is_agreed(&programs.digest)? => Ok(true),
+        Some(programs) => {
+            Err(WorktreeError::Untrusted { path: repository.to_owned(), programs: programs.named })
+        }
     }
-    let path = free_path(&trees, &branch);
-    let made = Made { path, branch, created_branch: is_new, commit, common };
-    note(&made)?;
-    if !is_new {
-        add(&made, &[made.path.as_os_str(), made.branch.as_ref()])?;
-        return Ok(made);
+}
+
+/// The branch and an empty tree on it. Runs nothing. When it fails, what it made itself is gone again, and nothing else is
+/// touched: the path or the branch may have become somebody else's meanwhile.
+fn plant(Planned { made, remote }: &Planned) -> Result<(), WorktreeError> {
+    if made.created_branch {
+        // A commit's own name can be neither a flag nor ambiguous; only a remote branch is followed.
+        let (tracking, start) = match remote {
+            Some(remote) => ("--track", remote),
+            None => ("--no-track", &made.commit),
+        };
+        git(&made.common, &["branch", tracking, &made.branch, start])?;
     }
-    // A commit's own name can be neither a flag nor ambiguous; only a remote branch is followed.
-    let (tracking, start) = match &remote {
-        Some(remote) => ("--track", remote),
-        None => ("--no-track", &made.commit),
-    };
-    let new = ["-b".as_ref(), made.branch.as_ref(), tracking.as_ref(), made.path.as_os_str(), start.as_ref()];
-    add(&made, &new)?;
-    Ok(made)
+    let empty = ["worktree", "add", "--no-checkout"].map(std::ffi::OsStr::new);
+    let arguments = [&empty[..], &[made.path.as_os_str(), made.branch.as_ref()]].concat();
+    git(&made.common, &arguments).map(drop).inspect_err(|_| take_branch_back(made))
+}
+
+/// Brings the files, as `git worktree add` does. What the repository names is looked at in the tree itself, where all its
+/// conditions hold as they will; it runs if it was agreed to. If nothing was found, nothing of the repository's can run.
+fn fill(made: &Made, repository: &Path, marks: &Marks) -> Result<(), WorktreeError> {
+    let (programs, config) = programs::programs_in(made)?;
+    let files = ["reset", "--hard", "--quiet", "--no-recurse-submodules"];
+    let nothing = "0".repeat(made.commit.len());
+    let hook = ["hook", "run", "--ignore-missing", "post-checkout", "--", &nothing, &made.commit, "1"];
+    if agreed(programs, repository, marks)? {
+        git_with_programs(&made.path, &files)?;
+        git_with_programs(&made.path, &hook)?;
+        return Ok(());
+    }
+    git_of_the_user(&made.path, &config, &files)?;
+    if config.hooks_of_the_user().is_some() {
+        git_of_the_user(&made.path, &config, &hook)?;
+    }
+    Ok(())
 }
 
 /// Removes a working tree that we made, and the branch if we made that too, when nothing was done there: no changed or new
 /// file, no commit of its own. For undoing what a failed launch made.
 pub fn remove_if_clean(made: &Made) -> Result<Undone, WorktreeError> {
     let _held = hold(&made.common)?;
+    let mut remove: Vec<&std::ffi::OsStr> = vec!["worktree".as_ref(), "remove".as_ref()];
     if made.path.exists() {
+        let never_filled = was_never_filled(made)?;
+        if never_filled {
+            remove.push("--force".as_ref());
+        }
         let changes = list::changes(&made.path)?;
-        if changes.any() {
+        if changes.any() && !never_filled {
             return Ok(Undone::Kept(format!("{} has {changes}", made.path.display())));
         }
         let head = commit_of(&made.path, "HEAD")?;
@@ -211,9 +265,12 @@ pub fn remove_if_clean(made: &Made) -> Result<Undone, WorktreeError> {
         }
     }
     // Without --force, git looks once more itself.
-    let arguments = ["worktree".as_ref(), "remove".as_ref(), made.path.as_os_str()];
+    remove.push(made.path.as_os_str());
     if listed(&made.common)?.iter().any(|tree| tree.path == made.path) {
-        git(&made.common, &arguments)?;
+        if !is_ours(made)? {
+            return Ok(Undone::Kept(format!("{} is on another branch", made.path.display())));
+        }
+        git_about(&made.common, &made.path, &remove)?;
     }
     if made.created_branch {
         return delete_branch(&made.common, &made.branch, &made.commit);
@@ -241,21 +298,41 @@ fn delete_branch(common: &Path, branch: &str, commit: &str) -> Result<Undone, Wo
     Ok(Undone::Removed)
 }
 
-fn add(made: &Made, arguments: &[&std::ffi::OsStr]) -> Result<(), WorktreeError> {
-    let whole: Vec<&std::ffi::OsStr> =
-        ["worktree".as_ref(), "add".as_ref()].into_iter().chain(arguments.iter().copied()).collect();
-    git_with_programs(&made.common, &whole).map(|_| ()).inspect_err(|_| take_back(made))
-}
-
-/// A creation that failed half-way (a hook that refused, a full disk). Nobody else has seen the tree: the lock is still held.
+/// A tree of ours that could not be filled (nobody agreed, a hook refused, the disk is full). Nobody else has seen it: the lock
+/// is still held.
 fn take_back(made: &Made) {
     let arguments = ["worktree".as_ref(), "remove".as_ref(), "--force".as_ref(), made.path.as_os_str()];
-    let _ = git(&made.common, &arguments);
-    // Goes only if it is empty.
-    let _ = fs::remove_dir(&made.path);
+    if is_ours(made).unwrap_or(false) {
+        let _ = git_about(&made.common, &made.path, &arguments);
+        // Goes only if it is empty.
+        let _ = fs::remove_dir(&made.path);
+    }
+    take_branch_back(made);
+}
+
+fn take_branch_back(made: &Made) {
     if made.created_branch {
         let _ = delete_branch(&made.common, &made.branch, &made.commit);
     }
+}
+
+/// Whether the tree at this path is the one on our branch.
+fn is_ours(made: &Made) -> Result<bool, WorktreeError> {
+    let is_it = |tree: &Listed| tree.path == made.path && tree.branch.as_ref() == Some(&made.branch);
+    Ok(listed(&made.common)?.iter().any(is_it))
+}
+
+/// Whoever made it died before a file was brought: to git all of them are missing.
+fn was_never_filled(made: &Made) -> Result<bool, WorktreeError> {
+    let failed = |source| WorktreeError::Io { path: made.path.clone(), source };
+    for entry in agentctl_files::entries(&made.path).map_err(failed)? {
+        if entry.map_err(failed)?.file_name() != ".git" {
+            return Ok(false);
+        }
+    }
+    let arguments = ["rev-parse", "--path-format=absolute", "--git-path", "index"];
+    let index = git(&made.path, &arguments)?;
+    Ok(is_ours(made)? && fs::symlink_metadata(git::path_text(&index)).is_err())
 }
 
 /// The lock that every change of this repository's trees takes: the folder itself, so that nothing is written into it.

@@ -27,9 +27,7 @@ impl Repository {
         fs::create_dir(&path).unwrap();
         let repository = Self { _top: top, path };
         repository.git(&["init", "--quiet", "--initial-branch=main"]);
-        for (key, value) in
-            [("user.name", "T"), ("user.email", "t@example.invalid"), ("core.hooksPath", ".git/hooks")]
-        {
+        for (key, value) in [("user.name", "T"), ("user.email", "t@example.invalid")] {
             repository.git(&["config", key, value]);
         }
         repository.commit(&repository.path, "README");
@@ -160,6 +158,32 @@ fn wrong_names_are_refused_before_anything_is_made() {
         assert!(matches!(create(&folder, "x", None), Err(WorktreeError::NotARepository(_))));
     }
     assert_eq!((repository.branches(), repository.trees()), (vec!["main".to_owned()], 1));
+}
+
+/// Whoever made it was ended between the two steps of a creation.
+#[test]
+fn a_tree_that_was_never_filled_is_undone() {
+    let repository = Repository::new();
+    let made = create(&repository.path, "x", None).unwrap();
+    repository.git(&["worktree", "remove", made.path.to_str().unwrap()]);
+    repository.git(&["worktree", "add", "--no-checkout", made.path.to_str().unwrap(), "x"]);
+    assert_eq!(worktree::remove_if_clean(&made).unwrap(), Undone::Removed);
+    assert_eq!((repository.branches(), repository.trees()), (vec!["main".to_owned()], 1));
+    // Another tree has come to lie there.
+    repository.git(&["worktree", "add", "-b", "other", made.path.to_str().unwrap()]);
+    assert!(matches!(worktree::remove_if_clean(&made).unwrap(), Undone::Kept(_)));
+    assert!(made.path.join("README").exists());
+}
+
+#[test]
+fn a_sparse_repository_has_sparse_trees() {
+    let repository = Repository::new();
+    fs::create_dir_all(repository.path.join("out")).unwrap();
+    repository.commit(&repository.path, "out/file");
+    repository.git(&["sparse-checkout", "set", "--no-cone", "/README"]);
+    let made = create(&repository.path, "x", None).unwrap();
+    assert!(made.path.join("README").exists() && !made.path.join("out").exists());
+    assert_eq!(worktree::remove_if_clean(&made).unwrap(), Undone::Removed);
 }
 
 #[cfg(unix)]

@@ -8,6 +8,7 @@ use agentctl_fleet::worktree::{self, Programs};
 
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::render::request;
 use crate::surroundings::Surroundings;
 
 /// Agreed to before, by the flag, or now by whoever sits at the terminal. Without any of these it is refused.
@@ -31,8 +32,8 @@ fn agrees(repository: &Path, programs: &Programs, surroundings: &Surroundings, o
         out.flush()?;
         let mut screen = io::stderr();
         writeln!(screen, "a checkout of {} runs programs of its own:", surroundings.shown(repository))?;
-        for program in &programs.named {
-            writeln!(screen, "  {program}")?;
+        for line in programs.named.iter().flat_map(|program| request::lines(program, 2, out.width())) {
+            writeln!(screen, "{line}")?;
         }
         write!(screen, "run them, now and until they change? [y/N] ")?;
         let mut answer = String::new();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::git::{git, text_of};
+use super::git::{git, git_about, text_of};
 use super::list::{Listed, bases, changes, listed, unpushed};
 use super::{Undone, WorktreeError, common_folder, delete_branch, hold};
 use crate::git_worktree::real_path;
@@ -161,7 +161,7 @@ fn remove(common: &Path, tree: &Listed, force: bool) -> Result<(), WorktreeError
         arguments.extend([std::ffi::OsStr::new("--force"); 2]);
     }
     arguments.push(tree.path.as_os_str());
-    git(common, &arguments).map(|_| ())
+    git_about(common, &tree.path, &arguments).map(|_| ())
 }
 
 /// The linked trees of the repository around `inside`: those that can be cleaned at all.

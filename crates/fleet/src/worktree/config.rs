@@ -5,6 +5,9 @@
 
 use std::collections::BTreeSet;
 
+/// Settings that keep git from running what the repository has named: each key with nothing, or with `false`.
+pub(super) type Silenced = BTreeSet<(Vec<u8>, &'static str)>;
+
 /// All settings, in the order in which they count.
 #[derive(Debug, Default)]
 pub(super) struct Config(Vec<Setting>);
@@ -67,7 +70,7 @@ impl Config {
     }
 
     /// The settings that keep git from running what the repository has named: each key with nothing, or with `false`.
-    pub(super) fn silenced(&self) -> BTreeSet<(Vec<u8>, &'static str)> {
+    pub(super) fn silenced(&self) -> Silenced {
         let mut silenced = BTreeSet::new();
         let mut silence = |section: &str, middle: &[u8], name: &str, value: &'static str| {
             let key = [section.as_bytes(), b".", middle, b".", name.as_bytes()].concat();
@@ -105,8 +108,8 @@ impl Config {
         silenced
     }
 
-    /// The repository's settings that name what a checkout runs.
-    pub(super) fn run_by_a_checkout(&self) -> Vec<String> {
+    /// The repository's settings that name what a checkout runs, each for a person and as it is.
+    pub(super) fn run_by_a_checkout(&self) -> Vec<(String, Vec<u8>)> {
         let fetches = self.of_the_repository().any(|setting| {
             let key = setting.key();
             key.name == b"partialclone" || key.name == b"promisor"
@@ -126,7 +129,44 @@ impl Config {
                 _ => is_lfs_program(section, middle, name),
             }
         };
-        self.of_the_repository().filter(runs).map(Setting::words).collect()
+        let told = |setting: &Setting| {
+            (setting.words(), [setting.key.as_slice(), b"\n", setting.value.as_slice()].concat())
+        };
+        self.of_the_repository().filter(runs).map(told).collect()
+    }
+
+    /// Whether the repository may say something else in another of its trees.
+    pub(super) fn differs_by_tree(&self) -> bool {
+        self.of_the_repository().any(|setting| {
+            setting.key().section == b"includeif" || setting.key == b"extensions.worktreeconfig"
+        })
+    }
+
+    /// The folder of hooks that the user has set for all repositories: a relative one would be the repository's to fill.
+    pub(super) fn hooks_of_the_user(&self) -> Option<&[u8]> {
+        let (path, of_the_repository) = self.hooks_path()?;
+        (!of_the_repository && !path.is_empty() && !is_relative(path)).then_some(path)
+    }
+
+    /// The helpers of the repository's that a filter of the user's may come to use, each with what the user has in its place.
+    pub(super) fn instead_of_the_repositorys(&self) -> Vec<(&'static str, &[u8])> {
+        let helpers: [(&'static str, &[u8]); 5] = [
+            ("core.sshcommand", b"ssh"),
+            ("core.askpass", b""),
+            ("core.gitproxy", b""),
+            ("core.alternaterefscommand", b""),
+            ("credential.helper", b""),
+        ];
+        let set = |key: &str, of_the_repository: bool| {
+            let is_it = |setting: &&Setting| {
+                setting.of_the_repository == of_the_repository && setting.key == key.as_bytes()
+            };
+            self.0.iter().rev().find(is_it)
+        };
+        let theirs = helpers.into_iter().filter(|(key, _)| set(key, true).is_some());
+        theirs
+            .map(|(key, usual)| (key, set(key, false).map_or(usual, |setting| setting.value.as_slice())))
+            .collect()
     }
 
     /// `core.hooksPath`, and whether the repository has set it.
@@ -134,6 +174,11 @@ impl Config {
         let last = self.0.iter().rev().find(|setting| setting.key == b"core.hookspath")?;
         Some((last.value.as_slice(), last.of_the_repository))
     }
+}
+
+/// Counted from the tree, so that the repository says what is there.
+pub(super) fn is_relative(path: &[u8]) -> bool {
+    !(path.starts_with(b"/") || path.starts_with(b"~"))
 }
 
 /// Large files are brought by a program of the user's that runs others when the repository tells it to.
@@ -175,7 +220,10 @@ mod tests {
 
     #[test]
     fn what_a_checkout_runs_is_what_the_repository_names_and_what_it_may_fetch_with() {
-        let run = |printed: &[u8]| Config::parse(printed).run_by_a_checkout();
+        let run = |printed: &[u8]| {
+            let told = Config::parse(printed).run_by_a_checkout();
+            told.into_iter().map(|(words, _)| words).collect::<Vec<_>>()
+        };
         assert_eq!(run(b"local\0filter.x.smudge\nsed s/a/b/\0"), ["filter.x.smudge = sed s/a/b/"]);
         assert_eq!(run(b"worktree\0filter.x.process\nrun\0"), ["filter.x.process = run"]);
         let user =
@@ -193,5 +241,28 @@ mod tests {
         let config = Config::parse(b"global\0core.hookspath\n/mine\0local\0core.hookspath\n.hooks\0");
         assert_eq!(config.hooks_path(), Some((&b".hooks"[..], true)));
         assert_eq!(Config::default().hooks_path(), None);
+    }
+
+    #[test]
+    fn what_holds_in_one_tree_only_is_known_to_be_so() {
+        let differs = |printed: &[u8]| Config::parse(printed).differs_by_tree();
+        assert!(differs(b"local\0includeif.onbranch:x.path\ny\0"));
+        assert!(differs(b"local\0extensions.worktreeconfig\ntrue\0"));
+        assert!(!differs(b"global\0includeif.gitdir:~/w/.path\ny\0local\0core.bare\nfalse\0"));
+    }
+
+    #[test]
+    fn the_users_own_helpers_and_hooks_stand_in_for_the_repositorys() {
+        let config = Config::parse(
+            b"global\0core.sshcommand\nmine\0global\0core.hookspath\n~/hooks\0local\0core.sshcommand\ntheirs\0\
+              local\0core.askpass\ntheirs\0",
+        );
+        assert_eq!(
+            config.instead_of_the_repositorys(),
+            [("core.sshcommand", &b"mine"[..]), ("core.askpass", &b""[..])]
+        );
+        assert_eq!(config.hooks_of_the_user(), Some(&b"~/hooks"[..]));
+        assert_eq!(Config::parse(b"global\0core.hookspath\nhooks\0").hooks_of_the_user(), None);
+        assert_eq!(Config::parse(b"local\0core.hookspath\n/theirs\0").hooks_of_the_user(), None);
     }
 }

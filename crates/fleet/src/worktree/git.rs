@@ -1,5 +1,5 @@
 //! Running git. To look, it runs nothing that the repository names: no filter, hook, monitor, signature program, helper or
-//! server. Only a checkout runs it as the user would, once somebody has agreed to what that runs.
+//! server. Only a checkout runs the user's own, and the repository's once somebody has agreed to what that runs.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use agentctl_model::text;
 
 use super::WorktreeError;
-use super::config::Config;
+use super::config::{Config, Silenced};
 
 /// What a git that called us (a hook, an alias) has set for itself: it would redirect ours to another repository.
 const FOREIGN: [&str; 10] = [
@@ -93,7 +93,23 @@ pub(super) fn git_says(folder: &Path, arguments: &[&str]) -> Result<Option<Vec<u
     Ok(output.status.success().then_some(output.stdout))
 }
 
-/// The same as [`git`], but with the hooks and filters that the user's own git would run. Only for what was agreed to.
+/// The same as [`git`] for what concerns one tree of the repository: git looks into that tree too, and there its configuration
+/// may name what it does not name here.
+pub(super) fn git_about(
+    folder: &Path,
+    tree: &Path,
+    arguments: &[impl AsRef<OsStr>],
+) -> Result<Vec<u8>, WorktreeError> {
+    let mut silenced = config(folder)?.silenced();
+    if tree.is_dir() {
+        silenced.extend(config(tree)?.silenced());
+    }
+    let mut command = silent(folder);
+    silence(&mut command, &silenced);
+    said(arguments, run(command.args(arguments), folder)?)
+}
+
+/// The hooks and filters that the user's own git would run. Only for what was agreed to.
 pub(super) fn git_with_programs(
     folder: &Path,
     arguments: &[impl AsRef<OsStr>],
@@ -103,13 +119,32 @@ pub(super) fn git_with_programs(
     said(arguments, command.output().map_err(WorktreeError::NoGit)?)
 }
 
-/// What the configuration says for this folder. Reading it runs nothing.
+/// The programs of the user's alone: their filters, helpers and hooks, and none that `config` of this folder has of the
+/// repository.
+pub(super) fn git_of_the_user(
+    folder: &Path,
+    config: &Config,
+    arguments: &[impl AsRef<OsStr>],
+) -> Result<Vec<u8>, WorktreeError> {
+    let mut command = bare(folder);
+    let mut hooks = OsString::from("core.hooksPath=");
+    hooks.push(config.hooks_of_the_user().map_or(OsStr::new("/dev/null"), OsStr::from_bytes));
+    command.arg("-c").arg(hooks);
+    for (key, value) in config.instead_of_the_repositorys() {
+        command.arg("-c").arg(OsStr::from_bytes(&[key.as_bytes(), b"=", value].concat()));
+    }
+    silence(&mut command, &config.silenced());
+    command.args(arguments);
+    said(arguments, command.output().map_err(WorktreeError::NoGit)?)
+}
+
+/// What the configuration says for this folder. Reading it runs nothing. A git that cannot say it is an error: nothing is run
+/// by settings that nobody has seen.
 pub(super) fn config(folder: &Path) -> Result<Config, WorktreeError> {
     let arguments = ["config", "--list", "--includes", "--show-scope", "-z"];
     // Without our own settings: they would be told as if they were the user's.
     let output = run(bare(folder).args(arguments), folder)?;
-    // Without a repository there is none that could name anything; what is wrong with one is said by the next call.
-    Ok(if output.status.success() { Config::parse(&output.stdout) } else { Config::default() })
+    Ok(Config::parse(&said(&arguments, output)?))
 }
 
 /// Where git looks for the hooks of this repository. Asking runs none.
@@ -126,7 +161,13 @@ fn look(
 ) -> Result<Output, WorktreeError> {
     let silenced = config(folder)?.silenced();
     let mut command = silent(folder);
-    for (key, value) in &silenced {
+    silence(&mut command, &silenced);
+    command.envs(settings.iter().map(|(name, value)| (name, value)));
+    run(command.args(arguments), folder)
+}
+
+fn silence(command: &mut Command, silenced: &Silenced) {
+    for (key, value) in silenced {
         // The value travels as a variable: a name may itself hold the sign that would end it.
         let mut setting = OsString::from("--config-env=");
         setting.push(OsStr::from_bytes(key));
@@ -134,8 +175,6 @@ fn look(
         command.arg(setting);
     }
     command.envs([("AGENTCTL_GIT_NOTHING", ""), ("AGENTCTL_GIT_FALSE", "false")]);
-    command.envs(settings.iter().map(|(name, value)| (name, value)));
-    run(command.args(arguments), folder)
 }
 
 /// A git that runs nothing which has a fixed name.

@@ -7,27 +7,25 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use agentctl_adapters::jsonl::open::read_small;
 use agentctl_model::text;
 use jiff::Timestamp;
 use ring::digest::{Context, SHA256};
 
-use super::git::{config, git_says, hooks_folder, text_of};
+use super::config::{Config, is_relative};
+use super::git::{config, git, hooks_folder};
 use super::view::TreesError;
-use super::{Beginning, WorktreeError, begin, common_folder};
+use super::{Made, WorktreeError, plan, plant, take_back};
 use crate::fresh::hex;
 use crate::marks::Marks;
 
-/// The hooks that `git worktree add` runs.
+/// The hooks that making a tree runs.
 const HOOKS: [&str; 3] = ["post-checkout", "post-index-change", "reference-transaction"];
 
 /// No hook is longer.
 const LONGEST_HOOK: u64 = 1 << 20;
-
-/// How much of a command line is shown.
-const SHOWN: usize = 60;
 
 /// What a checkout would run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,15 +36,29 @@ pub struct Programs {
     pub digest: String,
 }
 
-/// What making this tree would run; `None` in the ordinary case, that there is nothing.
+/// What making this tree would run; `None` in the ordinary case, that there is nothing. Where the repository says that its trees
+/// differ, an empty one is made to see it, and taken away again.
 pub fn programs(
     repository: &Path,
     branch: &str,
     base: Option<&str>,
 ) -> Result<Option<Programs>, WorktreeError> {
-    let common = common_folder(repository)?;
-    let Beginning { commit, .. } = begin(repository, &common, branch, base)?;
-    programs_of(&common, &commit)
+    let (_held, planned) = plan(repository, branch, base)?;
+    let made = &planned.made;
+    let config = config(&made.common)?;
+    if !config.differs_by_tree() {
+        return programs_of(made, &config);
+    }
+    plant(&planned)?;
+    let programs = programs_in(made).map(|(programs, _)| programs);
+    take_back(made);
+    programs
+}
+
+/// What filling this tree, which is there, would run, and the configuration that says so.
+pub(super) fn programs_in(made: &Made) -> Result<(Option<Programs>, Config), WorktreeError> {
+    let config = config(&made.path)?;
+    Ok((programs_of(made, &config)?, config))
 }
 
 /// That what making this tree runs may be run: there is nothing, it was agreed to before, or `agree` agrees now, which is
@@ -67,44 +79,52 @@ pub fn consent(
     Ok(marks.agree(&programs.digest, now)?)
 }
 
-pub(super) fn programs_of(common: &Path, commit: &str) -> Result<Option<Programs>, WorktreeError> {
-    let config = config(common)?;
-    let mut content = Content::new(common);
-    for setting in config.run_by_a_checkout() {
-        content.add(&cut(&setting), setting.as_bytes());
+/// What filling this tree would run under this configuration. The tree itself may not be there yet.
+pub(super) fn programs_of(made: &Made, config: &Config) -> Result<Option<Programs>, WorktreeError> {
+    let mut content = Content::new(&made.common);
+    for (words, setting) in config.run_by_a_checkout() {
+        content.add(&words, &setting);
         // What it runs may be a file of the commit.
-        for word in setting.split(|c: char| c.is_whitespace() || "'\"=;&|()".contains(c)) {
-            if let Some(id) = object(common, commit, word.trim_start_matches("./"))? {
-                content.also(id.as_bytes());
+        for word in words.split(|c: char| c.is_whitespace() || "'\"=;&|()".contains(c)) {
+            if let Some(entries) = committed(made, word.as_bytes())? {
+                content.also(&entries);
             }
         }
     }
-    let (folder, is_theirs) = match config.hooks_path() {
-        None => (PathBuf::from("hooks"), true),
-        Some((path, of_the_repository)) => (PathBuf::from(OsStr::from_bytes(path)), of_the_repository),
+    let Some((value, of_the_repository)) = config.hooks_path() else {
+        content.hooks(&made.common.join("hooks"))?;
+        return Ok(content.programs());
     };
-    // A relative folder of the user's lies in every repository, so it is the repository that says what is in it.
-    if is_theirs || !(folder.is_absolute() || folder.starts_with("~")) {
-        let here = hooks_folder(common)?;
-        for name in HOOKS {
-            let hook = here.join(name);
-            if is_executable(&hook) {
-                let bytes =
-                    whole(&hook).map_err(|source| WorktreeError::Io { path: hook.clone(), source })?;
-                // Agreed to is the hook of this name and content; shown is where to look at it.
-                content.also(format!("hook {name}").as_bytes());
-                content.also(&bytes);
-                content.named.push(format!("hook {}", text::one_line(&hook.to_string_lossy())));
-            }
-            if !folder.is_absolute()
-                && let Some(place) = folder.join(name).to_str()
-                && let Some(id) = object(common, commit, place)?
-            {
-                content.add(&format!("hook {place} of the commit"), id.as_bytes());
-            }
+    if of_the_repository {
+        content.add(&format!("core.hooksPath = {}", String::from_utf8_lossy(value)), value);
+    }
+    if is_relative(value) {
+        // Also one of the user's: it lies in every repository, so it is the repository that says what is in it.
+        if let Some(entries) = committed(made, value)? {
+            content.add(&format!("hooks in {} of the commit", String::from_utf8_lossy(value)), &entries);
         }
+        // It may lead out of the tree. What lies in the tree itself is the commit's.
+        let folder = without_dots(&made.path.join(OsStr::from_bytes(value)));
+        if !folder.starts_with(&made.path) {
+            content.hooks(&folder)?;
+        }
+    } else if of_the_repository {
+        content.hooks(&hooks_folder(&made.common)?)?;
     }
     Ok(content.programs())
+}
+
+/// The path as it reads, without asking where links lead.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain
 }
 
 /// Whether git would run it; what cannot be seen is taken for one, and then cannot be read.
@@ -123,21 +143,45 @@ fn whole(hook: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The file of this name in the commit.
-fn object(common: &Path, commit: &str, place: &str) -> Result<Option<String>, WorktreeError> {
-    if place.is_empty() || place.starts_with('/') || place.contains('\0') {
+/// What the commit has at this place, as modes, names and ids. Where a link is in the way, or the place leads out, or git cannot
+/// say, that is the whole commit: anything in it may then be what runs. `None` when there is nothing.
+fn committed(made: &Made, place: &[u8]) -> Result<Option<Vec<u8>>, WorktreeError> {
+    if place.is_empty() || place.starts_with(b"/") || place.contains(&0) {
         return Ok(None);
     }
-    let name = format!("{commit}:{place}");
-    let answer = git_says(common, &["rev-parse", "--verify", "--quiet", "--end-of-options", &name])?;
-    Ok(answer.map(|answer| text_of(&answer)))
+    let whole = || Ok(Some(made.commit.as_bytes().to_vec()));
+    let parts = place.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b"."));
+    let parts: Vec<&[u8]> = parts.collect();
+    if parts.contains(&&b".."[..]) || parts.is_empty() {
+        return whole();
+    }
+    for depth in 1..=parts.len() {
+        let place = parts[..depth].join(&b'/');
+        let Some(entry) = entries(made, &[], &place)? else { return whole() };
+        match entry.get(..6) {
+            None => return Ok(None),
+            Some(b"040000") => {}
+            Some(b"120000") => return whole(),
+            Some(_) => return Ok((depth == parts.len()).then_some(entry)),
+        }
+    }
+    let Some(inside) = entries(made, &["-r"], &parts.join(&b'/'))? else { return whole() };
+    if inside.split(|byte| *byte == 0).any(|entry| entry.starts_with(b"120000")) {
+        whole()
+    } else {
+        Ok(Some(inside))
+    }
 }
 
-fn cut(setting: &str) -> String {
-    let line = text::one_line(setting);
-    match line.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
+/// `None` when git cannot say: the commit is not wholly here.
+fn entries(made: &Made, flags: &[&str], place: &[u8]) -> Result<Option<Vec<u8>>, WorktreeError> {
+    let mut arguments: Vec<&OsStr> = vec!["ls-tree".as_ref(), "-z".as_ref(), "--full-tree".as_ref()];
+    arguments.extend(flags.iter().map(OsStr::new));
+    arguments.extend([made.commit.as_ref(), OsStr::new("--"), OsStr::from_bytes(place)]);
+    match git(&made.common, &arguments) {
+        Ok(answer) => Ok(Some(answer)),
+        Err(WorktreeError::Git { .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -154,10 +198,26 @@ impl Content {
         content
     }
 
+    /// A person sees the whole of it, also what would not show.
     fn add(&mut self, name: &str, bytes: &[u8]) {
         self.also(name.as_bytes());
         self.also(bytes);
-        self.named.push(name.to_owned());
+        self.named.push(text::visible_line(name));
+    }
+
+    /// The hooks of this folder by the bytes that would run, and where those lie: a link is not what runs.
+    fn hooks(&mut self, folder: &Path) -> Result<(), WorktreeError> {
+        for name in HOOKS {
+            let hook = folder.join(name);
+            if !is_executable(&hook) {
+                continue;
+            }
+            let failed = |source| WorktreeError::Io { path: hook.clone(), source };
+            let end = agentctl_files::real_path(&hook).map_err(failed)?;
+            self.add(&format!("hook {name} = {}", hook.display()), &whole(&end).map_err(failed)?);
+            self.also(end.as_os_str().as_bytes());
+        }
+        Ok(())
     }
 
     fn also(&mut self, bytes: &[u8]) {
