@@ -591,3 +591,28 @@ fn a_tree_that_somebody_else_made_at_our_path_stays() {
     let branches = scene.git(&scene.repo, &["for-each-ref", "--format=%(refname:short)", "refs/heads"]);
     assert_eq!(branches, "main\nother", "ours is gone again");
 }
+
+/// Large files are brought that way: what the user has set for every repository is theirs, and asks nothing.
+#[test]
+fn the_users_own_filters_and_hooks_go_on_working() {
+    let scene = Scene::ordinary(None);
+    fs::write(scene.repo.join("a.txt"), "one\n").unwrap();
+    fs::write(scene.repo.join(".gitattributes"), "*.txt filter=mine\n").unwrap();
+    scene.commit("attributes");
+    let hooks = scene.house.home.work_dir("hooks");
+    scene.script(&hooks.join("post-checkout"), "my-hook");
+    scene.git(&scene.repo, &["config", "--global", "core.hooksPath", hooks.to_str().unwrap()]);
+    let smudge = scene.program("my-filter");
+    scene.git(&scene.repo, &["config", "--global", "filter.mine.smudge", smudge.to_str().unwrap()]);
+    scene.git(&scene.repo, &["config", "--global", "filter.mine.required", "true"]);
+    // A setting of the repository's that no checkout here uses.
+    scene.git(&scene.repo, &["config", "core.sshCommand", "ssh -i key"]);
+    let made = scene.agentctl(&["worktree", "create", ".", "--branch", "b1"]);
+    assert_eq!(
+        (made.code, scene.ran()),
+        (Some(0), vec!["my-filter".to_owned(), "my-hook".to_owned()]),
+        "{made:#?}"
+    );
+    let text = fs::read_to_string(scene.repo.with_file_name("repo-b1").join("a.txt")).unwrap();
+    assert_eq!(text, "one\n");
+}

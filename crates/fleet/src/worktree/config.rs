@@ -85,6 +85,8 @@ impl Config {
         };
         for Key { section, middle, name } in self.of_the_repository().map(Setting::key) {
             match (section, middle) {
+                // That a filter of the user's must run names no program.
+                (b"filter", Some(_)) if name == b"required" => {}
                 (b"filter", Some(middle)) => filter(middle),
                 // The user's own filter, which the repository tells what to run.
                 _ if is_lfs_program(section, middle, name) => filter(b"lfs"),
@@ -211,6 +213,8 @@ mod tests {
                 "filter.a=b.C d.smudge="
             ]
         );
+        let required = b"global\0filter.lfs.clean\ngit-lfs clean\0local\0filter.lfs.required\ntrue\0";
+        assert!(silenced(required).is_empty(), "it is the user's all the same");
         let told = b"global\0filter.lfs.clean\ngit-lfs clean\0local\0lfs.extension.x.clean\ntouch y\0";
         assert!(
             silenced(told).contains(&"filter.lfs.clean=".to_owned()),
