@@ -565,7 +565,7 @@ fn a_command_is_shown_whole_with_what_would_not_show() {
     scene.git(&scene.repo, &["config", "filter.x.smudge", &command]);
     let refused = scene.agentctl(&["worktree", "create", ".", "--branch", "b1"]);
     assert_eq!(refused.code, Some(7), "{refused:#?}");
-    assert!(refused.stderr.contains(&format!("\\n\\u{{202e}}{end}")), "{refused:#?}");
+    assert!(refused.stderr.contains(&format!("\\n⟨U+202E⟩{end}")), "{refused:#?}");
 }
 
 /// Somebody else's git comes first, between the look for a free path and the creation.
