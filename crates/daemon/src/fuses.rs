@@ -184,11 +184,13 @@ impl Fuses {
     }
 
     /// Sets a fuse; one on the same thing makes way. On disk when this returns.
-    pub(crate) fn set(&self, fuse: Fuse) -> io::Result<()> {
-        self.change(|fuses| {
+    /// `tell` comes before anything that the fuse itself may do.
+    pub(crate) fn set(&self, fuse: Fuse, tell: impl FnOnce()) -> io::Result<()> {
+        let set = |fuses: &mut BTreeMap<String, Fuse>| {
             fuses.retain(|_, known| !known.is_about(&fuse));
             fuses.insert(fuse.id.clone(), fuse);
-        })
+        };
+        self.change_and_tell(set, tell)
     }
 
     /// Changes one fuse; `None` when it is not set any more.
@@ -226,6 +228,14 @@ impl Fuses {
 
     /// Memory follows the disk: what could not be written did not happen.
     fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Fuse>)) -> io::Result<()> {
+        self.change_and_tell(change, || {})
+    }
+
+    fn change_and_tell(
+        &self,
+        change: impl FnOnce(&mut BTreeMap<String, Fuse>),
+        tell: impl FnOnce(),
+    ) -> io::Result<()> {
         self.known().map_err(io::Error::other)?;
         let mut burning = self.burning();
         let before = burning.fuses.clone().unwrap_or_default();
@@ -237,6 +247,7 @@ impl Fuses {
             whole_file::replace(&self.home.fuses(), &serde_json::to_vec_pretty(&book)?, "fuses")?;
             burning.fuses = Some(fuses);
         }
+        tell();
         drop(burning);
         self.news.notify_all();
         Ok(())
@@ -269,9 +280,9 @@ mod tests {
             stage_at: now,
         };
         let fuses = Fuses::open(&home).unwrap();
-        fuses.set(fuse("1", "/a")).unwrap();
-        fuses.set(fuse("2", "/b")).unwrap();
-        fuses.set(fuse("3", "/a")).unwrap();
+        fuses.set(fuse("1", "/a"), || {}).unwrap();
+        fuses.set(fuse("2", "/b"), || {}).unwrap();
+        fuses.set(fuse("3", "/a"), || {}).unwrap();
         let ids = |fuses: &Fuses| {
             fuses.all().unwrap().fuses.into_iter().map(|fuse| fuse.id).collect::<Vec<_>>().concat()
         };
@@ -285,10 +296,12 @@ mod tests {
         let damaged = r#"{"version":1,"fuses":[{"#;
         std::fs::write(home.fuses(), damaged).unwrap();
         let fuses = Fuses::at(&home);
-        assert!(fuses.all().is_err() && fuses.set(fuse("4", "/c")).is_err() && fuses.remove("3").is_err());
+        assert!(
+            fuses.all().is_err() && fuses.set(fuse("4", "/c"), || {}).is_err() && fuses.remove("3").is_err()
+        );
         assert_eq!(std::fs::read_to_string(home.fuses()).unwrap(), damaged, "nothing is written over it");
         std::fs::remove_file(home.fuses()).unwrap();
-        fuses.set(fuse("4", "/c")).unwrap();
+        fuses.set(fuse("4", "/c"), || {}).unwrap();
         assert_eq!(ids(&fuses), "4", "once it is gone all is well");
     }
 }

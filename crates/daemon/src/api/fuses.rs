@@ -44,8 +44,9 @@ pub(crate) async fn set(
         if let Some(missing) = fuse.directory.as_deref().filter(|path| !std::path::Path::new(path).is_dir()) {
             return Err(Problem::usage(format!("{missing} is no folder that is there")));
         }
-        app.fuses.set(fuse.clone()).map_err(|error| unwritten(&error))?;
-        tell(&app, "fuse.set", &fuse, session_of(&app, &fuse).as_deref());
+        let session = session_of(&app, &fuse);
+        let told = || tell(&app, "fuse.set", &fuse, session.as_deref());
+        app.fuses.set(fuse.clone(), told).map_err(|error| unwritten(&error))?;
         json(&fuse)
     })
     .await
