@@ -69,7 +69,7 @@ fn a_working_tree_that_cannot_be_made() {
     is_wrong(&launch(".", "-f", &[]), "`-f` cannot be the name of a branch");
     is_wrong(&launch(".", "b", &["--base-branch", "nobodys"]), "`nobodys` names no commit");
     let in_use = "the branch main is checked out in";
-    scene.is_refusal(&launch(".", "main", &[]), &[in_use], 1, &[in_use]);
+    scene.is_refusal(&launch(".", "main", &[]), &[in_use], 7, &[in_use]);
 }
 
 #[test]
