@@ -31,10 +31,12 @@ pub(crate) fn runs_until_its_end(scene: &Scene, prompt: &str, outcomes: &[&str])
     let id = launched["id"].as_str().unwrap();
     fs::write(scene.cwd.join("go"), "").unwrap();
 
-    let ended = never_at_rest(scene, id);
+    never_at_rest(scene, id);
+    // How it ended is known once its runner has written that down.
+    scene.agentctl(&["wait", id]);
+    let ended = scene.status(id);
     let outcome = ended["outcome"].as_str().unwrap_or_default();
     assert!(outcomes.contains(&outcome), "{ended:#}");
-    scene.agentctl(&["wait", id]);
     // One line for the word `stopped`, and one for how it ended if that is a failure.
     let told = vec![format!("session.stopped {outcome}"); if outcome == "completed" { 1 } else { 2 }];
     let lines = || -> Vec<String> {
@@ -49,7 +51,7 @@ pub(crate) fn runs_until_its_end(scene: &Scene, prompt: &str, outcomes: &[&str])
 }
 
 /// Looks at the session until it has stopped: until then it is running, and nothing is said of how its turn ended.
-fn never_at_rest(scene: &Scene, id: &str) -> Value {
+fn never_at_rest(scene: &Scene, id: &str) {
     let (began, mut looks) = (Instant::now(), 0);
     while began.elapsed() < PATIENCE {
         let list = scene.agentctl(&["list", "--all", "--json"]).ok().json();
@@ -58,7 +60,7 @@ fn never_at_rest(scene: &Scene, id: &str) -> Value {
         looks += 1;
         match row["status"].as_str() {
             Some("running") => assert_eq!(row["outcome"], Value::Null, "look {looks}: {row:#}"),
-            Some("stopped") => return row.clone(),
+            Some("stopped") => return,
             _ => panic!("look {looks}: {row:#}"),
         }
     }
