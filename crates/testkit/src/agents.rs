@@ -1,7 +1,7 @@
 //! Real agents in exact versions, installed by npm on demand.
 //!
 //! Each folder of `tests/agents/` pins one agent (`package.json` and `package-lock.json`). It is installed once into the
-//! [`cache`], one entry per lock file.
+//! `cache`, one entry per lock file.
 
 use std::fs::{self, File};
 use std::io::Read;
