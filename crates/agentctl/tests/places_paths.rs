@@ -46,28 +46,28 @@ const MORE_DOORS: [(&str, &str); 6] = [
 /// Calls that open a path by themselves, and what stands in front of each. The compiler knows none of them.
 const PAST: [(&str, &str, &str); 9] = [
     (
-        "adapters/src/sqlite.rs",
+        "adapters/src/sqlite/mod.rs",
         "Connection::open",
         "read only, after the main file was opened as a regular one",
     ),
     ("adapters/src/sqlite/private.rs", "Connection::open", "the copy that was just made"),
     (
-        "adapters/src/websocket.rs",
+        "adapters/src/wire/websocket.rs",
         "UnixStream::connect",
         "a socket that a process of the agent holds; under a deadline",
     ),
     (
-        "agentctl/src/client.rs",
+        "agentctl/src/link/client/mod.rs",
         "UnixStream::connect",
         "whoever listens must be our user; nothing is said before",
     ),
-    ("daemon/src/run.rs", "UnixStream::connect", "our own socket in our own folder; nothing is said"),
+    ("daemon/src/run/mod.rs", "UnixStream::connect", "our own socket in our own folder; nothing is said"),
     (
-        "daemon/src/sd_notify.rs",
+        "daemon/src/run/sd_notify.rs",
         "UnixDatagram::unbound",
         "the service manager's socket, as it was named to us",
     ),
-    ("daemon/src/server.rs", "UnixListener::bind", "our own folder, under the daemon's lock; then 0600"),
+    ("daemon/src/serve/server.rs", "UnixListener::bind", "our own folder, under the daemon's lock; then 0600"),
     ("daemon/src/watch/inotify.rs", "inotify::add_watch", "folders only; nothing is read"),
     (
         "fleet/src/worktree/git.rs",
@@ -97,7 +97,7 @@ fn document() -> String {
         "# Who opens which path\n\n\
          Made from the source by `crates/agentctl/tests/places_paths.rs`; `AGENTCTL_UPDATE_DOCS=1` with that test writes\n\
          it anew. Paths are opened by the crate `files` alone; `clippy.toml` forbids the rest. What an adapter reads, it\n\
-         reads on a thread that its source's patience bounds (`fleet/src/hear.rs`); paths of sessions that are looked at\n\
+         reads on a thread that its source's patience bounds (`fleet/src/read/survey/sources.rs`); paths of sessions that are looked at\n\
          elsewhere (their working folders) are looked at through `within`.\n\n\
          ## The doors\n\n| door | what it makes sure of |\n|---|---|\n",
     );

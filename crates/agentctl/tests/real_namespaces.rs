@@ -73,7 +73,7 @@ const PI: Case = Case {
     adapter: "pi",
     settle: |home, url| Pi::settle(home, url).map(drop),
     run: |id, prompt| {
-        let model = agentctl_testkit::pi::MODEL;
+        let model = agentctl_testkit::agents::pi::MODEL;
         words(&["pi", "--model", model, "--session-id", id, "-p", "--mode", "json", prompt])
     },
 };

@@ -9,7 +9,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentctl_adapters::{Adapter, claude_code::ClaudeCode, codex::Codex, copilot::Copilot, qwen::Qwen};
+use agentctl_adapters::Adapter;
+use agentctl_adapters::agents::claude_code::ClaudeCode;
+use agentctl_adapters::agents::codex::Codex;
+use agentctl_adapters::agents::copilot::Copilot;
+use agentctl_adapters::agents::qwen::Qwen;
 use agentctl_fleet::{Fleet, Question, Source, Wanted};
 use agentctl_model::{Environ, Outcome, Seat, Session, Status};
 use agentctl_process::fake::{Scripted, ScriptedProcess, US};
