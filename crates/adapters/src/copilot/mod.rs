@@ -19,7 +19,7 @@ use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Pr
 use crate::folder::absence;
 use crate::jsonl::follow::{Follow, JsonlFollower};
 use crate::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, parallel};
+use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace, parallel};
 use places::Place;
 
 pub struct Copilot;
@@ -31,6 +31,7 @@ static CARD: Card = Card {
     known_good: "1.0.102",
     capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume],
     looks: Looks { locks: false, open_files: true, offspring: false, listening: false },
+    trace: Trace::OpenFile,
     can_be_asked: false,
     verified: true,
 };

@@ -22,7 +22,7 @@ use crate::folder::absence;
 use crate::jsonl::follow::{Follow, JsonlFollower};
 use crate::jsonl::open::{open_regular, read_small};
 use crate::jsonl::{LINE_LIMIT, scan_back};
-use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, parallel};
+use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace, parallel};
 use entries::LastEntries;
 use places::Place;
 use projects::Projects;
@@ -37,6 +37,7 @@ static CARD: Card = Card {
     known_good: "0.61.0",
     capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume],
     looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
+    trace: Trace::Nothing,
     can_be_asked: false,
     verified: true,
 };
