@@ -91,16 +91,18 @@ impl Home {
         (lock.dev(), lock.ino())
     }
 
+    fn fleet(&self, adapter: &'static dyn Adapter, kernel: Scripted) -> Fleet {
+        let root = adapter.root(&Environ::from_iter([("HOME", self.path())])).unwrap();
+        let source = Source { adapter, root, timeout: Duration::from_secs(20) };
+        Fleet::new(vec![source], Arc::new(kernel)).with_launches(self.path().join("launches"))
+    }
+
     fn session(&self, adapter: &'static dyn Adapter, kernel: Scripted) -> Session {
         self.session_called(ID, adapter, kernel)
     }
 
     fn session_called(&self, id: &str, adapter: &'static dyn Adapter, kernel: Scripted) -> Session {
-        let environ = Environ::from_iter([("HOME", self.path())]);
-        let root = adapter.root(&environ).unwrap();
-        let source = Source { adapter, root, timeout: Duration::from_secs(20) };
-        let fleet = Fleet::new(vec![source], Arc::new(kernel)).with_launches(self.path().join("launches"));
-        let mut survey = fleet.survey(&Question::new(Wanted::All { since: None }));
+        let mut survey = self.fleet(adapter, kernel).survey(&Question::new(Wanted::All { since: None }));
         survey.sessions.retain(|surveyed| surveyed.key.id == id);
         assert_eq!(survey.sessions.len(), 1, "{:#?}", survey.sources);
         *survey.sessions.remove(0).session
@@ -409,6 +411,8 @@ fn an_open_turn_that_nothing_ties_to_a_process_may_be_somebody_elses() {
         is_dead(&asked(Seat::ALL));
         is_in_doubt(&asked(inside()));
         is_dead(&asked(rebooted()));
+        let live = home.fleet(adapter, Scripted::new().seat(inside())).survey(&Question::new(Wanted::Live));
+        assert_eq!(live.sessions.len(), 1, "{} is in the list of the live ones", name(adapter));
     }
 }
 
@@ -431,6 +435,29 @@ fn an_agent_of_our_own_namespace_is_running() {
     let process = home.process(42, &["pi", "--session-id", &id]).exe("/usr/bin/node");
     let session = home.session_called(&id, &Pi, Scripted::new().process(process).seat(inside()));
     assert_eq!((session.status, session.pid), (Status::Running, Some(42)), "{session:#?}");
+}
+
+#[test]
+fn a_sub_agent_is_where_its_parent_is() {
+    let (home, id) = leaving_nothing(&Slate, true);
+    let child = json!({"id": "ses_child", "rootSessionID": id, "directory": "/w", "title": "t", "version": "1.0.45",
+        "agentConfig": {"slotID": "search"},
+        "time": {"created": minute(29).as_millisecond(), "updated": minute(30).as_millisecond()}});
+    home.write(".local/share/slate/storage/session/p/ses_child.json", &child.to_string());
+    let asked = |kernel: Scripted| {
+        let question = Question { subagents: true, ..Question::new(Wanted::All { since: None }) };
+        let survey = home.fleet(&Slate, kernel.seat(inside())).survey(&question);
+        let child = survey.sessions.into_iter().find(|found| found.key.id == "ses_child").unwrap().session;
+        assert!(child.is_subagent());
+        *child
+    };
+    is_in_doubt(&asked(Scripted::new()));
+    let parent = home.process(42, &["slate", "-s", &id]);
+    assert_eq!(
+        asked(Scripted::new().process(parent)).status,
+        Status::Stopped,
+        "its parent is here, and it did nothing"
+    );
 }
 
 #[test]
