@@ -295,6 +295,25 @@ fn a_file_that_is_kept_open_says_in_every_namespace_whether_anybody_lives() {
     }
 }
 
+/// Whoever holds it rests, and is not stopped for that.
+#[test]
+fn a_lock_that_cannot_be_looked_at_may_be_held_while_the_session_rests() {
+    let home = Home::noting(42, 42);
+    let rollout = format!(".codex/sessions/2026/11/15/rollout-2026-11-15T00-00-00-{ID}.jsonl");
+    let began = fs::read_to_string(home.path().join(&rollout)).unwrap();
+    let over = json!({"timestamp": minute(12), "type": "event_msg", "payload": {"type": "task_complete"}});
+    home.write(&rollout, &format!("{began}{over}\n"));
+    let lock = home.path().join(format!(".codex/thread-writer-locks/{ID}.lock"));
+    let taken_at = |at| fs::File::open(&lock).unwrap().set_modified(minute(at).into()).unwrap();
+    let asked = |seat| home.session(&Codex, Scripted::new().seat(seat));
+    // A lock that is taken again is not written again: then the records are newer.
+    taken_at(-1);
+    is_in_doubt(&asked(inside()));
+    assert_eq!(asked(rebooted()).status, Status::Stopped);
+    taken_at(61);
+    is_in_doubt(&asked(rebooted()));
+}
+
 #[test]
 fn a_rollout_whose_openings_cannot_be_seen_is_in_doubt() {
     let home = Home::noting(42, 42);
