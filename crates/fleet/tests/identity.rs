@@ -326,8 +326,10 @@ fn a_rollout_whose_openings_cannot_be_seen_is_in_doubt() {
 /// A home with one session of an agent that leaves nothing, its turn open (or over) at minute 30, and its id.
 fn leaving_nothing(adapter: &dyn Adapter, open: bool) -> (Home, String) {
     let home = Home(tempfile::tempdir().unwrap());
-    let lines =
-        |lines: &[serde_json::Value]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+    let lines = |lines: &[serde_json::Value]| {
+        let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+        lines.join("\n") + "\n"
+    };
     let [began, last] = [29, 30].map(minute);
     let [began_ms, last_ms] = [began, last].map(Timestamp::as_millisecond);
     let mut id = ID.to_owned();
@@ -389,7 +391,7 @@ fn leaving_nothing(adapter: &dyn Adapter, open: bool) -> (Home, String) {
             home.write(&format!("{folder}/agents/main/wire.jsonl"), &text);
         }
         "slate" | "opencode" => {
-            id = "ses_live".to_owned();
+            id = String::from("ses_live");
             let storage = format!(".local/share/{}/storage", adapter.card().name);
             let session = json!({"id": id, "directory": "/w", "title": "t", "version": "1.0.45",
                 "time": {"created": began_ms, "updated": last_ms}});
