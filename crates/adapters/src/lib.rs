@@ -4,56 +4,31 @@
 //! It returns what it found, claims about who carries what, and nothing else.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write what is read"))]
 
-mod call;
-pub mod claude_code;
-pub mod codex;
+pub mod agents;
+pub mod cancel;
 pub mod control;
-pub mod copilot;
-mod deadline;
-mod dial;
-pub mod errand;
 pub mod feed;
-pub mod folder;
-mod gather;
-pub mod gemini;
-pub mod host;
+pub mod gateway;
 pub mod join;
-pub mod jsonl;
-pub mod kimi;
-pub mod memory;
-pub mod node;
-pub mod open;
-pub mod openclaw;
-pub mod opencode;
-pub mod parallel;
-pub mod pi;
-pub mod pi_rust;
-pub mod qwen;
-mod refusal;
-mod said;
-#[cfg(test)]
-mod scene;
 pub mod scope;
-mod secret;
-pub mod slate;
 pub mod sqlite;
-mod tls;
-mod websocket;
+pub mod transcript;
+mod wire;
 
 use std::path::{Path, PathBuf};
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead, Stamp};
 use jiff::Timestamp;
 
+pub use control::opening::Opening;
 pub use control::{Answer, Control};
 pub use feed::{Feed, Line};
-pub use host::Host;
-pub use jsonl::follow::Follow;
-pub use memory::Memory;
-pub use open::Opening;
+pub use gateway::Host;
+pub use gateway::keys::{Keys, Secret};
 pub use scope::{Progress, Reach, Scope};
-pub use secret::{Keys, Secret};
-pub use tls::Pin;
+pub use transcript::jsonl::follow::Follow;
+pub use transcript::memory::Memory;
+pub use wire::tls::Pin;
 
 /// What an agent is, and what agentctl can do with it.
 #[derive(Debug)]
@@ -245,16 +220,16 @@ pub trait Adapter: Send + Sync {
 /// Every adapter there is. A new agent is one folder and one line here.
 pub fn registry() -> Vec<&'static dyn Adapter> {
     vec![
-        &claude_code::ClaudeCode,
-        &codex::Codex,
-        &pi::Pi,
-        &pi_rust::PiRust,
-        &opencode::OpenCode,
-        &openclaw::OpenClaw,
-        &slate::Slate,
-        &copilot::Copilot,
-        &qwen::Qwen,
-        &gemini::Gemini,
-        &kimi::Kimi,
+        &agents::claude_code::ClaudeCode,
+        &agents::codex::Codex,
+        &agents::pi::Pi,
+        &agents::pi_rust::PiRust,
+        &agents::opencode::OpenCode,
+        &agents::openclaw::OpenClaw,
+        &agents::slate::Slate,
+        &agents::copilot::Copilot,
+        &agents::qwen::Qwen,
+        &agents::gemini::Gemini,
+        &agents::kimi::Kimi,
     ]
 }

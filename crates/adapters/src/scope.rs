@@ -9,8 +9,8 @@ use std::time::Duration;
 use agentctl_model::KernelView;
 use jiff::Timestamp;
 
-use crate::jsonl::open::Opened;
-use crate::memory::{Counted, Memory};
+use crate::transcript::jsonl::open::Opened;
+use crate::transcript::memory::{Counted, Memory};
 
 /// Which sessions are wanted.
 #[derive(Debug, Clone, Copy)]

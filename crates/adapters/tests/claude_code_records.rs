@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use agentctl_adapters::claude_code::ClaudeCode;
+use agentctl_adapters::agents::claude_code::ClaudeCode;
 use agentctl_adapters::{Adapter, Progress, Reach, Root, Scope};
 use agentctl_model::text::clean;
 use agentctl_model::{Facts, Harvest, Holder, Tokens};

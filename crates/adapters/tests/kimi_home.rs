@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use agentctl_adapters::kimi::Kimi;
+use agentctl_adapters::agents::kimi::Kimi;
 use agentctl_adapters::{Adapter, Progress, Reach, Root, Scope};
 use agentctl_model::{Coverage, EntryKind, Found, Harvest, Relation, Tokens, TurnState};
 

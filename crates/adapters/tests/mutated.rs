@@ -5,9 +5,11 @@
 use std::fs;
 use std::path::Path;
 
-use agentctl_adapters::{
-    Adapter, Progress, Reach, Root, Scope, copilot::Copilot, gemini::Gemini, kimi::Kimi, qwen::Qwen,
-};
+use agentctl_adapters::agents::copilot::Copilot;
+use agentctl_adapters::agents::gemini::Gemini;
+use agentctl_adapters::agents::kimi::Kimi;
+use agentctl_adapters::agents::qwen::Qwen;
+use agentctl_adapters::{Adapter, Progress, Reach, Root, Scope};
 use agentctl_model::{Coverage, Found};
 use proptest::prelude::*;
 

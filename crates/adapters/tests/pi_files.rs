@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 use std::path::{Path, PathBuf};
 
-use agentctl_adapters::pi::Pi;
-use agentctl_adapters::pi_rust::PiRust;
+use agentctl_adapters::agents::pi::Pi;
+use agentctl_adapters::agents::pi_rust::PiRust;
 use agentctl_adapters::{Adapter, Progress, Reach, Root, Scope};
 use agentctl_model::{Found, Harvest, Role, TurnState};
 use proptest::prelude::*;

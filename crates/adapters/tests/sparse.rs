@@ -7,11 +7,15 @@ use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
-use agentctl_adapters::errand::on_behalf_of;
-use agentctl_adapters::{
-    Adapter, Progress, Reach, Root, Scope, claude_code::ClaudeCode, codex::Codex, copilot::Copilot,
-    gemini::Gemini, kimi::Kimi, pi::Pi, qwen::Qwen,
-};
+use agentctl_adapters::agents::claude_code::ClaudeCode;
+use agentctl_adapters::agents::codex::Codex;
+use agentctl_adapters::agents::copilot::Copilot;
+use agentctl_adapters::agents::gemini::Gemini;
+use agentctl_adapters::agents::kimi::Kimi;
+use agentctl_adapters::agents::pi::Pi;
+use agentctl_adapters::agents::qwen::Qwen;
+use agentctl_adapters::cancel::on_behalf_of;
+use agentctl_adapters::{Adapter, Progress, Reach, Root, Scope};
 use agentctl_model::{Coverage, Harvest};
 
 const TERABYTE: u64 = 1 << 40;

@@ -1,15 +1,12 @@
 //! The agentctl binary: flags in, words or JSON out. It decides nothing about sessions; the fleet does.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write what is read"))]
 
-mod asking;
 mod cli;
-mod client;
-mod daemon_process;
+mod daemon_host;
 mod exit_codes;
 mod failure;
-mod hints;
 mod interrupt;
-mod keeper;
+mod link;
 mod output;
 mod render;
 mod settings;
@@ -53,7 +50,7 @@ fn main() -> ExitCode {
         }
     };
     if let Some(point) = surroundings.environ.text("AGENTCTL_FAULT") {
-        agentctl_fleet::fault::arm(point);
+        agentctl_fleet::keep::fault::arm(point);
     }
     if let Some((home, _)) = surroundings.own_folder() {
         agentctl_adapters::sqlite::keep_copies_below(&home);

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use agentctl_testkit::openclaw::{Act, Ledger, ScriptedGateway, Step, frame, tls};
+use agentctl_testkit::agents::openclaw::{Act, Ledger, ScriptedGateway, Step, frame, tls};
 use machine::Machine;
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ mod machine;
 
 use std::sync::{Arc, Mutex};
 
-use agentctl_testkit::openclaw::{Ledger, ScriptedGateway, Step};
+use agentctl_testkit::agents::openclaw::{Ledger, ScriptedGateway, Step};
 use machine::Machine;
 use serde_json::json;
 

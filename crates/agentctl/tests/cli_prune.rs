@@ -7,8 +7,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use agentctl_fleet::Store;
-use agentctl_fleet::launches::{Exit, Failed, LaunchFolder, ProcessMark, Record};
-use agentctl_fleet::marks::Marks;
+use agentctl_fleet::keep::launches::{Exit, Failed, LaunchFolder, ProcessMark, Record};
+use agentctl_fleet::keep::marks::Marks;
 use agentctl_fleet::worktree::{self, Made, WorktreeError};
 use agentctl_testkit::{Background, Output, TestHome};
 use jiff::{SignedDuration, Timestamp};

@@ -73,7 +73,7 @@ const PI: Case = Case {
     adapter: "pi",
     settle: |home, url| Pi::settle(home, url).map(drop),
     run: |id, prompt| {
-        let model = agentctl_testkit::pi::MODEL;
+        let model = agentctl_testkit::agents::pi::MODEL;
         words(&["pi", "--model", model, "--session-id", id, "-p", "--mode", "json", prompt])
     },
 };
@@ -360,7 +360,7 @@ fn an_exit_that_our_runner_saw_counts_in_every_namespace() {
     let Some(scene) = Scene::set(PI) else { return };
     let mut elder = Elder::born(&scene.home);
     let cwd = scene.home.git_repo("project");
-    let model = agentctl_testkit::pi::MODEL;
+    let model = agentctl_testkit::agents::pi::MODEL;
     let launch = ["launch", "pi", "-p", "[[hang]] a turn that stays open", "--model", model, "--json"];
     let mut launch = scene.home.agentctl_command(&launch);
     launch.current_dir(&cwd);

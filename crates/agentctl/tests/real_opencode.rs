@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use agentctl_testkit::opencode::MODEL;
+use agentctl_testkit::agents::opencode::MODEL;
 use agentctl_testkit::{FakeModel, OpenCode, Signal, TestHome, skip, until, until_seen};
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@ mod steer;
 use std::path::PathBuf;
 
 use agentctl_testkit::Codex;
-use agentctl_testkit::codex::AppServer;
+use agentctl_testkit::agents::codex::AppServer;
 use serde_json::{Value, json};
 use steer::{Scene, served, until_its_end};
 

@@ -4,7 +4,7 @@
 
 mod steer;
 
-use agentctl_testkit::opencode::Server;
+use agentctl_testkit::agents::opencode::Server;
 use agentctl_testkit::{OpenCode, until_seen};
 use serde_json::{Value, json};
 use steer::{Scene, served, until_its_end};

@@ -7,7 +7,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use agentctl_testkit::{Act, FakeModel, Pi, Reply, Signal, pi, until_seen};
+use agentctl_testkit::agents::pi;
+use agentctl_testkit::{Act, FakeModel, Pi, Reply, Signal, until_seen};
 use serde_json::Value;
 use steer::{Scene, until_its_end};
 

@@ -74,11 +74,11 @@ impl Home {
     }
 
     pub(crate) fn outbox(&self) -> PathBuf {
-        self.folder.join(agentctl_fleet::outbox::FOLDER)
+        self.folder.join(agentctl_fleet::keep::outbox::FOLDER)
     }
 
     pub(crate) fn launches(&self) -> PathBuf {
-        self.folder.join(agentctl_fleet::launches::FOLDER)
+        self.folder.join(agentctl_fleet::keep::launches::FOLDER)
     }
 
     fn lock_path(&self) -> PathBuf {

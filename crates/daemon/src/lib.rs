@@ -5,47 +5,24 @@
 //! unless a fuse of the user says so.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write what is read"))]
 
-mod api;
-mod bodies;
-mod caller;
-mod clock;
-mod commands;
-mod descriptors;
-mod events;
-mod feeds;
 mod fuses;
-mod guard;
-mod holders;
 mod home;
 mod knock;
-mod launches;
-mod live;
-mod log;
-mod metrics;
-mod notices;
-mod own_files;
-mod pace;
-mod problem;
-mod query;
 mod run;
-mod sd_notify;
-mod server;
+mod serve;
 mod settings;
 mod shared;
-mod single_flight;
-mod token;
-mod visitors;
+mod tell;
 mod watch;
-mod webhooks;
 pub mod wire;
 
-pub use api::{DaemonStatus, Messages, document as openapi, document_text as openapi_text};
-pub use events::{Event, TYPES as EVENT_TYPES};
 pub use fuses::{Fuse, FuseList, Fuses, Hands, Stage, deadline};
 pub use home::{Held, Home, HomeError};
 pub use knock::knock;
-pub use problem::{Problem, ProblemObject};
-pub use query::{encode, joined, list_pairs};
 pub use run::{Ended, Options, RunError, run};
+pub use serve::api::{DaemonStatus, Messages, document as openapi, document_text as openapi_text};
+pub use serve::problem::{Problem, ProblemObject};
+pub use serve::query::{encode, joined, list_pairs};
 pub use settings::{Launcher, NotifySettings, Settings, WebhookSettings};
-pub use webhooks::OutboxStatus;
+pub use tell::events::{Event, TYPES as EVENT_TYPES};
+pub use tell::webhooks::OutboxStatus;

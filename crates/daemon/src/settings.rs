@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use agentctl_fleet::launch::Usual;
+use agentctl_fleet::act::launch::Usual;
 use agentctl_fleet::{AdapterEntry, Caller, Fleet};
 
 /// Where webhooks go.

@@ -5,27 +5,27 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-use agentctl_fleet::launches::LaunchFolder;
-use agentctl_fleet::runner::KIND;
+use agentctl_fleet::act::runner::KIND;
+use agentctl_fleet::keep::launches::LaunchFolder;
 use axum::body::Bytes;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use crate::bodies::Bodies;
-use crate::commands::Commands;
-use crate::events::{Hub, Posted};
 use crate::fuses::{Fuses, Hands};
 use crate::home::{Held, Home};
-use crate::live::Live;
-use crate::log::Log;
-use crate::metrics::Metrics;
-use crate::notices::Notices;
-use crate::problem::Problem;
+use crate::run::log::Log;
+use crate::serve::bodies::Bodies;
+use crate::serve::problem::Problem;
+use crate::serve::single_flight::SingleFlight;
+use crate::serve::token::Token;
 use crate::settings::Settings;
-use crate::single_flight::SingleFlight;
-use crate::token::Token;
+use crate::tell::commands::Commands;
+use crate::tell::events::{Hub, Posted};
+use crate::tell::metrics::Metrics;
+use crate::tell::notices::Notices;
+use crate::tell::webhooks::Outbox;
 use crate::watch::Bell;
-use crate::webhooks::Outbox;
+use crate::watch::live::Live;
 
 /// How far the daemon is from its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,46 +3,9 @@
 //! One function answers every question about sessions, so `list` and `status`, CLI and API cannot disagree.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write what is read"))]
 
-mod ask;
-mod assemble;
-mod caller;
-mod explain;
-mod family;
-pub mod fault;
-mod feeds;
-mod find;
-pub mod fresh;
-mod git_head;
-pub mod git_worktree;
-pub mod groups;
-mod hear;
-mod hosted;
-mod hunt;
-pub mod inbox;
-pub mod kernel_lock;
-mod known_agents;
-pub mod launch;
-pub mod launches;
-mod list;
-pub mod locks;
-mod look;
-pub mod marks;
-mod native_roots;
-pub mod offers;
-mod orphans;
-pub mod outbox;
-mod prices;
-mod prune;
-mod question;
-pub mod runner;
-pub mod speak;
-mod standing;
-pub mod stop;
-pub mod store;
-mod survey;
-mod unseen;
-pub mod wait;
-pub mod whole_file;
+pub mod act;
+pub mod keep;
+pub mod read;
 pub mod worktree;
 
 use std::path::PathBuf;
@@ -53,26 +16,26 @@ use agentctl_adapters::{Adapter, Follow, Memory, Opening, ReadError, Root};
 use agentctl_model::{Entry, Environ, Surveyed};
 use agentctl_process::Kernel;
 
-pub use caller::{Caller, all_marks};
-pub use explain::Explanation;
-pub use feeds::SourceLine;
-pub use find::{FindError, Selector};
-pub use git_worktree::worktree_root;
-pub use groups::{Group, Groups, Slot};
-pub use hosted::{Preview, Untold};
-pub use kernel_lock::KernelLock;
-pub use known_agents::{AdapterEntry, known_agents};
-pub use launch::{LaunchError, Launching};
-pub use list::{ListAnswer, ListQuery, Listing, Sort, StatusWord, sort};
-pub use locks::{DirectoryHolder, LockError, LockType, Locks, ManualLock, session_holders};
-pub use offers::{Offer, gone_folder};
-pub use orphans::{Orphan, Reaped};
-pub use prices::{Price, Prices};
-pub use prune::Pruned;
-pub use question::{Question, Wanted};
-pub use speak::SpeakError;
-pub use stop::{NotStopped, Patience, StopError, Stopped};
-pub use store::{Document, Store, StoreError};
+pub use act::caller::{Caller, all_marks};
+pub use act::gateways::{Preview, Untold};
+pub use act::launch::{LaunchError, Launching};
+pub use act::orphans::{Orphan, Reaped};
+pub use act::prune::Pruned;
+pub use act::steer::SpeakError;
+pub use act::stop::{NotStopped, Patience, StopError, Stopped};
+pub use keep::kernel_lock::KernelLock;
+pub use keep::locks::{DirectoryHolder, LockError, LockType, Locks, ManualLock, session_holders};
+pub use keep::store::{Document, Store, StoreError};
+pub use read::explain::Explanation;
+pub use read::find::{FindError, Selector};
+pub use read::groups::{Group, Groups, Slot};
+pub use read::known_agents::{AdapterEntry, known_agents};
+pub use read::list::{ListAnswer, ListQuery, Listing, Sort, StatusWord, sort};
+pub use read::offers::{Offer, gone_folder};
+pub use read::prices::{Price, Prices};
+pub use read::query::{Question, Wanted};
+pub use read::survey::feeds::SourceLine;
+pub use worktree::root::worktree_root;
 
 /// One place to read, with the patience for it.
 #[derive(Clone)]

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use agentctl_adapters::{Adapter, claude_code::ClaudeCode};
+use agentctl_adapters::Adapter;
+use agentctl_adapters::agents::claude_code::ClaudeCode;
 use agentctl_fleet::{Fleet, Question, Selector, Source, Wanted, session_holders};
 use agentctl_model::{Environ, Outcome, PendingKind, Session, Status, Survey};
 use agentctl_process::Kernel;

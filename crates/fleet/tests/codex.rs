@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agentctl_adapters::{Root, codex::Codex};
+use agentctl_adapters::Root;
+use agentctl_adapters::agents::codex::Codex;
 use agentctl_fleet::{Fleet, Question, Source, Wanted};
 use agentctl_model::{HeldLock, Outcome, PendingKind, Relation, Session, Status, Survey};
 use agentctl_process::fake::{Scripted, ScriptedProcess};

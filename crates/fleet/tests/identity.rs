@@ -9,10 +9,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentctl_adapters::{
-    Adapter, Trace, claude_code::ClaudeCode, codex::Codex, copilot::Copilot, gemini::Gemini, kimi::Kimi,
-    opencode::OpenCode, pi::Pi, pi_rust::PiRust, qwen::Qwen, registry, slate::Slate,
-};
+use agentctl_adapters::agents::claude_code::ClaudeCode;
+use agentctl_adapters::agents::codex::Codex;
+use agentctl_adapters::agents::copilot::Copilot;
+use agentctl_adapters::agents::gemini::Gemini;
+use agentctl_adapters::agents::kimi::Kimi;
+use agentctl_adapters::agents::opencode::OpenCode;
+use agentctl_adapters::agents::pi::Pi;
+use agentctl_adapters::agents::pi_rust::PiRust;
+use agentctl_adapters::agents::qwen::Qwen;
+use agentctl_adapters::agents::slate::Slate;
+use agentctl_adapters::{Adapter, Trace, registry};
 use agentctl_fleet::{Fleet, Question, Source, Wanted};
 use agentctl_model::{Environ, Outcome, PidNamespace, Seat, Session, Status};
 use agentctl_process::fake::{Scripted, ScriptedProcess, US};

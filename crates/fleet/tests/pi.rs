@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentctl_adapters::{Adapter, pi::Pi, pi_rust::PiRust};
+use agentctl_adapters::Adapter;
+use agentctl_adapters::agents::pi::Pi;
+use agentctl_adapters::agents::pi_rust::PiRust;
 use agentctl_fleet::{FindError, Fleet, KernelLock, Question, Selector, Source, Wanted};
 use agentctl_model::{Environ, Outcome, Relation, Rule, Session, Status, Survey};
 use agentctl_process::Kernel;

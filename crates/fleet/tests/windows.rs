@@ -10,12 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentctl_adapters::{Adapter, Keys, Root, Secret, registry};
-use agentctl_fleet::marks::Marks;
-use agentctl_fleet::{Fleet, ListQuery, Question, Source, Store, Wanted, inbox};
-use agentctl_model::period::Since;
+use agentctl_fleet::keep::marks::Marks;
+use agentctl_fleet::read::inbox;
+use agentctl_fleet::{Fleet, ListQuery, Question, Source, Store, Wanted};
+use agentctl_model::text::period::Since;
 use agentctl_model::{Environ, Status, Survey};
 use agentctl_process::fake::{Scripted, ScriptedProcess};
-use agentctl_testkit::openclaw::{Ledger, ScriptedGateway};
+use agentctl_testkit::agents::openclaw::{Ledger, ScriptedGateway};
 use jiff::Timestamp;
 use serde_json::json;
 use tempfile::TempDir;
@@ -404,7 +405,7 @@ fn live_sessions_that_could_not_be_heard_make_the_answer_partial() {
     struct Deaf;
     impl Adapter for Deaf {
         fn card(&self) -> &'static Card {
-            agentctl_adapters::pi::Pi.card()
+            agentctl_adapters::agents::pi::Pi.card()
         }
         fn root(&self, _: &Environ) -> Option<Root> {
             Some(Root::at("/r"))

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use agentctl_fleet::Store;
-use agentctl_fleet::marks::Marks;
+use agentctl_fleet::keep::marks::Marks;
 use agentctl_fleet::worktree::{self, DiffStat, Form, Made, WorktreeError, diff, diffstat};
 use tempfile::TempDir;
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use agentctl_fleet::Store;
-use agentctl_fleet::marks::Marks;
+use agentctl_fleet::keep::marks::Marks;
 use agentctl_fleet::worktree::{self, Made, Undone, WorktreeError};
 
 /// A tree of a repository to whose programs nobody has agreed.

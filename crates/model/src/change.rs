@@ -9,8 +9,8 @@ use jiff::Timestamp;
 
 use crate::session::{Session, SessionKey};
 use crate::status::{Rule, Status};
+use crate::survey::twins;
 use crate::survey::{SourceReport, Survey};
-use crate::twins;
 
 /// What kind of change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

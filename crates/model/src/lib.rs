@@ -6,25 +6,20 @@
 pub mod change;
 pub mod claim;
 pub mod evidence;
-pub mod exit;
-pub mod intent;
-pub mod json;
-pub mod period;
-pub mod plan;
+pub mod launch;
 pub mod process;
 pub mod session;
 pub mod status;
 pub mod survey;
 pub mod text;
 pub mod transcript;
-mod twins;
 
 pub use change::{Change, ChangeKind, View};
 pub use claim::{Claim, Joined, Stray, Testimony, Tie};
 pub use evidence::{Evidence, Fact, Witness};
-pub use exit::{EndedBy, EndedLaunch, Ender, Fit, LaunchExit, SeenExit};
-pub use intent::{Conversation, Intent, Permission};
-pub use plan::{CleanSignal, FirstWords, IdSource, Refusal, SpawnPlan, Stdin, StopWay};
+pub use launch::exit::{EndedBy, EndedLaunch, Ender, Fit, LaunchExit, SeenExit};
+pub use launch::intent::{Conversation, Intent, Permission};
+pub use launch::plan::{CleanSignal, FirstWords, IdSource, Refusal, SpawnPlan, Stdin, StopWay};
 pub use process::{
     Environ, HeldLock, KernelView, Launched, Observed, OpenFile, PidNamespace, Process, ProcessHead,
     ProcessRef, Seat, Standing, Witnesses,

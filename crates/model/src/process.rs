@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 
-use crate::exit::EndedLaunch;
+use crate::launch::exit::EndedLaunch;
 
 /// The identity of one process: a pid alone is reused, this is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

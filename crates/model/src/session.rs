@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::evidence::Evidence;
-use crate::exit::EndedBy;
+use crate::launch::exit::EndedBy;
 use crate::status::{Outcome, Status, Turn};
 
 /// The agent's own identity of a session: its id within one config root.

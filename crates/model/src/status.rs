@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::{Evidence, Fact, Witness};
-use crate::exit::LaunchExit;
+use crate::launch::exit::LaunchExit;
 use crate::process::ProcessRef;
 
 /// What is true of a session now.

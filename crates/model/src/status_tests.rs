@@ -1,7 +1,7 @@
 //! The law as a table: every state of the disk against every word of the kernel.
 
 use super::*;
-use crate::exit::{EndedBy, SeenExit};
+use crate::launch::exit::{EndedBy, SeenExit};
 use Outcome as O;
 use Status as S;
 use TurnState as T;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::family;
+use crate::agents::family;
 use crate::home::{TestHome, create, read};
 use crate::wait::until_seen;
 

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::family;
+use crate::agents::family;
 use crate::wait::until_seen;
 
 /// A command that runs longer than this hangs.

@@ -32,29 +32,22 @@
 pub mod agents;
 mod background;
 mod cache;
-pub mod claude;
-pub mod codex;
-mod family;
 mod home;
 pub mod model;
-pub mod node_agents;
-pub mod openclaw;
-pub mod opencode;
-pub mod pi;
 mod pty;
 mod skip;
 pub mod tools;
 mod wait;
 
+pub use agents::claude::Claude;
+pub use agents::codex::Codex;
+pub use agents::node_agents::NodeAgent;
+pub use agents::openclaw::OpenClaw;
+pub use agents::opencode::OpenCode;
+pub use agents::pi::Pi;
 pub use background::Background;
-pub use claude::Claude;
-pub use codex::Codex;
 pub use home::{Output, TestHome};
 pub use model::{Act, FakeModel, Reply, Usage};
-pub use node_agents::NodeAgent;
-pub use openclaw::OpenClaw;
-pub use opencode::OpenCode;
-pub use pi::Pi;
 pub use pty::Pty;
 /// For [`Background::signal`].
 pub use rustix::process::Signal;

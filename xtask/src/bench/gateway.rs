@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use agentctl_testkit::openclaw::{Ledger, Rpc, ScriptedGateway};
+use agentctl_testkit::agents::openclaw::{Ledger, Rpc, ScriptedGateway};
 use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::process::{Flock, FlockOffsetType, FlockType, fcntl_getlk};
 
 use super::Error;
-use crate::jsonl::open::open_regular;
+use crate::transcript::jsonl::open::open_regular;
 
 /// SQLite locks bytes of a page that it never uses: one pending, one reserved, 510 shared.
 const FIRST_BYTE: i64 = 0x4000_0000;

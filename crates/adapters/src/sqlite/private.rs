@@ -18,8 +18,8 @@ use rustix::fs::{FlockOperation, flock, statvfs};
 use tempfile::TempDir;
 
 use super::{Error, Files, beside, locks};
-use crate::errand;
-use crate::jsonl::open::open_regular;
+use crate::cancel;
+use crate::transcript::jsonl::open::open_regular;
 
 /// More than this is not copied: a list must not cost gigabytes of somebody's disk.
 const LARGEST: u64 = 1 << 30;
@@ -150,7 +150,7 @@ fn pour(mut from: &File, to: &Path, most: u64) -> io::Result<u64> {
     let mut chunk = vec![0; 1 << 20];
     let mut left = most;
     loop {
-        errand::step()?;
+        cancel::step()?;
         let got = match from.read(&mut chunk) {
             Ok(0) => return Ok(left),
             Ok(got) => got,
@@ -221,7 +221,7 @@ mod tests {
         let (path, size) = database(place.path());
         let progress = Progress::default();
         progress.give_up();
-        assert!(errand::on_behalf_of(Some(&progress), || copy(&path, size, below.path())).is_err());
+        assert!(cancel::on_behalf_of(Some(&progress), || copy(&path, size, below.path())).is_err());
         assert_eq!(names(below.path()), 0);
         let error = copy(&path, LARGEST + 1, below.path()).unwrap_err();
         assert!(matches!(error, Error::TooLarge { .. }), "{error}");

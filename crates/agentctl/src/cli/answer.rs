@@ -1,7 +1,7 @@
 //! `agentctl approve ID`, `deny ID`, `answer ID TEXT`: what a session waits for is given, where its agent offers a way in.
 
 use agentctl_adapters::Answer;
-use agentctl_fleet::speak::answered;
+use agentctl_fleet::act::steer::answered;
 use agentctl_model::text;
 use clap::builder::NonEmptyStringValueParser;
 

@@ -2,8 +2,8 @@
 
 use std::ffi::{OsStr, OsString};
 
-use agentctl_fleet::inbox::{A_DAY, InboxKind};
-use agentctl_fleet::marks::Marks;
+use agentctl_fleet::keep::marks::Marks;
+use agentctl_fleet::read::inbox::{A_DAY, InboxKind};
 use agentctl_fleet::{Offer, Question, Wanted};
 use agentctl_model::{Capability, Session, Status, Surveyed, text};
 use clap_complete::engine::CompletionCandidate;

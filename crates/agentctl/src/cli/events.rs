@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use agentctl_daemon::joined;
 
-use crate::client::{ServerEvent, Stream};
-use crate::daemon_process::DaemonProcess;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::link::client::{ServerEvent, Stream};
+use crate::link::daemon_process::DaemonProcess;
 use crate::output::Output;
 use crate::surroundings::Surroundings;
 

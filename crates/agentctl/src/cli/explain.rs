@@ -6,9 +6,9 @@ use agentctl_fleet::Explanation;
 use agentctl_model::text;
 
 use super::target::Target;
-use crate::asking::Asking;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
+use crate::link::Asking;
 use crate::output::Output;
 use crate::render::style;
 use crate::render::width::{measure, wrap};

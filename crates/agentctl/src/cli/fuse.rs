@@ -12,11 +12,11 @@ use serde_json::json;
 
 use super::target::Narrowed;
 use super::{complete, fuses};
-use crate::asking::Asking;
-use crate::client::Ask;
-use crate::daemon_process::DaemonProcess;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
+use crate::link::Asking;
+use crate::link::client::Ask;
+use crate::link::daemon_process::DaemonProcess;
 use crate::output::Output;
 use crate::render::json as writer;
 use crate::surroundings::Surroundings;

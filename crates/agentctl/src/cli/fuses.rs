@@ -5,9 +5,9 @@ use std::io::Write;
 use agentctl_daemon::{Fuse, FuseList, Stage};
 use agentctl_model::text::one_line;
 
-use crate::daemon_process::{DaemonProcess, Presence};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
+use crate::link::daemon_process::{DaemonProcess, Presence};
 use crate::output::Output;
 use crate::render::style::Tone;
 use crate::render::table::{Cell, Column, Table};

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use agentctl_fleet::Fleet;
-use agentctl_fleet::inbox::{A_DAY, Inbox, InboxItem, InboxKind, NotPutAway, PutAwayReport};
-use agentctl_fleet::marks::Marks;
+use agentctl_fleet::keep::marks::Marks;
+use agentctl_fleet::read::inbox::{A_DAY, Inbox, InboxItem, InboxKind, NotPutAway, PutAwayReport};
 use agentctl_model::{Surveyed, text};
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;

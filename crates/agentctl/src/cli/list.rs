@@ -9,9 +9,9 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap_complete::engine::ArgValueCompleter;
 
 use super::{complete, group, heard, order, watch, welcome};
-use crate::asking::Asking;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
+use crate::link::Asking;
 use crate::output::Output;
 use crate::render::json;
 use crate::render::sessions::{Chosen, View, table};

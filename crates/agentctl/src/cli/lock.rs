@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentctl_fleet::locks::user_of;
+use agentctl_fleet::keep::locks::user_of;
 use agentctl_fleet::{DirectoryHolder, LockError, Locks, ManualLock, StoreError};
 use agentctl_model::text;
 use clap::builder::NonEmptyStringValueParser;

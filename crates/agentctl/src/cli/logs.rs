@@ -7,11 +7,11 @@ use agentctl_model::{Status, Survey, Surveyed};
 
 use super::peek::{Reader, print_last};
 use super::target::Target;
-use crate::asking::Asking;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
-use crate::hints::Hints;
 use crate::interrupt::Interrupt;
+use crate::link::Asking;
+use crate::link::hints::Hints;
 use crate::output::Output;
 use crate::surroundings::Surroundings;
 

@@ -6,9 +6,9 @@ use agentctl_fleet::Fleet;
 use agentctl_model::{Entry, Surveyed};
 
 use super::target::Target;
-use crate::asking::Asking;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
+use crate::link::Asking;
 use crate::output::Output;
 use crate::render::entries::Page;
 use crate::render::json;

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use agentctl_fleet::launch::{ResumeWish, misfit};
+use agentctl_fleet::act::launch::{ResumeWish, misfit};
 use agentctl_model::Permission;
 
 use super::launch::{permission_parser, turn};
 use super::message::Message;
 use super::target::Target;
-use crate::daemon_process::DaemonProcess;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
+use crate::link::daemon_process::DaemonProcess;
 use crate::output::Output;
 use crate::render::time;
 use crate::surroundings::Surroundings;

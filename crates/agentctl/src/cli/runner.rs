@@ -3,9 +3,9 @@
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
-use agentctl_fleet::launches::LaunchFolder;
-use agentctl_fleet::outbox::OutboxFolder;
-use agentctl_fleet::runner::{KIND, OwnAddress, Runner, Tells};
+use agentctl_fleet::act::runner::{KIND, OwnAddress, Runner, Tells};
+use agentctl_fleet::keep::launches::LaunchFolder;
+use agentctl_fleet::keep::outbox::OutboxFolder;
 use agentctl_fleet::{Caller, KernelLock};
 
 use crate::exit_codes::Exit;

@@ -1,12 +1,12 @@
 //! `agentctl schema`: the JSON Schema of everything that `--json` prints, the API answers and webhooks say.
 
 use agentctl_daemon::{Event, Fuse, FuseList, Messages, ProblemObject};
-use agentctl_fleet::groups::{GroupDiff, GroupLaunch, GroupList, GroupView};
-use agentctl_fleet::inbox::Inbox;
-use agentctl_fleet::locks::LockList;
-use agentctl_fleet::outbox::Payload;
-use agentctl_fleet::speak::Taken;
-use agentctl_fleet::stop::StopAnswer;
+use agentctl_fleet::act::steer::Taken;
+use agentctl_fleet::act::stop::StopAnswer;
+use agentctl_fleet::keep::locks::LockList;
+use agentctl_fleet::keep::outbox::Payload;
+use agentctl_fleet::read::groups::{GroupDiff, GroupLaunch, GroupList, GroupView};
+use agentctl_fleet::read::inbox::Inbox;
 use agentctl_fleet::worktree::{Cleaned, NewTree, Trees};
 use agentctl_fleet::{AdapterEntry, DirectoryHolder, Explanation, ListAnswer};
 use agentctl_model::{Entry, Session};

@@ -3,14 +3,14 @@
 use std::io::Write;
 
 use agentctl_fleet::SpeakError;
-use agentctl_fleet::speak::Taken;
+use agentctl_fleet::act::steer::Taken;
 use agentctl_model::{Surveyed, text};
 
 use super::message::Message;
 use super::target::Target;
-use crate::daemon_process::DaemonProcess;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
+use crate::link::daemon_process::DaemonProcess;
 use crate::output::Output;
 use crate::render::{json, style};
 use crate::surroundings::Surroundings;

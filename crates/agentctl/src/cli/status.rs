@@ -6,9 +6,9 @@ use agentctl_model::{Session, Tokens, text};
 use jiff::Timestamp;
 
 use super::target::Target;
-use crate::asking::Asking;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
+use crate::link::Asking;
 use crate::output::Output;
 use crate::render::style::{self, Tone};
 use crate::render::width::{measure, wrap};

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use agentctl_fleet::stop::{StopAnswer, StopReport};
+use agentctl_fleet::act::stop::{StopAnswer, StopReport};
 use agentctl_fleet::{Caller, Fleet, NotStopped, Patience, StopError, Stopped};
 use agentctl_model::{Outcome, ProcessEntry, Status, Surveyed, text};
 

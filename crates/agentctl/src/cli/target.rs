@@ -8,9 +8,9 @@ use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
 
 use super::{complete, heard};
-use crate::asking::Asked;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
+use crate::link::Asked;
 use crate::output::Output;
 use crate::render::sessions::{View, candidates};
 use crate::surroundings::Surroundings;

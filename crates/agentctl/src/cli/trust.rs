@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 
-use agentctl_fleet::marks::Marks;
+use agentctl_fleet::keep::marks::Marks;
 use agentctl_fleet::worktree::{self, Programs};
 
 use crate::failure::Failure;

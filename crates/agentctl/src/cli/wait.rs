@@ -4,19 +4,19 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use agentctl_fleet::Fleet;
-use agentctl_fleet::wait::{Until, Wait};
+use agentctl_fleet::read::wait::{Until, Wait};
 use agentctl_model::{Session, Surveyed, text};
 use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::target::Targets;
-use crate::asking::Asking;
-use crate::daemon_process::DaemonProcess;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
-use crate::hints::{BREATH, Hints};
 use crate::interrupt::Interrupt;
+use crate::link::Asking;
+use crate::link::daemon_process::DaemonProcess;
+use crate::link::hints::{BREATH, Hints};
 use crate::output::Output;
 use crate::render::sessions::{self, short_ids};
 use crate::render::width::cut_end;

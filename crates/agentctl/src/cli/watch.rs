@@ -9,11 +9,11 @@ use agentctl_model::{Session, SessionKey, SourceReport, Surveyed, text};
 
 use super::heard;
 use super::list::Args;
-use crate::asking::{Asked, Asking};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
-use crate::hints::{BREATH, Hints};
 use crate::interrupt::Interrupt;
+use crate::link::hints::{BREATH, Hints};
+use crate::link::{Asked, Asking};
 use crate::output::Output;
 use crate::render::{json, sessions, style, time};
 use crate::surroundings::Surroundings;

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::mpsc::sync_channel;
 
-use agentctl_model::json::{write, write_indented};
+use agentctl_model::text::json::{write, write_indented};
 use serde::Serialize;
 
 use crate::failure::Failure;

@@ -178,7 +178,7 @@ fn shown(value: &Value) -> String {
 
 fn json(value: &Value) -> String {
     let mut bytes = Vec::new();
-    let written = agentctl_model::json::write(&mut bytes, value);
+    let written = agentctl_model::text::json::write(&mut bytes, value);
     written.ok().and_then(|()| String::from_utf8(bytes).ok()).unwrap_or_default()
 }
 

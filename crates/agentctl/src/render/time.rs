@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-pub(crate) use agentctl_model::period::{Since, parse_duration};
+pub(crate) use agentctl_model::text::period::{Since, parse_duration};
 
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;

@@ -77,7 +77,7 @@ impl TryFrom<String> for Address {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        if agentctl_fleet::outbox::is_address(&text) {
+        if agentctl_fleet::keep::outbox::is_address(&text) {
             return Ok(Self(text));
         }
         Err(format!("`{text}` is no address of a webhook, expected https://… or http://…"))

@@ -1,6 +1,6 @@
 //! Which of several gateways a launch goes to, and whose folders it may name.
 
-use agentctl_testkit::openclaw::{Act, Ledger, ScriptedGateway, Step};
+use agentctl_testkit::agents::openclaw::{Act, Ledger, ScriptedGateway, Step};
 use serde_json::{Value, json};
 
 use crate::machine::Machine;

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use agentctl_testkit::agents::openclaw::{Act, Ledger, ScriptedGateway, Step};
 use agentctl_testkit::new_uuid;
-use agentctl_testkit::openclaw::{Act, Ledger, ScriptedGateway, Step};
 use serde_json::json;
 
 use crate::house::House;

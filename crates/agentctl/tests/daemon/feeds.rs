@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use agentctl_testkit::openclaw::{Ledger, ScriptedGateway, Step};
+use agentctl_testkit::agents::openclaw::{Ledger, ScriptedGateway, Step};
 use agentctl_testkit::until;
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use agentctl_testkit::openclaw::{Act, Ledger, ScriptedGateway, Step};
+use agentctl_testkit::agents::openclaw::{Act, Ledger, ScriptedGateway, Step};
 use agentctl_testkit::until;
 use serde_json::{Value, json};
 

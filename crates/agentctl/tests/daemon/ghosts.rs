@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use agentctl_testkit::openclaw::{Act, BusyDay, Ledger, ScriptedGateway, Step};
+use agentctl_testkit::agents::openclaw::{Act, BusyDay, Ledger, ScriptedGateway, Step};
 use agentctl_testkit::until_seen;
 use serde_json::{Value, json};
 

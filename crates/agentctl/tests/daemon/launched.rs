@@ -172,7 +172,7 @@ fn a_webhook_of_the_launcher_alone_goes_to_its_receiver_under_its_secret() {
     scene.delivered(1);
     for received in [theirs.accepted(1), scene.receiver.accepted(1)] {
         let told = received.last().unwrap();
-        let expected = agentctl_fleet::outbox::sign("only the launcher", told.body.as_bytes());
+        let expected = agentctl_fleet::keep::outbox::sign("only the launcher", told.body.as_bytes());
         assert_eq!(told.header("X-Signature"), Some(expected.as_str()), "{}", told.head);
     }
 }

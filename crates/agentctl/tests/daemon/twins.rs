@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use agentctl_testkit::openclaw::{Ledger, ScriptedGateway};
+use agentctl_testkit::agents::openclaw::{Ledger, ScriptedGateway};
 use agentctl_testkit::{Background, Codex, FakeModel, Signal, skip, until_seen};
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agentctl_testkit::openclaw::{Act, Ledger, ScriptedGateway, Step};
+use agentctl_testkit::agents::openclaw::{Act, Ledger, ScriptedGateway, Step};
 use agentctl_testkit::until_seen;
 use serde_json::{Value, json};
 

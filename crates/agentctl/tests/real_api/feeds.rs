@@ -1,7 +1,7 @@
 //! Servers of real agents that tell the daemon by themselves: heard while they live, and no burden when they end.
 
-use agentctl_testkit::codex::Codex;
-use agentctl_testkit::opencode::OpenCode;
+use agentctl_testkit::agents::codex::Codex;
+use agentctl_testkit::agents::opencode::OpenCode;
 use agentctl_testkit::{Background, until_seen};
 use rustix::process::Signal;
 use serde_json::{Value, json};

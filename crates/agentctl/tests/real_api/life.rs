@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use agentctl_testkit::codex::AppServer;
+use agentctl_testkit::agents::codex::AppServer;
 use agentctl_testkit::{Claude, Codex, until, until_seen};
 use serde_json::{Value, json};
 

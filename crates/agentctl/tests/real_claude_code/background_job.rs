@@ -25,7 +25,7 @@ fn helpers(scene: &Scene) -> BTreeSet<u32> {
 fn a_background_job_is_one_session_and_its_helpers_are_none() {
     let Some(scene) = Scene::open() else { return };
     let cwd = scene.home.git_repo("project");
-    agentctl_testkit::claude::trust(&scene.home, &cwd);
+    agentctl_testkit::agents::claude::trust(&scene.home, &cwd);
     let mut command = scene.home.command(scene.claude.executable());
     command.args(["--bg", "in the background [[hang:job]]"]).current_dir(&cwd);
     let said = scene.home.run(command).ok().stdout;
@@ -67,7 +67,7 @@ fn a_background_job_is_one_session_and_its_helpers_are_none() {
 fn a_spare_is_no_session_and_holds_no_folder() {
     let Some(scene) = Scene::open() else { return };
     let cwd = scene.home.git_repo("project");
-    agentctl_testkit::claude::trust(&scene.home, &cwd);
+    agentctl_testkit::agents::claude::trust(&scene.home, &cwd);
     let mut command = scene.home.command(scene.claude.executable());
     command.arg("agents").current_dir(&cwd);
     let overview = Pty::spawn(&command);
@@ -99,7 +99,7 @@ fn a_spare_is_no_session_and_holds_no_folder() {
 fn a_background_job_is_stopped_for_good() {
     let Some(scene) = Scene::open() else { return };
     let cwd = scene.home.git_repo("project");
-    agentctl_testkit::claude::trust(&scene.home, &cwd);
+    agentctl_testkit::agents::claude::trust(&scene.home, &cwd);
     let mut command = scene.home.command(scene.claude.executable());
     command.args(["--bg", "in the background [[hang]]"]).current_dir(&cwd);
     let _ = scene.home.run(command).ok();

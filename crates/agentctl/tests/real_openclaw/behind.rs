@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use agentctl_testkit::claude::KEY;
+use agentctl_testkit::agents::claude::KEY;
 use agentctl_testkit::{Claude, FakeModel, Skip, TestHome, until_seen};
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! From launch to end, by our own commands.
 
-use agentctl_testkit::openclaw::CAREFUL;
+use agentctl_testkit::agents::openclaw::CAREFUL;
 use agentctl_testkit::until_seen;
 use serde_json::{Value, json};
 

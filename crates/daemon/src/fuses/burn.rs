@@ -8,18 +8,18 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use agentctl_fleet::fault::reach;
-use agentctl_fleet::outbox::Telling;
+use agentctl_fleet::keep::fault::reach;
+use agentctl_fleet::keep::outbox::Telling;
 use agentctl_model::Session;
 use jiff::Timestamp;
 
 use super::limits::{Limits, next_stage_at};
 use super::{Fuse, Fuses, Stage};
-use crate::clock;
-use crate::commands::about;
-use crate::events::News;
-use crate::live::ask_after;
+use crate::run::clock;
 use crate::shared::Shared;
+use crate::tell::commands::about;
+use crate::tell::events::News;
+use crate::watch::live::ask_after;
 
 /// The clock may be set, and the machine may sleep: it is looked at least this often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);

@@ -5,14 +5,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agentctl_fleet::fault::reach;
+use agentctl_fleet::keep::fault::reach;
 use agentctl_fleet::{Question, Wanted};
 use agentctl_model::{EndedBy, Session, SessionKey, Status};
 use jiff::{SignedDuration, Timestamp};
 
 use super::burn::{expire, tell};
 use super::{Fuse, Stage};
-use crate::clock;
+use crate::run::clock;
 use crate::shared::Shared;
 
 /// From here on it is said.

@@ -1,14 +1,15 @@
 //! What a caller wants set, checked before anything is written. Pure.
 
 use agentctl_fleet::Selector;
-use agentctl_fleet::outbox::is_address;
-use agentctl_model::{SessionKey, period};
+use agentctl_fleet::keep::outbox::is_address;
+use agentctl_model::SessionKey;
+use agentctl_model::text::period;
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Fuse, OnExpire, Stage};
-use crate::api::{AbsolutePath, AdapterName, Length};
+use crate::serve::api::{AbsolutePath, AdapterName, Length};
 
 /// The body of `POST /v1/fuses`: a directory with a time to live, or a session with limits.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::Woken;
 use super::inotify::Folders;
-use crate::descriptors;
+use crate::run::descriptors;
 
 /// Wakes the watcher from elsewhere.
 #[derive(Clone)]

@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::git::{git, git_about, text_of};
 use super::list::{Listed, bases, changes, listed, unpushed};
 use super::{Undone, WorktreeError, common_folder, delete_branch, hold};
-use crate::git_worktree::real_path;
-use crate::locks::{DirectoryHolder, LockType};
+use crate::keep::locks::{DirectoryHolder, LockType};
+use crate::worktree::root::real_path;
 
 /// Why a tree is not simply removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
-use agentctl_adapters::jsonl::open::read_small;
+use agentctl_adapters::transcript::jsonl::open::read_small;
 use agentctl_model::text;
 use jiff::Timestamp;
 use ring::digest::{Context, SHA256};
@@ -18,8 +18,8 @@ use super::config::{Config, is_relative};
 use super::git::{config, git, hooks_folder};
 use super::view::TreesError;
 use super::{Made, WorktreeError, plan, plant, take_back};
-use crate::fresh::hex;
-use crate::marks::Marks;
+use crate::keep::fresh::hex;
+use crate::keep::marks::Marks;
 
 /// The hooks that making a tree runs.
 const HOOKS: [&str; 3] = ["post-checkout", "post-index-change", "reference-transaction"];

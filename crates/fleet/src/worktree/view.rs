@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Cleaning, Made, Wish, Worktree, WorktreeError, clean, linked, list};
-use crate::store::StoreError;
+use crate::keep::store::StoreError;
 use crate::{DirectoryHolder, Fleet, Locks, Question, Wanted};
 
 /// Why nothing can be said about the trees.

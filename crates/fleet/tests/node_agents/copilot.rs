@@ -1,4 +1,4 @@
-use agentctl_adapters::copilot::Copilot;
+use agentctl_adapters::agents::copilot::Copilot;
 use agentctl_model::{Outcome, PendingKind, Status};
 use agentctl_process::fake::{Scripted, ScriptedProcess};
 

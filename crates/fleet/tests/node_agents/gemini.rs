@@ -1,4 +1,4 @@
-use agentctl_adapters::gemini::Gemini;
+use agentctl_adapters::agents::gemini::Gemini;
 use agentctl_model::{Outcome, Status};
 use agentctl_process::fake::{Scripted, ScriptedProcess};
 

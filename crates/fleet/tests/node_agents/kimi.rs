@@ -1,4 +1,4 @@
-use agentctl_adapters::kimi::Kimi;
+use agentctl_adapters::agents::kimi::Kimi;
 use agentctl_model::{Outcome, PendingKind, Status};
 use agentctl_process::fake::{Scripted, ScriptedProcess};
 

@@ -1,4 +1,4 @@
-use agentctl_adapters::qwen::Qwen;
+use agentctl_adapters::agents::qwen::Qwen;
 use agentctl_model::{Outcome, Status};
 use agentctl_process::fake::{Scripted, ScriptedProcess};
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use agentctl_adapters::agents::openclaw::{Gateway, Trouble, Watch};
 use agentctl_adapters::feed::News;
-use agentctl_adapters::openclaw::{Gateway, Trouble, Watch};
 use agentctl_adapters::{Feed, Root};
-use agentctl_testkit::openclaw::{Act, Ledger, ScriptedGateway, Step, frame};
+use agentctl_testkit::agents::openclaw::{Act, Ledger, ScriptedGateway, Step, frame};
 use agentctl_testkit::until;
 use serde_json::json;
 

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use agentctl_adapters::agents::openclaw::{Gateway, OpenClaw, Watch};
 use agentctl_adapters::feed::News;
-use agentctl_adapters::openclaw::{Gateway, OpenClaw, Watch};
 use agentctl_adapters::{Adapter, Feed, Keys, Pin, Root, Secret};
 use agentctl_fleet::Selector;
 use agentctl_model::{Outcome, SessionKey, Status};
-use agentctl_testkit::openclaw::{Act, Ledger, ScriptedGateway, Step, tls};
+use agentctl_testkit::agents::openclaw::{Act, Ledger, ScriptedGateway, Step, tls};
 use agentctl_testkit::until;
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use agentctl_testkit::openclaw::{Act, Ledger, ScriptedGateway, Step, frame};
+use agentctl_testkit::agents::openclaw::{Act, Ledger, ScriptedGateway, Step, frame};
 use serde_json::{Value, json};
 
 use super::hostile::{busy_ledger, misbehaving, misbehaving_over_tls};

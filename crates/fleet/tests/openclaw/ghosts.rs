@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use agentctl_fleet::{Fleet, Question};
 use agentctl_model::{SessionKey, Survey};
-use agentctl_testkit::openclaw::{Act, BusyDay, Ledger, ScriptedGateway, Step};
+use agentctl_testkit::agents::openclaw::{Act, BusyDay, Ledger, ScriptedGateway, Step};
 
 use super::{PATIENT, Scene, active, everything, fleet, root};
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use agentctl_model::Status;
-use agentctl_testkit::openclaw::{Act, Ledger, ScriptedGateway, Step, frame, tls};
+use agentctl_testkit::agents::openclaw::{Act, Ledger, ScriptedGateway, Step, frame, tls};
 use serde_json::json;
 
 use super::{PATIENT, Scene, everything, fleet, fleet_of, root, secure_root, session};

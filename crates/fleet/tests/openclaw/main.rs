@@ -17,12 +17,12 @@ mod scopes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use agentctl_adapters::openclaw::OpenClaw;
+use agentctl_adapters::agents::openclaw::OpenClaw;
 use agentctl_adapters::{Adapter, Keys, Pin, Root, Secret};
 use agentctl_fleet::{Fleet, Question, Source, Wanted};
 use agentctl_model::{Session, Survey};
 use agentctl_process::fake::Scripted;
-use agentctl_testkit::openclaw::{Ledger, ScriptedGateway, tls};
+use agentctl_testkit::agents::openclaw::{Ledger, ScriptedGateway, tls};
 
 const PATIENT: Duration = Duration::from_mins(1);
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use agentctl_fleet::{Question, Wanted};
 use agentctl_model::{SessionKey, Survey};
-use agentctl_testkit::openclaw::{Act, Ledger, ScriptedGateway, Step};
+use agentctl_testkit::agents::openclaw::{Act, Ledger, ScriptedGateway, Step};
 use serde_json::{Value, json};
 
 use super::{PATIENT, fleet, root};

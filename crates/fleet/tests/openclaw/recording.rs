@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use agentctl_testkit::openclaw::Ledger;
+use agentctl_testkit::agents::openclaw::Ledger;
 use serde_json::{Value, json};
 
 /// What is known after some lines.

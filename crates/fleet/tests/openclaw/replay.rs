@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 
 use agentctl_model::Survey;
 use agentctl_model::text::one_line;
-use agentctl_testkit::openclaw::{Act, ScriptedGateway, Step};
+use agentctl_testkit::agents::openclaw::{Act, ScriptedGateway, Step};
 use serde_json::{Value, json};
 
 use super::recording::Playback;

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use agentctl_adapters::Root;
-use agentctl_adapters::openclaw::{Decision, Gateway, Launch};
+use agentctl_adapters::agents::openclaw::{Decision, Gateway, Launch};
 use agentctl_fleet::Selector;
-use agentctl_testkit::openclaw::{Act, Ledger, ScriptedGateway, Step};
+use agentctl_testkit::agents::openclaw::{Act, Ledger, ScriptedGateway, Step};
 use serde_json::{Value, json};
 
 use super::{PATIENT, everything, fleet, root};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentctl_adapters::Adapter;
-use agentctl_adapters::opencode::OpenCode;
+use agentctl_adapters::agents::opencode::OpenCode;
 use agentctl_fleet::{Fleet, Question, Source, Wanted};
 use agentctl_model::{Environ, Session, Survey};
 use agentctl_process::fake::{Scripted, ScriptedProcess};

@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::heard;
-use crate::client::OWN_VERSION;
-use crate::daemon_process::{DaemonProcess, Presence};
+use crate::link::client::OWN_VERSION;
+use crate::link::daemon_process::{DaemonProcess, Presence};
 use crate::surroundings::Surroundings;
 
 #[derive(Debug, Default, Serialize, JsonSchema)]

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use agentctl_fleet::groups::GroupList;
+use agentctl_fleet::read::groups::GroupList;
 use agentctl_fleet::{Group, Slot};
 use agentctl_model::text;
 

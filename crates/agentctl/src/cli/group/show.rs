@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use agentctl_fleet::Slot;
-use agentctl_fleet::groups::GroupView;
+use agentctl_fleet::read::groups::GroupView;
 use agentctl_fleet::worktree::DiffStat;
 use agentctl_model::text;
 

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::path::Path;
 
-use agentctl_adapters::host::Request;
-use agentctl_fleet::launch::{LaunchPlan, PlannedSlot};
+use agentctl_adapters::gateway::Request;
+use agentctl_fleet::act::launch::{LaunchPlan, PlannedSlot};
 use agentctl_fleet::{Fleet, Preview};
 use agentctl_model::{SpawnPlan, Stdin, text};
 use schemars::JsonSchema;

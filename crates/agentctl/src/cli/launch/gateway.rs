@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 
 use agentctl_fleet::Fleet;
-use agentctl_fleet::launches::LaunchOrder;
+use agentctl_fleet::keep::launches::LaunchOrder;
 use clap_complete::engine::CompletionCandidate;
 
 use crate::surroundings::Surroundings;

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use agentctl_fleet::groups::GroupLaunch;
-use agentctl_fleet::launch::{LaunchPlan, SideBySide};
+use agentctl_fleet::act::launch::{LaunchPlan, SideBySide};
+use agentctl_fleet::read::groups::GroupLaunch;
 use agentctl_fleet::{Caller, Fleet};
 use agentctl_model::{Surveyed, text};
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use agentctl_fleet::launch::Choice;
+use agentctl_fleet::act::launch::Choice;
 use serde::Deserialize;
 
 use super::prompt::text_of;

@@ -13,9 +13,11 @@ pub(crate) use dry_run::DryRun;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentctl_adapters::host::Addressee;
-use agentctl_fleet::launch::{Choice, LaunchManner, LaunchPlan, LaunchWish, Unfit, UnfitKind, check_folder};
-use agentctl_fleet::launches::WorktreeOrder;
+use agentctl_adapters::gateway::Addressee;
+use agentctl_fleet::act::launch::{
+    Choice, LaunchManner, LaunchPlan, LaunchWish, Unfit, UnfitKind, check_folder,
+};
+use agentctl_fleet::keep::launches::WorktreeOrder;
 use agentctl_fleet::{Caller, Fleet};
 use agentctl_model::{Permission, text};
 use clap::builder::NonEmptyStringValueParser;
@@ -23,9 +25,9 @@ use clap_complete::engine::ArgValueCompleter;
 
 use self::pairs::Pairs;
 use super::trust;
-use crate::daemon_process::DaemonProcess;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
+use crate::link::daemon_process::DaemonProcess;
 use crate::output::Output;
 use crate::render::time;
 use crate::settings::{Mistake, Settings};

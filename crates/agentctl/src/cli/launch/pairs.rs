@@ -1,6 +1,6 @@
 //! `launch [ADAPTER] [--adapter A [--model M]]...`: which model belongs to which agent is said by their order.
 
-use agentctl_fleet::launch::{Choice, Usual};
+use agentctl_fleet::act::launch::{Choice, Usual};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 
 use crate::exit_codes::Exit;

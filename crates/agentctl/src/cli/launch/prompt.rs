@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use agentctl_fleet::Caller;
-use agentctl_fleet::launch::{Enclosed, Issue, MAX_FILE, WordsError, check_words, text};
+use agentctl_fleet::act::launch::{Enclosed, Issue, MAX_FILE, WordsError, check_words, text};
 
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -101,7 +101,7 @@ pub(crate) fn from_stdin() -> Result<String, Failure> {
 
 /// The text of a file, which must be one.
 pub(crate) fn text_of(path: &Path, limit: u64) -> Result<String, Failure> {
-    Ok(agentctl_fleet::launch::text_of(path, limit)?)
+    Ok(agentctl_fleet::act::launch::text_of(path, limit)?)
 }
 
 /// "500k", "2m", or bytes.

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use agentctl_fleet::launches::LaunchOrder;
+use agentctl_fleet::keep::launches::LaunchOrder;
 use agentctl_fleet::{Caller, Fleet, LaunchError};
 use agentctl_model::{Capability, Outcome, Session, Status, Surveyed, text};
 

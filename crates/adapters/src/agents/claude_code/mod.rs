@@ -1,0 +1,205 @@
+//! Claude Code: transcripts under `projects/`, and its own registry of live processes under `sessions/`.
+
+mod control;
+mod entries;
+mod head;
+mod join;
+mod places;
+mod processes;
+mod records;
+mod registry;
+mod reply;
+mod session;
+mod tail;
+mod usage;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use agentctl_model::{
+    Capability, Entry, Environ, Harvest, Holder, Joined, KernelView, Process, ProcessHead, Registration,
+};
+
+use crate::transcript::folder::absence;
+use crate::transcript::gather::gather;
+use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
+use crate::transcript::jsonl::open::read_small;
+use crate::transcript::jsonl::peek::read_last;
+use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace, WatchTarget};
+use places::Place;
+
+pub struct ClaudeCode;
+
+static CARD: Card = Card {
+    name: "claude-code",
+    title: "Claude Code",
+    programs: &["claude"],
+    known_good: "2.1.301 – 2.1.325",
+    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork],
+    looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
+    trace: Trace::Note,
+    can_be_asked: false,
+    verified: true,
+};
+
+impl Adapter for ClaudeCode {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn root(&self, environ: &Environ) -> Option<Root> {
+        let moved = environ.path("CLAUDE_CONFIG_DIR");
+        moved.or_else(|| environ.path("HOME").map(|home| home.join(".claude"))).map(Root::at)
+    }
+
+    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
+        Opening::by_id(&["claude", "--resume", "ID"], id, "CLAUDE_CONFIG_DIR", &root.path)
+    }
+
+    fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
+        if let Some(absent) = absence(&root.path) {
+            return Harvest::nothing(absent);
+        }
+        let mut harvest = Harvest::complete(Vec::new());
+        read_registry(&root.path.join("sessions"), scope, &mut harvest);
+        let places = wanted_places(&root.path.join("projects"), root, scope, &mut harvest);
+        gather(&places, scope, &mut harvest, session::read);
+        harvest
+    }
+
+    fn recognises(&self, head: &ProcessHead) -> bool {
+        processes::is_claude(head)
+    }
+
+    fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
+        join::join(harvest, kernel, |process| kernel.is_ours(process) || self.is_ours(process, root))
+    }
+
+    fn watch(&self, root: &Root) -> Vec<WatchTarget> {
+        let (registry, projects) = (root.path.join("sessions"), root.path.join("projects"));
+        vec![WatchTarget::new(registry, 0), WatchTarget::new(projects, 1)]
+    }
+
+    fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
+        // A session at its empty prompt has only its registry file: nothing was said yet.
+        if is_registry_file(place) { Ok(Vec::new()) } else { read_last(place, entries::entries, limit) }
+    }
+
+    fn follow(&self, place: &Path, _id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
+        Ok(Box::new(JsonlFollower::start(place, entries::entries, backlog)?))
+    }
+
+    fn control(&self) -> Option<&'static dyn Control> {
+        Some(&ClaudeCode)
+    }
+}
+
+impl ClaudeCode {
+    /// The process's own variables resolve to this root.
+    fn is_ours(&self, process: &Process, root: &Root) -> bool {
+        process.environ.seen().and_then(|environ| self.root(environ)).is_some_and(|own| own.path == root.path)
+    }
+}
+
+fn is_registry_file(place: &Path) -> bool {
+    place.extension().is_some_and(|extension| extension == "json")
+}
+
+/// Reads every registry file. One that does not parse may be half written: it is read again before it is given up.
+fn read_registry(folder: &Path, scope: &Scope<'_>, harvest: &mut Harvest) {
+    let entries = match agentctl_files::entries(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+        Err(error) => {
+            harvest.left_out(format!("{}: {error}", folder.display()));
+            return;
+        }
+    };
+    for path in entries.flatten().map(|entry| entry.path()).filter(|path| is_registry_file(path)) {
+        scope.progress.tick();
+        match read_registration(&path) {
+            Ok(Some(note)) => harvest.registrations.push(note),
+            Ok(None) => {}
+            // It may name a session that has no other trace yet, so silence about that one proves nothing.
+            Err(error) => harvest.left_out(format!("{}: {error}", path.display())),
+        }
+    }
+}
+
+fn read_registration(path: &Path) -> std::io::Result<Option<Registration>> {
+    for _ in 0..4 {
+        match read_small(path, 256 << 10) {
+            Ok(bytes) => {
+                if let Some(note) = registry::parse(&bytes, path) {
+                    return Ok(Some(note));
+                }
+            }
+            // Removed at exit, or about to be written anew: the process itself will be seen or not.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        std::thread::sleep(Duration::from_millis(3));
+    }
+    Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "is no registry record"))
+}
+
+fn wanted_places(projects: &Path, root: &Root, scope: &Scope<'_>, harvest: &mut Harvest) -> Vec<Place> {
+    match scope.reach {
+        Reach::All { .. } => places::all(projects, scope.subagents, harvest),
+        // Whole ids are looked for by name; the beginning of one needs every name.
+        Reach::Ids(ids) if !scope.subagents && ids.iter().all(|id| processes::is_uuid(id)) => {
+            places::named(projects, ids, harvest)
+        }
+        Reach::Ids(_) => {
+            let mut all = places::all(projects, scope.subagents, harvest);
+            all.retain(|place| scope.reach.names(&place.id));
+            all
+        }
+        Reach::Live(kernel) => live_places(projects, root, kernel, scope, harvest),
+    }
+}
+
+/// The kernel picks: registered processes that live, ids in argv, and the folders of processes that say nothing.
+fn live_places(
+    projects: &Path,
+    root: &Root,
+    kernel: &KernelView,
+    scope: &Scope<'_>,
+    harvest: &mut Harvest,
+) -> Vec<Place> {
+    let mut ids = BTreeSet::new();
+    let mut cwds = Vec::new();
+    let mut registered = BTreeSet::new();
+    for note in &harvest.registrations {
+        // It counts as registered below, so that nothing is looked for on its behalf.
+        let is_spare = note.found.as_ref().is_some_and(registry::is_spare);
+        let Holder::Process { pid, start, .. } = note.holder else { continue };
+        let holder = kernel.processes.iter().find(|process| {
+            process.noted_pid() == pid && process.head.process.start == start && kernel.is_ours(process)
+        });
+        if let Some(holder) = holder {
+            registered.insert(holder.pid());
+        }
+        if holder.is_some() && !is_spare {
+            ids.insert(note.id.clone());
+            cwds.extend(note.found.as_ref().and_then(|found| found.facts.cwd.clone()));
+        }
+    }
+    let mut nameless = Vec::new();
+    for process in &kernel.processes {
+        let registered = registered.contains(&process.pid());
+        if registered
+            || processes::is_helper(&process.head)
+            || !(kernel.is_ours(process) || ClaudeCode.is_ours(process, root))
+        {
+            continue;
+        }
+        cwds.extend(process.cwd.seen().map(|cwd| cwd.to_string_lossy().into_owned()));
+        match processes::id_in_argv(&process.head) {
+            Some(id) => drop(ids.insert(id)),
+            None => nameless.push(process),
+        }
+    }
+    places::live(projects, &ids, &cwds, &nameless, scope.subagents, harvest)
+}

@@ -1,0 +1,142 @@
+//! Where Claude Code keeps transcripts, and which of them a question needs.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use agentctl_model::{Harvest, Process};
+
+use super::processes::is_uuid;
+use crate::transcript::folder::{Listed, list, written_since};
+use crate::transcript::parallel;
+
+/// One transcript that may be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) id: String,
+    pub(super) path: PathBuf,
+    /// The session whose sub-agent this is; empty when only its records say so.
+    pub(super) parent: Option<String>,
+}
+
+/// The folder name the agent makes of a directory. Long ones are cut and get a hash we cannot know.
+fn slug(cwd: &str) -> String {
+    cwd.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
+}
+
+/// Every transcript below `projects/`, its folders listed on all cores. What cannot be listed is left out with a warning.
+pub(super) fn all(projects: &Path, subagents: bool, harvest: &mut Harvest) -> Vec<Place> {
+    let folders: Vec<Listed> = list(projects, harvest).into_iter().filter(Listed::is_folder).collect();
+    let inside = parallel::map(&folders, |folder, (): &mut ()| {
+        let (mut found, mut places) = (Harvest::complete(Vec::new()), Vec::new());
+        in_folder(&folder.path, subagents, &mut found, &mut places);
+        (places, found.warnings)
+    });
+    let mut places = Vec::new();
+    for (mut more, warnings) in inside {
+        places.append(&mut more);
+        for warning in warnings {
+            harvest.left_out(warning);
+        }
+    }
+    places
+}
+
+/// Every transcript of one project folder.
+pub(super) fn in_folder(folder: &Path, subagents: bool, harvest: &mut Harvest, places: &mut Vec<Place>) {
+    for entry in list(folder, harvest) {
+        let Some(stem) = entry.name.strip_suffix(".jsonl") else {
+            if subagents && is_uuid(&entry.name) && entry.is_folder() {
+                subagents_of(&entry.name, &entry.path, harvest, places);
+            }
+            continue;
+        };
+        if is_uuid(stem) {
+            places.push(Place { id: stem.to_owned(), path: entry.path, parent: None });
+        } else if let (true, Some(agent)) = (subagents, stem.strip_prefix("agent-")) {
+            // Older versions put sub-agents beside their parents; the records name the parent.
+            places.push(Place { id: agent.to_owned(), path: entry.path, parent: Some(String::new()) });
+        }
+    }
+}
+
+fn subagents_of(parent: &str, folder: &Path, harvest: &mut Harvest, places: &mut Vec<Place>) {
+    let inside = folder.join("subagents");
+    if !inside.is_dir() {
+        return;
+    }
+    for entry in list(&inside, harvest) {
+        if let Some(agent) = entry.name.strip_prefix("agent-").and_then(|rest| rest.strip_suffix(".jsonl")) {
+            places.push(Place {
+                id: agent.to_owned(),
+                path: entry.path.clone(),
+                parent: Some(parent.to_owned()),
+            });
+        }
+    }
+}
+
+/// The transcripts of these sessions, in every folder: one may have copies.
+pub(super) fn named(projects: &Path, ids: &[String], harvest: &mut Harvest) -> Vec<Place> {
+    let folders = list(projects, harvest).into_iter().filter(Listed::is_folder);
+    let mut places = Vec::new();
+    for folder in folders {
+        for id in ids {
+            let path = folder.path.join(format!("{id}.jsonl"));
+            match path.symlink_metadata() {
+                Ok(_) => places.push(Place { id: id.clone(), path, parent: None }),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => harvest.left_out(format!("{}: {error}", path.display())),
+            }
+        }
+    }
+    places
+}
+
+/// The transcripts that these sessions, and processes without a known session, may be writing.
+pub(super) fn live(
+    projects: &Path,
+    ids: &BTreeSet<String>,
+    cwds: &[String],
+    nameless: &[&Process],
+    subagents: bool,
+    harvest: &mut Harvest,
+) -> Vec<Place> {
+    let mut places: Vec<Place> = Vec::new();
+    let mut missing = ids.clone();
+    let mut look = |folder: &Path, places: &mut Vec<Place>| {
+        missing.retain(|id| {
+            let path = folder.join(format!("{id}.jsonl"));
+            let there = path.symlink_metadata().is_ok();
+            if there {
+                places.push(Place { id: id.clone(), path, parent: None });
+            }
+            !there
+        });
+        missing.is_empty()
+    };
+    let near: BTreeSet<PathBuf> = cwds.iter().map(|cwd| projects.join(slug(cwd))).collect();
+    let found = near.iter().any(|folder| look(folder, &mut places));
+    if !found && !ids.is_empty() {
+        for folder in list(projects, harvest).into_iter().filter(Listed::is_folder) {
+            if look(&folder.path, &mut places) {
+                break;
+            }
+        }
+    }
+    for process in nameless {
+        let Some(cwd) = process.cwd.seen() else { continue };
+        let folder = projects.join(slug(&cwd.to_string_lossy()));
+        if folder.is_dir() {
+            let mut here = Vec::new();
+            in_folder(&folder, false, harvest, &mut here);
+            here.retain(|place| written_since(&place.path, process.head.started_at));
+            places.extend(here);
+        }
+    }
+    if subagents {
+        for place in places.clone() {
+            subagents_of(&place.id, &place.path.with_extension(""), harvest, &mut places);
+        }
+    }
+    places
+}

@@ -1,0 +1,216 @@
+//! A model reply as far as tokens are counted: the few fields that matter, found without reading its text. Pure.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::records::Usage;
+use crate::transcript::jsonl::walk::{Walk, walk_line};
+
+/// A record of which anything may be missing but its type.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Reply<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Cow<'a, str>,
+    #[serde(default)]
+    pub(super) is_sidechain: bool,
+    pub(super) forked_from: Option<IgnoredAny>,
+    /// The request that was answered; older versions do not write it.
+    pub(super) request_ref: Option<IgnoredAny>,
+    #[serde(borrow)]
+    pub(super) message: Option<Message<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Message<'a> {
+    #[serde(borrow)]
+    pub(super) id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) model: Option<Cow<'a, str>>,
+    pub(super) usage: Option<Usage>,
+    /// The usage as it is written, where that was learnt on the way.
+    #[serde(skip)]
+    pub(super) usage_as_written: Option<&'a [u8]>,
+}
+
+impl<'a> Reply<'a> {
+    /// `None` for half a line, or anything that is no record.
+    pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
+        Self::glance(line).or_else(|| serde_json::from_slice(line).ok())
+    }
+
+    /// The same for a line spelled as the agent spells it. `None` where that is not certain, and serde has the word.
+    fn glance(line: &'a [u8]) -> Option<Self> {
+        let (mut kind, mut is_sidechain, mut message) = (None, None, None);
+        let (mut forked_from, mut request_ref) = (None, None);
+        walk_line(line, |walk, key| match key {
+            b"type" => once(&mut kind, text(walk)),
+            b"isSidechain" => once(&mut is_sidechain, flag(walk)),
+            b"forkedFrom" => once(&mut forked_from, is_said(walk)),
+            b"requestRef" => once(&mut request_ref, is_said(walk)),
+            b"message" => once(&mut message, Message::glance(walk)),
+            _ => walk.value().map(drop),
+        })?;
+        Some(Self {
+            kind: kind?,
+            is_sidechain: is_sidechain.unwrap_or_default(),
+            forked_from: forked_from.unwrap_or_default().then_some(IgnoredAny),
+            request_ref: request_ref.unwrap_or_default().then_some(IgnoredAny),
+            message,
+        })
+    }
+}
+
+impl<'a> Message<'a> {
+    fn glance(walk: &mut Walk<'a>) -> Option<Self> {
+        let (mut id, mut model, mut usage) = (None, None, None);
+        walk.members(|walk, key| match key {
+            b"id" => once(&mut id, text(walk)),
+            b"model" => once(&mut model, text(walk)),
+            b"usage" => once(&mut usage, usage_and_its_place(walk)),
+            _ => walk.value().map(drop),
+        })?;
+        let (usage, usage_as_written) = usage.unzip();
+        Some(Self { id, model, usage, usage_as_written })
+    }
+}
+
+/// A key that stands twice is serde's to refuse.
+fn once<T>(slot: &mut Option<T>, value: Option<T>) -> Option<()> {
+    slot.replace(value?).is_none().then_some(())
+}
+
+fn text<'a>(walk: &mut Walk<'a>) -> Option<Cow<'a, str>> {
+    std::str::from_utf8(walk.plain()?).ok().map(Cow::Borrowed)
+}
+
+fn flag(walk: &mut Walk<'_>) -> Option<bool> {
+    match walk.value()? {
+        b"true" => Some(true),
+        b"false" => Some(false),
+        _ => None,
+    }
+}
+
+/// Whether anything but null stands here.
+fn is_said(walk: &mut Walk<'_>) -> Option<bool> {
+    walk.value().map(|written| written != b"null")
+}
+
+fn usage_and_its_place<'a>(walk: &mut Walk<'a>) -> Option<(Usage, &'a [u8])> {
+    let (mut input, mut output, mut cache_read, mut cache_creation) = (None, None, None, None);
+    let before = walk.ahead();
+    walk.members(|walk, key| match key {
+        b"input_tokens" => once(&mut input, count(walk)),
+        b"output_tokens" => once(&mut output, count(walk)),
+        b"cache_read_input_tokens" => once(&mut cache_read, count(walk)),
+        b"cache_creation_input_tokens" => once(&mut cache_creation, count(walk)),
+        _ => walk.value().map(drop),
+    })?;
+    let usage = Usage {
+        input_tokens: input.unwrap_or_default(),
+        output_tokens: output.unwrap_or_default(),
+        cache_read_input_tokens: cache_read.unwrap_or_default(),
+        cache_creation_input_tokens: cache_creation.unwrap_or_default(),
+    };
+    Some((usage, &before[..before.len() - walk.ahead().len()]))
+}
+
+/// A number as the agent writes tokens: nothing but digits, and few enough of them.
+fn count(walk: &mut Walk<'_>) -> Option<u64> {
+    std::str::from_utf8(walk.value()?).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SPELLED: &str = r#"{"parentUuid":"p","isSidechain":false,"message":{"id":"m1","type":"message","model":"x","content":[{"type":"text","text":"é \"q\" \\ \u00e9 \n"},{"type":"tool_use","input":{"n":[-1.5e+3,0,[],{},true,null],"usage":{"input_tokens":99}}}],"usage":{"input_tokens":7,"output_tokens":3,"service_tier":"s"},"stop_details":null},"requestRef":null,"forkedFrom":{"sessionId":"s"},"type":"assistant","uuid":"u"}"#;
+
+    /// What is taken at a glance is what serde reads.
+    fn agrees(line: &[u8]) {
+        let Some(glanced) = Reply::glance(line) else { return };
+        let read: Reply<'_> = serde_json::from_slice(line).expect("glanced at, but no record");
+        let without_place = |reply: Reply<'_>| {
+            let message = reply.message.map(|message| Message { usage_as_written: None, ..message });
+            format!("{:?}", Reply { message, ..reply })
+        };
+        assert_eq!(without_place(glanced), without_place(read));
+    }
+
+    #[test]
+    fn a_reply_is_taken_at_a_glance() {
+        let reply = Reply::glance(SPELLED.as_bytes()).unwrap();
+        let message = reply.message.unwrap();
+        assert_eq!((message.id.as_deref(), message.usage.unwrap().input_tokens), (Some("m1"), 7));
+        let written = br#"{"input_tokens":7,"output_tokens":3,"service_tier":"s"}"#;
+        assert_eq!(message.usage_as_written, Some(&written[..]));
+        assert!(reply.forked_from.is_some() && reply.request_ref.is_none() && reply.kind == "assistant");
+        agrees(SPELLED.as_bytes());
+    }
+
+    #[test]
+    fn what_is_not_certain_is_left_to_serde() {
+        for line in [
+            r#"{"type":"a","type":"a"}"#,
+            r#"{"type":"a","ty\u0070e":"a"}"#,
+            r#"{"type":"a","message":null}"#,
+            r#"{"type":"a","message":["id"]}"#,
+            r#"{"type":"a","message":{"id":null}}"#,
+            r#"{"type":"a","message":{"usage":{"input_tokens":-1}}}"#,
+            r#"{"type":"a","isSidechain":null}"#,
+            r#"{"type":"a" }"#,
+            r#"{"type":"a"}}"#,
+            r#"{"x":1}"#,
+            "{\"type\":\"a\u{1}\"}",
+        ] {
+            assert!(Reply::glance(line.as_bytes()).is_none(), "{line}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+
+        /// Any bytes replaced, cut out, or put in: never surer than serde, never another answer.
+        #[test]
+        fn never_surer_than_serde(
+            accidents in prop::collection::vec(
+                (
+                    0..SPELLED.len(),
+                    0..12usize,
+                    prop_oneof![
+                        "[\"{}\\[\\],:\\\\0-9.eE+\\-nuta \t]{0,4}".prop_map(String::into_bytes),
+                        prop::sample::select(vec!["null", "true", "\\u12", "\"type\":\"x\",", "0", "1e", "-"])
+                            .prop_map(|word| word.as_bytes().to_vec()),
+                        prop::collection::vec(any::<u8>(), 0..3),
+                    ],
+                ),
+                1..4,
+            ),
+        ) {
+            let mut line = SPELLED.as_bytes().to_vec();
+            for (at, gone, put) in accidents {
+                let from = at.min(line.len());
+                let to = (from + gone).min(line.len());
+                line.splice(from..to, put);
+            }
+            agrees(&line);
+        }
+
+        #[test]
+        fn numbers_are_judged_as_serde_judges_them(number in r"-?[0-9]{0,3}(\.[0-9]{0,2})?([eE][+-]?[0-9]{0,2})?") {
+            agrees(format!(r#"{{"type":"a","x":{number}}}"#).as_bytes());
+            agrees(format!(r#"{{"type":"a","message":{{"usage":{{"input_tokens":{number}}}}}}}"#).as_bytes());
+        }
+
+        /// A value of any form, somewhere in the record.
+        #[test]
+        fn forms_are_judged_as_serde_judges_them(form in r#"(\[|\]|\{|\}|,|:|"a"|"type"|"|\\|-?[0-9]{1,2}|\.[0-9]?|[eE][+-]?|true|nul|null|fals|false){1,9}"#) {
+            agrees(format!(r#"{{"type":"a","x":{form}}}"#).as_bytes());
+            agrees(format!(r#"{{"type":"a","message":{{"content":[{form}]}}}}"#).as_bytes());
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Token totals: every model reply once, whatever number of lines repeats it. Pure.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use agentctl_model::Tokens;
+use memchr::memmem::Finder;
+
+use super::records::{NO_MODEL, Usage};
+use super::reply::Reply;
+use crate::transcript::jsonl::whole::Passage;
+
+/// Every record with usage has this key, whatever its spacing; lines without it need not even be split.
+pub(super) const MARK: &str = "\"usage\"";
+
+/// The agent writes down each request before the reply to it, in the transcript of the session that asked.
+const REQUEST: &[u8] = b"\"api-request";
+
+/// Whether one of these lines is a request, whatever its spacing: it says so before anything else. What stands behind half
+/// a line, or in a text that quotes one, is none.
+fn hold_request(lines: &[u8]) -> bool {
+    let is_first = |at: usize| {
+        let key = lines[..at].trim_ascii_end().strip_suffix(b":").map(<[u8]>::trim_ascii_end);
+        let record = key.and_then(|key| key.strip_suffix(b"\"type\"")).map(<[u8]>::trim_ascii_end);
+        let before = record.and_then(|record| record.strip_suffix(b"{"));
+        before.is_some_and(|before| before.rsplit(|byte| *byte == b'\n').next().is_none_or(<[u8]>::is_empty))
+    };
+    memchr::memmem::find_iter(lines, REQUEST).any(is_first)
+}
+
+/// A request says what it is before anything else.
+fn is_request(line: &[u8]) -> bool {
+    hold_request(&line[..line.len().min(40)])
+}
+
+/// Sums usage over records, once per message id.
+///
+/// A forked session begins with copies of its parent's records. `/branch` marks them; `--fork-session` does not, but
+/// it leaves the requests behind: a reply that names a request before the first one in the file is a copy. A file
+/// without any request tells nothing of copies.
+#[derive(Default)]
+pub(super) struct UsageSum {
+    /// What follows is this session's own.
+    own: bool,
+    /// Lines that hold usage and are no records, and whether the last line is such a one.
+    broken: u64,
+    last_broken: bool,
+    by_message: HashMap<Box<str>, Usage>,
+    nameless: Vec<Usage>,
+    /// The last message that was counted, and its usage as it was written: its next block repeats both.
+    last: (String, Vec<u8>),
+}
+
+impl UsageSum {
+    pub(super) fn passage(&mut self, passage: Passage<'_>, sidechain: bool) {
+        self.last_broken &= passage == Passage::Without(b"");
+        match passage {
+            Passage::Line(line, _) if !self.own && is_request(line) => self.begin_own(),
+            Passage::Line(line, at) => self.line(line, at, sidechain),
+            Passage::Without(lines) if !self.own && hold_request(lines) => self.begin_own(),
+            Passage::Without(_) => {}
+        }
+    }
+
+    /// The first request: what was counted before it are copies.
+    fn begin_own(&mut self) {
+        self.own = true;
+        self.last.0.clear();
+        self.by_message.clear();
+        self.nameless.clear();
+    }
+
+    /// A line whose first mention of usage stands at `at`.
+    fn line(&mut self, line: &[u8], at: usize, sidechain: bool) {
+        // The agent repeats a message's usage with each of its blocks: what is written the same need not be read again.
+        let id = message_id(line);
+        let repeats = id.is_some_and(|id| id == self.last.0) && line[at..].starts_with(&self.last.1);
+        if repeats && line.ends_with(b"}") {
+            return;
+        }
+        self.last.0.clear();
+        let Some(reply) = Reply::parse(line) else {
+            self.broken += 1;
+            self.last_broken = true;
+            return;
+        };
+        let written = reply.message.as_ref().and_then(|message| message.usage_as_written);
+        if self.count(reply, sidechain)
+            && let (Some(id), Some(written)) = (id, written)
+            // The first mention is the message's own usage, not that of a text or a tool before it.
+            && let Some(mention) = line[at..].get(..MARK.len() + 1 + written.len())
+            && let own = &mention[MARK.len() + 1..]
+            && std::ptr::eq(own, written)
+        {
+            self.last.0.push_str(id);
+            self.last.1.clear();
+            self.last.1.extend_from_slice(mention);
+        }
+    }
+
+    /// Counts a reply; says whether it was one of this session's own.
+    fn count(&mut self, reply: Reply<'_>, sidechain: bool) -> bool {
+        if reply.kind != "assistant" || reply.is_sidechain != sidechain || reply.forked_from.is_some() {
+            return false;
+        }
+        let Some(message) = reply.message else { return false };
+        let (Some(usage), false) = (message.usage, message.model.as_deref() == Some(NO_MODEL)) else {
+            return false;
+        };
+        // Begun by a version that does not write requests down: no later one makes this a copy.
+        self.own |= reply.request_ref.is_none();
+        match message.id {
+            Some(id) => {
+                self.by_message.insert(id.into(), usage);
+            }
+            None => self.nameless.push(usage),
+        }
+        true
+    }
+
+    /// Whether usage was lost to a damaged record; a last line that is still being written is none.
+    pub(super) fn is_damaged(&self, torn: bool) -> bool {
+        self.broken > u64::from(self.last_broken && torn)
+    }
+
+    /// `None` when no usage was ever recorded.
+    pub(super) fn total(self) -> Option<Tokens> {
+        let mut all = self.by_message.into_values().chain(self.nameless).peekable();
+        all.peek()?;
+        let sum = all.fold(Usage::default(), |sum, one| Usage {
+            input_tokens: sum.input_tokens.saturating_add(one.input_tokens),
+            output_tokens: sum.output_tokens.saturating_add(one.output_tokens),
+            cache_read_input_tokens: sum.cache_read_input_tokens.saturating_add(one.cache_read_input_tokens),
+            cache_creation_input_tokens: sum
+                .cache_creation_input_tokens
+                .saturating_add(one.cache_creation_input_tokens),
+        });
+        Some(Tokens {
+            input: Some(sum.input_tokens),
+            output: Some(sum.output_tokens),
+            cache_read: Some(sum.cache_read_input_tokens),
+            cache_write: Some(sum.cache_creation_input_tokens),
+        })
+    }
+}
+
+/// The message id where a record begins exactly as the agent writes it.
+fn message_id(line: &[u8]) -> Option<&str> {
+    let beginning = &line[..line.len().min(300)];
+    let id = &beginning[ID.find(beginning)? + ID.needle().len()..];
+    std::str::from_utf8(&id[..memchr::memchr(b'"', id)?]).ok()
+}
+
+static ID: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(",\"message\":{\"id\":\""));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the scan hands a line over.
+    fn mentioned(line: &[u8]) -> Passage<'_> {
+        Passage::Line(line, memchr::memmem::find(line, MARK.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn a_reply_counts_whatever_its_spelling_and_its_content() {
+        let reply = |content: &str, model: &str, more: &str| {
+            format!(
+                r#"{{"parentUuid":"p","isSidechain":false,"message":{{"id":"m1","type":"message","role":"assistant","model":"{model}","content":[{content}],"stop_reason":"tool_use","stop_sequence":null,"usage":{{"input_tokens":7,"cache_creation_input_tokens":1,"cache_read_input_tokens":2,"output_tokens":3}},"stop_details":null}},"type":"assistant","uuid":"u"{more}}}"#
+            )
+        };
+        let counted = |line: &str, sidechain| {
+            let mut sum = UsageSum { own: true, ..UsageSum::default() };
+            sum.passage(mentioned(line.as_bytes()), sidechain);
+            sum.total().map(|tokens| (tokens.input, tokens.output, tokens.cache_read, tokens.cache_write))
+        };
+        let whole = Some((Some(7), Some(3), Some(2), Some(1)));
+        let plain = reply(r#"{"type":"text","text":"words"}"#, "x", "");
+        assert_eq!(counted(&plain, false), whole);
+        assert_eq!(counted(&plain, true), None, "not the sub-agent's");
+        assert_eq!(counted(&plain.replacen(':', " : ", 1), false), whole, "another spelling is parsed");
+        let quoting = reply(r#"{"type":"tool_use","input":{"usage":{"input_tokens":99}}}"#, "x", "");
+        assert_eq!(counted(&quoting, false), whole, "what a tool is given is no usage");
+        assert_eq!(counted(&reply("", "<synthetic>", ""), false), None);
+        assert_eq!(counted(&reply("", "x", r#","forkedFrom":{"sessionId":"s"}"#), false), None);
+        assert_eq!(counted(&plain[..plain.len() - 1], false), None, "half a line counts nothing");
+        let mut sum = UsageSum { own: true, ..UsageSum::default() };
+        let grown = plain.replace("\"output_tokens\":3", "\"output_tokens\":30");
+        for line in [&plain, &plain, &grown, &plain, &grown] {
+            sum.passage(mentioned(line.as_bytes()), false);
+        }
+        assert_eq!(
+            sum.total().and_then(|tokens| tokens.output),
+            Some(30),
+            "the last block is of the whole message"
+        );
+    }
+
+    #[test]
+    fn repeated_lines_of_one_message_count_once_and_errors_not_at_all() {
+        let mut sum = UsageSum::default();
+        let reply = br#"{"type":"assistant","message":{"id":"m1","model":"x","usage":{"input_tokens":10,"output_tokens":3}}}"#;
+        let spaced = br#"{ "type" : "assistant", "message" : {"id":"m2","model":"x", "usage" : {"input_tokens" : 1}}}"#;
+        let grown = br#"{"parentUuid":"p","isSidechain":false,"message":{"id":"m1","type":"message","role":"assistant","model":"x","content":[],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":10,"output_tokens":5}},"type":"assistant"}"#;
+        let error = br#"{"type":"assistant","message":{"id":"m3","model":"<synthetic>","usage":{"input_tokens":99}}}"#;
+        let other =
+            br#"{"type":"assistant","isSidechain":true,"message":{"id":"m4","usage":{"input_tokens":99}}}"#;
+        let block = br#"{"parentUuid":"p","isSidechain":false,"message":{"id":"m1","usage":{"input_tokens":10,"output_tokens":3}},"type":"assistant"}"#;
+        for line in [&reply[..], reply, block, spaced, grown, error, other] {
+            sum.passage(mentioned(line), false);
+        }
+        let tokens = sum.total().unwrap();
+        assert_eq!((tokens.input, tokens.output), (Some(11), Some(5)), "the last line has the whole figure");
+        assert_eq!(UsageSum::default().total(), None);
+    }
+
+    #[test]
+    fn replies_copied_out_of_a_forked_session_are_its_parents() {
+        let reply = |id: &str, more: &str| {
+            format!(
+                r#"{{"type":"assistant","message":{{"id":"{id}","usage":{{"input_tokens":5}}}},"requestRef":"r"{more}}}"#
+            )
+        };
+        let request = "{\"type\":\"mode\"}\n{\"type\":\"api-request\",\"id\":\"r\"}\n";
+        let input = |passages: &[Passage<'_>]| {
+            let mut sum = UsageSum::default();
+            for passage in passages {
+                sum.passage(*passage, false);
+            }
+            sum.total().and_then(|tokens| tokens.input)
+        };
+        let (copy, own) = (reply("m1", ""), reply("m2", ""));
+        let marked = reply("m3", r#","forkedFrom":{"sessionId":"s"}"#);
+        let [copy, own, marked] = [&copy, &own, &marked].map(|line| mentioned(line.as_bytes()));
+        let request = Passage::Without(request.as_bytes());
+        assert_eq!(input(&[copy, copy]), Some(5), "without a request nothing tells copies");
+        assert_eq!(input(&[copy, request, own]), Some(5));
+        assert_eq!(input(&[request, copy, own]), Some(10));
+        assert_eq!(input(&[request, marked, own]), Some(5));
+        let spaced = Passage::Without(b"{ \"type\" : \"api-request\"}\n");
+        assert_eq!(input(&[copy, spaced, own]), Some(5), "whatever its spacing");
+        let quoted = Passage::Without(br#"{"type":"user","text":"{\"type\":\"api-request\"}"}"#);
+        assert_eq!(input(&[copy, quoted, own]), Some(10), "a text that quotes one is none");
+        let quoting = mentioned(br#"{"type":"api-request","tail":{"usage":1}}"#);
+        assert_eq!(input(&[copy, quoting, own]), Some(5));
+        let glued = Passage::Without(b"{\"parentUuid\":\"e{\"type\":\"api-request\"}\n");
+        assert_eq!(input(&[copy, glued, own]), Some(10), "half a line is not understood");
+        let old = mentioned(br#"{"type":"assistant","message":{"id":"m0","usage":{"input_tokens":7}}}"#);
+        assert_eq!(input(&[old, copy]), Some(12), "begun by a version that writes no requests");
+    }
+}

@@ -1,0 +1,211 @@
+//! How Codex is started, taken up again and ended. Making a plan is pure.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use agentctl_model::{
+    CleanSignal, Conversation, FirstWords, IdSource, Intent, KernelView, Permission, Process, Refusal,
+    Session, SpawnPlan, Stdin, StopWay,
+};
+use serde_json::Value;
+
+use super::places::{Place, is_uuid};
+use super::processes::{Role, role};
+use super::server::socket_of;
+use super::steer::Steered;
+use super::{Codex, locks};
+use crate::Root;
+use crate::control::{Answer, Control, no_way_in};
+use crate::gateway::HostError;
+
+const PROGRAM: &str = "codex";
+
+/// The agent takes no more characters at once. It would say so only after it has named a thread that never begins.
+const MOST_WORDS: usize = 1_048_576;
+
+/// What one argument may have: 128 KiB with its final NUL.
+const LONGEST_ARGUMENT: usize = 128 * 1024 - 1;
+
+impl Control for Codex {
+    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
+        fits(&intent.words)?;
+        let (mut args, stored, id) = match &intent.conversation {
+            Conversation::New => (vec!["exec"], None, IdSource::FirstWords),
+            Conversation::Stored { id, .. } => {
+                (vec!["exec", "resume"], Some(id), IdSource::Known(id.clone()))
+            }
+            Conversation::ForkOf { id, .. } => (vec!["exec", "fork"], Some(id), IdSource::FirstWords),
+        };
+        args.push("--json");
+        let mut args: Vec<String> = args.into_iter().map(str::to_owned).collect();
+        // `exec resume` and `exec fork` have no flag for the sandbox; the setting works everywhere.
+        let mut setting =
+            |key: &str, value: &str| args.extend(["-c".to_owned(), format!("{key}={}", toml(value))]);
+        match intent.permission {
+            None | Some(Permission::Default | Permission::Bypass) => {}
+            Some(Permission::Plan) => setting("sandbox_mode", "read-only"),
+            Some(Permission::AcceptEdits) => setting("sandbox_mode", "workspace-write"),
+        }
+        if let Some(more) = &intent.system_prompt {
+            setting("developer_instructions", more);
+        }
+        if intent.permission == Some(Permission::Bypass) {
+            args.push("--dangerously-bypass-approvals-and-sandbox".to_owned());
+        }
+        args.extend(intent.model.iter().map(|model| format!("--model={model}")));
+        // Before what stands by its place: the id, and the dash for the words.
+        args.extend(intent.more.iter().cloned());
+        if let Some(long) = args.iter().find(|arg| arg.len() > LONGEST_ARGUMENT) {
+            let reason = format!(
+                "codex takes this as an argument only, which may have {LONGEST_ARGUMENT} bytes: \
+                 this has {}",
+                long.len()
+            );
+            return Err(Refusal::new(reason).hint("put them into AGENTS.md or into the prompt"));
+        }
+        if let Some(id) = stored {
+            // A name that nobody has would begin a new thread without a word.
+            if !is_uuid(id) {
+                return Err(Refusal::new(format!("{id} is no id of a Codex thread")));
+            }
+            args.push(id.clone());
+        }
+        args.push("-".to_owned());
+        Ok(SpawnPlan {
+            program: PROGRAM.to_owned(),
+            args,
+            env: BTreeMap::new(),
+            cwd: intent.cwd.clone(),
+            stdin: Stdin::Words,
+            id,
+        })
+    }
+
+    /// The first event names the thread.
+    fn learn_id(&self, said: FirstWords<'_>) -> Option<String> {
+        let started = events(said.stdout).find(|event| event["type"] == "thread.started")?;
+        started["thread_id"].as_str().filter(|id| is_uuid(id)).map(str::to_owned)
+    }
+
+    /// A failed turn says why; an error before it may only be a retry.
+    fn complaint(&self, said: FirstWords<'_>) -> Option<String> {
+        let failed =
+            |event: &Value| (event["type"] == "turn.failed").then(|| event["error"]["message"].clone());
+        let erred = |event: &Value| (event["type"] == "error").then(|| event["message"].clone());
+        let words = events(said.stdout).filter_map(|event| failed(&event)).last();
+        let words = words.or_else(|| events(said.stdout).filter_map(|event| erred(&event)).last());
+        words?.as_str().map(str::to_owned)
+    }
+
+    fn stop_way(&self, _session: &Session, process: &Process) -> StopWay {
+        match role(&process.head) {
+            // It writes down that it was interrupted, and ends its commands.
+            Role::Run => StopWay::Signal(CleanSignal::Interrupt),
+            // A server that others can reach serves them too.
+            Role::Server if process.head.option("--listen").is_some() => StopWay::Ask,
+            _ => StopWay::Signal(CleanSignal::Terminate),
+        }
+    }
+
+    fn tool_marks(&self, id: &str, _pid: Option<u32>) -> Vec<(&'static str, String)> {
+        vec![("CODEX_THREAD_ID", id.to_owned()), ("CODEX_SESSION_ID", id.to_owned())]
+    }
+
+    fn marks(&self) -> &'static [&'static str] {
+        &[
+            "CODEX_THREAD_ID",
+            "CODEX_SESSION_ID",
+            "CODEX_TOOL_CALL_ID",
+            "CODEX_VERSION",
+            "CODEX_CI",
+            "CODEX_SANDBOX",
+            "CODEX_SANDBOX_NETWORK_DISABLED",
+            "CODEX_INTERNAL_ORIGINATOR_OVERRIDE",
+            "CODEX_APPLY_PATCH_PRESERVE_LINE_ENDINGS",
+            "CODEX_MANAGED_BY_NPM",
+            "CODEX_MANAGED_PACKAGE_ROOT",
+        ]
+    }
+
+    fn interrupt(&self, root: &Root, kernel: &KernelView, session: &Session) -> Result<(), HostError> {
+        self.reach(root, kernel, session, "be interrupted")?.interrupt()
+    }
+
+    fn send(
+        &self,
+        root: &Root,
+        kernel: &KernelView,
+        session: &Session,
+        words: &str,
+    ) -> Result<(), HostError> {
+        fits(words)?;
+        self.reach(root, kernel, session, "be spoken to")?.send(words)
+    }
+
+    fn answer(
+        &self,
+        root: &Root,
+        kernel: &KernelView,
+        session: &Session,
+        answer: &Answer,
+    ) -> Result<(), HostError> {
+        self.reach(root, kernel, session, "be answered")?.answer(answer)
+    }
+
+    fn can_resume(&self, place: &Path) -> Result<(), Refusal> {
+        if let Some(id) = locks::thread_of(place) {
+            return Err(Refusal::new(format!(
+                "{id} was opened and never used: there is nothing to go on with"
+            )));
+        }
+        match Place::at(place.to_owned()) {
+            Some(place) if place.archived => Err(Refusal::new(format!("{} is archived", place.id))
+                .hint(format!("`codex unarchive {}` brings it back", place.id))),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Codex {
+    /// The server that owns the thread, if it listens where everybody can talk to it.
+    fn reach<'s>(
+        &self,
+        root: &Root,
+        kernel: &KernelView,
+        session: &'s Session,
+        what: &str,
+    ) -> Result<Steered<'s>, HostError> {
+        let carries = |process: &&Process| {
+            role(&process.head) == Role::Server
+                && self.is_ours(process, root)
+                && session.processes.iter().any(|entry| entry.pid == process.pid())
+        };
+        let server = kernel.processes.iter().find(carries);
+        let socket = server.and_then(|server| socket_of(&root.path, server));
+        Steered::reach(&socket.ok_or_else(|| no_way_in(session, what))?, &session.id)
+    }
+}
+
+fn fits(words: &str) -> Result<(), Refusal> {
+    let count = words.chars().count();
+    if count > MOST_WORDS {
+        let reason = format!("codex takes {MOST_WORDS} characters at once: this has {count}");
+        return Err(Refusal::new(reason).hint("put the text into a file and name the file in a short prompt"));
+    }
+    Ok(())
+}
+
+/// The complete lines of what a run has said, as events.
+fn events(stdout: &str) -> impl Iterator<Item = Value> {
+    let lines = stdout.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    lines.filter_map(|line| serde_json::from_str(line).ok())
+}
+
+/// A text as TOML writes it. JSON writes the same, but for one character that TOML wants escaped.
+fn toml(text: &str) -> String {
+    Value::from(text).to_string().replace('\u{7f}', "\\u007f")
+}
+
+#[cfg(test)]
+#[path = "control_tests.rs"]
+mod tests;

@@ -1,0 +1,202 @@
+//! Codex: one rollout file per thread, and a lock that the owner of a thread holds for as long as it has it.
+
+mod ask;
+mod compressed;
+mod control;
+mod entries;
+mod feed;
+mod head;
+mod join;
+mod locks;
+mod names;
+mod places;
+mod processes;
+mod records;
+mod server;
+mod session;
+mod steer;
+mod tail;
+mod tokens;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use agentctl_model::{
+    Capability, Coverage, Entry, Environ, Harvest, Holder, Joined, KernelView, Process, ProcessHead,
+};
+
+use crate::transcript::gather::gather;
+use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
+use crate::transcript::jsonl::open::open_regular;
+use crate::transcript::jsonl::peek::{last_entries, read_last};
+use crate::{
+    Adapter, Card, Control, Line, Looks, Opening, Progress, Reach, ReadError, Root, Scope, Trace, WatchTarget,
+};
+use places::Place;
+
+pub struct Codex;
+
+static CARD: Card = Card {
+    name: "codex",
+    title: "Codex",
+    programs: &["codex"],
+    known_good: "0.104.0 – 0.166.0",
+    capabilities: &Capability::ALL,
+    looks: Looks { locks: true, open_files: true, offspring: false, listening: false },
+    trace: Trace::OpenFile,
+    can_be_asked: true,
+    verified: true,
+};
+
+impl Adapter for Codex {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn root(&self, environ: &Environ) -> Option<Root> {
+        let moved = environ.path("CODEX_HOME");
+        moved.or_else(|| environ.path("HOME").map(|home| home.join(".codex"))).map(Root::at)
+    }
+
+    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
+        Opening::by_id(&["codex", "resume", "ID"], id, "CODEX_HOME", &root.path)
+    }
+
+    fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
+        // The kernel names open files by their real paths, so the places must be real paths too.
+        let home = match agentctl_files::real_path(&root.path) {
+            Ok(home) => home,
+            Err(error) => {
+                return Harvest::nothing(match error.kind() {
+                    std::io::ErrorKind::NotFound => Coverage::NotInstalled,
+                    _ => Coverage::Failed { error: format!("{}: {error}", root.path.display()) },
+                });
+            }
+        };
+        if let Err(error) = agentctl_files::entries(&home) {
+            return Harvest::nothing(Coverage::Failed { error: format!("{}: {error}", root.path.display()) });
+        }
+        let mut harvest = Harvest::complete(Vec::new());
+        locks::read(&home, scope, &mut harvest);
+        let wanted = match scope.reach {
+            Reach::All { .. } => places::all(&home, &mut harvest),
+            Reach::Ids(ids) => places::named(&home, ids, &mut harvest),
+            Reach::Live(kernel) => live_places(&home, kernel, &mut harvest),
+        };
+        gather(&wanted, scope, &mut harvest, session::read);
+        names::give(&home, &mut harvest);
+        harvest
+    }
+
+    fn recognises(&self, head: &ProcessHead) -> bool {
+        processes::is_codex(head)
+    }
+
+    fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
+        join::join(&root.path, harvest, kernel, |process| {
+            kernel.is_ours(process) || self.is_ours(process, root)
+        })
+    }
+
+    fn ask(&self, root: &Root, kernel: &KernelView, joined: &mut Joined) {
+        ask::ask_servers(&root.path, kernel, joined, |process| {
+            kernel.is_ours(process) || self.is_ours(process, root)
+        });
+    }
+
+    fn lines(&self, root: &Root, kernel: &dyn Fn() -> KernelView) -> Vec<Line> {
+        let view = kernel();
+        let ours =
+            view.processes.iter().filter(|process| view.is_ours(process) || self.is_ours(process, root));
+        let sockets: BTreeSet<PathBuf> =
+            ours.filter_map(|process| server::socket_of(&root.path, process)).collect();
+        sockets
+            .into_iter()
+            .map(|socket| Line::new(socket.display().to_string(), feed::ServerFeed::new(socket)))
+            .collect()
+    }
+
+    fn watch(&self, root: &Root) -> Vec<WatchTarget> {
+        // Rollouts lie in folders of year, month and day; the locks say who has a thread before it has one.
+        let (rollouts, locks) = (root.path.join("sessions"), root.path.join("thread-writer-locks"));
+        vec![WatchTarget::new(rollouts, 3), WatchTarget::new(locks, 0)]
+    }
+
+    fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
+        if locks::thread_of(place).is_some() {
+            // A thread before its first turn has only its lock: nothing was said yet.
+            Ok(Vec::new())
+        } else if is_compressed(place) {
+            read_compressed(place, limit).map_err(|error| ReadError::new(place, error))
+        } else {
+            read_last(place, entries::entries, limit)
+        }
+    }
+
+    fn follow(&self, place: &Path, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
+        if is_compressed(place) {
+            // The agent compresses only what it has put away: nothing will be added.
+            return Ok(Box::new(Told(self.read(place, id, backlog)?)));
+        }
+        Ok(Box::new(JsonlFollower::start(place, entries::entries, backlog)?))
+    }
+
+    fn control(&self) -> Option<&'static dyn Control> {
+        Some(&Codex)
+    }
+}
+
+impl Codex {
+    /// The process's own variables resolve to this root.
+    fn is_ours(&self, process: &Process, root: &Root) -> bool {
+        process.environ.seen().and_then(|environ| self.root(environ)).is_some_and(|own| own.path == root.path)
+    }
+}
+
+fn is_compressed(place: &Path) -> bool {
+    place.extension().is_some_and(|extension| extension == "zst")
+}
+
+fn read_compressed(place: &Path, limit: usize) -> std::io::Result<Vec<Entry>> {
+    let opened = open_regular(place)?;
+    let ends = compressed::decode(&opened.file, opened.size, &Progress::default())?;
+    last_entries(ends.tail(), ends.tail().len() as u64, entries::entries, limit)
+}
+
+/// A conversation that is over: everything once, then nothing.
+struct Told(Vec<Entry>);
+
+impl Follow for Told {
+    fn next(&mut self) -> Result<Vec<Entry>, ReadError> {
+        Ok(std::mem::take(&mut self.0))
+    }
+}
+
+/// The kernel picks: threads whose lock is held, and rollouts that a process holds open.
+fn live_places(home: &Path, kernel: &KernelView, harvest: &mut Harvest) -> Vec<Place> {
+    let files = || kernel.processes.iter().filter_map(|process| process.open_files.seen()).flatten();
+    let mut places: Vec<Place> = files()
+        .filter(|file| file.writable && file.path.starts_with(home))
+        .filter_map(|file| Place::at(file.path.clone()))
+        .collect();
+    places.sort();
+    places.dedup();
+    let held = |holder: &Holder| match (holder, kernel.locks.seen()) {
+        (Holder::Lock { device, inode }, Some(locks)) => {
+            locks.iter().any(|lock| lock.device == *device && lock.inode == *inode)
+        }
+        // Where locks cannot be seen, any of them may be held.
+        _ => true,
+    };
+    let missing: BTreeSet<String> = harvest
+        .registrations
+        .iter()
+        .filter(|note| held(&note.holder) && !places.iter().any(|place| place.id == note.id))
+        .map(|note| note.id.clone())
+        .collect();
+    if !missing.is_empty() {
+        let ids: Vec<String> = missing.into_iter().collect();
+        places.extend(places::named(home, &ids, harvest));
+    }
+    places
+}

@@ -1,0 +1,507 @@
+//! The records of a Codex rollout: only the fields that are used, all optional. Pure.
+//!
+//! Every line is `{timestamp, ordinal?, type, payload}`. Old files have no `ordinal` and keep messages as
+//! `user_message` / `agent_message` events; new ones write them as `item_completed` items. Both are read.
+
+use std::borrow::Cow;
+
+use agentctl_model::TurnState;
+use agentctl_model::text::clean_cut;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::transcript::call;
+use crate::transcript::jsonl::lenient::lenient;
+
+/// One line of a rollout.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Record<'a> {
+    #[serde(borrow)]
+    timestamp: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Cow<'a, str>,
+    #[serde(borrow)]
+    payload: Option<&'a RawValue>,
+}
+
+/// What stands inside a record, whatever its type: the fields of all types side by side.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Payload<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) turn_id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) cwd: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) model: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    last_agent_message: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    message: Option<&'a RawValue>,
+    #[serde(borrow)]
+    item: Option<&'a RawValue>,
+    #[serde(borrow)]
+    info: Option<&'a RawValue>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    thread_token_usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    output: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) call_id: Option<Cow<'a, str>>,
+}
+
+/// The first record of a rollout.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Meta<'a> {
+    #[serde(borrow)]
+    pub(super) id: Option<Cow<'a, str>>,
+    /// The root thread: of a sub-agent that is its parent.
+    #[serde(borrow)]
+    pub(super) session_id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    timestamp: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) cwd: Option<Cow<'a, str>>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) originator: Option<Cow<'a, str>>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) cli_version: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    source: Option<&'a RawValue>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) thread_source: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) parent_thread_id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) forked_from_id: Option<Cow<'a, str>>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) agent_nickname: Option<Cow<'a, str>>,
+    #[serde(deserialize_with = "lenient")]
+    git: Option<Git>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Git {
+    branch: Option<String>,
+}
+
+/// Where a thread came from: a word (`exec`, `cli`, `vscode`), or what it is a sub-agent of.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Source {
+    pub(super) word: Option<String>,
+    pub(super) is_subagent: bool,
+    pub(super) parent: Option<String>,
+}
+
+/// A token counter of the agent. Cached input is part of its input. One without input or output is none.
+#[expect(clippy::struct_field_names, reason = "the agent's own names")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub(super) struct Usage {
+    pub(super) input_tokens: u64,
+    pub(super) output_tokens: u64,
+    pub(super) cached_input_tokens: Option<u64>,
+    pub(super) cache_write_input_tokens: Option<u64>,
+    pub(super) total_tokens: Option<u64>,
+}
+
+impl Usage {
+    /// After an overflow of the context the agent sets the total to the window and everything else to 0.
+    fn is_overflow_mark(&self) -> bool {
+        self.input_tokens == 0 && self.output_tokens == 0 && self.total_tokens > Some(0)
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Info<'a> {
+    #[serde(borrow)]
+    total_token_usage: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ErrorNote<'a> {
+    #[serde(borrow)]
+    message: Option<Cow<'a, str>>,
+}
+
+/// A finished item of a new rollout.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Item<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Part<'a> {
+    #[serde(borrow)]
+    text: Option<Cow<'a, str>>,
+}
+
+/// What one record says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Said {
+    /// A turn's circumstances: where and with which model.
+    Context {
+        cwd: Option<String>,
+        model: Option<String>,
+    },
+    TurnBegan,
+    /// How a turn ended, with the words of an error; and the agent's last message, where it is repeated here.
+    TurnEnded {
+        state: TurnState,
+        detail: Option<String>,
+        words: Option<String>,
+    },
+    /// A person's message.
+    Prompt(String),
+    /// The agent's message.
+    Reply(String),
+    /// The agent's running total, and the part of it that this one reply cost where that is said.
+    Total {
+        total: Usage,
+        reply: Option<Usage>,
+    },
+    /// A tool was called and this is the call's id.
+    Call {
+        id: Option<String>,
+        words: String,
+    },
+    /// A tool answered.
+    Output {
+        id: Option<String>,
+    },
+    /// Part of a turn, and nothing that is shown.
+    Work,
+    /// Not part of any turn: settings, bookkeeping, the first record.
+    Nothing,
+    /// A record type this adapter does not know.
+    Unknown(String),
+}
+
+impl<'a> Record<'a> {
+    /// `None` for half a line, or anything that is no record.
+    pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
+        serde_json::from_slice(line).ok()
+    }
+
+    pub(super) fn at(&self) -> Option<Timestamp> {
+        self.timestamp.as_deref().and_then(|text| text.parse().ok())
+    }
+
+    pub(super) fn payload(&self) -> Payload<'a> {
+        self.payload.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+    }
+
+    pub(super) fn meta(&self) -> Option<Meta<'a>> {
+        if self.kind != "session_meta" {
+            return None;
+        }
+        serde_json::from_str(self.payload?.get()).ok()
+    }
+
+    pub(super) fn said(&self, payload: &Payload<'a>) -> Said {
+        match self.kind.as_ref() {
+            "turn_context" => {
+                let keep = |value: &Option<Cow<'_, str>>| value.as_deref().map(|text| clean_cut(text, None));
+                Said::Context { cwd: keep(&payload.cwd), model: keep(&payload.model) }
+            }
+            "event_msg" => payload.event(),
+            "response_item" => payload.model_item(),
+            "token_usage_record" => total_of(payload.thread_token_usage, payload.usage).unwrap_or(Said::Work),
+            "compacted" => Said::Work,
+            // A record of the oldest files has no type of its own.
+            "session_meta" | "world_state" | "" => Said::Nothing,
+            other => Said::Unknown(clean_cut(other, Some(60))),
+        }
+    }
+}
+
+fn total_of(total: Option<&RawValue>, reply: Option<&RawValue>) -> Option<Said> {
+    let counter = |raw: &RawValue| serde_json::from_str::<Usage>(raw.get()).ok();
+    let total = total.and_then(counter).filter(|total| !total.is_overflow_mark())?;
+    Some(Said::Total { total, reply: reply.and_then(counter) })
+}
+
+impl Payload<'_> {
+    fn event(&self) -> Said {
+        match self.kind.as_ref() {
+            "task_started" | "turn_started" => Said::TurnBegan,
+            "task_complete" | "turn_complete" => {
+                let error = self.error.filter(|error| error.get() != "null");
+                Said::TurnEnded {
+                    state: if error.is_some() { TurnState::Failed } else { TurnState::Finished },
+                    detail: error.and_then(error_words),
+                    words: self.last_agent_message.as_deref().and_then(spoken),
+                }
+            }
+            "turn_aborted" => Said::TurnEnded { state: TurnState::Interrupted, detail: None, words: None },
+            "item_completed" => self.finished_item(),
+            "user_message" => self.message_text().map_or(Said::Work, Said::Prompt),
+            "agent_message" => self.message_text().map_or(Said::Work, Said::Reply),
+            "token_count" => self
+                .info
+                .and_then(|info| serde_json::from_str::<Info<'_>>(info.get()).ok())
+                .and_then(|info| total_of(info.total_token_usage, None))
+                .unwrap_or(Said::Work),
+            // Damaged: an event without a type.
+            "" => Said::Nothing,
+            kind if OUTSIDE_TURNS.contains(&kind) => Said::Nothing,
+            kind if WITHIN_TURNS.contains(&kind) => Said::Work,
+            other => Said::Unknown(clean_cut(&format!("event_msg/{other}"), Some(60))),
+        }
+    }
+
+    fn finished_item(&self) -> Said {
+        let Some(item) = self.item.and_then(|raw| serde_json::from_str::<Item<'_>>(raw.get()).ok()) else {
+            return Said::Work;
+        };
+        let text = || item.content.and_then(text_of).and_then(|text| spoken(&text));
+        match item.kind.as_ref() {
+            "UserMessage" => text().map_or(Said::Work, Said::Prompt),
+            "AgentMessage" => text().map_or(Said::Work, Said::Reply),
+            _ => Said::Work,
+        }
+    }
+
+    fn message_text(&self) -> Option<String> {
+        let text: String = serde_json::from_str(self.message?.get()).ok()?;
+        spoken(&text)
+    }
+
+    /// Raw items of the model. Its messages are not read here: they include what was injected and summaries.
+    fn model_item(&self) -> Said {
+        match self.kind.as_ref() {
+            "function_call" | "custom_tool_call" | "local_shell_call" => {
+                Said::Call { id: self.call_id.as_deref().map(str::to_owned), words: self.call_words() }
+            }
+            "function_call_output" | "custom_tool_call_output" => {
+                Said::Output { id: self.call_id.as_deref().map(str::to_owned) }
+            }
+            _ => Said::Work,
+        }
+    }
+
+    /// The call: `exec_command: make test`.
+    fn call_words(&self) -> String {
+        let input = self.call_input();
+        let told: Option<serde_json::Value> = serde_json::from_str(&input).ok();
+        let telling = ["cmd", "command", "path", "query", "question", "message", "prompt"];
+        let what = told.as_ref().and_then(|told| call::argument(told, &telling));
+        let what = what.unwrap_or(if told.is_some() { String::new() } else { input });
+        call::words(self.name.as_deref().unwrap_or("tool"), &what)
+    }
+
+    /// What a tool was called with: JSON in a string, or plain text.
+    pub(super) fn call_input(&self) -> String {
+        let Some(raw) = self.arguments.or(self.input) else { return String::new() };
+        serde_json::from_str::<String>(raw.get()).unwrap_or_else(|_| raw.get().to_owned())
+    }
+
+    /// What a tool answered: a string, or a list of parts.
+    pub(super) fn output_text(&self) -> String {
+        let Some(raw) = self.output else { return String::new() };
+        text_of(raw).unwrap_or_else(|| raw.get().to_owned())
+    }
+}
+
+fn error_words(error: &RawValue) -> Option<String> {
+    let told = serde_json::from_str::<ErrorNote<'_>>(error.get()).ok().and_then(|note| note.message);
+    let text = told.map(Cow::into_owned).or_else(|| serde_json::from_str::<String>(error.get()).ok())?;
+    Some(clean_cut(&text, Some(500)))
+}
+
+/// The text of a `content` value: a string, or the text parts of a list.
+fn text_of(content: &RawValue) -> Option<String> {
+    if let Ok(text) = serde_json::from_str::<String>(content.get()) {
+        return Some(text);
+    }
+    let parts: Vec<Part<'_>> = serde_json::from_str(content.get()).ok()?;
+    let texts: Vec<&str> = parts.iter().filter_map(|part| part.text.as_deref()).collect();
+    (!texts.is_empty()).then(|| texts.join("\n"))
+}
+
+fn spoken(text: &str) -> Option<String> {
+    (!text.trim().is_empty()).then(|| text.to_owned())
+}
+
+impl<'a> Meta<'a> {
+    /// From the whole line in one pass.
+    pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Line<'a> {
+            #[serde(borrow)]
+            payload: Meta<'a>,
+        }
+        serde_json::from_slice::<Line<'a>>(line).ok().map(|line| line.payload)
+    }
+
+    pub(super) fn at(&self) -> Option<Timestamp> {
+        self.timestamp.as_deref().and_then(|text| text.parse().ok())
+    }
+
+    pub(super) fn branch(&self) -> Option<String> {
+        self.git.as_ref()?.branch.as_deref().filter(|name| !name.is_empty()).map(|name| clean_cut(name, None))
+    }
+
+    pub(super) fn source(&self) -> Source {
+        let Some(raw) = self.source else { return Source::default() };
+        match serde_json::from_str::<serde_json::Value>(raw.get()) {
+            Ok(serde_json::Value::String(word)) => {
+                Source { word: Some(clean_cut(&word, Some(60))), ..Source::default() }
+            }
+            Ok(told) => {
+                let of = told.get("subagent");
+                let parent = of
+                    .and_then(|of| of.get("thread_spawn"))
+                    .and_then(|spawn| spawn.get("parent_thread_id"))
+                    .and_then(|id| id.as_str())
+                    .map(|id| clean_cut(id, Some(200)));
+                let word = of.is_some().then(|| "subagent".to_owned());
+                Source { word, is_subagent: of.is_some(), parent }
+            }
+            Err(_) => Source::default(),
+        }
+    }
+}
+
+/// Events that are written between turns too (seen when a thread is merely opened): no sign that a turn goes on.
+const OUTSIDE_TURNS: [&str; 8] = [
+    "thread_settings_applied",
+    "thread_name_updated",
+    "thread_rolled_back",
+    "thread_goal_updated",
+    "session_configured",
+    "shutdown_complete",
+    "background_event",
+    "warning",
+];
+
+/// Events of a turn that say nothing a session object shows.
+const WITHIN_TURNS: [&str; 26] = [
+    "agent_reasoning",
+    "agent_reasoning_raw_content",
+    "agent_reasoning_section_break",
+    "context_compacted",
+    "entered_review_mode",
+    "exited_review_mode",
+    "error",
+    "stream_error",
+    "exec_command_begin",
+    "exec_command_end",
+    "patch_apply_begin",
+    "patch_apply_end",
+    "mcp_tool_call_begin",
+    "mcp_tool_call_end",
+    "web_search_begin",
+    "web_search_end",
+    "view_image_tool_call",
+    "image_generation_end",
+    "dynamic_tool_call_request",
+    "dynamic_tool_call_response",
+    "plan_update",
+    "turn_diff",
+    "item_started",
+    "undo_completed",
+    "collab_agent_spawn_end",
+    "collab_waiting_end",
+];
+
+/// The first record without the instructions inside it, which are nine tenths of it and say nothing about the
+/// session. Whatever is not spelled as expected stays.
+pub(super) fn without_instructions(line: &[u8]) -> Cow<'_, [u8]> {
+    let mark = b"\"base_instructions\":{\"text\":\"";
+    let Some(from) = memchr::memmem::find(line, mark).map(|at| at + mark.len()) else { return line.into() };
+    // A quote ends the text unless an odd number of backslashes stands before it.
+    let ends = |quote: &usize| {
+        let escapes = line[from..*quote].iter().rev().take_while(|byte| **byte == b'\\').count();
+        escapes % 2 == 0
+    };
+    match memchr::memchr_iter(b'"', &line[from..]).map(|at| from + at).find(ends) {
+        Some(to) => [&line[..from], &line[to..]].concat().into(),
+        None => line.into(),
+    }
+}
+
+/// The beginning of a line, read by its exact spelling: type, and type of the payload when that comes first.
+pub(super) struct Beginning<'l> {
+    pub(super) at: &'l str,
+    pub(super) kind: &'l [u8],
+    pub(super) inner: &'l [u8],
+    rest: &'l [u8],
+}
+
+/// `None` for any other spelling: then the line is parsed, slowly, and nothing is lost.
+pub(super) fn beginning(line: &[u8]) -> Option<Beginning<'_>> {
+    let rest = line.strip_prefix(b"{\"timestamp\":\"")?;
+    let (at, rest) = upto_quote(rest)?;
+    let rest = match rest.strip_prefix(b",\"ordinal\":") {
+        Some(rest) => &rest[rest.iter().position(|byte| !byte.is_ascii_digit())?..],
+        None => rest,
+    };
+    let (kind, rest) = upto_quote(rest.strip_prefix(b",\"type\":\"")?)?;
+    let (inner, rest) = match rest.strip_prefix(b",\"payload\":{\"type\":\"") {
+        Some(rest) => upto_quote(rest)?,
+        None => (&b""[..], rest),
+    };
+    Some(Beginning { at: std::str::from_utf8(at).ok()?, kind, inner, rest })
+}
+
+/// A short string without escapes, and what follows its closing quote.
+fn upto_quote(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = memchr::memchr(b'"', &bytes[..bytes.len().min(64)])?;
+    (!bytes[..end].contains(&b'\\')).then(|| (&bytes[..end], &bytes[end + 1..]))
+}
+
+impl Beginning<'_> {
+    /// Part of a turn, and certainly nothing more: messages as the model sees them, and finished commands.
+    pub(super) fn is_bulk(&self) -> bool {
+        match (self.kind, self.inner) {
+            (b"response_item", b"message" | b"reasoning") | (b"compacted", _) => true,
+            (b"event_msg", b"item_completed") => {
+                let near = &self.rest[..self.rest.len().min(300)];
+                let marker = b"\"item\":{\"type\":\"";
+                memchr::memmem::find(near, marker).is_some_and(|found| {
+                    let kind = &near[found + marker.len()..];
+                    !kind.starts_with(b"UserMessage\"")
+                        && !kind.starts_with(b"AgentMessage\"")
+                        && kind.contains(&b'"')
+                })
+            }
+            _ => false,
+        }
+    }
+
+    /// What stands between turns and is large.
+    pub(super) fn is_bookkeeping(&self) -> bool {
+        self.kind == b"world_state"
+    }
+
+    pub(super) fn time(&self) -> Option<Timestamp> {
+        self.at.parse().ok()
+    }
+}
+
+#[cfg(test)]
+#[path = "records_tests.rs"]
+mod tests;

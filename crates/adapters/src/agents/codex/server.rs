@@ -1,0 +1,79 @@
+//! Talking to a live app-server: requests and what it tells, over its socket. No subscription outlives the connection.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use agentctl_model::Process;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::processes::listens_on;
+use crate::wire::deadline::Bounded;
+use crate::wire::websocket::WebSocket;
+
+/// What is larger is no answer to anything that is asked here.
+const LARGEST_ANSWER: usize = 4 << 20;
+
+/// The socket on which a server process can be reached.
+pub(super) fn socket_of(root: &Path, process: &Process) -> Option<PathBuf> {
+    match listens_on(&process.head)? {
+        "" => Some(root.join("app-server-control/app-server-control.sock")),
+        path => Some(PathBuf::from(path)),
+    }
+}
+
+/// A connection to an app-server.
+pub(super) struct Server {
+    socket: WebSocket<Bounded<UnixStream>>,
+    asked: u64,
+}
+
+#[derive(Deserialize)]
+struct Envelope {
+    id: Option<Value>,
+    /// Only of the server's own words, which may carry any id.
+    method: Option<String>,
+}
+
+impl Server {
+    /// Connects for at most `patience` in all, from the greeting to the last answer.
+    pub(super) fn connect(socket: &Path, patience: Duration) -> io::Result<Self> {
+        let mut server = Self { socket: WebSocket::connect(socket, LARGEST_ANSWER, patience)?, asked: 0 };
+        let client = json!({"name": "agentctl", "title": null, "version": env!("CARGO_PKG_VERSION")});
+        let greeting = json!({"clientInfo": client, "capabilities": {"experimentalApi": true}});
+        server.call("initialize", &greeting)?;
+        server.socket.say(&json!({"method": "initialized"}).to_string())?;
+        Ok(server)
+    }
+
+    /// Says one request and waits for its answer, success or error; what else the server tells meanwhile is passed over.
+    pub(super) fn call(&mut self, method: &str, params: &Value) -> io::Result<Vec<u8>> {
+        let number = self.asked;
+        self.asked += 1;
+        self.socket.say(&json!({"id": number, "method": method, "params": params}).to_string())?;
+        loop {
+            let message = self.socket.hear()?;
+            let Ok(envelope) = serde_json::from_slice::<Envelope>(&message) else { continue };
+            if envelope.method.is_none() && envelope.id == Some(number.into()) {
+                return Ok(message);
+            }
+        }
+    }
+
+    /// Answers a request of the server's.
+    pub(super) fn reply(&mut self, id: &Value, result: &Value) -> io::Result<()> {
+        self.socket.say(&json!({"id": id, "result": result}).to_string())
+    }
+
+    /// How long what follows may take.
+    pub(super) fn wait_until(&mut self, deadline: Instant) {
+        self.socket.wait_until(deadline);
+    }
+
+    /// The next message that the server sends, in its order.
+    pub(super) fn hear(&mut self) -> io::Result<Value> {
+        Ok(serde_json::from_slice(&self.socket.hear()?).unwrap_or(Value::Null))
+    }
+}

@@ -1,0 +1,209 @@
+//! What the end of a rollout says: the turn, the last words, the counters, where and with which model. Pure.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use agentctl_model::text::clean_cut;
+use agentctl_model::{Turn, TurnState};
+use jiff::Timestamp;
+
+use super::records::{Beginning, Payload, Record, Said, Usage, beginning};
+use crate::transcript::jsonl::Scan;
+
+/// How far back the last words and the counters are looked for once everything else is known.
+const WORDS_REACH: u64 = 8 << 20;
+/// How far back the beginning of the last turn is looked for: one turn of this size has never been seen.
+const TURN_REACH: u64 = 64 << 20;
+
+/// A turn that ended, as its closing record says.
+struct Ending {
+    turn_id: Option<String>,
+    turn: Turn,
+}
+
+/// Reads records newest first until nothing more is wanted.
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing already heard")]
+#[derive(Default)]
+pub(super) struct Tail {
+    text_limit: Option<usize>,
+    /// The counters are wanted however far back they are.
+    usage: bool,
+
+    /// Endings newer than the beginning of any turn, newest first.
+    endings: Vec<Ending>,
+    turn: Option<Turn>,
+    decided: bool,
+    /// The newest record that belongs to a turn: opening a thread writes records too, and those do not count.
+    worked_at: Option<Timestamp>,
+    answered: Vec<String>,
+    pending_call: Option<String>,
+    talked: bool,
+
+    pub(super) updated_at: Option<Timestamp>,
+    pub(super) last_message: Option<String>,
+    context_seen: bool,
+    pub(super) cwd: Option<String>,
+    pub(super) model: Option<String>,
+    pub(super) total: Option<Usage>,
+    pub(super) records: u64,
+    /// Lines in the middle that are no records.
+    pub(super) broken: u64,
+    pub(super) drift: BTreeMap<String, u64>,
+}
+
+impl Tail {
+    pub(super) fn new(text_limit: Option<usize>, usage: bool) -> Self {
+        Self { text_limit, usage, ..Self::default() }
+    }
+
+    /// The last turn. `None`: people and agent talked, and nothing says where a turn began or ended.
+    pub(super) fn turn(&mut self) -> Option<Turn> {
+        if !self.decided {
+            self.turn = match self.endings.first() {
+                Some(ending) => Some(ending.turn.clone()),
+                None if self.talked => None,
+                None => Some(Turn::new(TurnState::NotBegun, self.updated_at)),
+            };
+        }
+        self.turn.clone()
+    }
+
+    fn enough(&self, distance: u64) -> bool {
+        if distance > TURN_REACH {
+            return true;
+        }
+        let far = distance > WORDS_REACH;
+        let words = self.last_message.is_some() || far;
+        let counted = self.total.is_some() || (far && !self.usage);
+        self.decided && self.context_seen && words && counted
+    }
+
+    fn take(&mut self, record: &Record<'_>, payload: &Payload<'_>) {
+        let at = record.at();
+        let said = record.said(payload);
+        if !matches!(said, Said::Nothing | Said::Unknown(_)) {
+            self.worked(at);
+        }
+        match said {
+            Said::Context { cwd, model } => {
+                // What the newest one leaves out, an older one says.
+                self.cwd = self.cwd.take().or(cwd);
+                self.model = self.model.take().or(model);
+                self.context_seen = self.cwd.is_some() && self.model.is_some();
+                // The beginning of an ended turn lies right before this and says nothing more.
+                self.decide_by_ending(payload.turn_id.as_deref());
+            }
+            Said::TurnBegan => self.began(payload.turn_id.as_deref(), at),
+            Said::TurnEnded { state, detail, words } => {
+                if !self.decided {
+                    let turn = Turn { detail, ..Turn::new(state, at) };
+                    let turn_id = payload.turn_id.as_deref().map(str::to_owned);
+                    self.endings.push(Ending { turn_id, turn });
+                }
+                self.heard(words);
+            }
+            Said::Reply(text) => {
+                self.talked = true;
+                self.heard(Some(text));
+            }
+            Said::Prompt(_) => self.talked = true,
+            Said::Total { total, .. } => {
+                self.total.get_or_insert(total);
+            }
+            Said::Call { id, words } => {
+                let answered = id.is_some_and(|id| self.answered.contains(&id));
+                if !answered && !self.decided && self.endings.is_empty() && self.pending_call.is_none() {
+                    self.pending_call = Some(words);
+                }
+            }
+            Said::Output { id } => self.answered.extend(id.filter(|_| !self.decided)),
+            Said::Unknown(kind) => *self.drift.entry(kind).or_default() += 1,
+            Said::Work | Said::Nothing => {}
+        }
+    }
+
+    /// Nothing that is still wanted can stand in a record that begins so.
+    fn can_skip(&self, beginning: &Beginning<'_>) -> bool {
+        let ended = self.decided || !self.endings.is_empty();
+        match beginning.kind {
+            b"response_item" if ended => true,
+            b"token_usage_record" => self.total.is_some(),
+            b"event_msg" => match beginning.inner {
+                b"token_count" => self.total.is_some(),
+                b"item_completed" => beginning.is_bulk() || (ended && self.last_message.is_some()),
+                _ => false,
+            },
+            _ => beginning.is_bulk() || beginning.is_bookkeeping(),
+        }
+    }
+
+    fn worked(&mut self, at: Option<Timestamp>) {
+        if !self.decided && self.worked_at.is_none() {
+            self.worked_at = at;
+        }
+    }
+
+    fn heard(&mut self, words: Option<String>) {
+        if self.last_message.is_none() {
+            self.last_message = words.map(|text| clean_cut(&text, self.text_limit));
+        }
+    }
+
+    fn decide_by_ending(&mut self, turn_id: Option<&str>) {
+        if self.decided || turn_id.is_none() {
+            return;
+        }
+        if let Some(ending) = self.endings.iter().find(|ending| ending.turn_id.as_deref() == turn_id) {
+            self.turn = Some(ending.turn.clone());
+            self.decided = true;
+        }
+    }
+
+    /// The newest turn that began: it is open unless one of the endings after it is its own.
+    fn began(&mut self, turn_id: Option<&str>, at: Option<Timestamp>) {
+        if self.decided {
+            return;
+        }
+        let own = |ending: &&Ending| match (ending.turn_id.as_deref(), turn_id) {
+            (Some(ended), Some(began)) => ended == began,
+            // Where a version gives no ids the order decides.
+            _ => true,
+        };
+        let turn = match self.endings.iter().find(own) {
+            Some(ending) => Turn { began: at, ..ending.turn.clone() },
+            None => Turn {
+                began: at,
+                detail: self.pending_call.take(),
+                ..Turn::new(TurnState::Open, self.worked_at.or(at))
+            },
+        };
+        self.turn = Some(turn);
+        self.decided = true;
+    }
+}
+
+impl Scan for Tail {
+    fn line(&mut self, line: &[u8], distance: u64) -> ControlFlow<()> {
+        // A half-written last line has a fine beginning too; records end with their closing brace.
+        let whole = line.last() == Some(&b'}');
+        let beginning = if whole { beginning(line) } else { None };
+        if let Some(beginning) = beginning.filter(|beginning| self.can_skip(beginning)) {
+            self.records += 1;
+            if self.updated_at.is_none() {
+                self.updated_at = beginning.time();
+            }
+            if self.worked_at.is_none() && !beginning.is_bookkeeping() {
+                self.worked(beginning.time());
+            }
+        } else if let Some(record) = Record::parse(line) {
+            self.records += 1;
+            if self.updated_at.is_none() {
+                self.updated_at = record.at();
+            }
+            self.take(&record, &record.payload());
+        } else if self.records > 0 {
+            self.broken += 1;
+        }
+        if self.enough(distance) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}

@@ -1,0 +1,106 @@
+//! How Copilot is started, taken up again and ended. Pure.
+
+use std::collections::BTreeMap;
+
+use agentctl_model::{
+    CleanSignal, Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session,
+    SpawnPlan, Stdin, StopWay,
+};
+
+use super::Copilot;
+use crate::control::Control;
+use crate::control::refusal::{no_fork, no_system_prompt};
+use crate::control::stdout::{newest_first, words_at};
+
+const NAME: &str = "Copilot";
+
+impl Control for Copilot {
+    /// Without `-p` it takes a stdin that is no terminal for the prompt.
+    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
+        if intent.system_prompt.is_some() {
+            return Err(no_system_prompt(NAME, "the AGENTS.md"));
+        }
+        let mut args: Vec<String> = ["--output-format", "json"].map(str::to_owned).into();
+        let id = match &intent.conversation {
+            Conversation::New => {
+                args.push(format!("--session-id={}", intent.fresh_id));
+                &intent.fresh_id
+            }
+            // `--session-id` would begin a new session where this one is gone.
+            Conversation::Stored { id, .. } => {
+                args.push(format!("--resume={id}"));
+                id
+            }
+            Conversation::ForkOf { .. } => return Err(no_fork(NAME)),
+        };
+        if let Some(model) = &intent.model {
+            args.push(format!("--model={model}"));
+        }
+        // Whatever it would have to ask about is denied in a run without a person, also in its plan mode.
+        match intent.permission {
+            None | Some(Permission::Default) => {}
+            Some(Permission::Plan) => args.push("--plan".to_owned()),
+            Some(Permission::AcceptEdits) => args.push("--allow-tool=write".to_owned()),
+            // To allow all tools alone still denies commands that name a path outside of the directory.
+            Some(Permission::Bypass) => args.push("--allow-all".to_owned()),
+        }
+        args.extend(intent.more.iter().cloned());
+        Ok(SpawnPlan {
+            program: "copilot".to_owned(),
+            args,
+            env: BTreeMap::new(),
+            cwd: intent.cwd.clone(),
+            stdin: Stdin::Words,
+            id: IdSource::Known(id.clone()),
+        })
+    }
+
+    /// An error after the last reply is why it ended.
+    fn complaint(&self, said: FirstWords<'_>) -> Option<String> {
+        let last = newest_first(said.stdout)
+            .find(|event| event["type"] == "session.error" || event["type"] == "assistant.message")?;
+        words_at(&last, "/data/message").filter(|_| last["type"] == "session.error")
+    }
+
+    /// It writes down that the turn was aborted and ends its tools, in 0.1 s. The notes of its process stay behind, as
+    /// after a kill.
+    fn stop_way(&self, _session: &Session, _process: &Process) -> StopWay {
+        StopWay::Signal(CleanSignal::Terminate)
+    }
+
+    fn tool_marks(&self, id: &str, _pid: Option<u32>) -> Vec<(&'static str, String)> {
+        vec![("COPILOT_AGENT_SESSION_ID", id.to_owned())]
+    }
+
+    fn marks(&self) -> &'static [&'static str] {
+        &[
+            "COPILOT_AGENT_SESSION_ID",
+            "COPILOT_CLI",
+            "COPILOT_CLI_BINARY_VERSION",
+            "COPILOT_CLI_RESOLVED_DIST_DIR",
+            "COPILOT_LOADER_PID",
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_after_the_last_reply_is_the_complaint() {
+        let complaint = |stdout: &str| Copilot.complaint(FirstWords { stdout, stderr: "" });
+        let error = concat!(
+            r#"{"type":"session.error","data":{"errorType":"authentication","#,
+            r#""message":"Authentication failed (HTTP 401).","statusCode":401}}"#
+        );
+        let end = r#"{"type":"result","sessionId":"e934c217","exitCode":1}"#;
+        let reply = r#"{"type":"assistant.message","data":{"content":"All done","toolRequests":[]}}"#;
+        assert_eq!(
+            complaint(&format!("{error}\n{end}\n")).as_deref(),
+            Some("Authentication failed (HTTP 401).")
+        );
+        assert_eq!(complaint(&format!("{error}\n{reply}\n{end}\n")), None, "it went on");
+        assert_eq!(complaint(end), None);
+    }
+}

@@ -1,0 +1,85 @@
+//! Who carries which Copilot session. Pure.
+
+use std::collections::HashSet;
+
+use agentctl_model::{
+    Claim, Harvest, Holder, Joined, KernelView, Pending, PendingKind, Process, Testimony, Tie, TurnState,
+};
+
+use super::processes::{id_in_argv, is_copilot, is_headless, is_session};
+use crate::join::node::{claim_wrappers, named_claim, named_stray, unwrapped};
+use crate::join::{alive, by_registration};
+
+/// A note counts if its process holds the file beside it open; then the argv, for a process that is starting or going.
+pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Process) -> bool) -> Joined {
+    let mut claims = by_registration(harvest, kernel);
+    for claim in &mut claims {
+        let process = kernel.processes.iter().find(|process| process.head.process == claim.owner.process);
+        claim.owner.headless = process.is_some_and(|process| is_headless(&process.head));
+    }
+    let exact: HashSet<_> = claims.iter().map(|claim| claim.owner.process).collect();
+
+    // A note may name a pid that is somebody else's by now: only Copilot's own processes go on from here.
+    let copilots: Vec<&Process> =
+        kernel.processes.iter().filter(|process| is_copilot(&process.head)).collect();
+    let (workers, wrappers) = unwrapped(&copilots);
+    let rest = workers.into_iter().filter(|process| !exact.contains(&process.head.process));
+    let mut strays = Vec::new();
+    for process in rest {
+        let unseen = unconfirmed(process, harvest, kernel);
+        if !unseen.is_empty() {
+            claims.extend(unseen);
+        } else if !is_session(&process.head) || !ours(process) {
+            // A command that manages, or somebody else's.
+        } else if let Some(id) = id_in_argv(&process.head)
+            && harvest.found.iter().any(|found| found.id == id)
+        {
+            let how = alive(process, kernel, "the id is in its argv (starting or stopping)");
+            claims.push(named_claim(id, process, Tie::Exact, is_headless(&process.head), how));
+        } else {
+            strays.push(named_stray(process));
+        }
+    }
+    let unsettled = claims.len() > exact.len() || !strays.is_empty();
+    claim_wrappers(&mut claims, &wrappers, kernel);
+    tell_what_is_pending(&mut claims, harvest);
+    Joined { claims, strays, unsettled, blind: None }
+}
+
+/// Sessions whose note names this process, where it cannot be seen which files it holds.
+fn unconfirmed(process: &Process, harvest: &Harvest, kernel: &KernelView) -> Vec<Claim> {
+    let Some(why) = process.open_files.why_not() else { return Vec::new() };
+    let noted = harvest
+        .registrations
+        .iter()
+        .filter(|note| matches!(note.holder, Holder::OpenFile { pid, .. } if pid == process.noted_pid()));
+    noted
+        .map(|note| {
+            let how = alive(process, kernel, &format!("but its open files cannot be seen: {why}"));
+            let mut claim = named_claim(&note.id, process, Tie::OneOfSeveral, false, how);
+            claim.found.clone_from(&note.found);
+            claim
+        })
+        .collect()
+}
+
+/// The events say what a live session waits for.
+fn tell_what_is_pending(claims: &mut [Claim], harvest: &Harvest) {
+    for claim in claims {
+        let turn = harvest
+            .found
+            .iter()
+            .find(|found| found.id == claim.id)
+            .and_then(|found| found.facts.turn.as_ref());
+        let Some(turn) = turn else { continue };
+        let kind = match turn.state {
+            TurnState::Approval => PendingKind::Approval,
+            TurnState::Question => PendingKind::Question,
+            _ => continue,
+        };
+        let pending = Pending { kind, summary: turn.detail.clone(), since: turn.last, answerable: false };
+        let word = claim.testimony.get_or_insert_with(Testimony::default);
+        word.pending = vec![pending];
+        word.since = turn.last;
+    }
+}

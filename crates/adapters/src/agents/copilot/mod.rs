@@ -1,0 +1,137 @@
+//! GitHub Copilot CLI: one folder per session under `session-state/`, with events and a note of the process that holds it.
+
+mod control;
+mod entries;
+mod head;
+mod join;
+mod places;
+mod processes;
+mod records;
+mod session;
+mod tail;
+mod usage;
+mod workspace;
+
+use std::path::Path;
+
+use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead};
+
+use crate::transcript::folder::absence;
+use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
+use crate::transcript::jsonl::peek::read_last;
+use crate::transcript::parallel;
+use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace};
+use places::Place;
+
+pub struct Copilot;
+
+static CARD: Card = Card {
+    name: "copilot",
+    title: "GitHub Copilot CLI",
+    programs: &["copilot"],
+    known_good: "1.0.102",
+    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume],
+    looks: Looks { locks: false, open_files: true, offspring: false, listening: false },
+    trace: Trace::OpenFile,
+    can_be_asked: false,
+    verified: true,
+};
+
+impl Adapter for Copilot {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn root(&self, environ: &Environ) -> Option<Root> {
+        let moved = environ.path("COPILOT_HOME");
+        moved.or_else(|| environ.path("HOME").map(|home| home.join(".copilot"))).map(Root::at)
+    }
+
+    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
+        // The value is optional, so it must be part of the word.
+        Opening::by_id(&["copilot", "--resume=ID"], id, "COPILOT_HOME", &root.path)
+    }
+
+    fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
+        if let Some(absent) = absence(&root.path) {
+            return Harvest::nothing(absent);
+        }
+        let mut harvest = Harvest::complete(Vec::new());
+        let state = root.path.join("session-state");
+        let places = match scope.reach {
+            Reach::Live(kernel) => places::live(
+                &state,
+                kernel,
+                |process| kernel.is_ours(process) || self.is_ours(process, root),
+                &mut harvest,
+            ),
+            Reach::Ids(_) | Reach::All { .. } => {
+                let mut all = places::all(&state, &mut harvest);
+                all.retain(|place| scope.reach.names(&place.id));
+                all
+            }
+        };
+        read_sessions(&places, scope, &mut harvest);
+        harvest
+    }
+
+    fn recognises(&self, head: &ProcessHead) -> bool {
+        processes::is_copilot(head)
+    }
+
+    fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
+        join::join(harvest, kernel, |process| kernel.is_ours(process) || self.is_ours(process, root))
+    }
+
+    fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
+        // A session at its empty prompt has only its workspace file: nothing was said yet.
+        if is_workspace(place) { Ok(Vec::new()) } else { read_last(place, entries::entries, limit) }
+    }
+
+    fn follow(&self, place: &Path, _id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
+        if is_workspace(place) {
+            let events = place.with_file_name("events.jsonl");
+            return Ok(Box::new(JsonlFollower::from_beginning(&events, entries::entries)));
+        }
+        Ok(Box::new(JsonlFollower::start(place, entries::entries, backlog)?))
+    }
+
+    fn control(&self) -> Option<&'static dyn Control> {
+        Some(&Copilot)
+    }
+}
+
+impl Copilot {
+    /// The process's own variables resolve to this root.
+    fn is_ours(&self, process: &Process, root: &Root) -> bool {
+        process.environ.seen().and_then(|environ| self.root(environ)).is_some_and(|own| own.path == root.path)
+    }
+}
+
+fn is_workspace(place: &Path) -> bool {
+    place.extension().is_some_and(|extension| extension == "yaml")
+}
+
+fn read_sessions(places: &[Place], scope: &Scope<'_>, harvest: &mut Harvest) {
+    let since = match scope.reach {
+        Reach::All { since } => since,
+        Reach::Live(_) | Reach::Ids(_) => None,
+    };
+    let read = parallel::map(places, |place, (): &mut ()| {
+        scope.progress.tick();
+        session::read(place, since, scope)
+    });
+    for outcome in read {
+        match outcome {
+            Ok(session) => {
+                harvest.registrations.extend(session.registrations);
+                harvest.warnings.extend(session.warnings);
+                harvest.found.extend(session.found);
+                for (kind, count) in session.drift {
+                    *harvest.drift.entry(kind).or_default() += count;
+                }
+            }
+            Err(warning) => harvest.left_out(warning),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Where Copilot keeps sessions: one folder each, with the notes of who carries it.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use agentctl_model::{Harvest, KernelView, Process};
+
+use super::processes::{id_in_argv, is_copilot, is_folder_name};
+use crate::transcript::folder::list;
+
+/// The folder of one session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) id: String,
+    pub(super) folder: PathBuf,
+}
+
+impl Place {
+    pub(super) fn events(&self) -> PathBuf {
+        self.folder.join("events.jsonl")
+    }
+
+    pub(super) fn workspace(&self) -> PathBuf {
+        self.folder.join("workspace.yaml")
+    }
+}
+
+/// Every session's folder.
+pub(super) fn all(state: &Path, harvest: &mut Harvest) -> Vec<Place> {
+    list(state, harvest)
+        .into_iter()
+        .filter(|entry| is_folder_name(&entry.name) && entry.is_folder())
+        .map(|entry| Place { id: entry.name, folder: entry.path })
+        .collect()
+}
+
+/// The sessions that live processes hold or name: their number does not depend on what is stored.
+pub(super) fn live(
+    state: &Path,
+    kernel: &KernelView,
+    ours: impl Fn(&Process) -> bool,
+    harvest: &mut Harvest,
+) -> Vec<Place> {
+    let real = agentctl_files::real_path(state).unwrap_or_else(|_| state.to_owned());
+    let mut ids = BTreeSet::new();
+    let mut unseen = Vec::new();
+    for process in kernel.processes.iter().filter(|process| is_copilot(&process.head)) {
+        match process.open_files.seen() {
+            Some(files) => ids.extend(files.iter().filter_map(|file| session_of(&file.path, &real))),
+            None => unseen.push(process.pid()),
+        }
+        if ours(process) {
+            ids.extend(id_in_argv(&process.head).map(str::to_owned));
+        }
+    }
+    let mut places: Vec<Place> = ids
+        .into_iter()
+        .map(|id| Place { folder: state.join(&id), id })
+        .filter(|place| place.folder.is_dir())
+        .collect();
+    if !unseen.is_empty() {
+        // Nothing shows what these hold: the notes of all sessions must be asked for their pids.
+        let noted =
+            |place: &Place| unseen.iter().any(|pid| place.folder.join(format!("inuse.{pid}.lock")).exists());
+        let more: Vec<Place> = all(state, harvest).into_iter().filter(noted).collect();
+        places.extend(more.into_iter().filter(|place| !places.contains(place)).collect::<Vec<_>>());
+    }
+    places
+}
+
+/// The session whose folder an open file lies in.
+fn session_of(file: &Path, state: &Path) -> Option<String> {
+    let mut inside = file.strip_prefix(state).ok()?.components();
+    let id = inside.next()?.as_os_str().to_str()?;
+    let file = inside.next()?.as_os_str().to_str()?;
+    (note_pid(file, ".hold").is_some() && is_folder_name(id)).then(|| id.to_owned())
+}
+
+/// The pid in the name of a note: `inuse.<pid>.lock`, `inuse.<pid>.hold`.
+pub(super) fn note_pid(name: &str, ending: &str) -> Option<u32> {
+    name.strip_prefix("inuse.")?.strip_suffix(ending)?.parse().ok()
+}

@@ -1,0 +1,88 @@
+//! Which processes are Copilot, and what their argv says. Pure.
+
+use agentctl_model::ProcessHead;
+
+use crate::join::node::Invocation;
+
+const PACKAGE: &str = "@github/copilot";
+const ENTRIES: [&str; 2] = ["npm-loader.js", "index.js"];
+
+fn run(head: &ProcessHead) -> Option<Invocation<'_>> {
+    Invocation::of(head).filter(|run| run.is("copilot", PACKAGE, &ENTRIES))
+}
+
+/// The wrapper script in Node, or the native program it starts.
+pub(super) fn is_copilot(head: &ProcessHead) -> bool {
+    run(head).is_some()
+}
+
+/// A session takes options only: a first word is a command that manages (or another program of that name).
+pub(super) fn is_session(head: &ProcessHead) -> bool {
+    run(head).is_some_and(|run| {
+        run.first_word().is_none() && !run.has(&["--help", "-h", "--version", "-v", "--acp", "--server"])
+    })
+}
+
+/// The id in the argv. A prefix, a name or a picker says nothing.
+pub(super) fn id_in_argv(head: &ProcessHead) -> Option<&str> {
+    let run = run(head)?;
+    run.option(&["--session-id"]).or_else(|| run.option(&["--resume", "-r"])).filter(|id| is_folder_name(id))
+}
+
+/// Started with a prompt of its own, as an argument or by stdin, ends with the turn.
+pub(super) fn is_headless(head: &ProcessHead) -> bool {
+    run(head)
+        .is_some_and(|run| run.has(&["-p", "--prompt"]) || run.option(&["--output-format"]) == Some("json"))
+}
+
+/// An id is the name of a folder; nothing else may come out of an argv or a listing.
+pub(super) fn is_folder_name(id: &str) -> bool {
+    !id.is_empty() && !id.starts_with('.') && !id.contains('/') && id.len() < 256
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use agentctl_model::ProcessRef;
+
+    fn head(argv: &[&str]) -> ProcessHead {
+        ProcessHead {
+            process: ProcessRef { pid: 1, start: 1, boot: 1 },
+            parent: 0,
+            uid: None,
+            comm: "MainThread".into(),
+            argv: argv.iter().map(ToString::to_string).collect(),
+            started_at: None,
+        }
+    }
+
+    #[test]
+    fn the_wrapper_and_the_native_program_are_copilot() {
+        let native = "/n/@github/copilot-linux-x64/copilot";
+        for argv in [
+            &["node", "/usr/bin/copilot", "-p", "x"][..],
+            &["node", "/n/@github/copilot/npm-loader.js", "--session-id", "a"],
+            &[native],
+            &["copilot", "--resume", "a"],
+        ] {
+            assert!(is_copilot(&head(argv)) && is_session(&head(argv)), "{argv:?}");
+        }
+        for argv in [&["vim", "copilot"][..], &["node", "/x/copilot-helper.js"], &["grep", "-r", "copilot"]] {
+            assert!(!is_copilot(&head(argv)), "{argv:?}");
+        }
+        // Another vendor's program of that name, and commands that only manage.
+        for argv in [&["copilot", "svc", "deploy"][..], &[native, "mcp", "list"], &[native, "--acp"]] {
+            assert!(!is_session(&head(argv)), "{argv:?}");
+        }
+    }
+
+    #[test]
+    fn the_id_is_a_folder_name_or_nothing() {
+        assert_eq!(id_in_argv(&head(&["copilot", "--session-id", "a-b"])), Some("a-b"));
+        assert_eq!(id_in_argv(&head(&["copilot", "--resume=a-b"])), Some("a-b"));
+        assert_eq!(id_in_argv(&head(&["copilot", "--resume"])), None);
+        assert_eq!(id_in_argv(&head(&["copilot", "--session-id", "../x"])), None);
+        assert!(is_headless(&head(&["copilot", "-p", "x"])) && !is_headless(&head(&["copilot", "-i", "x"])));
+        assert!(is_headless(&head(&["copilot", "--output-format", "json", "--resume=a-b"])));
+    }
+}

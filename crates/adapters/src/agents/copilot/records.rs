@@ -1,0 +1,220 @@
+//! The events of a Copilot session (`events.jsonl`): only the fields that are used, all optional. Pure.
+//!
+//! The agent ships a schema of its events (`schemas/session-events.schema.json` beside its program); the names here are
+//! that schema's. Events that it calls ephemeral are never stored.
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::transcript::call;
+use crate::transcript::jsonl::lenient::lenient;
+
+/// One line of the file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Record<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Cow<'a, str>,
+    #[serde(borrow)]
+    timestamp: Option<Cow<'a, str>>,
+    /// Of a sub-agent; absent for the main conversation.
+    #[serde(borrow)]
+    agent_id: Option<Cow<'a, str>>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) data: Data<'a>,
+}
+
+/// The payloads of all event types in one: their names do not collide.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Data<'a> {
+    #[serde(borrow)]
+    pub(super) content: Option<Cow<'a, str>>,
+    /// Of a message that the machinery put in the user's name (a skill, another agent).
+    #[serde(borrow)]
+    pub(super) source: Option<Cow<'a, str>>,
+    pub(super) is_autopilot_continuation: bool,
+    #[serde(borrow)]
+    pub(super) model: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) new_model: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) selected_model: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) current_model: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) copilot_version: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) start_time: Option<Cow<'a, str>>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) context: Option<Context<'a>>,
+    /// Of `session.context_changed`, which carries the context itself.
+    #[serde(borrow)]
+    pub(super) cwd: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) branch: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) detached_from_spawning_parent_session_id: Option<Cow<'a, str>>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) tool_requests: Vec<ToolRequest<'a>>,
+    #[serde(borrow)]
+    pub(super) parent_tool_call_id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) tool_call_id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) tool_name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) arguments: Option<&'a RawValue>,
+    pub(super) success: Option<bool>,
+    #[serde(borrow)]
+    pub(super) result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) message: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) reason: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) request_id: Option<Cow<'a, str>>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) permission_request: Option<PermissionRequest<'a>>,
+    pub(super) resolved_by_hook: bool,
+    #[serde(borrow)]
+    pub(super) shutdown_type: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) error_reason: Option<Cow<'a, str>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Context<'a> {
+    #[serde(borrow)]
+    pub(super) cwd: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) branch: Option<Cow<'a, str>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ToolRequest<'a> {
+    #[serde(borrow)]
+    pub(super) name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) arguments: Option<&'a RawValue>,
+}
+
+/// What the agent asks leave for; which of these are there depends on the kind.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct PermissionRequest<'a> {
+    #[serde(borrow)]
+    kind: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    full_command_text: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    file_name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    path: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    url: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    tool_name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    intention: Option<Cow<'a, str>>,
+}
+
+impl PermissionRequest<'_> {
+    /// `shell: make test`
+    pub(super) fn words(&self) -> String {
+        let what = [
+            &self.full_command_text,
+            &self.file_name,
+            &self.path,
+            &self.url,
+            &self.tool_name,
+            &self.intention,
+        ];
+        let what = what.into_iter().find_map(|words| words.as_deref()).unwrap_or_default();
+        call::words(self.kind.as_deref().unwrap_or("permission"), what)
+    }
+}
+
+impl<'a> Record<'a> {
+    /// `None` for half a line, or anything that is no event.
+    pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
+        serde_json::from_slice(line).ok().filter(|record: &Self| !record.kind.is_empty())
+    }
+
+    pub(super) fn at(&self) -> Option<Timestamp> {
+        self.timestamp.as_deref().and_then(|text| text.parse().ok())
+    }
+
+    /// The event belongs to the main conversation, not to a sub-agent.
+    pub(super) fn is_main(&self) -> bool {
+        self.agent_id.is_none() && self.data.parent_tool_call_id.is_none()
+    }
+
+    /// What a person asked; what the machinery says in the user's name is no prompt.
+    pub(super) fn prompt(&self) -> Option<&str> {
+        let typed = self.kind == "user.message"
+            && self.is_main()
+            && !self.data.is_autopilot_continuation
+            && self.data.source.as_deref().is_none_or(|source| source == "user");
+        self.data.content.as_deref().filter(|text| typed && !text.trim().is_empty())
+    }
+
+    /// The agent's own words.
+    pub(super) fn words(&self) -> Option<&str> {
+        let spoken = self.kind == "assistant.message" && self.is_main();
+        self.data.content.as_deref().filter(|text| spoken && !text.trim().is_empty())
+    }
+
+    /// The tool that was started: `bash: make test`.
+    pub(super) fn tool_in_words(&self) -> Option<String> {
+        let name = self.data.tool_name.as_deref()?;
+        Some(call::words(name, &telling_argument(self.data.arguments).unwrap_or_default()))
+    }
+}
+
+/// The argument that says most about a call.
+pub(super) fn telling_argument(arguments: Option<&RawValue>) -> Option<String> {
+    let arguments: serde_json::Value = serde_json::from_str(arguments?.get()).ok()?;
+    let telling = ["command", "question", "path", "pattern", "url", "query", "description", "prompt"];
+    call::argument(&arguments, &telling)
+}
+
+/// The tool with which the agent asks a person.
+pub(super) const ASKS_A_PERSON: &str = "ask_user";
+
+/// Families of event types this adapter knows; others are counted as drift.
+pub(super) fn is_known(kind: &str) -> bool {
+    const FAMILIES: [&str; 16] = [
+        "session.",
+        "assistant.",
+        "user.",
+        "system.",
+        "tool.",
+        "tool_search.",
+        "external_tool.",
+        "permission.",
+        "subagent.",
+        "hook.",
+        "skill.",
+        "mcp.",
+        "human_response.",
+        "user_input.",
+        "elicitation.",
+        "exit_plan_mode.",
+    ];
+    kind == "abort" || FAMILIES.iter().any(|family| kind.starts_with(family))
+}
+
+/// Whether a line is certainly bulk that no fact comes from, by its exact beginning.
+pub(super) fn is_certainly_bulk(line: &[u8]) -> bool {
+    const BULK: [&[u8]; 3] =
+        [b"{\"type\":\"system.message\"", b"{\"type\":\"session.binary_asset\"", b"{\"type\":\"hook."];
+    BULK.iter().any(|beginning| line.starts_with(beginning))
+}

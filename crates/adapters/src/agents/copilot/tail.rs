@@ -1,0 +1,207 @@
+//! What the end of a session's events says: the turn, the last words, the model. Pure.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ops::ControlFlow;
+
+use agentctl_model::text::clean_cut;
+use agentctl_model::{Turn, TurnState};
+use jiff::Timestamp;
+
+use super::records::{ASKS_A_PERSON, Record, is_certainly_bulk, is_known};
+use crate::transcript::jsonl::Scan;
+
+/// How far back the last words are looked for once everything else is known.
+const WORDS_REACH: u64 = 8 << 20;
+
+/// Reads events newest first until nothing more is wanted.
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing already heard")]
+#[derive(Default)]
+pub(super) struct Tail {
+    text_limit: Option<usize>,
+    pub(super) turn: Option<Turn>,
+    pub(super) updated_at: Option<Timestamp>,
+    pub(super) last_message: Option<String>,
+    /// The model that spoke last.
+    used_model: Option<String>,
+    /// The model that was chosen last.
+    chosen_model: Option<String>,
+    pub(super) cwd: Option<String>,
+    pub(super) branch: Option<String>,
+    /// The session was closed in good order.
+    shut_down: bool,
+    pub(super) shut_down_at: Option<Timestamp>,
+    pub(super) records: u64,
+    pub(super) broken: u64,
+    pub(super) drift: BTreeMap<String, u64>,
+    /// The newest event of the turn.
+    newest: Option<Timestamp>,
+    /// A model call ended: whether the turn did depends on what it asked for.
+    call_ended: bool,
+    /// The agent declared the task done: nothing follows its last tool call.
+    declared_done: bool,
+    answered_tools: HashSet<String>,
+    answered_requests: HashSet<String>,
+    /// What stands open inside the turn: a tool, an approval, a question.
+    open: Option<(TurnState, Option<String>)>,
+    began_known: bool,
+}
+
+impl Tail {
+    pub(super) fn new(text_limit: Option<usize>) -> Self {
+        Self { text_limit, ..Self::default() }
+    }
+
+    pub(super) fn model(&self) -> Option<String> {
+        self.used_model.clone().or_else(|| self.chosen_model.clone())
+    }
+
+    fn take(&mut self, record: &Record<'_>) {
+        self.records += 1;
+        self.updated_at = self.updated_at.max(record.at());
+        if !is_known(&record.kind) {
+            *self.drift.entry(clean_cut(&record.kind, Some(60))).or_default() += 1;
+        }
+        self.take_surroundings(record);
+        if !record.is_main() {
+            return;
+        }
+        if self.last_message.is_none() {
+            self.last_message = record.words().map(|text| clean_cut(text, self.text_limit));
+        }
+        if self.used_model.is_none() && record.kind == "assistant.message" {
+            self.used_model = record.data.model.as_deref().filter(|name| !name.is_empty()).map(str::to_owned);
+        }
+        if self.turn.is_none() {
+            self.take_turn(record);
+        } else if !self.began_known && record.kind == "user.message" {
+            self.began_known = true;
+            if let Some(turn) = &mut self.turn {
+                turn.began = record.at();
+            }
+        }
+    }
+
+    fn take_surroundings(&mut self, record: &Record<'_>) {
+        let data = &record.data;
+        let chosen = data.current_model.as_ref().or(data.new_model.as_ref()).or(data.selected_model.as_ref());
+        keep(&mut self.chosen_model, chosen.map(AsRef::as_ref));
+        let context = data.context.as_ref();
+        let moved = record.kind == "session.context_changed";
+        let cwd = context.and_then(|context| context.cwd.as_deref());
+        let branch = context.and_then(|context| context.branch.as_deref());
+        // The branch is the one of the directory it was recorded with.
+        if self.cwd.is_none() {
+            keep(&mut self.branch, branch.or_else(|| data.branch.as_deref().filter(|_| moved)));
+        }
+        keep(&mut self.cwd, cwd.or_else(|| data.cwd.as_deref().filter(|_| moved)));
+    }
+
+    fn take_turn(&mut self, record: &Record<'_>) {
+        let data = &record.data;
+        let at = record.at();
+        match record.kind.as_ref() {
+            "session.shutdown" => {
+                self.shut_down = true;
+                self.shut_down_at = self.shut_down_at.max(at);
+                if data.shutdown_type.as_deref() == Some("error") {
+                    self.decide(TurnState::Failed, at, data.error_reason.as_deref());
+                }
+            }
+            "session.error" => self.decide(TurnState::Failed, at, data.message.as_deref()),
+            "abort" => self.decide(TurnState::Interrupted, at, None),
+            // What was closed in good order is the process that began here, not the turn before it.
+            "session.resume" => self.shut_down = false,
+            "session.start" => self.decide(TurnState::NotBegun, at, None),
+            "session.task_complete" => {
+                self.newest = self.newest.max(at);
+                self.declared_done = true;
+            }
+            "assistant.turn_end" => {
+                self.newest = self.newest.max(at);
+                self.call_ended = true;
+            }
+            "assistant.message" if self.call_ended => {
+                let goes_on = !data.tool_requests.is_empty() && !self.declared_done;
+                self.decide(if goes_on { TurnState::Open } else { TurnState::Finished }, at, None);
+            }
+            // A call that ended without a word: an empty reply, or one that was cut and whose error is not recorded.
+            "assistant.turn_start" if self.call_ended => self.decide(TurnState::Finished, at, None),
+            "assistant.turn_start" | "assistant.message" => self.decide(TurnState::Open, at, None),
+            "user.message" => {
+                self.began_known = true;
+                self.decide(TurnState::Open, at, None);
+                if let Some(turn) = &mut self.turn {
+                    turn.began = at;
+                }
+            }
+            "tool.execution_complete" => {
+                self.newest = self.newest.max(at);
+                self.answered_tools.extend(data.tool_call_id.as_deref().map(str::to_owned));
+            }
+            "permission.completed" => {
+                self.newest = self.newest.max(at);
+                self.answered_requests.extend(data.request_id.as_deref().map(str::to_owned));
+            }
+            "permission.requested" if !data.resolved_by_hook => {
+                self.newest = self.newest.max(at);
+                if !data.request_id.as_deref().is_some_and(|id| self.answered_requests.contains(id)) {
+                    let words =
+                        data.permission_request.as_ref().map(super::records::PermissionRequest::words);
+                    self.open = Some((TurnState::Approval, words));
+                }
+            }
+            "tool.execution_start" => {
+                self.newest = self.newest.max(at);
+                let answered =
+                    data.tool_call_id.as_deref().is_some_and(|id| self.answered_tools.contains(id));
+                if !answered && self.open.is_none() {
+                    let asks = data.tool_name.as_deref() == Some(ASKS_A_PERSON);
+                    let state = if asks { TurnState::Question } else { TurnState::Open };
+                    self.open = Some((state, record.tool_in_words()));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn decide(&mut self, state: TurnState, at: Option<Timestamp>, words: Option<&str>) {
+        let (state, detail) = match (state, self.open.take()) {
+            (TurnState::Open, Some(open)) => open,
+            (state, _) => (state, words.map(|words| clean_cut(words, Some(500)))),
+        };
+        // Closed in good order with a turn open: somebody stopped it, and it did not die.
+        let open = matches!(state, TurnState::Open | TurnState::Approval | TurnState::Question);
+        let state = if open && self.shut_down { TurnState::Interrupted } else { state };
+        let mut turn = Turn::new(state, self.newest.max(at));
+        turn.detail = detail;
+        self.turn = Some(turn);
+    }
+
+    fn enough(&self, distance: u64) -> bool {
+        let spoken = self.last_message.is_some() && self.used_model.is_some();
+        self.turn.is_some() && (spoken || distance > WORDS_REACH)
+    }
+}
+
+fn keep(slot: &mut Option<String>, value: Option<&str>) {
+    if slot.is_none() {
+        *slot = value.filter(|text| !text.is_empty()).map(|text| clean_cut(text, None));
+    }
+}
+
+impl Scan for Tail {
+    fn line(&mut self, line: &[u8], distance: u64) -> ControlFlow<()> {
+        if is_certainly_bulk(line) {
+            self.records += 1;
+        } else if let Some(record) = Record::parse(line) {
+            self.take(&record);
+        } else if self.records > 0 {
+            self.broken += 1;
+        }
+        if self.enough(distance) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+#[cfg(test)]
+#[path = "tail_tests.rs"]
+mod tests;

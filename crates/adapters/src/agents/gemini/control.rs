@@ -1,0 +1,103 @@
+//! How Gemini CLI is started, taken up again and ended. Pure.
+
+use std::path::Path;
+
+use agentctl_model::{
+    CleanSignal, Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session,
+    SpawnPlan, Stdin, StopWay,
+};
+
+use super::{Gemini, no_file};
+use crate::control::refusal::{fits_stdin, no_fork, no_system_prompt, nothing_stored};
+use crate::control::stdout::{newest_first, words_at};
+use crate::control::{Control, flag_with};
+
+const NAME: &str = "Gemini CLI";
+/// What it reads of its stdin; it drops the rest and goes on.
+const STDIN_LIMIT: usize = 8 << 20;
+
+impl Control for Gemini {
+    /// Without `-p` it takes a stdin that is no terminal for the prompt. A folder that it does not trust ends it with
+    /// its own words about that; trust is the user's to give.
+    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
+        if intent.system_prompt.is_some() {
+            return Err(no_system_prompt(NAME, "the GEMINI.md"));
+        }
+        fits_stdin(&intent.words, NAME, STDIN_LIMIT)?;
+        let mut args: Vec<String> = ["-o", "stream-json"].map(str::to_owned).into();
+        let mut option = |flag: &str, value: &str| args.extend(flag_with(flag, value));
+        let id = match &intent.conversation {
+            Conversation::New => {
+                option("--session-id", &intent.fresh_id);
+                &intent.fresh_id
+            }
+            Conversation::Stored { id, .. } => {
+                option("-r", id);
+                id
+            }
+            Conversation::ForkOf { .. } => return Err(no_fork(NAME)),
+        };
+        // Tools that it would have to ask about are not offered to the model in a run without a person.
+        match intent.permission {
+            None | Some(Permission::Default) => {}
+            Some(Permission::Plan) => option("--approval-mode", "plan"),
+            Some(Permission::AcceptEdits) => option("--approval-mode", "auto_edit"),
+            Some(Permission::Bypass) => option("--approval-mode", "yolo"),
+        }
+        if let Some(model) = &intent.model {
+            args.push(format!("--model={model}"));
+        }
+        args.extend(intent.more.iter().cloned());
+        Ok(SpawnPlan {
+            program: "gemini".to_owned(),
+            args,
+            // One process instead of two, of which the outer one would swallow every signal.
+            env: [("GEMINI_CLI_NO_RELAUNCH".to_owned(), "true".to_owned())].into(),
+            cwd: intent.cwd.clone(),
+            stdin: Stdin::Words,
+            id: IdSource::Known(id.clone()),
+        })
+    }
+
+    fn complaint(&self, said: FirstWords<'_>) -> Option<String> {
+        let result = newest_first(said.stdout).find(|event| event["type"] == "result")?;
+        words_at(&result, "/error/message").filter(|_| result["status"] == "error")
+    }
+
+    /// It ends within 0.1 s with exit code 0, appends nothing, and leaves every tool behind, as it does on an interrupt.
+    fn stop_way(&self, _session: &Session, _process: &Process) -> StopWay {
+        StopWay::Signal(CleanSignal::Terminate)
+    }
+
+    /// Its tools are told that they run in Gemini CLI, but not in which session.
+    fn tool_marks(&self, _id: &str, _pid: Option<u32>) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    fn marks(&self) -> &'static [&'static str] {
+        &["GEMINI_CLI"]
+    }
+
+    fn can_resume(&self, place: &Path) -> Result<(), Refusal> {
+        if place == no_file() { Err(nothing_stored(NAME)) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_that_is_an_error_is_the_complaint() {
+        let complaint = |stdout: &str| Gemini.complaint(FirstWords { stdout, stderr: "" });
+        let refused = concat!(
+            r#"{"type":"init","session_id":"88063061","model":"auto"}"#,
+            "\n",
+            r#"{"type":"result","status":"error","error":{"type":"unknown","message":"[API Error: 401]"},"stats":{}}"#,
+            "\n",
+        );
+        assert_eq!(complaint(refused).as_deref(), Some("[API Error: 401]"));
+        assert_eq!(complaint(r#"{"type":"result","status":"success","stats":{}}"#), None);
+        assert_eq!(complaint(""), None);
+    }
+}

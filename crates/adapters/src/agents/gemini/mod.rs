@@ -1,0 +1,179 @@
+//! Gemini CLI: session files under `tmp/<project>/chats/`, replayed rather than read, and deleted by the agent itself.
+
+mod control;
+mod entries;
+mod head;
+mod join;
+mod places;
+mod processes;
+mod projects;
+mod records;
+mod session;
+mod tail;
+mod usage;
+
+use std::collections::HashMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead};
+
+use crate::transcript::folder::absence;
+use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
+use crate::transcript::jsonl::open::{open_regular, read_small};
+use crate::transcript::jsonl::{LINE_LIMIT, scan_back};
+use crate::transcript::parallel;
+use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace};
+use entries::LastEntries;
+use places::Place;
+use projects::Projects;
+use records::Record;
+
+pub struct Gemini;
+
+static CARD: Card = Card {
+    name: "gemini",
+    title: "Gemini CLI",
+    programs: &["gemini"],
+    known_good: "0.61.0",
+    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume],
+    looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
+    trace: Trace::Nothing,
+    can_be_asked: false,
+    verified: true,
+};
+
+impl Adapter for Gemini {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn root(&self, environ: &Environ) -> Option<Root> {
+        let home = environ.path("GEMINI_CLI_HOME").or_else(|| environ.path("HOME"))?;
+        Some(Root::at(home.join(".gemini")))
+    }
+
+    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
+        let home = root.path.parent().unwrap_or(&root.path);
+        Opening::by_id(&["gemini", "--resume", "ID"], id, "GEMINI_CLI_HOME", home)
+    }
+
+    fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
+        if let Some(absent) = absence(&root.path) {
+            return Harvest::nothing(absent);
+        }
+        let mut harvest = Harvest::complete(Vec::new());
+        let projects = Projects::read(&root.path);
+        let places = match &scope.reach {
+            Reach::Live(kernel) => {
+                let ours = |process: &Process| kernel.is_ours(process) || self.is_ours(process, root);
+                places::live(&root.path, &projects, kernel, ours, scope.subagents, &mut harvest)
+            }
+            reach => places::stored(&root.path, reach, scope.subagents, &mut harvest),
+        };
+        read_files(&places, &projects, scope, &mut harvest);
+        harvest
+    }
+
+    fn recognises(&self, head: &ProcessHead) -> bool {
+        processes::is_gemini(head)
+    }
+
+    fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
+        join::join(harvest, kernel, |process| kernel.is_ours(process) || self.is_ours(process, root))
+    }
+
+    fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
+        match last_entries(place, limit) {
+            Ok(entries) => Ok(entries),
+            // Not written yet, or deleted by the agent: there is nothing to show.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(ReadError::new(place, error)),
+        }
+    }
+
+    fn follow(&self, place: &Path, _id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
+        if is_document(place) || place == no_file() {
+            // The agent goes on in another file: this one has been said to its end.
+            let told = last_entries(place, backlog).unwrap_or_default();
+            return Ok(Box::new(ToldToTheEnd(told)));
+        }
+        Ok(Box::new(JsonlFollower::start(place, entries::of_line, backlog)?))
+    }
+
+    fn control(&self) -> Option<&'static dyn Control> {
+        Some(&Gemini)
+    }
+}
+
+impl Gemini {
+    /// The process's own variables resolve to this root.
+    fn is_ours(&self, process: &Process, root: &Root) -> bool {
+        process.environ.seen().and_then(|environ| self.root(environ)).is_some_and(|own| own == *root)
+    }
+}
+
+/// The place of a session that has no file.
+fn no_file() -> PathBuf {
+    PathBuf::new()
+}
+
+fn is_document(place: &Path) -> bool {
+    place.extension().is_some_and(|extension| extension == "json")
+}
+
+fn last_entries(place: &Path, limit: usize) -> std::io::Result<Vec<Entry>> {
+    let mut last = LastEntries::new(limit);
+    if is_document(place) {
+        let bytes = read_small(place, LINE_LIMIT as u64)?;
+        if let Some(Record::Header(document)) = Record::parse(&bytes) {
+            document.messages.iter().rev().for_each(|message| last.take(message));
+        }
+    } else {
+        let opened = open_regular(place)?;
+        scan_back(&opened.file, opened.size, &mut last)?;
+    }
+    Ok(last.finish())
+}
+
+/// A conversation that will not grow.
+struct ToldToTheEnd(Vec<Entry>);
+
+impl Follow for ToldToTheEnd {
+    fn next(&mut self) -> Result<Vec<Entry>, ReadError> {
+        Ok(std::mem::take(&mut self.0))
+    }
+}
+
+fn read_files(places: &[Place], projects: &Projects, scope: &Scope<'_>, harvest: &mut Harvest) {
+    let since = match scope.reach {
+        Reach::All { since } => since,
+        Reach::Live(_) | Reach::Ids(_) => None,
+    };
+    let read = parallel::map(places, |place, (): &mut ()| {
+        scope.progress.tick();
+        session::read(place, since, scope)
+    });
+    let mut files = Vec::with_capacity(places.len());
+    for outcome in read {
+        match outcome {
+            Ok(file) => files.extend(file),
+            Err(warning) => harvest.left_out(warning),
+        }
+    }
+    let mut directories: HashMap<PathBuf, Option<String>> = HashMap::new();
+    for mut file in session::joined(files) {
+        harvest.warnings.extend(file.warning.take());
+        for (kind, count) in std::mem::take(&mut file.drift) {
+            *harvest.drift.entry(kind).or_default() += count;
+        }
+        let directory = directories
+            .entry(file.project.clone())
+            .or_insert_with(|| projects.directory(&file.project))
+            .clone();
+        let found = file.into_found(directory);
+        if scope.reach.names(&found.id) {
+            harvest.found.push(found);
+        }
+    }
+}

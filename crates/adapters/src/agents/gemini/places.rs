@@ -1,0 +1,128 @@
+//! Where Gemini CLI keeps session files, and which of them a question needs.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use agentctl_model::{Harvest, KernelView, Process};
+use jiff::Timestamp;
+
+use super::processes::{id_in_argv, is_gemini, may_carry};
+use super::projects::Projects;
+use crate::Reach;
+use crate::transcript::folder::{list, written_since};
+
+/// One file that may be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) path: PathBuf,
+    /// The project folder it lies in.
+    pub(super) project: PathBuf,
+    /// The session whose sub-agent this is.
+    pub(super) parent: Option<String>,
+}
+
+/// The files of one project folder that may belong to one of these sessions.
+fn chats(
+    project: &Path,
+    subagents: bool,
+    wanted: impl Fn(&str) -> bool,
+    harvest: &mut Harvest,
+) -> Vec<Place> {
+    let mut places = Vec::new();
+    for entry in list(&project.join("chats"), harvest) {
+        let place = |path: PathBuf, parent| Place { path, project: project.to_owned(), parent };
+        if let Some(short) = short_id(&entry.name) {
+            if wanted(short) {
+                places.push(place(entry.path, None));
+            }
+        } else if subagents && entry.is_folder() {
+            for file in list(&entry.path, harvest) {
+                if file.name.strip_suffix(".jsonl").is_some_and(&wanted) {
+                    places.push(place(file.path, Some(entry.name.clone())));
+                }
+            }
+        }
+    }
+    places
+}
+
+/// The beginning of the id in a file name: `session-2026-11-15T07-05-a20ed6f9.jsonl`.
+fn short_id(name: &str) -> Option<&str> {
+    const MINUTE: usize = "2026-11-15T07-05-".len();
+    let stem = name.strip_suffix(".jsonl").or_else(|| name.strip_suffix(".json"))?;
+    stem.strip_prefix("session-")?.get(MINUTE..)
+}
+
+/// Whether a file with this part of an id in its name may hold the session.
+fn may_hold(named: &str, id: &str) -> bool {
+    let safe = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' };
+    let mut both = named.chars().zip(id.chars().map(safe)).take(8);
+    both.all(|(a, b)| a == b)
+}
+
+/// Everything stored, or the files that may hold a session that is asked for by name.
+pub(super) fn stored(root: &Path, reach: &Reach<'_>, subagents: bool, harvest: &mut Harvest) -> Vec<Place> {
+    let wanted = |named: &str| match reach {
+        Reach::Ids(ids) => ids.iter().any(|id| may_hold(named, id)),
+        Reach::Live(_) | Reach::All { .. } => true,
+    };
+    let mut places = Vec::new();
+    for project in list(&root.join("tmp"), harvest) {
+        if project.is_folder() {
+            places.extend(chats(&project.path, subagents, wanted, harvest));
+        }
+    }
+    places
+}
+
+/// What live processes may be writing: in the folder of their directory, the files of the ids in their argv and what
+/// was written since they started.
+pub(super) fn live(
+    root: &Path,
+    projects: &Projects,
+    kernel: &KernelView,
+    ours: impl Fn(&Process) -> bool,
+    subagents: bool,
+    harvest: &mut Harvest,
+) -> Vec<Place> {
+    let mut by_cwd: BTreeMap<String, (Vec<String>, Vec<Option<Timestamp>>)> = BTreeMap::new();
+    for process in
+        kernel.processes.iter().filter(|process| is_gemini(&process.head) && may_carry(&process.head))
+    {
+        let Some(cwd) = process.cwd.seen().filter(|_| ours(process)) else { continue };
+        let (ids, starts) = by_cwd.entry(cwd.to_string_lossy().into_owned()).or_default();
+        ids.extend(id_in_argv(&process.head).map(str::to_owned));
+        starts.push(process.head.started_at);
+    }
+    let mut places = Vec::new();
+    for (cwd, (ids, starts)) in by_cwd {
+        // A start that is not known is earlier than all.
+        let earliest = starts.into_iter().min().flatten();
+        for folder in projects.folders(root, &cwd, harvest) {
+            let mut here = chats(&folder, subagents, |_| true, harvest);
+            here.retain(|place| {
+                let name = place.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+                let named = short_id(name).is_some_and(|short| ids.iter().any(|id| may_hold(short, id)));
+                named || written_since(&place.path, earliest)
+            });
+            places.extend(here);
+        }
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files_begin_the_id() {
+        assert_eq!(short_id("session-2026-11-15T07-05-a20ed6f9.jsonl"), Some("a20ed6f9"));
+        assert_eq!(short_id("session-2026-11-15T07-05-not-a-uu.json"), Some("not-a-uu"));
+        assert_eq!(short_id("logs.json"), None);
+        assert!(may_hold("a20ed6f9", "a20ed6f9-b0f7-468b-857c-a322eb991234"));
+        assert!(may_hold("a20ed6f9", "a20"), "a typed prefix");
+        assert!(!may_hold("a20ed6f9", "b"));
+        assert!(may_hold("a_b", "a/b"));
+    }
+}

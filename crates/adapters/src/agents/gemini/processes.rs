@@ -1,0 +1,93 @@
+//! Which processes are Gemini CLI, which of them carry sessions, and what their argv says. Pure.
+
+use agentctl_model::ProcessHead;
+
+use crate::join::node::Invocation;
+
+const PACKAGE: &str = "@google/gemini-cli";
+const ENTRIES: [&str; 2] = ["gemini.js", "index.js"];
+/// Commands that manage; a prompt may stand in the same place.
+const COMMANDS: [&str; 8] = ["mcp", "extensions", "extension", "skills", "skill", "hooks", "hook", "gemma"];
+
+fn run(head: &ProcessHead) -> Option<Invocation<'_>> {
+    Invocation::of(head).filter(|run| run.is("gemini", PACKAGE, &ENTRIES))
+}
+
+pub(super) fn is_gemini(head: &ProcessHead) -> bool {
+    run(head).is_some()
+}
+
+/// Neither a command that manages nor one that only prints.
+pub(super) fn may_carry(head: &ProcessHead) -> bool {
+    const PRINTS: [&str; 8] =
+        ["-h", "--help", "-v", "--version", "-l", "--list-extensions", "--list-sessions", "--delete-session"];
+    run(head).is_some_and(|run| {
+        !run.first_word().is_some_and(|word| COMMANDS.contains(&word)) && !run.has(&PRINTS)
+    })
+}
+
+/// It works for another program, which may open several sessions in it.
+pub(super) fn is_server(head: &ProcessHead) -> bool {
+    run(head).is_some_and(|run| run.has(&["--acp", "--experimental-acp"]))
+}
+
+/// The id in the argv. The agent takes any word for a new session's id; `latest` and numbers are no ids to resume.
+pub(super) fn id_in_argv(head: &ProcessHead) -> Option<&str> {
+    let run = run(head).filter(|_| !is_server(head))?;
+    let resumed = || {
+        let named = run.option(&["-r", "--resume"])?;
+        (named != "latest" && named.bytes().any(|byte| !byte.is_ascii_digit())).then_some(named)
+    };
+    let fits = |id: &&str| id.len() <= 200 && !id.chars().any(char::is_control);
+    run.option(&["--session-id"]).or_else(resumed).filter(fits)
+}
+
+/// Started with a prompt of its own, ends with the turn.
+pub(super) fn is_headless(head: &ProcessHead) -> bool {
+    run(head).is_some_and(|run| {
+        run.has(&["-p", "--prompt", "-o", "--output-format"])
+            && !run.has(&["-i", "--prompt-interactive", "--acp", "--experimental-acp"])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use agentctl_model::ProcessRef;
+
+    const ID: &str = "11111111-1111-4111-8111-111111111111";
+
+    fn head(argv: &[&str]) -> ProcessHead {
+        ProcessHead {
+            process: ProcessRef { pid: 1, start: 1, boot: 1 },
+            parent: 0,
+            uid: None,
+            comm: "MainThread".into(),
+            argv: ["node", "/n/.bin/gemini"].iter().chain(argv).map(ToString::to_string).collect(),
+            started_at: None,
+        }
+    }
+
+    #[test]
+    fn arguments_say_what_kind_of_run_it_is() {
+        for argv in [&["-p", "x"][..], &["--prompt=x"], &["-o", "stream-json", "--session-id", ID]] {
+            assert!(is_headless(&head(argv)) && may_carry(&head(argv)), "{argv:?}");
+        }
+        for argv in [&[][..], &["do it"], &["-i", "x"], &["-r", ID], &["--acp"]] {
+            assert!(!is_headless(&head(argv)) && may_carry(&head(argv)), "{argv:?}");
+        }
+        for argv in [&["mcp", "list"][..], &["--list-sessions"], &["--delete-session", "1"]] {
+            assert!(!may_carry(&head(argv)), "{argv:?}");
+        }
+    }
+
+    #[test]
+    fn the_id_is_read_where_it_names_this_very_session() {
+        assert_eq!(id_in_argv(&head(&["--session-id", ID])), Some(ID));
+        assert_eq!(id_in_argv(&head(&["-r", ID, "-p", "x"])), Some(ID));
+        assert_eq!(id_in_argv(&head(&["--session-id=not-a-uuid"])), Some("not-a-uuid"));
+        for argv in [&["-r", "latest"][..], &["-r", "5"], &["-r"], &["--acp", "--session-id", ID]] {
+            assert_eq!(id_in_argv(&head(argv)), None, "{argv:?}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! How Kimi Code is started, taken up again and ended. Pure.
+
+use agentctl_model::{
+    CleanSignal, Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session,
+    SpawnPlan, Stdin, StopWay,
+};
+
+use super::Kimi;
+use super::places::is_id;
+use crate::control::refusal::{no_fork, no_permission_mode, no_system_prompt};
+use crate::control::stdout::{newest_first, words_at};
+use crate::control::{Control, fits_an_argument};
+
+const NAME: &str = "Kimi Code";
+
+impl Control for Kimi {
+    /// A run with a prompt reads no stdin, decides everything by itself (it refuses `--plan`, `--auto` and `--yolo`), and takes a
+    /// session up only in the directory that it was begun in.
+    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
+        if intent.system_prompt.is_some() {
+            return Err(no_system_prompt(NAME, "the AGENTS.md"));
+        }
+        if let Some(wanted) = intent.permission.filter(|wanted| *wanted != Permission::Bypass) {
+            return Err(no_permission_mode(NAME, wanted, &[Permission::Bypass]));
+        }
+        let prompt = format!("--prompt={}", intent.words);
+        fits_an_argument(&prompt, NAME)?;
+        let mut args = vec!["--output-format=stream-json".to_owned()];
+        let id = match &intent.conversation {
+            // It chooses the id and says it only when it is done.
+            Conversation::New => IdSource::Seen,
+            Conversation::Stored { id, .. } => {
+                args.push(format!("--session={id}"));
+                IdSource::Known(id.clone())
+            }
+            // `kimi fork` copies a session without a word to it; to go on in the copy is a second command.
+            Conversation::ForkOf { .. } => return Err(no_fork(NAME)),
+        };
+        if let Some(model) = &intent.model {
+            args.push(format!("--model={model}"));
+        }
+        args.extend(intent.more.iter().cloned());
+        args.push(prompt);
+        Ok(SpawnPlan {
+            program: "kimi".to_owned(),
+            args,
+            // An update would start it anew in a process that nobody knows.
+            env: [("KIMI_CODE_NO_AUTO_UPDATE".to_owned(), "1".to_owned())].into(),
+            cwd: intent.cwd.clone(),
+            stdin: Stdin::Nothing,
+            id,
+        })
+    }
+
+    /// Only its last line names the session; a turn that is over before anybody looked is known by that.
+    fn learn_id(&self, said: FirstWords<'_>) -> Option<String> {
+        let hint = newest_first(said.stdout).find(|event| event["type"] == "session.resume_hint")?;
+        words_at(&hint, "/session_id").filter(|id| is_id(id))
+    }
+
+    /// `error: failed to run prompt: provider.auth_error: 401 no such key`, before words about a log.
+    fn complaint(&self, said: FirstWords<'_>) -> Option<String> {
+        let line = said.stderr.lines().rev().find_map(|line| line.strip_prefix("error: "))?;
+        Some(line.strip_prefix("failed to run prompt: ").unwrap_or(line).trim().to_owned())
+            .filter(|words| !words.is_empty())
+    }
+
+    /// A run with a prompt ends its tools and writes down that the turn was cancelled, with exit code 143. In a terminal the
+    /// signal ends the process at once and nothing is written down; an interrupt does the same.
+    fn stop_way(&self, _session: &Session, _process: &Process) -> StopWay {
+        StopWay::Signal(CleanSignal::Terminate)
+    }
+
+    /// Nothing in the environment of its tools names the agent or the session.
+    fn tool_marks(&self, _id: &str, _pid: Option<u32>) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    fn marks(&self) -> &'static [&'static str] {
+        &[]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VERSION: &str = r#"{"role":"meta","type":"system.version","version":"2.1.0"}"#;
+
+    #[test]
+    fn the_last_line_names_the_session() {
+        let hint = concat!(
+            r#"{"role":"meta","type":"session.resume_hint","session_id":"session_42c216d2-ca3c","#,
+            r#""command":"kimi -r session_42c216d2-ca3c","content":"To resume"}"#
+        );
+        let learn = |stdout: &str| Kimi.learn_id(FirstWords { stdout, stderr: "" });
+        let said = format!("{VERSION}\n{{\"role\":\"assistant\",\"content\":\"hello\"}}\n{hint}\n");
+        assert_eq!(learn(&said).as_deref(), Some("session_42c216d2-ca3c"));
+        assert_eq!(learn(VERSION), None);
+        assert_eq!(learn(&said[..said.len() - 5]), None, "half a line");
+        assert_eq!(learn(&said.replace("session_42c216d2-ca3c", "../x")), None);
+    }
+
+    #[test]
+    fn the_error_is_the_complaint() {
+        let complaint = |stderr: &str| Kimi.complaint(FirstWords { stdout: VERSION, stderr });
+        let refused = "error: failed to run prompt: provider.auth_error: 401 no such key\nSee log: /h/logs/kimi-code.log\n";
+        assert_eq!(complaint(refused).as_deref(), Some("provider.auth_error: 401 no such key"));
+        assert_eq!(complaint("error: Model cannot be empty.\n").as_deref(), Some("Model cannot be empty."));
+        assert_eq!(complaint("hi\n"), None);
+    }
+}

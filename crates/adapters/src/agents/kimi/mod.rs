@@ -1,0 +1,107 @@
+//! Kimi Code: one folder per session under `sessions/<workspace>/`, with records of each agent in it and a state of the whole.
+
+mod control;
+mod entries;
+mod head;
+mod join;
+mod places;
+mod processes;
+mod records;
+mod session;
+mod state;
+mod tail;
+mod usage;
+
+use std::path::Path;
+
+use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead};
+
+use crate::transcript::folder::absence;
+use crate::transcript::gather::gather;
+use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
+use crate::transcript::jsonl::peek::read_last;
+use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace, WatchTarget};
+
+pub struct Kimi;
+
+static CARD: Card = Card {
+    name: "kimi",
+    title: "Kimi Code",
+    programs: &["kimi"],
+    known_good: "2.1.0",
+    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume],
+    looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
+    trace: Trace::Nothing,
+    can_be_asked: false,
+    verified: true,
+};
+
+impl Adapter for Kimi {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn root(&self, environ: &Environ) -> Option<Root> {
+        let moved = environ.path("KIMI_CODE_HOME");
+        moved.or_else(|| environ.path("HOME").map(|home| home.join(".kimi-code"))).map(Root::at)
+    }
+
+    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
+        // The value is optional, so it must be part of the word.
+        Opening::by_id(&["kimi", "--session=ID"], id, "KIMI_CODE_HOME", &root.path)
+    }
+
+    fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
+        if let Some(absent) = absence(&root.path) {
+            return Harvest::nothing(absent);
+        }
+        let mut harvest = Harvest::complete(Vec::new());
+        let places = match &scope.reach {
+            Reach::Live(kernel) => places::live(
+                &root.path,
+                kernel,
+                |process| kernel.is_ours(process) || self.is_ours(process, root),
+                &mut harvest,
+            ),
+            reach => places::stored(&root.path, reach, &mut harvest),
+        };
+        gather(&places, scope, &mut harvest, session::read);
+        harvest
+    }
+
+    fn recognises(&self, head: &ProcessHead) -> bool {
+        processes::is_kimi(head)
+    }
+
+    fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
+        join::join(harvest, kernel, |process| kernel.is_ours(process) || self.is_ours(process, root))
+    }
+
+    /// The records of a session lie four levels below the sessions' folder.
+    fn watch(&self, root: &Root) -> Vec<WatchTarget> {
+        vec![WatchTarget::new(root.path.join("sessions"), 4)]
+    }
+
+    fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
+        // Made, and nothing was said in it yet.
+        if place.exists() { read_last(place, entries::entries, limit) } else { Ok(Vec::new()) }
+    }
+
+    fn follow(&self, place: &Path, _id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
+        if !place.exists() {
+            return Ok(Box::new(JsonlFollower::from_beginning(place, entries::entries)));
+        }
+        Ok(Box::new(JsonlFollower::start(place, entries::entries, backlog)?))
+    }
+
+    fn control(&self) -> Option<&'static dyn Control> {
+        Some(&Kimi)
+    }
+}
+
+impl Kimi {
+    /// The process's own variables resolve to this root.
+    fn is_ours(&self, process: &Process, root: &Root) -> bool {
+        process.environ.seen().and_then(|environ| self.root(environ)).is_some_and(|own| own.path == root.path)
+    }
+}

@@ -1,0 +1,153 @@
+//! Where Kimi Code keeps sessions: `sessions/<workspace>/<session>/`, one folder of sessions per working directory.
+//!
+//! `session_index.jsonl` names every session too, but it only ever grows and its paths are those of the machine it was written
+//! on: the folders themselves are the truth, and they cost a bounded look where only live sessions are wanted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use agentctl_model::{Harvest, KernelView, Process};
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::processes::carriers;
+use crate::Reach;
+use crate::transcript::folder::{Listed, list, written_since};
+use crate::transcript::jsonl::open::read_small;
+
+/// A list of working directories; thousands of them are below this.
+const WORKSPACES_LIMIT: u64 = 16 << 20;
+
+/// The folder of one session, which is named after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) id: String,
+    pub(super) folder: PathBuf,
+}
+
+impl Place {
+    fn of(entry: Listed) -> Self {
+        Self { id: entry.name, folder: entry.path }
+    }
+
+    /// The records of the main agent; those of its sub-agents lie beside them.
+    pub(super) fn wire(&self) -> PathBuf {
+        self.folder.join("agents/main/wire.jsonl")
+    }
+
+    pub(super) fn state(&self) -> PathBuf {
+        self.folder.join("state.json")
+    }
+}
+
+/// An id is the name of a folder; nothing else may come out of a record.
+pub(super) fn is_id(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    !text.is_empty() && text.len() < 256 && text.bytes().all(plain) && !text.starts_with('-')
+}
+
+/// The folders of workspaces. What begins with a dot is the agent's own bookkeeping.
+fn workspaces(root: &Path, harvest: &mut Harvest) -> Vec<Listed> {
+    let mut folders = list(&root.join("sessions"), harvest);
+    folders.retain(|entry| !entry.name.starts_with('.') && entry.is_folder());
+    folders
+}
+
+fn sessions_in(workspace: &Path, harvest: &mut Harvest) -> Vec<Place> {
+    let entries = list(workspace, harvest).into_iter();
+    entries.filter(|entry| is_id(&entry.name) && entry.is_folder()).map(Place::of).collect()
+}
+
+/// Everything stored, or what is asked for by name.
+pub(super) fn stored(root: &Path, reach: &Reach<'_>, harvest: &mut Harvest) -> Vec<Place> {
+    let mut places = Vec::new();
+    for workspace in workspaces(root, harvest) {
+        let sessions = sessions_in(&workspace.path, harvest);
+        places.extend(sessions.into_iter().filter(|place| reach.names(&place.id)));
+    }
+    places
+}
+
+/// What live processes may carry: of their directories' sessions those that were written since they started, and what they
+/// were launched for.
+pub(super) fn live(
+    root: &Path,
+    kernel: &KernelView,
+    ours: impl Fn(&Process) -> bool,
+    harvest: &mut Harvest,
+) -> Vec<Place> {
+    let mut earliest: BTreeMap<String, Option<Timestamp>> = BTreeMap::new();
+    let mut launched: BTreeSet<&str> = BTreeSet::new();
+    for process in carriers(kernel, ours) {
+        launched.extend(kernel.launched_for(process));
+        if let Some(cwd) = process.cwd.seen() {
+            // A start that is not known is earlier than all, as `None` is.
+            let start = process.head.started_at;
+            earliest
+                .entry(cwd.to_string_lossy().into_owned())
+                .and_modify(|known| *known = (*known).min(start))
+                .or_insert(start);
+        }
+    }
+    if earliest.is_empty() && launched.is_empty() {
+        return Vec::new();
+    }
+    let directories = Directories::read(root);
+    let mut places = Vec::new();
+    for workspace in workspaces(root, harvest) {
+        let since = match directories.of(&workspace.name) {
+            Some(directory) => earliest.get(directory).copied(),
+            // Nobody says whose folder it is: everybody's sessions may lie there.
+            None => earliest.values().min().copied(),
+        };
+        if since.is_none() && launched.is_empty() {
+            continue;
+        }
+        let may_be_carried = |place: &Place| {
+            launched.contains(place.id.as_str())
+                || since.is_some_and(|since| {
+                    written_since(&place.wire(), since) || written_since(&place.state(), since)
+                })
+        };
+        places.extend(sessions_in(&workspace.path, harvest).into_iter().filter(may_be_carried));
+    }
+    places
+}
+
+/// `workspaces.json`: which folder belongs to which directory.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Directories {
+    workspaces: BTreeMap<String, Workspace>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Workspace {
+    root: Option<String>,
+}
+
+impl Directories {
+    /// What cannot be read names nothing, which costs time and changes no answer.
+    fn read(root: &Path) -> Self {
+        let bytes = read_small(&root.join("workspaces.json"), WORKSPACES_LIMIT).unwrap_or_default();
+        serde_json::from_slice(&bytes).unwrap_or_default()
+    }
+
+    fn of(&self, folder: &str) -> Option<&str> {
+        self.workspaces.get(folder)?.root.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_a_plain_name() {
+        assert!(is_id("session_42c216d2-ca3c-444b-b81d-7a8b525ee45c"));
+        for odd in ["", "..", "a/b", "-p", ".index-dirty", "a b", "a\u{1b}"] {
+            assert!(!is_id(odd), "{odd:?}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Which processes are Kimi Code. Pure.
+//!
+//! A moment after its start the agent writes its title over its arguments: `kimi-code` is all that is left of them, for a
+//! session in a terminal, a run with a prompt and a server alike. Its variables stay.
+
+use agentctl_model::{KernelView, Process, ProcessHead};
+
+use crate::join::node::Invocation;
+
+const TITLE: &str = "kimi-code";
+const PACKAGE: &str = "@moonshot-ai/kimi-code";
+const ENTRIES: [&str; 1] = ["main.mjs"];
+
+/// By its title, or by the script as long as the arguments are still there.
+pub(super) fn is_kimi(head: &ProcessHead) -> bool {
+    let Some(run) = Invocation::of(head) else { return head.argv.is_empty() && head.comm == TITLE };
+    // A title may be padded with blanks or with NULs, which the kernel's list of arguments has lost by now.
+    let titled = head.argv.len() == 1 && run.program.trim_end() == TITLE;
+    titled || run.is("kimi", PACKAGE, &ENTRIES)
+}
+
+/// The arguments, where they are still there, say that this is no session: a command that manages, or words about itself.
+fn is_a_command(head: &ProcessHead) -> bool {
+    Invocation::of(head)
+        .is_some_and(|run| run.first_word().is_some() || run.has(&["--help", "-h", "--version", "-V"]))
+}
+
+/// The processes that may carry a session of this source.
+pub(super) fn carriers(
+    kernel: &KernelView,
+    ours: impl Fn(&Process) -> bool,
+) -> impl Iterator<Item = &Process> {
+    kernel
+        .processes
+        .iter()
+        .filter(move |process| is_kimi(&process.head) && !is_a_command(&process.head) && ours(process))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::scene::process;
+
+    #[test]
+    fn the_title_and_the_script_are_kimi() {
+        for argv in [
+            &["kimi-code"][..],
+            &["kimi-code      "],
+            &["node", "/usr/bin/kimi", "-p", "x"],
+            &["/n/bin/node", "--no-warnings", "/n/@moonshot-ai/kimi-code/dist/main.mjs"],
+            &["/opt/kimi"],
+        ] {
+            let head = process(argv).head;
+            assert!(is_kimi(&head) && !is_a_command(&head), "{argv:?}");
+        }
+        for argv in [
+            &["vim", "kimi-code"][..],
+            &["node", "/n/other/dist/main.mjs"],
+            &["/w/kimi-code", "build"],
+            &["grep", "-r", "kimi"],
+        ] {
+            assert!(!is_kimi(&process(argv).head), "{argv:?}");
+        }
+        for argv in [&["node", "/usr/bin/kimi", "session", "list"][..], &["kimi", "--version"]] {
+            assert!(is_a_command(&process(argv).head), "{argv:?}");
+        }
+        let mut bare = process(&["kimi-code"]).head;
+        bare.argv.clear();
+        assert!(is_kimi(&bare), "only the kernel's name of it is left");
+    }
+}

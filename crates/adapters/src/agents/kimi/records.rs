@@ -1,0 +1,291 @@
+//! The records of an agent of a session (`agents/main/wire.jsonl`): only the fields that are used, all optional. Pure.
+//!
+//! One line is one event of the agent's core. A turn begins with `turn.prompt` and ends with `turn.ended`; what happens in between
+//! are `context.append_loop_event`s and `interaction.*`. The `agent.*` events say the same again, later and with earlier times.
+
+use std::borrow::Cow;
+
+use agentctl_model::text::visible;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::state::moment;
+use crate::transcript::call;
+use crate::transcript::jsonl::lenient::lenient;
+
+/// One line of the file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Record<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Cow<'a, str>,
+    time: Option<i64>,
+    /// Of the first record alone.
+    #[serde(rename = "created_at")]
+    created_at: Option<i64>,
+    #[serde(borrow)]
+    agent_id: Option<Cow<'a, str>>,
+    /// What was asked, of `turn.prompt`.
+    #[serde(borrow, deserialize_with = "lenient")]
+    input: Vec<Part<'a>>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    origin: Origin<'a>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    message: Message<'a>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) event: LoopEvent<'a>,
+    /// How a turn or a prompt ended.
+    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) reason: Option<Cow<'a, str>>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    error: Failure<'a>,
+    /// Of an interaction: which one, and what it is.
+    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) id: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "kind", deserialize_with = "lenient")]
+    pub(super) what: Option<Cow<'a, str>>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    request: Request<'a>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) model: Option<Cow<'a, str>>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    environment_disclosure: Surroundings<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Origin<'a> {
+    #[serde(borrow)]
+    kind: Option<Cow<'a, str>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Message<'a> {
+    #[serde(borrow)]
+    role: Option<Cow<'a, str>>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    content: Vec<Part<'a>>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    origin: Origin<'a>,
+}
+
+/// A piece of a message: words, thoughts, a picture.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Part<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    text: Option<Cow<'a, str>>,
+}
+
+/// What happens inside of a turn.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct LoopEvent<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    part: Part<'a>,
+    #[serde(borrow)]
+    pub(super) tool_call_id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) args: Option<&'a RawValue>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) result: ToolResult<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct ToolResult<'a> {
+    #[serde(borrow)]
+    pub(super) output: Option<&'a RawValue>,
+    pub(super) is_error: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Failure<'a> {
+    #[serde(borrow)]
+    message: Option<Cow<'a, str>>,
+}
+
+/// What a person is asked: leave for a tool, or questions.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Request<'a> {
+    #[serde(borrow)]
+    tool_name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    action: Option<Cow<'a, str>>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    display: Display<'a>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    questions: Vec<Question<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Display<'a> {
+    #[serde(borrow)]
+    command: Option<Cow<'a, str>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Question<'a> {
+    #[serde(borrow)]
+    question: Option<Cow<'a, str>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Surroundings<'a> {
+    #[serde(borrow)]
+    cwd: Option<Cow<'a, str>>,
+}
+
+impl<'a> Record<'a> {
+    /// `None` for half a line, or anything that is no record.
+    pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
+        serde_json::from_slice(line).ok().filter(|record: &Self| !record.kind.is_empty())
+    }
+
+    pub(super) fn at(&self) -> Option<Timestamp> {
+        moment(self.time.or(self.created_at)?)
+    }
+
+    /// The record is the main agent's own. Sub-agents have files of their own.
+    pub(super) fn is_main(&self) -> bool {
+        self.agent_id.as_deref().is_none_or(|agent| agent == "main")
+    }
+
+    /// What a person asked; what the machinery says in the user's name is no prompt.
+    pub(super) fn prompt(&self) -> Option<String> {
+        let typed = self.kind == "turn.prompt" && is_typed(&self.origin) && self.is_main();
+        typed.then(|| words_of(&self.input)).flatten()
+    }
+
+    /// The same, and what was put into a turn that was under way.
+    pub(super) fn typed(&self) -> Option<String> {
+        let message = &self.message;
+        let typed = self.kind == "context.append_message"
+            && message.role.as_deref() == Some("user")
+            && is_typed(&message.origin)
+            && self.is_main();
+        typed.then(|| words_of(&message.content)).flatten()
+    }
+
+    /// The agent's own words; its thoughts are none.
+    pub(super) fn words(&self) -> Option<&str> {
+        let spoken = self.event.kind == "content.part" && self.is_main();
+        self.event.part.words().filter(|_| spoken)
+    }
+
+    /// Why the turn failed.
+    pub(super) fn error(&self) -> Option<&str> {
+        self.error.message.as_deref().filter(|words| !words.trim().is_empty())
+    }
+
+    /// The directory that the agent was told it works in.
+    pub(super) fn cwd(&self) -> Option<&str> {
+        self.environment_disclosure.cwd.as_deref().filter(|cwd| !cwd.is_empty())
+    }
+
+    /// What a person is asked: `Bash: make test`, or the questions.
+    pub(super) fn request_in_words(&self) -> Option<String> {
+        let request = &self.request;
+        let questions: Vec<&str> =
+            request.questions.iter().filter_map(|one| one.question.as_deref()).collect();
+        if !questions.is_empty() {
+            return Some(visible(&questions.join("\n")));
+        }
+        let what = request.display.command.as_deref().or(request.action.as_deref()).unwrap_or_default();
+        match request.tool_name.as_deref() {
+            Some(tool) => Some(call::words(tool, what)),
+            None => Some(visible(what)).filter(|words| !words.is_empty()),
+        }
+    }
+}
+
+impl LoopEvent<'_> {
+    /// The tool that was called.
+    pub(super) fn call_in_words(&self) -> Option<String> {
+        Some(call::words(self.name.as_deref()?, &telling_argument(self.args).unwrap_or_default()))
+    }
+}
+
+impl Part<'_> {
+    fn words(&self) -> Option<&str> {
+        let is_text = self.kind.as_deref() == Some("text");
+        self.text.as_deref().filter(|text| is_text && !text.trim().is_empty())
+    }
+}
+
+fn is_typed(origin: &Origin<'_>) -> bool {
+    origin.kind.as_deref() == Some("user")
+}
+
+fn words_of(parts: &[Part<'_>]) -> Option<String> {
+    let words: Vec<&str> = parts.iter().filter_map(Part::words).collect();
+    (!words.is_empty()).then(|| words.join("\n"))
+}
+
+/// The argument that says most about a call.
+fn telling_argument(arguments: Option<&RawValue>) -> Option<String> {
+    let arguments: serde_json::Value = serde_json::from_str(arguments?.get()).ok()?;
+    let telling = ["command", "path", "pattern", "url", "query", "description", "prompt"];
+    call::argument(&arguments, &telling)
+}
+
+/// Families of records that this adapter knows; others are counted as drift.
+pub(super) fn is_known(kind: &str) -> bool {
+    const FAMILIES: [&str; 34] = [
+        "agent",
+        "assistant",
+        "compaction",
+        "config",
+        "context",
+        "cron",
+        "error",
+        "event",
+        "file_history",
+        "forked",
+        "full_compaction",
+        "goal",
+        "hook",
+        "interaction",
+        "llm",
+        "mcp",
+        "metadata",
+        "permission",
+        "plan",
+        "plan_mode",
+        "plugin",
+        "plugin_command",
+        "profile",
+        "prompt",
+        "runtime",
+        "session",
+        "shell",
+        "skill",
+        "subagent",
+        "swarm_mode",
+        "task",
+        "token_counting",
+        "turn",
+        "usage",
+    ];
+    const MORE: [&str; 5] = ["thinking", "tool", "tools", "tower", "warning"];
+    let family = kind.split('.').next().unwrap_or(kind);
+    FAMILIES.contains(&family) || MORE.contains(&family)
+}
+
+/// Whether a line is certainly bulk that no fact comes from, by its exact beginning.
+pub(super) fn is_certainly_bulk(line: &[u8]) -> bool {
+    line.starts_with(b"{\"type\":\"llm.tools_snapshot\"")
+}

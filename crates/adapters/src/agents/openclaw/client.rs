@@ -1,0 +1,366 @@
+//! A connection to one gateway: the handshake, and questions with their answers.
+//!
+//! Every step has its own deadline; a gateway that hangs, lies or goes away costs bounded time and memory. It never
+//! reconnects by itself and asks for no more rights than its caller names.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::address::Address;
+use super::device::{Challenge, Claims, Device};
+use super::trouble::{Refusal, Trouble};
+use super::weight::{self, MOST_VALUES};
+use crate::wire::deadline::Timed;
+use crate::wire::dial::dial;
+use crate::wire::tls;
+use crate::wire::tls::Pin;
+use crate::wire::websocket::{Greeting, WebSocket};
+use crate::{Keys, Secret};
+
+/// How long a gateway may take to let us in, and to answer one question. A list gives up earlier, by the patience of its
+/// source; this bounds what nobody else bounds. A gateway on a busy machine was seen to think for 12 s.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+/// A thousand sessions are little more than one megabyte.
+const LARGEST_MESSAGE: usize = 16 << 20;
+/// The one protocol that was seen on the wire.
+const PROTOCOL: u64 = 4;
+/// The gateway knows its clients by name and refuses others; this is the one for programs such as ours.
+const CLIENT: &str = "cli";
+/// A pause that the gateway itself asked for is kept if it is no longer than this.
+const SHORT_PAUSE: Duration = Duration::from_secs(1);
+
+pub(super) const READ: &str = "operator.read";
+pub(super) const WRITE: &str = "operator.write";
+pub(super) const APPROVALS: &str = "operator.approvals";
+pub(super) const ADMIN: &str = "operator.admin";
+
+/// What the gateway said of itself when it let us in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Hello {
+    pub(super) version: String,
+    /// One life of the gateway: a new one means that everything must be read anew.
+    pub(super) boot: Option<String>,
+    pub(super) scopes: Vec<String>,
+}
+
+impl Hello {
+    pub(super) fn grants(&self, scope: &str) -> bool {
+        // Who may administrate may do the rest.
+        self.scopes.iter().any(|granted| granted == scope || granted == ADMIN)
+    }
+}
+
+/// One answer to one question, or something that nobody asked for.
+#[derive(Deserialize)]
+struct Frame<'a> {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(default)]
+    ok: bool,
+    #[serde(borrow, default)]
+    payload: Option<&'a RawValue>,
+    #[serde(default)]
+    error: Option<Refusal>,
+    #[serde(default)]
+    event: Option<String>,
+}
+
+/// Something the gateway told without being asked, as far as anybody minds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Event {
+    pub(super) name: String,
+    /// How far a run has come, where that is what it tells.
+    pub(super) phase: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct OfRun {
+    #[serde(default)]
+    stream: String,
+    #[serde(default)]
+    data: RunData,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RunData {
+    phase: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Asked {
+    nonce: String,
+    ts: i64,
+}
+
+#[derive(Deserialize)]
+struct Welcome {
+    protocol: u64,
+    #[serde(default)]
+    server: Server,
+    #[serde(default)]
+    auth: Granted,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Server {
+    version: String,
+    boot_id: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Granted {
+    scopes: Vec<String>,
+}
+
+/// Plain on this machine and in private networks, TLS everywhere else.
+type Line = Box<dyn Timed + Send>;
+
+pub(super) struct Client {
+    socket: WebSocket<Line>,
+    pub(super) hello: Hello,
+    /// How long one question may take.
+    patience: Duration,
+    asked: u64,
+    heard: usize,
+}
+
+impl Client {
+    /// Lets itself in with these scopes, the first of which it cannot do without. A gateway that takes this machine for
+    /// a stranger is told who it is, if it has a device key; on loopback nobody asks, and the pairing list stays short.
+    pub(super) fn connect(
+        address: &Address,
+        keys: &Keys,
+        scopes: &[&'static str],
+        patience: Duration,
+    ) -> Result<Self, Trouble> {
+        let device = keys.device.as_ref().and_then(Device::from_seed);
+        let first = device.as_ref().filter(|_| !address.is_loopback());
+        let attempt = |device: Option<&Device>| -> Result<Self, Trouble> {
+            let client = Self::enter(address, keys, scopes, device, patience)?;
+            match scopes.first() {
+                Some(scope) if !client.hello.grants(scope) => {
+                    Err(Trouble::NoScope { scope, paired: device.is_some() })
+                }
+                _ => Ok(client),
+            }
+        };
+        match (attempt(first), &device) {
+            (Err(trouble), Some(device)) if first.is_none() && asks_who_we_are(&trouble) => {
+                attempt(Some(device))
+            }
+            (result, _) => result,
+        }
+    }
+
+    fn enter(
+        address: &Address,
+        keys: &Keys,
+        scopes: &[&str],
+        device: Option<&Device>,
+        patience: Duration,
+    ) -> Result<Self, Trouble> {
+        let until = Instant::now() + patience;
+        let mut socket = open(address, keys.pin.as_ref(), until, patience)?;
+        let during = "connect";
+        let asked: Asked = loop {
+            let message = socket.hear().map_err(|error| Trouble::of(error, during, patience))?;
+            let frame = parse(&message, during)?;
+            match (frame.event.as_deref(), frame.payload) {
+                (Some("connect.challenge"), Some(payload)) => break understood(payload, during)?,
+                (Some(_), _) => {}
+                _ => return Err(odd(during, "no challenge came first")),
+            }
+        };
+        let params = introduction(keys, scopes, device, &asked);
+        let mut client = Self {
+            socket,
+            hello: Hello { version: String::new(), boot: None, scopes: Vec::new() },
+            patience,
+            asked: 0,
+            heard: 0,
+        };
+        let welcome: Welcome = client.ask_until(during, &params, until)?;
+        if welcome.protocol != PROTOCOL {
+            return Err(odd(during, &format!("it chose protocol {}", welcome.protocol)));
+        }
+        client.hello = Hello {
+            version: welcome.server.version,
+            boot: welcome.server.boot_id,
+            scopes: welcome.auth.scopes,
+        };
+        Ok(client)
+    }
+
+    /// One question and its answer. Where the gateway itself asks for a short pause, it is asked once more.
+    pub(super) fn ask<T: DeserializeOwned>(&mut self, method: &str, params: &Value) -> Result<T, Trouble> {
+        match self.ask_once(method, params) {
+            Err(Trouble::Refused { refusal, during }) => {
+                let pause = Duration::from_millis(refusal.retry_after_ms.unwrap_or(0));
+                if !refusal.retryable || pause > SHORT_PAUSE {
+                    return Err(Trouble::Refused { during, refusal });
+                }
+                std::thread::sleep(pause);
+                self.ask_once(method, params)
+            }
+            other => other,
+        }
+    }
+
+    /// How many bytes of answers came so far, for those who have enough at some point.
+    pub(super) fn heard(&self) -> usize {
+        self.heard
+    }
+
+    /// From now on for each question.
+    pub(super) fn be_patient_for(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
+    fn ask_once<T: DeserializeOwned>(&mut self, method: &str, params: &Value) -> Result<T, Trouble> {
+        self.ask_until(method, params, Instant::now() + self.patience)
+    }
+
+    fn ask_until<T: DeserializeOwned>(
+        &mut self,
+        method: &str,
+        params: &Value,
+        until: Instant,
+    ) -> Result<T, Trouble> {
+        let patience = self.patience;
+        self.asked += 1;
+        let id = self.asked.to_string();
+        self.socket.wait_until(until);
+        let lost = |error: io::Error| Trouble::of(error, method, patience);
+        let request = json!({"type": "req", "id": id, "method": method, "params": params});
+        self.socket.say(&request.to_string()).map_err(lost)?;
+        loop {
+            let message = self.socket.hear().map_err(lost)?;
+            self.heard += message.len();
+            let frame = parse(&message, method)?;
+            // Events and late second answers to older questions are passed over.
+            if frame.kind != "res" || frame.id.as_deref() != Some(&id) {
+                continue;
+            }
+            if !frame.ok {
+                let refusal = Box::new(frame.error.unwrap_or_default());
+                return Err(Trouble::Refused { during: method.to_owned(), refusal });
+            }
+            return understood(frame.payload.unwrap_or(RawValue::NULL), method);
+        }
+    }
+
+    /// The next thing the gateway tells by itself; `None` when it says nothing for that long.
+    pub(super) fn listen(&mut self, patience: Duration) -> Result<Option<Event>, Trouble> {
+        let until = Instant::now() + patience;
+        loop {
+            self.socket.wait_until(until);
+            let message = match self.socket.hear().map_err(|error| Trouble::of(error, "events", patience)) {
+                Ok(message) => message,
+                Err(Trouble::Silent { .. }) => return Ok(None),
+                Err(trouble) => return Err(trouble),
+            };
+            let frame = parse(&message, "events")?;
+            if let Some(name) = frame.event {
+                let run = frame.payload.filter(|_| name == "agent");
+                let run: Option<OfRun> = run.and_then(|payload| serde_json::from_str(payload.get()).ok());
+                let phase = run.filter(|run| run.stream == "lifecycle").and_then(|run| run.data.phase);
+                return Ok(Some(Event { name, phase }));
+            }
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.socket.wait_until(Instant::now() + Duration::from_millis(100));
+        self.socket.close();
+    }
+}
+
+fn asks_who_we_are(trouble: &Trouble) -> bool {
+    match trouble {
+        Trouble::NoScope { .. } => true,
+        Trouble::Refused { refusal, .. } => refusal.code() == "DEVICE_IDENTITY_REQUIRED",
+        _ => false,
+    }
+}
+
+fn open(
+    address: &Address,
+    pin: Option<&Pin>,
+    until: Instant,
+    patience: Duration,
+) -> Result<WebSocket<Line>, Trouble> {
+    if !address.secure && !address.is_private() {
+        let why = "the token would cross a public network in plain words: use wss://, or tunnel it, for example \
+            `ssh -N -L 18789:127.0.0.1:18789 HOST`, and use ws://127.0.0.1:18789";
+        return Err(Trouble::Unsafe(why.to_owned()));
+    }
+    let lost = |error| Trouble::of(error, "connect", patience);
+    let stream = dial(&address.host, address.port, until).map_err(Trouble::Unreachable)?;
+    let stream: Line = if address.secure {
+        let secured = tls::shake_hands(stream, &address.host, pin);
+        Box::new(secured.map_err(|error| match tls::distrust(&error) {
+            Some(why) => Trouble::Unsafe(format!(
+                "{why}; if it is the right one, name its fingerprint as `tlsFingerprint` of the gateway in config.toml"
+            )),
+            None => lost(error),
+        })?)
+    } else {
+        Box::new(stream)
+    };
+    let host = address.authority();
+    let greeting = Greeting { host: &host, path: &address.path, largest_message: LARGEST_MESSAGE };
+    WebSocket::open(stream, &greeting).map_err(lost)
+}
+
+/// The parameters of `connect`.
+fn introduction(keys: &Keys, scopes: &[&str], device: Option<&Device>, asked: &Asked) -> Value {
+    let platform = std::env::consts::OS;
+    let mut params = json!({
+        "minProtocol": PROTOCOL, "maxProtocol": PROTOCOL,
+        "client": {
+            "id": CLIENT, "mode": CLIENT, "platform": platform, "version": env!("CARGO_PKG_VERSION"),
+            "displayName": "agentctl",
+        },
+        "role": "operator", "scopes": scopes, "caps": [],
+    });
+    let (token, password) = (keys.token.as_ref(), keys.password.as_ref());
+    let secret = token.or(password).map_or("", Secret::reveal);
+    if token.is_some() {
+        params["auth"] = json!({"token": secret});
+    } else if password.is_some() {
+        params["auth"] = json!({"password": secret});
+    }
+    if let Some(device) = device {
+        let claims = Claims { client: CLIENT, mode: CLIENT, role: "operator", scopes, platform, secret };
+        params["device"] = device.block(&claims, &Challenge { nonce: &asked.nonce, at_ms: asked.ts });
+    }
+    params
+}
+
+fn parse<'m>(message: &'m [u8], during: &str) -> Result<Frame<'m>, Trouble> {
+    serde_json::from_slice(message).map_err(|error| odd(during, &error.to_string()))
+}
+
+fn understood<T: DeserializeOwned>(payload: &RawValue, during: &str) -> Result<T, Trouble> {
+    let values = weight::values(payload.get().as_bytes());
+    if values > MOST_VALUES {
+        return Err(Trouble::TooHeavy { during: during.to_owned(), values });
+    }
+    serde_json::from_str(payload.get()).map_err(|error| odd(during, &error.to_string()))
+}
+
+fn odd(during: &str, what: &str) -> Trouble {
+    Trouble::Odd { during: during.to_owned(), what: what.to_owned() }
+}

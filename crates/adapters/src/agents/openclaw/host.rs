@@ -1,0 +1,230 @@
+//! Acting on sessions of a gateway. What is true afterwards is for the next survey to say.
+
+use std::path::Path;
+
+use agentctl_model::{Permission, Refusal, Session};
+
+use super::address::Address;
+use super::gateway::{Decision, Gateway, Launch};
+use super::trouble::Trouble;
+use crate::gateway::{Addressee, Begun, Errand, Host, HostError, Request};
+use crate::{Answer, Root};
+
+pub(super) struct Hands;
+
+pub(super) static HANDS: Hands = Hands;
+
+impl Host for Hands {
+    fn is_reachable(&self, root: &Root) -> bool {
+        Gateway::of(root).is_some()
+    }
+
+    fn is_here(&self, root: &Root) -> bool {
+        address(root).is_some_and(|address| address.is_loopback())
+    }
+
+    /// A host alone is a name too; where several gateways are on it, each has its port.
+    fn is_meant(&self, root: &Root, said: &str) -> bool {
+        let Some(address) = address(root) else { return false };
+        let said = said.trim();
+        match Address::parse(said) {
+            Some(whole) => whole == address,
+            None => [&address.host, &address.authority()].iter().any(|name| said.eq_ignore_ascii_case(name)),
+        }
+    }
+
+    fn request(&self, root: &Root, errand: &Errand<'_>) -> Result<Request, Refusal> {
+        door(root)?;
+        let to = root.path.to_string_lossy().into_owned();
+        Ok(match errand.session {
+            Some(key) => Request {
+                to,
+                method: "sessions.send",
+                params: Gateway::message(key, errand.words, Some(errand.once)),
+            },
+            None => Request { to, method: "sessions.create", params: launch(errand)?.params() },
+        })
+    }
+
+    fn begin(&self, root: &Root, errand: &Errand<'_>) -> Result<Begun, HostError> {
+        let gateway = door(root)?;
+        if let Some(key) = errand.session {
+            let sent =
+                gateway.send(key, errand.words, Some(errand.once)).map_err(|trouble| said(&trouble))?;
+            return Ok(Begun { id: key.to_owned(), run: sent.run_id });
+        }
+        let launched = gateway.launch(&launch(errand)?).map_err(|trouble| said(&trouble))?;
+        Ok(Begun { id: launched.key, run: launched.run_id })
+    }
+
+    /// A run that is at work can only be this one or one behind which it waits; afterwards the row names its last run.
+    fn shows(&self, session: &Session, begun: &Begun) -> bool {
+        use agentctl_model::Status::{Running, Waiting};
+        let last = session.meta.get("lastRunId").and_then(serde_json::Value::as_str);
+        matches!(session.status, Running | Waiting) || (last.is_some() && last == begun.run.as_deref())
+    }
+
+    fn stop(&self, root: &Root, id: &str) -> Result<bool, HostError> {
+        door(root)?.stop(id).map(|stopped| stopped.aborted).map_err(|trouble| said(&trouble))
+    }
+
+    fn send(&self, root: &Root, id: &str, words: &str, once: &str) -> Result<(), HostError> {
+        door(root)?.send(id, words, Some(once)).map(drop).map_err(|trouble| said(&trouble))
+    }
+
+    /// A session that was named must be there; an agent has its main session, which its first message makes.
+    fn tell(&self, root: &Root, to: &Addressee, words: &str, once: &str) -> Result<(), HostError> {
+        let gateway = door(root)?;
+        let told = match (&to.session, &to.agent) {
+            (Some(session), agent) => {
+                gateway.send(&key_of(session, agent.as_deref()), words, Some(once)).map(drop)
+            }
+            (None, Some(agent)) => gateway.chat(&key_of("main", Some(agent)), words, once),
+            (None, None) => return Err(Refusal::new("nobody is named who could be told").into()),
+        };
+        told.map_err(|trouble| said(&trouble))
+    }
+
+    /// The one that waits longest. It is looked up now: what a list showed before may be answered already.
+    fn answer(&self, root: &Root, id: &str, answer: &Answer) -> Result<(), HostError> {
+        let decision = match answer {
+            Answer::Approve => Decision::AllowOnce,
+            Answer::Deny => Decision::Deny,
+            Answer::Text(_) => {
+                let reason = "OpenClaw asks for approvals only, which take no text";
+                return Err(Refusal::new(reason)
+                    .hint(format!(
+                        "`agentctl approve {id}` or `agentctl deny {id}`, or `agentctl send {id} ...`"
+                    ))
+                    .into());
+            }
+        };
+        let gateway = door(root)?;
+        let of_session = gateway.approvals().map_err(|trouble| said(&trouble))?.into_iter();
+        let mut waiting: Vec<_> =
+            of_session.filter(|one| one.request.session_key.as_deref() == Some(id)).collect();
+        waiting.sort_by_key(|one| one.created_at_ms);
+        let Some(first) = waiting.first() else {
+            return Err(Refusal::new(format!(
+                "session {id} waits for no approval that this machine may see"
+            ))
+            .hint("`agentctl inbox` shows what waits")
+            .into());
+        };
+        gateway.decide(&first.id, decision).map_err(|trouble| said(&trouble))
+    }
+}
+
+fn address(root: &Root) -> Option<Address> {
+    Address::parse(root.path.to_str()?)
+}
+
+/// A key as the gateway spells it: whole ones name their agent.
+fn key_of(session: &str, agent: Option<&str>) -> String {
+    match agent {
+        Some(agent) if !session.starts_with("agent:") => format!("agent:{agent}:{session}"),
+        _ => session.to_owned(),
+    }
+}
+
+fn door(root: &Root) -> Result<Gateway, Refusal> {
+    Gateway::of(root).ok_or_else(|| {
+        Refusal::new(format!("no gateway is known: {} is no address of one", root.path.display())).hint(
+            "set OPENCLAW_GATEWAY_URL, or name it in config.toml as one of `gateways` of [adapters.openclaw]",
+        )
+    })
+}
+
+fn launch<'a>(errand: &Errand<'a>) -> Result<Launch<'a>, Refusal> {
+    let permission_mode = match errand.permission {
+        None | Some(Permission::Default) => None,
+        Some(Permission::Plan) => Some("read-only"),
+        // Writes in its folder, and a person for every command.
+        Some(Permission::AcceptEdits) => Some("guarded"),
+        Some(Permission::Bypass) => Some("full"),
+    };
+    let cwd = errand.cwd.map(|cwd| text(cwd)).transpose()?;
+    // Without `once`: a gateway takes that for a new session from known devices only, and nobody sends this twice.
+    Ok(Launch { message: errand.words, model: errand.model, cwd, permission_mode, ..Launch::default() })
+}
+
+fn text(cwd: &Path) -> Result<&str, Refusal> {
+    cwd.to_str().ok_or_else(|| Refusal::new(format!("the folder has no name in text: {}", cwd.display())))
+}
+
+/// Its no is a no. When it was not heard to the end, the request may have been carried out all the same.
+fn said(trouble: &Trouble) -> HostError {
+    match trouble {
+        // "Not now" is no no: it starts, stops, or is busy.
+        Trouble::Refused { refusal, .. } if refusal.passes() => HostError::Unheard(trouble.to_string()),
+        Trouble::Refused { .. } | Trouble::NoScope { .. } | Trouble::Unsafe(_) => {
+            HostError::Refused(Refusal::new(trouble.to_string()))
+        }
+        Trouble::Unreachable(_) => HostError::Unheard(format!("the gateway is not there: {trouble}")),
+        Trouble::Lost { .. }
+        | Trouble::Silent { .. }
+        | Trouble::Odd { .. }
+        | Trouble::TooHeavy { .. }
+        | Trouble::Unwanted => {
+            HostError::Unheard(format!("{trouble}; whether the gateway took it is not known"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn errand(session: Option<&'static str>) -> Errand<'static> {
+        Errand { session, words: "go", model: None, permission: None, cwd: None, once: "o-1" }
+    }
+
+    #[test]
+    fn requests_say_only_what_was_asked_for() {
+        let root = Root::at("ws://127.0.0.1:7");
+        let params = |errand: Errand<'_>| HANDS.request(&root, &errand).unwrap().params;
+        assert_eq!(params(errand(None)), json!({"message": "go"}));
+        assert_eq!(params(errand(Some("k"))), json!({"key": "k", "message": "go", "idempotencyKey": "o-1"}));
+        let whole = Errand { model: Some("fake/one"), cwd: Some(Path::new("/w")), ..errand(None) };
+        for (permission, word) in [
+            (Permission::Plan, "read-only"),
+            (Permission::AcceptEdits, "guarded"),
+            (Permission::Bypass, "full"),
+        ] {
+            let params = params(Errand { permission: Some(permission), ..whole });
+            assert_eq!((&params["permissionMode"], &params["cwd"]), (&json!(word), &json!("/w")));
+        }
+        assert!(
+            params(Errand { permission: Some(Permission::Default), ..whole })["permissionMode"].is_null()
+        );
+    }
+
+    #[test]
+    fn a_session_is_named_whole_or_within_its_agent() {
+        assert_eq!(key_of("agent:main:x", None), "agent:main:x");
+        assert_eq!(key_of("agent:main:x", Some("other")), "agent:main:x");
+        assert_eq!(key_of("x", Some("ops")), "agent:ops:x");
+        assert_eq!(key_of("x", None), "x");
+    }
+
+    #[test]
+    fn a_gateway_is_meant_by_its_address_or_its_host() {
+        let root = Root::at("ws://box.local:18789");
+        for said in ["ws://box.local:18789", "WS://Box.local", "box.local", "box.local:18789", " box.local "]
+        {
+            assert!(HANDS.is_meant(&root, said), "{said}");
+        }
+        for said in ["wss://box.local:18789", "box.local:1", "box", "", "ws://box.local:18789/other"] {
+            assert!(!HANDS.is_meant(&root, said), "{said}");
+        }
+        assert!(!HANDS.is_here(&root) && HANDS.is_here(&Root::at("ws://[::1]:7")));
+        assert!(!HANDS.is_meant(&Root::at("/home/dev/.openclaw"), "/home/dev/.openclaw"));
+    }
+
+    #[test]
+    fn a_folder_is_no_gateway() {
+        let refused = HANDS.request(&Root::at("/home/dev/.openclaw"), &errand(None)).unwrap_err();
+        assert!(refused.reason.contains("/home/dev/.openclaw is no address"), "{refused:?}");
+    }
+}

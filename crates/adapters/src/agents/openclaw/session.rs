@@ -1,0 +1,228 @@
+//! From the gateway's rows to sessions and its word about each. Pure: the table of the words is here.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use agentctl_model::text::{clean_cut, one_line};
+use agentctl_model::{
+    Evidence, Facts, Found, Parent, Pending, PendingKind, Relation, Remote, Testimony, Tokens, Turn,
+    TurnState, Witness, Word,
+};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::natives::Native;
+use super::rows::{Agent, Approval, Job, Row};
+use crate::transcript::call;
+
+const NAME: usize = 200;
+const WORDS: usize = 300;
+
+/// Everything the gateway said at one moment, read to its end.
+#[derive(Debug, Default)]
+pub(super) struct Snapshot {
+    pub(super) rows: Vec<Row>,
+    /// `None` when they could not be read: then no automation is called ended.
+    pub(super) jobs: Option<Vec<Job>>,
+    /// `None` when they were not asked for, or not shown: who is at work may then be waiting.
+    pub(super) approvals: Option<Vec<Approval>>,
+    pub(super) agents: Vec<Agent>,
+    /// What another agent runs behind a session, by its key.
+    pub(super) natives: HashMap<String, Native>,
+    /// When, by the gateway's own clock.
+    pub(super) at: Option<Timestamp>,
+}
+
+impl Snapshot {
+    /// Every session with the word about it.
+    pub(super) fn sessions(&self, place: &Path) -> Vec<(Found, Remote)> {
+        let jobs: HashMap<&str, &Job> =
+            self.jobs.iter().flatten().map(|job| (job.id.as_str(), job)).collect();
+        let folders: HashMap<&str, &str> = self
+            .agents
+            .iter()
+            .filter_map(|agent| Some((agent.id.as_str(), agent.workspace.as_deref()?)))
+            .collect();
+        let mut waiting: HashMap<&str, Vec<&Approval>> = HashMap::new();
+        for approval in self.approvals.iter().flatten() {
+            if let Some(key) = approval.request.session_key.as_deref() {
+                waiting.entry(key).or_default().push(approval);
+            }
+        }
+        self.rows
+            .iter()
+            .map(|row| {
+                let job = row.job_id().and_then(|id| jobs.get(id).copied());
+                let approvals = waiting.get(row.key.as_str()).map_or(&[][..], Vec::as_slice);
+                let folder = row.agent_id.as_deref().and_then(|agent| folders.get(agent).copied());
+                let found = Found {
+                    id: row.key.clone(),
+                    slot: None,
+                    place: place.to_owned(),
+                    stamp: None,
+                    facts: self.facts(row, job, folder),
+                    evidence: Vec::new(),
+                };
+                (found, self.word(row, job, approvals))
+            })
+            .collect()
+    }
+
+    fn facts(&self, row: &Row, job: Option<&Job>, folder: Option<&str>) -> Facts {
+        let mut facts = facts(row, job, folder);
+        if let Some(native) = self.natives.get(&row.key) {
+            let root = native.root.as_deref().map(|root| clean_cut(&root.to_string_lossy(), None));
+            let id = clean_cut(&native.id, Some(NAME));
+            let named = json!({"adapter": native.adapter, "id": id, "root": root});
+            facts.meta.insert("native".to_owned(), named);
+        }
+        facts
+    }
+
+    /// At work, ready, ended, or not said: from `hasActiveRun`, and for automations from their job; never from a time.
+    fn word(&self, row: &Row, job: Option<&Job>, approvals: &[&Approval]) -> Remote {
+        let job_runs = job.and_then(|job| job.state.as_ref()).and_then(|state| state.running_at_ms);
+        let (word, said) = match row.has_active_run {
+            Some(true) if self.approvals.is_none() => {
+                (Word::Running, "hasActiveRun is true; its approvals were not looked at")
+            }
+            Some(true) => (Word::Running, "hasActiveRun is true"),
+            Some(false) if !row.is_automation() => (Word::Ready, "hasActiveRun is false"),
+            Some(false) if job_runs.is_some() => (Word::Running, "the cron job is running"),
+            Some(false) if self.jobs.is_none() => {
+                (Word::Unsaid, "hasActiveRun is false, the cron jobs were not heard")
+            }
+            Some(false) => (Word::Ended, "an automation, hasActiveRun is false"),
+            None => (Word::Unsaid, "the row has no hasActiveRun"),
+        };
+        let mut testimony = Testimony::default();
+        if word == Word::Running {
+            testimony.since = job_runs.or_else(|| began(row)).map(|at| at.0);
+            testimony.pending = approvals.iter().map(|approval| pending(approval)).collect();
+            if let Some(first) = testimony.pending.first() {
+                testimony.detail.clone_from(&first.summary);
+                testimony.turn = Some(Turn::new(TurnState::Approval, None));
+                let count = testimony.pending.len();
+                testimony.evidence.push(Evidence::said(
+                    Witness::Gateway,
+                    format!("{count} approval(s) of this session are pending"),
+                    self.at,
+                ));
+            }
+        }
+        Remote {
+            id: row.key.clone(),
+            slot: None,
+            word,
+            evidence: Evidence::said(Witness::Gateway, said, self.at),
+            testimony,
+        }
+    }
+}
+
+/// When the run of the moment began; a stored time of an older run is not it.
+fn began(row: &Row) -> Option<super::rows::Millis> {
+    row.started_at.filter(|started| row.ended_at.is_none_or(|ended| ended < *started))
+}
+
+fn pending(approval: &Approval) -> Pending {
+    let command = approval.request.command.as_deref();
+    Pending {
+        kind: PendingKind::Approval,
+        summary: command.map(|command| call::words("exec", command)),
+        since: approval.created_at_ms.map(|at| at.0),
+        // Whoever may see it may answer it.
+        answerable: true,
+    }
+}
+
+fn facts(row: &Row, job: Option<&Job>, folder: Option<&str>) -> Facts {
+    let name = |text: &Option<String>| {
+        text.as_deref().map(|text| clean_cut(&one_line(text), Some(NAME))).filter(|text| !text.is_empty())
+    };
+    let path = |text: &Option<String>| text.as_deref().map(|text| clean_cut(text, None));
+    let model = row.model.as_deref().map(|model| match row.model_provider.as_deref() {
+        Some(provider) => format!("{provider}/{model}"),
+        None => model.to_owned(),
+    });
+    Facts {
+        turn: last_turn(row, job),
+        name: name(&row.label)
+            .or_else(|| name(&row.display_name).filter(|name| *name != row.key))
+            .or_else(|| job.and_then(|job| name(&job.name))),
+        prompt: None,
+        // A row's preview can be the user's own words, even after the turn: only the conversation says who spoke.
+        last_message: None,
+        cwd: path(&row.spawned_cwd)
+            .or_else(|| path(&row.workspace_dir))
+            .or_else(|| folder.map(|folder| clean_cut(folder, None))),
+        branch: row.worktree.as_ref().map(|worktree| clean_cut(&worktree.branch, Some(NAME))),
+        model: model.map(|model| clean_cut(&model, Some(NAME))),
+        started_at: row.created_at.map(|at| at.0),
+        updated_at: row.updated_at.map(|at| at.0),
+        stopped_at: row.ended_at.map(|at| at.0),
+        tokens: last_run(row),
+        cost: None,
+        parent: parent(row),
+        meta: meta(row, job),
+    }
+}
+
+/// Only of the last run: the survey keeps it where the conversation itself is gone, and nowhere else.
+fn last_run(row: &Row) -> Option<Tokens> {
+    let (input, output) = (row.input_tokens, row.output_tokens);
+    (input.is_some() || output.is_some()).then(|| Tokens { input, output, ..Tokens::default() })
+}
+
+/// How the last run ended, in the stored words of the row or, for a job, of the job.
+fn last_turn(row: &Row, job: Option<&Job>) -> Option<Turn> {
+    let state = job.and_then(|job| job.state.as_ref());
+    let of_job = state.and_then(|state| match state.last_run_status.as_deref()? {
+        "ok" => Some((TurnState::Finished, None)),
+        "error" => Some((TurnState::Failed, state.last_error.as_deref())),
+        _ => None,
+    });
+    let of_row = match row.status.as_deref() {
+        Some("done") => Some((TurnState::Finished, None)),
+        Some("failed" | "timeout") => Some((TurnState::Failed, row.last_run_error.as_deref())),
+        Some("killed") => Some((TurnState::Interrupted, None)),
+        _ => None,
+    };
+    let (state, detail) = of_job.or(of_row)?;
+    let mut turn = Turn::new(state, row.ended_at.map(|at| at.0));
+    turn.began = row.started_at.map(|at| at.0);
+    turn.detail = detail.map(|detail| clean_cut(&one_line(detail), Some(WORDS)));
+    Some(turn)
+}
+
+/// Who spawned it. `parentSessionKey` is only where the vendor's own page goes back to.
+fn parent(row: &Row) -> Option<Parent> {
+    let of = |id: &str, relation| Parent { id: clean_cut(id, None), relation };
+    match (row.spawned_by.as_deref(), &row.fork_source) {
+        (Some(parent), _) => Some(of(parent, Relation::Subagent)),
+        (None, Some(source)) => Some(of(&source.session_key, Relation::Fork)),
+        (None, None) => None,
+    }
+}
+
+fn meta(row: &Row, job: Option<&Job>) -> Map<String, Value> {
+    let mut meta = Map::new();
+    let texts = [
+        ("sessionId", row.session_id.as_deref()),
+        ("agentId", row.agent_id.as_deref()),
+        ("kind", row.kind.as_deref()),
+        ("classification", row.classification.as_deref()),
+        ("runtime", row.runtime()),
+        ("createdVia", row.created_via.as_deref()),
+        ("channel", row.channel.as_deref()),
+        ("lastRunId", row.last_run_id.as_deref()),
+        ("lastRunError", row.last_run_error.as_deref()),
+        ("job", job.and_then(|job| job.name.as_deref())),
+    ];
+    for (name, text) in texts {
+        if let Some(text) = text {
+            meta.insert(name.to_owned(), json!(clean_cut(text, Some(WORDS))));
+        }
+    }
+    meta
+}

@@ -1,0 +1,246 @@
+//! How OpenCode is started, taken up again and ended. Making a plan is pure.
+
+use std::collections::BTreeMap;
+
+use agentctl_model::text::clean;
+use agentctl_model::{
+    CleanSignal, Conversation, FirstWords, IdSource, Intent, KernelView, Permission, Process, Refusal,
+    Session, SpawnPlan, Stdin, StopWay,
+};
+use serde_json::{Map, Value};
+
+use super::OpenCode;
+use super::processes::{Kind, OPENCODE};
+use super::steer::Steered;
+use crate::Root;
+use crate::control::{Answer, Control, no_way_in};
+use crate::gateway::HostError;
+
+const PROGRAM: &str = "opencode";
+
+/// Rules for what may be done, which stand above the user's own. All versions take them; a flag for everything is
+/// younger than some of them.
+const RULES: &str = "OPENCODE_PERMISSION";
+
+/// Everything that there are rules about. The star alone would lose against a rule of the user's for one tool.
+const EVERYTHING: [&str; 17] = [
+    "*",
+    "bash",
+    "codesearch",
+    "doom_loop",
+    "edit",
+    "external_directory",
+    "glob",
+    "grep",
+    "list",
+    "lsp",
+    "read",
+    "skill",
+    "task",
+    "todoread",
+    "todowrite",
+    "webfetch",
+    "websearch",
+];
+
+/// How many lines of an error are told.
+const MOST_LINES: usize = 12;
+
+impl Control for OpenCode {
+    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
+        if intent.system_prompt.is_some() {
+            return Err(Refusal::new("opencode takes no further instructions at a launch")
+                .hint("put them into AGENTS.md or into the prompt"));
+        }
+        // Its log says which session it made, and a user's setting could make the log say less.
+        let mut args: Vec<String> =
+            ["run", "--format", "json", "--print-logs", "--log-level", "INFO"].map(str::to_owned).into();
+        let id = match &intent.conversation {
+            Conversation::New => IdSource::FirstWords,
+            Conversation::Stored { id, .. } => {
+                args.push(format!("--session={id}"));
+                IdSource::Known(id.clone())
+            }
+            Conversation::ForkOf { id, .. } => {
+                args.extend([format!("--session={id}"), "--fork".to_owned()]);
+                IdSource::FirstWords
+            }
+        };
+        if let Some(model) = &intent.model {
+            args.push(format!("--model={}", full_name(model)?));
+        }
+        // It goes by this variable and not by where it is.
+        let mut env = BTreeMap::from([("PWD".to_owned(), intent.cwd.to_string_lossy().into_owned())]);
+        match intent.permission {
+            None | Some(Permission::Default) => {}
+            Some(Permission::Plan) => args.push("--agent=plan".to_owned()),
+            Some(Permission::AcceptEdits) => {
+                env.insert(RULES.to_owned(), allowing(&["edit"]));
+            }
+            Some(Permission::Bypass) => {
+                env.insert(RULES.to_owned(), allowing(&EVERYTHING));
+            }
+        }
+        args.extend(intent.more.iter().cloned());
+        Ok(SpawnPlan {
+            program: PROGRAM.to_owned(),
+            args,
+            env,
+            cwd: intent.cwd.clone(),
+            stdin: Stdin::Words,
+            id,
+        })
+    }
+
+    /// The log says it when the session is made, the events only with the model's first word. Sub-agents come later.
+    fn learn_id(&self, said: FirstWords<'_>) -> Option<String> {
+        let made = complete_lines(said.stderr).find_map(made_in_log);
+        made.or_else(|| events(said.stdout).find_map(|event| event["sessionID"].as_str().map(str::to_owned)))
+    }
+
+    /// The last error event. For some the log alone knows the reason, under the event's reference; what fails before
+    /// there is a session is told between the lines of the log.
+    fn complaint(&self, said: FirstWords<'_>) -> Option<String> {
+        let Some(error) = events(said.stdout).filter(|event| event["type"] == "error").last() else {
+            return said_between(said.stderr);
+        };
+        let data = &error["error"]["data"];
+        let logged = data["ref"].as_str().and_then(|reference| {
+            let mark = format!(" ref={reference} ");
+            complete_lines(said.stderr).find(|line| line.contains(&mark)).and_then(reason_in_log)
+        });
+        let words = logged.or_else(|| data["message"].as_str().map(str::to_owned));
+        words.or_else(|| error["error"]["name"].as_str().map(str::to_owned))
+    }
+
+    /// The log says when the turn itself is sent to the model; the request for a title does not count.
+    fn has_asked(&self, said: FirstWords<'_>) -> bool {
+        complete_lines(said.stderr).any(|line| {
+            line.contains(" small=false ") && (line.contains(" message=stream ") || line.ends_with(" stream"))
+        })
+    }
+
+    /// A run has no clean end: its transcript stays as it is. A terminal writes its turn down. Who serves several
+    /// sessions is asked to break off one.
+    fn stop_way(&self, _session: &Session, process: &Process) -> StopWay {
+        match OPENCODE.kind(&process.head) {
+            Kind::Server | Kind::Editor => StopWay::Ask,
+            Kind::Terminal if process.listening.seen().is_some_and(|at| !at.is_empty()) => StopWay::Ask,
+            _ => StopWay::Signal(CleanSignal::Terminate),
+        }
+    }
+
+    /// The tools know the process alone, and those of old versions not even that.
+    fn tool_marks(&self, _id: &str, pid: Option<u32>) -> Vec<(&'static str, String)> {
+        pid.map(|pid| ("OPENCODE_PID", pid.to_string())).into_iter().collect()
+    }
+
+    fn marks(&self) -> &'static [&'static str] {
+        &["OPENCODE", "OPENCODE_PID"]
+    }
+
+    fn interrupt(&self, root: &Root, kernel: &KernelView, session: &Session) -> Result<(), HostError> {
+        self.reach(root, kernel, session, "be interrupted")?.interrupt()
+    }
+
+    fn send(
+        &self,
+        root: &Root,
+        kernel: &KernelView,
+        session: &Session,
+        words: &str,
+    ) -> Result<(), HostError> {
+        self.reach(root, kernel, session, "be spoken to")?.send(words)
+    }
+
+    fn answer(
+        &self,
+        root: &Root,
+        kernel: &KernelView,
+        session: &Session,
+        answer: &Answer,
+    ) -> Result<(), HostError> {
+        self.reach(root, kernel, session, "be answered")?.answer(answer)
+    }
+}
+
+impl OpenCode {
+    /// The process that carries the session, if it listens. Another server would say yes and do nothing.
+    fn reach(
+        &self,
+        root: &Root,
+        kernel: &KernelView,
+        session: &Session,
+        what: &str,
+    ) -> Result<Steered, HostError> {
+        let carries = |process: &&Process| {
+            self.is_ours(process, root) && session.processes.iter().any(|entry| entry.pid == process.pid())
+        };
+        let addresses =
+            kernel.processes.iter().filter(carries).filter_map(|process| process.listening.seen());
+        let addresses: Vec<_> = addresses.flatten().copied().collect();
+        match (&session.cwd, addresses.as_slice()) {
+            (Some(directory), [_, ..]) => Steered::reach(&addresses, directory, &session.id),
+            _ => Err(no_way_in(session, what).into()),
+        }
+    }
+}
+
+/// `provider/model`; OpenCode fails on anything else without saying why.
+fn full_name(model: &str) -> Result<&str, Refusal> {
+    match model.split_once('/') {
+        Some((provider, name)) if !provider.is_empty() && !name.is_empty() => Ok(model),
+        _ => Err(Refusal::new(format!("opencode needs a model as provider/model: {model}"))
+            .hint("`opencode models` lists them")),
+    }
+}
+
+fn allowing(what: &[&str]) -> String {
+    let rules: Map<String, Value> = what.iter().map(|rule| ((*rule).to_owned(), "allow".into())).collect();
+    Value::Object(rules).to_string()
+}
+
+fn complete_lines(said: &str) -> impl DoubleEndedIterator<Item = &str> {
+    said.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'))
+}
+
+fn events(stdout: &str) -> impl Iterator<Item = Value> {
+    complete_lines(stdout).filter_map(|line| serde_json::from_str(line).ok())
+}
+
+/// The session that a line of the log says was made: `… message=created id=ses_… slug=…`, and until 1.1
+/// `… service=session id=ses_… slug=… created`.
+fn made_in_log(line: &str) -> Option<String> {
+    let behind = |mark: &str| line.split_once(mark).map(|(_, rest)| rest);
+    let young = behind(" message=created id=").filter(|_| line.starts_with("timestamp="));
+    let old =
+        behind(" service=session id=").filter(|_| line.starts_with("INFO ") && line.ends_with(" created"));
+    let id = young.or(old)?.split(' ').next()?;
+    id.starts_with("ses").then(|| id.to_owned())
+}
+
+/// The agent's own words on stderr from where they speak of an error: what no line of its log holds.
+fn said_between(stderr: &str) -> Option<String> {
+    let is_log = |line: &&str| line.starts_with("timestamp=") || line.starts_with("INFO ");
+    let lines = complete_lines(stderr).filter(|line| !is_log(line)).map(without_colours);
+    let words: Vec<String> = lines.skip_while(|line| !line.starts_with("Error: ")).take(MOST_LINES).collect();
+    (!words.is_empty()).then(|| words.join("\n").trim_end().to_owned())
+}
+
+/// `ESC [ … m` changes the colour of what follows.
+fn without_colours(line: &str) -> String {
+    let mut pieces = line.split("\u{1b}[");
+    let first = pieces.next().unwrap_or_default();
+    let rest = pieces.map(|piece| piece.split_once('m').map_or(piece, |(_, words)| words));
+    clean(&std::iter::once(first).chain(rest).collect::<String>())
+}
+
+/// `error="…"`, written as JSON writes it.
+fn reason_in_log(line: &str) -> Option<String> {
+    let (_, rest) = line.split_once(" error=")?;
+    serde_json::Deserializer::from_str(rest).into_iter::<String>().next()?.ok()
+}
+
+#[cfg(test)]
+#[path = "control_tests.rs"]
+mod tests;

@@ -1,0 +1,365 @@
+//! OpenCode's records: messages and their parts, in the database and in the old tree alike. Pure.
+
+use std::borrow::Cow;
+
+use agentctl_model::Tokens;
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer};
+use serde_json::Number;
+use serde_json::value::RawValue;
+
+use crate::transcript::jsonl::lenient::lenient;
+
+/// Part types that mean something here or are known to mean nothing.
+const KNOWN_PARTS: [&str; 12] = [
+    "text",
+    "reasoning",
+    "step-start",
+    "step-finish",
+    "patch",
+    "tool",
+    "file",
+    "agent",
+    "subtask",
+    "compaction",
+    "retry",
+    "snapshot",
+];
+
+/// Milliseconds since 1970, as every OpenCode time is.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Times {
+    created: Option<Number>,
+    completed: Option<Number>,
+    start: Option<Number>,
+    end: Option<Number>,
+    updated: Option<Number>,
+    archived: Option<Number>,
+}
+
+pub(super) fn moment(milliseconds: i64) -> Option<Timestamp> {
+    Timestamp::from_millisecond(milliseconds).ok()
+}
+
+fn number(value: Option<&Number>) -> Option<Timestamp> {
+    value.and_then(Number::as_i64).and_then(moment)
+}
+
+impl Times {
+    pub(super) fn created(&self) -> Option<Timestamp> {
+        number(self.created.as_ref())
+    }
+
+    pub(super) fn updated(&self) -> Option<Timestamp> {
+        number(self.updated.as_ref())
+    }
+
+    pub(super) fn archived(&self) -> Option<Timestamp> {
+        number(self.archived.as_ref())
+    }
+
+    pub(super) fn is_completed(&self) -> bool {
+        self.completed.is_some()
+    }
+
+    /// The latest moment that is named here.
+    pub(super) fn latest(&self) -> Option<Timestamp> {
+        [&self.created, &self.completed, &self.start, &self.end]
+            .into_iter()
+            .filter_map(|time| number(time.as_ref()))
+            .max()
+    }
+
+    pub(super) fn is_ended(&self) -> bool {
+        self.end.is_some()
+    }
+
+    pub(super) fn start(&self) -> Option<Timestamp> {
+        number(self.start.as_ref())
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ModelName<'a> {
+    #[serde(borrow, rename = "providerID")]
+    provider: Option<Cow<'a, str>>,
+    /// In messages; the column of the session says `id`.
+    #[serde(borrow, rename = "modelID", alias = "id")]
+    model: Option<Cow<'a, str>>,
+}
+
+fn named(provider: Option<&str>, model: Option<&str>) -> Option<String> {
+    match (provider.filter(|name| !name.is_empty()), model.filter(|name| !name.is_empty())) {
+        (Some(provider), Some(model)) => Some(format!("{provider}/{model}")),
+        _ => None,
+    }
+}
+
+/// The model in the session's own column.
+pub(super) fn model_of_column(json: &str) -> Option<String> {
+    let model: ModelName<'_> = serde_json::from_str(json).ok()?;
+    named(model.provider.as_deref(), model.model.as_deref())
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Cache {
+    read: Option<Number>,
+    write: Option<Number>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Spent {
+    input: Option<Number>,
+    output: Option<Number>,
+    #[serde(deserialize_with = "lenient")]
+    cache: Cache,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Mistake<'a> {
+    #[serde(borrow)]
+    pub(super) name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+}
+
+impl Mistake<'_> {
+    /// A person or a client stopped the turn.
+    pub(super) fn is_abort(&self) -> bool {
+        self.name.as_deref() == Some("MessageAbortedError")
+    }
+
+    /// `APIError: 401 no such key`, as much of it as there is.
+    pub(super) fn words(&self) -> String {
+        let name = self.name.as_deref().unwrap_or("error");
+        let data: Option<serde_json::Value> =
+            self.data.and_then(|data| serde_json::from_str(data.get()).ok());
+        let message = data.as_ref().and_then(|data| data.get("message")).and_then(|message| message.as_str());
+        message.map_or_else(|| name.to_owned(), |message| format!("{name}: {message}"))
+    }
+}
+
+/// An error of another shape than expected is an error all the same.
+fn any_mistake<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Mistake<'de>>, D::Error> {
+    let raw = <&'de RawValue>::deserialize(from)?;
+    Ok((raw.get() != "null").then(|| serde_json::from_str(raw.get()).unwrap_or_default()))
+}
+
+/// One message: a prompt, or one step of the model.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Message<'a> {
+    #[serde(borrow)]
+    pub(super) role: Cow<'a, str>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) time: Times,
+    #[serde(borrow, deserialize_with = "any_mistake")]
+    pub(super) error: Option<Mistake<'a>>,
+    #[serde(borrow)]
+    pub(super) finish: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "providerID")]
+    provider: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "modelID")]
+    model_id: Option<Cow<'a, str>>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    model: Option<ModelName<'a>>,
+    #[serde(deserialize_with = "lenient")]
+    tokens: Option<Spent>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) cost: Option<f64>,
+}
+
+impl<'a> Message<'a> {
+    /// `None` for what is no message: damaged, or half written.
+    pub(super) fn parse(json: &'a [u8]) -> Option<Self> {
+        serde_json::from_slice::<Self>(json).ok().filter(|message| !message.role.is_empty())
+    }
+
+    pub(super) fn is_user(&self) -> bool {
+        self.role == "user"
+    }
+
+    pub(super) fn is_assistant(&self) -> bool {
+        self.role == "assistant"
+    }
+
+    /// The agent began this step and has not closed it.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_assistant() && !self.time.is_completed() && self.error.is_none()
+    }
+
+    pub(super) fn model(&self) -> Option<String> {
+        named(self.provider.as_deref(), self.model_id.as_deref()).or_else(|| {
+            let model = self.model.as_ref()?;
+            named(model.provider.as_deref(), model.model.as_deref())
+        })
+    }
+
+    /// What this step used; `None` when nothing was counted.
+    pub(super) fn tokens(&self) -> Option<Tokens> {
+        let spent = self.tokens.as_ref().filter(|_| self.is_assistant())?;
+        counted(Tokens {
+            input: spent.input.as_ref().and_then(Number::as_u64),
+            output: spent.output.as_ref().and_then(Number::as_u64),
+            cache_read: spent.cache.read.as_ref().and_then(Number::as_u64),
+            cache_write: spent.cache.write.as_ref().and_then(Number::as_u64),
+        })
+    }
+}
+
+/// OpenCode writes zeros before anything is counted.
+pub(super) fn counted(tokens: Tokens) -> Option<Tokens> {
+    let parts = [tokens.input, tokens.output, tokens.cache_read, tokens.cache_write];
+    parts.into_iter().flatten().any(|count| count > 0).then_some(tokens)
+}
+
+pub(super) fn add(sum: Option<Tokens>, one: Tokens) -> Tokens {
+    let plus = |a: Option<u64>, b: Option<u64>| match (a, b) {
+        (Some(a), Some(b)) => Some(a.saturating_add(b)),
+        (a, b) => a.or(b),
+    };
+    let sum = sum.unwrap_or_default();
+    Tokens {
+        input: plus(sum.input, one.input),
+        output: plus(sum.output, one.output),
+        cache_read: plus(sum.cache_read, one.cache_read),
+        cache_write: plus(sum.cache_write, one.cache_write),
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ToolState<'a> {
+    #[serde(borrow)]
+    pub(super) status: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) input: Option<&'a RawValue>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) output: Option<Cow<'a, str>>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) error: Option<Cow<'a, str>>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) time: Times,
+}
+
+impl ToolState<'_> {
+    pub(super) fn is_at_work(&self) -> bool {
+        matches!(self.status.as_ref(), "running" | "pending")
+    }
+}
+
+/// One part of a message.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Part<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) text: Option<Cow<'a, str>>,
+    /// Written by the agent in the user's name.
+    synthetic: Option<bool>,
+    ignored: Option<bool>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) time: Times,
+    #[serde(borrow)]
+    pub(super) tool: Option<Cow<'a, str>>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) state: Option<ToolState<'a>>,
+}
+
+impl<'a> Part<'a> {
+    pub(super) fn parse(json: &'a [u8]) -> Option<Self> {
+        serde_json::from_slice::<Self>(json).ok().filter(|part| !part.kind.is_empty())
+    }
+
+    /// A part of which only the beginning is there: its text as far as it goes, if it is text.
+    pub(super) fn parse_beginning(json: &[u8]) -> Option<Part<'static>> {
+        let kind = value_of(json, b"\"type\"")?;
+        let is_text = json[kind..].starts_with(b"\"text\"");
+        let text = value_of(json, b"\"text\":").or_else(|| value_of(json, b"\"text\" :"))?;
+        let text = json[text..].strip_prefix(b"\"").filter(|_| is_text)?;
+        // Without the end of the string, and what may be half a character or half an escape.
+        let mut end = text.len().saturating_sub(12);
+        let escape = memchr::memrchr(b'\\', &text[..end]).filter(|at| end - at < 12);
+        end = escape.unwrap_or(end);
+        let text = std::str::from_utf8(&text[..end]).map_or_else(
+            |error| String::from_utf8_lossy(&text[..error.valid_up_to()]).into_owned(),
+            str::to_owned,
+        );
+        let text: String = serde_json::from_str(&format!("\"{text}\"")).ok()?;
+        Some(Part { kind: Cow::Borrowed("text"), text: Some(Cow::Owned(text)), ..Part::default() })
+    }
+
+    pub(super) fn is_known(&self) -> bool {
+        KNOWN_PARTS.contains(&self.kind.as_ref())
+    }
+
+    /// The words of a text part that somebody really said.
+    pub(super) fn words(&self) -> Option<&str> {
+        let said = self.kind == "text" && self.synthetic != Some(true) && self.ignored != Some(true);
+        self.text.as_deref().filter(|text| said && !text.trim().is_empty())
+    }
+
+    pub(super) fn tool_at_work(&self) -> Option<&ToolState<'a>> {
+        self.state.as_ref().filter(|state| self.kind == "tool" && state.is_at_work())
+    }
+
+    /// A person said no to it without a word about what to do instead.
+    pub(super) fn was_denied(&self) -> bool {
+        let error = self.state.as_ref().and_then(|state| state.error.as_deref()).unwrap_or_default();
+        // Versions before 1.2 begin with the kind of error.
+        matches!(
+            error.strip_prefix("Error: ").unwrap_or(error),
+            "The user rejected permission to use this specific tool call."
+                | "The user dismissed this question"
+        )
+    }
+
+    pub(super) fn latest(&self) -> Option<Timestamp> {
+        self.time.latest().max(self.state.as_ref().and_then(|state| state.time.latest()))
+    }
+}
+
+/// Where the value of a key begins; the key stands near the beginning.
+fn value_of(json: &[u8], key: &[u8]) -> Option<usize> {
+    let at = memchr::memmem::find(&json[..json.len().min(400)], key)? + key.len();
+    let rest = &json[at..];
+    let skipped = rest.iter().position(|byte| !matches!(byte, b':' | b' ' | b'\n' | b'\t'))?;
+    Some(at + skipped)
+}
+
+/// The session file of the old tree.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct SessionFile<'a> {
+    #[serde(borrow)]
+    pub(super) id: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) directory: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) title: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) version: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "parentID")]
+    pub(super) parent: Option<Cow<'a, str>>,
+    pub(super) time: Times,
+}
+
+/// Titles that OpenCode gives before anybody named the session: `New session - 2026-11-15T06:53:17.988Z`. A fork of
+/// such a one is called the same, with ` (fork #1)` behind it.
+pub(crate) fn is_default_title(title: &str) -> bool {
+    let title = title.split_once(" (fork #").map_or(title, |(origin, _)| origin);
+    ["New session - ", "Child session - "]
+        .iter()
+        .filter_map(|start| title.strip_prefix(start))
+        .any(|rest| rest.parse::<Timestamp>().is_ok())
+}
+
+#[cfg(test)]
+#[path = "records_tests.rs"]
+mod tests;

@@ -1,0 +1,99 @@
+//! Words to a session that a listening OpenCode runs: say something, answer what it waits for, break off its turn.
+//!
+//! Only the process that runs the turn may be asked. Another one says yes to everything and does nothing.
+
+use std::net::SocketAddr;
+
+use agentctl_model::Refusal;
+use agentctl_model::text::{clean_cut, one_line};
+use serde_json::{Value, json};
+
+use super::ask::{Request, Word, word_at};
+use super::http::{PATIENTLY, Reply, escaped, post};
+use crate::Answer;
+use crate::gateway::HostError;
+
+/// One session of one server.
+pub(super) struct Steered {
+    address: SocketAddr,
+    directory: String,
+    id: String,
+    word: Word,
+}
+
+impl Steered {
+    /// The first of the addresses that speaks as OpenCode's own server does.
+    pub(super) fn reach(addresses: &[SocketAddr], directory: &str, id: &str) -> Result<Self, HostError> {
+        let word_of = |address: &SocketAddr| Some((*address, word_at(*address, directory, PATIENTLY)?));
+        let answering = addresses.iter().find_map(word_of);
+        let (address, word) = answering.ok_or_else(|| {
+            let places: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+            HostError::Unheard(format!(
+                "the server at {} does not answer as one of OpenCode; one that wants a password can only be used where that is known",
+                places.join(", ")
+            ))
+        })?;
+        Ok(Self { address, directory: directory.to_owned(), id: id.to_owned(), word })
+    }
+
+    /// The server keeps the words until the session takes them up.
+    pub(super) fn send(&self, words: &str) -> Result<(), HostError> {
+        let prompt = json!({"parts": [{"type": "text", "text": words}]});
+        self.post(&format!("/session/{}/prompt_async", escaped(&self.id)), &prompt)
+    }
+
+    /// Breaks off the turn with its tools. A session that is not at work has nothing to break off.
+    pub(super) fn interrupt(&self) -> Result<(), HostError> {
+        if !self.word.works_on(&self.id) {
+            return Ok(());
+        }
+        self.post(&format!("/session/{}/abort", escaped(&self.id)), &json!({}))
+    }
+
+    /// Answers the first thing that the session waits for.
+    pub(super) fn answer(&self, answer: &Answer) -> Result<(), HostError> {
+        let (approval, question) = self.word.waiting(&self.id);
+        match (approval, question, answer) {
+            (Some(asked), _, Answer::Approve) => self.permit(asked, "once"),
+            (Some(asked), _, Answer::Deny) => self.permit(asked, "reject"),
+            (_, Some(asked), Answer::Text(text)) => {
+                let answers = crate::control::one_for_each(text, asked.questions())?;
+                let answers: Vec<Value> = answers.into_iter().map(|answer| json!([answer])).collect();
+                self.post(&format!("/question/{}/reply", escaped(asked.id())), &json!({"answers": answers}))
+            }
+            (None, Some(asked), Answer::Deny) => {
+                self.post(&format!("/question/{}/reject", escaped(asked.id())), &json!({}))
+            }
+            (None, Some(_), Answer::Approve) => {
+                Err(Refusal::new("it asks a question, which yes or no does not answer")
+                    .hint(format!("`agentctl answer {} TEXT` answers it", self.id))
+                    .into())
+            }
+            (Some(_), None, Answer::Text(_)) => Err(Refusal::new("it waits for an approval")
+                .hint(format!("`agentctl approve {0}` or `agentctl deny {0}`", self.id))
+                .into()),
+            (None, None, _) => Err(Refusal::new(format!("{} waits for nothing", self.id)).into()),
+        }
+    }
+
+    fn permit(&self, asked: &Request, reply: &str) -> Result<(), HostError> {
+        self.post(&format!("/permission/{}/reply", escaped(asked.id())), &json!({"reply": reply}))
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Result<(), HostError> {
+        let target = format!("{path}?directory={}", escaped(&self.directory));
+        let address = self.address;
+        match post(address, &target, &body.to_string()) {
+            Ok(Reply { status: 200..300, .. }) => Ok(()),
+            Ok(Reply { status, body }) => {
+                let words = clean_cut(&one_line(&String::from_utf8_lossy(&body)), Some(300));
+                Err(Refusal::new(format!("the server at {address} refused {path}: {status} {words}")).into())
+            }
+            Err(error) => Err(HostError::Unheard(format!("the server at {address} did not answer: {error}"))),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "steer_tests.rs"]
+mod tests;

@@ -1,0 +1,120 @@
+//! How Pi is started, taken up again and ended. Pure.
+//!
+//! Pi takes the id of a new session since 0.76. Older ones end at once with their own complaint about the flag, which is
+//! what a launch then reports; they can be stopped and resumed all the same.
+
+use std::collections::BTreeMap;
+
+use agentctl_model::{
+    CleanSignal, Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session,
+    SpawnPlan, Stdin, StopWay,
+};
+
+use super::Pi;
+use crate::control::refusal::{named_by_path, no_permission_mode};
+use crate::control::stdout::{newest_first, words_at};
+use crate::control::{Control, looks_like_a_flag};
+
+impl Control for Pi {
+    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
+        // Pi never asks: to do everything is its default, and it has nothing between that and no tools at all.
+        if let Some(wanted @ (Permission::Plan | Permission::AcceptEdits)) = intent.permission {
+            return Err(no_permission_mode("Pi", wanted, &[Permission::Default, Permission::Bypass]));
+        }
+        let given = [("model", &intent.model), ("system prompt", &intent.system_prompt)];
+        if let Some(why) = given.iter().find_map(|(what, value)| self.misfit(what, value.as_deref()?)) {
+            return Err(Refusal::new(why));
+        }
+        let mut args: Vec<String> = ["-p", "--mode", "json"].map(str::to_owned).into();
+        let mut option = |flag: &str, value: &str| args.extend([flag.to_owned(), value.to_owned()]);
+        let id = match &intent.conversation {
+            Conversation::New => {
+                option("--session-id", &intent.fresh_id);
+                &intent.fresh_id
+            }
+            // By its file: an id means another session in another directory, and Pi would quietly begin that one.
+            Conversation::Stored { id, place } => {
+                option("--session", named_by_path(place)?);
+                id
+            }
+            Conversation::ForkOf { place, .. } => {
+                option("--fork", named_by_path(place)?);
+                option("--session-id", &intent.fresh_id);
+                &intent.fresh_id
+            }
+        };
+        if let Some(model) = &intent.model {
+            option("--model", model);
+        }
+        if let Some(more) = &intent.system_prompt {
+            option("--append-system-prompt", more);
+        }
+        args.extend(intent.more.iter().cloned());
+        Ok(SpawnPlan {
+            program: "pi".to_owned(),
+            args,
+            env: BTreeMap::new(),
+            cwd: intent.cwd.clone(),
+            stdin: Stdin::Words,
+            id: IdSource::Known(id.clone()),
+        })
+    }
+
+    /// It knows no `--model=VALUE`, and looks for some of its flags among all arguments, wherever they stand.
+    fn misfit(&self, what: &str, value: &str) -> Option<String> {
+        looks_like_a_flag(value).then(|| format!("Pi would take the {what} `{value}` for one of its flags"))
+    }
+
+    fn complaint(&self, said: FirstWords<'_>) -> Option<String> {
+        complaint(said.stdout)
+    }
+
+    /// An interrupt would end Pi at once and leave its tools behind.
+    fn stop_way(&self, _session: &Session, _process: &Process) -> StopWay {
+        StopWay::Signal(CleanSignal::Terminate)
+    }
+
+    fn tool_marks(&self, id: &str, _pid: Option<u32>) -> Vec<(&'static str, String)> {
+        vec![("PI_SESSION_ID", id.to_owned())]
+    }
+
+    /// It also sets `PI_MODEL` and `PI_PROVIDER`, which are a user's own settings for Pi Rust and name no session.
+    fn marks(&self) -> &'static [&'static str] {
+        &["PI_CODING_AGENT", "PI_SESSION_ID", "PI_SESSION_FILE", "PI_REASONING_LEVEL"]
+    }
+}
+
+/// With events on its stdout Pi exits with 0 whatever happened: the last message of the agent says how it went.
+pub(crate) fn complaint(stdout: &str) -> Option<String> {
+    let last = newest_first(stdout)
+        .find(|event| event["type"] == "message_end" && event["message"]["role"] == "assistant")?;
+    words_at(&last, "/message/errorMessage").filter(|_| last["message"]["stopReason"] == "error")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_message_says_how_it_went() {
+        let refused = concat!(
+            r#"{"type":"session","version":3,"id":"71073fe4","cwd":"/w"}"#,
+            "\n",
+            r#"{"type":"message_end","message":{"role":"user","content":[{"type":"text","text":"hi"}]}}"#,
+            "\n",
+            r#"{"type":"message_end","message":{"role":"assistant","content":[],"stopReason":"error","#,
+            r#""errorMessage":"401: {\"message\":\"no key\"}"}}"#,
+            "\n",
+            r#"{"type":"agent_settled","aborted":false}"#,
+            "\n",
+        );
+        assert_eq!(complaint(refused).as_deref(), Some(r#"401: {"message":"no key"}"#));
+        // It tried again, and that went well.
+        let healed = format!(
+            "{refused}{}\n",
+            r#"{"type":"message_end","message":{"role":"assistant","content":[],"stopReason":"stop"}}"#
+        );
+        assert_eq!(complaint(&healed), None);
+        assert_eq!(complaint("No API key found for openai.\n"), None, "that is said on stderr");
+    }
+}

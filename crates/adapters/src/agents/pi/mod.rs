@@ -1,0 +1,120 @@
+//! Pi: one append-only file of JSON lines per session, a tree of records whose last one is the active leaf.
+//!
+//! Pi ties nothing to its process but the variables of the tools that it starts. Pi Rust keeps its sessions in the
+//! same folders and the same format: what the two share is here, and `pi_rust` is the other door to it.
+
+mod branch;
+mod control;
+mod entries;
+mod head;
+mod header;
+mod join;
+mod peek;
+mod places;
+mod processes;
+mod records;
+mod session;
+mod store;
+mod tail;
+mod turn;
+mod usage;
+
+use std::path::{Path, PathBuf};
+
+use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
+use serde::Deserialize;
+
+use crate::transcript::jsonl::follow::Follow;
+use crate::transcript::jsonl::open::read_small;
+use crate::{Adapter, Card, Control, Looks, Opening, ReadError, Root, Scope, Trace};
+pub(crate) use control::complaint;
+pub(crate) use header::Creator;
+pub(crate) use peek::{follow, read_last};
+pub(crate) use processes::{is_headless, is_pi};
+pub(crate) use store::Store;
+
+pub struct Pi;
+
+static CARD: Card = Card {
+    name: "pi",
+    title: "Pi",
+    programs: &["pi"],
+    known_good: "0.73.1 – 1.5.0",
+    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork],
+    looks: LOOKS,
+    trace: Trace::Nothing,
+    can_be_asked: false,
+    verified: true,
+};
+
+/// Tools carry the session's id in their variables.
+pub(crate) const LOOKS: Looks = Looks { locks: false, open_files: false, offspring: true, listening: false };
+
+impl Adapter for Pi {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn root(&self, environ: &Environ) -> Option<Root> {
+        root(environ, "PI_CODING_AGENT_SESSION_DIR")
+    }
+
+    fn opening(&self, _root: &Root, _id: &str, place: &Path) -> Option<Opening> {
+        Opening::by_file("pi", place)
+    }
+
+    fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
+        self.store(root).survey(scope)
+    }
+
+    fn recognises(&self, head: &ProcessHead) -> bool {
+        is_pi(head)
+    }
+
+    fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
+        self.store(root).join(harvest, kernel)
+    }
+
+    fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
+        read_last(place, limit)
+    }
+
+    fn follow(&self, place: &Path, _id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
+        follow(place, backlog)
+    }
+
+    fn control(&self) -> Option<&'static dyn Control> {
+        Some(&Pi)
+    }
+}
+
+impl Pi {
+    fn store<'r>(&'r self, root: &'r Root) -> Store<'r> {
+        Store { creator: Creator::Node, adapter: self, root, moved_by_settings }
+    }
+}
+
+/// The agent's folder, and where `variable` moved its sessions.
+pub(crate) fn root(environ: &Environ, variable: &str) -> Option<Root> {
+    let home = environ.path("HOME");
+    let expanded = |written: PathBuf| match (written.strip_prefix("~"), &home) {
+        (Ok(below), Some(home)) => home.join(below),
+        _ => written,
+    };
+    let moved = environ.path("PI_CODING_AGENT_DIR").map(expanded);
+    let path = moved.or_else(|| home.as_ref().map(|home| home.join(".pi/agent")))?;
+    Some(Root { store: environ.path(variable).map(expanded), ..Root::at(path) })
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Settings {
+    session_dir: Option<String>,
+}
+
+/// Where the user's settings put new sessions, if they do. Older ones stay where they were.
+fn moved_by_settings(agent_folder: &Path) -> Option<PathBuf> {
+    let bytes = read_small(&agent_folder.join("settings.json"), 1 << 20).ok()?;
+    let settings: Settings = serde_json::from_slice(&bytes).ok()?;
+    places::expand(settings.session_dir?.as_str(), agent_folder)
+}

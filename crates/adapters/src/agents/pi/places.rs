@@ -1,0 +1,142 @@
+//! Where session files lie, and which of them a question needs.
+//!
+//! Below a store stand folders named after working directories; a store that the user moved holds the files itself.
+//! The folder names are lossy and never read back: the header says the directory.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use agentctl_model::{Harvest, KernelView, Process};
+use jiff::Timestamp;
+
+use super::header::{Creator, creator_by_name, id_in_name};
+use super::processes::{Family, agents, marks};
+use crate::transcript::folder::{Listed, list, written_since};
+
+/// The folder that Pi makes of a directory.
+pub(super) fn slug(cwd: &str) -> String {
+    let relative = cwd.strip_prefix(['/', '\\']).unwrap_or(cwd);
+    format!("--{}--", relative.replace(['/', '\\', ':'], "-"))
+}
+
+/// Every file in the stores that may be a session of this agent.
+pub(super) fn all(stores: &[PathBuf], creator: Creator, harvest: &mut Harvest) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for store in stores {
+        for entry in list(store, harvest) {
+            if entry.name.starts_with("--") && entry.name.ends_with("--") && entry.is_folder() {
+                for inner in list(&entry.path, harvest) {
+                    take(inner, creator, harvest, &mut files);
+                }
+            } else {
+                take(entry, creator, harvest, &mut files);
+            }
+        }
+    }
+    if stores.len() > 1 {
+        // One store may lie inside the other.
+        files.sort_unstable();
+        files.dedup();
+    }
+    files
+}
+
+fn take(entry: Listed, creator: Creator, harvest: &mut Harvest, files: &mut Vec<PathBuf>) {
+    if may_be(&entry.name, creator) {
+        files.push(entry.path);
+    } else if creator == Creator::Rust
+        && has_ending(&entry.name, "sqlite")
+        && entry.name != "session-index.sqlite"
+    {
+        harvest.left_out(format!("{}: sessions kept in SQLite are not read", entry.path.display()));
+    }
+}
+
+fn has_ending(name: &str, ending: &str) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension == ending)
+}
+
+/// A name that the other agent gave is the other agent's; one that a user gave may be either's.
+fn may_be(name: &str, creator: Creator) -> bool {
+    has_ending(name, "jsonl") && creator_by_name(name).is_none_or(|by| by == creator)
+}
+
+/// What the processes of this root may be writing: the files that their marks name, and what was written in the
+/// folders of their directories since they started. Only a process that has nothing there (it keeps no session, or
+/// was given a file from somewhere else) is looked for in the whole store, by the times of the files.
+pub(super) fn live(
+    stores: &[PathBuf],
+    creator: Creator,
+    kernel: &KernelView,
+    ours: impl Fn(&Process) -> bool,
+    harvest: &mut Harvest,
+) -> Vec<PathBuf> {
+    let (marks, family) = (marks(kernel), Family::of(kernel));
+    let mut files = BTreeSet::new();
+    let mut homeless: Vec<Option<Timestamp>> = Vec::new();
+    for (process, kind) in agents(kernel) {
+        let mark = marks.get(&process.pid());
+        let named = mark.and_then(|mark| mark.file.clone());
+        files.extend(named.filter(|file| stores.iter().any(|store| file.starts_with(store))));
+        if !ours(process) {
+            continue;
+        }
+        let folders = process.cwd.seen().map(|cwd| slug(&cwd.to_string_lossy()));
+        let folders = stores
+            .iter()
+            .flat_map(|store| [folders.as_ref().map(|slug| store.join(slug)), Some(store.clone())]);
+        let before = files.len();
+        // A session that is taken up again was last written by somebody before this process.
+        let marked = mark.and_then(|mark| mark.id.as_deref());
+        let is_marked = |entry: &Listed| marked.is_some_and(|id| id_in_name(&entry.name) == Some(id));
+        for folder in folders.flatten() {
+            let entries = list(&folder, harvest).into_iter().filter(|entry| may_be(&entry.name, creator));
+            let wanted = entries
+                .filter(|entry| is_marked(entry) || written_since(&entry.path, process.head.started_at));
+            files.extend(wanted.map(|entry| entry.path));
+        }
+        let alone = mark.is_none() && kind == creator && family.agent_above(process).is_none();
+        if alone && files.len() == before {
+            homeless.push(process.head.started_at);
+        }
+    }
+    // An unknown start counts as the earliest.
+    if let Some(since) = homeless.into_iter().min() {
+        let everywhere = all(stores, creator, &mut Harvest::complete(Vec::new()));
+        files.extend(everywhere.into_iter().filter(|path| written_since(path, since)));
+    }
+    files.retain(|file| may_be(super::session::name_of(file), creator));
+    files.into_iter().collect()
+}
+
+/// A path as a user writes it, with `~` for the home that `agent_folder` (`~/.pi/agent`) lies in.
+pub(super) fn expand(written: &str, agent_folder: &Path) -> Option<PathBuf> {
+    let home = || agent_folder.ends_with(".pi/agent").then(|| agent_folder.ancestors().nth(2)).flatten();
+    match written.strip_prefix('~') {
+        Some("") => home().map(Path::to_owned),
+        Some(rest) => home().map(|home| home.join(rest.trim_start_matches('/'))),
+        None => Some(PathBuf::from(written)).filter(|path| path.is_absolute()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_become_folders_as_pi_names_them() {
+        assert_eq!(slug("/home/dev/w/a-b/c"), "--home-dev-w-a-b-c--");
+        assert_eq!(slug("/home/dev/w/my proj.v1 (x)"), "--home-dev-w-my proj.v1 (x)--");
+        assert_eq!(slug("/"), "----");
+        assert_eq!(slug("/a:b\\c"), "--a-b-c--");
+    }
+
+    #[test]
+    fn a_tilde_is_the_home_of_the_agent_folder() {
+        let agent = Path::new("/h/dev/.pi/agent");
+        assert_eq!(expand("~/s", agent), Some("/h/dev/s".into()));
+        assert_eq!(expand("/abs", agent), Some("/abs".into()));
+        assert_eq!(expand("relative", agent), None, "it means another folder in every directory");
+        assert_eq!(expand("~/s", Path::new("/elsewhere")), None);
+    }
+}

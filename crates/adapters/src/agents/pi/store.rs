@@ -1,0 +1,88 @@
+//! The store that Pi and Pi Rust share, as one of the two sees it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use agentctl_model::{Coverage, Harvest, Joined, KernelView, Process};
+
+use super::header::Creator;
+use super::{join, places, session};
+use crate::transcript::gather::gather;
+use crate::{Adapter, Reach, Root, Scope};
+
+/// One root of one of the two agents.
+pub(crate) struct Store<'r> {
+    pub(crate) creator: Creator,
+    pub(crate) adapter: &'r dyn Adapter,
+    pub(crate) root: &'r Root,
+    /// A second place, where the settings in the agent's folder name one.
+    pub(crate) moved_by_settings: fn(&Path) -> Option<PathBuf>,
+}
+
+impl Store<'_> {
+    pub(crate) fn survey(&self, scope: &Scope<'_>) -> Harvest {
+        let folders = self.folders();
+        if let Some(absent) = self.absence(&folders) {
+            return Harvest::nothing(absent);
+        }
+        let mut harvest = Harvest::complete(Vec::new());
+        let files = match scope.reach {
+            // Nothing is named: there is nothing to look for.
+            Reach::Ids([]) => Vec::new(),
+            Reach::Ids(_) | Reach::All { .. } => places::all(&folders, self.creator, &mut harvest),
+            Reach::Live(kernel) => places::live(
+                &folders,
+                self.creator,
+                kernel,
+                |process| kernel.is_ours(process) || self.is_ours(process),
+                &mut harvest,
+            ),
+        };
+        self.read(&files, scope, &mut harvest);
+        harvest
+    }
+
+    pub(crate) fn join(&self, harvest: &Harvest, kernel: &KernelView) -> Joined {
+        join::join(self.creator, harvest, kernel, |process| kernel.is_ours(process) || self.is_ours(process))
+    }
+
+    /// Where its sessions may lie.
+    fn folders(&self) -> Vec<PathBuf> {
+        let settled = settled(self.root);
+        // A variable stands above the settings.
+        let moved = self.root.store.is_none().then(|| (self.moved_by_settings)(&self.root.path)).flatten();
+        let moved = moved.filter(|moved| *moved != settled);
+        std::iter::once(settled).chain(moved).collect()
+    }
+
+    /// Why there is nothing to read: no agent was ever here, or its folder cannot be seen.
+    fn absence(&self, folders: &[PathBuf]) -> Option<Coverage> {
+        let mut reason = None;
+        for folder in std::iter::once(&self.root.path).chain(folders) {
+            match fs::metadata(folder) {
+                Ok(_) => return None,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    let error = format!("{}: {error}", folder.display());
+                    reason.get_or_insert(Coverage::Failed { error });
+                }
+            }
+        }
+        reason.or(Some(Coverage::NotInstalled))
+    }
+
+    /// The process's own variables resolve to the same store.
+    fn is_ours(&self, process: &Process) -> bool {
+        let own = process.environ.seen().and_then(|environ| self.adapter.root(environ));
+        own.is_some_and(|own| settled(&own) == settled(self.root))
+    }
+
+    fn read(&self, files: &[PathBuf], scope: &Scope<'_>, harvest: &mut Harvest) {
+        gather(files, scope, harvest, |path, since, scope| session::read(path, self.creator, since, scope));
+    }
+}
+
+/// The store of a root: where its variables put it, else in the agent's folder.
+fn settled(root: &Root) -> PathBuf {
+    root.store.clone().unwrap_or_else(|| root.path.join("sessions"))
+}

@@ -1,0 +1,103 @@
+//! How Pi Rust is started, taken up again and ended, as its source (0.8.0) has it: never tried on a real one. Pure.
+//!
+//! Its crate calls the program `pi`, like Pi itself, to which these flags mean nothing good: the plan names it as people
+//! install it beside Pi, and who has it under another name says so in the settings. Nothing is written into its folder
+//! beforehand: the id is in the header that it prints before it asks the model anything.
+
+use std::collections::BTreeMap;
+
+use agentctl_model::{
+    CleanSignal, Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session,
+    SpawnPlan, Stdin, StopWay,
+};
+
+use super::PiRust;
+use crate::agents::pi;
+use crate::control::Control;
+use crate::control::refusal::{named_by_path, no_fork};
+use crate::control::stdout::{in_order, words_at};
+
+impl Control for PiRust {
+    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
+        // What comes by stdin is taken like an argument, and an argument like this names a file.
+        if intent.words.trim_start().starts_with('@') {
+            let reason = "Pi Rust takes a prompt that begins with `@` for the name of a file";
+            return Err(Refusal::new(reason).hint("begin it with a word"));
+        }
+        let mut args: Vec<String> = ["-p", "--mode", "json"].map(str::to_owned).into();
+        let id = match &intent.conversation {
+            Conversation::New => IdSource::FirstWords,
+            Conversation::Stored { id, place } => {
+                args.extend(["--session".to_owned(), named_by_path(place)?.to_owned()]);
+                IdSource::Known(id.clone())
+            }
+            Conversation::ForkOf { .. } => return Err(no_fork("Pi Rust")),
+        };
+        if let Some(model) = &intent.model {
+            args.push(format!("--model={model}"));
+        }
+        // Whatever it would have to ask about is denied in a run without a person.
+        match intent.permission {
+            None | Some(Permission::Default) => {}
+            Some(Permission::Plan) => args.push("--plan-mode".to_owned()),
+            Some(Permission::AcceptEdits) => args.push("--approval-mode=write".to_owned()),
+            Some(Permission::Bypass) => args.push("--approval-mode=yolo".to_owned()),
+        }
+        if let Some(more) = &intent.system_prompt {
+            args.push(format!("--append-system-prompt={more}"));
+        }
+        args.extend(intent.more.iter().cloned());
+        Ok(SpawnPlan {
+            program: "pi-rust".to_owned(),
+            args,
+            env: BTreeMap::new(),
+            cwd: intent.cwd.clone(),
+            stdin: Stdin::Words,
+            id,
+        })
+    }
+
+    fn learn_id(&self, said: FirstWords<'_>) -> Option<String> {
+        let header = in_order(said.stdout).find(|event| event["type"] == "session")?;
+        words_at(&header, "/id")
+    }
+
+    fn complaint(&self, said: FirstWords<'_>) -> Option<String> {
+        pi::complaint(said.stdout)
+    }
+
+    /// In a run without a terminal an interrupt breaks off the turn; what it does on other signals is not known.
+    fn stop_way(&self, _session: &Session, process: &Process) -> StopWay {
+        StopWay::Signal(if pi::is_headless(&process.head) {
+            CleanSignal::Interrupt
+        } else {
+            CleanSignal::Terminate
+        })
+    }
+
+    /// It tells its tools nothing about the session.
+    fn tool_marks(&self, _id: &str, _pid: Option<u32>) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    fn marks(&self) -> &'static [&'static str] {
+        &[]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_is_in_the_header_once_its_line_is_whole() {
+        let header = r#"{"type":"session","version":3,"id":"3f0c1a52-7a64","cwd":"/w","provider":"p"}"#;
+        let learn = |stdout: &str| PiRust.learn_id(FirstWords { stdout, stderr: "" });
+        assert_eq!(
+            learn(&format!("{header}\n{{\"type\":\"agent_start\"}}\n")).as_deref(),
+            Some("3f0c1a52-7a64")
+        );
+        assert_eq!(learn(&header[..40]), None);
+        assert_eq!(learn(r#"{"type":"agent_start","sessionId":"other"}"#), None);
+    }
+}

@@ -1,0 +1,73 @@
+//! Pi Rust (`pi_agent_rust`): a port of Pi that keeps its sessions in the same folders and format.
+//!
+//! Not run so far: its facts were read in its source. What differs from Pi is told by the header (the active leaf, the
+//! model) and by file names; its arguments stay to be seen, so `--session FILE` ties a process to its session.
+
+mod control;
+
+use std::path::Path;
+
+use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
+
+use crate::agents::pi;
+use crate::agents::pi::{Creator, Store};
+use crate::transcript::jsonl::follow::Follow;
+use crate::{Adapter, Card, Control, Opening, ReadError, Root, Scope, Trace};
+
+pub struct PiRust;
+
+static CARD: Card = Card {
+    name: "pi-rust",
+    title: "Pi Rust",
+    programs: &["pi-rust", "pi"],
+    known_good: "0.8.0",
+    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume],
+    looks: pi::LOOKS,
+    trace: Trace::Nothing,
+    can_be_asked: false,
+    verified: false,
+};
+
+impl Adapter for PiRust {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn root(&self, environ: &Environ) -> Option<Root> {
+        pi::root(environ, "PI_SESSIONS_DIR")
+    }
+
+    fn opening(&self, _root: &Root, _id: &str, place: &Path) -> Option<Opening> {
+        Opening::by_file("pi-rust", place)
+    }
+
+    fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
+        self.store(root).survey(scope)
+    }
+
+    fn recognises(&self, head: &ProcessHead) -> bool {
+        pi::is_pi(head)
+    }
+
+    fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
+        self.store(root).join(harvest, kernel)
+    }
+
+    fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
+        pi::read_last(place, limit)
+    }
+
+    fn follow(&self, place: &Path, _id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
+        pi::follow(place, backlog)
+    }
+
+    fn control(&self) -> Option<&'static dyn Control> {
+        Some(&PiRust)
+    }
+}
+
+impl PiRust {
+    fn store<'r>(&'r self, root: &'r Root) -> Store<'r> {
+        Store { creator: Creator::Rust, adapter: self, root, moved_by_settings: |_| None }
+    }
+}

@@ -1,0 +1,142 @@
+//! How Qwen Code is started, taken up again and ended. Pure.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use agentctl_model::{
+    CleanSignal, Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session,
+    SpawnPlan, Stdin, StopWay,
+};
+
+use super::processes::is_headless;
+use super::{Qwen, is_transcript};
+use crate::control::refusal::{fits_stdin, nothing_stored};
+use crate::control::stdout::{in_order, newest_first, words_at};
+use crate::control::{Control, flag_with};
+
+const NAME: &str = "Qwen Code";
+/// What it reads of its stdin; it drops the rest and goes on.
+const STDIN_LIMIT: usize = 8 << 20;
+
+impl Control for Qwen {
+    /// Without a prompt in its arguments it takes a stdin that is no terminal for one, and puts two line breaks behind
+    /// it.
+    fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
+        fits_stdin(&intent.words, NAME, STDIN_LIMIT)?;
+        let mut args: Vec<String> = ["-o", "stream-json"].map(str::to_owned).into();
+        let mut option = |flag: &str, value: &str| args.extend(flag_with(flag, value));
+        let id = match &intent.conversation {
+            Conversation::New => {
+                option("--session-id", &intent.fresh_id);
+                IdSource::Known(intent.fresh_id.clone())
+            }
+            Conversation::Stored { id, .. } => {
+                option("-r", id);
+                IdSource::Known(id.clone())
+            }
+            // It takes no id for a session that begins as another one.
+            Conversation::ForkOf { id, .. } => {
+                option("-r", id);
+                IdSource::FirstWords
+            }
+        };
+        // Tools that it would have to ask about are denied in a run without a person.
+        match intent.permission {
+            None | Some(Permission::Default) => {}
+            Some(Permission::Plan) => option("--approval-mode", "plan"),
+            Some(Permission::AcceptEdits) => option("--approval-mode", "auto-edit"),
+            Some(Permission::Bypass) => option("--approval-mode", "yolo"),
+        }
+        if matches!(intent.conversation, Conversation::ForkOf { .. }) {
+            args.push("--fork-session".to_owned());
+        }
+        if let Some(model) = &intent.model {
+            args.push(format!("--model={model}"));
+        }
+        if let Some(more) = &intent.system_prompt {
+            args.push(format!("--append-system-prompt={more}"));
+        }
+        args.extend(intent.more.iter().cloned());
+        Ok(SpawnPlan {
+            program: "qwen".to_owned(),
+            args,
+            env: BTreeMap::new(),
+            cwd: intent.cwd.clone(),
+            stdin: Stdin::Words,
+            id,
+        })
+    }
+
+    fn learn_id(&self, said: FirstWords<'_>) -> Option<String> {
+        let init =
+            in_order(said.stdout).find(|event| event["type"] == "system" && event["subtype"] == "init")?;
+        words_at(&init, "/session_id")
+    }
+
+    fn complaint(&self, said: FirstWords<'_>) -> Option<String> {
+        let result = newest_first(said.stdout).find(|event| event["type"] == "result")?;
+        words_at(&result, "/error/message").filter(|_| result["is_error"] == true)
+    }
+
+    /// Both signals end its tools and write down that they were cancelled; in a tool an interrupt takes 0.3 s and a
+    /// termination 3 s. In a terminal an interrupt would only clear the line.
+    fn stop_way(&self, _session: &Session, process: &Process) -> StopWay {
+        StopWay::Signal(if is_headless(&process.head) {
+            CleanSignal::Interrupt
+        } else {
+            CleanSignal::Terminate
+        })
+    }
+
+    fn tool_marks(&self, id: &str, _pid: Option<u32>) -> Vec<(&'static str, String)> {
+        vec![("QWEN_CODE_SESSION_ID", id.to_owned())]
+    }
+
+    fn marks(&self) -> &'static [&'static str] {
+        &[
+            "QWEN_CODE",
+            "QWEN_CODE_AGENT_ID",
+            "QWEN_CODE_CLI",
+            "QWEN_CODE_LAUNCHER_PID",
+            "QWEN_CODE_MANAGED_NPM_PIN",
+            "QWEN_CODE_MANAGED_NPM_ROOT",
+            "QWEN_CODE_MODEL",
+            "QWEN_CODE_MODEL_IDENTITY",
+            "QWEN_CODE_NO_RELAUNCH",
+            "QWEN_CODE_PRIVATE_RELAUNCH_ENV_PROVENANCE",
+            "QWEN_CODE_PROJECT_DIR",
+            "QWEN_CODE_PROMPT_ID",
+            "QWEN_CODE_SESSION_ID",
+            "QWEN_CODE_STARTUP_VERSION",
+        ]
+    }
+
+    fn can_resume(&self, place: &Path) -> Result<(), Refusal> {
+        if is_transcript(place) { Ok(()) } else { Err(nothing_stored(NAME)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INIT: &str = r#"{"type":"system","subtype":"init","uuid":"u","session_id":"35465f95","cwd":"/w"}"#;
+
+    #[test]
+    fn a_fork_says_its_id_first() {
+        let learn = |stdout: &str| Qwen.learn_id(FirstWords { stdout, stderr: "Ripgrep not available" });
+        assert_eq!(learn(&format!("{INIT}\n")).as_deref(), Some("35465f95"));
+        assert_eq!(learn(&INIT[..60]), None);
+    }
+
+    #[test]
+    fn a_result_that_is_an_error_is_the_complaint() {
+        let complaint = |stdout: &str| Qwen.complaint(FirstWords { stdout, stderr: "" });
+        let result = r#"{"type":"result","subtype":"error_during_execution","is_error":true,"error":{"message":"[API Error: 401 no key]"}}"#;
+        assert_eq!(complaint(&format!("{INIT}\n{result}\n")).as_deref(), Some("[API Error: 401 no key]"));
+        assert_eq!(
+            complaint(r#"{"type":"result","subtype":"success","is_error":false,"result":"ok"}"#),
+            None
+        );
+    }
+}

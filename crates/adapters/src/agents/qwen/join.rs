@@ -1,0 +1,78 @@
+//! Who carries which Qwen Code session. Pure.
+
+use std::collections::HashSet;
+
+use agentctl_model::{
+    Claim, Harvest, Joined, KernelView, Pending, PendingKind, Process, Testimony, Tie, TurnState,
+};
+
+use super::processes::{id_in_argv, is_headless, is_qwen, is_server, may_carry};
+use crate::join::node::{Invocation, claim_wrappers, named_claim, named_stray, unwrapped};
+use crate::join::{alive, by_registration, only_candidates, subagent_of, subagents};
+
+/// The agent's notes first, then the argv, then the contract's rule of the only candidate.
+pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Process) -> bool) -> Joined {
+    let qwens: Vec<&Process> = kernel
+        .processes
+        .iter()
+        .filter(|process| is_qwen(&process.head) && may_carry(&process.head) && ours(process))
+        .collect();
+    // A note may name a pid that is another program's by now.
+    let mut claims = by_registration(harvest, kernel);
+    claims.retain(|claim| qwens.iter().any(|process| process.head.process == claim.owner.process));
+    let (workers, wrappers) = unwrapped(&qwens);
+    let noted: HashSet<_> = claims.iter().map(|claim| claim.owner.process).collect();
+
+    let (mut nameless, mut strays) = (Vec::new(), Vec::new());
+    for process in workers.into_iter().filter(|process| !noted.contains(&process.head.process)) {
+        match id_in_argv(&process.head) {
+            Some(id) if harvest.found.iter().any(|found| found.id == id) => {
+                let how = alive(process, kernel, "the id is in its argv");
+                claims.push(named_claim(id, process, Tie::Exact, is_headless(&process.head), how));
+            }
+            // It names a session that has no storage yet: it is no candidate for another one.
+            Some(_) => strays.push(named_stray(process)),
+            None => nameless.push(process),
+        }
+    }
+    let claimed: Vec<&str> = claims.iter().map(|claim| claim.id.as_str()).collect();
+    let mains = harvest.found.iter().filter(|found| subagent_of(found).is_none());
+    let paired = only_candidates(&nameless, mains, &claimed, kernel, |process| is_headless(&process.head));
+    let carried: HashSet<_> = paired.iter().map(|claim| claim.owner.process).collect();
+    claims.extend(paired);
+    // A server without a session is at nobody's service: that is no stray run.
+    let alone = nameless.iter().filter(|process| !carried.contains(&process.head.process));
+    strays.extend(alone.filter(|process| !is_server(&process.head)).map(|process| named_stray(process)));
+
+    for claim in &mut claims {
+        let process = qwens.iter().find(|process| process.head.process == claim.owner.process);
+        if let Some(process) = process {
+            claim.owner.headless = is_headless(&process.head);
+            if is_server(&process.head) {
+                claim.role = "server";
+            }
+            if let Some(run) = Invocation::of(&process.head) {
+                run.name().clone_into(&mut claim.command);
+            }
+        }
+        tell_what_is_pending(claim, harvest);
+    }
+    let unsettled = !strays.is_empty();
+    claims.extend(subagents(harvest, &claims));
+    claim_wrappers(&mut claims, &wrappers, kernel);
+    Joined { claims, strays, unsettled, blind: None }
+}
+
+/// What the records mean while the process lives: a question waits.
+fn tell_what_is_pending(claim: &mut Claim, harvest: &Harvest) {
+    let turn =
+        harvest.found.iter().find(|found| found.id == claim.id).and_then(|found| found.facts.turn.as_ref());
+    let Some(turn) = turn else { return };
+    if turn.state == TurnState::Question {
+        let summary = turn.detail.clone();
+        let pending = Pending { kind: PendingKind::Question, summary, since: turn.last, answerable: false };
+        let word = claim.testimony.get_or_insert_with(Testimony::default);
+        word.pending = vec![pending];
+        word.since = turn.last;
+    }
+}

@@ -1,0 +1,131 @@
+//! Qwen Code: transcripts under `projects/<folder>/chats/`, and notes of the processes that write them.
+
+mod control;
+mod entries;
+mod head;
+mod join;
+mod notes;
+mod places;
+mod processes;
+mod records;
+mod session;
+mod tail;
+mod usage;
+
+use std::path::{Path, PathBuf};
+
+use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead};
+
+use crate::transcript::folder::absence;
+use crate::transcript::gather::gather;
+use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
+use crate::transcript::jsonl::open::read_small;
+use crate::transcript::jsonl::peek::read_last;
+use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace};
+use places::Places;
+
+pub struct Qwen;
+
+static CARD: Card = Card {
+    name: "qwen",
+    title: "Qwen Code",
+    programs: &["qwen"],
+    known_good: "0.24.4",
+    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork],
+    looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
+    // Interactive sessions have a note, headless runs have none.
+    trace: Trace::Nothing,
+    can_be_asked: false,
+    verified: true,
+};
+
+impl Adapter for Qwen {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn root(&self, environ: &Environ) -> Option<Root> {
+        let home = environ.path("HOME");
+        // The agent itself understands a tilde in its variables.
+        let resolved = |path: PathBuf| match (path.strip_prefix("~"), &home) {
+            (Ok(inside), Some(home)) => home.join(inside),
+            _ => path.clone(),
+        };
+        let moved = environ.path("QWEN_HOME").map(resolved);
+        let path = moved.or_else(|| home.as_ref().map(|home| home.join(".qwen")))?;
+        let store = environ.path("QWEN_RUNTIME_DIR").map(resolved).filter(|store| *store != path);
+        Some(Root { store, ..Root::at(path) })
+    }
+
+    fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
+        Opening::by_id(&["qwen", "--resume", "ID"], id, "QWEN_HOME", &root.path)
+    }
+
+    fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
+        let store = root.store.as_ref().unwrap_or(&root.path);
+        if let Some(absent) = absence(store) {
+            return Harvest::nothing(absent);
+        }
+        let mut harvest = Harvest::complete(Vec::new());
+        let mut places = match scope.reach {
+            Reach::Live(kernel) => {
+                let ours = |process: &Process| kernel.is_ours(process) || self.is_ours(process, root);
+                places::live(store, kernel, ours, scope.subagents, &mut harvest)
+            }
+            Reach::Ids(_) | Reach::All { .. } => places::all(store, scope.subagents, &mut harvest),
+        };
+        if let Reach::Ids(_) = scope.reach {
+            places.transcripts.retain(|place| scope.reach.names(&place.id));
+        }
+        read_notes(&places, scope, &mut harvest);
+        gather(&places.transcripts, scope, &mut harvest, session::read);
+        harvest
+    }
+
+    fn recognises(&self, head: &ProcessHead) -> bool {
+        processes::is_qwen(head)
+    }
+
+    fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
+        join::join(harvest, kernel, |process| kernel.is_ours(process) || self.is_ours(process, root))
+    }
+
+    fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
+        // A session at its empty prompt has only the agent's note: nothing was said yet.
+        if is_transcript(place) { read_last(place, entries::entries, limit) } else { Ok(Vec::new()) }
+    }
+
+    fn follow(&self, place: &Path, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
+        if is_transcript(place) {
+            return Ok(Box::new(JsonlFollower::start(place, entries::entries, backlog)?));
+        }
+        let transcript = place.with_file_name(format!("{id}.jsonl"));
+        Ok(Box::new(JsonlFollower::from_beginning(&transcript, entries::entries)))
+    }
+
+    fn control(&self) -> Option<&'static dyn Control> {
+        Some(&Qwen)
+    }
+}
+
+impl Qwen {
+    /// The process's own variables resolve to this root.
+    fn is_ours(&self, process: &Process, root: &Root) -> bool {
+        process.environ.seen().and_then(|environ| self.root(environ)).is_some_and(|own| own == *root)
+    }
+}
+
+fn is_transcript(place: &Path) -> bool {
+    place.extension().is_some_and(|extension| extension == "jsonl")
+}
+
+fn read_notes(places: &Places, scope: &Scope<'_>, harvest: &mut Harvest) {
+    for path in &places.notes {
+        scope.progress.tick();
+        // A note that is no note, or was removed meanwhile, says nothing; the process itself will be seen or not.
+        // Whoever is asked for: a process that a note ties to one session is no candidate for another.
+        harvest
+            .registrations
+            .extend(read_small(path, 64 << 10).ok().and_then(|bytes| notes::parse(&bytes, path)));
+    }
+}

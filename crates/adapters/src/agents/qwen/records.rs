@@ -1,0 +1,195 @@
+//! The records of a Qwen Code transcript: only the fields that are used, all optional. Pure.
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::transcript::call;
+use crate::transcript::jsonl::lenient::lenient;
+
+/// One line of a transcript.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Record<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) subtype: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    timestamp: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) session_id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) cwd: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) git_branch: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) version: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) model: Option<Cow<'a, str>>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) message: Message<'a>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) system_payload: Payload<'a>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) tool_call_result: ToolCallResult<'a>,
+    /// A copy out of the session that was forked.
+    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) forked_from: Option<ForkedFrom<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Message<'a> {
+    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) parts: Vec<Part<'a>>,
+}
+
+/// One part of a message.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Part<'a> {
+    #[serde(borrow)]
+    text: Option<Cow<'a, str>>,
+    /// The text is what the model thought, not what it said.
+    #[serde(deserialize_with = "lenient")]
+    thought: bool,
+    #[serde(borrow)]
+    pub(super) function_call: Option<FunctionCall<'a>>,
+    #[serde(borrow)]
+    pub(super) function_response: Option<FunctionResponse<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct FunctionCall<'a> {
+    #[serde(borrow)]
+    pub(super) name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) args: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct FunctionResponse<'a> {
+    #[serde(borrow)]
+    pub(super) name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) response: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct ToolCallResult<'a> {
+    #[serde(borrow)]
+    pub(super) status: Option<Cow<'a, str>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct ForkedFrom<'a> {
+    #[serde(borrow)]
+    pub(super) session_id: Option<Cow<'a, str>>,
+}
+
+/// The payloads of all system records in one: their names do not collide.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Payload<'a> {
+    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) ui_event: Event<'a>,
+    #[serde(borrow)]
+    pub(super) custom_title: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) parent_session_id: Option<Cow<'a, str>>,
+    /// What a person typed, where the message carries more than that.
+    #[serde(borrow)]
+    pub(super) display_text: Option<Cow<'a, str>>,
+    /// How a turn ended: completed, cancelled, error.
+    #[serde(borrow)]
+    pub(super) state: Option<Cow<'a, str>>,
+    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) error: Failure<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Event<'a> {
+    #[serde(borrow, rename = "event.name")]
+    pub(super) name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    prompt_id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) error_message: Option<Cow<'a, str>>,
+}
+
+impl Event<'_> {
+    /// The event belongs to the conversation; the agent's side calls have a word between the marks.
+    pub(super) fn is_main(&self) -> bool {
+        self.prompt_id.as_deref().is_none_or(|id| id.contains("########"))
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Failure<'a> {
+    #[serde(borrow)]
+    pub(super) message: Option<Cow<'a, str>>,
+}
+
+impl<'a> Record<'a> {
+    /// `None` for half a line, or anything that is no record.
+    pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
+        serde_json::from_slice(line).ok().filter(|record: &Self| !record.kind.is_empty())
+    }
+
+    pub(super) fn at(&self) -> Option<Timestamp> {
+        self.timestamp.as_deref().and_then(|text| text.parse().ok())
+    }
+
+    pub(super) fn branch(&self) -> Option<&str> {
+        self.git_branch.as_deref().filter(|branch| !branch.is_empty() && *branch != "HEAD")
+    }
+
+    /// What a person asked. Notifications and timers speak in the user's name too, and are no prompts.
+    pub(super) fn prompt(&self) -> Option<String> {
+        let typed =
+            matches!(self.subtype.as_deref(), None | Some("mid_turn_user_message" | "realtime_message"));
+        if self.kind != "user" || !typed {
+            return None;
+        }
+        let shown = self.system_payload.display_text.as_deref().map(str::to_owned);
+        shown.or_else(|| self.text()).filter(|text| !text.trim().is_empty())
+    }
+
+    /// The texts of a message, joined; thoughts are not said.
+    pub(super) fn text(&self) -> Option<String> {
+        let spoken = self.message.parts.iter().filter(|part| !part.thought);
+        let texts: Vec<&str> = spoken.filter_map(|part| part.text.as_deref()).collect();
+        (!texts.is_empty()).then(|| texts.join("\n"))
+    }
+
+    /// The last tool that the agent calls in this record.
+    pub(super) fn call(&self) -> Option<&FunctionCall<'a>> {
+        self.message.parts.iter().rev().find_map(|part| part.function_call.as_ref())
+    }
+}
+
+impl FunctionCall<'_> {
+    /// The call in a few words: `run_shell_command: make test`.
+    pub(super) fn words(&self) -> String {
+        let name = self.name.as_deref().unwrap_or("tool");
+        let args: serde_json::Value =
+            self.args.and_then(|args| serde_json::from_str(args.get()).ok()).unwrap_or_default();
+        let telling = ["command", "file_path", "path", "pattern", "url", "query", "description", "prompt"];
+        call::words(name, &call::argument(&args, &telling).unwrap_or_default())
+    }
+}
+
+/// The tool with which the agent asks a person.
+pub(super) const ASKS_A_PERSON: &str = "ask_user_question";
+
+/// Record types this adapter knows; others are counted as drift.
+pub(super) const KNOWN_TYPES: [&str; 4] = ["user", "assistant", "tool_result", "system"];

@@ -1,0 +1,178 @@
+//! Slate: a relative of OpenCode that keeps sessions and messages as JSON files, and a trace of each session's steps.
+//!
+//! Only what was seen of 1.0.45 is read: no model could be reached, so a turn that went well was never observed.
+
+mod records;
+mod session;
+
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use agentctl_model::{
+    Capability, Coverage, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead,
+};
+
+use crate::agents::opencode::join;
+use crate::agents::opencode::processes::Program;
+use crate::agents::opencode::session::Head;
+use crate::agents::opencode::tree;
+use crate::agents::opencode::wanted::Question;
+use crate::{Adapter, Card, Follow, Looks, ReadError, Root, Scope, Trace};
+
+pub struct Slate;
+
+static CARD: Card = Card {
+    name: "slate",
+    title: "Slate",
+    programs: &["slate"],
+    known_good: "1.0.45",
+    capabilities: &[Capability::Peek],
+    looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
+    trace: Trace::Nothing,
+    can_be_asked: false,
+    // Its model traffic goes to the vendor only: storage and errors were seen, a finished turn was not.
+    verified: false,
+};
+
+const SLATE: Program = Program { natives: &["slate"], scripts: &["slate", "slate.js"] };
+
+impl Adapter for Slate {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn root(&self, environ: &Environ) -> Option<Root> {
+        let data = environ
+            .path("XDG_DATA_HOME")
+            .or_else(|| environ.path("HOME").map(|home| home.join(".local/share")))?;
+        Some(Root::at(data.join("slate")))
+    }
+
+    fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
+        let failed = |error: io::Error| {
+            Harvest::nothing(match error.kind() {
+                io::ErrorKind::NotFound => Coverage::NotInstalled,
+                _ => Coverage::Failed { error: format!("{}: {error}", root.path.display()) },
+            })
+        };
+        if let Err(error) = agentctl_files::entries(&root.path) {
+            return failed(error);
+        }
+        let question = Question::new(&SLATE, scope, |process| self.is_ours(process, root));
+        if question.reaches_nothing() {
+            return Harvest::complete(Vec::new());
+        }
+        match question.places(&root.path.join("storage")) {
+            Ok(places) => read_all(&root.path, &question, places),
+            Err(error) => failed(error),
+        }
+    }
+
+    fn recognises(&self, head: &ProcessHead) -> bool {
+        SLATE.is(head)
+    }
+
+    fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
+        join::join(&SLATE, harvest, kernel, |process| kernel.is_ours(process) || self.is_ours(process, root))
+    }
+
+    fn read(&self, place: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
+        let mut entries = session::entries(place, id)?;
+        entries.drain(..entries.len().saturating_sub(limit));
+        Ok(entries.into_iter().map(|(_, entry)| entry).collect())
+    }
+
+    fn follow(&self, place: &Path, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
+        let follower = Follower {
+            place: place.to_owned(),
+            id: id.to_owned(),
+            given: HashSet::new(),
+            backlog: Some(backlog),
+        };
+        Ok(Box::new(follower))
+    }
+}
+
+impl Slate {
+    /// The process's own variables resolve to this root.
+    fn is_ours(&self, process: &Process, root: &Root) -> bool {
+        process.environ.seen().and_then(|environ| self.root(environ)).as_ref() == Some(root)
+    }
+}
+
+fn read_all(data: &Path, question: &Question<'_, '_>, places: Vec<tree::Place>) -> Harvest {
+    let mut harvest = Harvest::complete(Vec::new());
+    let mut heads: Vec<Head> = Vec::new();
+    let mut paths = std::collections::HashMap::new();
+    for place in places {
+        question.scope.progress.tick();
+        match session::head(&place) {
+            Ok(head) => {
+                heads.push(head);
+                paths.insert(place.id, place.path);
+            }
+            // Removed since the folder was listed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => harvest.left_out(format!("{}: {error}", place.path.display())),
+        }
+    }
+    for head in question.chosen(heads) {
+        question.scope.progress.tick();
+        let Some(path) = paths.remove(&head.id) else { continue };
+        match session::read(data, path.clone(), head, question.scope) {
+            Ok((found, is_damaged)) => {
+                harvest.found.push(found);
+                if is_damaged {
+                    harvest.warnings.push(format!("{}: has a damaged record", path.display()));
+                }
+            }
+            Err(error) => harvest.left_out(format!("{}: {error}", path.display())),
+        }
+    }
+    harvest
+}
+
+/// Messages are rewritten in place, so what was given is remembered by name.
+struct Follower {
+    place: PathBuf,
+    id: String,
+    given: HashSet<String>,
+    backlog: Option<usize>,
+}
+
+impl Follow for Follower {
+    fn next(&mut self) -> Result<Vec<Entry>, ReadError> {
+        let entries = session::entries(&self.place, &self.id)?;
+        let skipped = self.backlog.take().map_or(0, |backlog| entries.len().saturating_sub(backlog));
+        let mut fresh = Vec::new();
+        for (index, (key, entry)) in entries.into_iter().enumerate() {
+            if self.given.insert(key) && index >= skipped {
+                fresh.push(entry);
+            }
+        }
+        Ok(fresh)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_processes_are_told_by_name_and_script() {
+        use crate::agents::opencode::processes::Kind;
+        let head = |argv: &[&str]| ProcessHead {
+            process: agentctl_model::ProcessRef { pid: 1, start: 1, boot: 1 },
+            parent: 0,
+            uid: None,
+            comm: String::new(),
+            argv: argv.iter().map(ToString::to_string).collect(),
+            started_at: None,
+        };
+        assert_eq!(SLATE.kind(&head(&["/x/bin/slate", "run", "hi", "--yolo"])), Kind::Run);
+        assert_eq!(SLATE.kind(&head(&["node", "/x/bin/slate", "run"])), Kind::Wrapper);
+        assert_eq!(SLATE.kind(&head(&["slate", "serve", "--host", "127.0.0.1"])), Kind::Server);
+        assert!(!SLATE.is(&head(&["vim", "/x/slate"])) && !SLATE.is(&head(&["opencode"])));
+    }
+}

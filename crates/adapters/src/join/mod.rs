@@ -1,0 +1,192 @@
+//! Joins that several agents share. Pure: registrations and processes in, claims out.
+
+pub mod node;
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use agentctl_model::{
+    Claim, Evidence, Fit, Found, Harvest, Holder, KernelView, Owner, Process, ProcessRef, Registration,
+    Relation, Testimony, Tie, TurnState, Witness,
+};
+
+/// How a tie reads that rests on nothing but the contract's rule.
+const ONLY_CANDIDATE: &str = "only candidate in this directory";
+
+/// A claim of `process` on the session `id`.
+pub fn claim(id: &str, process: &Process, tie: Tie, headless: bool, how: Evidence) -> Claim {
+    Claim {
+        id: id.to_owned(),
+        slot: None,
+        owner: Owner { process: process.head.process, started_at: process.head.started_at, headless, how },
+        tie,
+        role: "agent",
+        command: process.head.program().to_owned(),
+        testimony: None,
+        found: None,
+    }
+}
+
+/// "pid 42 alive, ..." as the kernel's evidence.
+pub fn alive(process: &Process, kernel: &KernelView, why: &str) -> Evidence {
+    Evidence::said(Witness::Kernel, format!("pid {} alive, {why}", process.pid()), Some(kernel.as_of))
+}
+
+/// Claims from the agent's own notes, each only if the kernel confirms the holder: a process of this agent that works under
+/// this very root. A note alone could name anybody's process.
+pub fn by_registration(harvest: &Harvest, kernel: &KernelView) -> Vec<Claim> {
+    let trusted: Vec<&Process> = kernel.processes.iter().filter(|process| kernel.is_ours(process)).collect();
+    // An agent in a container writes down the pid that it has there.
+    let mut by_noted: HashMap<u32, Vec<&Process>> = HashMap::new();
+    for process in &trusted {
+        by_noted.entry(process.noted_pid()).or_default().push(process);
+    }
+    let only = |pid: &u32, fits: &dyn Fn(&Process) -> bool| -> Option<&Process> {
+        let mut fitting = by_noted.get(pid)?.iter().copied().filter(|process| fits(process));
+        // Two containers may have given the same pid: then the note says nothing.
+        fitting.next().filter(|_| fitting.next().is_none())
+    };
+    let confirmed = harvest.registrations.iter().filter_map(|note| {
+        let (process, why) = match &note.holder {
+            Holder::Process { pid, start, .. } => {
+                (only(pid, &|process| process.head.process.start == *start)?, "start time matches")
+            }
+            Holder::Since { pid, at } => {
+                let was_running =
+                    |process: &Process| process.head.started_at.is_none_or(|start| start <= *at);
+                (only(pid, &was_running)?, "was running when its pid was written down")
+            }
+            Holder::Lock { device, inode } => {
+                let locks = kernel.locks.seen()?;
+                let held = locks.iter().find(|lock| lock.device == *device && lock.inode == *inode)?;
+                let process = trusted.iter().find(|process| process.pid() == held.pid)?;
+                (*process, "holds the session's lock")
+            }
+            Holder::OpenFile { pid, path } => {
+                let holds = |process: &Process| {
+                    process.open_files.seen().is_some_and(|files| files.iter().any(|file| file.path == *path))
+                };
+                (only(pid, &holds)?, "holds the session's file open")
+            }
+        };
+        Some(registered(note, process, alive(process, kernel, why)))
+    });
+    confirmed.collect()
+}
+
+fn registered(note: &Registration, process: &Process, how: Evidence) -> Claim {
+    let mut claim = claim(&note.id, process, Tie::Exact, note.headless, how);
+    // The agent's own clock is the one its records were stamped with: the earlier start is the safer one.
+    let noted = note.found.as_ref().and_then(|found| found.facts.started_at);
+    if let (Some(kernel), Some(noted)) = (claim.owner.started_at, noted) {
+        claim.owner.started_at = Some(kernel.min(noted));
+    }
+    Claim { slot: note.slot.clone(), testimony: note.testimony.clone(), found: note.found.clone(), ..claim }
+}
+
+/// The contract's rule for agents that tie nothing to their process: exactly one unclaimed process in a
+/// directory and exactly one session there with records newer than that process are a pair; several are
+/// all uncertain. What our own launches say of the two counts. Processes that found no partner are left for the caller.
+pub fn only_candidates<'f>(
+    unclaimed: &[&Process],
+    found: impl Iterator<Item = &'f Found>,
+    claimed: &[&str],
+    kernel: &KernelView,
+    headless: impl Fn(&Process) -> bool,
+) -> Vec<Claim> {
+    let mut by_cwd: HashMap<Cow<'_, str>, (Vec<&Process>, Vec<&Found>)> = HashMap::new();
+    for process in unclaimed {
+        if let Some(cwd) = process.cwd.seen() {
+            by_cwd.entry(cwd.to_string_lossy()).or_default().0.push(process);
+        }
+    }
+    if by_cwd.is_empty() {
+        return Vec::new();
+    }
+    for session in found {
+        let Some(cwd) = session.facts.cwd.as_deref() else { continue };
+        let Some((processes, candidates)) = by_cwd.get_mut(cwd) else { continue };
+        let earliest = processes.iter().filter_map(|process| process.head.started_at).min();
+        let newer = session.facts.updated_at.is_some_and(|at| earliest.is_none_or(|start| at >= start));
+        if newer && !claimed.contains(&session.id.as_str()) {
+            candidates.push(session);
+        }
+    }
+    let mut claims = Vec::new();
+    for (processes, candidates) in by_cwd.values() {
+        let pairs = fitting(processes, candidates, kernel);
+        for (session, process, fit) in &pairs {
+            let rivals = pairs.iter().filter(|(other, carrier, _)| {
+                std::ptr::eq(*other, *session) || carrier.head.process == process.head.process
+            });
+            let (tie, why) = match (fit, rivals.count()) {
+                (Fit::Fits, 1) => (Tie::OnlyCandidate, ONLY_CANDIDATE.to_owned()),
+                (Fit::InDoubt, 1) => {
+                    let why = "may have taken it up since the process that agentctl started is gone";
+                    (Tie::OneOfSeveral, format!("{why}, nothing ties them"))
+                }
+                _ => {
+                    let several = processes.len();
+                    let why = format!("one of {several} that fit in this directory, nothing ties them");
+                    (Tie::OneOfSeveral, why)
+                }
+            };
+            let mut claim = claim(&session.id, process, tie, headless(process), alive(process, kernel, &why));
+            claim.slot.clone_from(&session.slot);
+            claims.push(claim);
+        }
+    }
+    claims
+}
+
+/// Who may carry whom, of those that met in one directory.
+fn fitting<'a>(
+    processes: &[&'a Process],
+    candidates: &[&'a Found],
+    kernel: &KernelView,
+) -> Vec<(&'a Found, &'a Process, Fit)> {
+    let pairs =
+        candidates.iter().flat_map(|session| processes.iter().map(move |process| (*session, *process)));
+    let judged = pairs.map(|(session, process)| (session, process, kernel.fit(process, session)));
+    judged.filter(|(.., fit)| *fit != Fit::Excluded).collect()
+}
+
+/// The processes that no claim names.
+pub fn unclaimed<'k>(kernel: &'k KernelView, claims: &[Claim]) -> Vec<&'k Process> {
+    let claimed: HashSet<ProcessRef> = claims.iter().map(|claim| claim.owner.process).collect();
+    kernel.processes.iter().filter(|process| !claimed.contains(&process.head.process)).collect()
+}
+
+/// The testimony of a registration that says nothing but who holds the session.
+pub fn said_by_registry(words: String) -> Testimony {
+    Testimony { evidence: vec![Evidence::said(Witness::Registry, words, None)], ..Testimony::default() }
+}
+
+/// A sub-agent at work is carried by its parent's process. A finished one is nobody's.
+pub fn subagents(harvest: &Harvest, claims: &[Claim]) -> Vec<Claim> {
+    let at_work = harvest
+        .found
+        .iter()
+        .filter(|found| found.facts.turn.as_ref().is_some_and(|turn| turn.state == TurnState::Open));
+    at_work
+        .filter_map(|found| {
+            let parent = subagent_of(found)?;
+            Some((found, claims.iter().filter(move |claim| claim.id == parent)))
+        })
+        .flat_map(|(found, parents)| {
+            parents.map(|parent| Claim {
+                id: found.id.clone(),
+                testimony: None,
+                found: None,
+                owner: Owner { headless: false, ..parent.owner.clone() },
+                ..parent.clone()
+            })
+        })
+        .collect()
+}
+
+/// The session whose sub-agent this is.
+pub fn subagent_of(found: &Found) -> Option<&str> {
+    let parent = found.facts.parent.as_ref()?;
+    (parent.relation == Relation::Subagent).then_some(parent.id.as_str())
+}

@@ -1,0 +1,111 @@
+//! Many transcript files, read on all cores and brought together as one harvest.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use agentctl_model::{Found, Harvest};
+use jiff::Timestamp;
+
+use crate::transcript::parallel;
+use crate::{Reach, Scope};
+
+/// One session that was read, with what was odd about it.
+pub(crate) struct ReadSession {
+    pub(crate) found: Found,
+    pub(crate) warning: Option<String>,
+    pub(crate) drift: BTreeMap<String, u64>,
+}
+
+/// `Ok(None)` if there is nothing to show, `Err` names what had to be left out.
+pub(crate) type Gathered = Result<Option<ReadSession>, String>;
+
+/// Reads every place. One id is one session, even if a copy of its file lies elsewhere: the newer one is it.
+pub(crate) fn gather<P: Sync>(
+    places: &[P],
+    scope: &Scope<'_>,
+    harvest: &mut Harvest,
+    read: impl Fn(&P, Option<Timestamp>, &Scope<'_>) -> Gathered + Sync,
+) {
+    let since = match scope.reach {
+        Reach::All { since } => since,
+        Reach::Live(_) | Reach::Ids(_) => None,
+    };
+    let outcomes = parallel::map(places, |place, (): &mut ()| {
+        scope.progress.tick();
+        // Thousands of files that nobody waits for are not even opened.
+        if scope.progress.is_given_up() {
+            return Err("nobody waits for it any more".to_owned());
+        }
+        read(place, since, scope)
+    });
+    // Collected where they stand: the rows of ten thousand sessions are megabytes.
+    let mut found: Vec<Found> = outcomes.into_iter().filter_map(|outcome| taken(outcome, harvest)).collect();
+    drop_older_copies(&mut found);
+    harvest.found = found;
+}
+
+/// The session, once what was odd about it has been told.
+fn taken(outcome: Gathered, harvest: &mut Harvest) -> Option<Found> {
+    match outcome {
+        Ok(session) => {
+            let session = session?;
+            harvest.warnings.extend(session.warning);
+            for (kind, count) in session.drift {
+                *harvest.drift.entry(kind).or_default() += count;
+            }
+            Some(session.found)
+        }
+        Err(warning) => {
+            harvest.left_out(warning);
+            None
+        }
+    }
+}
+
+fn drop_older_copies(found: &mut Vec<Found>) {
+    let mut newest: HashMap<(&str, Option<&str>), usize> = HashMap::with_capacity(found.len());
+    let mut older = HashSet::new();
+    for (index, one) in found.iter().enumerate() {
+        newest
+            .entry((&one.id, one.slot.as_deref()))
+            .and_modify(|known| {
+                let is_newer = found[*known].facts.updated_at < one.facts.updated_at;
+                older.insert(if is_newer { std::mem::replace(known, index) } else { index });
+            })
+            .or_insert(index);
+    }
+    if !older.is_empty() {
+        let mut index = 0;
+        found.retain(|_| {
+            index += 1;
+            !older.contains(&(index - 1))
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use agentctl_model::Facts;
+
+    fn found(id: &str, slot: Option<&str>, second: i64) -> Found {
+        let updated_at = Timestamp::from_second(second).ok();
+        Found {
+            id: id.into(),
+            slot: slot.map(Into::into),
+            place: format!("/{second}").into(),
+            stamp: None,
+            facts: Facts { updated_at, ..Facts::default() },
+            evidence: vec![],
+        }
+    }
+
+    #[test]
+    fn one_id_is_one_session_and_the_newest_copy_is_it() {
+        let mut all =
+            vec![found("a", None, 1), found("b", None, 5), found("a", None, 3), found("a", None, 2)];
+        all.extend([found("c", Some("x"), 1), found("c", Some("y"), 2)]);
+        drop_older_copies(&mut all);
+        let places: Vec<_> = all.iter().map(|one| one.place.to_str().unwrap().to_owned()).collect();
+        assert_eq!(places, ["/5", "/3", "/1", "/2"], "two slots of one id are two sessions");
+    }
+}

@@ -1,0 +1,131 @@
+//! The first lines of a file, in a window that grows only as long as the first line needs it to.
+
+use std::io;
+use std::ops::{ControlFlow, Range};
+
+use super::ReadAt;
+use super::scratch::{grow, with_scratch};
+
+const FIRST_WINDOW: usize = 4 << 10;
+
+/// What the beginning of a file gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Piece<'a> {
+    Line(&'a [u8]),
+    /// The beginning of a line whose end lies behind the window: it comes again, longer, if it is not enough.
+    Fragment(&'a [u8]),
+}
+
+/// Hands complete lines to `take`, oldest first, until it breaks, the file ends, or `budget` bytes were read.
+/// A last line without a line break is handed over too: whether it is half a record is the parser's to see.
+pub fn scan_head(
+    source: &(impl ReadAt + ?Sized),
+    size: u64,
+    budget: usize,
+    mut take: impl FnMut(&[u8]) -> ControlFlow<()>,
+) -> io::Result<()> {
+    if let Some(bytes) = source.in_memory().filter(|bytes| bytes.len() <= budget) {
+        lines_of(bytes, |piece| match piece {
+            Piece::Line(line) | Piece::Fragment(line) => take(line),
+        });
+        return Ok(());
+    }
+    with_scratch(|bytes| {
+        let rest = read_lines(source, size, budget, bytes, &mut |piece| match piece {
+            Piece::Line(line) => take(line),
+            Piece::Fragment(_) => ControlFlow::Continue(()),
+        })?;
+        if let Some(rest) = rest {
+            let _ = take(&bytes[rest]);
+        }
+        Ok(())
+    })
+}
+
+/// The same, for callers that can use the beginning of a line of megabytes. A last line without a line break is a
+/// fragment to them.
+pub fn scan_head_pieces(
+    source: &(impl ReadAt + ?Sized),
+    size: u64,
+    budget: usize,
+    mut take: impl FnMut(Piece<'_>) -> ControlFlow<()>,
+) -> io::Result<()> {
+    if let Some(bytes) = source.in_memory().filter(|bytes| bytes.len() <= budget) {
+        lines_of(bytes, take);
+        return Ok(());
+    }
+    with_scratch(|bytes| read_lines(source, size, budget, bytes, &mut take)).map(drop)
+}
+
+/// The lines of what needs no reading.
+fn lines_of(bytes: &[u8], mut take: impl FnMut(Piece<'_>) -> ControlFlow<()>) {
+    let mut rest = bytes;
+    while let Some(length) = memchr::memchr(b'\n', rest) {
+        let line = &rest[..length];
+        rest = &rest[length + 1..];
+        if take(Piece::Line(line.strip_suffix(b"\r").unwrap_or(line))).is_break() {
+            return;
+        }
+    }
+    if !rest.is_empty() {
+        let _ = take(Piece::Fragment(rest));
+    }
+}
+
+/// Answers where in `bytes` a last line without a line break stands, if the file was read to its end and has one.
+fn read_lines(
+    source: &(impl ReadAt + ?Sized),
+    size: u64,
+    budget: usize,
+    bytes: &mut Vec<u8>,
+    take: &mut impl FnMut(Piece<'_>) -> ControlFlow<()>,
+) -> io::Result<Option<Range<usize>>> {
+    let limit = usize::try_from(size).unwrap_or(usize::MAX).min(budget);
+    let (mut filled, mut given) = (0, 0);
+    let mut window = FIRST_WINDOW;
+    while filled < limit {
+        crate::cancel::step()?;
+        grow(bytes, window, 0..filled, false);
+        let got = source.read_at(&mut bytes[filled..window.min(limit)], filled as u64)?;
+        filled += got;
+        while let Some(length) = memchr::memchr(b'\n', &bytes[given..filled]) {
+            let line = &bytes[given..given + length];
+            if take(Piece::Line(line.strip_suffix(b"\r").unwrap_or(line))).is_break() {
+                return Ok(None);
+            }
+            given += length + 1;
+        }
+        if given < filled && take(Piece::Fragment(&bytes[given..filled])).is_break() {
+            return Ok(None);
+        }
+        if got == 0 {
+            break;
+        }
+        window = window.saturating_mul(2);
+    }
+    Ok((given < filled && filled as u64 == size).then_some(given..filled))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(bytes: &[u8], budget: usize) -> Vec<String> {
+        let mut lines = Vec::new();
+        let take = |line: &[u8]| {
+            lines.push(String::from_utf8_lossy(line).into_owned());
+            ControlFlow::Continue(())
+        };
+        scan_head(&bytes, bytes.len() as u64, budget, take).unwrap();
+        lines
+    }
+
+    #[test]
+    fn the_last_line_needs_no_line_break_but_must_be_whole() {
+        assert_eq!(lines(b"a\nb\n", 100), ["a", "b"]);
+        assert_eq!(lines(b"a\nb", 100), ["a", "b"]);
+        assert_eq!(lines(b"a", 100), ["a"]);
+        assert_eq!(lines(b"a\nbcd", 3), ["a"], "the budget ended in the middle of it");
+        assert!(lines(b"", 100).is_empty());
+    }
+}

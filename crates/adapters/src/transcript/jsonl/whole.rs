@@ -1,0 +1,201 @@
+//! Every line of a file, oldest first, in one pass: for totals that no bounded read can give.
+
+use std::io;
+
+use memchr::memmem::Finder;
+
+use super::scan::{BARREN, no_lines};
+use super::scratch::{grow, with_scratch};
+use super::{LINE_LIMIT, ReadAt};
+use crate::cancel;
+
+/// Small enough to stay in a core's own cache between the kernel's copy and our look at it.
+pub const CHUNK: usize = 256 << 10;
+
+/// No conversation is longer.
+const LONGEST: u64 = 16 << 30;
+
+/// Hands every line to `take`, a last one without a line break too. Lines beyond the limit are passed over; how many,
+/// is the answer.
+pub fn scan_whole(source: &(impl ReadAt + ?Sized), mut take: impl FnMut(&[u8])) -> io::Result<u32> {
+    each_region(source, |region| {
+        let mut rest = region;
+        while let Some(length) = memchr::memchr(b'\n', rest) {
+            take(&rest[..length]);
+            rest = &rest[length + 1..];
+        }
+        if !rest.is_empty() {
+            take(rest);
+        }
+    })
+}
+
+/// What a scan for a needle comes across.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passage<'a> {
+    /// A line that contains the needle, and where in it the needle stands first.
+    Line(&'a [u8], usize),
+    /// Whole lines without it, not split, each with its line break.
+    Without(&'a [u8]),
+}
+
+/// Hands over the lines that contain `needle` one by one; those between them are not even split. Answers how many
+/// lines were beyond the limit and passed over.
+pub fn scan_containing(
+    source: &(impl ReadAt + ?Sized),
+    needle: &Finder<'_>,
+    mut take: impl FnMut(Passage<'_>),
+) -> io::Result<u32> {
+    each_region(source, |region| {
+        let mut rest = region;
+        while let Some(at) = needle.find(rest) {
+            let start = memchr::memrchr(b'\n', &rest[..at]).map_or(0, |newline| newline + 1);
+            let end = memchr::memchr(b'\n', &rest[at..]).map_or(rest.len(), |length| at + length);
+            take(Passage::Without(&rest[..start]));
+            take(Passage::Line(&rest[start..end], at - start));
+            rest = rest.get(end + 1..).unwrap_or_default();
+        }
+        take(Passage::Without(rest));
+    })
+}
+
+/// The same for callers that want nothing but the lines with the needle.
+pub fn lines_containing(
+    source: &(impl ReadAt + ?Sized),
+    needle: &Finder<'_>,
+    mut take: impl FnMut(&[u8]),
+) -> io::Result<u32> {
+    scan_containing(source, needle, |passage| {
+        if let Passage::Line(line, _) = passage {
+            take(line);
+        }
+    })
+}
+
+/// Reads the file once and hands over regions that hold whole lines only.
+fn each_region(source: &(impl ReadAt + ?Sized), mut take: impl FnMut(&[u8])) -> io::Result<u32> {
+    if let Some(bytes) = source.in_memory() {
+        take(bytes);
+        return Ok(0);
+    }
+    with_scratch(|buffer| read_regions(source, buffer, take))
+}
+
+fn read_regions(
+    source: &(impl ReadAt + ?Sized),
+    buffer: &mut Vec<u8>,
+    mut take: impl FnMut(&[u8]),
+) -> io::Result<u32> {
+    let (mut filled, mut offset) = (0, 0u64);
+    let (mut skipping, mut too_long, mut barren) = (false, 0, 0);
+    loop {
+        cancel::step()?;
+        if barren > BARREN {
+            return Err(no_lines(BARREN));
+        }
+        if offset > LONGEST {
+            let words = format!("is longer than {} GiB", LONGEST >> 30);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, words));
+        }
+        grow(buffer, filled + CHUNK, 0..filled, false);
+        let got = match source.read_at(&mut buffer[filled..filled + CHUNK], offset) {
+            Ok(got) => got,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        offset += got as u64;
+        let end = filled + got;
+        if got == 0 {
+            if filled > 0 && !skipping {
+                take(&buffer[..filled]);
+            }
+            return Ok(too_long);
+        }
+        // Only the fresh bytes can hold a line break.
+        let from = match memchr::memrchr(b'\n', &buffer[filled..end]) {
+            None => {
+                barren += got as u64;
+                0
+            }
+            Some(last) => {
+                barren = 0;
+                let last = filled + last;
+                let mut region = &buffer[..=last];
+                if std::mem::take(&mut skipping) {
+                    let over = memchr::memchr(b'\n', region).map_or(region.len(), |newline| newline + 1);
+                    region = &region[over..];
+                }
+                take(region);
+                last + 1
+            }
+        };
+        buffer.copy_within(from..end, 0);
+        filled = end - from;
+        if filled >= LINE_LIMIT {
+            skipping = true;
+            too_long += 1;
+        }
+        if skipping {
+            filled = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn every_line_once_whatever_its_length() {
+        let mut file = tempfile::tempfile().unwrap();
+        let lengths = [1, 0, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK, 7];
+        for length in lengths {
+            file.write_all(&vec![b'x'; length]).unwrap();
+            file.write_all(b"\n").unwrap();
+        }
+        file.write_all(b"torn").unwrap();
+        let mut seen = Vec::new();
+        scan_whole(&file, |line| seen.push(line.len())).unwrap();
+        assert_eq!(seen, [1, 0, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK, 7, 4]);
+    }
+
+    #[test]
+    fn only_the_lines_with_the_needle_and_each_of_them_once() {
+        let mut file = tempfile::tempfile().unwrap();
+        let filler = "x".repeat(CHUNK / 3);
+        let mut expected = Vec::new();
+        for number in 0..40 {
+            let line =
+                if number % 3 == 0 { format!("{number} needle needle {filler}") } else { filler.clone() };
+            writeln!(file, "{line}").unwrap();
+            if number % 3 == 0 {
+                expected.push(line);
+            }
+        }
+        write!(file, "torn needle").unwrap();
+        expected.push("torn needle".to_owned());
+        let (mut seen, mut others) = (Vec::new(), 0);
+        let take = |passage: Passage<'_>| match passage {
+            Passage::Line(line, at) => {
+                assert!(line[at..].starts_with(b"needle"));
+                seen.push(String::from_utf8_lossy(line).into_owned());
+            }
+            Passage::Without(lines) => others += lines.split_inclusive(|byte| *byte == b'\n').count(),
+        };
+        scan_containing(&file, &Finder::new("needle"), take).unwrap();
+        assert_eq!(seen, expected);
+        assert_eq!(others, 40 - expected.len() + 1, "and the others are passed");
+    }
+
+    #[test]
+    fn a_line_beyond_the_limit_costs_only_itself() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"first\n").unwrap();
+        file.write_all(&vec![b'm'; LINE_LIMIT + CHUNK]).unwrap();
+        file.write_all(b"\nlast\n").unwrap();
+        let mut seen = Vec::new();
+        let too_long = scan_whole(&file, |line| seen.push(line.len())).unwrap();
+        assert_eq!((seen, too_long), (vec![5, 4], 1));
+    }
+}

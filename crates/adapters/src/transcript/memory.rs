@@ -1,0 +1,138 @@
+//! What whole conversations were once counted to, for as long as their files are what they were.
+//!
+//! It can be dropped at any moment: whoever has none reads again and says the same. Only what the bytes of one file alone say
+//! is kept in it, never anything about a session's state.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use agentctl_model::Tokens;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::transcript::jsonl::open::Opened;
+
+/// Longer than any tick of a file's clock: a file that was changed so lately could change again and look the same.
+const TICKS: SignedDuration = SignedDuration::from_secs(2);
+/// A home with more conversations is counted anew now and then.
+const MOST: usize = 100_000;
+
+/// What reading a whole conversation gave.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counted {
+    pub tokens: Option<Tokens>,
+    /// Tokens were lost to a damaged record.
+    pub damaged: bool,
+    /// Lines too long to read.
+    pub too_long: u32,
+}
+
+/// One state of one file. The kernel changes the last of these with every write, and nobody else can set it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileState {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+pub struct Memory {
+    now: fn() -> Timestamp,
+    known: Mutex<HashMap<PathBuf, (FileState, Counted)>>,
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Memory")
+    }
+}
+
+impl Memory {
+    pub fn new(now: fn() -> Timestamp) -> Self {
+        Self { now, known: Mutex::default() }
+    }
+
+    /// What was counted when the file was read the last time, if it is still the same.
+    pub fn recall(&self, path: &Path, opened: &Opened) -> Option<Counted> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(path).filter(|(then, _)| *then == opened.state).map(|(_, counted)| *counted)
+    }
+
+    /// Remembers what was counted, if the file has been the same since it was opened.
+    pub fn keep(&self, path: &Path, opened: &Opened, counted: Counted) {
+        let state = opened.state;
+        let changed = Timestamp::from_second(state.changed.0).ok();
+        let settled = changed.is_some_and(|changed| (self.now)().duration_since(changed) > TICKS);
+        let now = opened.file.metadata().ok().map(|found| FileState::of(&found));
+        if settled && now == Some(state) {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            if known.len() >= MOST {
+                known.clear();
+            }
+            known.insert(path.to_owned(), (state, counted));
+        }
+    }
+}
+
+impl FileState {
+    pub fn of(found: &Metadata) -> Self {
+        Self {
+            device: found.dev(),
+            inode: found.ino(),
+            size: found.len(),
+            modified: (found.mtime(), found.mtime_nsec()),
+            changed: (found.ctime(), found.ctime_nsec()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+
+    use super::*;
+    use crate::transcript::jsonl::open::open_regular;
+
+    fn later() -> Timestamp {
+        Timestamp::MAX
+    }
+
+    fn earlier() -> Timestamp {
+        Timestamp::UNIX_EPOCH
+    }
+
+    #[test]
+    fn what_stayed_the_same_is_remembered_and_nothing_else() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("file");
+        fs::write(&path, b"one").unwrap();
+        let open = || open_regular(&path).unwrap();
+        let counted = Counted { too_long: 7, ..Counted::default() };
+        let memory = Memory::new(later);
+        assert_eq!(memory.recall(&path, &open()), None);
+        memory.keep(&path, &open(), counted);
+        assert_eq!(memory.recall(&path, &open()), Some(counted));
+        assert_eq!(memory.recall(Path::new("/elsewhere"), &open()), None);
+        // Written to, and made to look the same by the size and the time that anybody can set.
+        let (then, modified) = (open().state, fs::metadata(&path).unwrap().modified().unwrap());
+        while open().state.changed == then.changed {
+            fs::write(&path, b"two").unwrap();
+            File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+        }
+        assert_eq!((open().state.size, open().state.modified), (then.size, then.modified));
+        assert_eq!(memory.recall(&path, &open()), None);
+        // Written to while it was counted.
+        let early = open();
+        fs::write(&path, b"three").unwrap();
+        memory.keep(&path, &early, counted);
+        assert_eq!((memory.recall(&path, &early), memory.recall(&path, &open())), (None, None));
+        // So young that it may change once more and look the same.
+        let hasty = Memory::new(earlier);
+        hasty.keep(&path, &open(), counted);
+        assert_eq!(hasty.recall(&path, &open()), None);
+    }
+}

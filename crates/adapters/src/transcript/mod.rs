@@ -1,0 +1,8 @@
+//! Reading conversations that agents keep in files: windows, heads, tails, counting. Every file-based agent reads through here.
+
+pub(crate) mod call;
+pub mod folder;
+pub(crate) mod gather;
+pub mod jsonl;
+pub mod memory;
+pub mod parallel;

@@ -1,0 +1,323 @@
+//! The command line: one file per command, all with the same shape (`Args` and `run`).
+
+mod adapters;
+mod answer;
+mod attach;
+mod complete;
+mod completions;
+mod config;
+mod daemon;
+mod doctor;
+mod events;
+mod explain;
+mod fuse;
+mod fuses;
+mod group;
+mod heard;
+mod inbox;
+mod launch;
+mod list;
+mod lock;
+mod locks;
+mod logs;
+mod man;
+mod message;
+pub(crate) mod order;
+mod peek;
+mod prune;
+mod resume;
+mod runner;
+mod schema;
+mod send;
+mod status;
+mod stop;
+mod target;
+mod trust;
+mod wait;
+mod watch;
+mod welcome;
+mod worktree;
+
+use std::ffi::OsString;
+use std::sync::LazyLock;
+
+use clap::parser::ValueSource;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render::style::Colour;
+use crate::settings::Spoils;
+use crate::surroundings::Surroundings;
+
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let (arch, os) = (std::env::consts::ARCH, std::env::consts::OS);
+    format!("{} ({arch}-{os})", env!("CARGO_PKG_VERSION"))
+});
+
+static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "Examples:\n  \
+         agentctl                     what runs now\n  \
+         agentctl -a                  also what stopped in the last 7 days\n  \
+         agentctl status 5f0c         everything about one session\n  \
+         agentctl explain 5f0c        why it has this status\n  \
+         agentctl logs -f 5f0c        its conversation, as it goes on\n  \
+         agentctl launch codex -p …   start an agent and get its id\n  \
+         agentctl stop 5f0c           end it, the clean way first\n\n\
+         Without a command the flags of `list` may be given: -a, -w, --json.\n\
+         An ID is a full id, a beginning that fits only one session, or a session's\n\
+         exact name.\n\n\
+         Colours: --color (always, never, auto) stands above NO_COLOR, that above\n\
+         CLICOLOR_FORCE, and that above CLICOLOR=0 and TERM=dumb.\n\n{}",
+        Exit::table()
+    )
+});
+
+/// See and steer the coding-agent sessions of this machine, whoever started them.
+#[derive(Debug, Parser)]
+#[command(name = "agentctl", version = VERSION.as_str(), after_help = AFTER_HELP.as_str(), max_term_width = 80)]
+pub(crate) struct Cli {
+    /// When there are colours
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        value_enum,
+        default_value_t,
+        hide_possible_values = true
+    )]
+    color: Colour,
+    /// Without a command its flags mean `list`.
+    #[command(flatten)]
+    list: list::Args,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+impl Cli {
+    pub(crate) fn colour(&self) -> Colour {
+        self.color
+    }
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    #[command(visible_aliases = ["ls", "ps"])]
+    List(list::Args),
+    Status(status::Args),
+    Explain(explain::Args),
+    Peek(peek::Args),
+    Logs(logs::Args),
+    Launch(Box<launch::Args>),
+    Resume(resume::Args),
+    Send(send::Args),
+    Stop(stop::Args),
+    Attach(attach::Args),
+    Wait(wait::Args),
+    Inbox(inbox::Args),
+    Approve(answer::ApproveArgs),
+    Deny(answer::DenyArgs),
+    Answer(answer::AnswerArgs),
+    Lock(lock::Args),
+    Unlock(lock::UnlockArgs),
+    Locks(locks::Args),
+    Worktree(worktree::Args),
+    Group(group::Args),
+    Adapters(adapters::Args),
+    Doctor(doctor::Args),
+    Prune(prune::Args),
+    Config(config::Args),
+    Daemon(daemon::Args),
+    Events(events::Args),
+    Fuse(fuse::Args),
+    Fuses(fuses::Args),
+    Schema(schema::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+    #[command(name = agentctl_fleet::act::launch::RUNNER, hide = true)]
+    Runner(runner::Args),
+}
+
+impl Command {
+    /// Whether the settings have a say in it, and it does not tell of their mistakes itself.
+    fn follows_settings(&self) -> bool {
+        match self {
+            Self::Config(args) => args.follows_settings(),
+            Self::Doctor(_) | Self::Schema(_) | Self::Completions(_) | Self::Man(_) | Self::Runner(_) => {
+                false
+            }
+            _ => true,
+        }
+    }
+}
+
+/// So many mistakes of the config file are told by every command; `config check` tells all.
+const TOLD: usize = 3;
+
+/// A mistake in the config file is told with its place, and keeps nobody from what can be done without it.
+fn warn_of_mistakes(surroundings: &Surroundings, out: &mut Output) {
+    // Settings that cannot be read at all are the command's own business.
+    let Ok(settings) = surroundings.settings() else { return };
+    for mistake in settings.mistakes.iter().take(TOLD) {
+        let unused = if mistake.spoils == Spoils::Nothing { "" } else { "; it is not used" };
+        out.warn(&format!("{}{unused}", surroundings.told(mistake)));
+    }
+    if let more @ 1.. = settings.mistakes.len().saturating_sub(TOLD) {
+        out.warn(&format!("{more} more in the same file; `agentctl config check` names them"));
+    }
+}
+
+/// The command line. The flags of `list` are told by `list --help`: what can be typed without a command is not what it
+/// is about.
+pub(crate) fn command() -> clap::Command {
+    let flags = list_flags();
+    flags.into_iter().fold(Cli::command(), |command, flag| command.mut_arg(flag, |arg| arg.hide(true)))
+}
+
+fn list_flags() -> Vec<clap::Id> {
+    let list = <list::Args as clap::Args>::augment_args(clap::Command::new("list"));
+    list.get_arguments().map(|arg| arg.get_id().clone()).collect()
+}
+
+/// The command line of this process.
+pub(crate) fn parse() -> Result<Cli, clap::Error> {
+    let typed: Vec<OsString> = std::env::args_os().collect();
+    let command = command().color(colour_of_help(&typed));
+    understood(command, typed)
+}
+
+fn understood(mut command: clap::Command, typed: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let matches = command.try_get_matches_from_mut(typed)?;
+    let is_typed = |flag: &&clap::Id| matches.value_source(flag.as_str()) == Some(ValueSource::CommandLine);
+    if let (Some(name), Some(flag)) = (matches.subcommand_name(), list_flags().iter().find(is_typed)) {
+        let words =
+            format!("--{} belongs behind `{name}`, if that knows it", flag.as_str().replace('_', "-"));
+        return Err(command.error(clap::error::ErrorKind::ArgumentConflict, words));
+    }
+    Cli::from_arg_matches(&matches)
+}
+
+/// Help and errors of the command line are printed before it is understood.
+fn colour_of_help(typed: &[OsString]) -> clap::ColorChoice {
+    let words = typed.iter().map(|word| word.to_string_lossy());
+    let words: Vec<_> = words.take_while(|word| word != "--").collect();
+    let behind = words.windows(2).find(|pair| pair[0] == "--color").map(|pair| pair[1].to_string());
+    let joined = words.iter().find_map(|word| word.strip_prefix("--color=").map(str::to_owned));
+    match behind.or(joined).as_deref() {
+        Some("always") => clap::ColorChoice::Always,
+        Some("never") => clap::ColorChoice::Never,
+        _ => clap::ColorChoice::Auto,
+    }
+}
+
+pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    // These look at what is wrong, or at nothing.
+    let is_exempt = matches!(
+        cli.command,
+        Some(
+            Command::Doctor(_)
+                | Command::Config(_)
+                | Command::Schema(_)
+                | Command::Completions(_)
+                | Command::Man(_)
+        )
+    );
+    if !is_exempt {
+        surroundings.check_home()?;
+    }
+    if let Some(Command::Daemon(args)) = &cli.command {
+        warn_of_mistakes(&surroundings, out);
+        return daemon::run(args, surroundings, out);
+    }
+    let surroundings = &surroundings;
+    if cli.command.as_ref().is_none_or(Command::follows_settings) {
+        warn_of_mistakes(surroundings, out);
+    }
+    match cli.command {
+        None => list::run(&cli.list, surroundings, out),
+        Some(Command::List(args)) => list::run(&args, surroundings, out),
+        Some(Command::Status(args)) => status::run(&args, surroundings, out),
+        Some(Command::Explain(args)) => explain::run(&args, surroundings, out),
+        Some(Command::Peek(args)) => peek::run(&args, surroundings, out),
+        Some(Command::Logs(args)) => logs::run(&args, surroundings, out),
+        Some(Command::Launch(args)) => launch::run(&args, surroundings, out),
+        Some(Command::Resume(args)) => resume::run(&args, surroundings, out),
+        Some(Command::Send(args)) => send::run(&args, surroundings, out),
+        Some(Command::Approve(args)) => answer::approve(&args, surroundings, out),
+        Some(Command::Deny(args)) => answer::deny(&args, surroundings, out),
+        Some(Command::Answer(args)) => answer::answer(&args, surroundings, out),
+        Some(Command::Stop(args)) => stop::run(&args, surroundings, out),
+        Some(Command::Wait(args)) => wait::run(&args, surroundings, out),
+        Some(Command::Inbox(args)) => inbox::run(&args, surroundings, out),
+        Some(Command::Attach(args)) => attach::run(&args, surroundings, out),
+        Some(Command::Lock(args)) => lock::run(&args, surroundings, out),
+        Some(Command::Unlock(args)) => lock::unlock(&args, surroundings, out),
+        Some(Command::Locks(args)) => locks::run(&args, surroundings, out),
+        Some(Command::Worktree(args)) => worktree::run(&args, surroundings, out),
+        Some(Command::Group(args)) => group::run(&args, surroundings, out),
+        Some(Command::Prune(args)) => prune::run(&args, surroundings, out),
+        Some(Command::Adapters(args)) => adapters::run(&args, surroundings, out),
+        Some(Command::Doctor(args)) => doctor::run(&args, surroundings, out),
+        Some(Command::Config(args)) => config::run(&args, surroundings, out),
+        Some(Command::Daemon(_)) => unreachable!("handled above"),
+        Some(Command::Events(args)) => events::run(&args, surroundings, out),
+        Some(Command::Fuse(args)) => fuse::run(&args, surroundings, out),
+        Some(Command::Fuses(args)) => fuses::run(&args, surroundings, out),
+        Some(Command::Schema(args)) => schema::run(&args, out),
+        Some(Command::Completions(args)) => completions::run(&args, surroundings, out),
+        Some(Command::Man(args)) => man::run(&args, surroundings, out),
+        Some(Command::Runner(args)) => runner::run(&args, surroundings),
+    }
+}
+
+/// The values of every `--adapter`.
+fn adapter_names() -> clap::builder::PossibleValuesParser {
+    let names = agentctl_adapters::registry().into_iter().map(|adapter| {
+        let card = adapter.card();
+        clap::builder::PossibleValue::new(card.name).help(card.title)
+    });
+    clap::builder::PossibleValuesParser::new(names.collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn the_flags_of_list_need_no_command_and_stand_behind_any_other() {
+        let words = |typed: &[&str]| {
+            let typed =
+                std::iter::once("agentctl").chain(typed.iter().copied()).map(OsString::from).collect();
+            understood(command(), typed)
+        };
+        for typed in
+            [&["-a"][..], &["-w"], &["--json"], &["-q", "--status", "failed"], &["--color", "never", "-a"]]
+        {
+            assert!(words(typed).unwrap().command.is_none(), "{typed:?}");
+        }
+        assert!(words(&["--color=always", "stop", "x"]).unwrap().command.is_some());
+        let refused = words(&["--json", "stop", "x"]).unwrap_err().to_string();
+        assert!(refused.contains("--json belongs behind `stop`"), "{refused}");
+    }
+
+    /// A paragraph of one line is broken by the terminal's width; one that has line breaks would be broken twice.
+    #[test]
+    fn what_stands_below_the_options_fits_80_columns() {
+        fn check(command: &clap::Command) {
+            let below = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let broken = below.split("\n\n").filter(|paragraph| paragraph.contains('\n'));
+            for line in broken.flat_map(str::lines) {
+                assert!(line.chars().count() <= 80, "{}: {line}", command.get_name());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&command());
+    }
+}

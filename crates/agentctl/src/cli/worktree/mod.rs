@@ -1,0 +1,134 @@
+//! `agentctl worktree`: git working trees beside a repository, one for each agent.
+
+mod clean;
+mod list;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use agentctl_fleet::keep::marks::Marks;
+use agentctl_fleet::worktree::{self, NewTree, TreesError, WorktreeError};
+
+use super::trust;
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render::json;
+use crate::surroundings::Surroundings;
+
+/// List, create and clean git working trees, so that agents do not get in each other's way
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    agentctl worktree create . --branch try/login\n  \
+    agentctl worktree list\n  \
+    agentctl worktree clean --all --dry-run")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    List(list::Args),
+    Create(CreateArgs),
+    Clean(clean::Args),
+}
+
+/// Make a working tree beside the repository, named after both
+#[derive(Debug, clap::Args)]
+struct CreateArgs {
+    /// The repository, or any folder in it
+    #[arg(value_name = "REPO", value_hint = clap::ValueHint::DirPath)]
+    repository: PathBuf,
+    /// The branch to check out; made if there is none of this name
+    #[arg(long, value_name = "NAME")]
+    branch: String,
+    /// Where a new branch begins [default: what is checked out in REPO]
+    #[arg(long, value_name = "NAME")]
+    base_branch: Option<String>,
+    /// Run the hooks and filters that the repository has of its own
+    #[arg(long)]
+    trust: bool,
+    /// As JSON: path, branch, createdBranch
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    match &args.command {
+        Command::List(args) => list::run(args, surroundings, out),
+        Command::Create(args) => create(args, surroundings, out),
+        Command::Clean(args) => clean::run(args, surroundings, out),
+    }
+}
+
+fn create(args: &CreateArgs, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
+    let repository = surroundings.meant(&args.repository);
+    let base = args.base_branch.as_deref();
+    trust::consent(&repository, (&args.branch, base), args.trust, surroundings, out)?;
+    let made = worktree::create(&repository, &args.branch, base, &Marks::of(surroundings.store()?))?;
+    if args.json {
+        json::answer(out, &NewTree::from(made))?;
+        return Ok(Exit::Done);
+    }
+    // A script takes the path as it is: `cd "$(agentctl worktree create …)"`.
+    if !out.is_terminal() {
+        writeln!(out, "{}", made.path.display())?;
+        return Ok(Exit::Done);
+    }
+    writeln!(out, "{}", surroundings.shown(&made.path))?;
+    let new = if made.created_branch { "new branch" } else { "branch" };
+    writeln!(out, "{}", out.paint.dim(&format!("  {new} {}, at {}", made.branch, short(&made.commit))))?;
+    Ok(Exit::Done)
+}
+
+fn short(commit: &str) -> &str {
+    commit.get(..9).unwrap_or(commit)
+}
+
+impl Surroundings {
+    /// The repository a worktree command is about: the given folder, else where we are.
+    fn repository(&self, given: Option<&PathBuf>) -> PathBuf {
+        self.meant(given.map_or(Path::new("."), PathBuf::as_path))
+    }
+}
+
+impl From<WorktreeError> for Failure {
+    fn from(error: WorktreeError) -> Self {
+        let message = error.to_string();
+        let hint = error.hint();
+        match error {
+            WorktreeError::NotARepository(_) => Self::new(Exit::Usage, message)
+                .hint("go to one, or name it: `agentctl worktree list REPO`, `worktree clean --repo REPO`"),
+            WorktreeError::BadBranch(_) | WorktreeError::BadBase(_) => Self::new(Exit::Usage, message),
+            WorktreeError::BranchInUse { .. } => Self::new(Exit::Refused, message)
+                .hint("give another --branch; one can be checked out only once"),
+            WorktreeError::BranchExists(_) => Self::new(Exit::Refused, message)
+                .hint("leave out --base-branch to use it as it is, or give another --branch"),
+            WorktreeError::MainTree(_) => Self::new(Exit::Refused, message)
+                .hint("only trees that were added to a repository can be cleaned"),
+            WorktreeError::SeveralRemotes(_) => Self::new(Exit::Refused, message),
+            WorktreeError::NoGit(_) => {
+                Self::new(Exit::Failed, message).hint("working trees need git on the PATH")
+            }
+            WorktreeError::Untrusted { .. } => {
+                Self::new(Exit::Refused, message).hint(hint.unwrap_or_default())
+            }
+            WorktreeError::Store(error) => error.into(),
+            WorktreeError::Busy(_)
+            | WorktreeError::Git { .. }
+            | WorktreeError::Silent { .. }
+            | WorktreeError::TooMuch { .. }
+            | WorktreeError::Io { .. } => Self::new(Exit::Failed, message),
+        }
+    }
+}
+
+impl From<TreesError> for Failure {
+    fn from(error: TreesError) -> Self {
+        match error {
+            TreesError::Worktree(error) => error.into(),
+            TreesError::Store(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What the daemon asks of the binary: the settings in force now, in the environment that it was started in.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentctl_adapters::Memory;
+use agentctl_daemon::{Hands, Launcher, NotifySettings, Settings, WebhookSettings};
+use agentctl_fleet::known_agents;
+use agentctl_fleet::{AdapterEntry, Fleet, Patience, Question, Wanted};
+use agentctl_model::{EndedBy, SessionKey, Surveyed};
+
+use crate::failure::Failure;
+use crate::surroundings::{Surroundings, clock};
+
+/// How long a session may take to end the clean way.
+const GRACE: Duration = Duration::from_secs(10);
+
+pub(crate) struct Keeper {
+    surroundings: Surroundings,
+    memory: Arc<Memory>,
+}
+
+impl Keeper {
+    pub(crate) fn new(surroundings: Surroundings) -> Self {
+        Self { surroundings, memory: Arc::new(Memory::new(clock)) }
+    }
+}
+
+impl Settings for Keeper {
+    fn fleet(&self) -> Result<Fleet, String> {
+        Ok(self.surroundings.fleet().map_err(words)?.with_memory(self.memory.clone()))
+    }
+
+    fn launcher(&self, environment: Option<&BTreeMap<String, String>>) -> Result<Launcher, String> {
+        let given = environment.map(|variables| self.surroundings.elsewhere(variables));
+        let surroundings = given.as_ref().unwrap_or(&self.surroundings);
+        let settings = surroundings.settings().map_err(|error| words(error.into()))?;
+        Ok(Launcher {
+            fleet: surroundings.fleet_under(&settings),
+            caller: surroundings.caller(&settings).map_err(words)?,
+            usual: settings.usual(),
+            kept: settings.kept_at_least(),
+            unfit: settings.unfit_to_launch().map(|mistake| surroundings.told(mistake)),
+        })
+    }
+
+    fn adapters(&self) -> Result<Vec<AdapterEntry>, String> {
+        let settings = self.surroundings.settings().map_err(|error| words(error.into()))?;
+        Ok(known_agents(|name| settings.adapter(name).enabled.value))
+    }
+
+    fn webhook(&self) -> Option<WebhookSettings> {
+        let settings = self.surroundings.settings().ok()?;
+        // What is sent unsigned, or to the wrong address, cannot be taken back.
+        if settings.spoilt(&["webhook"]).is_some() {
+            return None;
+        }
+        let webhook = settings.webhook;
+        Some(WebhookSettings {
+            url: webhook.url.value?,
+            secret: webhook.secret.value,
+            events: webhook.events.value,
+        })
+    }
+
+    fn notify(&self) -> Option<NotifySettings> {
+        let settings = self.surroundings.settings().ok()?;
+        if settings.spoilt(&["notify"]).is_some() {
+            return None;
+        }
+        let notify = settings.notify;
+        Some(NotifySettings { command: notify.command.value?, on: notify.on.value })
+    }
+}
+
+fn words(failure: Failure) -> String {
+    match failure {
+        Failure::Said { message, .. } => message,
+        Failure::ReaderGone => "nobody reads the output".to_owned(),
+    }
+}
+
+/// What ends sessions whose fuse has burnt down, in the environment that the daemon was started in.
+impl Hands for Keeper {
+    fn interrupt(&self, session: &SessionKey, by: &EndedBy) -> Result<(), String> {
+        let fleet = self.fleet()?;
+        fleet.interrupt(by, &found(&fleet, session)?).map_err(|error| error.reason)
+    }
+
+    fn stop(&self, session: &SessionKey, by: &EndedBy) -> Result<(), String> {
+        let fleet = self.fleet()?;
+        let settings = self.surroundings.settings().map_err(|error| words(error.into()))?;
+        let caller = self.surroundings.caller(&settings).map_err(words)?;
+        let patience = Patience { grace: GRACE, force: false };
+        let stopped = fleet.stop_for(by, &found(&fleet, session)?, &caller, patience);
+        match stopped.map_err(|error| error.reason)?.survived.as_slice() {
+            [] => Ok(()),
+            left => Err(format!("{} process(es) survived", left.len())),
+        }
+    }
+}
+
+fn found(fleet: &Fleet, key: &SessionKey) -> Result<Surveyed, String> {
+    let survey = fleet.survey(&Question {
+        adapters: vec![key.adapter.clone()],
+        root: Some(key.root.clone()),
+        ..Question::new(Wanted::Ids(vec![key.id.clone()]))
+    });
+    let found = survey.sessions.into_iter().find(|surveyed| surveyed.key == *key);
+    found.ok_or_else(|| format!("session {} is not found", key.id))
+}

@@ -1,0 +1,136 @@
+//! Where answers come from: the daemon if one runs, else this process. The same function answers in both, so nobody can
+//! tell the difference. Never starts a daemon.
+
+pub(crate) mod client;
+pub(crate) mod daemon_process;
+pub(crate) mod hints;
+
+use std::io;
+
+use agentctl_daemon::wire::{Caller, FoundWhole, WHOLE};
+use agentctl_daemon::{Problem, encode, joined, list_pairs};
+use agentctl_fleet::{FindError, Fleet, ListQuery, Listing, Selector};
+use agentctl_model::{SourceReport, Surveyed};
+use serde::Deserialize;
+
+use crate::failure::Failure;
+use crate::link::client::{Answer, Ask, Client};
+use crate::surroundings::Surroundings;
+
+pub(crate) struct Asking {
+    pub(crate) fleet: Fleet,
+    /// Only if it can speak for this caller.
+    pub(crate) daemon: Option<Client>,
+}
+
+/// Whoever can find one session: the daemon or this process.
+pub(crate) trait Asked {
+    fn fleet(&self) -> &Fleet;
+
+    /// The one session that is meant, and how well the sources were heard.
+    fn find(&self, selector: &Selector) -> Result<(Surveyed, Vec<SourceReport>), FindError>;
+}
+
+/// Whoever is going to act looks for himself: the processes of a session do not travel.
+impl Asked for Fleet {
+    fn fleet(&self) -> &Fleet {
+        self
+    }
+
+    fn find(&self, selector: &Selector) -> Result<(Surveyed, Vec<SourceReport>), FindError> {
+        self.find(selector).map(|(found, survey)| (found, survey.sources))
+    }
+}
+
+impl Asked for Asking {
+    fn fleet(&self) -> &Fleet {
+        &self.fleet
+    }
+
+    fn find(&self, selector: &Selector) -> Result<(Surveyed, Vec<SourceReport>), FindError> {
+        match self.find_there(selector) {
+            Some(found) => found,
+            None => Asked::find(&self.fleet, selector),
+        }
+    }
+}
+
+/// A list as the daemon wrote it, and the health of its sources.
+pub(crate) struct Written {
+    pub(crate) body: Vec<u8>,
+    pub(crate) sources: Vec<SourceReport>,
+}
+
+impl Asking {
+    pub(crate) fn open(surroundings: &Surroundings) -> Result<Self, Failure> {
+        let fleet = surroundings.fleet()?;
+        // A path that is no text cannot travel; then we look ourselves.
+        let caller = Caller::of(&fleet).and_then(|caller| caller.header());
+        let daemon = surroundings.client().zip(caller).map(|(client, caller)| client.speaking_for(caller));
+        Ok(Self { fleet, daemon })
+    }
+
+    pub(crate) fn list(&self, query: &ListQuery) -> Listing {
+        let asked = || {
+            let answer = self.ask(&format!("/v1/sessions?{}", list_pairs(query)?), WHOLE)?;
+            serde_json::from_slice(&answer.ok()?.body).ok()
+        };
+        asked().unwrap_or_else(|| self.fleet.list(query))
+    }
+
+    /// The list as JSON, if the daemon can be had: long ones need not be taken apart and put together again.
+    pub(crate) fn list_written(&self, query: &ListQuery) -> Option<Written> {
+        #[derive(Deserialize)]
+        struct Health {
+            sources: Vec<SourceReport>,
+        }
+        let answer = self.ask(&format!("/v1/sessions?{}", list_pairs(query)?), "application/json")?.ok()?;
+        let Health { sources } = serde_json::from_slice(&answer.body).ok()?;
+        Some(Written { body: answer.body, sources })
+    }
+
+    fn find_there(&self, selector: &Selector) -> Option<Result<(Surveyed, Vec<SourceReport>), FindError>> {
+        let narrow = [("adapter", &selector.adapter), ("root", &selector.root), ("cwd", &selector.cwd)];
+        let narrow: Vec<(&str, String)> =
+            narrow.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect();
+        let target = format!("/v1/sessions/{}?{}", encode(&selector.text), joined(&narrow));
+        match self.ask(&target, WHOLE)? {
+            Ok(answer) => {
+                let whole: FoundWhole = serde_json::from_slice(&answer.body).ok()?;
+                Some(Ok((whole.found, whole.sources)))
+            }
+            Err(problem) => not_one(selector.text.clone(), &problem).map(Err),
+        }
+    }
+
+    /// `None` when there is no daemon that could be believed.
+    fn ask(&self, target: &str, accept: &str) -> Option<Result<Answer, Problem>> {
+        // One that was silent once is not waited for again.
+        let daemon = self.daemon.as_ref().filter(|daemon| !daemon.is_silent())?;
+        let answer = daemon.ask(Ask { accept, ..Ask::get(target) });
+        believed(answer)
+    }
+}
+
+/// An answer of a daemon of this version, or its problem.
+fn believed(answer: io::Result<Answer>) -> Option<Result<Answer, Problem>> {
+    let answer = answer.ok().filter(Answer::is_of_our_version)?;
+    if answer.is_done() {
+        return Some(Ok(answer));
+    }
+    serde_json::from_slice(&answer.body).ok().map(Err)
+}
+
+/// What the daemon says of an id that is not one session. Any other problem is no answer.
+fn not_one(text: String, problem: &Problem) -> Option<FindError> {
+    match problem.code.as_str() {
+        "not-found" => Some(FindError::NotFound { text }),
+        "incomplete" => Some(FindError::NotHeard { text, sources: problem.sources.clone()? }),
+        "ambiguous" => {
+            let candidates = problem.candidates.clone()?.into_iter();
+            let candidates = candidates.map(serde_json::from_value::<Surveyed>);
+            Some(FindError::Ambiguous { text, candidates: candidates.collect::<Result<_, _>>().ok()? })
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,382 @@
+//! Where we are: variables, folders, terminal wishes, the clock. The only file that reads the environment;
+//! what was read travels from here as values.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use agentctl_adapters::{Adapter, Root, Secret};
+use agentctl_daemon::{Home, HomeError};
+use agentctl_files::own;
+use agentctl_fleet::{Caller, Fleet, Source, Store};
+use agentctl_model::Environ;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
+use crate::link::client::Client;
+use crate::render::path;
+use crate::render::style::Colour;
+use crate::settings::{GatewaySettings, Mistake, Origin, Settings};
+
+mod device_key;
+
+const CONFIG: &str = "config.toml";
+
+/// Settings and keys are a few kilobytes.
+const LARGEST: u64 = 4 << 20;
+
+pub(crate) struct Surroundings {
+    pub(crate) environ: Environ,
+    variables: Vec<(OsString, OsString)>,
+    pub(crate) home: Option<PathBuf>,
+    pub(crate) cwd: Option<PathBuf>,
+    pub(crate) zone: TimeZone,
+    /// Whether the daemon was found to be there and not to answer, by anything that this command asked it.
+    pub(crate) silent_daemon: Arc<AtomicBool>,
+}
+
+impl Surroundings {
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    pub(crate) fn gather() -> Self {
+        let cwd = std::env::current_dir().ok();
+        Self::from_variables(std::env::vars_os().collect(), cwd)
+    }
+
+    fn from_variables(variables: Vec<(OsString, OsString)>, cwd: Option<PathBuf>) -> Self {
+        let environ: Environ = variables.iter().cloned().collect();
+        let home = environ.path("HOME");
+        Self { home, environ, variables, cwd, zone: TimeZone::system(), silent_daemon: Arc::default() }
+    }
+
+    /// The same agentctl in the variables of somebody else: its own folder stays.
+    pub(crate) fn elsewhere(&self, variables: &BTreeMap<String, String>) -> Self {
+        let mut variables: BTreeMap<OsString, OsString> =
+            variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        variables.extend(self.own_folder().map(|(folder, _)| ("AGENTCTL_HOME".into(), folder.into())));
+        Self::from_variables(variables.into_iter().collect(), None)
+    }
+
+    #[expect(clippy::unused_self, reason = "the clock is part of the surroundings")]
+    pub(crate) fn now(&self) -> Timestamp {
+        clock()
+    }
+
+    #[expect(clippy::unused_self, reason = "the machine is part of the surroundings")]
+    pub(crate) fn host(&self) -> String {
+        rustix::system::uname().nodename().to_string_lossy().into_owned()
+    }
+
+    /// Whether what goes there is coloured. The flag stands above every variable, then `NO_COLOR`, then `CLICOLOR_FORCE`,
+    /// then `CLICOLOR=0` and a terminal that cannot; without any of them a terminal is and a pipe is not.
+    pub(crate) fn wants_colour(&self, asked: Colour, terminal: bool) -> bool {
+        match asked {
+            Colour::Always => return true,
+            Colour::Never => return false,
+            Colour::Auto => {}
+        }
+        if self.environ.get("NO_COLOR").is_some() {
+            return false;
+        }
+        if self.environ.text("CLICOLOR_FORCE").is_some_and(|value| value != "0") {
+            return true;
+        }
+        let refused = self.environ.text("CLICOLOR") == Some("0") || self.environ.text("TERM") == Some("dumb");
+        terminal && !refused
+    }
+
+    pub(crate) fn columns(&self) -> Option<usize> {
+        self.environ.text("COLUMNS").and_then(|columns| columns.parse().ok()).filter(|columns| *columns > 0)
+    }
+
+    /// The folder of agentctl itself, and who chose it.
+    pub(crate) fn own_folder(&self) -> Option<(PathBuf, Origin)> {
+        if let Some(folder) = self.environ.path("AGENTCTL_HOME") {
+            let folder = path::expand(&folder, self.home.as_deref());
+            return Some((folder, Origin::Environment("AGENTCTL_HOME".into())));
+        }
+        self.home.as_ref().map(|home| (home.join(".agentctl"), Origin::Default))
+    }
+
+    /// What agentctl itself keeps.
+    pub(crate) fn store(&self) -> Result<Store, Failure> {
+        let nowhere =
+            || Failure::new(Exit::Failed, "neither AGENTCTL_HOME nor HOME says where agentctl's folder is");
+        self.own_folder().map(|(folder, _)| Store::at(folder)).ok_or_else(nowhere)
+    }
+
+    /// Makes agentctl's folder fit to be written to.
+    pub(crate) fn prepare_home(&self) -> Result<(), Failure> {
+        self.store()?.prepare().map(drop).map_err(|error| {
+            let failure = Failure::new(Exit::Failed, error.to_string());
+            match error.hint() {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            }
+        })
+    }
+
+    /// On whose behalf agents are started and stopped: this process's.
+    pub(crate) fn caller(&self, settings: &Settings) -> Result<Caller, Failure> {
+        let agentctl = std::env::current_exe()
+            .map_err(|error| Failure::new(Exit::Failed, format!("cannot find agentctl itself: {error}")))?;
+        Ok(Caller {
+            environ: self.environ.clone(),
+            programs: settings.programs(),
+            home: self.store()?.folder().to_owned(),
+            agentctl,
+        })
+    }
+
+    pub(crate) fn config_path(&self) -> Option<PathBuf> {
+        self.own_folder().map(|(folder, _)| folder.join(CONFIG))
+    }
+
+    /// The settings in force: what the file says but for its mistakes, which are told apart.
+    pub(crate) fn settings(&self) -> Result<Settings, SettingsError> {
+        let defaults = || Settings::defaults(&self.environ);
+        let Some((folder, _)) = self.own_folder() else { return Ok(defaults()) };
+        let Some(folder) = Home::at(folder).readable().map_err(SettingsError::Home)? else {
+            return Ok(defaults());
+        };
+        let path = folder.join(CONFIG);
+        match own::read_kept_elsewhere(&path, LARGEST) {
+            Ok(text) => Ok(Settings::parse(&text, &self.environ)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(defaults()),
+            Err(error) => Err(SettingsError::Unreadable { path, error }),
+        }
+    }
+
+    /// A mistake of the config file in words, with the file and the place.
+    pub(crate) fn told(&self, mistake: &Mistake) -> String {
+        let path = self.config_path().map(|path| self.shown(&path)).unwrap_or_default();
+        format!("{path}: {mistake}")
+    }
+
+    /// For what cannot be done because of a mistake in the settings.
+    pub(crate) fn because_of(&self, mistake: &Mistake) -> Failure {
+        Failure::new(Exit::Failed, self.told(mistake))
+            .hint("`agentctl config check` tries it again once it is corrected")
+    }
+
+    /// Refuses a folder of agentctl that is somebody else's: what lies in it is not believed, whatever is asked.
+    pub(crate) fn check_home(&self) -> Result<(), Failure> {
+        let Some((folder, _)) = self.own_folder() else { return Ok(()) };
+        Home::at(folder).readable().map(drop).map_err(|error| SettingsError::Home(error).into())
+    }
+
+    /// The way to the daemon of this folder, unless the user wants none. Whether there is one shows when it is asked.
+    pub(crate) fn client(&self) -> Option<Client> {
+        if self.environ.get("AGENTCTL_NO_DAEMON").is_some() {
+            return None;
+        }
+        let (folder, _) = self.own_folder()?;
+        Some(Client::at(Home::at(folder).socket()).hurried(self.silent_daemon.clone()))
+    }
+
+    /// Everything that can be asked, under the settings in force.
+    pub(crate) fn fleet(&self) -> Result<Fleet, Failure> {
+        Ok(self.fleet_under(&self.settings()?))
+    }
+
+    pub(crate) fn fleet_under(&self, settings: &Settings) -> Fleet {
+        let mut sources = Vec::new();
+        for adapter in agentctl_adapters::registry() {
+            let chosen = settings.adapter(adapter.card().name);
+            if chosen.enabled.value {
+                let timeout = chosen.timeout.value;
+                let mut roots = self.roots(adapter, &chosen.roots.value);
+                self.add_gateways(adapter, &chosen.gateways.value, &mut roots);
+                for root in &mut roots {
+                    root.keys.approvals = chosen.approvals.value;
+                }
+                sources.extend(roots.into_iter().map(|root| Source { adapter, root, timeout }));
+            }
+        }
+        let fleet = Fleet::new(sources, agentctl_process::system()).with_prices(settings.prices.clone());
+        match self.own_folder() {
+            Some((folder, _)) => fleet.with_launches(folder.join(agentctl_fleet::keep::launches::FOLDER)),
+            None => fleet,
+        }
+    }
+
+    /// The root that the agent's own variables name, then the configured ones; each place once.
+    pub(crate) fn roots(&self, adapter: &'static dyn Adapter, configured: &[PathBuf]) -> Vec<Root> {
+        let own = adapter.root(&self.environ);
+        let mut roots: Vec<Root> = Vec::new();
+        let written = configured.iter().map(|path| adapter.configured_root(path, &self.environ));
+        for root in own.into_iter().chain(written) {
+            if !roots.iter().any(|known| same_place(known, &root)) {
+                roots.push(root);
+            }
+        }
+        roots
+    }
+
+    /// The configured gateways, with their keys: one that is known already only gets the keys it lacks.
+    fn add_gateways(
+        &self,
+        adapter: &'static dyn Adapter,
+        gateways: &[GatewaySettings],
+        roots: &mut Vec<Root>,
+    ) {
+        for gateway in gateways {
+            let mut keys = gateway.keys.clone();
+            let written =
+                gateway.token_file.as_ref().and_then(|path| agentctl_files::read_text(path, LARGEST).ok());
+            keys.token = keys.token.or_else(|| written.and_then(Secret::new));
+            let Some(root) = adapter.gateway(&gateway.url, keys) else { continue };
+            match roots.iter_mut().find(|known| known.path == root.path) {
+                Some(known) => {
+                    known.keys.token = root.keys.token.or_else(|| known.keys.token.take());
+                    known.keys.password = root.keys.password.or_else(|| known.keys.password.take());
+                    known.keys.pin = root.keys.pin.or_else(|| known.keys.pin.take());
+                }
+                None => roots.push(root),
+            }
+        }
+        for root in roots.iter_mut().filter(|root| adapter.wants_device(root)) {
+            root.keys.device = self.device_key();
+        }
+    }
+
+    /// The key by which a gateway elsewhere knows this machine; made when it is first needed. Without a place for it
+    /// there is none, and the gateway will say so.
+    fn device_key(&self) -> Option<Secret> {
+        let (folder, _) = self.own_folder()?;
+        let path = folder.join("device.key");
+        if let Ok(text) = own::read_text(&path, LARGEST) {
+            return Secret::new(text);
+        }
+        device_key::make(&folder, &path).ok()?;
+        own::read_text(&path, LARGEST).ok().and_then(Secret::new)
+    }
+
+    /// Which variable, if any, moved the agent's root from where it would be otherwise.
+    pub(crate) fn root_origin(&self, adapter: &'static dyn Adapter) -> Origin {
+        let own = adapter.root(&self.environ);
+        let decisive = |name: &OsStr| {
+            let others = self.variables.iter().filter(|(other, _)| other != name).cloned();
+            adapter.root(&others.collect()) != own
+        };
+        self.variables
+            .iter()
+            .map(|(name, _)| name)
+            .find(|name| *name != "HOME" && decisive(name))
+            .map_or(Origin::Default, |name| Origin::Environment(name.to_string_lossy().into_owned()))
+    }
+
+    /// The first executable of this name on the PATH; a name with a slash is itself the place.
+    pub(crate) fn on_path(&self, program: &Path) -> Option<PathBuf> {
+        use rustix::fs::{Access, access};
+        let runnable = |place: &PathBuf| place.is_file() && access(place, Access::EXEC_OK).is_ok();
+        if program.components().count() > 1 {
+            return Some(program.to_owned()).filter(runnable);
+        }
+        let path = self.environ.get("PATH")?;
+        std::env::split_paths(path).map(|folder| folder.join(program)).find(runnable)
+    }
+
+    /// A path as this user would write it.
+    pub(crate) fn shown(&self, path: &Path) -> String {
+        path::shown(&path.to_string_lossy(), self.home.as_deref())
+    }
+
+    /// What this user meant by a folder on the command line.
+    pub(crate) fn meant(&self, path: &Path) -> PathBuf {
+        path::meant(path, self.home.as_deref(), self.cwd.as_deref())
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
+pub(crate) fn clock() -> Timestamp {
+    // Milliseconds are as fine as any agent writes.
+    let now = Timestamp::now();
+    Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
+}
+
+fn same_place(one: &Root, other: &Root) -> bool {
+    let real = |path: &Path| {
+        let real = agentctl_files::within(path, |path| agentctl_files::real_path(path).ok()).flatten();
+        real.unwrap_or_else(|| path.to_owned())
+    };
+    // Of an address nobody needs to know where its gateway stores.
+    let is_address = one.path.to_string_lossy().contains("://");
+    one == other || (real(&one.path) == real(&other.path) && (is_address || one.store == other.store))
+}
+
+/// The settings cannot be read at all.
+#[derive(Debug)]
+pub(crate) enum SettingsError {
+    /// The folder is not ours.
+    Home(HomeError),
+    Unreadable {
+        path: PathBuf,
+        error: io::Error,
+    },
+}
+
+impl From<SettingsError> for Failure {
+    fn from(error: SettingsError) -> Self {
+        let message = match &error {
+            SettingsError::Home(error) => return Self::new(Exit::Refused, error.to_string()),
+            SettingsError::Unreadable { path, error } => format!("cannot read {}: {error}", path.display()),
+        };
+        Self::new(Exit::Failed, message).hint("`agentctl config check` tries it again once it is corrected")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(variables: &[(&str, &str)]) -> Surroundings {
+        Surroundings::from_variables(
+            variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            None,
+        )
+    }
+
+    #[test]
+    fn our_folder_is_in_home_unless_a_variable_says_otherwise() {
+        let plain = with(&[("HOME", "/home/dev")]).own_folder();
+        assert_eq!(plain, Some((PathBuf::from("/home/dev/.agentctl"), Origin::Default)));
+        let moved = with(&[("HOME", "/home/dev"), ("AGENTCTL_HOME", "~/elsewhere")]).own_folder();
+        let origin = Origin::Environment("AGENTCTL_HOME".into());
+        assert_eq!(moved, Some((PathBuf::from("/home/dev/elsewhere"), origin)));
+        assert_eq!(with(&[]).own_folder(), None);
+    }
+
+    #[test]
+    fn the_variable_that_moved_a_root_is_named_and_roots_are_read_once() {
+        let adapter = agentctl_adapters::registry()[0];
+        let plain = with(&[("HOME", "/home/dev"), ("TERM", "x")]);
+        assert_eq!(plain.root_origin(adapter), Origin::Default);
+        let moved = with(&[("HOME", "/home/dev"), ("TERM", "x"), ("CLAUDE_CONFIG_DIR", "/srv/c")]);
+        assert_eq!(moved.root_origin(adapter), Origin::Environment("CLAUDE_CONFIG_DIR".into()));
+        let roots = moved.roots(adapter, &["/srv/c".into(), "/srv/d".into(), "/srv/d".into()]);
+        let paths: Vec<&Path> = roots.iter().map(|root| root.path.as_path()).collect();
+        assert_eq!(paths, [Path::new("/srv/c"), Path::new("/srv/d")]);
+    }
+
+    #[test]
+    fn an_empty_no_color_is_no_wish() {
+        let auto =
+            |variables: &[(&str, &str)], terminal| with(variables).wants_colour(Colour::Auto, terminal);
+        assert!(auto(&[("NO_COLOR", "")], true) && !auto(&[], false));
+        assert!(
+            !auto(&[("NO_COLOR", "1")], true) && !auto(&[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")], true)
+        );
+        assert!(!auto(&[("TERM", "dumb")], true) && !auto(&[("CLICOLOR", "0")], true));
+        assert!(auto(&[("CLICOLOR_FORCE", "1"), ("CLICOLOR", "0")], false));
+        assert!(!auto(&[("CLICOLOR_FORCE", "0")], false));
+        assert!(with(&[("NO_COLOR", "1")]).wants_colour(Colour::Always, false));
+        assert!(!with(&[("CLICOLOR_FORCE", "1")]).wants_colour(Colour::Never, true));
+        assert_eq!(with(&[("COLUMNS", "120")]).columns(), Some(120));
+        assert_eq!(with(&[("COLUMNS", "0")]).columns(), None);
+    }
+}

@@ -1,0 +1,308 @@
+//! Fuses: timers on directories and limits on sessions. Deadlines are absolute and on disk, so they survive the daemon;
+//! what expired while it was down fires once when it is back.
+
+mod burn;
+mod limits;
+mod spec;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use agentctl_fleet::keep::whole_file;
+use agentctl_fleet::{Document, Store, StoreError};
+use agentctl_model::SessionKey;
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::home::Home;
+
+pub(crate) use burn::{keep_burning, session_of, tell};
+pub use limits::Hands;
+pub use spec::deadline;
+pub(crate) use spec::{Extension, FuseSpec};
+
+/// How far a fuse has burnt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    Set,
+    /// Four fifths of a session's limit are used.
+    Warned,
+    /// The limit was reached, and whoever is to hear of it is told.
+    Reached,
+    /// The session was asked to break off.
+    Interrupted,
+    /// What happens at the end is happening.
+    Firing,
+}
+
+/// What happens when a fuse expires, beside the event.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OnExpire {
+    /// A command line of the shell, run in the directory.
+    pub script: Option<String>,
+    /// An address that is told.
+    pub webhook: Option<String>,
+    /// A name for whoever reads the event.
+    pub event: Option<String>,
+}
+
+/// One fuse, as it is shown and as it lies on disk.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Fuse {
+    pub id: String,
+    /// Of a directory's fuse.
+    pub directory: Option<String>,
+    /// Of a session's fuse.
+    pub session_id: Option<String>,
+    pub adapter: Option<String>,
+    pub config_root: Option<String>,
+    /// What tells two sessions of one id apart, where an agent lets one stand twice.
+    pub slot: Option<String>,
+    pub label: Option<String>,
+    pub set_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+    pub max_tokens: Option<u64>,
+    pub max_cost: Option<f64>,
+    pub on_expire: OnExpire,
+    pub stage: Stage,
+    /// When that stage was reached.
+    pub stage_at: Timestamp,
+}
+
+impl Fuse {
+    pub fn session(&self) -> Option<SessionKey> {
+        Some(SessionKey {
+            adapter: self.adapter.clone()?,
+            root: self.config_root.clone()?,
+            id: self.session_id.clone()?,
+            slot: self.slot.clone(),
+        })
+    }
+
+    fn is_about(&self, other: &Self) -> bool {
+        match &self.directory {
+            Some(directory) => other.directory.as_ref() == Some(directory),
+            None => self.session() == other.session(),
+        }
+    }
+}
+
+/// What `fuses --json` prints and `GET /v1/fuses` answers.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FuseList {
+    /// The next to expire first.
+    pub fuses: Vec<Fuse>,
+}
+
+impl FuseList {
+    fn of(fuses: impl Iterator<Item = Fuse>) -> Self {
+        let mut fuses: Vec<Fuse> = fuses.collect();
+        fuses.sort_by_key(|fuse| (fuse.expires_at.unwrap_or(Timestamp::MAX), fuse.set_at));
+        Self { fuses }
+    }
+
+    /// Those that are set, whether or not a daemon runs: what is in its memory was on the disk before.
+    pub fn read(store: &Store) -> Result<Self, StoreError> {
+        Ok(Self::of(store.read::<FuseBook>()?.fuses.into_iter()))
+    }
+}
+
+pub(crate) const FILE: &str = "fuses.json";
+
+/// The file. Only whoever holds the daemon's lock writes it.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct FuseBook {
+    fuses: Vec<Fuse>,
+}
+
+impl Document for FuseBook {
+    const FILE: &'static str = FILE;
+    const VERSION: u64 = 1;
+}
+
+#[derive(Debug, Default)]
+struct Burning {
+    /// `None` while the file cannot be read: then nothing is known, nothing burns, and nothing is written over it.
+    fuses: Option<BTreeMap<String, Fuse>>,
+    closed: bool,
+}
+
+/// The fuses in the hands of whoever holds the daemon's lock.
+pub struct Fuses {
+    home: Home,
+    burning: Mutex<Burning>,
+    news: Condvar,
+}
+
+impl Fuses {
+    /// Only for whoever [holds](Home::hold) the folder: two who write would forget each other's fuses.
+    pub fn open(home: &Home) -> Result<Self, StoreError> {
+        let fuses = Self::at(home);
+        fuses.known()?;
+        Ok(fuses)
+    }
+
+    /// The same, also where the file is damaged: it is read once it was mended or moved away.
+    pub(crate) fn at(home: &Home) -> Self {
+        whole_file::forget_half(&home.fuses());
+        Self { home: home.clone(), burning: Mutex::default(), news: Condvar::new() }
+    }
+
+    /// The fuses, read now if they could not be read before.
+    fn known(&self) -> Result<BTreeMap<String, Fuse>, StoreError> {
+        let mut burning = self.burning();
+        if burning.fuses.is_none() {
+            let stored: FuseBook = Store::at(self.home.folder()).read()?;
+            burning.fuses = Some(stored.fuses.into_iter().map(|fuse| (fuse.id.clone(), fuse)).collect());
+        }
+        Ok(burning.fuses.clone().unwrap_or_default())
+    }
+
+    fn burning(&self) -> MutexGuard<'_, Burning> {
+        self.burning.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn all(&self) -> Result<FuseList, StoreError> {
+        Ok(FuseList::of(self.known()?.into_values()))
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.burning().fuses.as_ref().map_or(0, BTreeMap::len)
+    }
+
+    fn has(&self, id: &str) -> bool {
+        self.burning().fuses.as_ref().is_some_and(|fuses| fuses.contains_key(id))
+    }
+
+    pub(crate) fn close(&self) {
+        self.burning().closed = true;
+        self.news.notify_all();
+    }
+
+    /// Sets a fuse; one on the same thing makes way. On disk when this returns.
+    /// `tell` comes before anything that the fuse itself may do.
+    pub(crate) fn set(&self, fuse: Fuse, tell: impl FnOnce()) -> io::Result<()> {
+        let set = |fuses: &mut BTreeMap<String, Fuse>| {
+            fuses.retain(|_, known| !known.is_about(&fuse));
+            fuses.insert(fuse.id.clone(), fuse);
+        };
+        self.change_and_tell(set, tell)
+    }
+
+    /// Changes one fuse; `None` when it is not set any more.
+    pub(crate) fn update(&self, id: &str, change: impl FnOnce(&mut Fuse)) -> io::Result<Option<Fuse>> {
+        let mut changed = None;
+        self.change(|fuses| {
+            if let Some(fuse) = fuses.get_mut(id) {
+                change(fuse);
+                changed = Some(fuse.clone());
+            }
+        })?;
+        Ok(changed)
+    }
+
+    /// Takes it away; nothing fires. `None` when it is not set any more.
+    pub fn remove(&self, id: &str) -> io::Result<Option<Fuse>> {
+        let mut removed = None;
+        self.change(|fuses| removed = fuses.remove(id))?;
+        Ok(removed)
+    }
+
+    /// Lets it burn until then. `None` when it is not set any more, fires already, or has no time that could be longer.
+    pub fn extend(&self, id: &str, now: Timestamp, until: Timestamp) -> io::Result<Option<Fuse>> {
+        let mut burning = true;
+        let changed = self.update(id, |fuse| {
+            burning = fuse.stage != Stage::Firing && (fuse.expires_at.is_some() || fuse.directory.is_some());
+            if burning {
+                fuse.expires_at = Some(until);
+                fuse.stage = Stage::Set;
+                fuse.stage_at = now;
+            }
+        })?;
+        Ok(changed.filter(|_| burning))
+    }
+
+    /// Memory follows the disk: what could not be written did not happen.
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Fuse>)) -> io::Result<()> {
+        self.change_and_tell(change, || {})
+    }
+
+    fn change_and_tell(
+        &self,
+        change: impl FnOnce(&mut BTreeMap<String, Fuse>),
+        tell: impl FnOnce(),
+    ) -> io::Result<()> {
+        self.known().map_err(io::Error::other)?;
+        let mut burning = self.burning();
+        let before = burning.fuses.clone().unwrap_or_default();
+        let mut fuses = before.clone();
+        change(&mut fuses);
+        if fuses != before {
+            let written: Vec<&Fuse> = fuses.values().collect();
+            let book = serde_json::json!({"version": FuseBook::VERSION, "fuses": written});
+            whole_file::replace(&self.home.fuses(), &serde_json::to_vec_pretty(&book)?, "fuses")?;
+            burning.fuses = Some(fuses);
+        }
+        tell();
+        drop(burning);
+        self.news.notify_all();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fuses_survive_and_one_on_the_same_directory_makes_way() {
+        let place = tempfile::tempdir().unwrap();
+        let home = Home::at(place.path());
+        let now = Timestamp::UNIX_EPOCH;
+        let fuse = |id: &str, directory: &str| Fuse {
+            id: id.into(),
+            directory: Some(directory.into()),
+            session_id: None,
+            adapter: None,
+            config_root: None,
+            slot: None,
+            label: None,
+            set_at: now,
+            expires_at: Some(now),
+            max_tokens: None,
+            max_cost: None,
+            on_expire: OnExpire::default(),
+            stage: Stage::Set,
+            stage_at: now,
+        };
+        let fuses = Fuses::open(&home).unwrap();
+        fuses.set(fuse("1", "/a"), || {}).unwrap();
+        fuses.set(fuse("2", "/b"), || {}).unwrap();
+        fuses.set(fuse("3", "/a"), || {}).unwrap();
+        let ids = |fuses: &Fuses| {
+            fuses.all().unwrap().fuses.into_iter().map(|fuse| fuse.id).collect::<Vec<_>>().concat()
+        };
+        assert_eq!(ids(&fuses), "23");
+        assert_eq!(ids(&Fuses::open(&home).unwrap()), "23");
+        assert!(fuses.remove("2").unwrap().is_some() && fuses.remove("2").unwrap().is_none());
+        assert_eq!(ids(&Fuses::open(&home).unwrap()), "3");
+        std::fs::write(home.fuses(), r#"{"version":9,"fuses":[]}"#).unwrap();
+        assert!(Fuses::open(&home).is_err_and(|error| error.to_string().contains("version 9")));
+
+        let damaged = r#"{"version":1,"fuses":[{"#;
+        std::fs::write(home.fuses(), damaged).unwrap();
+        let fuses = Fuses::at(&home);
+        assert!(
+            fuses.all().is_err() && fuses.set(fuse("4", "/c"), || {}).is_err() && fuses.remove("3").is_err()
+        );
+        assert_eq!(std::fs::read_to_string(home.fuses()).unwrap(), damaged, "nothing is written over it");
+        std::fs::remove_file(home.fuses()).unwrap();
+        fuses.set(fuse("4", "/c"), || {}).unwrap();
+        assert_eq!(ids(&fuses), "4", "once it is gone all is well");
+    }
+}

@@ -1,0 +1,75 @@
+//! What the daemon did, for a person who wonders. Bounded: one file, and the one before it. Never prompts, never tokens.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::run::clock;
+
+/// From here on a new file is begun.
+const LARGEST: u64 = 1 << 20;
+
+#[derive(Clone)]
+pub(crate) struct Log(Arc<Inner>);
+
+struct Inner {
+    path: PathBuf,
+    /// Also to standard error: in the foreground.
+    aloud: bool,
+    file: Mutex<Option<File>>,
+}
+
+impl Log {
+    /// A log that cannot be written (a full disk) is no reason to stop.
+    pub(crate) fn open(path: PathBuf, aloud: bool) -> Self {
+        let file = open(&path);
+        Self(Arc::new(Inner { path, aloud, file: Mutex::new(file) }))
+    }
+
+    pub(crate) fn say(&self, words: &str) {
+        let line = format!("{} {}\n", clock::now(), agentctl_model::text::one_line(words));
+        if self.0.aloud {
+            let _ = std::io::stderr().write_all(line.as_bytes());
+        }
+        let mut file = self.0.file.lock().unwrap_or_else(PoisonError::into_inner);
+        // What could not be opened on a full disk may be by now.
+        *file = file.take().or_else(|| open(&self.0.path));
+        if let Some(open) = file.as_mut() {
+            let _ = open.write_all(line.as_bytes());
+            if open.metadata().is_ok_and(|metadata| metadata.len() > LARGEST) {
+                let _ = std::fs::rename(&self.0.path, self.0.path.with_extension("log.1"));
+                *file = self::open(&self.0.path);
+            }
+        }
+    }
+}
+
+fn open(path: &Path) -> Option<File> {
+    agentctl_files::own::append(path).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_stays_bounded_and_each_entry_is_one_line() {
+        let place = tempfile::tempdir().unwrap();
+        let log = Log::open(place.path().join("daemon.log"), false);
+        log.say("one\u{1b}[31m\ntwo");
+        for _ in 0..4000 {
+            log.say(&"x".repeat(1000));
+        }
+        let sizes: Vec<u64> = std::fs::read_dir(place.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().metadata().unwrap().len())
+            .collect();
+        assert_eq!(sizes.len(), 2);
+        assert!(sizes.iter().all(|size| *size <= LARGEST + 2000), "{sizes:?}");
+        let fresh = Log::open(place.path().join("other.log"), false);
+        fresh.say("one\u{1b}[31m\ntwo");
+        let text = std::fs::read_to_string(place.path().join("other.log")).unwrap();
+        assert!(text.ends_with(" one[31m two\n") && text.lines().count() == 1, "{text:?}");
+    }
+}

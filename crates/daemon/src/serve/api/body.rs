@@ -1,0 +1,140 @@
+//! Bodies of requests, and what may stand in them.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use agentctl_fleet::worktree::root::real_path;
+use agentctl_model::text::period::parse_duration;
+use axum::body::to_bytes;
+use axum::extract::{FromRequest, Request};
+use axum::http::StatusCode;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::DeserializeOwned;
+
+use crate::serve::bodies::SMALL;
+use crate::serve::problem::Problem;
+use crate::serve::query::{LENGTH, adapter_words};
+
+/// How long a body may take to come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A typed body, of at most so many bytes. An empty one is an object without keys.
+pub(crate) struct Body<T, const MOST: usize = SMALL>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync, const MOST: usize> FromRequest<S> for Body<T, MOST> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let bytes = tokio::time::timeout(PATIENCE, to_bytes(request.into_body(), MOST)).await;
+        let late = |_| {
+            let detail = format!("the body did not come within {} seconds", PATIENCE.as_secs());
+            Problem::new(StatusCode::REQUEST_TIMEOUT, "usage", detail)
+        };
+        let bytes = bytes.map_err(late)?.map_err(|_| {
+            let detail = format!("the body was cut off or has more than {MOST} bytes");
+            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "usage", detail)
+        })?;
+        let text: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
+        if holds_nul(text) {
+            return Err(Problem::usage("the body holds a NUL, which no path, name or message can"));
+        }
+        serde_json::from_slice(text).map(Self).map_err(|error| Problem::usage(format!("the body: {error}")))
+    }
+}
+
+/// Whether some string of a JSON text holds a zero byte, which JSON can only write escaped.
+fn holds_nul(text: &[u8]) -> bool {
+    let escaped = text.windows(6).enumerate().filter(|(_, six)| six == b"\\u0000");
+    // A backslash that is itself escaped begins nothing.
+    escaped
+        .into_iter()
+        .any(|(at, _)| text[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 0)
+}
+
+/// How a field is described that holds a length of time as a person writes it; [`duration`] reads it.
+pub(crate) struct Length;
+
+/// How a field is described that holds an absolute path; [`absolute`] reads it.
+pub(crate) struct AbsolutePath;
+
+/// How a field is described that names an agent.
+pub(crate) struct AdapterName;
+
+impl JsonSchema for Length {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Length".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "pattern": LENGTH})
+    }
+}
+
+impl JsonSchema for AbsolutePath {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "AbsolutePath".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "pattern": "^/"})
+    }
+}
+
+impl JsonSchema for AdapterName {
+    fn schema_name() -> Cow<'static, str> {
+        "AdapterName".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "enum": adapter_words(), "description": "The name of an agent."})
+    }
+}
+
+/// A path as it really is. One that is not absolute would mean the daemon's own folder, which nobody means.
+pub(super) fn absolute(name: &str, path: &Path) -> Result<PathBuf, Problem> {
+    if path.is_absolute() {
+        return Ok(real_path(path));
+    }
+    Err(Problem::usage(format!("{name}: `{}` is no absolute path", path.display())))
+}
+
+pub(super) fn duration(name: &str, text: Option<&str>) -> Result<Option<Duration>, Problem> {
+    let wrong = |why: String| Problem::usage(format!("{name}: {why}"));
+    text.map(|text| parse_duration(text).map_err(wrong)).transpose()
+}
+
+/// Variables that a process can be given.
+pub(super) fn check_variables(name: &str, variables: &BTreeMap<String, String>) -> Result<(), Problem> {
+    let wrong = |(key, value): &(&String, &String)| {
+        key.is_empty() || key.contains(['=', '\0']) || value.contains('\0')
+    };
+    match variables.iter().find(wrong) {
+        Some((key, _)) => Err(Problem::usage(format!("{name}: `{key}` cannot be a variable"))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nul_is_found_however_many_backslashes_stand_before_it() {
+        for (value, holds) in
+            [("\0", true), ("\\\0", true), ("\\u0000", false), ("\\\\u0000", false), ("u0000", false)]
+        {
+            let text = serde_json::json!({ "a": value }).to_string();
+            assert_eq!(holds_nul(text.as_bytes()), holds, "{text}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The stream of events. A reader has no queue here: it reads the ring at its own pace, and is told when it fell behind.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::sse::{self, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use tokio::sync::watch;
+
+use super::App;
+use crate::run::clock;
+use crate::serve::query;
+use crate::serve::query::{Pairs, Parameter, Parameters, adapter_words};
+use crate::shared::Phase;
+use crate::tell::events::{Event, Posted, Read, every_type, written};
+
+// One that never comes would be waited for without end. Two come whether they are asked for or not.
+pub(crate) const QUERY: Parameters = &[
+    Parameter::text("since", "go on behind this cursor, as Last-Event-ID does"),
+    Parameter::word("type", "only events of this type; reset and snapshot always come", every_type)
+        .repeatable(),
+    Parameter::word("adapter", "only events of this agent", adapter_words).repeatable(),
+    Parameter::flag("snapshot", "begin with where everything stands"),
+];
+/// How many events are taken from the ring at once.
+const PORTION: usize = 64;
+
+struct Reader {
+    app: App,
+    /// The number of the last event that was read.
+    read: u64,
+    types: Vec<String>,
+    adapters: Vec<String>,
+    bell: watch::Receiver<u64>,
+    phase: watch::Receiver<Phase>,
+    ready: VecDeque<sse::Event>,
+}
+
+pub(crate) async fn stream(
+    State(app): State<App>,
+    headers: HeaderMap,
+    Extension(pairs): Extension<Pairs>,
+) -> Response {
+    app.first_look().await;
+    let types: Vec<String> = query::every(&pairs, "type").map(str::to_owned).collect();
+    let last = headers.get("last-event-id").and_then(|cursor| cursor.to_str().ok());
+    let cursor = last.or(query::one(&pairs, "since")).filter(|cursor| !cursor.is_empty());
+    let mut reader = Reader {
+        read: app.hub.newest(),
+        types,
+        adapters: query::adapters(&pairs),
+        bell: app.hub.listen(),
+        phase: app.phase.subscribe(),
+        ready: VecDeque::new(),
+        app,
+    };
+    match cursor.map(|cursor| reader.app.hub.number(cursor)) {
+        Some(Some(number)) => reader.read = number,
+        Some(None) => reader.begin_anew(true),
+        None if query::flag(&pairs, "snapshot") => reader.begin_anew(false),
+        None => {
+            // So that the reader has a cursor before anything happens.
+            let cursor = reader.app.hub.cursor(reader.read);
+            reader.ready.push_back(sse::Event::default().id(cursor).comment("listening"));
+        }
+    }
+    let events = stream::unfold(reader, |mut reader| async move {
+        let event = reader.next().await?;
+        Some((Ok::<_, Infallible>(event), reader))
+    });
+    Sse::new(events).keep_alive(KeepAlive::default()).into_response()
+}
+
+impl Reader {
+    async fn next(&mut self) -> Option<sse::Event> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            // Seen before the ring is read: what is posted after that rings again.
+            self.bell.borrow_and_update();
+            match self.app.hub.after(self.read, PORTION) {
+                Read::Missed => self.begin_anew(true),
+                Read::News(news) if !news.is_empty() => self.take(&news),
+                Read::News(_) => tokio::select! {
+                    rung = self.bell.changed() => rung.ok()?,
+                    _ = self.phase.wait_for(|phase| *phase != Phase::Serving) => return None,
+                },
+            }
+        }
+    }
+
+    fn take(&mut self, news: &[Arc<Posted>]) {
+        for posted in news {
+            self.read = posted.number;
+            let event = &posted.event;
+            let typed = self.types.is_empty() || self.types.contains(&event.kind);
+            let adapter = event.adapter.as_ref();
+            if typed && (self.adapters.is_empty() || adapter.is_some_and(|name| self.adapters.contains(name)))
+            {
+                let line = sse::Event::default().id(&event.cursor).event(&event.kind).data(&posted.json);
+                self.ready.push_back(line);
+            }
+        }
+    }
+
+    /// Where everything stands now; after events that were missed, with the word that they were.
+    fn begin_anew(&mut self, missed: bool) {
+        let (newest, snapshot) = self.app.live.snapshot(&self.app);
+        if missed {
+            let reset = Event::about_all("reset", snapshot.cursor.clone(), clock::now());
+            self.ready.push_back(line(&reset));
+        }
+        self.ready.push_back(line(&snapshot));
+        self.read = newest;
+    }
+}
+
+fn line(event: &Event) -> sse::Event {
+    sse::Event::default().id(&event.cursor).event(&event.kind).data(written(event))
+}

@@ -1,0 +1,94 @@
+//! Fuses over HTTP.
+
+use agentctl_fleet::StoreError;
+use agentctl_model::Status;
+use axum::Extension as Extended;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+
+use super::asked::Id;
+use super::body::Body;
+use super::sessions::{beside, find};
+use super::{App, answer, json};
+use crate::fuses::{Extension, FuseSpec, deadline, session_of, tell};
+use crate::run::clock;
+use crate::serve::problem::Problem;
+use crate::serve::server::Peer;
+use crate::serve::token::random_hex;
+
+pub(crate) async fn list(State(app): State<App>) -> Result<Response, Problem> {
+    beside(move || json(&app.fuses.all()?)).await.map(answer)
+}
+
+pub(crate) async fn set(
+    State(app): State<App>,
+    Extended(peer): Extended<Peer>,
+    headers: HeaderMap,
+    Body(spec): Body<FuseSpec>,
+) -> Result<Response, Problem> {
+    let found = match spec.selector() {
+        Some(selector) => Some(find(&app, &peer, &headers, selector).await?.1),
+        None => None,
+    };
+    // Its limits would end with it, which is now.
+    if let Some(stopped) = found.as_ref().filter(|found| found.session.status == Status::Stopped) {
+        let detail = format!("session {} has stopped, there is nothing left to limit", stopped.key.id);
+        return Err(Problem::refused(detail).hint("set it once the session goes on"));
+    }
+    let id = random_hex(4).map_err(|error| Problem::failed(format!("no random id: {error}")))?;
+    let key = found.map(|found| found.key);
+    let fuse = spec.fuse(format!("f-{id}"), key, clock::now()).map_err(Problem::usage)?;
+    beside(move || {
+        // A folder that is not there is a slip of the pen, found out only when nothing burns.
+        if let Some(missing) = fuse.directory.as_deref().filter(|path| !std::path::Path::new(path).is_dir()) {
+            return Err(Problem::usage(format!("{missing} is no folder that is there")));
+        }
+        let session = session_of(&app, &fuse);
+        let told = || tell(&app, "fuse.set", &fuse, session.as_deref());
+        app.fuses.set(fuse.clone(), told).map_err(|error| unwritten(&error))?;
+        json(&fuse)
+    })
+    .await
+    .map(answer)
+}
+
+pub(crate) async fn extend(
+    State(app): State<App>,
+    Id(id): Id,
+    Body(extension): Body<Extension>,
+) -> Result<Response, Problem> {
+    let now = clock::now();
+    let until = deadline(&extension.ttl, now).map_err(Problem::usage)?;
+    beside(move || {
+        let fuse = app.fuses.extend(&id, now, until).map_err(|error| unwritten(&error))?;
+        let fuse = fuse.ok_or_else(|| unknown(&id))?;
+        tell(&app, "fuse.extended", &fuse, session_of(&app, &fuse).as_deref());
+        json(&fuse)
+    })
+    .await
+    .map(answer)
+}
+
+pub(crate) async fn cancel(State(app): State<App>, Id(id): Id) -> Result<Response, Problem> {
+    beside(move || {
+        let removed = app.fuses.remove(&id).map_err(|error| unwritten(&error))?;
+        json(&removed.ok_or_else(|| unknown(&id))?)
+    })
+    .await
+    .map(answer)
+}
+
+fn unknown(id: &str) -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, "not-found", format!("no fuse `{id}` is set, or it expired"))
+        .hint("GET /v1/fuses lists those that are")
+}
+
+fn unwritten(error: &std::io::Error) -> Problem {
+    let problem = Problem::failed(format!("fuses.json cannot be written: {error}"));
+    let why = error.get_ref().and_then(|error| error.downcast_ref::<StoreError>());
+    match why.and_then(StoreError::hint) {
+        Some(hint) => problem.hint(hint),
+        None => problem,
+    }
+}

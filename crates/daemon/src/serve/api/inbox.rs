@@ -1,0 +1,64 @@
+//! What waits for a person, over HTTP.
+
+use agentctl_fleet::Store;
+use agentctl_fleet::keep::marks::Marks;
+use agentctl_fleet::read::inbox::{A_DAY, NotPutAway};
+use agentctl_model::text::period::Since;
+use axum::Extension;
+use axum::extract::{RawQuery, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+
+use super::asked::Id;
+use super::sessions::{beside, find, key, selector, shared_look};
+use super::{App, answer, json};
+use crate::run::clock;
+use crate::serve::problem::Problem;
+use crate::serve::query::{Pairs, Parameter, Parameters, adapter_words};
+use crate::serve::server::Peer;
+use crate::serve::{caller, query};
+
+pub(crate) const QUERY: Parameters = &[
+    Parameter::since("since", "how far back failures of stopped sessions count; 1d unless told"),
+    Parameter::word("adapter", "only sessions of this agent", adapter_words).repeatable(),
+];
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    RawQuery(raw): RawQuery,
+    Extension(pairs): Extension<Pairs>,
+) -> Result<Response, Problem> {
+    let since = query::one(&pairs, "since").and_then(|text| Since::parse(text).ok());
+    let adapters = query::adapters(&pairs);
+    let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
+    let key = key("inbox", raw.as_deref(), &headers, &peer);
+    let marks = marks(&app);
+    let look = move || json(&fleet.inbox(since.unwrap_or(A_DAY), adapters, &marks, clock::now()));
+    shared_look(&app, key, look).await.map(answer)
+}
+
+/// Puts the failure of a session away until its next turn.
+pub(crate) async fn done(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    Id(id): Id,
+    Extension(pairs): Extension<Pairs>,
+) -> Result<Response, Problem> {
+    let selector = selector(id, &pairs);
+    let (fleet, target) = find(&app, &peer, &headers, selector).await?;
+    let put_away = beside(move || match fleet.put_failure_away(&target, &marks(&app), clock::now()) {
+        Ok(report) => json(&report),
+        Err(NotPutAway::Refused(refusal)) => {
+            Err(Problem::of_launch(refusal.into(), &target.key.adapter, None))
+        }
+        Err(NotPutAway::Store(error)) => Err(error.into()),
+    });
+    put_away.await.map(answer)
+}
+
+fn marks(app: &App) -> Marks {
+    Marks::of(Store::at(app.home.folder()))
+}

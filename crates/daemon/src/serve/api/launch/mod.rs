@@ -1,0 +1,307 @@
+//! Launching and resuming over HTTP: the same functions as on the command line, in the environment that the caller gives.
+//!
+//! Whoever asked may go away: the work goes on beside the server, and its runner owns it anyway.
+
+mod manner;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use agentctl_fleet::Store;
+use agentctl_fleet::act::launch::{
+    Choice, LaunchWish, ResumeWish, Unfit, UnfitKind, check_folder, check_words, misfit,
+};
+use agentctl_fleet::keep::launches::{LaunchOrder, WorktreeOrder};
+use agentctl_fleet::keep::marks::Marks;
+use agentctl_fleet::read::groups::GroupLaunch;
+use agentctl_model::{Capability, Permission};
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use self::manner::MannerBody;
+use super::asked::Id;
+use super::body::{AbsolutePath, AdapterName, Body, Length, absolute, check_variables, duration};
+use super::sessions::{beside, selector};
+use super::{App, answer, json};
+use crate::run::clock;
+use crate::serve::bodies::WORDS;
+use crate::serve::problem::Problem;
+use crate::serve::query::Pairs;
+use crate::serve::server::Peer;
+use crate::settings::Launcher;
+
+/// The body of `POST /v1/sessions`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct LaunchBody {
+    /// The agent; without it the one that config.toml names.
+    #[schemars(with = "Option<AdapterName>")]
+    adapter: Option<String>,
+    model: Option<String>,
+    /// What is said to the agent; may be left out where `spec` or `issue` says it.
+    prompt: Option<String>,
+    /// Where the agent works: an absolute path. Only a gateway chooses by itself where it is left out; for one that is
+    /// elsewhere it is a folder of that machine, taken as it stands.
+    cwd: Option<PathBuf>,
+    /// Make a working tree for it.
+    worktree: Option<WorktreeBody>,
+    #[serde(flatten)]
+    manner: MannerBody,
+}
+
+/// The body of `POST /v1/groups`: several agents side by side, each in a working tree of its own.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct GroupBody {
+    #[schemars(length(min = 1))]
+    launches: Vec<SlotBody>,
+    /// What is said to every agent; may be left out where `spec` or `issue` says it.
+    prompt: Option<String>,
+    /// The repository: an absolute path.
+    #[schemars(with = "AbsolutePath")]
+    cwd: PathBuf,
+    /// Where the branches begin; without it at what is checked out.
+    base_branch: Option<String>,
+    #[serde(flatten)]
+    manner: MannerBody,
+}
+
+/// One of the agents of a group.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SlotBody {
+    #[schemars(with = "AdapterName")]
+    adapter: String,
+    model: Option<String>,
+    /// Without it `try/GROUP/SLOT`.
+    branch: Option<String>,
+}
+
+/// A working tree to be made for a launch.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WorktreeBody {
+    /// An absolute path.
+    #[schemars(with = "AbsolutePath")]
+    repository: PathBuf,
+    /// Made if it does not exist.
+    branch: String,
+    /// Where a new branch begins; without it at what is checked out.
+    base_branch: Option<String>,
+}
+
+/// The body of `POST /v1/sessions/{id}/resume`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct ResumeBody {
+    #[schemars(length(min = 1))]
+    message: String,
+    /// Go on in a copy with an id of its own, where the agent can.
+    #[serde(default)]
+    fork: bool,
+    model: Option<String>,
+    permission_mode: Option<Permission>,
+    /// A command that runs once the agent has ended.
+    on_complete: Option<String>,
+    /// Stop it after this time: 30m, 2h.
+    #[schemars(with = "Option<Length>")]
+    timeout: Option<String>,
+    /// All variables of the caller, as in a launch.
+    environment: Option<BTreeMap<String, String>>,
+}
+
+pub(crate) async fn launch(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    Body(body): Body<LaunchBody, WORDS>,
+) -> Result<Response, Problem> {
+    let launched = beside(move || {
+        let launcher = launcher(&app, &peer, body.manner.environment.as_ref())?;
+        let choice = launcher.usual.choice(body.adapter, body.model).ok_or_else(|| {
+            Problem::usage("no agent was named").hint("give `adapter`, or set it in config.toml")
+        })?;
+        let worktree = body.worktree.map(WorktreeBody::order).transpose()?;
+        let gateway = body.manner.gateway.as_deref();
+        let hosted =
+            launcher.fleet.place_to_launch(&choice.adapter, gateway).map_err(unfit)?.adapter.host().is_some();
+        let elsewhere = launcher.fleet.works_elsewhere(&choice.adapter, gateway).map_err(unfit)?;
+        let cwd = match (&body.cwd, hosted) {
+            (Some(given), true) if elsewhere => given.clone(),
+            (Some(given), _) => folder(given)?,
+            (None, true) => PathBuf::new(),
+            (None, false) => return Err(Problem::usage("the body: missing field `cwd`")),
+        };
+        let words = body.manner.words(body.prompt, &cwd, &peer, &launcher)?;
+        let trust = body.manner.trust;
+        let wish = LaunchWish {
+            cwd_is_chosen: body.cwd.is_some(),
+            choices: vec![choice],
+            side_by_side: false,
+            cwd,
+            worktree,
+            base: None,
+            manner: body.manner.manner()?,
+        };
+        let plan = launcher.plan(&wish, words)?;
+        let slot =
+            plan.slots.into_iter().next().ok_or_else(|| Problem::usage("there is nothing to launch"))?;
+        let order = slot.order.map_err(unfit)?;
+        launcher.fleet.preview(&order, &plan.words).map_err(Problem::unsupported)?;
+        launcher.consent(&order, trust, &peer)?;
+        launcher.ready()?;
+        let launching = launcher.fleet.launch(order, &plan.words, &launcher.caller, clock::now());
+        let session = launching.and_then(|launching| launching.wait(&launcher.fleet, || false));
+        json(&session.map_err(|error| Problem::of_launch(error, &slot.adapter, None))?.session)
+    });
+    launched.await.map(answer)
+}
+
+pub(crate) async fn group(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    Body(body): Body<GroupBody, WORDS>,
+) -> Result<Response, Problem> {
+    let launched = beside(move || {
+        let launcher = launcher(&app, &peer, body.manner.environment.as_ref())?;
+        if body.launches.is_empty() {
+            return Err(Problem::usage("`launches` lists nothing to launch"));
+        }
+        let choice =
+            |slot: SlotBody| Choice { adapter: slot.adapter, model: slot.model, branch: slot.branch };
+        let cwd = folder(&body.cwd)?;
+        let words = body.manner.words(body.prompt, &cwd, &peer, &launcher)?;
+        let trust = body.manner.trust;
+        let wish = LaunchWish {
+            cwd_is_chosen: true,
+            choices: body.launches.into_iter().map(choice).collect(),
+            side_by_side: true,
+            cwd,
+            worktree: None,
+            base: body.base_branch,
+            manner: body.manner.manner()?,
+        };
+        let plan = launcher.plan(&wish, words)?;
+        for order in plan.slots.iter().filter_map(|slot| slot.order.as_ref().ok()) {
+            launcher.consent(order, trust, &peer)?;
+        }
+        launcher.ready()?;
+        let done = launcher.fleet.launch_side_by_side(plan, &launcher.caller, clock::now, || false);
+        json(&GroupLaunch::from(done))
+    });
+    launched.await.map(answer)
+}
+
+pub(crate) async fn resume(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    Id(id): Id,
+    Extension(pairs): Extension<Pairs>,
+    Body(body): Body<ResumeBody, WORDS>,
+) -> Result<Response, Problem> {
+    let selector = selector(id, &pairs);
+    let resumed = beside(move || {
+        // The runner reads what this environment leads to, so that is where the session is looked for.
+        let launcher = launcher(&app, &peer, body.environment.as_ref())?;
+        check_words(&body.message).map_err(Problem::usage)?;
+        let wish = ResumeWish {
+            fork: body.fork,
+            model: body.model,
+            permission: body.permission_mode,
+            on_complete: body.on_complete,
+            timeout: duration("timeout", body.timeout.as_deref())?,
+        };
+        let (found, _) = launcher.fleet.find(&selector).map_err(|error| Problem::not_one(error, false))?;
+        let misfit = wish.model.as_deref().and_then(|model| misfit(&found.key.adapter, "model", model));
+        if let Some(why) = misfit {
+            return Err(Problem::usage(why));
+        }
+        let wanted = if wish.fork { Capability::Fork } else { Capability::Resume };
+        let refuse = |error| Problem::of_launch(error, &found.key.adapter, Some(wanted));
+        let order = launcher.fleet.resume_order(&found, &wish, &launcher.caller.programs).map_err(refuse)?;
+        launcher.ready()?;
+        let launching = launcher.fleet.launch(order, &body.message, &launcher.caller, clock::now());
+        let session = launching.and_then(|launching| launching.wait(&launcher.fleet, || false));
+        json(&session.map_err(refuse)?.session)
+    });
+    resumed.await.map(answer)
+}
+
+/// What a launch takes. Who comes over TCP cannot point it at other folders.
+fn launcher(
+    app: &App,
+    peer: &Peer,
+    environment: Option<&BTreeMap<String, String>>,
+) -> Result<Launcher, Problem> {
+    if let Some(environment) = environment {
+        check_variables("environment", environment)?;
+        if !matches!(peer, Peer::Unix { .. }) {
+            return Err(Problem::forbidden("an environment is taken on the unix socket alone")
+                .hint("`env` gives the agent variables beside the daemon's own"));
+        }
+    }
+    let launcher = app.settings.launcher(environment).map_err(Problem::failed)?;
+    match launcher.unfit {
+        Some(mistake) => {
+            Err(Problem::failed(mistake).hint("correct it; `agentctl config check` tries it again"))
+        }
+        None => Ok(launcher),
+    }
+}
+
+fn folder(given: &std::path::Path) -> Result<PathBuf, Problem> {
+    let cwd = absolute("cwd", given)?;
+    check_folder(&cwd).map_err(Problem::usage)?;
+    Ok(cwd)
+}
+
+fn unfit(unfit: Unfit) -> Problem {
+    let problem = match unfit.kind {
+        UnfitKind::Unknown => Problem::usage(unfit.message),
+        UnfitKind::Refused => Problem::refused(unfit.message),
+        UnfitKind::NoSuchGateway => Problem::new(StatusCode::NOT_FOUND, "not-found", unfit.message),
+        UnfitKind::Ambiguous => Problem::new(StatusCode::CONFLICT, "ambiguous", unfit.message),
+        UnfitKind::Failed => Problem::failed(unfit.message),
+    };
+    match unfit.hint {
+        Some(hint) => problem.hint(hint),
+        None => problem,
+    }
+}
+
+impl WorktreeBody {
+    fn order(self) -> Result<WorktreeOrder, Problem> {
+        let repository = absolute("repository", &self.repository)?;
+        Ok(WorktreeOrder { repository, branch: self.branch, base: self.base_branch })
+    }
+}
+
+impl Launcher {
+    fn plan(
+        &self,
+        wish: &LaunchWish,
+        words: String,
+    ) -> Result<agentctl_fleet::act::launch::LaunchPlan, Problem> {
+        let plan = self.fleet.plan_launch(wish, words, &self.caller.programs);
+        plan.map_err(|error| Problem::failed(error.to_string()))
+    }
+
+    /// What the repository of its working tree runs was agreed to.
+    fn consent(&self, order: &LaunchOrder, trust: bool, peer: &Peer) -> Result<(), Problem> {
+        let Some(WorktreeOrder { repository, branch, base }) = self.fleet.tree_of(order) else {
+            return Ok(());
+        };
+        let marks = Marks::of(Store::at(&self.caller.home));
+        super::worktrees::consent(&marks, (repository, branch, base.as_deref()), trust, peer)
+    }
+
+    /// The last step before something is written.
+    fn ready(&self) -> Result<(), Problem> {
+        Store::at(&self.caller.home).prepare()?;
+        self.fleet.forget_old_launches(clock::now(), self.kept);
+        Ok(())
+    }
+}

@@ -1,0 +1,70 @@
+//! The API: one table of routes makes the router and the document, so that they cannot disagree.
+
+mod asked;
+mod body;
+mod daemon;
+mod events;
+mod examples;
+mod fuses;
+mod groups;
+mod inbox;
+mod launch;
+mod locks;
+mod messages;
+mod openapi;
+mod routes;
+mod sessions;
+mod small;
+mod steer;
+mod worktrees;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::middleware;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use crate::serve::problem::Problem;
+use crate::shared::Shared;
+use crate::wire::WHOLE;
+
+pub(crate) use body::{AbsolutePath, AdapterName, Length};
+pub use daemon::DaemonStatus;
+pub use messages::Messages;
+pub use openapi::{document, text as document_text};
+
+pub(crate) type App = Arc<Shared>;
+
+pub(crate) fn router() -> Router<App> {
+    let mut router = Router::new();
+    for route in routes::ROUTES {
+        let check = middleware::from_fn(move |request, next| asked::check_query(route, request, next));
+        router = router.route(route.path, (route.handler)().route_layer(check));
+    }
+    router
+}
+
+pub(crate) async fn no_such_route(method: Method, uri: Uri) -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, "not-found", format!("there is no {method} {}", uri.path()))
+        .hint("GET /openapi.json describes every route")
+}
+
+/// Any plain object as an answer.
+fn json(value: &impl Serialize) -> Result<Bytes, Problem> {
+    let mut body = Vec::new();
+    let written = agentctl_model::text::json::write(&mut body, value);
+    written.map_err(|error| Problem::failed(format!("the answer cannot be written: {error}")))?;
+    Ok(body.into())
+}
+
+fn answer(body: Bytes) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+/// Whether the caller reads what a survey knows beyond the public object.
+fn wants_whole(headers: &HeaderMap) -> bool {
+    headers.get(header::ACCEPT).is_some_and(|accept| accept == WHOLE)
+}

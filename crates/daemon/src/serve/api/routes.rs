@@ -1,0 +1,452 @@
+//! Every route: where, what for, with which parameters and types, and who answers.
+
+use agentctl_fleet::act::steer::Taken;
+use agentctl_fleet::act::stop::StopAnswer;
+use agentctl_fleet::keep::locks::LockList;
+use agentctl_fleet::read::groups::{GroupDiff, GroupLaunch, GroupList, GroupView};
+use agentctl_fleet::read::inbox::{Inbox, PutAwayReport};
+use agentctl_fleet::worktree::{Cleaned, NewTree, Trees};
+use agentctl_fleet::{AdapterEntry, DirectoryHolder, Explanation, ListAnswer};
+use agentctl_model::Session;
+use axum::routing::{MethodRouter, delete, get, post};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Map, Value};
+
+use super::{
+    App, DaemonStatus, daemon, events, fuses, groups, inbox, launch, locks, messages, openapi, sessions,
+    small, steer, worktrees,
+};
+use crate::fuses::{Extension, Fuse, FuseList, FuseSpec};
+use crate::serve::query::{LIST, Parameters, TARGET};
+use crate::tell::events::Event;
+
+pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+/// What comes back.
+pub(crate) enum Answers {
+    Json(SchemaOf),
+    /// Server-sent events whose data is this object.
+    Events(SchemaOf),
+    Text,
+}
+
+/// What is sent along.
+pub(crate) enum Takes {
+    Nothing,
+    /// An object; no body at all is one without keys.
+    Perhaps(SchemaOf),
+    Always(SchemaOf),
+}
+
+pub(crate) struct Operation {
+    pub(crate) method: &'static str,
+    /// Its name for programs that are made from the document; never changed.
+    pub(crate) id: &'static str,
+    pub(crate) summary: &'static str,
+    /// What is worth knowing beyond that; may be empty.
+    pub(crate) notes: &'static str,
+    pub(crate) query: &'static [Parameters],
+    pub(crate) header: Option<(&'static str, &'static str)>,
+    pub(crate) body: Takes,
+    pub(crate) answers: Answers,
+    /// The statuses of its own problems. Those that stand before every route are not repeated here.
+    pub(crate) fails: &'static [u16],
+}
+
+pub(crate) struct Route {
+    pub(crate) path: &'static str,
+    pub(crate) operations: &'static [Operation],
+    pub(crate) handler: fn() -> MethodRouter<App>,
+}
+
+fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+impl Operation {
+    const fn new(method: &'static str, id: &'static str, summary: &'static str, answers: Answers) -> Self {
+        Self {
+            method,
+            id,
+            summary,
+            notes: "",
+            query: &[],
+            header: None,
+            body: Takes::Nothing,
+            answers,
+            fails: &[],
+        }
+    }
+
+    const fn get(id: &'static str, summary: &'static str, answers: Answers) -> Self {
+        Self::new("get", id, summary, answers)
+    }
+
+    const fn post(id: &'static str, summary: &'static str, answer: SchemaOf) -> Self {
+        Self::new("post", id, summary, Answers::Json(answer))
+    }
+
+    const fn delete(id: &'static str, summary: &'static str, answer: SchemaOf) -> Self {
+        Self::new("delete", id, summary, Answers::Json(answer))
+    }
+
+    const fn asks(mut self, query: &'static [Parameters]) -> Self {
+        self.query = query;
+        self
+    }
+
+    const fn takes(mut self, body: SchemaOf) -> Self {
+        self.body = Takes::Always(body);
+        self
+    }
+
+    const fn may_take(mut self, body: SchemaOf) -> Self {
+        self.body = Takes::Perhaps(body);
+        self
+    }
+
+    const fn hears(mut self, header: &'static str, words: &'static str) -> Self {
+        self.header = Some((header, words));
+        self
+    }
+
+    const fn fails(mut self, statuses: &'static [u16]) -> Self {
+        self.fails = statuses;
+        self
+    }
+
+    const fn notes(mut self, notes: &'static str) -> Self {
+        self.notes = notes;
+        self
+    }
+}
+
+/// A session is looked for by a name: there is none, or there are several.
+const LOOKED_FOR: &[u16] = &[404, 409, 500];
+/// The same, and its agent is then asked for something.
+const STEERED: &[u16] = &[404, 409, 422, 500, 502, 504];
+
+pub(crate) const ROUTES: &[Route] = &[
+    Route {
+        path: "/v1/sessions",
+        operations: &[
+            Operation::get(
+                "listSessions",
+                "List sessions, as `agentctl list --json` does",
+                Answers::Json(of::<ListAnswer<'static>>),
+            )
+            .asks(&[LIST])
+            .fails(&[500])
+            .notes(
+                "Every answer is a fresh look at the agents' own records and at the kernel. Without parameters it holds \
+                what lives now: sessions that run, wait, or are ready in a process of their own. `sources` says how much \
+                of each agent's storage could be heard; what is missing there is unknown, not absent.",
+            ),
+            Operation::post("launchSession", "Launch an agent", of::<Session>)
+                .takes(of::<launch::LaunchBody>)
+                .fails(&[404, 409, 422, 500, 502])
+                .notes(
+                    "The answer comes with its session's own id, once its first turn is seen. A directory that somebody \
+                    holds is refused (409) unless `force` is set. If the agent ends first, everything is undone and \
+                    the problem (502) has the agent's own words. Who goes away meanwhile ends nothing.",
+                ),
+        ],
+        handler: || get(sessions::list).post(launch::launch),
+    },
+    Route {
+        path: "/v1/sessions/{id}",
+        operations: &[Operation::get("getSession", "Show one session", Answers::Json(of::<Session>))
+            .asks(&[TARGET])
+            .fails(LOOKED_FOR)],
+        handler: || get(sessions::one),
+    },
+    Route {
+        path: "/v1/sessions/{id}/explain",
+        operations: &[Operation::get(
+            "explainSession",
+            "Say why a session has its status",
+            Answers::Json(of::<Explanation<'static>>),
+        )
+        .asks(&[TARGET])
+        .fails(LOOKED_FOR)],
+        handler: || get(sessions::explain),
+    },
+    Route {
+        path: "/v1/sessions/{id}/messages",
+        operations: &[Operation::get(
+            "listMessages",
+            "Read the last messages of a session, oldest first",
+            Answers::Json(of::<messages::Messages>),
+        )
+        .asks(&[TARGET, messages::PAGE])
+        .fails(LOOKED_FOR)],
+        handler: || get(messages::page),
+    },
+    Route {
+        path: "/v1/sessions/{id}/messages/stream",
+        operations: &[Operation::get(
+            "streamMessages",
+            "Follow a conversation until its session has stopped",
+            Answers::Events(of::<agentctl_model::Entry>),
+        )
+        .asks(&[TARGET, messages::BACKLOG])
+        .fails(LOOKED_FOR)
+        .notes(
+            "Events of type `entry` carry one message each. The last event is `end` with an empty object, or `error` \
+            with a problem.",
+        )],
+        handler: || get(messages::stream),
+    },
+    Route {
+        path: "/v1/sessions/{id}/stop",
+        operations: &[Operation::post(
+            "stopSession",
+            "End a session with all its processes, the clean way first",
+            of::<StopAnswer>,
+        )
+        .asks(&[TARGET])
+        .may_take(of::<steer::StopBody>)
+        .fails(STEERED)],
+        handler: || post(steer::stop),
+    },
+    Route {
+        path: "/v1/sessions/{id}/resume",
+        operations: &[Operation::post(
+            "resumeSession",
+            "Say something further to a session that is not running",
+            of::<Session>,
+        )
+        .asks(&[TARGET])
+        .takes(of::<launch::ResumeBody>)
+        .fails(STEERED)],
+        handler: || post(launch::resume),
+    },
+    Route {
+        path: "/v1/sessions/{id}/send",
+        operations: &[Operation::post(
+            "sendToSession",
+            "Say something to a live session, where its agent offers a way in",
+            of::<Taken>,
+        )
+        .asks(&[TARGET])
+        .takes(of::<steer::SendBody>)
+        .fails(STEERED)],
+        handler: || post(steer::send),
+    },
+    Route {
+        path: "/v1/sessions/{id}/answer",
+        operations: &[Operation::post(
+            "answerSession",
+            "Approve, deny or answer what a session waits for, where its agent offers a way in",
+            of::<Taken>,
+        )
+        .asks(&[TARGET])
+        .takes(of::<steer::AnswerBody>)
+        .fails(STEERED)
+        .notes("The body holds a `decision` or a `text`, not both.")],
+        handler: || post(steer::give),
+    },
+    Route {
+        path: "/v1/inbox",
+        operations: &[Operation::get(
+            "getInbox",
+            "List what waits for a person, longest first",
+            Answers::Json(of::<Inbox>),
+        )
+        .asks(&[inbox::QUERY])
+        .fails(&[500])],
+        handler: || get(inbox::list),
+    },
+    Route {
+        path: "/v1/inbox/{id}/done",
+        operations: &[Operation::post(
+            "putFailureAway",
+            "Put the failure of a session away until its next turn",
+            of::<PutAwayReport>,
+        )
+        .asks(&[TARGET])
+        .fails(LOOKED_FOR)],
+        handler: || post(inbox::done),
+    },
+    Route {
+        path: "/v1/groups",
+        operations: &[
+            Operation::get(
+                "listGroups",
+                "List sessions that were launched together",
+                Answers::Json(of::<GroupList>),
+            )
+            .fails(&[500]),
+            Operation::post("launchGroup", "Launch several agents side by side", of::<GroupLaunch>)
+                .takes(of::<launch::GroupBody>)
+                .fails(&[500])
+                .notes(
+                    "Each works in a working tree of its own. One that fails does not fail the others: it is named in \
+                    the answer, with the reason.",
+                ),
+        ],
+        handler: || get(groups::list).post(launch::group),
+    },
+    Route {
+        path: "/v1/groups/{id}",
+        operations: &[Operation::get(
+            "getGroup",
+            "Show one group side by side: status, time, tokens, cost, changes",
+            Answers::Json(of::<GroupView>),
+        )
+        .fails(&[404, 500])],
+        handler: || get(groups::show),
+    },
+    Route {
+        path: "/v1/groups/{id}/diff",
+        operations: &[Operation::get(
+            "diffGroup",
+            "Show what each slot of a group has done in its working tree, committed or not",
+            Answers::Json(of::<GroupDiff>),
+        )
+        .asks(&[groups::DIFF])
+        .fails(&[404, 500])],
+        handler: || get(groups::diff),
+    },
+    Route {
+        path: "/v1/groups/{id}/stop",
+        operations: &[Operation::post(
+            "stopGroup",
+            "End every session of a group that lives, and take back what is only starting",
+            of::<StopAnswer>,
+        )
+        .may_take(of::<steer::StopBody>)
+        .fails(&[404, 500])],
+        handler: || post(groups::stop),
+    },
+    Route {
+        path: "/v1/locks",
+        operations: &[
+            Operation::get("listLocks", "List who holds which directory", Answers::Json(of::<LockList>))
+                .fails(&[500]),
+            Operation::post("lockDirectory", "Lock a directory and what is below it", of::<DirectoryHolder>)
+                .takes(of::<locks::LockBody>)
+                .fails(&[409, 500]),
+            Operation::delete(
+                "unlockDirectory",
+                "Unlock a directory, whoever locked it by hand",
+                of::<DirectoryHolder>,
+            )
+            .asks(&[locks::DIRECTORY])
+            .fails(&[404, 500]),
+        ],
+        handler: || get(locks::list).post(locks::lock).delete(locks::unlock),
+    },
+    Route {
+        path: "/v1/worktrees",
+        operations: &[
+            Operation::get(
+                "listWorktrees",
+                "List the working trees of a repository, and who is in them",
+                Answers::Json(of::<Trees>),
+            )
+            .asks(&[worktrees::REPOSITORY])
+            .fails(&[500]),
+            Operation::post("createWorktree", "Make a working tree beside its repository", of::<NewTree>)
+                .takes(of::<worktrees::CreateBody>)
+                .fails(&[409, 500]),
+        ],
+        handler: || get(worktrees::list).post(worktrees::create),
+    },
+    Route {
+        path: "/v1/worktrees/clean",
+        operations: &[Operation::post(
+            "cleanWorktrees",
+            "Remove working trees, unless something would be lost or somebody is there",
+            of::<Cleaned>,
+        )
+        .takes(of::<worktrees::CleanBody>)
+        .fails(&[409, 500])
+        .notes("The answer says of each tree what became of it, and why.")],
+        handler: || post(worktrees::clean),
+    },
+    Route {
+        path: "/v1/events",
+        operations: &[Operation::get(
+            "streamEvents",
+            "Hear of every change as it happens",
+            Answers::Events(of::<Event>),
+        )
+        .asks(&[events::QUERY])
+        .hears("Last-Event-ID", "go on behind this cursor; stronger than `since`")
+        .notes(
+            "The id of each event is its cursor. Who comes back with one that is too old, or of a daemon that has ended \
+            since, gets `reset` and a `snapshot` of where everything stands.",
+        )],
+        handler: || get(events::stream),
+    },
+    Route {
+        path: "/v1/fuses",
+        operations: &[
+            Operation::get("listFuses", "List the fuses that are set", Answers::Json(of::<FuseList>))
+                .fails(&[500]),
+            Operation::post("setFuse", "Set a fuse on a directory or a session", of::<Fuse>)
+                .takes(of::<FuseSpec>)
+                .fails(LOOKED_FOR),
+        ],
+        handler: || get(fuses::list).post(fuses::set),
+    },
+    Route {
+        path: "/v1/fuses/{id}",
+        operations: &[Operation::delete("cancelFuse", "Take a fuse away; nothing fires", of::<Fuse>)
+            .fails(&[404, 500])],
+        handler: || delete(fuses::cancel),
+    },
+    Route {
+        path: "/v1/fuses/{id}/extend",
+        operations: &[Operation::post("extendFuse", "Let a fuse burn longer", of::<Fuse>)
+            .takes(of::<Extension>)
+            .fails(&[404, 500])],
+        handler: || post(fuses::extend),
+    },
+    Route {
+        path: "/v1/adapters",
+        operations: &[Operation::get(
+            "listAdapters",
+            "List which agents are known and what can be done with each",
+            Answers::Json(of::<Vec<AdapterEntry>>),
+        )
+        .fails(&[500])],
+        handler: || get(small::adapters),
+    },
+    Route {
+        path: "/v1/daemon",
+        operations: &[Operation::get(
+            "getDaemon",
+            "Show how the daemon is",
+            Answers::Json(of::<DaemonStatus>),
+        )
+        .fails(&[500])],
+        handler: || get(daemon::status),
+    },
+    Route {
+        path: "/v1/daemon/stop",
+        operations: &[Operation::post("stopDaemon", "End the daemon; agents go on", of::<daemon::Stopping>)],
+        handler: || post(daemon::stop),
+    },
+    Route {
+        path: "/metrics",
+        operations: &[Operation::get("getMetrics", "Figures in the Prometheus text format", Answers::Text)
+            .fails(&[500])],
+        handler: || get(small::metrics),
+    },
+    Route {
+        path: "/healthz",
+        operations: &[Operation::get(
+            "getHealth",
+            "Say whether the daemon answers",
+            Answers::Json(of::<small::Health>),
+        )],
+        handler: || get(small::health),
+    },
+    Route {
+        path: "/openapi.json",
+        operations: &[Operation::get("getDocument", "This document", Answers::Json(of::<Map<String, Value>>))],
+        handler: || get(openapi::serve),
+    },
+];

@@ -1,0 +1,135 @@
+//! Sessions: the list, one, and why. Each answer is a look that began after the question.
+
+use agentctl_fleet::{Explanation, Fleet, Selector};
+use agentctl_model::SourceReport;
+use axum::Extension;
+use axum::body::Bytes;
+use axum::extract::{RawQuery, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+
+use super::asked::Id;
+use super::{App, answer, json, wants_whole};
+use crate::run::descriptors;
+use crate::serve::caller;
+use crate::serve::problem::Problem;
+use crate::serve::query;
+use crate::serve::query::Pairs;
+use crate::serve::server::Peer;
+use crate::wire::{CALLER, FoundWhole};
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    RawQuery(raw): RawQuery,
+    Extension(pairs): Extension<Pairs>,
+) -> Result<Response, Problem> {
+    let (wanted, strict) = (query::list_from(&pairs), query::flag(&pairs, "strict"));
+    let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
+    let whole = wants_whole(&headers);
+    let (host, key) = (app.host.clone(), key("list", raw.as_deref(), &headers, &peer));
+    let look = move || {
+        let listing = fleet.list(&wanted);
+        if strict && listing.sources.iter().any(SourceReport::is_incomplete) {
+            return Err(Problem::incomplete("not every source could be heard completely", listing.sources));
+        }
+        if whole { json(&listing) } else { json(&listing.answer(&host)) }
+    };
+    shared_look(&app, key, look).await.map(answer)
+}
+
+pub(crate) async fn one(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    Id(id): Id,
+    RawQuery(raw): RawQuery,
+    Extension(pairs): Extension<Pairs>,
+) -> Result<Response, Problem> {
+    let selector = selector(id, &pairs);
+    let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
+    let whole = wants_whole(&headers);
+    let key = key(&format!("one {}", selector.text), raw.as_deref(), &headers, &peer);
+    let look = move || {
+        let (found, survey) = fleet.find(&selector).map_err(|error| Problem::not_one(error, whole))?;
+        if whole { json(&FoundWhole { found, sources: survey.sources }) } else { json(&found.session) }
+    };
+    shared_look(&app, key, look).await.map(answer)
+}
+
+pub(crate) async fn explain(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    Id(id): Id,
+    RawQuery(raw): RawQuery,
+    Extension(pairs): Extension<Pairs>,
+) -> Result<Response, Problem> {
+    let selector = selector(id, &pairs);
+    let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
+    let key = key(&format!("why {}", selector.text), raw.as_deref(), &headers, &peer);
+    let look = move || {
+        let (found, survey) = fleet.find(&selector).map_err(|error| Problem::not_one(error, false))?;
+        json(&Explanation::of(&found, &survey.sources))
+    };
+    shared_look(&app, key, look).await.map(answer)
+}
+
+/// What was typed, and what narrows it.
+pub(super) fn selector(text: String, pairs: &Pairs) -> Selector {
+    let narrow = |name| query::one(pairs, name).map(str::to_owned);
+    Selector { text, adapter: narrow("adapter"), root: narrow("root"), cwd: narrow("cwd") }
+}
+
+/// Runs a look beside the server, shared with everybody who asks the same.
+pub(super) async fn shared_look(
+    app: &App,
+    key: String,
+    look: impl FnOnce() -> Result<Bytes, Problem> + Send + 'static,
+) -> Result<Bytes, Problem> {
+    let look = move || enough_descriptors().and_then(|()| look());
+    let answered = app.answers.ask(key, Box::new(look)).await;
+    answered.unwrap_or_else(|| Err(Problem::failed("the look at the fleet failed; the log says more")))
+}
+
+/// Two requests with one key mean the same question.
+pub(super) fn key(what: &str, raw: Option<&str>, headers: &HeaderMap, peer: &Peer) -> String {
+    let caller = headers.get(CALLER).filter(|_| matches!(peer, Peer::Unix { .. }));
+    let raw = raw.unwrap_or_default();
+    format!("{what}\n{raw}\n{caller:?}\n{}", wants_whole(headers))
+}
+
+/// A fleet, and the one session that is meant.
+pub(super) async fn find(
+    app: &App,
+    peer: &Peer,
+    headers: &HeaderMap,
+    selector: Selector,
+) -> Result<(Fleet, agentctl_model::Surveyed), Problem> {
+    let fleet = caller::fleet(&*app.settings, headers, peer)?;
+    let look = move || {
+        enough_descriptors()?;
+        let found = fleet.find(&selector).map_err(|error| Problem::not_one(error, false))?;
+        Ok((fleet, found.0))
+    };
+    beside(look).await
+}
+
+/// A look that runs out of descriptors would call sources failed that are well, and processes unseen that live: then it is
+/// better not to look at all.
+fn enough_descriptors() -> Result<(), Problem> {
+    if descriptors::suffice_for_a_look() {
+        return Ok(());
+    }
+    Err(Problem::busy("the daemon has too few descriptors left to look at the fleet"))
+}
+
+/// Runs blocking work beside the server.
+pub(super) async fn beside<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|_| Err(Problem::failed("the look at the fleet failed; the log says more")))
+}

@@ -1,0 +1,66 @@
+//! The small ones: adapters, metrics, health.
+
+use std::collections::BTreeSet;
+
+use agentctl_fleet::{Question, Wanted};
+use agentctl_model::Survey;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::sessions::beside;
+use super::{App, answer, json};
+use crate::run::clock;
+use crate::serve::problem::Problem;
+use crate::tell::metrics::{Standing, page};
+
+/// What `/healthz` answers.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Health {
+    status: &'static str,
+    version: String,
+    pid: u32,
+}
+
+pub(crate) async fn health(State(app): State<App>) -> Result<Response, Problem> {
+    json(&Health { status: "ok", version: app.version.clone(), pid: std::process::id() }).map(answer)
+}
+
+pub(crate) async fn adapters(State(app): State<App>) -> Result<Response, Problem> {
+    json(&app.settings.adapters().map_err(Problem::failed)?).map(answer)
+}
+
+/// A fresh look: figures are never older than the question either.
+pub(crate) async fn metrics(State(app): State<App>) -> Result<Response, Problem> {
+    let text = beside(move || {
+        let fleet = app.settings.fleet().map_err(Problem::failed)?;
+        let mut survey = fleet.survey(&Question::new(Wanted::Live));
+        app.metrics.surveyed(&survey);
+        let held_directories = held_directories(&survey);
+        survey.fold_twins();
+        let standing = Standing {
+            adapters: agentctl_adapters::registry().iter().map(|adapter| adapter.card().name).collect(),
+            sessions: survey.sessions.iter().map(|surveyed| &*surveyed.session).collect(),
+            sources: &survey.sources,
+            fuses: app.fuses.count(),
+            manual_locks: manual_locks(&app),
+            held_directories,
+        };
+        Ok(page(&standing, &app.metrics))
+    });
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
+    Ok(([(header::CONTENT_TYPE, kind)], text.await?).into_response())
+}
+
+/// A process holds its directory, whether or not its session is shown beside a gateway's.
+fn held_directories(survey: &Survey) -> usize {
+    let live = survey.sessions.iter().filter(|surveyed| surveyed.session.pid.is_some());
+    live.filter_map(|surveyed| surveyed.session.cwd.as_deref()).collect::<BTreeSet<_>>().len()
+}
+
+/// A file that cannot be read holds no lock that anybody could see.
+fn manual_locks(app: &App) -> usize {
+    app.locks().manual(clock::now()).map_or(0, |manual| manual.len())
+}

@@ -1,0 +1,147 @@
+//! Steering one session over HTTP: stopped, spoken to, answered.
+
+use agentctl_adapters::Answer;
+use agentctl_fleet::act::launch::check_words;
+use agentctl_fleet::act::steer::answered;
+use agentctl_fleet::act::stop::StopAnswer;
+use agentctl_fleet::{Patience, SpeakError};
+use agentctl_model::Capability;
+use axum::Extension;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::asked::Id;
+use super::body::{Body, Length, duration};
+use super::sessions::{beside, find, selector};
+use super::{App, answer, json};
+use crate::serve::bodies::WORDS;
+use crate::serve::problem::Problem;
+use crate::serve::query::Pairs;
+use crate::serve::server::Peer;
+
+/// How long the clean way may take unless somebody says otherwise.
+const GRACE: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// The body of `POST /v1/sessions/{id}/stop`; may be empty.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StopBody {
+    /// How long the clean way may take before it becomes the hard one: 10s unless told.
+    #[schemars(with = "Option<Length>")]
+    grace: Option<String>,
+    /// Kill at once.
+    #[serde(default)]
+    force: bool,
+}
+
+/// The body of `POST /v1/sessions/{id}/send`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SendBody {
+    #[schemars(length(min = 1))]
+    message: String,
+}
+
+/// The body of `POST /v1/sessions/{id}/answer`: a decision, or words for a question.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("anyOf" = [{"required": ["decision"]}, {"required": ["text"]}]))]
+pub(crate) struct AnswerBody {
+    decision: Option<Decision>,
+    text: Option<String>,
+}
+
+/// Yes or no to what a session asks.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Decision {
+    Approve,
+    Deny,
+}
+
+impl StopBody {
+    pub(super) fn patience(&self) -> Result<Patience, Problem> {
+        let grace = duration("grace", self.grace.as_deref())?.unwrap_or(GRACE);
+        Ok(Patience { grace, force: self.force })
+    }
+}
+
+impl AnswerBody {
+    fn answer(self) -> Result<Answer, Problem> {
+        match (self.decision, self.text) {
+            (Some(Decision::Approve), None) => Ok(Answer::Approve),
+            (Some(Decision::Deny), None) => Ok(Answer::Deny),
+            (None, Some(text)) if !text.is_empty() => Ok(Answer::Text(text)),
+            _ => Err(Problem::usage("an answer is a `decision` or a `text`")),
+        }
+    }
+}
+
+pub(crate) async fn stop(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    Id(id): Id,
+    Extension(pairs): Extension<Pairs>,
+    Body(body): Body<StopBody>,
+) -> Result<Response, Problem> {
+    let patience = body.patience()?;
+    let selector = selector(id, &pairs);
+    let (fleet, target) = find(&app, &peer, &headers, selector).await?;
+    let stopped = beside(move || {
+        let caller = app.settings.launcher(None).map_err(Problem::failed)?.caller;
+        let stopped = fleet.stop(&target, &caller, patience);
+        let stopped = stopped.map_err(|error| Problem::of_stopping(error, &target.key.adapter))?;
+        json(&StopAnswer { sessions: vec![fleet.report_stopped(&target, stopped)] })
+    });
+    stopped.await.map(answer)
+}
+
+pub(crate) async fn send(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    Id(id): Id,
+    Extension(pairs): Extension<Pairs>,
+    Body(body): Body<SendBody, WORDS>,
+) -> Result<Response, Problem> {
+    check_words(&body.message).map_err(Problem::usage)?;
+    let selector = selector(id, &pairs);
+    let (fleet, target) = find(&app, &peer, &headers, selector).await?;
+    let sent = beside(move || {
+        let refuse = |error| of_speaking(error, &target.key.adapter, Capability::Send);
+        fleet.send(&target, &body.message).map_err(refuse)?;
+        json(&fleet.taken(&target))
+    });
+    sent.await.map(answer)
+}
+
+pub(crate) async fn give(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    Id(id): Id,
+    Extension(pairs): Extension<Pairs>,
+    Body(body): Body<AnswerBody, WORDS>,
+) -> Result<Response, Problem> {
+    let given = body.answer()?;
+    let selector = selector(id, &pairs);
+    let (fleet, target) = find(&app, &peer, &headers, selector).await?;
+    let taken = beside(move || {
+        let refuse = |error| of_speaking(error, &target.key.adapter, Capability::Approve);
+        let asked = answered(&target.session, &given).cloned();
+        fleet.answer(&target, given).map_err(refuse)?;
+        json(&fleet.taken(&target).answering(asked))
+    });
+    taken.await.map(answer)
+}
+
+fn of_speaking(error: SpeakError, adapter: &str, wanted: Capability) -> Problem {
+    match error {
+        SpeakError::Refused(refusal) => Problem::of_launch(refusal.into(), adapter, Some(wanted)),
+        SpeakError::Silent(why) => Problem::silent(why),
+    }
+}

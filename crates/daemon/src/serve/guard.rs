@@ -1,0 +1,201 @@
+//! Who may ask what: every rule stands before every route, and there is no way around it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::serve::problem;
+use crate::serve::problem::Problem;
+use crate::serve::server::Peer;
+use crate::serve::token::Admission;
+use crate::serve::visitors::Pass;
+use crate::shared::Shared;
+use crate::wire::{VERSION, WRITE};
+
+pub(crate) async fn guard(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    shared.requests.fetch_add(1, Ordering::Relaxed);
+    let asked = format!("{} {}", request.method(), request.uri().path());
+    let admitted = match check(&shared, &peer, &request) {
+        Ok(()) => shared.bodies.room_for(request.headers()).await,
+        Err(problem) => Err(problem),
+    };
+    let mut response = match admitted {
+        // There is room for its body until it is answered.
+        Ok(_room) => {
+            if let Some(visitor) = request.extensions().get::<Pass>() {
+                visitor.is_known();
+            }
+            request.extensions_mut().insert(peer);
+            problem::in_its_form(next.run(request).await, &asked).await
+        }
+        Err(problem) => problem.into_response(),
+    };
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (VERSION, shared.version.as_str()),
+        ("x-content-type-options", "nosniff"),
+        ("content-security-policy", "default-src 'none'; frame-ancestors 'none'"),
+        ("referrer-policy", "no-referrer"),
+        ("cache-control", "no-store"),
+    ] {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(name, value);
+        }
+    }
+    response
+}
+
+fn check(shared: &Shared, peer: &Peer, request: &Request) -> Result<(), Problem> {
+    let writes = !matches!(*request.method(), Method::GET | Method::HEAD);
+    match peer {
+        Peer::Unix { uid } => {
+            if *uid != Some(rustix::process::geteuid().as_raw()) {
+                return Err(Problem::forbidden("this socket belongs to another user"));
+            }
+        }
+        Peer::Tcp => {
+            check_addresses(request.uri(), request.headers())?;
+            check_token(shared, request.headers())?;
+            if writes && request.headers().get(WRITE).is_none_or(|value| value != "1") {
+                return Err(Problem::forbidden("a write over TCP needs the header X-Agentctl: 1"));
+            }
+        }
+    }
+    if writes && shared.read_only {
+        return Err(Problem::forbidden("this daemon was started with --read-only"));
+    }
+    if writes && !is_json(request.headers()) {
+        let detail = "a write needs Content-Type: application/json";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "usage", detail));
+    }
+    Ok(())
+}
+
+/// A page of somebody else must not reach us, neither by a name that it points here nor from its own origin. Comparing
+/// the two with each other would not do: rebinding makes them equal. The port may be any, since somebody may forward
+/// one; what counts is that the name is this machine's for everybody.
+fn check_addresses(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let (host, second) = (hosts.next(), hosts.next());
+    if second.is_some() {
+        let detail = "there are two Host headers; which of them is meant cannot be known";
+        return Err(Problem::new(StatusCode::BAD_REQUEST, "usage", detail).hint("send one"));
+    }
+    let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
+    // A whole address in the request line means what a Host header means.
+    let meant = uri.authority().map_or(host, |authority| authority.as_str());
+    for host in [host, meant] {
+        if !is_loopback(host) {
+            return Err(Problem::forbidden(format!("the host `{host}` is not this daemon")));
+        }
+    }
+    for origin in headers.get_all(header::ORIGIN) {
+        let own = origin.to_str().ok().and_then(|origin| origin.strip_prefix("http://"));
+        if !own.is_some_and(|own| own.eq_ignore_ascii_case(host)) {
+            return Err(Problem::forbidden("requests of other origins are refused"));
+        }
+    }
+    Ok(())
+}
+
+/// A name or address, with its port, that is this machine wherever it is said.
+fn is_loopback(host: &str) -> bool {
+    if let Ok(address) = host.parse::<SocketAddr>() {
+        return address.ip().is_loopback();
+    }
+    let named = host.rsplit_once(':').filter(|(name, _)| name.eq_ignore_ascii_case("localhost"));
+    named.is_some_and(|(_, port)| {
+        port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok()
+    })
+}
+
+fn check_token(shared: &Shared, headers: &HeaderMap) -> Result<(), Problem> {
+    let given = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    // Without a token nothing is served over TCP; if it were, nobody would be let in.
+    match shared.token.as_ref().map_or(Admission::Denied, |token| token.admit(given)) {
+        Admission::Granted => Ok(()),
+        Admission::Denied => {
+            let detail = "the token is missing or wrong";
+            Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
+                .hint("send Authorization: Bearer with what http.token in AGENTCTL_HOME holds"))
+        }
+        Admission::LockedOut => {
+            let detail = "this token is wrong and was tried too often; the right one is let in";
+            Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "locked-out", detail))
+        }
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(target: &str, lines: &[(&'static str, &str)]) -> Result<(), u16> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(*name, value.parse().unwrap());
+        }
+        let uri: Uri = target.parse().unwrap();
+        check_addresses(&uri, &headers).map_err(|problem| problem.into_response().status().as_u16())
+    }
+
+    #[test]
+    fn a_host_is_one_loopback_name_or_address_with_any_port() {
+        for host in
+            ["127.0.0.1:80", "127.0.0.2:7788", "127.9.8.7:1", "localhost:9", "LocalHost:9", "[::1]:80"]
+        {
+            assert_eq!(checked("/v1/sessions", &[("host", host)]), Ok(()), "{host}");
+        }
+        for host in [
+            "",
+            "127.0.0.1",
+            "localhost",
+            "::1:80",
+            "[::1]",
+            "128.0.0.1:80",
+            "[::ffff:127.0.0.1]:80",
+            "0.0.0.0:80",
+            "evil.example:80",
+            "localhost.evil.example:80",
+            "localhost:80.evil.example",
+            "127.0.0.1.evil.example:80",
+            "localhost:+80",
+            "localhost:99999",
+            "x@127.0.0.1:80",
+        ] {
+            assert_eq!(checked("/v1/sessions", &[("host", host)]), Err(403), "{host}");
+        }
+        assert_eq!(checked("/", &[]), Err(403));
+        let ours = ("host", "127.0.0.1:80");
+        assert_eq!(checked("/", &[ours, ours]), Err(400), "a second one, even the same");
+        assert_eq!(checked("/", &[ours, ("host", "evil.example")]), Err(400));
+        assert_eq!(checked("http://evil.example:80/", &[ours]), Err(403), "a whole address means the same");
+        assert_eq!(checked("http://127.0.0.1:80/", &[ours]), Ok(()));
+    }
+
+    #[test]
+    fn an_origin_is_the_host_that_was_asked_for() {
+        let host = ("host", "127.0.0.1:80");
+        assert_eq!(checked("/", &[host, ("origin", "http://127.0.0.1:80")]), Ok(()));
+        for origin in
+            ["null", "http://localhost:80", "http://127.0.0.1:81", "https://127.0.0.1:80", "http://x"]
+        {
+            assert_eq!(checked("/", &[host, ("origin", origin)]), Err(403), "{origin}");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Query strings: pairs of names and values, and the list that they ask for. The words are those of the command line.
+
+mod parameter;
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use agentctl_fleet::{ListQuery, Sort, StatusWord};
+use agentctl_model::text::period::Since;
+
+pub(crate) use self::parameter::{LENGTH, Parameter, Parameters};
+use crate::serve::problem::Problem;
+
+/// What a list understands.
+pub(crate) const LIST: Parameters = &[
+    Parameter::flag("all", "also stopped sessions of the last 7 days"),
+    Parameter::since("since", "how far back stopped sessions are shown (implies all)"),
+    Parameter::number("limit", "at most this many"),
+    Parameter::word("adapter", "only sessions of this agent", adapter_words).repeatable(),
+    Parameter::word("status", "only this status or outcome", status_words).repeatable(),
+    Parameter::text("group", "only sessions launched as this group"),
+    Parameter::text("cwd", "only sessions that work in this folder or below").repeatable(),
+    Parameter::flag("all-agents", "sub-agents as sessions of their own"),
+    Parameter::flag("tree", "the same as all-agents, as `list --tree --json` has it"),
+    Parameter::flag("strict", "an answer that is not complete is a problem (503, incomplete)"),
+    Parameter::flag("usage", "tokens and cost even where whole conversations must be read"),
+    Parameter::word("sort", "what comes first; attention unless told", sort_words),
+];
+
+/// What narrows an id.
+pub(crate) const TARGET: Parameters = &[
+    Parameter::word("adapter", "only sessions of this agent", adapter_words),
+    Parameter::text("root", "only sessions stored under this config root"),
+    Parameter::text("cwd", "only sessions that work in this folder"),
+];
+
+pub(crate) type Pairs = Vec<(String, String)>;
+
+/// Takes a query string apart. A name that nobody understands is an error: a misspelt filter must not widen an answer.
+pub(crate) fn parse(raw: Option<&str>, known: &[Parameters]) -> Result<Pairs, Problem> {
+    let mut pairs = Pairs::new();
+    for part in raw.unwrap_or_default().split('&').filter(|part| !part.is_empty()) {
+        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        let (name, value) = (decode(name)?, decode(value)?);
+        let parameter = known.iter().copied().flatten().find(|parameter| parameter.name == name);
+        let parameter =
+            parameter.ok_or_else(|| Problem::usage(format!("no parameter is called `{name}`")))?;
+        parameter.check(&value)?;
+        pairs.push((name, value));
+    }
+    let given = |parameter: &Parameter| pairs.iter().any(|(name, _)| name == parameter.name);
+    let required = known.iter().copied().flatten().filter(|parameter| parameter.required);
+    match required.into_iter().find(|parameter| !given(parameter)) {
+        Some(missing) => Err(Problem::usage(format!("`{}` is missing", missing.name))),
+        None => Ok(pairs),
+    }
+}
+
+pub(crate) fn one<'p>(pairs: &'p Pairs, name: &str) -> Option<&'p str> {
+    pairs.iter().rfind(|(known, _)| known == name).map(|(_, value)| value.as_str())
+}
+
+/// Every value of a name that may be given more than once.
+pub(crate) fn every<'p>(pairs: &'p Pairs, name: &'p str) -> impl Iterator<Item = &'p str> {
+    pairs.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+}
+
+pub(crate) fn flag(pairs: &Pairs, name: &str) -> bool {
+    one(pairs, name).and_then(parameter::flag_of) == Some(true)
+}
+
+pub(crate) fn number(pairs: &Pairs, name: &str) -> Option<usize> {
+    one(pairs, name).and_then(|value| value.parse().ok())
+}
+
+/// The agents that are named.
+pub(crate) fn adapters(pairs: &Pairs) -> Vec<String> {
+    every(pairs, "adapter").map(str::to_owned).collect()
+}
+
+pub(crate) fn adapter_words() -> Vec<&'static str> {
+    agentctl_adapters::registry().into_iter().map(|adapter| adapter.card().name).collect()
+}
+
+fn status_words() -> Vec<&'static str> {
+    // Tables say "done", so a person may too.
+    StatusWord::words().chain(["done"]).collect()
+}
+
+fn sort_words() -> Vec<&'static str> {
+    Sort::ALL.into_iter().map(Sort::word).collect()
+}
+
+/// The list that these pairs ask for. Each value was checked when the pairs were made, so none is dropped here.
+pub(crate) fn list_from(pairs: &Pairs) -> ListQuery {
+    ListQuery {
+        all: flag(pairs, "all"),
+        since: one(pairs, "since").and_then(|text| Since::parse(text).ok()),
+        limit: number(pairs, "limit"),
+        adapters: adapters(pairs),
+        statuses: every(pairs, "status").filter_map(|word| StatusWord::parse(word).ok()).collect(),
+        group: one(pairs, "group").map(str::to_owned),
+        folders: every(pairs, "cwd").map(PathBuf::from).collect(),
+        subagents: flag(pairs, "all-agents") || flag(pairs, "tree"),
+        usage: flag(pairs, "usage"),
+        sort: one(pairs, "sort").and_then(|word| Sort::parse(word).ok()).unwrap_or_default(),
+    }
+}
+
+/// The query string that asks for this list; `None` when a folder is no text.
+pub fn list_pairs(query: &ListQuery) -> Option<String> {
+    let mut pairs: Vec<(&str, String)> = Vec::new();
+    for (name, set) in [("all", query.all), ("all-agents", query.subagents), ("usage", query.usage)] {
+        if set {
+            pairs.push((name, "true".to_owned()));
+        }
+    }
+    pairs.extend(query.since.map(|since| ("since", since.to_string())));
+    pairs.extend(query.limit.map(|limit| ("limit", limit.to_string())));
+    pairs.extend(query.adapters.iter().map(|name| ("adapter", name.clone())));
+    pairs.extend(query.statuses.iter().map(|word| ("status", word.word().to_owned())));
+    pairs.extend(query.group.iter().map(|group| ("group", group.clone())));
+    for folder in &query.folders {
+        pairs.push(("cwd", folder.to_str()?.to_owned()));
+    }
+    pairs.push(("sort", query.sort.word().to_owned()));
+    Some(joined(&pairs))
+}
+
+/// Pairs as a query string.
+pub fn joined(pairs: &[(&str, String)]) -> String {
+    let parts = pairs.iter().map(|(name, value)| format!("{name}={}", encode(value)));
+    parts.collect::<Vec<_>>().join("&")
+}
+
+/// Everything but letters, digits and `-._~` as `%XX`.
+pub fn encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            // Writing into a string cannot fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
+
+fn decode(text: &str) -> Result<String, Problem> {
+    let bad = || Problem::usage(format!("`{text}` is not well encoded"));
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
+                let (high, low) = digit(rest.next()).zip(digit(rest.next())).ok_or_else(bad)?;
+                u8::try_from(high * 16 + low).map_err(|_| bad())?
+            }
+            other => other,
+        });
+    }
+    String::from_utf8(bytes).map_err(|_| bad())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_survives_the_journey() {
+        let query = ListQuery {
+            all: true,
+            since: Some(Since::DEFAULT),
+            limit: Some(3),
+            adapters: vec!["codex".into(), "pi".into()],
+            statuses: vec![StatusWord::parse("waiting").unwrap(), StatusWord::parse("died").unwrap()],
+            group: Some("g-1 &=".into()),
+            folders: vec!["/home/dév/a b+c".into(), "/x%y".into()],
+            subagents: true,
+            usage: true,
+            sort: Sort::Tokens,
+        };
+        let raw = list_pairs(&query).unwrap();
+        assert_eq!(list_from(&parse(Some(&raw), &[LIST]).unwrap()), query);
+        let plain = list_pairs(&ListQuery::default()).unwrap();
+        assert_eq!(list_from(&parse(Some(&plain), &[LIST]).unwrap()), ListQuery::default());
+        assert_eq!(list_from(&parse(None, &[LIST]).unwrap()), ListQuery::default());
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        for raw in [
+            "stauts=waiting",
+            "x",
+            "cwd=%zz",
+            "cwd=%f",
+            "cwd=%ff",
+            "cwd=%00",
+            "status=working",
+            "since=soon",
+            "limit=-1",
+            "limit=",
+            "limit=+1",
+            "limit=99999999999999999999999",
+            "adapter=hal",
+            "sort=size",
+            "all=maybe",
+            "tree=no",
+        ] {
+            assert_eq!(parse(Some(raw), &[LIST]).unwrap_err().code, "usage", "{raw}");
+        }
+        assert!(parse(Some("all&tree=0&status=done&since=2h%205m"), &[LIST]).is_ok());
+    }
+}

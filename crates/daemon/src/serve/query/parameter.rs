@@ -1,0 +1,134 @@
+//! One parameter of a query: what it takes. The document describes by this what a request is checked by.
+
+use agentctl_model::text::period::Since;
+use serde_json::{Value, json};
+
+use crate::serve::problem::Problem;
+
+/// How a length of time is written, as a regular expression.
+pub(crate) const LENGTH: &str = r"^\s*([0-9]+(ms|s|m|h|d|w)\s*)+$";
+
+pub(crate) type Parameters = &'static [Parameter];
+
+pub(crate) struct Parameter {
+    pub(crate) name: &'static str,
+    /// What it is for.
+    pub(crate) words: &'static str,
+    pub(crate) required: bool,
+    repeatable: bool,
+    takes: Takes,
+}
+
+enum Takes {
+    /// `true`, `false`, or just the name.
+    Flag,
+    Number,
+    /// One of these.
+    Word(fn() -> Vec<&'static str>),
+    /// A length of time, a moment, or `all`.
+    Since,
+    /// An absolute path: any other would mean the daemon's own folder, which nobody means.
+    Path,
+    Text,
+}
+
+impl Parameter {
+    const fn new(name: &'static str, words: &'static str, takes: Takes) -> Self {
+        Self { name, words, required: false, repeatable: false, takes }
+    }
+
+    pub(crate) const fn flag(name: &'static str, words: &'static str) -> Self {
+        Self::new(name, words, Takes::Flag)
+    }
+
+    pub(crate) const fn number(name: &'static str, words: &'static str) -> Self {
+        Self::new(name, words, Takes::Number)
+    }
+
+    pub(crate) const fn word(
+        name: &'static str,
+        words: &'static str,
+        known: fn() -> Vec<&'static str>,
+    ) -> Self {
+        Self::new(name, words, Takes::Word(known))
+    }
+
+    pub(crate) const fn since(name: &'static str, words: &'static str) -> Self {
+        Self::new(name, words, Takes::Since)
+    }
+
+    pub(crate) const fn path(name: &'static str, words: &'static str) -> Self {
+        Self::new(name, words, Takes::Path)
+    }
+
+    pub(crate) const fn text(name: &'static str, words: &'static str) -> Self {
+        Self::new(name, words, Takes::Text)
+    }
+
+    pub(crate) const fn required(mut self) -> Self {
+        self.required = true;
+        self
+    }
+
+    pub(crate) const fn repeatable(mut self) -> Self {
+        self.repeatable = true;
+        self
+    }
+
+    /// Whether this value may be given.
+    pub(super) fn check(&self, value: &str) -> Result<(), Problem> {
+        let name = self.name;
+        let wrong = |why: String| Err(Problem::usage(format!("{name}={value}: {why}")));
+        // No name, path or id has one, and whoever is asked further would be told half of it.
+        if value.contains('\0') {
+            return Err(Problem::usage(format!("`{name}` holds a NUL")));
+        }
+        match &self.takes {
+            Takes::Flag if flag_of(value).is_none() => wrong("expected true or false".to_owned()),
+            Takes::Number if !is_number(value) => wrong("expected a whole number".to_owned()),
+            Takes::Word(known) if !known().contains(&value) => {
+                wrong(format!("expected one of {}", known().join(", ")))
+            }
+            Takes::Since => Since::parse(value).map(drop).or_else(wrong),
+            Takes::Path if !value.starts_with('/') => wrong("expected an absolute path".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    /// As the document says it.
+    pub(crate) fn described(&self) -> Value {
+        let one = match &self.takes {
+            Takes::Flag => json!({"type": "boolean", "default": false}),
+            Takes::Number => json!({"type": "integer", "format": "uint64", "minimum": 0}),
+            Takes::Word(known) => json!({"type": "string", "enum": known()}),
+            Takes::Since => json!({
+                "description": "a length of time back from now (30d, 2h 5m), an RFC 3339 time, or all",
+                "anyOf": [
+                    {"type": "string", "pattern": LENGTH},
+                    {"type": "string", "format": "date-time"},
+                    {"type": "string", "const": "all"},
+                ],
+            }),
+            Takes::Path => json!({"type": "string", "pattern": "^/"}),
+            Takes::Text => json!({"type": "string"}),
+        };
+        let (schema, words) = if self.repeatable {
+            (json!({"type": "array", "items": one}), format!("{}; may be given several times", self.words))
+        } else {
+            (one, self.words.to_owned())
+        };
+        json!({"name": self.name, "in": "query", "required": self.required, "description": words, "schema": schema})
+    }
+}
+
+pub(super) fn flag_of(value: &str) -> Option<bool> {
+    match value {
+        "false" | "0" => Some(false),
+        "" | "true" | "1" => Some(true),
+        _ => None,
+    }
+}
+
+fn is_number(value: &str) -> bool {
+    value.bytes().all(|byte| byte.is_ascii_digit()) && value.parse::<usize>().is_ok()
+}

@@ -1,0 +1,280 @@
+//! The events of this daemon's life: one ring that everybody reads at their own pace. A reader who falls behind is told
+//! to begin anew; nobody waits for anybody.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use agentctl_fleet::DirectoryHolder;
+use agentctl_fleet::keep::outbox::Telling;
+use agentctl_model::{Change, Session, SourceReport, Status};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::run::clock;
+
+/// How many events can be asked for again.
+const KEPT: usize = 1024;
+
+/// Every type of event.
+pub const TYPES: [&str; 15] = [
+    "session.started",
+    "session.running",
+    "session.waiting",
+    "session.idle",
+    "session.stopped",
+    "session.gone",
+    "lock.acquired",
+    "lock.released",
+    "fuse.set",
+    "fuse.extended",
+    "fuse.warned",
+    "fuse.expired",
+    "source.failed",
+    "source.recovered",
+    "launch.exited",
+];
+
+/// One event, as it is on the wire.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Event {
+    /// Give it back as `Last-Event-ID` or `since` to go on behind it.
+    pub cursor: String,
+    /// What happened; `reset` when events were missed, `snapshot` where everything stands.
+    #[serde(rename = "type")]
+    #[schemars(extend("enum" = every_type()))]
+    pub kind: String,
+    pub at: Timestamp,
+    pub adapter: Option<String>,
+    pub session_id: Option<String>,
+    /// The status before, if it was known.
+    pub previous: Option<Status>,
+    pub session: Option<Box<Session>>,
+    /// Of `source.*`: its health.
+    pub source: Option<SourceReport>,
+    /// Of `fuse.*`: the fuse.
+    #[schemars(with = "Option<crate::fuses::Fuse>")]
+    pub fuse: Option<Value>,
+    /// Of `lock.*`: who holds the directory, or held it.
+    pub lock: Option<DirectoryHolder>,
+    /// Of `snapshot` alone: every live session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sessions: Option<Vec<Session>>,
+    /// Of `snapshot` alone: the health of every source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sources: Option<Vec<SourceReport>>,
+}
+
+/// Every type of event, and the two that no reader can leave out.
+pub(crate) fn every_type() -> Vec<&'static str> {
+    TYPES.into_iter().chain(["reset", "snapshot"]).collect()
+}
+
+impl Event {
+    /// An event that is about no single session, source, fuse or lock.
+    pub(crate) fn about_all(kind: &str, cursor: String, at: Timestamp) -> Self {
+        Self {
+            cursor,
+            kind: kind.to_owned(),
+            at,
+            adapter: None,
+            session_id: None,
+            previous: None,
+            session: None,
+            source: None,
+            fuse: None,
+            lock: None,
+            sessions: None,
+            sources: None,
+        }
+    }
+
+    /// What a webhook says of it.
+    pub(crate) fn telling(&self) -> Telling<'_> {
+        Telling {
+            kind: &self.kind,
+            at: self.at,
+            session_id: self.session_id.as_deref(),
+            adapter: self.adapter.as_deref(),
+            session: self.session.as_deref(),
+            source: self.source.as_ref(),
+            fuse: self.fuse.as_ref(),
+            lock: self.lock.as_ref(),
+            found_later: false,
+        }
+    }
+}
+
+/// An event that is still to get its place.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct News {
+    pub(crate) kind: String,
+    pub(crate) adapter: Option<String>,
+    pub(crate) session_id: Option<String>,
+    pub(crate) previous: Option<Status>,
+    pub(crate) session: Option<Box<Session>>,
+    pub(crate) source: Option<SourceReport>,
+    pub(crate) fuse: Option<Value>,
+    pub(crate) lock: Option<DirectoryHolder>,
+    /// See [`Change::carried_since`].
+    pub(crate) carried_since: Option<Timestamp>,
+}
+
+impl From<Change> for News {
+    fn from(change: Change) -> Self {
+        Self {
+            kind: change.kind.word().to_owned(),
+            adapter: Some(change.adapter),
+            session_id: change.key.map(|key| key.id),
+            previous: change.previous,
+            session: change.session,
+            source: change.source,
+            fuse: None,
+            lock: None,
+            carried_since: change.carried_since,
+        }
+    }
+}
+
+/// An event in its place, written once for all readers.
+#[derive(Debug)]
+pub(crate) struct Posted {
+    pub(crate) number: u64,
+    pub(crate) event: Event,
+    pub(crate) json: String,
+    pub(crate) carried_since: Option<Timestamp>,
+}
+
+#[derive(Debug)]
+struct Ring {
+    events: VecDeque<Arc<Posted>>,
+    /// The number of the next event; the first is 1.
+    next: u64,
+}
+
+pub(crate) struct Hub {
+    /// Which daemon's life the numbers count in.
+    life: String,
+    ring: Mutex<Ring>,
+    bell: watch::Sender<u64>,
+}
+
+/// What a reader gets.
+pub(crate) enum Read {
+    News(Vec<Arc<Posted>>),
+    /// Events were missed: they are kept no longer, or were another daemon's.
+    Missed,
+}
+
+impl Hub {
+    pub(crate) fn new(life: String) -> Self {
+        let ring = Ring { events: VecDeque::new(), next: 1 };
+        Self { life, ring: Mutex::new(ring), bell: watch::channel(0).0 }
+    }
+
+    fn ring(&self) -> std::sync::MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn post(&self, news: News) -> Arc<Posted> {
+        let mut ring = self.ring();
+        let number = ring.next;
+        ring.next += 1;
+        let event = Event {
+            adapter: news.adapter,
+            session_id: news.session_id,
+            previous: news.previous,
+            session: news.session,
+            source: news.source,
+            fuse: news.fuse,
+            lock: news.lock,
+            ..Event::about_all(&news.kind, self.cursor(number), clock::now())
+        };
+        let carried_since = news.carried_since;
+        let posted = Arc::new(Posted { number, json: written(&event), event, carried_since });
+        ring.events.push_back(posted.clone());
+        if ring.events.len() > KEPT {
+            ring.events.pop_front();
+        }
+        drop(ring);
+        self.bell.send_replace(number);
+        posted
+    }
+
+    /// Rings with every event.
+    pub(crate) fn listen(&self) -> watch::Receiver<u64> {
+        self.bell.subscribe()
+    }
+
+    pub(crate) fn listeners(&self) -> usize {
+        self.bell.receiver_count()
+    }
+
+    /// The number of the newest event.
+    pub(crate) fn newest(&self) -> u64 {
+        self.ring().next - 1
+    }
+
+    pub(crate) fn cursor(&self, number: u64) -> String {
+        format!("{}-{number}", self.life)
+    }
+
+    /// The number behind a cursor; `None` when it is not of this life.
+    pub(crate) fn number(&self, cursor: &str) -> Option<u64> {
+        let (life, number) = cursor.rsplit_once('-')?;
+        (life == self.life).then(|| number.parse().ok()).flatten()
+    }
+
+    /// At most `most` events behind this number.
+    pub(crate) fn after(&self, number: u64, most: usize) -> Read {
+        let ring = self.ring();
+        let oldest = ring.next - ring.events.len() as u64;
+        if number + 1 < oldest || number >= ring.next {
+            return Read::Missed;
+        }
+        let skip = usize::try_from(number + 1 - oldest).unwrap_or(usize::MAX);
+        Read::News(ring.events.iter().skip(skip).take(most).cloned().collect())
+    }
+}
+
+pub(crate) fn written(value: &impl Serialize) -> String {
+    let mut bytes = Vec::new();
+    // Plain data: it can always be written, and the writer makes text.
+    let _ = agentctl_model::text::json::write(&mut bytes, value);
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(read: Read) -> Option<Vec<u64>> {
+        match read {
+            Read::News(news) => Some(news.iter().map(|posted| posted.number).collect()),
+            Read::Missed => None,
+        }
+    }
+
+    #[test]
+    fn cursors_resume_exactly_and_say_when_they_are_too_old() {
+        let hub = Hub::new("life".into());
+        assert_eq!(numbers(hub.after(0, 9)), Some(vec![]));
+        for _ in 0..5 {
+            hub.post(News { kind: "fuse.set".into(), ..News::default() });
+        }
+        assert_eq!(numbers(hub.after(hub.number("life-2").unwrap(), 9)), Some(vec![3, 4, 5]));
+        assert_eq!(numbers(hub.after(0, 2)), Some(vec![1, 2]));
+        assert_eq!(numbers(hub.after(5, 9)), Some(vec![]));
+        assert_eq!(numbers(hub.after(6, 9)), None, "a cursor of the future is not ours");
+        assert_eq!(hub.number("other-2"), None);
+        assert_eq!(hub.number("nonsense"), None);
+        for _ in 0..KEPT {
+            hub.post(News { kind: "fuse.set".into(), ..News::default() });
+        }
+        assert_eq!(numbers(hub.after(4, 9)), None);
+        assert_eq!(numbers(hub.after(5, 1)), Some(vec![6]));
+    }
+}

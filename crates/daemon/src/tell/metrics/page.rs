@@ -1,0 +1,188 @@
+//! The page itself.
+
+use std::fmt::Write;
+
+use agentctl_model::{Session, SourceReport, Status};
+
+use super::{BOUNDS, Metrics};
+
+/// How things stand at the moment of the question.
+pub(crate) struct Standing<'a> {
+    pub(crate) adapters: Vec<&'static str>,
+    pub(crate) sessions: Vec<&'a Session>,
+    pub(crate) sources: &'a [SourceReport],
+    pub(crate) fuses: usize,
+    pub(crate) manual_locks: usize,
+    /// By processes of live sessions.
+    pub(crate) held_directories: usize,
+}
+
+/// Statuses that a live session can have.
+const LIVE: [Status; 4] = [Status::Running, Status::Waiting, Status::Idle, Status::Unknown];
+const ENDS: [&str; 5] = ["completed", "failed", "interrupted", "died", "unknown"];
+
+pub(crate) fn page(standing: &Standing<'_>, metrics: &Metrics) -> String {
+    let counted = metrics.counted();
+    let mut page = Page(String::new());
+    page.family("agentctl_sessions_current", "gauge", "Live sessions by agent and status.");
+    for adapter in &standing.adapters {
+        for status in LIVE {
+            let of = |session: &&&Session| session.adapter == *adapter && session.status == status;
+            let count = standing.sessions.iter().filter(of).count();
+            let labels = format!("adapter=\"{adapter}\",status=\"{}\"", status.word());
+            page.sample("agentctl_sessions_current", &labels, count);
+        }
+    }
+    page.family("agentctl_sessions_active", "gauge", "Sessions that are running or waiting.");
+    let active = |session: &&&Session| matches!(session.status, Status::Running | Status::Waiting);
+    page.sample("agentctl_sessions_active", "", standing.sessions.iter().filter(active).count());
+    page.family("agentctl_locks_active", "gauge", "Directories held by hand, and by live sessions.");
+    page.sample("agentctl_locks_active", "type=\"manual\"", standing.manual_locks);
+    page.sample("agentctl_locks_active", "type=\"auto\"", standing.held_directories);
+    page.family("agentctl_fuses_active", "gauge", "Fuses that are set.");
+    page.sample("agentctl_fuses_active", "", standing.fuses);
+    page.family("agentctl_sessions_total", "counter", "Sessions seen to stop, by outcome.");
+    for end in ENDS {
+        let count = counted.ended.get(end).copied().unwrap_or_default();
+        page.sample("agentctl_sessions_total", &format!("status=\"{end}\""), count);
+    }
+    page.family("agentctl_fuses_expired_total", "counter", "Fuses that expired.");
+    page.sample("agentctl_fuses_expired_total", "", counted.fuses_expired);
+    page.family("agentctl_session_duration_seconds", "histogram", "How long stopped sessions had lasted.");
+    for (bound, count) in BOUNDS.iter().zip(counted.buckets) {
+        page.sample("agentctl_session_duration_seconds_bucket", &format!("le=\"{bound}\""), count);
+    }
+    page.sample("agentctl_session_duration_seconds_bucket", "le=\"+Inf\"", counted.durations);
+    page.sample("agentctl_session_duration_seconds_sum", "", counted.duration_sum);
+    page.sample("agentctl_session_duration_seconds_count", "", counted.durations);
+    page.family("agentctl_source_up", "gauge", "Whether every source of an installed agent answers.");
+    // An agent that is not installed is neither up nor down.
+    let there = |source: &&SourceReport| source.coverage != "not-installed";
+    for adapter in &standing.adapters {
+        let of = |source: &&SourceReport| source.adapter == *adapter;
+        let sources: Vec<&SourceReport> = standing.sources.iter().filter(there).filter(of).collect();
+        if !sources.is_empty() {
+            let up = !sources.iter().any(|source| source.failed());
+            page.sample("agentctl_source_up", &format!("adapter=\"{adapter}\""), u8::from(up));
+        }
+    }
+    page.family("agentctl_survey_seconds", "gauge", "How long the last look at an agent's sources took.");
+    for adapter in &standing.adapters {
+        let seconds = counted.survey_seconds.get(*adapter).copied().unwrap_or_default();
+        page.sample("agentctl_survey_seconds", &format!("adapter=\"{adapter}\""), seconds);
+    }
+    page.0
+}
+
+struct Page(String);
+
+impl Page {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn sample(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+        let _ = writeln!(self.0, "{name}{labels} {value}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tell::events::Event;
+
+    const FAMILIES: [&str; 9] = [
+        "agentctl_sessions_current",
+        "agentctl_sessions_active",
+        "agentctl_locks_active",
+        "agentctl_fuses_active",
+        "agentctl_sessions_total",
+        "agentctl_fuses_expired_total",
+        "agentctl_session_duration_seconds",
+        "agentctl_source_up",
+        "agentctl_survey_seconds",
+    ];
+
+    fn session(status: &str, outcome: Option<&str>) -> Session {
+        serde_json::from_value(serde_json::json!({
+            "id": "secret id", "adapter": "codex", "configRoot": "/secret root", "status": status, "outcome": outcome,
+            "pending": [], "prompt": "secret prompt", "cwd": "/secret cwd", "pid": 1, "processes": [],
+            "startedAt": "2026-11-15T07:00:00Z", "updatedAt": "2026-11-15T07:05:00Z", "capabilities": [],
+            "evidence": [], "meta": {}
+        }))
+        .unwrap()
+    }
+
+    fn source(adapter: &str, coverage: &str) -> SourceReport {
+        let (adapter, root, coverage) = (adapter.to_owned(), "/secret root".to_owned(), coverage.to_owned());
+        SourceReport { adapter, root, coverage, error: None, warnings: vec![], sessions: None, took_ms: 0 }
+    }
+
+    #[test]
+    fn only_sources_that_exist_are_up_or_down() {
+        let sources = [
+            source("codex", "complete"),
+            source("codex", "failed"),
+            source("pi", "not-installed"),
+            source("qwen", "not-installed"),
+            source("qwen", "partial"),
+        ];
+        let standing = Standing {
+            adapters: vec!["codex", "pi", "qwen", "gemini"],
+            sessions: vec![],
+            sources: &sources,
+            fuses: 0,
+            manual_locks: 0,
+            held_directories: 0,
+        };
+        let text = page(&standing, &Metrics::default());
+        let up: Vec<&str> = text.lines().filter(|line| line.starts_with("agentctl_source_up{")).collect();
+        assert_eq!(up, ["agentctl_source_up{adapter=\"codex\"} 0", "agentctl_source_up{adapter=\"qwen\"} 1"]);
+        assert!(text.contains("# TYPE agentctl_source_up gauge"));
+    }
+
+    #[test]
+    fn every_family_is_there_from_the_beginning_and_nothing_private_ever() {
+        let metrics = Metrics::default();
+        let (running, stopped) = (session("running", None), session("stopped", Some("failed")));
+        let mut standing = Standing {
+            adapters: vec!["codex", "pi"],
+            sessions: vec![],
+            sources: &[source("codex", "complete")],
+            fuses: 0,
+            manual_locks: 0,
+            held_directories: 1,
+        };
+        for family in FAMILIES {
+            let text = page(&standing, &metrics);
+            assert!(text.contains(&format!("# TYPE {family} ")), "{family}");
+            let sample = |line: &str| line.starts_with(family) && line.ends_with(['0', '1']);
+            assert!(text.lines().any(sample), "{family}: {text}");
+        }
+        let at = "2026-11-15T07:05:00Z".parse().unwrap();
+        let event = Event {
+            adapter: Some("codex".into()),
+            session: Some(Box::new(stopped)),
+            ..Event::about_all("session.stopped", "x".into(), at)
+        };
+        metrics.told(&event);
+        standing.sessions = vec![&running];
+        let text = page(&standing, &metrics);
+        for line in [
+            "agentctl_sessions_current{adapter=\"codex\",status=\"running\"} 1",
+            "agentctl_sessions_current{adapter=\"pi\",status=\"running\"} 0",
+            "agentctl_sessions_active 1",
+            "agentctl_locks_active{type=\"auto\"} 1",
+            "agentctl_sessions_total{status=\"failed\"} 1",
+            "agentctl_session_duration_seconds_bucket{le=\"60\"} 0",
+            "agentctl_session_duration_seconds_bucket{le=\"300\"} 1",
+            "agentctl_session_duration_seconds_bucket{le=\"+Inf\"} 1",
+            "agentctl_session_duration_seconds_sum 300",
+            "agentctl_source_up{adapter=\"codex\"} 1",
+        ] {
+            assert!(text.lines().any(|known| known == line), "{line}\n{text}");
+        }
+        assert!(!text.contains("secret"), "{text}");
+    }
+}

@@ -1,0 +1,95 @@
+//! Who holds which directory, told when it changes: people by their locks, live sessions by working there.
+//!
+//! Sessions are those of the live view, so a source that cannot be heard releases nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use agentctl_fleet::keep::locks::held_by;
+use agentctl_fleet::{DirectoryHolder, Locks, Store};
+use agentctl_model::{Session, SessionKey};
+use jiff::Timestamp;
+
+use crate::run::clock;
+use crate::shared::Shared;
+use crate::tell::events::News;
+use crate::watch::live::ask_after;
+
+type Sessions = BTreeMap<SessionKey, Session>;
+
+/// By what a holder is known again.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Name {
+    directory: String,
+    /// The session that it is; `None` is a person, known by a name and since when.
+    session: Option<SessionKey>,
+    by: Option<(Option<String>, Option<Timestamp>)>,
+}
+
+#[derive(Default)]
+pub(crate) struct Holders {
+    known: Option<BTreeMap<Name, DirectoryHolder>>,
+}
+
+impl Holders {
+    /// Says when a lock of a person comes to its end by itself.
+    pub(crate) fn look(&mut self, shared: &Arc<Shared>) -> Option<Timestamp> {
+        // Locks that cannot be read say nothing; whoever wants to change them hears why.
+        let Ok(manual) = Locks::of(Store::at(shared.home.folder())).manual(clock::now()) else { return None };
+        let next_end = manual.iter().filter_map(|lock| lock.until).min();
+        let mut now: BTreeMap<Name, DirectoryHolder> = BTreeMap::new();
+        for lock in &manual {
+            let holder = DirectoryHolder::by_hand(lock);
+            let by = Some((holder.by.clone(), holder.since));
+            now.insert(Name { directory: holder.directory.clone(), session: None, by }, holder);
+        }
+        // Finding a working tree reads the disk, for which nobody shall wait.
+        let live: Sessions =
+            shared.live.view().live().map(|(key, session)| (key.clone(), session.clone())).collect();
+        for (key, session) in &live {
+            for (_, holder) in held_by(std::iter::once(session)) {
+                let session = Some(key.clone());
+                now.insert(Name { directory: holder.directory.clone(), session, by: None }, holder);
+            }
+        }
+        // What was held when this daemon began is no news.
+        let before = self.known.replace(now.clone()).unwrap_or_else(|| now.clone());
+        let gone: Vec<_> = before.iter().filter(|(name, _)| !now.contains_key(*name)).collect();
+        let fresh = now.iter().filter(|(name, _)| !before.contains_key(*name));
+        let left = who_left(shared, &gone, &live);
+        for (name, holder) in gone {
+            let session = name.session.as_ref().and_then(|key| left.get(key).or_else(|| live.get(key)));
+            tell(shared, "lock.released", holder, session);
+        }
+        for (name, holder) in fresh {
+            tell(shared, "lock.acquired", holder, name.session.as_ref().and_then(|key| live.get(key)));
+        }
+        next_end
+    }
+}
+
+/// The sessions that left with their directories, as they are now. One that cannot be heard, or of which nothing is kept, is
+/// not among them: what it was before is no news.
+fn who_left(shared: &Shared, gone: &[(&Name, &DirectoryHolder)], live: &Sessions) -> Sessions {
+    let left = gone.iter().filter_map(|(name, _)| name.session.clone());
+    let left: Vec<SessionKey> = left.filter(|key| !live.contains_key(key)).collect();
+    match shared.settings.fleet() {
+        Ok(fleet) if !left.is_empty() => {
+            let found = ask_after(&fleet, &left).sessions.into_iter();
+            found.map(|surveyed| (surveyed.key, *surveyed.session)).collect()
+        }
+        _ => Sessions::new(),
+    }
+}
+
+fn tell(shared: &Shared, kind: &str, holder: &DirectoryHolder, session: Option<&Session>) {
+    let posted = shared.hub.post(News {
+        kind: kind.to_owned(),
+        adapter: holder.adapter.clone(),
+        session_id: holder.session_id.clone(),
+        session: session.cloned().map(Box::new),
+        lock: Some(holder.clone()),
+        ..News::default()
+    });
+    shared.told(&posted);
+}

@@ -1,0 +1,200 @@
+//! A launch that a server carries out: begun there, written down here, looked at until its turn is shown.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use agentctl_adapters::gateway::{Begun, Errand, Host, HostError, Request};
+use agentctl_model::{Outcome, Refusal, Status, Surveyed, text};
+use jiff::Timestamp;
+
+use super::refuse::refuse_what_needs_a_process;
+use super::{LOOK, Server};
+use crate::act::caller::Caller;
+use crate::act::launch::{LaunchError, show};
+use crate::act::runner::ready::refuse_a_held_directory;
+use crate::keep::fresh;
+use crate::keep::launches;
+use crate::keep::launches::{Exit, LaunchFolder, LaunchOrder, Record, Talk};
+use crate::{Fleet, Source};
+
+/// A turn that the server took is shown within a moment. Nothing is concluded when it is not, but the caller is not kept.
+const SHOWN_WITHIN: Duration = Duration::from_mins(1);
+
+/// A launch that a server has taken.
+#[derive(Debug)]
+pub(crate) struct Hosted {
+    record: Record,
+    folder: Option<LaunchFolder>,
+    begun: Begun,
+    /// Until when its turn is looked for.
+    until: Instant,
+    cancelled: Option<Cancelled>,
+    /// What to ask when it is taken back.
+    source: HostedSource,
+}
+
+/// What became of the wish to take it back.
+#[derive(Debug)]
+enum Cancelled {
+    BrokenOff,
+    /// It may go on: the server was not heard, or said no.
+    Failed(String),
+}
+
+/// Of a source, what outlives the fleet it was taken from.
+struct HostedSource(Source, &'static dyn Host);
+
+impl std::fmt::Debug for HostedSource {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.root.path.fmt(out)
+    }
+}
+
+impl Server<'_> {
+    pub(super) fn request(&self, order: &LaunchOrder, words: &str) -> Result<Request, Refusal> {
+        refuse_what_needs_a_process(order)?;
+        self.host.request(&self.source.root, &errand(order, words))
+    }
+
+    pub(crate) fn launch(
+        &self,
+        order: LaunchOrder,
+        words: &str,
+        caller: &Caller,
+        now: Timestamp,
+    ) -> Result<Hosted, LaunchError> {
+        self.request(&order, words)?;
+        // A folder of another machine is none that anybody holds here.
+        let is_ours = order.cwd_is_chosen && self.host.is_here(&self.source.root);
+        if is_ours && !order.force && order.is_new() {
+            refuse_a_held_directory(self.fleet, caller, &order.cwd)?;
+        }
+        let id = fresh::launch_id().map_err(|error| LaunchError::failed(error.to_string()))?;
+        let begun = self.host.begin(&self.source.root, &errand(&order, words)).map_err(failed)?;
+        let record = Record {
+            version: launches::VERSION,
+            id,
+            launched_at: now,
+            order,
+            session_id: Some(begun.id.clone()),
+            settled: true,
+            made: None,
+            process: None,
+        };
+        // The session is there whether this can be written or not; without it only its labels are lost.
+        let folder = write_down(&caller.launches(), &record, words, now).ok();
+        let source = HostedSource(self.source.clone(), self.host);
+        Ok(Hosted { record, folder, begun, until: Instant::now() + SHOWN_WITHIN, cancelled: None, source })
+    }
+}
+
+impl Hosted {
+    /// Breaks off what was begun. The session itself is the server's and stays. What may go on keeps its record.
+    pub(crate) fn cancel(&mut self) {
+        if self.cancelled.is_some() {
+            return;
+        }
+        let HostedSource(source, host) = &self.source;
+        self.cancelled = Some(match host.stop(&source.root, &self.begun.id) {
+            Ok(_) => {
+                self.forget();
+                Cancelled::BrokenOff
+            }
+            Err(HostError::Refused(refusal)) => Cancelled::Failed(refusal.reason),
+            Err(HostError::Unheard(why)) => Cancelled::Failed(why),
+        });
+    }
+
+    fn forget(&self) {
+        if let Some(folder) = &self.folder {
+            let _ = folder.remove();
+        }
+    }
+
+    pub(crate) fn outcome(&mut self, fleet: &Fleet) -> Option<Result<Surveyed, LaunchError>> {
+        let id = &self.begun.id;
+        match &self.cancelled {
+            None => {}
+            Some(Cancelled::BrokenOff) => {
+                let message = format!("it was taken back; the gateway keeps session {id}");
+                return Some(Err(LaunchError::failed(message)));
+            }
+            Some(Cancelled::Failed(why)) => {
+                let message = format!("it could not be taken back, session {id} may go on: {why}");
+                return Some(Err(
+                    LaunchError::failed(message).hint(format!("`agentctl stop {}`", text::shell_word(id)))
+                ));
+            }
+        }
+        let seen = show(fleet, &self.record, true);
+        match seen.filter(|seen| self.source.1.shows(&seen.session, &self.begun)) {
+            Some(seen) if seen.session.outcome == Some(Outcome::Failed) && !is_at_work(&seen) => {
+                // As everywhere, a launch that failed leaves no record; the gateway's own is there to be looked at.
+                self.forget();
+                let why = seen.session.status_detail.as_deref().unwrap_or("it does not say why");
+                let message = format!("the turn failed at once: {why}");
+                Some(Err(LaunchError::failed(message)
+                    .hint(format!("the gateway keeps it: `agentctl peek {}`", text::shell_word(id)))))
+            }
+            Some(seen) => Some(Ok(seen)),
+            // The gateway has it all the same, so what is known of it here stays.
+            None if Instant::now() >= self.until => {
+                let message = format!("the gateway took it as {id}, but its list does not show the turn");
+                Some(Err(LaunchError::failed(message)
+                    .hint(format!("`agentctl status {}` looks again", text::shell_word(id)))))
+            }
+            None => {
+                std::thread::sleep(LOOK);
+                None
+            }
+        }
+    }
+}
+
+fn write_down(
+    launches: &Path,
+    record: &Record,
+    words: &str,
+    now: Timestamp,
+) -> std::io::Result<LaunchFolder> {
+    // No process of it ever runs here: its time begins now, and nobody needs to find that out.
+    let exit = Exit {
+        exit_code: None,
+        exit_signal: None,
+        exited_at: None,
+        timed_out: false,
+        asked: false,
+        ended_by: None,
+        found_gone_at: Some(now),
+    };
+    LaunchFolder::create_over(launches, record, words, &exit)
+}
+
+fn errand<'a>(order: &'a LaunchOrder, words: &'a str) -> Errand<'a> {
+    Errand {
+        session: match &order.conversation {
+            Talk::New | Talk::Fork { .. } => None,
+            Talk::Resume { id, .. } => Some(id),
+        },
+        words,
+        model: order.model.as_deref(),
+        permission: order.permission,
+        cwd: Some(order.cwd.as_path()).filter(|_| order.cwd_is_chosen),
+        once: &order.fresh_id,
+    }
+}
+
+fn is_at_work(session: &Surveyed) -> bool {
+    matches!(session.session.status, Status::Running | Status::Waiting)
+}
+
+fn failed(error: HostError) -> LaunchError {
+    match error {
+        HostError::Refused(refusal) => LaunchError { refused: false, ..refusal.into() },
+        HostError::Unheard(why) => LaunchError::failed(why),
+    }
+}
+
+#[cfg(test)]
+#[path = "launch_tests.rs"]
+mod tests;

@@ -1,0 +1,86 @@
+//! Which server is meant: the one that was named, else the first that leads anywhere.
+
+use std::path::Path;
+
+use agentctl_adapters::gateway::Addressee;
+
+use crate::act::launch::{Unfit, UnfitKind};
+use crate::keep::launches::{CallbackOrder, LaunchOrder};
+use crate::{Fleet, Source};
+
+impl Fleet {
+    /// The gateways that are known, in their order: the one of the agent's own settings first, then as configured.
+    pub fn gateways(&self) -> impl Iterator<Item = &Source> {
+        self.sources
+            .iter()
+            .filter(|source| source.adapter.host().is_some_and(|host| host.is_reachable(&source.root)))
+    }
+
+    /// Where a new session of this agent would be. Of several gateways the one that was named, else the first.
+    pub fn place_to_launch(&self, adapter: &str, gateway: Option<&str>) -> Result<&Source, Unfit> {
+        let mut of_adapter = self.sources.iter().filter(|source| source.name() == adapter);
+        let first = of_adapter.next().ok_or_else(|| Unfit::unknown(adapter))?;
+        if first.adapter.host().is_none() {
+            return Ok(first);
+        }
+        let mut gateways = self.gateways().filter(|source| source.name() == adapter);
+        match gateway {
+            Some(said) => self.gateway_named(said, Some(adapter)),
+            // Without a gateway the refusal names the place where one would be written down.
+            None => Ok(gateways.next().unwrap_or(first)),
+        }
+    }
+
+    /// Whether a new session of this agent would work on another machine: its folders are not ours to look at.
+    pub fn works_elsewhere(&self, adapter: &str, gateway: Option<&str>) -> Result<bool, Unfit> {
+        self.place_to_launch(adapter, gateway).map(is_elsewhere)
+    }
+
+    /// The same for an order that is already made.
+    pub fn goes_elsewhere(&self, order: &LaunchOrder) -> bool {
+        self.host_named(&order.adapter, &order.root).is_some_and(|server| is_elsewhere(server.source))
+    }
+
+    /// Who in a gateway is told: in the one that was named, else in the first.
+    pub(crate) fn callback_to(&self, to: Addressee, gateway: Option<&str>) -> Result<CallbackOrder, Unfit> {
+        let source = match gateway {
+            Some(said) => self.gateway_named(said, None)?,
+            None => self.gateways().next().ok_or_else(Unfit::no_gateway)?,
+        };
+        Ok(CallbackOrder { adapter: source.name().to_owned(), root: shown(&source.root.path), to })
+    }
+
+    /// A gateway that was configured twice under one name is still two: nobody chooses for the user.
+    fn gateway_named(&self, said: &str, adapter: Option<&str>) -> Result<&Source, Unfit> {
+        let known = || self.gateways().filter(|source| adapter.is_none_or(|name| source.name() == name));
+        let is_meant =
+            |source: &&Source| source.adapter.host().is_some_and(|host| host.is_meant(&source.root, said));
+        let fits: Vec<&Source> = known().filter(is_meant).collect();
+        let list =
+            |sources: &[&Source]| sources.iter().map(|source| shown(&source.root.path)).collect::<Vec<_>>();
+        match fits.as_slice() {
+            [one] => Ok(one),
+            [] => {
+                let all: Vec<&Source> = known().collect();
+                if all.is_empty() {
+                    return Err(Unfit::no_gateway());
+                }
+                Err(Unfit::new(UnfitKind::NoSuchGateway, format!("no gateway `{said}` is known"))
+                    .hint(format!("these are: {}", list(&all).join(", "))))
+            }
+            several => {
+                let message = format!("`{said}` fits {} gateways", several.len());
+                Err(Unfit::new(UnfitKind::Ambiguous, message)
+                    .hint(format!("say which: {}", list(several).join(", "))))
+            }
+        }
+    }
+}
+
+fn is_elsewhere(source: &Source) -> bool {
+    source.adapter.host().is_some_and(|host| host.is_reachable(&source.root) && !host.is_here(&source.root))
+}
+
+fn shown(root: &Path) -> String {
+    root.to_string_lossy().into_owned()
+}

@@ -1,0 +1,83 @@
+//! Several launches at once: one that fails does not fail the others.
+
+use agentctl_model::Surveyed;
+use jiff::Timestamp;
+
+use super::Launching;
+use super::slots::{LaunchPlan, PlannedSlot};
+use crate::read::groups::{FailedSlot, GroupLaunch};
+use crate::{Caller, Fleet};
+
+/// What became of the slots, in their order.
+#[derive(Debug)]
+pub struct SideBySide {
+    pub group: String,
+    pub sessions: Vec<(String, Box<Surveyed>)>,
+    pub failed: Vec<FailedSlot>,
+}
+
+impl From<SideBySide> for GroupLaunch {
+    fn from(done: SideBySide) -> Self {
+        let sessions = done.sessions.into_iter().map(|(_, surveyed)| *surveyed.session).collect();
+        Self { group: done.group, sessions, failed: done.failed }
+    }
+}
+
+enum State {
+    Starting(Launching),
+    Done(Box<Surveyed>),
+    Failed(String),
+}
+
+impl Fleet {
+    /// Starts all slots, each at its own moment, since that is their order, and waits until each has a session or none.
+    /// Those that have none yet are taken back once `cancelled` says so.
+    pub fn launch_side_by_side(
+        &self,
+        plan: LaunchPlan,
+        caller: &Caller,
+        now: impl Fn() -> Timestamp,
+        cancelled: impl Fn() -> bool,
+    ) -> SideBySide {
+        let words = plan.words;
+        let begin = |slot: PlannedSlot| (slot.name.clone(), self.begin(slot, &words, caller, now()));
+        let mut slots: Vec<(String, State)> = plan.slots.into_iter().map(begin).collect();
+        while slots.iter().any(|(_, state)| matches!(state, State::Starting(_))) {
+            for (_, state) in &mut slots {
+                self.step(state, &cancelled);
+            }
+        }
+        let (mut sessions, mut failed) = (Vec::new(), Vec::new());
+        for (slot, state) in slots {
+            match state {
+                State::Done(session) => sessions.push((slot, session)),
+                State::Failed(error) => failed.push(FailedSlot { slot, error }),
+                State::Starting(_) => {}
+            }
+        }
+        SideBySide { group: plan.group.unwrap_or_default(), sessions, failed }
+    }
+
+    fn begin(&self, slot: PlannedSlot, words: &str, caller: &Caller, now: Timestamp) -> State {
+        let order = match slot.order {
+            Ok(order) => order,
+            Err(unfit) => return State::Failed(unfit.message),
+        };
+        match self.launch(order, words, caller, now) {
+            Ok(launching) => State::Starting(launching),
+            Err(error) => State::Failed(error.message),
+        }
+    }
+
+    fn step(&self, state: &mut State, cancelled: &impl Fn() -> bool) {
+        let State::Starting(launching) = state else { return };
+        if cancelled() {
+            launching.cancel();
+        }
+        match launching.outcome(self) {
+            None => {}
+            Some(Ok(session)) => *state = State::Done(Box::new(session)),
+            Some(Err(error)) => *state = State::Failed(error.message),
+        }
+    }
+}

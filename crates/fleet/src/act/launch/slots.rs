@@ -1,0 +1,155 @@
+//! Which launches one request makes: the agents, their models, and what each is called. Pure.
+
+use crate::keep::launches::LaunchOrder;
+
+/// An agent and a model, as they were asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    pub adapter: String,
+    pub model: Option<String>,
+    pub branch: Option<String>,
+}
+
+/// What is launched where nothing else is said.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Usual {
+    pub adapter: Option<String>,
+    pub model: Option<String>,
+}
+
+impl Usual {
+    /// The agent and model that are meant; `None` when no agent is named anywhere.
+    pub fn choice(&self, adapter: Option<String>, model: Option<String>) -> Option<Choice> {
+        let adapter = adapter.or_else(|| self.adapter.clone())?;
+        // The configured model is meant for the configured agent.
+        let fits = self.adapter.as_ref().is_none_or(|usual| *usual == adapter);
+        let model = model.or_else(|| self.model.clone().filter(|_| fits));
+        Some(Choice { adapter, model, branch: None })
+    }
+}
+
+/// One launch of several.
+#[derive(Debug)]
+pub struct PlannedSlot {
+    pub name: String,
+    pub adapter: String,
+    pub model: Option<String>,
+    pub branch: Option<String>,
+    pub order: Result<LaunchOrder, Unfit>,
+}
+
+/// Everything that is to be launched.
+#[derive(Debug)]
+pub struct LaunchPlan {
+    pub slots: Vec<PlannedSlot>,
+    pub words: String,
+    /// Several side by side.
+    pub group: Option<String>,
+}
+
+impl LaunchPlan {
+    pub fn is_group(&self) -> bool {
+        self.group.is_some()
+    }
+}
+
+/// Why a slot has no order. It fails that slot and no other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfit {
+    pub message: String,
+    pub kind: UnfitKind,
+    pub hint: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnfitKind {
+    /// Nobody knows such an agent, or no such working tree can be asked for.
+    Unknown,
+    /// There is no gateway, or this agent lives in none.
+    Refused,
+    /// None of the gateways was meant.
+    NoSuchGateway,
+    /// More than one gateway could be meant.
+    Ambiguous,
+    Failed,
+}
+
+impl Unfit {
+    pub(crate) fn new(kind: UnfitKind, message: impl Into<String>) -> Self {
+        Self { message: message.into(), kind, hint: None }
+    }
+
+    #[must_use]
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    pub(crate) fn unknown(adapter: &str) -> Self {
+        Self::new(UnfitKind::Unknown, format!("there is no agent `{adapter}`"))
+            .hint("`agentctl adapters` lists the agents; one may be switched off in config.toml")
+    }
+
+    pub(crate) fn no_gateway() -> Self {
+        Self::new(UnfitKind::Refused, "no gateway is known").hint(
+            "set OPENCLAW_GATEWAY_URL, or name one in config.toml as one of `gateways` of [adapters.openclaw]",
+        )
+    }
+}
+
+/// Gives every choice a name of its own: the agent, its model where that tells them apart, and a number where nothing does.
+pub(super) fn named(choices: &[Choice]) -> Vec<PlannedSlot> {
+    let mut names: Vec<String> = Vec::new();
+    for choice in choices {
+        let model = choice.model.as_deref().map(|model| format!("-{}", safe(model))).unwrap_or_default();
+        let base = format!("{}{model}", choice.adapter);
+        let taken = |name: &String| names.contains(name);
+        let numbered = (2..).map(|number| format!("{base}-{number}"));
+        let name = std::iter::once(base.clone()).chain(numbered).find(|name| !taken(name));
+        names.push(name.unwrap_or(base));
+    }
+    let slot = |(choice, name): (&Choice, String)| PlannedSlot {
+        order: Err(Unfit::unknown(&choice.adapter)),
+        name,
+        adapter: choice.adapter.clone(),
+        model: choice.model.clone(),
+        branch: choice.branch.clone(),
+    };
+    choices.iter().zip(names).map(slot).collect()
+}
+
+/// A model's name as a part of a branch.
+fn safe(model: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_') { c } else { '-' };
+    let text: String = model.chars().map(plain).collect();
+    text.trim_matches(['-', '.']).replace("..", ".")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(adapter: &str, model: Option<&str>) -> Choice {
+        Choice { adapter: adapter.to_owned(), model: model.map(str::to_owned), branch: None }
+    }
+
+    #[test]
+    fn slots_have_names_of_their_own_that_fit_into_a_branch() {
+        let choices = [
+            choice("codex", None),
+            choice("codex", None),
+            choice("opencode", Some("maker/model 5..x")),
+            choice("opencode", Some("maker/model 5..x")),
+        ];
+        let names: Vec<String> = named(&choices).into_iter().map(|slot| slot.name).collect();
+        assert_eq!(names, ["codex", "codex-2", "opencode-maker-model-5.x", "opencode-maker-model-5.x-2"]);
+    }
+
+    #[test]
+    fn what_is_not_said_is_the_usual_and_a_model_stays_with_its_agent() {
+        let usual = Usual { adapter: Some("codex".into()), model: Some("m".into()) };
+        assert_eq!(usual.choice(None, None), Some(choice("codex", Some("m"))));
+        assert_eq!(usual.choice(None, Some("n".into())), Some(choice("codex", Some("n"))));
+        assert_eq!(usual.choice(Some("pi".into()), None), Some(choice("pi", None)));
+        assert_eq!(Usual::default().choice(None, Some("m".into())), None);
+    }
+}

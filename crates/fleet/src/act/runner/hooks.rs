@@ -1,0 +1,106 @@
+//! The user's own commands around a session: once its id is known, and once its process has ended.
+
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use agentctl_model::{Environ, Surveyed};
+use agentctl_process::{Ending, Order, spawn};
+
+use crate::act::caller::Caller;
+use crate::act::stop::termination::Hunt;
+use crate::keep::launches::Record;
+use crate::worktree::head::branch_of;
+
+const TIMEOUT: Duration = Duration::from_mins(5);
+
+pub(super) struct Hooks {
+    on_create: Option<String>,
+    on_complete: Option<String>,
+    group: Option<String>,
+    adapter: String,
+    model: Option<String>,
+    cwd: PathBuf,
+    creating: Option<JoinHandle<()>>,
+}
+
+impl Hooks {
+    pub(super) fn new(record: &Record, cwd: PathBuf) -> Self {
+        let order = &record.order;
+        Self {
+            on_create: order.on_create.clone(),
+            on_complete: order.on_complete.clone(),
+            group: order.group.clone(),
+            adapter: order.adapter.clone(),
+            model: order.model.clone(),
+            cwd,
+            creating: None,
+        }
+    }
+
+    /// Runs beside the agent, once.
+    pub(super) fn created(&mut self, caller: &Caller, session: &Surveyed) {
+        if let Some(command) = self.on_create.take() {
+            let environ = self.environ(caller, Some(session), None);
+            let cwd = self.cwd.clone();
+            self.creating = Some(std::thread::spawn(move || run(&command, environ, cwd)));
+        }
+    }
+
+    /// Runs to its end, after the other one.
+    pub(super) fn completed(&mut self, caller: &Caller, session: Option<&Surveyed>, ending: Ending) {
+        if let Some(creating) = self.creating.take() {
+            let _ = creating.join();
+        }
+        if let Some(command) = self.on_complete.take() {
+            run(&command, self.environ(caller, session, Some(ending)), self.cwd.clone());
+        }
+    }
+
+    /// The caller's variables and ours; every one of ours is always there, empty when it is not known.
+    fn environ(&self, caller: &Caller, session: Option<&Surveyed>, ending: Option<Ending>) -> Environ {
+        let mut environ = caller.clean_environ();
+        let object = session.map(|surveyed| &surveyed.session);
+        let text = |value: Option<String>| value.unwrap_or_default();
+        let outcome = object.and_then(|session| session.outcome).map(|outcome| outcome.word().to_owned());
+        let model = object.and_then(|session| session.model.clone()).or_else(|| self.model.clone());
+        // The session of a process that has ended does not say any more what is checked out where it worked.
+        let branch = object.and_then(|session| session.branch.clone()).or_else(|| branch_of(&self.cwd));
+        let code = ending.and_then(|ending| ending.code).map(|code| code.to_string());
+        for (name, value) in [
+            ("AGENTCTL_SESSION_ID", text(object.map(|session| session.id.clone()))),
+            ("AGENTCTL_CWD", self.cwd.to_string_lossy().into_owned()),
+            ("AGENTCTL_ADAPTER", self.adapter.clone()),
+            ("AGENTCTL_BRANCH", text(branch)),
+            ("AGENTCTL_EXIT_CODE", text(code)),
+            ("AGENTCTL_GROUP", text(self.group.clone())),
+            ("AGENTCTL_MODEL", text(model)),
+            ("AGENTCTL_OUTCOME", text(outcome)),
+        ] {
+            environ.set(name, value);
+        }
+        environ
+    }
+}
+
+/// A hook's words go to the runner's log; one that does not end is ended.
+fn run(command: &str, environ: Environ, cwd: PathBuf) {
+    let log = || agentctl_files::kernel::own_errors().or_else(|_| agentctl_files::kernel::nowhere());
+    let (Ok(stdout), Ok(stderr)) = (log(), log()) else { return };
+    let args = vec!["-c".into(), command.into()];
+    let order = Order { program: "/bin/sh".into(), args, environ, cwd, stdin: None, stdout, stderr };
+    let Ok(mut started) = spawn(order) else { return };
+    if started.ends_within(TIMEOUT).ok().flatten().is_none() {
+        let kernel = agentctl_process::system();
+        let hunt = Hunt {
+            kernel: kernel.as_ref(),
+            carriers: started.process.into_iter().collect(),
+            launch: None,
+            marks: Vec::new(),
+            source: None,
+            known: Vec::new(),
+        };
+        hunt.finish();
+        let _ = started.ended();
+    }
+}

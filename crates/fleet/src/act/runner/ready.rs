@@ -1,0 +1,107 @@
+//! What must be true of a directory before an agent is started in it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use agentctl_model::Survey;
+use jiff::Timestamp;
+
+use super::Runner;
+use crate::Fleet;
+use crate::act::caller::Caller;
+use crate::act::launch::{LaunchError, glance};
+use crate::keep::kernel_lock::KernelLock;
+use crate::keep::launches::Talk;
+use crate::keep::locks::Locks;
+use crate::keep::marks::Marks;
+use crate::keep::store::Store;
+use crate::read::query::{Question, Wanted};
+use crate::worktree::root::held_place;
+use crate::worktree::{self, WorktreeError};
+
+/// Another launch in the same directory takes seconds; it is waited for, and then its session is what is in the way.
+const PATIENCE: Duration = Duration::from_mins(3);
+
+/// How often a source that is late is asked again before nothing is known of it.
+const TRIES: usize = 3;
+
+impl Runner<'_> {
+    /// Where the agent will run: a worktree of its own if one was asked for.
+    pub(super) fn make_place(&mut self) -> Result<PathBuf, LaunchError> {
+        let Some(order) = self.record.order.worktree.clone() else {
+            return Ok(self.record.order.cwd.clone());
+        };
+        // Written down before it is made: whoever finds this launch dead knows what to remove.
+        let (marks, base) = (Marks::of(Store::at(&self.caller.home)), order.base.as_deref());
+        let made = worktree::create_noting(&order.repository, &order.branch, base, &marks, |made| {
+            self.record.made = Some(made.clone());
+            let written = self.folder.write_record(&self.record);
+            written.map_err(|source| WorktreeError::Io { path: self.folder.path().to_owned(), source })
+        });
+        match made {
+            Ok(made) => Ok(made.path),
+            Err(error) => {
+                // What git refused was not made.
+                self.record.made = None;
+                let refused = matches!(error, WorktreeError::Untrusted { .. });
+                Err(LaunchError { refused, message: error.to_string(), hint: error.hint() })
+            }
+        }
+    }
+
+    /// The kernel's lock on the directory, and nobody in it. Of two that race one waits here until the other's session
+    /// is seen.
+    pub(super) fn take_directory(&self, cwd: &Path) -> Result<Option<KernelLock>, LaunchError> {
+        let place = held_place(cwd);
+        let held = KernelLock::on_folder(&place, PATIENCE)
+            .map_err(|error| LaunchError::failed(format!("cannot work in {}: {error}", place.display())))?;
+        if held.is_none() {
+            let reason = format!("another launch has been starting in {} for minutes", place.display());
+            return Err(LaunchError::refused(reason).hint("`agentctl doctor` shows what runs there"));
+        }
+        match &self.record.order.conversation {
+            Talk::New if self.record.order.force => {}
+            Talk::New => refuse_a_held_directory(self.fleet, self.caller, cwd)?,
+            Talk::Resume { id, .. } => self.refuse_a_live_session(id)?,
+            Talk::Fork { .. } => {}
+        }
+        Ok(held)
+    }
+
+    /// Two processes on one conversation would tear it apart.
+    fn refuse_a_live_session(&self, id: &str) -> Result<(), LaunchError> {
+        let mut probe = self.record.clone();
+        probe.session_id = Some(id.to_owned());
+        let Some(seen) = glance(self.fleet, &probe) else { return Ok(()) };
+        self.fleet.refuse_live(&seen, false)
+    }
+}
+
+/// A manual lock on it or above it, or a live session in the same working tree.
+pub(crate) fn refuse_a_held_directory(fleet: &Fleet, caller: &Caller, cwd: &Path) -> Result<(), LaunchError> {
+    let survey = survey_live(fleet);
+    let locks = Locks::of(Store::at(&caller.home));
+    #[expect(clippy::disallowed_methods, reason = "a manual lock may have run out")]
+    let now = Timestamp::now();
+    let holders = locks.holders(&survey, cwd, now).map_err(|error| {
+        let failed = LaunchError::failed(error.to_string());
+        error.hint().map_or(failed.clone(), |hint| failed.hint(hint))
+    })?;
+    match holders.first() {
+        None => Ok(()),
+        Some(holder) => Err(LaunchError::refused(holder.to_string())
+            .hint("give it a tree of its own with --worktree REPO --branch NAME, or --force it")),
+    }
+}
+
+fn survey_live(fleet: &Fleet) -> Survey {
+    let ask = || fleet.survey(&Question::new(Wanted::Live));
+    let mut survey = ask();
+    for _ in 1..TRIES {
+        if !survey.sources.iter().any(|source| source.coverage == "timed-out") {
+            break;
+        }
+        survey = ask();
+    }
+    survey
+}

@@ -1,0 +1,53 @@
+//! The id of a session whose agent says it only when it is done: a survey shows which one the started process has begun.
+
+use agentctl_model::text::clean;
+use agentctl_model::{Status, Surveyed};
+
+use crate::keep::launches::Record;
+use crate::{Fleet, Question, Wanted};
+
+/// The session that this launch has begun, once the kernel and the agent's records agree on one: it is carried by the very process
+/// that was started, was made after that process, and begins with the words of this launch. Anything less is waited for.
+pub(super) fn begun_session(fleet: &Fleet, record: &Record, words: &str) -> Option<String> {
+    let started = record.process.as_ref()?.process()?;
+    let survey = fleet.survey(&Question {
+        adapters: vec![record.order.adapter.clone()],
+        root: Some(record.order.root.clone()),
+        whole_texts: true,
+        ..Question::new(Wanted::Live)
+    });
+    let mut carried = survey.sessions.iter().filter(|surveyed| {
+        surveyed.session.status != Status::Unknown
+            && surveyed.carriers.iter().any(|carrier| carrier.process == started)
+            && is_younger(surveyed)
+            && surveyed.session.prompt.as_deref().is_some_and(|prompt| says(prompt, words))
+    });
+    let one = carried.next()?;
+    carried.next().is_none().then(|| one.key.id.clone())
+}
+
+/// Made after the process that carries it. Both times are recorded ones.
+fn is_younger(surveyed: &Surveyed) -> bool {
+    let process = surveyed.session.processes.first().and_then(|process| process.started_at);
+    match (surveyed.session.started_at, process) {
+        (Some(made), Some(started)) => made >= started,
+        _ => false,
+    }
+}
+
+/// The first prompt is what was said. An agent may take away what only it understands, such as a command before the words.
+fn says(prompt: &str, words: &str) -> bool {
+    let prompt = prompt.trim();
+    !prompt.is_empty() && clean(words).trim().ends_with(prompt)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::says;
+
+    #[test]
+    fn a_prompt_is_the_words_or_their_end() {
+        assert!(says("fix it", "fix it") && says("  fix it\n", "fix it  ") && says("fix it", "/goal fix it"));
+        assert!(!says("fix", "fix it") && !says("", "fix it") && !says("fix it now", "fix it"));
+    }
+}

@@ -1,0 +1,426 @@
+//! Ending a session: the clean way of that agent first, then harder, and the whole family of its processes.
+
+mod asked;
+mod error;
+mod report;
+pub(crate) mod termination;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use agentctl_adapters::Control;
+use agentctl_adapters::gateway::HostError;
+use agentctl_files::within;
+use agentctl_model::{
+    CleanSignal, EndedBy, Observed, Process, ProcessEntry, Refusal, Rule, Session, SpawnPlan, Status,
+    StopWay, Survey, Surveyed, Tie, text,
+};
+use agentctl_process::{Kernel, Order, Proven, Signal, SignalError, Want, spawn};
+
+use crate::act::caller::Caller;
+use crate::act::stop::termination::{Bag, Hunt};
+use crate::keep::launches::{LaunchFolder, MARK};
+use crate::read::offers;
+use crate::read::query::{Question, Wanted};
+use crate::read::survey::kernel::Look;
+use crate::read::survey::standing::may_carry;
+use crate::{Fleet, Source};
+
+use asked::Asked;
+pub(crate) use error::not_broken_off;
+pub use error::{NotStopped, StopError};
+pub use report::{StopAnswer, StopReport};
+
+/// How often a server is asked whether it broke off.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long a report on a stop waits for a runner that has yet to write the exit.
+const WRITING: Duration = Duration::from_secs(5);
+
+/// How often is looked again for whoever carries a session, before it is not known.
+const LOOKS: usize = 3;
+
+/// How patient to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// Between the clean way and the hard one.
+    pub grace: Duration,
+    /// Kill at once.
+    pub force: bool,
+}
+
+/// What became of a session that was to be stopped.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stopped {
+    /// Nobody ran it.
+    pub was_stopped: bool,
+    /// What was done first, in words.
+    pub how: String,
+    pub ended: Vec<ProcessEntry>,
+    pub survived: Vec<ProcessEntry>,
+    /// Where the session is still open, in words: only its turn was ended, by the server that keeps it.
+    pub open_in: Option<String>,
+}
+
+impl Stopped {
+    /// Nothing was there that could have been ended.
+    pub(crate) fn already() -> Self {
+        let (ended, survived) = (Vec::new(), Vec::new());
+        Self { was_stopped: true, how: String::new(), ended, survived, open_in: None }
+    }
+}
+
+impl Fleet {
+    /// Ends the whole process tree of a session because somebody asked for it. Stopping a stopped one is success.
+    pub fn stop(&self, target: &Surveyed, caller: &Caller, patience: Patience) -> Result<Stopped, StopError> {
+        self.stop_for(&EndedBy::stop(), target, caller, patience)
+    }
+
+    /// The same for a reason that the session's launch is to tell.
+    pub fn stop_for(
+        &self,
+        by: &EndedBy,
+        target: &Surveyed,
+        caller: &Caller,
+        patience: Patience,
+    ) -> Result<Stopped, StopError> {
+        if target.session.status == Status::Stopped {
+            return Ok(Stopped::already());
+        }
+        if let Some(host) = self.host_of(target) {
+            return host.stop(target, patience.grace);
+        }
+        let (source, control) = self.control_of(target)?;
+        if let (true, Some(parent)) = (target.session.is_subagent(), &target.session.parent_id) {
+            let reason = "a sub-agent runs in the process of its parent and cannot be stopped alone";
+            return Err(Refusal::new(reason)
+                .hint(format!("`agentctl stop {}` stops both", text::shell_word(parent)))
+                .into());
+        }
+        if target.carriers.is_empty() {
+            // A server that was too busy to speak for itself may do so in the next moment.
+            let again = || {
+                std::thread::sleep(LOOK);
+                let known =
+                    |now: &Surveyed| now.session.status == Status::Stopped || !now.carriers.is_empty();
+                self.again(target).filter(known)
+            };
+            if let Some(now) = (0..LOOKS).find_map(|_| again()) {
+                return self.stop_for(by, &now, caller, patience);
+            }
+            let why = target
+                .session
+                .status_detail
+                .clone()
+                .unwrap_or_else(|| "no process of it is known".to_owned());
+            return Err(Refusal::new(format!("which process runs it is not known: {why}")).into());
+        }
+        let carriers = self.carriers(target)?;
+        let Some(agent) = carriers.iter().find(|(_, role)| *role != "wrapper").map(|(process, _)| process)
+        else {
+            return Ok(Stopped::already());
+        };
+        let way = control.stop_way(&target.session, agent);
+        if way == StopWay::Ask {
+            return self.ask_to_break_off(target, source, control, patience.grace);
+        }
+        let entries = target.carriers.iter().zip(&target.session.processes);
+        let mut hunt = Hunt {
+            kernel: self.kernel.as_ref(),
+            carriers: target.carriers.iter().map(|carrier| carrier.process).collect(),
+            launch: agent.variable(MARK).map(str::to_owned),
+            marks: control.tool_marks(&target.key.id, Some(agent.pid())),
+            source: Some(source),
+            known: entries.map(|(carrier, entry)| (carrier.process, entry.clone())).collect(),
+        };
+        self.refuse_if_shared(target, agent)?;
+        let launch = self.launch_of(target);
+        let asked = Asked::note(launch.as_ref(), by);
+        let how = begin(&mut hunt, source, target, &way, caller, patience)?;
+        let Bag { ended, survived } = hunt.finish();
+        if survived.is_empty() {
+            asked.stands();
+        }
+        Ok(Stopped { was_stopped: false, how: how + weakness(target), ended, survived, open_in: None })
+    }
+
+    /// The folder of the session's newest launch.
+    pub(crate) fn launch_of(&self, target: &Surveyed) -> Option<LaunchFolder> {
+        let launch = target.session.launch.as_ref()?;
+        let folder = LaunchFolder::at(self.launches.as_ref()?.join(&launch.id));
+        folder.path().is_dir().then_some(folder)
+    }
+
+    /// The adapter's hands, or why it has none.
+    pub(crate) fn control_of(&self, target: &Surveyed) -> Result<(&Source, &'static dyn Control), Refusal> {
+        let fits = |source: &&Source| {
+            source.name() == target.key.adapter && source.root.path.as_os_str() == target.key.root.as_str()
+        };
+        let source = self.sources.iter().find(fits);
+        let control = source.and_then(|source| Some((source, source.adapter.control()?)));
+        control.ok_or_else(|| Refusal::new(format!("{} sessions can only be read", target.key.adapter)))
+    }
+
+    /// The first, clean step alone: the turn is to be broken off, and nothing harder follows.
+    pub fn interrupt(&self, by: &EndedBy, target: &Surveyed) -> Result<(), StopError> {
+        if let Some(host) = self.host_of(target) {
+            return host.interrupt(target);
+        }
+        let (source, control) = self.control_of(target)?;
+        let carriers = self.carriers(target)?;
+        let agent = carriers.iter().find(|(_, role)| *role != "wrapper").map(|(process, _)| process);
+        let agent = agent.ok_or_else(|| Refusal::new("no process of it is known"))?;
+        match control.stop_way(&target.session, agent) {
+            StopWay::Ask => Ok(self.ask_owner(target, source, control)?),
+            StopWay::Signal(clean) => {
+                self.refuse_if_shared(target, agent)?;
+                let launch = self.launch_of(target);
+                Asked::note(launch.as_ref(), by).stands();
+                tell(self.kernel.as_ref(), source, target, clean)?;
+                Ok(())
+            }
+            StopWay::Run(_) => Err(Refusal::new("this one can only be stopped").into()),
+        }
+    }
+
+    /// Whether the agent can go on with this conversation at all; nothing is started to find out.
+    pub fn may_resume(&self, target: &Surveyed) -> Result<(), Refusal> {
+        if self.is_hosted(target) {
+            return Ok(());
+        }
+        self.control_of(target)?.1.can_resume(&target.place)
+    }
+
+    /// The carriers that still live, looked at closely.
+    pub(crate) fn carriers(&self, target: &Surveyed) -> Result<Vec<(Process, &'static str)>, Refusal> {
+        // Not to see them is not to know that they are gone.
+        let heads = match self.kernel.heads() {
+            Observed::Seen(heads) => heads,
+            Observed::Unobservable(why) => {
+                return Err(Refusal::new(format!("which process runs it cannot be seen now: {why}")));
+            }
+        };
+        // How a session ends can depend on whether its process can be asked.
+        let want = Want { listening: true, ..Want::default() };
+        let alive = target.carriers.iter().filter_map(|carrier| {
+            let head = heads.iter().find(|head| head.process == carrier.process)?;
+            Some((self.kernel.inspect(head, want)?, carrier.role))
+        });
+        Ok(alive.collect())
+    }
+
+    /// A process that carries other sessions too is not ended for one of them.
+    fn refuse_if_shared(&self, target: &Surveyed, agent: &Process) -> Result<(), Refusal> {
+        let live = self.survey(&Question {
+            adapters: vec![target.key.adapter.clone()],
+            root: Some(target.key.root.clone()),
+            ..Question::new(Wanted::Live)
+        });
+        let shared = live.sessions.iter().find(|other| {
+            other.key != target.key
+                && other.carriers.iter().any(|carrier| carrier.process == agent.head.process)
+        });
+        match shared {
+            None => Ok(()),
+            Some(other) => {
+                let pid = agent.pid();
+                let reason =
+                    format!("process {pid} also runs session {}, which would end with it", other.key.id);
+                Err(Refusal::new(reason)
+                    .hint("stop it where it runs, or stop both with the program that runs them"))
+            }
+        }
+    }
+
+    /// Asks the server that carries the session to break off its turn.
+    fn ask_owner(&self, target: &Surveyed, source: &Source, control: &dyn Control) -> Result<(), HostError> {
+        let look = Look::take(self.kernel.as_ref());
+        let view = look.view(self.kernel.as_ref(), source, None, &self.ledger());
+        control.interrupt(&source.root, &view, &target.session)
+    }
+
+    /// The server breaks off the turn and lives on.
+    fn ask_to_break_off(
+        &self,
+        target: &Surveyed,
+        source: &Source,
+        control: &'static dyn Control,
+        grace: Duration,
+    ) -> Result<Stopped, StopError> {
+        self.ask_owner(target, source, control)?;
+        let began = Instant::now();
+        loop {
+            let now = self.again(target).map(|now| now.session);
+            // Not to hear of it is not to know that it rests.
+            if let Some(now) = now.as_ref().filter(|now| matches!(now.status, Status::Idle | Status::Stopped))
+            {
+                // One that was idle had no turn that could have been broken off.
+                let was_stopped = target.session.status == Status::Idle;
+                let how = "its server was asked to break off the turn; the server lives on";
+                let how = if was_stopped { String::new() } else { how.to_owned() };
+                return Ok(Stopped { was_stopped, how, open_in: open_in(now), ..Stopped::already() });
+            }
+            if began.elapsed() >= grace {
+                let now = now.map(|now| now.status);
+                return Err(not_broken_off("its server took the stop", &target.key.id, now)
+                    .hint("look again, or stop it where it runs"));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// The same session after a stop. Its runner takes a moment to write down how the process ended; one that takes
+    /// longer leaves the outcome open.
+    pub fn after_stop(&self, target: &Surveyed) -> Option<Surveyed> {
+        let began = Instant::now();
+        loop {
+            let now = self.again(target);
+            let is_written = now.as_ref().is_none_or(|now| now.rule != Rule::ExitNotWrittenYet);
+            if is_written || began.elapsed() >= WRITING {
+                return now;
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// The same session, looked at again.
+    pub fn again(&self, target: &Surveyed) -> Option<Surveyed> {
+        self.survey_of(target).sessions.into_iter().find(|surveyed| surveyed.key == target.key)
+    }
+
+    /// The same with what was heard of its source: who is not in it may be gone, or not heard of.
+    pub(crate) fn survey_of(&self, target: &Surveyed) -> Survey {
+        self.survey(&Question {
+            adapters: vec![target.key.adapter.clone()],
+            root: Some(target.key.root.clone()),
+            subagents: true,
+            ..Question::new(Wanted::Ids(vec![target.key.id.clone()]))
+        })
+    }
+}
+
+/// The process that still has the session open, in words.
+fn open_in(now: &Session) -> Option<String> {
+    let is_server =
+        now.processes.iter().any(|process| Some(process.pid) == now.pid && process.role == "server");
+    offers::place(now).map(|place| if is_server { format!("its server, {place}") } else { place })
+}
+
+/// What is to be said where no more than the rule of the only candidate ties the process to the session.
+fn weakness(target: &Surveyed) -> &'static str {
+    if target.carriers.iter().any(|carrier| carrier.tie != Tie::Exact) {
+        "; the only candidate in its directory, nothing else ties it to this session"
+    } else {
+        ""
+    }
+}
+
+/// Does the first step, and says in words what it was.
+fn begin(
+    hunt: &mut Hunt<'_>,
+    source: &Source,
+    target: &Surveyed,
+    way: &StopWay,
+    caller: &Caller,
+    patience: Patience,
+) -> Result<String, Refusal> {
+    hunt.gather();
+    if patience.force {
+        return Ok("killed at once".to_owned());
+    }
+    let how = match way {
+        StopWay::Signal(clean) => tell(hunt.kernel, source, target, *clean)?,
+        StopWay::Run(plan) => run(&target.key.adapter, plan, caller, patience.grace)?,
+        StopWay::Ask => String::new(),
+    };
+    hunt.wait_for_carriers(patience.grace);
+    Ok(how)
+}
+
+/// The clean signal. A process that is not what it was taken for is told nothing, and nothing else is done either.
+fn tell(
+    kernel: &dyn Kernel,
+    source: &Source,
+    target: &Surveyed,
+    clean: CleanSignal,
+) -> Result<String, Refusal> {
+    let (kind, name) = match clean {
+        CleanSignal::Interrupt => (Signal::Interrupt, "SIGINT"),
+        CleanSignal::Terminate => (Signal::Terminate, "SIGTERM"),
+    };
+    let agents = target.carriers.iter().filter(|carrier| carrier.role != "wrapper");
+    let mut told = Vec::new();
+    for carrier in agents {
+        let judge = |seen: &Process| may_carry(kernel, source, seen);
+        match Proven::of(kernel, carrier.process, Want::default(), judge) {
+            Ok(Some(proven)) => {
+                // One that cannot be signalled is found alive in the end, and reported.
+                let _ = proven.signal(kind);
+            }
+            Err(refused @ SignalError::NotOurs { .. }) => return Err(Refusal::new(refused.to_string())),
+            Ok(None) | Err(_) => {}
+        }
+        told.push(carrier.process.pid.to_string());
+    }
+    Ok(format!("{name} to process {}", told.join(" and ")))
+}
+
+/// Runs a command of the agent's own.
+fn run(adapter: &str, plan: &SpawnPlan, caller: &Caller, grace: Duration) -> Result<String, Refusal> {
+    let words = format!("`{} {}`", plan.program, plan.args.join(" "));
+    let failed = |why: String| Refusal::new(format!("{words} could not be run: {why}"));
+    let program = caller.programs.get(adapter).cloned().unwrap_or_else(|| plan.program.clone().into());
+    let program = caller.find_program(&program).ok_or_else(|| failed("not found on the PATH".to_owned()))?;
+    let nowhere = || agentctl_files::kernel::nowhere().map_err(|error| failed(error.to_string()));
+    let order = Order {
+        program,
+        args: plan.args.iter().map(Into::into).collect(),
+        environ: caller.clean_environ(),
+        cwd: Some(plan.cwd.clone())
+            .filter(|cwd| within(cwd, Path::is_dir) == Some(true))
+            .unwrap_or_else(|| "/".into()),
+        stdin: None,
+        stdout: nowhere()?,
+        stderr: nowhere()?,
+    };
+    let mut started = spawn(order).map_err(|error| failed(error.to_string()))?;
+    let _ = started.ends_within(grace);
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use agentctl_adapters::{Root, registry};
+    use agentctl_model::{Carrier, ProcessRef};
+    use agentctl_process::fake::Scripted;
+
+    use super::*;
+    use crate::read::list::made::{session, surveyed};
+
+    #[test]
+    fn a_session_whose_process_cannot_be_seen_is_not_called_stopped() {
+        let mut running = surveyed(session("a", Status::Running, None));
+        let process = ProcessRef { pid: 42, start: 1, boot: 1 };
+        running.carriers.push(Carrier { process, role: "agent", tie: Tie::Exact });
+        let source = Source {
+            adapter: registry()[0],
+            root: Root::at("/home/dev/.claude"),
+            timeout: Duration::from_secs(1),
+        };
+        let caller = Caller {
+            environ: agentctl_model::Environ::default(),
+            programs: std::collections::BTreeMap::new(),
+            home: "/none".into(),
+            agentctl: "/none".into(),
+        };
+        let patience = Patience { grace: Duration::ZERO, force: false };
+        let stop = |kernel: Scripted| {
+            Fleet::new(vec![source.clone()], Arc::new(kernel)).stop(&running, &caller, patience)
+        };
+        let refused = stop(Scripted::new().unobservable("no /proc")).unwrap_err();
+        assert!(refused.reason.contains("no /proc"), "{refused:?}");
+        assert!(stop(Scripted::new()).unwrap().was_stopped, "seen to be gone");
+    }
+}

@@ -1,0 +1,295 @@
+//! Who holds a directory: people who locked it, and live sessions that work in it.
+//!
+//! Only what a person said is stored. That a session holds a directory is computed from the survey at the moment of the
+//! question, so no such lock can outlive its session.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use agentctl_model::{Environ, Session, SourceReport, Status, Survey, text};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::keep::store::{Document, Store, StoreError};
+use crate::worktree::root::{held_place, real_path};
+use crate::{Fleet, Question, Wanted};
+
+/// A person's lock on a directory and everything below it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ManualLock {
+    pub directory: PathBuf,
+    pub by: Option<String>,
+    pub reason: Option<String>,
+    pub since: Timestamp,
+    /// From then on it counts as absent.
+    pub until: Option<Timestamp>,
+}
+
+impl ManualLock {
+    fn holds(&self, now: Timestamp) -> bool {
+        self.until.is_none_or(|until| now < until)
+    }
+}
+
+/// The file of manual locks.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct LockBook {
+    locks: Vec<ManualLock>,
+}
+
+impl Document for LockBook {
+    const FILE: &'static str = "locks.json";
+    const VERSION: u64 = 1;
+}
+
+/// Whether a person said so, or a live session shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LockType {
+    Manual,
+    Auto,
+}
+
+/// One who holds a directory, with the evidence: who locked it and why, or which process of which session is there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DirectoryHolder {
+    #[serde(rename = "type")]
+    pub lock_type: LockType,
+    /// What is held: the locked directory, or the git working tree (outside of git the directory) the session works in.
+    pub directory: String,
+    pub by: Option<String>,
+    pub reason: Option<String>,
+    /// When it was locked, or when the process started.
+    pub since: Option<Timestamp>,
+    pub until: Option<Timestamp>,
+    pub session_id: Option<String>,
+    pub adapter: Option<String>,
+    pub config_root: Option<String>,
+    pub cwd: Option<String>,
+    pub pid: Option<u32>,
+    pub status: Option<Status>,
+}
+
+impl DirectoryHolder {
+    pub fn by_hand(lock: &ManualLock) -> Self {
+        Self {
+            lock_type: LockType::Manual,
+            directory: lock.directory.to_string_lossy().into_owned(),
+            by: lock.by.clone(),
+            reason: lock.reason.clone(),
+            since: Some(lock.since),
+            until: lock.until,
+            session_id: None,
+            adapter: None,
+            config_root: None,
+            cwd: None,
+            pid: None,
+            status: None,
+        }
+    }
+
+    fn by_session(session: &Session, place: &Path) -> Self {
+        let process = session.processes.iter().find(|process| Some(process.pid) == session.pid);
+        Self {
+            lock_type: LockType::Auto,
+            directory: place.to_string_lossy().into_owned(),
+            by: None,
+            reason: None,
+            since: process.and_then(|process| process.started_at),
+            until: None,
+            session_id: Some(session.id.clone()),
+            adapter: Some(session.adapter.clone()),
+            config_root: Some(session.config_root.clone()),
+            cwd: session.cwd.clone(),
+            pid: session.pid,
+            status: Some(session.status),
+        }
+    }
+}
+
+/// For refusals: "locked by ann (deploying) until …", "claude-code session 5f0c… works there (running, pid 4242)".
+impl fmt::Display for DirectoryHolder {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let directory = text::one_line(&self.directory);
+        if let (Some(id), Some(adapter)) = (&self.session_id, &self.adapter) {
+            write!(out, "{adapter} session {} works in {directory}", text::one_line(id))?;
+            let status = self.status.map_or("unknown", Status::word);
+            let pid = self.pid.map(|pid| format!(", pid {pid}")).unwrap_or_default();
+            return write!(out, " ({status}{pid})");
+        }
+        write!(
+            out,
+            "{directory} is locked by {}",
+            self.by.as_deref().map_or_else(|| "somebody".into(), text::one_line)
+        )?;
+        if let Some(reason) = &self.reason {
+            write!(out, " ({})", text::one_line(reason))?;
+        }
+        self.until.map_or(Ok(()), |until| write!(out, " until {until:.0}"))
+    }
+}
+
+/// Why a directory was not locked.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    #[error("{0}")]
+    Held(Box<DirectoryHolder>),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The manual locks, and through a survey the automatic ones.
+#[derive(Debug, Clone)]
+pub struct Locks {
+    store: Store,
+}
+
+impl Locks {
+    pub fn of(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// The manual locks in force.
+    pub fn manual(&self, now: Timestamp) -> Result<Vec<ManualLock>, StoreError> {
+        let mut locks = self.store.read::<LockBook>()?.locks;
+        locks.retain(|lock| lock.holds(now));
+        Ok(locks)
+    }
+
+    /// Locks a directory, or renews a lock of the same person: what is not said this time stays as it was. A lock of another
+    /// on it or above it is in the way, unless `force` takes the one on it over.
+    pub fn lock(&self, wanted: ManualLock, force: bool) -> Result<DirectoryHolder, LockError> {
+        let now = wanted.since;
+        self.store.change(|book: &mut LockBook| {
+            book.locks.retain(|lock| lock.holds(now));
+            let of_others = |lock: &&ManualLock| covers(lock, &wanted.directory) && lock.by != wanted.by;
+            if let Some(other) = book.locks.iter().find(of_others).filter(|_| !force) {
+                return Err(LockError::Held(Box::new(DirectoryHolder::by_hand(other))));
+            }
+            let renewed =
+                book.locks.iter().find(|lock| lock.directory == wanted.directory && lock.by == wanted.by);
+            let lock = match renewed.cloned() {
+                Some(before) => ManualLock {
+                    since: before.since,
+                    reason: wanted.reason.or(before.reason),
+                    until: wanted.until.or(before.until),
+                    ..before
+                },
+                None => wanted,
+            };
+            let holder = DirectoryHolder::by_hand(&lock);
+            book.locks.retain(|other| other.directory != lock.directory);
+            book.locks.push(lock);
+            Ok(holder)
+        })?
+    }
+
+    /// Takes the lock off a directory, whoever put it there; `None` when there was none in force.
+    pub fn unlock(&self, directory: &Path, now: Timestamp) -> Result<Option<DirectoryHolder>, StoreError> {
+        // Nothing to take off needs no folder of ours.
+        if !self.manual(now)?.iter().any(|lock| lock.directory == directory) {
+            return Ok(None);
+        }
+        self.store.change(|book: &mut LockBook| {
+            book.locks.retain(|lock| lock.holds(now));
+            let index = book.locks.iter().position(|lock| lock.directory == directory);
+            index.map(|index| DirectoryHolder::by_hand(&book.locks.remove(index)))
+        })
+    }
+
+    /// What to do about a directory that has no lock of its own to take off.
+    pub fn hint_for_unlocked(&self, directory: &Path, now: Timestamp) -> Result<String, StoreError> {
+        let above = self.manual(now)?.into_iter().find(|lock| directory.starts_with(&lock.directory));
+        Ok(match above {
+            Some(lock) => format!("{} above it is; unlock that one", lock.directory.display()),
+            None => "`agentctl locks` shows what is held, and by whom".to_owned(),
+        })
+    }
+
+    /// Everybody who holds `directory`: manual locks on it or above it, and the sessions of [`session_holders`]. `survey`
+    /// must cover what is live; a source that it did not hear holds nothing.
+    pub fn holders(
+        &self,
+        survey: &Survey,
+        directory: &Path,
+        now: Timestamp,
+    ) -> Result<Vec<DirectoryHolder>, StoreError> {
+        let directory = real_path(directory);
+        let manual = self.manual(now)?;
+        let by_hand = manual.iter().filter(|lock| covers(lock, &directory)).map(DirectoryHolder::by_hand);
+        Ok(by_hand.chain(session_holders(survey, &directory)).collect())
+    }
+
+    /// Every directory that is held, manual locks first.
+    pub fn all(&self, survey: &Survey, now: Timestamp) -> Result<Vec<DirectoryHolder>, StoreError> {
+        let manual = self.manual(now)?;
+        let by_session =
+            sessions_in_place(survey).map(|(session, place)| DirectoryHolder::by_session(session, &place));
+        Ok(manual.iter().map(DirectoryHolder::by_hand).chain(by_session).collect())
+    }
+}
+
+/// What `locks --json` prints and `GET /v1/locks` answers.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LockList {
+    pub as_of: Timestamp,
+    /// Manual ones first.
+    pub locks: Vec<DirectoryHolder>,
+    pub sources: Vec<SourceReport>,
+}
+
+impl Fleet {
+    /// Who holds which directory now.
+    pub fn held(&self, locks: &Locks, now: Timestamp) -> Result<LockList, StoreError> {
+        let survey = self.survey(&Question::new(Wanted::Live));
+        Ok(LockList { as_of: now, locks: locks.all(&survey, now)?, sources: survey.sources })
+    }
+}
+
+/// Who locks a directory, unless somebody says otherwise: the user of these variables, else of this process.
+pub fn user_of(environ: &Environ) -> String {
+    let named = ["USER", "LOGNAME"].iter().find_map(|name| environ.text(name)).map(str::to_owned);
+    named.unwrap_or_else(|| format!("uid {}", rustix::process::geteuid().as_raw()))
+}
+
+/// The live sessions that work in the same git working tree as `directory`; outside of git, in the same directory.
+pub fn session_holders(survey: &Survey, directory: &Path) -> Vec<DirectoryHolder> {
+    let wanted = held_place(directory);
+    let here = sessions_in_place(survey).filter(|(_, place)| *place == wanted);
+    here.map(|(session, place)| DirectoryHolder::by_session(session, &place)).collect()
+}
+
+/// What each of these sessions holds, if it holds anything.
+pub fn held_by<'s>(
+    sessions: impl Iterator<Item = &'s Session>,
+) -> impl Iterator<Item = (&'s Session, DirectoryHolder)> {
+    in_place(sessions).map(|(session, place)| (session, DirectoryHolder::by_session(session, &place)))
+}
+
+fn sessions_in_place(survey: &Survey) -> impl Iterator<Item = (&Session, PathBuf)> {
+    in_place(survey.sessions.iter().map(|surveyed| &*surveyed.session))
+}
+
+fn in_place<'s>(sessions: impl Iterator<Item = &'s Session>) -> impl Iterator<Item = (&'s Session, PathBuf)> {
+    let holding = sessions.filter(|session| holds(session));
+    holding.filter_map(|session| Some((session, held_place(Path::new(session.cwd.as_deref()?)))))
+}
+
+/// Only local processes hold directories, and a sub-agent works in its parent's. Where it cannot be seen which process
+/// carries a session of this machine, it may be one: not knowing frees nothing. A gateway has no path for its root.
+fn holds(session: &Session) -> bool {
+    let local = session.pid.is_some()
+        || (session.status == Status::Unknown && Path::new(&session.config_root).is_absolute());
+    session.is_live() && local && !session.is_subagent()
+}
+
+fn covers(lock: &ManualLock, directory: &Path) -> bool {
+    directory.starts_with(&lock.directory)
+}
+
+#[cfg(test)]
+#[path = "locks_tests.rs"]
+mod tests;

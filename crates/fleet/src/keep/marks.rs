@@ -1,0 +1,176 @@
+//! What a person put away or agreed to, in `marks.json`: failures that need nobody any more, and consents.
+//!
+//! A mark holds no status. It names what it was set for by recorded facts (a session and the time of its last record, the
+//! contents of a program), and counts only as long as those are still the same: with the next turn a failure is back.
+
+use std::collections::BTreeMap;
+
+use agentctl_model::{Session, SessionKey};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::keep::store::{Document, Store, StoreError};
+
+/// So many marks are kept of each kind, the newest ones: sessions that are long gone leave nothing that piles up.
+const KEPT: usize = 1000;
+
+/// The file. The two maps know nothing of each other.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MarkBook {
+    /// Failures that were put away, by the words of their session's key.
+    #[serde(default)]
+    inbox: BTreeMap<String, InboxMark>,
+    /// What a person agreed to, by what it is.
+    #[serde(default)]
+    consents: BTreeMap<String, Consent>,
+}
+
+impl Document for MarkBook {
+    const FILE: &'static str = "marks.json";
+    const VERSION: u64 = 1;
+}
+
+/// The failure of one turn, put away.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct InboxMark {
+    session: SessionKey,
+    /// The last record of the turn. Whatever is written later is another turn.
+    last_record: Option<Timestamp>,
+    set_at: Timestamp,
+}
+
+/// That a person agreed to something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Consent {
+    /// The contents that were agreed to: anything else needs a new consent.
+    pub digest: String,
+    pub given_at: Timestamp,
+}
+
+/// The marks of one home.
+#[derive(Debug, Clone)]
+pub struct Marks {
+    store: Store,
+}
+
+/// The failures that were put away, as they stood when they were read.
+#[derive(Debug, Default)]
+pub struct PutAway(BTreeMap<String, InboxMark>);
+
+impl Marks {
+    pub fn of(store: Store) -> Self {
+        Self { store }
+    }
+
+    pub fn put_away(&self) -> Result<PutAway, StoreError> {
+        Ok(PutAway(self.store.read::<MarkBook>()?.inbox))
+    }
+
+    /// Whether a person has agreed to these contents.
+    pub fn is_agreed(&self, digest: &str) -> Result<bool, StoreError> {
+        let consents = self.store.read::<MarkBook>()?.consents;
+        Ok(consents.get(digest).is_some_and(|consent| consent.digest == digest))
+    }
+
+    /// Remembers that a person agreed to these contents.
+    pub fn agree(&self, digest: &str, now: Timestamp) -> Result<(), StoreError> {
+        let consent = Consent { digest: digest.to_owned(), given_at: now };
+        self.store.change(|book: &mut MarkBook| {
+            book.consents.insert(digest.to_owned(), consent);
+            while book.consents.len() > KEPT {
+                let oldest = book.consents.iter().min_by_key(|(_, consent)| consent.given_at);
+                let Some(oldest) = oldest.map(|(digest, _)| digest.clone()) else { return };
+                book.consents.remove(&oldest);
+            }
+        })
+    }
+
+    /// Puts away the failure of the session's last turn, and forgets marks of earlier turns of it.
+    pub fn put_failure_away(
+        &self,
+        key: &SessionKey,
+        session: &Session,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let mark = InboxMark { session: key.clone(), last_record: session.updated_at, set_at: now };
+        self.store.change(|book: &mut MarkBook| {
+            book.inbox.insert(words(key), mark);
+            while book.inbox.len() > KEPT {
+                let oldest = book.inbox.iter().min_by_key(|(_, mark)| mark.set_at);
+                let Some(oldest) = oldest.map(|(words, _)| words.clone()) else { return };
+                book.inbox.remove(&oldest);
+            }
+        })
+    }
+}
+
+impl PutAway {
+    /// The failure that the session shows now is the one that was put away.
+    pub fn covers(&self, key: &SessionKey, session: &Session) -> bool {
+        self.0
+            .get(&words(key))
+            .is_some_and(|mark| mark.session == *key && mark.last_record == session.updated_at)
+    }
+}
+
+/// A JSON object has text for keys.
+fn words(key: &SessionKey) -> String {
+    let SessionKey { adapter, root, id, slot } = key;
+    let slot = slot.as_ref().map(|slot| format!(" {slot}")).unwrap_or_default();
+    format!("{adapter} {id} {root}{slot}")
+}
+
+#[cfg(test)]
+mod tests {
+    use agentctl_model::{Outcome, Status};
+
+    use super::*;
+    use crate::read::list::made::{session, surveyed};
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn a_failure_that_was_put_away_is_back_with_the_next_turn() {
+        let home = tempfile::tempdir().unwrap();
+        let marks = Marks::of(Store::at(home.path().join("agentctl")));
+        let mut failed = surveyed(session("a", Status::Stopped, Some(Outcome::Failed)));
+        failed.session.updated_at = Some(at(100));
+        let other = surveyed(session("b", Status::Stopped, Some(Outcome::Failed)));
+        assert!(!marks.put_away().unwrap().covers(&failed.key, &failed.session), "nothing is marked");
+        marks.put_failure_away(&failed.key, &failed.session, at(200)).unwrap();
+        let put_away = marks.put_away().unwrap();
+        assert!(put_away.covers(&failed.key, &failed.session));
+        assert!(!put_away.covers(&other.key, &other.session));
+        failed.session.updated_at = Some(at(101));
+        assert!(!put_away.covers(&failed.key, &failed.session), "something was written since");
+        failed.session.updated_at = None;
+        assert!(!put_away.covers(&failed.key, &failed.session), "not shown to be the same turn");
+    }
+
+    #[test]
+    fn marks_do_not_pile_up_and_the_newest_stay() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::at(home.path().join("agentctl"));
+        let marks = Marks::of(store.clone());
+        let key = |number: usize| surveyed(session(&format!("s{number}"), Status::Stopped, None)).key;
+        store
+            .change(|book: &mut MarkBook| {
+                for number in 0..KEPT {
+                    let set_at = at(i64::try_from(number).unwrap());
+                    let mark = InboxMark { session: key(number), last_record: None, set_at };
+                    book.inbox.insert(words(&key(number)), mark);
+                }
+            })
+            .unwrap();
+        let newest = surveyed(session("newest", Status::Stopped, None));
+        marks.put_failure_away(&newest.key, &newest.session, at(5000)).unwrap();
+        let kept = marks.put_away().unwrap().0;
+        assert_eq!(kept.len(), KEPT);
+        assert!(kept.contains_key(&words(&newest.key)) && !kept.contains_key(&words(&key(0))));
+    }
+}

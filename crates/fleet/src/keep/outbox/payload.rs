@@ -1,0 +1,30 @@
+//! The body of a webhook, as it is on the wire.
+
+use agentctl_model::{Session, SourceReport};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::keep::locks::DirectoryHolder;
+
+/// The flat fields that receivers know, and the whole objects.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Webhook")]
+pub struct Payload<'a> {
+    /// The type of the event.
+    pub hook_type: &'a str,
+    pub session_id: Option<&'a str>,
+    pub adapter: Option<&'a str>,
+    pub duration_seconds: Option<f64>,
+    /// How the last turn ended; the code of the process, where somebody saw it, stands in `session.launch`.
+    pub exit_status: Option<&'a str>,
+    /// What the agent said last; of a session that waits the request, and of a fuse its label.
+    pub summary: Option<&'a str>,
+    pub meta: Option<&'a Map<String, Value>>,
+    pub timestamp: Timestamp,
+    pub session: Option<&'a Session>,
+    pub source: Option<&'a SourceReport>,
+    pub fuse: Option<&'a Value>,
+    pub lock: Option<&'a DirectoryHolder>,
+}

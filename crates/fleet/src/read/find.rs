@@ -1,0 +1,131 @@
+//! From what a person typed to one session.
+
+use std::path::Path;
+
+use agentctl_files::within;
+use agentctl_model::{Session, SourceReport, Survey, Surveyed};
+
+use crate::Fleet;
+use crate::read::query::{Question, Wanted};
+
+/// What a person typed, and what narrows it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selector {
+    /// A full id, a unique prefix, or an exact name.
+    pub text: String,
+    pub adapter: Option<String>,
+    pub root: Option<String>,
+    pub cwd: Option<String>,
+}
+
+/// Why no single session was found.
+#[derive(Debug)]
+pub enum FindError {
+    /// Every source that could hold it was heard completely.
+    NotFound {
+        text: String,
+    },
+    /// It was not found, but these sources were not heard completely: silence is no verdict.
+    NotHeard {
+        text: String,
+        sources: Vec<SourceReport>,
+    },
+    Ambiguous {
+        text: String,
+        candidates: Vec<Surveyed>,
+    },
+}
+
+impl Fleet {
+    /// The one session that is meant. Texts are whole and usage is complete.
+    pub fn find(&self, selector: &Selector) -> Result<(Surveyed, Survey), FindError> {
+        let by_id = self.ask(selector, Wanted::Ids(vec![selector.text.clone()]));
+        match pick(selector, &by_id, |s| s.key.id == selector.text) {
+            Pick::None => {}
+            picked => return self.settle(selector, picked, by_id),
+        }
+        let prefixed = pick(selector, &by_id, |s| s.key.id.starts_with(&selector.text));
+        if let Pick::One(_) = prefixed {
+            return self.settle(selector, prefixed, by_id);
+        }
+        // Names are not in any index: they are looked for in everything stored, which is the rare case.
+        let everything = self.ask(selector, Wanted::All { since: None });
+        match pick(selector, &everything, |s| s.session.name.as_deref() == Some(selector.text.as_str())) {
+            Pick::None if matches!(prefixed, Pick::Several(_)) => self.settle(selector, prefixed, by_id),
+            Pick::One(named) => {
+                let id = named.key.id.clone();
+                let whole = self.ask(selector, Wanted::Ids(vec![id.clone()]));
+                let again = pick(selector, &whole, |s| s.key == named.key);
+                match again {
+                    Pick::None => Ok((*named, everything)),
+                    picked => self.settle(selector, picked, whole),
+                }
+            }
+            picked => self.settle(selector, picked, everything),
+        }
+    }
+
+    fn ask(&self, selector: &Selector, wanted: Wanted) -> Survey {
+        let one = matches!(wanted, Wanted::Ids(_));
+        self.survey(&Question {
+            usage: one,
+            subagents: true,
+            whole_texts: one,
+            adapters: selector.adapter.clone().into_iter().collect(),
+            root: selector.root.clone(),
+            ..Question::new(wanted)
+        })
+    }
+
+    #[expect(clippy::unused_self, reason = "reads as a step of `find`")]
+    fn settle(
+        &self,
+        selector: &Selector,
+        picked: Pick,
+        survey: Survey,
+    ) -> Result<(Surveyed, Survey), FindError> {
+        let text = selector.text.clone();
+        match picked {
+            Pick::One(session) => Ok((*session, survey)),
+            Pick::Several(candidates) => Err(FindError::Ambiguous { text, candidates }),
+            Pick::None => {
+                let unheard: Vec<SourceReport> =
+                    survey.sources.into_iter().filter(SourceReport::is_incomplete).collect();
+                if unheard.is_empty() {
+                    Err(FindError::NotFound { text })
+                } else {
+                    Err(FindError::NotHeard { text, sources: unheard })
+                }
+            }
+        }
+    }
+}
+
+enum Pick {
+    None,
+    One(Box<Surveyed>),
+    Several(Vec<Surveyed>),
+}
+
+/// Some agents record a folder as it was typed, others as it really is.
+fn works_in(session: &Session, folder: &str) -> bool {
+    let real = |path: &str| within(Path::new(path), |path| agentctl_files::real_path(path).ok()).flatten();
+    session.cwd.as_deref().is_some_and(|cwd| {
+        cwd == folder || real(cwd).zip(real(folder)).is_some_and(|(cwd, folder)| cwd == folder)
+    })
+}
+
+fn pick(selector: &Selector, survey: &Survey, fits: impl Fn(&Surveyed) -> bool) -> Pick {
+    let mut candidates: Vec<Surveyed> = survey
+        .sessions
+        .iter()
+        .filter(|surveyed| fits(surveyed))
+        .filter(|surveyed| selector.cwd.as_deref().is_none_or(|cwd| works_in(&surveyed.session, cwd)))
+        .cloned()
+        .collect();
+    match candidates.len() {
+        0 => Pick::None,
+        1 => candidates.pop().map_or(Pick::None, |one| Pick::One(Box::new(one))),
+        _ => Pick::Several(candidates),
+    }
+}

@@ -1,0 +1,337 @@
+//! What waits for a person, over all agents. Pure: a view of one survey, never kept.
+
+use agentctl_model::text::period::Since;
+use agentctl_model::{Outcome, PendingKind, Refusal, Session, SourceReport, Status, Survey, Surveyed};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::keep::marks::{Marks, PutAway};
+use crate::keep::store::StoreError;
+use crate::read::offers::place;
+use crate::{Fleet, Offer, Question, Wanted};
+
+/// How far back failures count unless somebody says otherwise.
+pub const A_DAY: Since = Since::Back(std::time::Duration::from_hours(24));
+
+/// What a person is needed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum InboxKind {
+    Approval,
+    Question,
+    Limit,
+    /// The last turn failed, or its process died.
+    Failure,
+}
+
+impl InboxKind {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Approval => "approval",
+            Self::Question => "question",
+            Self::Limit => "limit",
+            Self::Failure => "failure",
+        }
+    }
+}
+
+impl From<PendingKind> for InboxKind {
+    fn from(kind: PendingKind) -> Self {
+        match kind {
+            PendingKind::Approval => Self::Approval,
+            PendingKind::Question => Self::Question,
+            PendingKind::Limit => Self::Limit,
+        }
+    }
+}
+
+/// One thing that waits for a person.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InboxItem {
+    pub kind: InboxKind,
+    /// Waits since; `null` if the agent does not say.
+    pub since: Option<Timestamp>,
+    pub summary: Option<String>,
+    /// Whether `approve`, `deny` or `answer` can reach it.
+    pub answerable: bool,
+    /// Commands that go on from here, the most useful first. Each works for this session as it is.
+    pub next: Vec<String>,
+    /// Where it can be answered, in words, where no command can; else `null`.
+    pub only_in: Option<String>,
+    pub session: Session,
+}
+
+/// What `inbox --json` prints and `GET /v1/inbox` answers.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Inbox {
+    pub as_of: Timestamp,
+    pub items: Vec<InboxItem>,
+    pub sources: Vec<SourceReport>,
+    /// What could not be read of the marks: failures that were put away may be among the items.
+    pub warnings: Vec<String>,
+}
+
+/// What `inbox --done ID` prints with --json and `POST /v1/inbox/{id}/done` answers.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PutAwayReport {
+    pub id: String,
+    pub adapter: String,
+    /// It is out of the inbox until its session writes again.
+    pub done: bool,
+}
+
+impl Fleet {
+    /// What waits now. Failures of stopped sessions count as far back as `since` reaches; those that were put away do not
+    /// count.
+    pub fn inbox(&self, since: Since, adapters: Vec<String>, marks: &Marks, now: Timestamp) -> Inbox {
+        let since = since.start(now);
+        let mut survey = self.survey(&Question { adapters, ..Question::new(Wanted::All { since }) });
+        survey.fold_twins();
+        // Marks that cannot be read put nothing away: too much is shown rather than too little.
+        let (put_away, warnings) = match marks.put_away() {
+            Ok(put_away) => (put_away, Vec::new()),
+            Err(error) => (PutAway::default(), vec![error.to_string()]),
+        };
+        let items = inbox(&survey, since, &put_away, |surveyed| self.offers(surveyed));
+        Inbox { as_of: now, items, sources: survey.sources, warnings }
+    }
+
+    /// Puts the failure of a session away until its next turn. Nothing of its status is written down.
+    pub fn put_failure_away(
+        &self,
+        target: &Surveyed,
+        marks: &Marks,
+        now: Timestamp,
+    ) -> Result<PutAwayReport, NotPutAway> {
+        let (session, key) = (&target.session, &target.key);
+        if !has_failed(session) {
+            let look = session.outcome.map_or(session.status.word(), Outcome::word);
+            let reason = format!("session {} has no failure to put away: it is {look}", session.id);
+            return Err(Refusal::new(reason).hint("`agentctl inbox` shows what can be").into());
+        }
+        marks.put_failure_away(key, session, now)?;
+        Ok(PutAwayReport { id: key.id.clone(), adapter: key.adapter.clone(), done: true })
+    }
+}
+
+/// Why a failure stays in the inbox.
+#[derive(Debug)]
+pub enum NotPutAway {
+    Refused(Refusal),
+    Store(StoreError),
+}
+
+impl From<Refusal> for NotPutAway {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<StoreError> for NotPutAway {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Its last turn went wrong, and nothing was begun since.
+fn has_failed(session: &Session) -> bool {
+    matches!(session.status, Status::Idle | Status::Stopped)
+        && matches!(session.outcome, Some(Outcome::Failed | Outcome::Died))
+}
+
+/// Everything that waits, in the order of its need: those that are blocked now, longest first, then failures, longest first.
+/// Failures of sessions that are not live count from `failures_since` on (`None`: all of them).
+fn inbox(
+    survey: &Survey,
+    failures_since: Option<Timestamp>,
+    put_away: &PutAway,
+    offers: impl Fn(&Surveyed) -> Vec<Offer>,
+) -> Vec<InboxItem> {
+    let own = survey.sessions.iter().filter(|surveyed| !surveyed.session.is_subagent());
+    let own = own.filter(|surveyed| {
+        !(has_failed(&surveyed.session) && put_away.covers(&surveyed.key, &surveyed.session))
+    });
+    let mut items: Vec<InboxItem> = own
+        .flat_map(|surveyed| {
+            let mut items = of(&surveyed.session, failures_since);
+            if !items.is_empty() {
+                let offers = offers(surveyed);
+                for item in &mut items {
+                    say_next(item, &offers);
+                }
+            }
+            items
+        })
+        .collect();
+    items.sort_by(|a, b| {
+        let key = |item: &InboxItem| (item.kind == InboxKind::Failure, item.since.is_none(), item.since);
+        key(a).cmp(&key(b)).then_with(|| a.session.id.cmp(&b.session.id))
+    });
+    items
+}
+
+fn of(session: &Session, failures_since: Option<Timestamp>) -> Vec<InboxItem> {
+    match session.status {
+        Status::Waiting if session.pending.is_empty() => {
+            vec![item(session, InboxKind::Question, session.since, session.status_detail.clone(), false)]
+        }
+        _ if !session.pending.is_empty() => {
+            let pending = session.pending.iter().map(|pending| {
+                let since = pending.since.or(session.since);
+                let summary = pending.summary.clone().or_else(|| session.status_detail.clone());
+                item(session, pending.kind.into(), since, summary, pending.answerable)
+            });
+            pending.collect()
+        }
+        _ if has_failed(session) => {
+            let when = session.since.or(session.stopped_at).or(session.updated_at);
+            let recent = session.is_live() || when.is_none() || failures_since <= when;
+            let failure = || item(session, InboxKind::Failure, when, session.status_detail.clone(), false);
+            recent.then(failure).into_iter().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn item(
+    session: &Session,
+    kind: InboxKind,
+    since: Option<Timestamp>,
+    summary: Option<String>,
+    answerable: bool,
+) -> InboxItem {
+    InboxItem { kind, since, summary, answerable, next: Vec::new(), only_in: None, session: session.clone() }
+}
+
+/// What can be answered from here is answered here; everything else where the agent runs.
+fn say_next(item: &mut InboxItem, offers: &[Offer]) {
+    let id = &item.session.id;
+    let answers: &[Offer] = match item.kind {
+        InboxKind::Approval if item.answerable => &[Offer::Approve, Offer::Deny],
+        InboxKind::Question if item.answerable => &[Offer::Answer],
+        InboxKind::Failure => &[Offer::Resume, Offer::Send],
+        InboxKind::Approval | InboxKind::Question | InboxKind::Limit => &[],
+    };
+    let others = [Offer::Attach, Offer::Open, Offer::Peek];
+    let works: Vec<Offer> =
+        answers.iter().chain(&others).filter(|offer| offers.contains(offer)).copied().collect();
+    item.next = works.iter().map(|offer| offer.command(id)).collect();
+    if item.kind == InboxKind::Failure {
+        let behind = item.next.len().saturating_sub(usize::from(works.last() == Some(&Offer::Peek)));
+        item.next.insert(behind, format!("agentctl inbox --done {id}"));
+    } else if answers.is_empty() && !works.contains(&Offer::Attach) {
+        item.only_in = place(&item.session);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agentctl_model::{Evidence, Pending, Relation, Rule, SessionKey, Witness};
+
+    use super::*;
+    use crate::read::offers;
+    use crate::read::offers::Doors;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    fn session(id: &str, status: Status, outcome: Option<Outcome>) -> Session {
+        let value = serde_json::json!({
+            "id": id, "adapter": "pi", "configRoot": "/r", "status": status, "outcome": outcome, "pending": [],
+            "updatedAt": "2026-11-15T11:00:00Z", "processes": [], "capabilities": ["peek", "resume", "send"],
+            "evidence": [Evidence::said(Witness::Kernel, "looked", None)], "meta": {}
+        });
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn waiting(id: &str, kind: PendingKind, since: Option<&str>, answerable: bool) -> Session {
+        let pending = Pending { kind, summary: Some("rm -rf".into()), since: since.map(at), answerable };
+        Session { pending: vec![pending], pid: Some(7), ..session(id, Status::Waiting, None) }
+    }
+
+    fn items(sessions: Vec<Session>) -> Vec<InboxItem> {
+        let surveyed = sessions.into_iter().map(|session| {
+            let key =
+                SessionKey { adapter: "pi".into(), root: "/r".into(), id: session.id.clone(), slot: None };
+            Surveyed {
+                key,
+                session: Box::new(session),
+                place: "/x".into(),
+                rule: Rule::TurnOpen,
+                carriers: Vec::new(),
+            }
+        });
+        let survey = Survey { sessions: surveyed.collect(), ..Survey::default() };
+        inbox(&survey, Some(at("2026-11-15T10:00:00Z")), &PutAway::default(), |surveyed| {
+            let served = surveyed.session.status != Status::Stopped;
+            let doors =
+                Doors { is_spoken_to: served, can_go_on: true, can_be_opened: true, ..Doors::default() };
+            offers::offers(&surveyed.session, doors)
+        })
+    }
+
+    fn ids(sessions: Vec<Session>) -> Vec<String> {
+        items(sessions).into_iter().map(|item| item.session.id).collect()
+    }
+
+    #[test]
+    fn who_is_blocked_comes_before_what_failed_and_the_longest_first() {
+        let failed = |id: &str, updated: &str| Session {
+            updated_at: Some(at(updated)),
+            ..session(id, Status::Stopped, Some(Outcome::Failed))
+        };
+        let order = ids(vec![
+            failed("failed-late", "2026-11-15T11:30:00Z"),
+            waiting("waits-unknown", PendingKind::Approval, None, false),
+            failed("failed-early", "2026-11-15T10:30:00Z"),
+            waiting("waits-short", PendingKind::Question, Some("2026-11-15T11:59:00Z"), false),
+            waiting("waits-long", PendingKind::Limit, Some("2026-11-15T09:00:00Z"), false),
+        ]);
+        assert_eq!(order, ["waits-long", "waits-short", "waits-unknown", "failed-early", "failed-late"]);
+    }
+
+    #[test]
+    fn only_what_needs_a_person_is_in_it() {
+        let old = Some(at("2026-11-15T09:59:00Z"));
+        let failed = || session("x", Status::Stopped, Some(Outcome::Failed));
+        assert_eq!(ids(vec![failed()]).len(), 1);
+        assert!(ids(vec![Session { updated_at: old, ..failed() }]).is_empty(), "history");
+        assert_eq!(ids(vec![Session { updated_at: None, ..failed() }]).len(), 1, "not shown to be old");
+        let idle = |outcome| Session { pid: Some(7), updated_at: old, ..session("x", Status::Idle, outcome) };
+        assert_eq!(ids(vec![idle(Some(Outcome::Failed))]).len(), 1, "a live one never is history");
+        assert_eq!(ids(vec![idle(Some(Outcome::Died))]).len(), 1);
+        for quiet in [
+            idle(Some(Outcome::Completed)),
+            idle(None),
+            session("x", Status::Stopped, Some(Outcome::Interrupted)),
+            session("x", Status::Running, Some(Outcome::Failed)),
+            session("x", Status::Unknown, None),
+            Session { relation: Some(Relation::Subagent), ..failed() },
+        ] {
+            assert!(ids(vec![quiet.clone()]).is_empty(), "{quiet:?}");
+        }
+        let wordless =
+            Session { status_detail: Some("needs you".into()), ..session("x", Status::Waiting, None) };
+        assert_eq!(items(vec![wordless])[0].summary.as_deref(), Some("needs you"));
+    }
+
+    #[test]
+    fn the_next_step_is_where_it_can_be_answered() {
+        let first = |session: Session| items(vec![session])[0].next[0].clone();
+        let next = |session: Session| items(vec![session])[0].next.clone();
+        assert_eq!(first(waiting("x", PendingKind::Approval, None, true)), "agentctl approve x");
+        assert_eq!(first(waiting("x", PendingKind::Question, None, true)), "agentctl answer x TEXT");
+        let closed = items(vec![waiting("x", PendingKind::Approval, None, false)]).remove(0);
+        assert_eq!((closed.next, closed.only_in), (vec!["agentctl peek x".into()], Some("process 7".into())));
+        assert_eq!(first(session("x", Status::Stopped, Some(Outcome::Died))), "agentctl resume x MESSAGE");
+        let dumb = Session { capabilities: vec![], ..session("x", Status::Stopped, Some(Outcome::Died)) };
+        assert_eq!(next(dumb), ["agentctl attach x", "agentctl inbox --done x"]);
+        let live = Session { pid: Some(7), ..session("x", Status::Idle, Some(Outcome::Failed)) };
+        assert_eq!(first(live), "agentctl send x MESSAGE");
+    }
+}

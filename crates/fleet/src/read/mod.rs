@@ -1,0 +1,14 @@
+//! Questions: what sessions there are, what each is doing and why, and what needs a person. Nothing here changes anything;
+//! every command and every route of the API asks through this room.
+
+pub(crate) mod explain;
+pub(crate) mod find;
+pub mod groups;
+pub mod inbox;
+pub(crate) mod known_agents;
+pub(crate) mod list;
+pub mod offers;
+pub(crate) mod prices;
+pub(crate) mod query;
+pub(crate) mod survey;
+pub mod wait;

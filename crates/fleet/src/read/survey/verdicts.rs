@@ -1,0 +1,277 @@
+//! From what was found and who claims it to sessions with a verdict. Pure.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use agentctl_adapters::Card;
+use agentctl_model::{
+    Carrier, Claim, Coverage, EndedBy, Facts, Found, Harvest, Joined, LaunchExit, Liveness, Outcome, Owners,
+    Pending, ProcessEntry, Remote, Rule, SeenExit, Session, SessionKey, Status, Surveyed, Testimony, Tie,
+    Turn, TurnState, Verdict, derive, prevailing, text,
+};
+use jiff::Timestamp;
+
+use crate::read::survey::unseen::Unseen;
+
+type Id = (String, Option<String>);
+
+/// Everything that is needed to judge the sessions of one source.
+pub(crate) struct Case<'a> {
+    pub(crate) card: &'a Card,
+    pub(crate) root: &'a str,
+    pub(crate) harvest: Harvest,
+    pub(crate) joined: Joined,
+    /// Sessions whose carrier may be where it cannot be seen.
+    pub(crate) unseen: Unseen,
+    /// How the launched processes of its sessions ended, by the session's id.
+    pub(crate) exits: HashMap<String, LaunchExit>,
+    pub(crate) as_of: Timestamp,
+    /// Why the process table could not be read, if it could not.
+    pub(crate) blind: Option<String>,
+}
+
+impl Case<'_> {
+    /// The sessions of this source. A source that gave no answer has none, and nothing is said of them.
+    pub(crate) fn sessions(mut self) -> Vec<Surveyed> {
+        if !matches!(self.harvest.coverage, Coverage::Complete | Coverage::Partial) {
+            return Vec::new();
+        }
+        let mut claims: HashMap<Id, Vec<Claim>> = HashMap::new();
+        for claim in std::mem::take(&mut self.joined.claims) {
+            claims.entry((claim.id.clone(), claim.slot.clone())).or_default().push(claim);
+        }
+        let remote = std::mem::take(&mut self.harvest.remote);
+        let remote: HashMap<Id, Remote> =
+            remote.into_iter().map(|remote| ((remote.id.clone(), remote.slot.clone()), remote)).collect();
+        let found = std::mem::take(&mut self.harvest.found);
+        let mut sessions: Vec<Surveyed> = found
+            .into_iter()
+            .map(|found| {
+                // Hardly any of ten thousand has either.
+                if claims.is_empty() && remote.is_empty() {
+                    return self.judge(found, &[], None);
+                }
+                let id = (found.id.clone(), found.slot.clone());
+                let claims = claims.remove(&id).unwrap_or_default();
+                self.judge(found, &claims, remote.get(&id))
+            })
+            .collect();
+        // Sessions that only a live process knows of: an agent at its empty prompt has no storage yet.
+        for (_, claims) in claims {
+            if let Some(found) = claims.iter().find_map(|claim| claim.found.clone()) {
+                sessions.push(self.judge(found, &claims, None));
+            }
+        }
+        sessions
+    }
+
+    fn judge(&self, mut found: Found, claims: &[Claim], remote: Option<&Remote>) -> Surveyed {
+        let exit = self.exits.get(&found.id).filter(|exit| is_of_these_records(exit, found.facts.updated_at));
+        // Who was seen to end is nowhere else. That nobody saw it, or that it is not written down yet, says nothing.
+        let unseen = (!self.unseen.is_empty() && exit.and_then(LaunchExit::seen).is_none())
+            .then(|| self.unseen.get(&(found.id.clone(), found.slot.clone())))
+            .flatten();
+        let (liveness, testimony) = match remote {
+            Some(remote) => {
+                let said = Liveness::Remote { word: remote.word, evidence: remote.evidence.clone() };
+                (said, Some(&remote.testimony))
+            }
+            None => (self.liveness(claims, unseen), weightiest(claims)),
+        };
+        for live in claims.iter().filter_map(|claim| claim.found.as_ref()) {
+            fill(&mut found.facts, &live.facts);
+        }
+        let recorded = found.facts.turn.take();
+        let said = testimony.and_then(|word| word.turn.as_ref());
+        let turn = match &liveness {
+            Liveness::Alive(owners) => prevailing(recorded.clone(), said.cloned(), owners).map(Cow::Owned),
+            Liveness::Remote { .. } => said.or(recorded.as_ref()).map(Cow::Borrowed),
+            Liveness::Gone { .. } | Liveness::Unobservable { .. } => recorded.as_ref().map(Cow::Borrowed),
+        };
+        let turn = turn.as_deref();
+        let said = testimony.map(|word| word.evidence.as_slice()).unwrap_or_default();
+        // The kernel speaks last.
+        let mut heard = Vec::with_capacity(said.len() + found.evidence.len() + 1);
+        heard.extend_from_slice(said);
+        heard.append(&mut found.evidence);
+        let seen = exit.and_then(LaunchExit::seen);
+        found.facts.stopped_at = found.facts.stopped_at.or(seen.map(|exit| exit.at));
+        let verdict = derive(turn, &liveness, exit, heard);
+        let rule = verdict.rule();
+        let about = About {
+            detail: detail(&verdict, turn, testimony, &liveness, seen),
+            since: since(&verdict, turn, testimony),
+            pending: pending(&verdict, recorded.as_ref(), testimony),
+        };
+        let key = SessionKey {
+            adapter: self.card.name.to_owned(),
+            root: self.root.to_owned(),
+            id: found.id.clone(),
+            slot: found.slot,
+        };
+        let firm = claims.iter().filter(|claim| claim.tie != Tie::OneOfSeveral);
+        let carriers = firm
+            .map(|claim| Carrier { process: claim.owner.process, role: claim.role, tie: claim.tie })
+            .collect();
+        let session = self.session(found.id, found.facts, verdict, claims, about);
+        Surveyed { key, session: Box::new(session), place: found.place, rule, carriers }
+    }
+
+    fn liveness(&self, claims: &[Claim], unseen: Option<&String>) -> Liveness {
+        let unobservable = |why: &str| Liveness::Unobservable { why: why.to_owned(), looked_at: self.as_of };
+        let mut firm =
+            claims.iter().filter(|claim| claim.tie != Tie::OneOfSeveral).map(|claim| claim.owner.clone());
+        if let Some(first) = firm.next() {
+            return Liveness::Alive(Owners { first, rest: firm.collect() });
+        }
+        if let Some(why) = self.blind.as_deref().or(self.joined.blind.as_deref()) {
+            return unobservable(why);
+        }
+        match (claims, unseen) {
+            ([], Some(why)) => unobservable(why),
+            ([], None) => Liveness::Gone { looked_at: self.as_of },
+            (several, _) => unobservable(&format!(
+                "{} live process(es) may carry this session or another one, nothing ties them",
+                several.len()
+            )),
+        }
+    }
+
+    fn session(&self, id: String, facts: Facts, verdict: Verdict, claims: &[Claim], about: About) -> Session {
+        let (status, outcome) = (verdict.status(), verdict.outcome());
+        let firm = || claims.iter().filter(|claim| claim.tie != Tie::OneOfSeveral);
+        Session {
+            id,
+            adapter: self.card.name.to_owned(),
+            config_root: self.root.to_owned(),
+            status,
+            outcome,
+            status_detail: about.detail,
+            since: about.since,
+            pending: about.pending,
+            name: facts.name,
+            prompt: facts.prompt,
+            last_message: facts.last_message,
+            branch: facts.branch,
+            cwd: facts.cwd,
+            model: facts.model,
+            started_at: facts.started_at,
+            updated_at: facts.updated_at,
+            stopped_at: facts.stopped_at.filter(|_| status == Status::Stopped),
+            tokens: facts.tokens,
+            cost: facts.cost,
+            pid: firm().next().map(|claim| claim.owner.process.pid),
+            processes: firm()
+                .map(|claim| ProcessEntry {
+                    pid: claim.owner.process.pid,
+                    started_at: claim.owner.started_at,
+                    role: claim.role.to_owned(),
+                    command: claim.command.clone(),
+                })
+                .collect(),
+            relation: facts.parent.as_ref().map(|parent| parent.relation),
+            parent_id: facts.parent.map(|parent| parent.id),
+            group: None,
+            launch: None,
+            capabilities: self.card.capabilities.to_vec(),
+            evidence: verdict.into_evidence(),
+            meta: facts.meta,
+        }
+    }
+}
+
+/// What is said about the status beside the verdict.
+struct About {
+    detail: Option<String>,
+    since: Option<Timestamp>,
+    pending: Vec<Pending>,
+}
+
+/// Of several live owners, the word of the one that most needs a person, then of one at work.
+fn weightiest(claims: &[Claim]) -> Option<&Testimony> {
+    let weight = |word: &&Testimony| match word.turn.as_ref().map(|turn| turn.state) {
+        Some(TurnState::Approval | TurnState::Question) => 3,
+        Some(TurnState::Open) => 2,
+        Some(_) => 1,
+        None => 0,
+    };
+    let firm = claims.iter().filter(|claim| claim.tie != Tie::OneOfSeveral);
+    firm.filter_map(|claim| claim.testimony.as_ref()).max_by_key(weight)
+}
+
+/// What a live process says of itself fills the gaps of the records; where it runs now is the process's word.
+fn fill(facts: &mut Facts, live: &Facts) {
+    facts.cwd = live.cwd.clone().or_else(|| facts.cwd.take());
+    facts.name = facts.name.take().or_else(|| live.name.clone());
+    facts.model = facts.model.take().or_else(|| live.model.clone());
+    facts.started_at = facts.started_at.or(live.started_at);
+    facts.updated_at = facts.updated_at.or(live.updated_at);
+    for (key, value) in &live.meta {
+        facts.meta.entry(key.clone()).or_insert_with(|| value.clone());
+    }
+}
+
+fn detail(
+    verdict: &Verdict,
+    turn: Option<&Turn>,
+    testimony: Option<&Testimony>,
+    liveness: &Liveness,
+    exit: Option<&SeenExit>,
+) -> Option<String> {
+    let recorded = || turn.and_then(|turn| turn.detail.clone());
+    let by = || exit.and_then(|exit| exit.by.as_ref()).map(EndedBy::words);
+    match (verdict.status(), verdict.outcome()) {
+        (Status::Unknown, _) => match liveness {
+            Liveness::Unobservable { why, .. } => Some(why.clone()),
+            _ => Some(verdict.rule().words().to_owned()),
+        },
+        (Status::Waiting, _) => testimony.and_then(|word| word.detail.clone()).or_else(recorded),
+        (Status::Stopped, Some(Outcome::Interrupted)) => by(),
+        // An agent that was ended may call it an error of its own.
+        (Status::Stopped, Some(Outcome::Failed)) => {
+            let words: Vec<String> = recorded().into_iter().chain(by()).collect();
+            (!words.is_empty()).then(|| words.join("; "))
+        }
+        (Status::Stopped, None) if verdict.rule() == Rule::ExitNotWrittenYet => {
+            Some(LaunchExit::UNWRITTEN.to_owned())
+        }
+        // The tool at work, of which nobody has to decide anything.
+        (Status::Running, _) | (_, Some(Outcome::Died)) => recorded().map(|words| short(&words)),
+        (_, Some(Outcome::Failed)) => recorded(),
+        _ => None,
+    }
+}
+
+/// What is known of an exit says something of the records as they are: nothing was written after it. One that is not written
+/// down yet may turn out to be the end of them.
+fn is_of_these_records(exit: &LaunchExit, updated_at: Option<Timestamp>) -> bool {
+    exit.seen().is_none_or(|exit| exit.is_the_end(updated_at))
+}
+
+/// By the agent's own records only; when a process went away is nobody's record.
+fn since(verdict: &Verdict, turn: Option<&Turn>, testimony: Option<&Testimony>) -> Option<Timestamp> {
+    let said = testimony.and_then(|word| word.since);
+    match verdict.status() {
+        Status::Running | Status::Waiting => said.or_else(|| turn.and_then(|turn| turn.began)),
+        Status::Idle => said.or_else(|| turn.and_then(|turn| turn.last)),
+        Status::Stopped | Status::Unknown => None,
+    }
+}
+
+/// A request can be long; what a tool does is told in a few words.
+fn short(words: &str) -> String {
+    const FEW: usize = 300;
+    text::clean_cut(&text::one_line(words), Some(FEW))
+}
+
+/// What it waits for, in the words of the records where they tell more (the tool that wants to run).
+fn pending(verdict: &Verdict, recorded: Option<&Turn>, testimony: Option<&Testimony>) -> Vec<Pending> {
+    let waiting = testimony.filter(|_| verdict.status() == Status::Waiting);
+    let mut pending = waiting.map(|word| word.pending.clone()).unwrap_or_default();
+    let tool = recorded.filter(|turn| turn.state == TurnState::Open).and_then(|turn| turn.detail.as_ref());
+    if let [only] = pending.as_mut_slice() {
+        let said = || waiting.and_then(|word| word.detail.clone());
+        only.summary = only.summary.take().or_else(|| tool.cloned()).or_else(said);
+    }
+    pending
+}

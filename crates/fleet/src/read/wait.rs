@@ -1,0 +1,216 @@
+//! Waiting for sessions to come into a state, level-triggered: what counts is what a survey shows, not what happened between
+//! two of them. Pure; whoever waits asks [`Wait::question`] again and again and lets the answers be heard.
+
+use agentctl_model::{Outcome, Rule, Session, SessionKey, Status, Survey, Surveyed};
+
+use crate::read::query::{Question, Wanted};
+
+/// A state that can be waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    Running,
+    Waiting,
+    /// No turn is open. A session that has stopped will have none either, so that ends this wait too.
+    Idle,
+    Stopped,
+}
+
+impl Until {
+    /// What is waited for unless somebody says otherwise.
+    pub const DEFAULT: [Self; 2] = [Self::Idle, Self::Stopped];
+
+    fn is_met_by(self, status: Status) -> bool {
+        match self {
+            Self::Running => status == Status::Running,
+            Self::Waiting => status == Status::Waiting,
+            Self::Idle => matches!(status, Status::Idle | Status::Stopped),
+            Self::Stopped => status == Status::Stopped,
+        }
+    }
+}
+
+/// One wait for one session or several. A session that was once seen in the wanted state is done, whatever comes after.
+#[derive(Debug)]
+pub struct Wait {
+    until: Vec<Until>,
+    any: bool,
+    open: Vec<Surveyed>,
+    reached: Vec<Surveyed>,
+    gone: Vec<SessionKey>,
+}
+
+impl Wait {
+    /// Begins with these sessions as they were just found. With `any`, the first one ends the wait.
+    pub fn new(sessions: Vec<Surveyed>, until: Vec<Until>, any: bool) -> Self {
+        let seen = Survey { sessions: sessions.clone(), ..Survey::default() };
+        let mut wait = Self { until, any, open: sessions, reached: Vec::new(), gone: Vec::new() };
+        wait.hear(&seen);
+        wait
+    }
+
+    /// What to ask the fleet next.
+    pub fn question(&self) -> Question {
+        let mut adapters: Vec<String> = self.open.iter().map(|open| open.key.adapter.clone()).collect();
+        adapters.sort_unstable();
+        adapters.dedup();
+        let ids = self.open.iter().map(|open| open.key.id.clone()).collect();
+        Question { subagents: true, adapters, ..Question::new(Wanted::Ids(ids)) }
+    }
+
+    /// What an answer says of the sessions that are still waited for. A source that was not heard says nothing.
+    pub fn hear(&mut self, survey: &Survey) {
+        for known in std::mem::take(&mut self.open) {
+            match survey.sessions.iter().find(|seen| seen.key == known.key) {
+                // How it ended is about to be known, and that is what was waited for.
+                Some(seen) if seen.rule == Rule::ExitNotWrittenYet => self.open.push(seen.clone()),
+                Some(seen) if self.until.iter().any(|until| until.is_met_by(seen.session.status)) => {
+                    self.reached.push(seen.clone());
+                }
+                Some(seen) => self.open.push(seen.clone()),
+                // Its records were deleted and nobody runs it: that is as stopped as can be.
+                None if self.ends_with(survey, &known.key) => self.gone.push(known.key),
+                None => self.open.push(known),
+            }
+        }
+    }
+
+    fn ends_with(&self, survey: &Survey, key: &SessionKey) -> bool {
+        let stopped = self.until.iter().any(|until| until.is_met_by(Status::Stopped));
+        stopped && survey.prove_ended(key).is_some()
+    }
+
+    pub fn is_over(&self) -> bool {
+        let one = !self.reached.is_empty() || !self.gone.is_empty();
+        self.open.is_empty() || (self.any && one)
+    }
+
+    /// As they were when they came into the wanted state.
+    pub fn reached(&self) -> &[Surveyed] {
+        &self.reached
+    }
+
+    /// Not there yet, as last seen.
+    pub fn open(&self) -> &[Surveyed] {
+        &self.open
+    }
+
+    /// Ended without a trace: their records are gone.
+    pub fn gone(&self) -> &[SessionKey] {
+        &self.gone
+    }
+
+    /// No turn that was waited for ended badly.
+    pub fn went_well(&self) -> bool {
+        !self.reached.iter().any(|reached| ended_badly(&reached.session))
+    }
+}
+
+/// How an earlier turn ended says nothing about one that is open.
+fn ended_badly(session: &Session) -> bool {
+    matches!(session.status, Status::Idle | Status::Stopped)
+        && matches!(session.outcome, Some(Outcome::Failed | Outcome::Died | Outcome::Interrupted))
+}
+
+#[cfg(test)]
+mod tests {
+    use agentctl_model::{Evidence, SourceReport, Witness};
+
+    use super::*;
+
+    fn seen(id: &str, status: Status, outcome: Option<Outcome>) -> Surveyed {
+        let session = serde_json::json!({
+            "id": id, "adapter": "pi", "configRoot": "/r", "status": status, "outcome": outcome, "pending": [],
+            "processes": [], "capabilities": [], "evidence": [Evidence::said(Witness::Kernel, "looked", None)], "meta": {}
+        });
+        let key = SessionKey { adapter: "pi".into(), root: "/r".into(), id: id.into(), slot: None };
+        let session = serde_json::from_value(session).unwrap();
+        Surveyed { key, session, place: "/x".into(), rule: Rule::TurnOpen, carriers: Vec::new() }
+    }
+
+    fn survey(sessions: Vec<Surveyed>, coverage: &str) -> Survey {
+        let source = SourceReport {
+            adapter: "pi".into(),
+            root: "/r".into(),
+            coverage: coverage.into(),
+            error: None,
+            warnings: vec![],
+            sessions: None,
+            took_ms: 1,
+        };
+        Survey { sessions, sources: vec![source], ..Survey::default() }
+    }
+
+    fn wait(status: Status, until: &[Until]) -> Wait {
+        Wait::new(vec![seen("a", status, None)], until.to_vec(), false)
+    }
+
+    #[test]
+    fn what_is_there_already_needs_no_waiting_and_unknown_never_ends_it() {
+        for (status, over) in [
+            (Status::Idle, true),
+            (Status::Stopped, true),
+            (Status::Running, false),
+            (Status::Waiting, false),
+            (Status::Unknown, false),
+        ] {
+            assert_eq!(wait(status, &Until::DEFAULT).is_over(), over, "{status:?}");
+        }
+        assert!(wait(Status::Waiting, &[Until::Waiting]).is_over());
+        assert!(wait(Status::Stopped, &[Until::Idle]).is_over(), "a headless run is never idle");
+        assert!(!wait(Status::Idle, &[Until::Stopped]).is_over());
+        assert!(!wait(Status::Stopped, &[Until::Running]).is_over(), "it may be resumed");
+    }
+
+    #[test]
+    fn an_exit_that_is_not_written_yet_is_waited_for() {
+        let ending = Surveyed { rule: Rule::ExitNotWrittenYet, ..seen("a", Status::Stopped, None) };
+        let mut waits = Wait::new(vec![ending.clone()], Until::DEFAULT.to_vec(), false);
+        assert!(!waits.is_over());
+        waits.hear(&survey(vec![ending], "complete"));
+        assert!(!waits.is_over());
+        waits.hear(&survey(vec![seen("a", Status::Stopped, Some(Outcome::Interrupted))], "complete"));
+        assert!(waits.is_over() && !waits.went_well());
+    }
+
+    #[test]
+    fn silence_goes_on_and_absence_is_an_end() {
+        let mut waits = wait(Status::Running, &Until::DEFAULT);
+        for coverage in ["timed-out", "failed", "partial"] {
+            waits.hear(&survey(vec![], coverage));
+            assert!(!waits.is_over(), "{coverage}");
+        }
+        waits.hear(&survey(vec![], "complete"));
+        assert!(waits.is_over() && waits.went_well());
+        assert_eq!(waits.gone().len(), 1);
+        let mut running = wait(Status::Idle, &[Until::Running]);
+        running.hear(&survey(vec![], "complete"));
+        assert!(!running.is_over());
+    }
+
+    #[test]
+    fn several_are_all_waited_for_and_the_worst_decides() {
+        let both = |first: Surveyed, second: Surveyed, any: bool| {
+            let begin = vec![seen("a", Status::Running, None), seen("b", Status::Running, None)];
+            let mut waits = Wait::new(begin, Until::DEFAULT.to_vec(), any);
+            waits.hear(&survey(vec![first, seen("b", Status::Running, None)], "complete"));
+            let early = waits.is_over();
+            // The first one goes on with another turn: it was seen done, and that is what was waited for.
+            waits.hear(&survey(vec![seen("a", Status::Running, None), second], "complete"));
+            (early, waits.is_over(), waits.went_well())
+        };
+        let done = |id: &str| seen(id, Status::Idle, Some(Outcome::Completed));
+        let failed = |id: &str| seen(id, Status::Stopped, Some(Outcome::Failed));
+        assert_eq!(both(done("a"), done("b"), false), (false, true, true));
+        assert_eq!(both(done("a"), failed("b"), false), (false, true, false));
+        assert_eq!(both(failed("a"), done("b"), false), (false, true, false));
+        assert!(both(done("a"), done("b"), true).0);
+    }
+
+    #[test]
+    fn an_earlier_failure_says_nothing_about_an_open_turn() {
+        let again = vec![seen("a", Status::Running, Some(Outcome::Failed))];
+        assert!(Wait::new(again, vec![Until::Running], false).went_well());
+        let died = vec![seen("a", Status::Idle, Some(Outcome::Died))];
+        assert!(!Wait::new(died, Until::DEFAULT.to_vec(), false).went_well());
+    }
+}

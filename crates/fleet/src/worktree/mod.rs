@@ -1,0 +1,401 @@
+//! Working trees made with git: creating one beside its repository, undoing that, listing and cleaning.
+//!
+//! The only room of the fleet that runs a program (`git`, so that sparse checkouts and settings are the user's own). Nothing of
+//! the repository runs unless a person has agreed to it: a tree is made empty first, what the repository names is looked for
+//! there (`programs`), and a checkout that found nothing is one in which nothing of the repository's can run. Nothing is removed that cannot be shown to be kept elsewhere, unless it is forced.
+
+mod clean;
+mod config;
+mod diff;
+mod git;
+pub(crate) mod head;
+mod list;
+mod programs;
+pub mod root;
+mod view;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::keep::kernel_lock::KernelLock;
+use crate::keep::marks::Marks;
+use crate::keep::store::StoreError;
+
+pub use clean::{Cleaning, Loss, LossKind, Wish, clean, linked};
+pub use diff::{DiffStat, Form, diff, diffstat};
+pub use list::{TreeState, Worktree, list};
+pub use programs::{Programs, consent, programs};
+pub use view::{Cleaned, FailedTree, HeldTree, NewTree, Trees, TreesError, Which};
+
+use git::{git, git_about, git_of_the_user, git_says, git_with_programs, text_of};
+use list::{Listed, listed};
+
+/// How long another creation in the same repository may take: a checkout of a large one on a slow disk.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+#[derive(Debug, thiserror::Error)]
+pub enum WorktreeError {
+    #[error("git cannot be run: {0}")]
+    NoGit(std::io::Error),
+    #[error("{} is not in a git repository", .0.display())]
+    NotARepository(PathBuf),
+    #[error("`{0}` cannot be the name of a branch")]
+    BadBranch(String),
+    #[error("`{0}` names no commit in this repository")]
+    BadBase(String),
+    #[error("the branch {0} exists already, so it cannot begin at another one")]
+    BranchExists(String),
+    #[error("the branch {0} is on several remotes; --base-branch says which one is meant")]
+    SeveralRemotes(String),
+    #[error("the branch {branch} is checked out in {}", path.display())]
+    BranchInUse { branch: String, path: PathBuf },
+    #[error("{} is the main working tree of its repository", .0.display())]
+    MainTree(PathBuf),
+    /// Nobody has agreed to run these.
+    #[error("a checkout of {} runs programs of its own: {}", path.display(), programs.join(", "))]
+    Untrusted { path: PathBuf, programs: Vec<String> },
+    #[error("git has not answered about {} for {seconds} s", path.display())]
+    Silent { path: PathBuf, seconds: u64 },
+    #[error("git says more than {megabytes} MiB about {}", path.display())]
+    TooMuch { path: PathBuf, megabytes: u64 },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("another git operation holds {} for too long", .0.display())]
+    Busy(PathBuf),
+    #[error("git {doing}: {words}")]
+    Git { doing: String, words: String },
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: std::io::Error },
+}
+
+impl WorktreeError {
+    /// What a person can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Untrusted { .. } => {
+                Some("look at them; --trust runs them, and is remembered until they change".to_owned())
+            }
+            Self::Store(error) => error.hint(),
+            _ => None,
+        }
+    }
+}
+
+/// A working tree that we made, with what is needed to undo it, also by another process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Made {
+    pub path: PathBuf,
+    pub branch: String,
+    /// The branch did not exist before.
+    pub created_branch: bool,
+    /// Where the branch stood when the tree was made.
+    pub commit: String,
+    /// The folder that all trees of the repository share (`.git` of the main one).
+    common: PathBuf,
+}
+
+/// What became of an undo.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Undone {
+    Removed,
+    /// Somebody has worked there: it stays, and this is why.
+    Kept(String),
+}
+
+/// Makes a working tree of `repository` beside it, on `branch`: one that exists, or a new one that begins at `base` (without one:
+/// at the only remote branch of this name, else at the commit that is checked out in `repository`). One at a time per
+/// repository; when it fails, nothing is left. What it runs of the repository's own must have been [agreed to](consent).
+pub fn create(
+    repository: &Path,
+    branch: &str,
+    base: Option<&str>,
+    marks: &Marks,
+) -> Result<Made, WorktreeError> {
+    create_noting(repository, branch, base, marks, |_| Ok(()))
+}
+
+/// Whether such a tree can be asked for at all: a repository, a name that git takes, and a commit to begin at. Makes nothing.
+pub(crate) fn check(repository: &Path, branch: &str, base: Option<&str>) -> Result<(), WorktreeError> {
+    let common = common_folder(repository)?;
+    checked_name(&common, branch)?;
+    let Some(base) = base else { return Ok(()) };
+    commit_of(&common, base)?.map(drop).ok_or_else(|| WorktreeError::BadBase(base.to_owned()))
+}
+
+/// Where a tree on this branch begins.
+struct Beginning {
+    branch: String,
+    commit: String,
+    /// There is no such branch yet.
+    is_new: bool,
+    /// The remote branch that a new one follows.
+    remote: Option<String>,
+}
+
+fn begin(
+    repository: &Path,
+    common: &Path,
+    branch: &str,
+    base: Option<&str>,
+) -> Result<Beginning, WorktreeError> {
+    let branch = checked_name(common, branch)?;
+    if let Some(commit) = commit_of(common, &format!("refs/heads/{branch}"))? {
+        return match base {
+            Some(_) => Err(WorktreeError::BranchExists(branch)),
+            None => Ok(Beginning { branch, commit, is_new: false, remote: None }),
+        };
+    }
+    let remote = if base.is_none() { remote_branch(common, &branch)? } else { None };
+    let start = match (&remote, base) {
+        (Some(remote), _) => commit_of(common, remote)?,
+        (None, Some(base)) => commit_of(common, base)?,
+        (None, None) => commit_of(repository, "HEAD")?,
+    };
+    let commit = start.ok_or_else(|| WorktreeError::BadBase(base.unwrap_or("HEAD").to_owned()))?;
+    Ok(Beginning { branch, commit, is_new: true, remote })
+}
+
+/// A tree that can be made.
+struct Planned {
+    made: Made,
+    /// The remote branch that a new one follows.
+    remote: Option<String>,
+}
+
+/// What would be made, and the lock under which that stays so.
+fn plan(repository: &Path, branch: &str, base: Option<&str>) -> Result<(KernelLock, Planned), WorktreeError> {
+    let common = common_folder(repository)?;
+    let branch = checked_name(&common, branch)?;
+    let held = hold(&common)?;
+    let trees = listed(&common)?;
+    if let Some(tree) = trees.iter().find(|tree| tree.branch.as_deref() == Some(&branch)) {
+        return Err(WorktreeError::BranchInUse { branch, path: tree.path.clone() });
+    }
+    let Beginning { branch, commit, is_new, remote } = begin(repository, &common, &branch, base)?;
+    let path = free_path(&trees, &branch);
+    Ok((held, Planned { made: Made { path, branch, created_branch: is_new, commit, common }, remote }))
+}
+
+/// The same as [`create`]; `note` hears what will be made before it is made, so that whoever dies in between can be cleaned up after.
+pub fn create_noting(
+    repository: &Path,
+    branch: &str,
+    base: Option<&str>,
+    marks: &Marks,
+    note: impl FnOnce(&Made) -> Result<(), WorktreeError>,
+) -> Result<Made, WorktreeError> {
+    let (_held, planned) = plan(repository, branch, base)?;
+    let made = &planned.made;
+    // Where all trees are alike, what would be refused is refused before anything is made.
+    let config = git::config(&made.common)?;
+    if !config.differs_by_tree() {
+        agreed(programs::programs_of(made, &config)?, repository, marks)?;
+    }
+    note(made)?;
+    plant(&planned)?;
+    fill(made, repository, marks).inspect_err(|_| take_back(made))?;
+    Ok(planned.made)
+}
+
+/// Whether there are programs to run, all of them agreed to.
+fn agreed(programs: Option<Programs>, repository: &Path, marks: &Marks) -> Result<bool, WorktreeError> {
+    match programs {
+        None => Ok(false),
+        Some(programs) if marks.is_agreed(&programs.digest)? => Ok(true),
+        Some(programs) => {
+            Err(WorktreeError::Untrusted { path: repository.to_owned(), programs: programs.named })
+        }
+    }
+}
+
+/// The branch and an empty tree on it. Runs nothing. When it fails, what it made itself is gone again, and nothing else is
+/// touched: the path or the branch may have become somebody else's meanwhile.
+fn plant(Planned { made, remote }: &Planned) -> Result<(), WorktreeError> {
+    if made.created_branch {
+        // A commit's own name can be neither a flag nor ambiguous; only a remote branch is followed.
+        let (tracking, start) = match remote {
+            Some(remote) => ("--track", remote),
+            None => ("--no-track", &made.commit),
+        };
+        git(&made.common, &["branch", tracking, &made.branch, start])?;
+    }
+    let empty = ["worktree", "add", "--no-checkout"].map(std::ffi::OsStr::new);
+    let arguments = [&empty[..], &[made.path.as_os_str(), made.branch.as_ref()]].concat();
+    git(&made.common, &arguments).map(drop).inspect_err(|_| take_branch_back(made))
+}
+
+/// Brings the files, as `git worktree add` does. What the repository names is looked at in the tree itself, where all its
+/// conditions hold as they will; it runs if it was agreed to. If nothing was found, nothing of the repository's can run.
+fn fill(made: &Made, repository: &Path, marks: &Marks) -> Result<(), WorktreeError> {
+    let (programs, config) = programs::programs_in(made)?;
+    let files = ["reset", "--hard", "--quiet", "--no-recurse-submodules"];
+    let nothing = "0".repeat(made.commit.len());
+    let hook = ["hook", "run", "--ignore-missing", "post-checkout", "--", &nothing, &made.commit, "1"];
+    if agreed(programs, repository, marks)? {
+        git_with_programs(&made.path, &files)?;
+        git_with_programs(&made.path, &hook)?;
+        return Ok(());
+    }
+    git_of_the_user(&made.path, &config, &files)?;
+    if config.hooks_of_the_user().is_some() {
+        git_of_the_user(&made.path, &config, &hook)?;
+    }
+    Ok(())
+}
+
+/// Removes a working tree that we made, and the branch if we made that too, when nothing was done there: no changed or new
+/// file, no commit of its own. For undoing what a failed launch made.
+pub fn remove_if_clean(made: &Made) -> Result<Undone, WorktreeError> {
+    let _held = hold(&made.common)?;
+    let mut remove: Vec<&std::ffi::OsStr> = vec!["worktree".as_ref(), "remove".as_ref()];
+    if made.path.exists() {
+        let never_filled = was_never_filled(made)?;
+        if never_filled {
+            remove.push("--force".as_ref());
+        }
+        let changes = list::changes(&made.path)?;
+        if changes.any() && !never_filled {
+            return Ok(Undone::Kept(format!("{} has {changes}", made.path.display())));
+        }
+        let head = commit_of(&made.path, "HEAD")?;
+        if head.as_ref() != Some(&made.commit) {
+            return Ok(Undone::Kept(format!("{} has commits of its own", made.path.display())));
+        }
+    }
+    // Without --force, git looks once more itself.
+    remove.push(made.path.as_os_str());
+    if listed(&made.common)?.iter().any(|tree| tree.path == made.path) {
+        if !is_ours(made)? {
+            return Ok(Undone::Kept(format!("{} is on another branch", made.path.display())));
+        }
+        git_about(&made.common, &made.path, &remove)?;
+    }
+    if made.created_branch {
+        return delete_branch(&made.common, &made.branch, &made.commit);
+    }
+    Ok(Undone::Removed)
+}
+
+/// Only if it still stands at `commit`: git compares and deletes in one step.
+fn delete_branch(common: &Path, branch: &str, commit: &str) -> Result<Undone, WorktreeError> {
+    let reference = format!("refs/heads/{branch}");
+    match commit_of(common, &reference)? {
+        None => return Ok(Undone::Removed),
+        Some(tip) if tip != commit => {
+            return Ok(Undone::Kept(format!("the branch {branch} has commits of its own")));
+        }
+        Some(_) => {}
+    }
+    // Deleting by comparison does not look whether somebody has it checked out, so we do.
+    if let Some(tree) = listed(common)?.iter().find(|tree| tree.branch.as_deref() == Some(branch)) {
+        return Ok(Undone::Kept(format!("the branch {branch} is checked out in {}", tree.path.display())));
+    }
+    git(common, &["update-ref", "-d", &reference, commit])?;
+    // What the branch followed is a note that the next branch of this name must not inherit; there may be none.
+    let _ = git(common, &["config", "--remove-section", &format!("branch.{branch}")]);
+    Ok(Undone::Removed)
+}
+
+/// A tree of ours that could not be filled (nobody agreed, a hook refused, the disk is full). Nobody else has seen it: the lock
+/// is still held.
+fn take_back(made: &Made) {
+    let arguments = ["worktree".as_ref(), "remove".as_ref(), "--force".as_ref(), made.path.as_os_str()];
+    if is_ours(made).unwrap_or(false) {
+        let _ = git_about(&made.common, &made.path, &arguments);
+        // Goes only if it is empty.
+        let _ = fs::remove_dir(&made.path);
+    }
+    take_branch_back(made);
+}
+
+fn take_branch_back(made: &Made) {
+    if made.created_branch {
+        let _ = delete_branch(&made.common, &made.branch, &made.commit);
+    }
+}
+
+/// Whether the tree at this path is the one on our branch.
+fn is_ours(made: &Made) -> Result<bool, WorktreeError> {
+    let is_it = |tree: &Listed| tree.path == made.path && tree.branch.as_ref() == Some(&made.branch);
+    Ok(listed(&made.common)?.iter().any(is_it))
+}
+
+/// Whoever made it died before a file was brought: to git all of them are missing.
+fn was_never_filled(made: &Made) -> Result<bool, WorktreeError> {
+    let failed = |source| WorktreeError::Io { path: made.path.clone(), source };
+    for entry in agentctl_files::entries(&made.path).map_err(failed)? {
+        if entry.map_err(failed)?.file_name() != ".git" {
+            return Ok(false);
+        }
+    }
+    let arguments = ["rev-parse", "--path-format=absolute", "--git-path", "index"];
+    let index = git(&made.path, &arguments)?;
+    Ok(is_ours(made)? && fs::symlink_metadata(git::path_text(&index)).is_err())
+}
+
+/// The lock that every change of this repository's trees takes: the folder itself, so that nothing is written into it.
+fn hold(common: &Path) -> Result<KernelLock, WorktreeError> {
+    let failed = |source| WorktreeError::Io { path: common.to_owned(), source };
+    let held = KernelLock::on_folder(common, PATIENCE).map_err(failed)?;
+    held.ok_or_else(|| WorktreeError::Busy(common.to_owned()))
+}
+
+/// The folder that all working trees of a repository share.
+fn common_folder(inside: &Path) -> Result<PathBuf, WorktreeError> {
+    let not_there = || WorktreeError::NotARepository(inside.to_owned());
+    if !inside.is_dir() {
+        return Err(not_there());
+    }
+    let arguments = ["rev-parse", "--path-format=absolute", "--git-common-dir"];
+    let answer = git_says(inside, &arguments)?.ok_or_else(not_there)?;
+    Ok(PathBuf::from(git::path_text(&answer)))
+}
+
+/// The name, if git takes it for exactly this branch.
+fn checked_name(common: &Path, branch: &str) -> Result<String, WorktreeError> {
+    let bad = || WorktreeError::BadBranch(branch.to_owned());
+    if branch.starts_with('-') || branch.contains('\0') {
+        return Err(bad());
+    }
+    let answer = git_says(common, &["check-ref-format", "--branch", branch])?.ok_or_else(bad)?;
+    if text_of(&answer) == branch { Ok(branch.to_owned()) } else { Err(bad()) }
+}
+
+/// The full name of the commit, `None` when there is none.
+fn commit_of(folder: &Path, reference: &str) -> Result<Option<String>, WorktreeError> {
+    let commit = format!("{reference}^{{commit}}");
+    let answer = git_says(folder, &["rev-parse", "--verify", "--quiet", "--end-of-options", &commit])?;
+    Ok(answer.map(|answer| text_of(&answer)))
+}
+
+/// The only remote that has a branch of this name, as `refs/remotes/…`.
+fn remote_branch(common: &Path, branch: &str) -> Result<Option<String>, WorktreeError> {
+    let pattern = format!("refs/remotes/*/{branch}");
+    let answer = git(common, &["for-each-ref", "--format=%(refname)", &pattern])?;
+    let text = text_of(&answer);
+    let mut names = text.lines();
+    match (names.next(), names.next()) {
+        (Some(_), Some(_)) => Err(WorktreeError::SeveralRemotes(branch.to_owned())),
+        (only, _) => Ok(only.map(str::to_owned)),
+    }
+}
+
+/// `<repo>-<branch with / as ->` beside the main tree; the first number that is free when that is taken.
+fn free_path(trees: &[Listed], branch: &str) -> PathBuf {
+    let main = trees.first().map(|tree| tree.path.clone()).unwrap_or_default();
+    let name = main.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = name.strip_suffix(".git").filter(|name| !name.is_empty()).unwrap_or(&name);
+    let plain = main.with_file_name(format!("{name}-{}", branch.replace('/', "-")));
+    let taken =
+        |path: &PathBuf| fs::symlink_metadata(path).is_ok() || trees.iter().any(|tree| tree.path == *path);
+    let numbered = (2..).map(|number| {
+        let mut name = plain.as_os_str().to_owned();
+        name.push(format!("-{number}"));
+        PathBuf::from(name)
+    });
+    std::iter::once(plain.clone()).chain(numbered).find(|path| !taken(path)).unwrap_or(plain)
+}

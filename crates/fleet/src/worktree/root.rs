@@ -1,0 +1,89 @@
+//! Which working tree a directory belongs to, read from git's own files: no subprocess, so that a list or a lock costs none.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use agentctl_files::within;
+
+use crate::worktree::head::LARGEST;
+
+/// The top folder of the working tree around `path`: a repository's main tree, a linked worktree or a submodule. `None`
+/// outside of git.
+pub fn worktree_root(path: &Path) -> Option<PathBuf> {
+    within(path, |path| top_of(&resolved(path))).flatten()
+}
+
+/// What work in this directory gets in the way of: the working tree around it; outside of git, or where its file system
+/// does not answer, the directory alone.
+pub fn held_place(path: &Path) -> PathBuf {
+    let place = within(path, |path| {
+        let real = resolved(path);
+        top_of(&real).unwrap_or(real)
+    });
+    place.unwrap_or_else(|| path.to_owned())
+}
+
+/// The path without links, as far as it exists and can be asked: what was deleted meanwhile keeps the name it would have.
+pub fn real_path(path: &Path) -> PathBuf {
+    within(path, resolved).unwrap_or_else(|| path.to_owned())
+}
+
+fn resolved(path: &Path) -> PathBuf {
+    let mut missing: Vec<OsString> = Vec::new();
+    for ancestor in path.ancestors() {
+        if let Ok(real) = agentctl_files::real_path(ancestor) {
+            return missing.iter().rev().fold(real, |path, name| path.join(name));
+        }
+        missing.extend(ancestor.file_name().map(ToOwned::to_owned));
+    }
+    path.to_owned()
+}
+
+fn top_of(real: &Path) -> Option<PathBuf> {
+    real.ancestors().find(|folder| is_top(&folder.join(".git"))).map(Path::to_owned)
+}
+
+/// A folder named `.git` without a HEAD is nothing to git either: it goes on looking above.
+fn is_top(git: &Path) -> bool {
+    match fs::metadata(git) {
+        Ok(found) if found.is_dir() => git.join("HEAD").exists(),
+        Ok(found) if found.is_file() => {
+            agentctl_files::read_small(git, LARGEST).is_ok_and(|text| text.starts_with(b"gitdir:"))
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn trees_beside_and_inside_each_other_are_told_apart_and_links_are_not() {
+        let top = tempfile::tempdir().unwrap();
+        let top = top.path().canonicalize().unwrap();
+        let repo = top.join("repo");
+        fs::create_dir_all(repo.join(".git/worktrees/w")).unwrap();
+        fs::write(repo.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        fs::create_dir_all(repo.join("src/deep/.git")).unwrap();
+        assert_eq!(worktree_root(&repo.join("src/deep")), Some(repo.clone()), "an empty .git is nothing");
+        let linked = repo.join("trees/w");
+        fs::create_dir_all(linked.join("src")).unwrap();
+        fs::write(linked.join(".git"), "gitdir: ../../.git/worktrees/w\n").unwrap();
+        assert_eq!(
+            worktree_root(&linked.join("src")),
+            Some(linked.clone()),
+            "a worktree inside its repository"
+        );
+        symlink(repo.join("src"), top.join("short")).unwrap();
+        assert_eq!(worktree_root(&top.join("short")), Some(repo.clone()));
+        assert_eq!(worktree_root(&top.join("short/not/yet")), Some(repo.clone()));
+        assert_eq!(worktree_root(&top), None);
+        assert_eq!(held_place(&top.join("none/x")), top.join("none/x"));
+        symlink(&top, top.join("self")).unwrap();
+        assert_eq!(held_place(&top.join("self/none/x")), top.join("none/x"));
+    }
+}
