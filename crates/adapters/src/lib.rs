@@ -44,6 +44,8 @@ pub struct Card {
     pub capabilities: &'static [Capability],
     /// Which expensive looks its join needs.
     pub looks: Looks,
+    /// What its live processes leave in its files.
+    pub trace: Trace,
     /// Its live processes can be asked (`Adapter::ask`).
     pub can_be_asked: bool,
     /// Facts were observed on the real agent (false: read in its source only).
@@ -59,6 +61,18 @@ pub struct Looks {
     pub offspring: bool,
     /// Where the processes listen, to ask them.
     pub listening: bool,
+}
+
+/// What a live process leaves in the agent's files for as long as it has a session. Files are seen from every pid namespace
+/// that shares them, processes are not: this is all that there is to look at when the process may be in another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trace {
+    /// A note that names the process, from its start to its end. A session that no note names has no process.
+    Note,
+    /// A lock, or a file that it keeps open. Where nobody has it open, the session has no process.
+    OpenFile,
+    /// Nothing, or not always. Its sessions are tied to processes by what is seen of these alone: argv, directory, variables.
+    Nothing,
 }
 
 /// One place an adapter reads: a config root, and where the agent's variables moved its sessions, if they did; or a
@@ -125,6 +139,11 @@ pub trait Adapter: Send + Sync {
     /// Whether this root will want to know which machine asks (`Keys::device`).
     fn wants_device(&self, _root: &Root) -> bool {
         false
+    }
+
+    /// What the live process of a session that is stored at `place` leaves in the agent's files.
+    fn trace(&self, _place: &Path) -> Trace {
+        self.card().trace
     }
 
     /// The disk. Never fails: failure is a coverage.

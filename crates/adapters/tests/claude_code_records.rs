@@ -282,7 +282,7 @@ proptest! {
         for note in &harvest.registrations {
             let said: Value = serde_json::from_str(&String::from_utf8_lossy(&bytes)).unwrap();
             prop_assert_eq!(Some(note.id.clone()), said["sessionId"].as_str().map(clean));
-            let Holder::Process { pid, start } = note.holder.clone() else { panic!("{note:?}") };
+            let Holder::Process { pid, start, .. } = note.holder.clone() else { panic!("{note:?}") };
             prop_assert_eq!(Some(u64::from(pid)), said["pid"].as_u64());
             prop_assert_eq!(Some(start), said["procStart"].as_str().and_then(|start| start.parse().ok()));
         }

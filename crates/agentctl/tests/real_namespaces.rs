@@ -134,12 +134,25 @@ impl Scene {
     }
 
     fn list(&self, apart: bool, live: bool) -> Vec<Value> {
+        let way: &[&str] = if apart { &["unshare", APART[0], APART[1], APART[2]] } else { &[] };
+        self.list_by(way, live)
+    }
+
+    /// What is listed by an agentctl that is started through another program.
+    fn list_by(&self, way: &[&str], live: bool) -> Vec<Value> {
         let all: &[&str] = if live { &[] } else { &["--all", "--since", "all"] };
         let arguments = [&["list", "--json", "--adapter", self.case.adapter][..], all].concat();
         let plain = self.home.agentctl_command(&arguments);
-        let mut command = self.home.command("unshare");
-        command.args(APART).arg(plain.get_program()).args(plain.get_args()).env("AGENTCTL_NO_DAEMON", "1");
-        let answer = self.home.run(if apart { command } else { plain }).ok().json();
+        let command = match way {
+            [] => plain,
+            [program, rest @ ..] => {
+                let mut command = self.home.command(program);
+                command.args(rest).arg(plain.get_program()).args(plain.get_args());
+                command.env("AGENTCTL_NO_DAEMON", "1");
+                command
+            }
+        };
+        let answer = self.home.run(command).ok().json();
         answer["sessions"].as_array().unwrap().clone()
     }
 
@@ -157,6 +170,52 @@ impl Scene {
             }
         })
     }
+}
+
+/// A pid namespace that is there before the agent is. It has given out nearly all its pids: whatever pid the agent gets, and
+/// whenever it starts, it could be one of those here.
+struct Elder {
+    first: Background,
+    way: Vec<String>,
+}
+
+impl Elder {
+    fn born(home: &TestHome) -> Self {
+        let script = "echo $(($(cat /proc/sys/kernel/pid_max) - 5000)) > /proc/sys/kernel/ns_last_pid && exec tail -f /dev/null";
+        let mut command = home.command("unshare");
+        command.args(APART).args(["sh", "-c", script]);
+        let first = Background::spawn(home, command);
+        let within = until_seen(PATIENCE, "the first process of the namespace", || {
+            let children = format!("/proc/{0}/task/{0}/children", first.pid());
+            let child = std::fs::read_to_string(children).unwrap_or_default().trim().to_owned();
+            let name = std::fs::read_to_string(format!("/proc/{child}/comm")).unwrap_or_default();
+            if name.trim() == "tail" { Ok(child) } else { Err(format!("{child} {name} {}", first.stderr())) }
+        });
+        Self { first, way: words(&["nsenter", "-t", &within, "-p", "-m"]) }
+    }
+
+    fn list(&self, scene: &Scene, live: bool) -> Vec<Value> {
+        let way: Vec<&str> = self.way.iter().map(String::as_str).collect();
+        scene.list_by(&way, live)
+    }
+}
+
+/// The host's live agent, which began when the namespace was already there, from within it.
+fn the_hosts_younger(case: Case) {
+    let Some(scene) = Scene::set(case) else { return };
+    let mut elder = Elder::born(&scene.home);
+    let run = scene.start(false);
+    let row = scene.wait_running(&run);
+    for live in [false, true] {
+        let inside = elder.list(&scene, live);
+        let there = inside.iter().find(|there| there["id"] == row["id"]);
+        let there = there.unwrap_or_else(|| panic!("not listed (live: {live}): {inside:#?}"));
+        assert_eq!(there["status"], "unknown", "from within: {there:#}");
+        let why = there["statusDetail"].as_str().unwrap();
+        assert!(why.contains("pid namespace"), "{why}");
+    }
+    assert_eq!(scene.list(false, true)[0]["status"], "running", "seen from the host as before");
+    elder.first.signal(Signal::KILL);
 }
 
 /// The host's live agent, from within.
@@ -199,8 +258,8 @@ fn the_containers(case: Case) {
     assert_eq!(stopped.code, Some(0), "{stopped:#?}");
 }
 
-/// An agent that was killed in the namespace that asks: nobody is in doubt where everything is at hand.
-fn our_own(case: Case) {
+/// What is said of an agent that was killed in the namespace that asks.
+fn our_own(case: Case, status: &str, outcome: Option<&str>) {
     let Some(scene) = Scene::set(case) else { return };
     let line = (scene.case.run)(&new_uuid(), "[[hang]] a turn that stays open");
     let cwd = scene.home.git_repo("project");
@@ -212,7 +271,7 @@ fn our_own(case: Case) {
          done\n\
          kill -9 $!; wait $!; for p in /proc/[0-9]*; do p=${{p#/proc/}}; [ $p -gt 1 ] && kill -9 $p; done 2>/dev/null\n\
          tries=0; agentctl > \"$OUT\"\n\
-         until grep -q '\"stopped\"' \"$OUT\"; do\n\
+         until grep -q \"$STATUS\" \"$OUT\"; do\n\
            tries=$((tries+1)); [ $tries -gt 100 ] && exit 9; sleep 0.1; agentctl > \"$OUT\"\n\
          done"
     );
@@ -220,16 +279,17 @@ fn our_own(case: Case) {
     let mut command = scene.home.command("unshare");
     command.args(APART).args(["bash", "-c", &script, "bash"]).args(&line).current_dir(&cwd).env("PWD", &cwd);
     command.env("ASK", env!("CARGO_BIN_EXE_agentctl")).env("NAME", scene.case.adapter).env("OUT", &out);
-    command.env("AGENTCTL_NO_DAEMON", "1");
+    command.env("AGENTCTL_NO_DAEMON", "1").env("STATUS", format!("\"{status}\""));
     let _ = scene.home.run(command);
     let list: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
     let row = &list["sessions"][0];
-    assert_eq!((&row["status"], &row["outcome"]), (&"stopped".into(), &"died".into()), "{list:#}");
+    assert_eq!((row["status"].as_str(), row["outcome"].as_str()), (Some(status), outcome), "{list:#}");
 }
 
 macro_rules! both_ways {
     ($($name:ident: $case:expr;)*) => {
         mod seen_from_within { $(#[test] fn $name() { super::the_hosts($case); })* use super::*; }
+        mod begun_outside_later { $(#[test] fn $name() { super::the_hosts_younger($case); })* use super::*; }
         mod seen_from_the_host { $(#[test] fn $name() { super::the_containers($case); })* use super::*; }
     };
 }
@@ -248,9 +308,17 @@ both_ways! {
 
 #[test]
 fn what_died_in_our_own_namespace_is_dead() {
-    our_own(CLAUDE);
-    our_own(CODEX);
-    our_own(COPILOT);
+    for case in [CLAUDE, CODEX, OLD_CODEX, COPILOT, OPENCODE] {
+        our_own(case, "stopped", Some("died"));
+    }
+}
+
+/// From here it cannot be told from one that works outside.
+#[test]
+fn what_left_nothing_when_it_died_in_our_own_namespace_is_in_doubt() {
+    for case in [PI, GEMINI, KIMI, QWEN] {
+        our_own(case, "unknown", None);
+    }
 }
 
 /// An agent taken up again is tied by its note alone.
@@ -284,4 +352,33 @@ fn a_claude_that_was_taken_up_again_is_seen_both_ways() {
         let inside = scene.list(true, false);
         assert_eq!(inside[0]["status"], "unknown", "{inside:#?}");
     }
+}
+
+/// Where nothing ties a session to its process, the exit that our own runner saw still does.
+#[test]
+fn an_exit_that_our_runner_saw_counts_in_every_namespace() {
+    let Some(scene) = Scene::set(PI) else { return };
+    let mut elder = Elder::born(&scene.home);
+    let cwd = scene.home.git_repo("project");
+    let model = agentctl_testkit::agents::pi::MODEL;
+    let launch = ["launch", "pi", "-p", "[[hang]] a turn that stays open", "--model", model, "--json"];
+    let mut launch = scene.home.agentctl_command(&launch);
+    launch.current_dir(&cwd);
+    let _ = scene.home.run(launch).ok();
+    let row = until_seen(PATIENCE, "the agent at work", || {
+        let rows = scene.list(false, false);
+        match rows.as_slice() {
+            [row] if row["status"] == "running" && row["pid"].is_number() => Ok(row.clone()),
+            _ => Err(format!("{rows:#?}")),
+        }
+    });
+    let inside = elder.list(&scene, false);
+    assert_eq!(inside[0]["status"], "unknown", "its runner lives, and it may too: {inside:#?}");
+    scene.home.signal(u32::try_from(row["pid"].as_u64().unwrap()).unwrap(), Signal::KILL);
+    let inside = until_seen(PATIENCE, "its end", || {
+        let inside = elder.list(&scene, false);
+        if inside[0]["status"] == "stopped" { Ok(inside) } else { Err(format!("{inside:#?}")) }
+    });
+    assert_eq!(inside[0]["outcome"], "died", "{inside:#?}");
+    elder.first.signal(Signal::KILL);
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agentctl_adapters::{Adapter, Card, Follow, Looks, ReadError, Root, Scope};
+use agentctl_adapters::{Adapter, Card, Follow, Looks, ReadError, Root, Scope, Trace};
 use agentctl_fleet::{FindError, Fleet, Question, Selector, Source, Wanted};
 use agentctl_model::{
     Coverage, Entry, Environ, Facts, Found, Harvest, Joined, KernelView, ProcessHead, Status, Turn, TurnState,
@@ -49,6 +49,7 @@ const fn card(name: &'static str) -> Card {
         known_good: "",
         capabilities: &[],
         looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
+        trace: Trace::Nothing,
         can_be_asked: false,
         verified: true,
     }

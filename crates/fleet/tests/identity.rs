@@ -9,15 +9,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentctl_adapters::Adapter;
 use agentctl_adapters::agents::claude_code::ClaudeCode;
 use agentctl_adapters::agents::codex::Codex;
 use agentctl_adapters::agents::copilot::Copilot;
+use agentctl_adapters::agents::gemini::Gemini;
+use agentctl_adapters::agents::kimi::Kimi;
+use agentctl_adapters::agents::opencode::OpenCode;
+use agentctl_adapters::agents::pi::Pi;
+use agentctl_adapters::agents::pi_rust::PiRust;
 use agentctl_adapters::agents::qwen::Qwen;
+use agentctl_adapters::agents::slate::Slate;
+use agentctl_adapters::{Adapter, Trace, registry};
 use agentctl_fleet::{Fleet, Question, Source, Wanted};
-use agentctl_model::{Environ, Outcome, Seat, Session, Status};
+use agentctl_model::{Environ, Outcome, PidNamespace, Seat, Session, Status};
 use agentctl_process::fake::{Scripted, ScriptedProcess, US};
 use jiff::Timestamp;
+use serde_json::json;
 use tempfile::TempDir;
 
 const ID: &str = "aaaaaaaa-0000-4000-8000-00000000000a";
@@ -91,13 +98,19 @@ impl Home {
         (lock.dev(), lock.ino())
     }
 
-    fn session(&self, adapter: &'static dyn Adapter, kernel: Scripted) -> Session {
-        let environ = Environ::from_iter([("HOME", self.path())]);
-        let root = adapter.root(&environ).unwrap();
+    fn fleet(&self, adapter: &'static dyn Adapter, kernel: Scripted) -> Fleet {
+        let root = adapter.root(&Environ::from_iter([("HOME", self.path())])).unwrap();
         let source = Source { adapter, root, timeout: Duration::from_secs(20) };
-        let fleet = Fleet::new(vec![source], Arc::new(kernel));
-        let mut survey = fleet.survey(&Question::new(Wanted::All { since: None }));
-        survey.sessions.retain(|surveyed| surveyed.key.id == ID);
+        Fleet::new(vec![source], Arc::new(kernel)).with_launches(self.path().join("launches"))
+    }
+
+    fn session(&self, adapter: &'static dyn Adapter, kernel: Scripted) -> Session {
+        self.session_called(ID, adapter, kernel)
+    }
+
+    fn session_called(&self, id: &str, adapter: &'static dyn Adapter, kernel: Scripted) -> Session {
+        let mut survey = self.fleet(adapter, kernel).survey(&Question::new(Wanted::All { since: None }));
+        survey.sessions.retain(|surveyed| surveyed.key.id == id);
         assert_eq!(survey.sessions.len(), 1, "{:#?}", survey.sources);
         *survey.sessions.remove(0).session
     }
@@ -201,51 +214,302 @@ fn an_agent_in_a_container_is_found_by_the_pid_that_it_has_there() {
     assert_ne!(session.status, Status::Running);
 }
 
-/// Below the first namespace: its first process started at tick 5000, in minute 20; the machine in minute 0.
+const HERE: PidNamespace = PidNamespace { machine: Some(0xabc), number: 4_026_532_001 };
+
+/// Below the first namespace: its first process started in minute 5, before anything that is recorded here; the machine in
+/// minute 0.
 fn inside() -> Seat {
-    Seat {
-        sees_all: false,
-        born: 5000,
-        born_at: Some(minute(20)),
-        booted_at: Some(minute(0)),
-        last_pid: Some(300),
+    Seat { sees_all: false, namespace: Some(HERE), born_at: Some(minute(5)), booted_at: Some(minute(0)) }
+}
+
+/// The same, and whoever wrote the records went with the machine.
+fn rebooted() -> Seat {
+    Seat { booted_at: Some(minute(60)), born_at: Some(minute(70)), ..inside() }
+}
+
+#[track_caller]
+fn is_in_doubt(session: &Session) {
+    let why = session.status_detail.as_deref().unwrap_or_default();
+    assert_eq!((session.status, session.outcome), (Status::Unknown, None), "{}: {why}", session.adapter);
+    assert!(why.contains("pid namespace"), "{}: {why}", session.adapter);
+}
+
+#[track_caller]
+fn is_dead(session: &Session) {
+    assert_eq!((session.status, session.outcome), (Status::Stopped, Some(Outcome::Died)), "{session:#?}");
+}
+
+#[test]
+fn a_noted_pid_counts_in_the_namespace_that_the_note_names() {
+    let asked = |domain: &str, seat: Seat| {
+        let home = Home::noting(42, 6000);
+        let place = ".claude/sessions/42.json";
+        let note = fs::read_to_string(home.path().join(place)).unwrap();
+        let domain = format!(r#""pidDomain":"{domain}","status""#);
+        home.write(place, &note.replace(r#""status""#, &domain));
+        home.session(&ClaudeCode, Scripted::new().seat(seat))
+    };
+    let ours = "linux:00000000000000000000000000000abc:pid:[4026532001]";
+    is_dead(&asked(ours, inside()));
+    is_dead(&asked("linux:00000000000000000000000000000abc:pid:[4026532002]", Seat::ALL));
+    for elsewhere in [
+        "linux:00000000000000000000000000000abc:pid:[4026532002]",
+        "linux:00000000000000000000000000000abd:pid:[4026532001]",
+        "linux::pid:[4026532001]",
+        "linux:",
+    ] {
+        is_in_doubt(&asked(elsewhere, inside()));
+        is_dead(&asked(elsewhere, rebooted()));
+    }
+    is_in_doubt(&asked(ours, Seat { namespace: None, ..inside() }));
+}
+
+/// Whatever the number is and whenever it started: it may be a process of ours by its number, and somebody else's.
+#[test]
+fn a_noted_pid_without_its_namespace_proves_nothing() {
+    for (pid, start) in [(42, 6000), (2, 1), (40_000, 6000)] {
+        let home = Home::noting(pid, start);
+        let beside = || {
+            let sh = |pid, start| ScriptedProcess::new(pid, &["sh"]).start(start);
+            Scripted::new().process(sh(1, 5000)).process(sh(60, 9000))
+        };
+        is_in_doubt(&home.session(&ClaudeCode, beside().seat(inside())));
+        is_dead(&home.session(&ClaudeCode, beside()));
+        is_dead(&home.session(&ClaudeCode, beside().seat(rebooted())));
     }
 }
 
 #[test]
-fn what_is_not_to_be_seen_from_within_a_namespace_may_be_outside() {
-    let claude = |pid, start, seat: Seat| {
-        let home = Home::noting(pid, start);
-        let first = ScriptedProcess::new(1, &["sh"]).start(5000);
-        let session = home.session(&ClaudeCode, Scripted::new().process(first).seat(seat));
-        (session.status, session.status_detail.unwrap_or_default())
-    };
-    // Seen from everywhere, absence is proof.
-    assert_eq!(claude(42, 42, Seat::ALL).0, Status::Stopped);
-    let (status, why) = claude(42, 42, inside());
-    assert_eq!(status, Status::Unknown, "it started before anything here");
-    assert!(why.contains("pid namespace"), "{why}");
-    let later = Seat { born_at: Some(minute(5)), ..inside() };
-    assert_eq!(claude(40_000, 6000, later).0, Status::Unknown, "no such pid was given out here");
-    assert_eq!(claude(42, 6000, later).0, Status::Stopped, "it may well have been one of ours");
-    let rebooted = Seat { booted_at: Some(minute(60)), born_at: Some(minute(70)), ..inside() };
-    assert_eq!(claude(42, 42, rebooted).0, Status::Stopped, "whoever wrote it went with the machine");
+fn a_file_that_is_kept_open_says_in_every_namespace_whether_anybody_lives() {
+    let home = Home::noting(42, 42);
+    let lock = home.path().join(format!(".codex/thread-writer-locks/{ID}.lock"));
+    let files: [(&dyn Adapter, PathBuf); 2] = [(&Codex, lock), (&Copilot, home.hold(42))];
+    for (adapter, file) in files {
+        let asked = |seat, open: Option<&[PathBuf]>| {
+            let kernel = Scripted::new().seat(seat);
+            home.session(
+                adapter,
+                match open {
+                    Some(open) => kernel.open_elsewhere(open),
+                    None => kernel,
+                },
+            )
+        };
+        is_dead(&asked(inside(), Some(&[])));
+        is_in_doubt(&asked(inside(), Some(&[file])));
+        is_in_doubt(&asked(inside(), None));
+        is_dead(&asked(Seat::ALL, None));
+    }
+}
+
+/// Whoever holds it rests, and is not stopped for that.
+#[test]
+fn a_lock_that_cannot_be_looked_at_may_be_held_while_the_session_rests() {
+    let home = Home::noting(42, 42);
+    let rollout = format!(".codex/sessions/2026/11/15/rollout-2026-11-15T00-00-00-{ID}.jsonl");
+    let began = fs::read_to_string(home.path().join(&rollout)).unwrap();
+    let over = json!({"timestamp": minute(12), "type": "event_msg", "payload": {"type": "task_complete"}});
+    home.write(&rollout, &format!("{began}{over}\n"));
+    let lock = home.path().join(format!(".codex/thread-writer-locks/{ID}.lock"));
+    let taken_at = |at| fs::File::open(&lock).unwrap().set_modified(minute(at).into()).unwrap();
+    let asked = |seat| home.session(&Codex, Scripted::new().seat(seat));
+    // A lock that is taken again is not written again: then the records are newer.
+    taken_at(-1);
+    is_in_doubt(&asked(inside()));
+    assert_eq!(asked(rebooted()).status, Status::Stopped);
+    taken_at(61);
+    is_in_doubt(&asked(rebooted()));
 }
 
 #[test]
-fn pids_are_given_out_in_order() {
-    let later = Seat { born_at: Some(minute(5)), ..inside() };
-    let beside = |pid, start| {
-        let home = Home::noting(42, 6000);
-        let ours =
-            [(1, 5000), (pid, start)].map(|(pid, start)| ScriptedProcess::new(pid, &["sh"]).start(start));
-        let kernel = ours.into_iter().fold(Scripted::new(), Scripted::process);
-        home.session(&ClaudeCode, kernel.seat(later)).status
+fn a_rollout_whose_openings_cannot_be_seen_is_in_doubt() {
+    let home = Home::noting(42, 42);
+    fs::remove_dir_all(home.path().join(".codex/thread-writer-locks")).unwrap();
+    is_dead(&home.session(&Codex, Scripted::new().seat(inside()).open_elsewhere(&[])));
+    is_in_doubt(&home.session(&Codex, Scripted::new().seat(inside())));
+    is_dead(&home.session(&Codex, Scripted::new().seat(rebooted())));
+}
+
+/// A home with one session of an agent that leaves nothing, its turn open (or over) at minute 30, and its id.
+fn leaving_nothing(adapter: &dyn Adapter, open: bool) -> (Home, String) {
+    let home = Home(tempfile::tempdir().unwrap());
+    let lines = |lines: &[serde_json::Value]| {
+        let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+        lines.join("\n") + "\n"
     };
-    assert_eq!(beside(30, 5500), Status::Stopped);
-    assert_eq!(beside(60, 9000), Status::Stopped);
-    assert_eq!(beside(30, 9000), Status::Unknown, "a lower pid was given out later");
-    assert_eq!(beside(60, 5500), Status::Unknown, "a higher pid was given out before");
+    let [began, last] = [29, 30].map(minute);
+    let [began_ms, last_ms] = [began, last].map(Timestamp::as_millisecond);
+    let mut id = ID.to_owned();
+    match adapter.card().name {
+        "pi" | "pi-rust" => {
+            let clock = if adapter.card().name == "pi" {
+                "2026-11-15T00-00-00-000Z"
+            } else {
+                id.truncate(8);
+                "2026-11-15T00-00-00.000Z"
+            };
+            let stop = if open { "toolUse" } else { "stop" };
+            let call =
+                json!([{"type": "toolCall", "id": "c", "name": "bash", "arguments": {"command": "make"}}]);
+            let text = lines(&[
+                json!({"type": "session", "version": 3, "id": id, "timestamp": began, "cwd": "/w",
+                    "provider": "p", "modelId": "m"}),
+                json!({"type": "message", "id": "1", "parentId": null, "timestamp": began,
+                    "message": {"role": "user", "content": [{"type": "text", "text": "do it"}]}}),
+                json!({"type": "message", "id": "2", "parentId": "1", "timestamp": last, "message": {
+                    "role": "assistant", "content": if open { call } else { json!([{"type": "text", "text": "x"}]) },
+                    "provider": "p", "model": "m", "usage": {"input": 1, "output": 2}, "stopReason": stop}}),
+            ]);
+            home.write(&format!(".pi/agent/sessions/--w--/{clock}_{id}.jsonl"), &text);
+        }
+        "gemini" => {
+            home.write(".gemini/projects.json", &json!({"projects": {"/w": "w"}}).to_string());
+            home.write(".gemini/tmp/w/.project_root", "/w");
+            let text = lines(&[
+                json!({"sessionId": id, "projectHash": "h", "startTime": began, "lastUpdated": began, "kind": "main"}),
+                json!({"id": "u", "timestamp": began, "type": "user", "content": [{"text": "do it"}]}),
+                json!({"id": "g", "timestamp": last, "type": "gemini", "content": if open { "" } else { "x" },
+                    "model": "m"}),
+            ]);
+            home.write(".gemini/tmp/w/chats/session-2026-11-15T00-00-aaaaaaaa.jsonl", &text);
+        }
+        "qwen" => {
+            let record = |kind: &str, at: Timestamp| {
+                json!({"uuid": kind, "sessionId": id, "timestamp": at, "type": kind, "cwd": "/w", "version": "0.24.4",
+                    "model": "m", "message": {"parts": [{"text": "x"}]}})
+            };
+            let records = [record("user", began), record("assistant", last)];
+            let text = lines(if open { &records[..1] } else { &records });
+            home.write(&format!(".qwen/projects/-w/chats/{id}.jsonl"), &text);
+        }
+        "kimi" => {
+            id = format!("session_{ID}");
+            let workspaces = json!({"version": 1, "workspaces": {"wd_w": {"root": "/w"}}});
+            home.write(".kimi-code/workspaces.json", &workspaces.to_string());
+            let folder = format!(".kimi-code/sessions/wd_w/{id}");
+            let state = json!({"id": id, "version": 2, "cwd": "/w", "createdAt": began_ms});
+            home.write(&format!("{folder}/state.json"), &state.to_string());
+            let records = [
+                json!({"type": "turn.prompt", "agentId": "main", "input": [{"type": "text", "text": "do it"}],
+                    "origin": {"kind": "user"}, "turnId": 0, "time": began_ms}),
+                json!({"type": "turn.ended", "agentId": "main", "turnId": 0, "reason": "completed", "time": last_ms}),
+            ];
+            let text = lines(if open { &records[..1] } else { &records });
+            home.write(&format!("{folder}/agents/main/wire.jsonl"), &text);
+        }
+        "slate" | "opencode" => {
+            id = String::from("ses_live");
+            let storage = format!(".local/share/{}/storage", adapter.card().name);
+            let session = json!({"id": id, "directory": "/w", "title": "t", "version": "1.0.45",
+                "time": {"created": began_ms, "updated": last_ms}});
+            home.write(&format!("{storage}/session/p/{id}.json"), &session.to_string());
+            let mut message = json!({"id": "msg_1", "sessionID": id, "role": "assistant", "timestamp": last_ms,
+                "content": [], "time": {"created": last_ms}});
+            if !open {
+                message["finish"] = "stop".into();
+                message["time"]["completed"] = last_ms.into();
+            }
+            home.write(&format!("{storage}/message/{id}/msg_1.json"), &message.to_string());
+            // Slate's own word about its steps.
+            let step = json!({"type": "agent.step", "span": {"kind": if open { "open" } else { "close" }},
+                "timestamp": last_ms});
+            home.write(&format!(".local/share/slate/trace/{id}.jsonl"), &lines(&[step]));
+        }
+        other => panic!("{other} has no scene here"),
+    }
+    (home, id)
+}
+
+/// OpenCode: its old tree of files.
+const LEAVING_NOTHING: [&dyn Adapter; 7] = [&Pi, &PiRust, &Gemini, &Kimi, &Slate, &Qwen, &OpenCode];
+
+#[test]
+fn every_agent_that_leaves_nothing_has_a_scene() {
+    let nothing = registry().into_iter().filter(|adapter| adapter.card().trace == Trace::Nothing);
+    for adapter in nothing.filter(|adapter| adapter.host().is_none()) {
+        assert!(LEAVING_NOTHING.iter().any(|known| name(*known) == name(adapter)), "{}", name(adapter));
+    }
+}
+
+#[test]
+fn an_open_turn_that_nothing_ties_to_a_process_may_be_somebody_elses() {
+    for adapter in LEAVING_NOTHING {
+        let (home, id) = leaving_nothing(adapter, true);
+        let asked = |seat| home.session_called(&id, adapter, Scripted::new().seat(seat).open_elsewhere(&[]));
+        is_dead(&asked(Seat::ALL));
+        is_in_doubt(&asked(inside()));
+        is_dead(&asked(rebooted()));
+        let live = home.fleet(adapter, Scripted::new().seat(inside())).survey(&Question::new(Wanted::Live));
+        assert_eq!(live.sessions.len(), 1, "{} is in the list of the live ones", name(adapter));
+    }
+}
+
+#[test]
+fn a_turn_that_is_over_needs_no_process() {
+    for adapter in LEAVING_NOTHING {
+        let (home, id) = leaving_nothing(adapter, false);
+        let session = home.session_called(&id, adapter, Scripted::new().seat(inside()).open_elsewhere(&[]));
+        assert_eq!(
+            (session.status, session.outcome),
+            (Status::Stopped, Some(Outcome::Completed)),
+            "{session:#?}"
+        );
+    }
+}
+
+#[test]
+fn an_agent_of_our_own_namespace_is_running() {
+    let (home, id) = leaving_nothing(&Pi, true);
+    let process = home.process(42, &["pi", "--session-id", &id]).exe("/usr/bin/node");
+    let session = home.session_called(&id, &Pi, Scripted::new().process(process).seat(inside()));
+    assert_eq!((session.status, session.pid), (Status::Running, Some(42)), "{session:#?}");
+}
+
+#[test]
+fn a_sub_agent_is_where_its_parent_is() {
+    let (home, id) = leaving_nothing(&Slate, true);
+    let child = json!({"id": "ses_child", "rootSessionID": id, "directory": "/w", "title": "t", "version": "1.0.45",
+        "agentConfig": {"slotID": "search"},
+        "time": {"created": minute(29).as_millisecond(), "updated": minute(30).as_millisecond()}});
+    home.write(".local/share/slate/storage/session/p/ses_child.json", &child.to_string());
+    let asked = |kernel: Scripted| {
+        let question = Question { subagents: true, ..Question::new(Wanted::All { since: None }) };
+        let survey = home.fleet(&Slate, kernel.seat(inside())).survey(&question);
+        let child = survey.sessions.into_iter().find(|found| found.key.id == "ses_child").unwrap().session;
+        assert!(child.is_subagent());
+        *child
+    };
+    is_in_doubt(&asked(Scripted::new()));
+    let parent = home.process(42, &["slate", "-s", &id]);
+    assert_eq!(
+        asked(Scripted::new().process(parent)).status,
+        Status::Stopped,
+        "its parent is here, and it did nothing"
+    );
+}
+
+#[test]
+fn an_exit_that_our_runner_saw_is_the_end_in_every_namespace() {
+    let (home, id) = leaving_nothing(&Pi, true);
+    let process = json!({"pid": 42, "start": 42, "boot": "0".repeat(32)});
+    let record = json!({
+        "version": 1, "id": "l", "launchedAt": minute(28), "sessionId": id, "settled": true, "made": null,
+        "process": process,
+        "order": {
+            "adapter": "pi", "root": home.path().join(".pi/agent"), "conversation": "new", "cwd": "/w",
+            "worktree": null, "model": null, "permission": null, "systemPrompt": null, "freshId": id,
+            "program": null, "env": {}, "group": null, "labels": {}, "spec": null, "files": [],
+            "onCreate": null, "onComplete": null, "timeoutMs": null, "force": false,
+        },
+    });
+    home.write("launches/l/launch.json", &record.to_string());
+    let asked = || home.session(&Pi, Scripted::new().seat(inside()));
+    assert!(asked().launch.is_some(), "the record is read");
+    is_in_doubt(&asked());
+    let exit = json!({"exitCode": null, "exitSignal": 9, "exitedAt": minute(31), "timedOut": false,
+        "foundGoneAt": null});
+    home.write("launches/l/exit.json", &exit.to_string());
+    is_dead(&asked());
 }
 
 #[test]
@@ -254,8 +518,8 @@ fn a_turn_without_a_note_that_is_older_than_the_namespace_is_in_doubt() {
     fs::remove_file(home.path().join(".claude/sessions/42.json")).unwrap();
     let asked = |seat| home.session(&ClaudeCode, Scripted::new().seat(seat)).status;
     assert_eq!(asked(Seat::ALL), Status::Stopped);
-    assert_eq!(asked(inside()), Status::Unknown);
-    assert_eq!(asked(Seat { born_at: Some(minute(5)), ..inside() }), Status::Stopped);
+    assert_eq!(asked(Seat { born_at: Some(minute(20)), ..inside() }), Status::Unknown);
+    assert_eq!(asked(inside()), Status::Stopped, "a Claude that lives has a note");
 }
 
 #[test]

@@ -21,8 +21,8 @@ pub use launch::exit::{EndedBy, EndedLaunch, Ender, Fit, LaunchExit, SeenExit};
 pub use launch::intent::{Conversation, Intent, Permission};
 pub use launch::plan::{CleanSignal, FirstWords, IdSource, Refusal, SpawnPlan, Stdin, StopWay};
 pub use process::{
-    Environ, HeldLock, KernelView, Launched, Observed, OpenFile, Process, ProcessHead, ProcessRef, Seat,
-    Standing, Witnesses,
+    Environ, HeldLock, KernelView, Launched, Observed, OpenFile, PidNamespace, Process, ProcessHead,
+    ProcessRef, Seat, Standing, Witnesses,
 };
 pub use session::{
     Capability, Facts, Found, LaunchInfo, Parent, Pending, PendingKind, ProcessEntry, Relation, Session,

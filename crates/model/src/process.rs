@@ -158,22 +158,42 @@ impl Process {
     }
 }
 
+/// A pid namespace of a machine. The kernel gives its number to another one only when it is gone: two that exist at the same
+/// time are the same one if their numbers are equal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PidNamespace {
+    /// The machine's own id, where it has one.
+    pub machine: Option<u128>,
+    pub number: u64,
+}
+
+impl PidNamespace {
+    /// From the text of `/etc/machine-id`, which may be missing, and what `/proc/PID/ns/pid` leads to: `pid:[4026531836]`.
+    pub fn named(machine: &str, link: &str) -> Option<Self> {
+        let machine = match machine.trim() {
+            "" => None,
+            id => Some(u128::from_str_radix(id, 16).ok()?),
+        };
+        let number = link.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()?;
+        Some(Self { machine, number })
+    }
+}
+
 /// From where the process table is looked at: a pid means something within its namespace only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seat {
     /// Every process of the machine can be seen. Elsewhere absence proves nothing about the namespaces above and beside.
     pub sees_all: bool,
-    /// When the first process of this namespace started, in ticks since boot and by the wall clock.
-    pub born: u64,
+    /// The namespace that we sit in: everybody in it can be seen.
+    pub namespace: Option<PidNamespace>,
+    /// When the first process of this namespace started.
     pub born_at: Option<Timestamp>,
     pub booted_at: Option<Timestamp>,
-    /// The newest pid that was given out in this namespace.
-    pub last_pid: Option<u32>,
 }
 
 impl Seat {
     /// Nothing is hidden.
-    pub const ALL: Self = Self { sees_all: true, born: 0, born_at: None, booted_at: None, last_pid: None };
+    pub const ALL: Self = Self { sees_all: true, namespace: None, born_at: None, booted_at: None };
 }
 
 /// Whether a process works under the config root in question.

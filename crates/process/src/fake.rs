@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use agentctl_model::{
@@ -20,7 +20,7 @@ use agentctl_model::{
 };
 use jiff::Timestamp;
 
-use crate::{Kernel, Want};
+use crate::{Kernel, OpenHow, Want};
 
 /// The boot of every scripted process.
 pub const BOOT: u128 = 1;
@@ -164,6 +164,7 @@ struct Table {
     blind: Option<String>,
     locks_blind: Option<String>,
     seat: Option<Seat>,
+    open_elsewhere: Option<Vec<PathBuf>>,
 }
 
 #[derive(Debug, Default)]
@@ -206,6 +207,13 @@ impl Scripted {
     #[must_use]
     pub fn seat(self, seat: Seat) -> Self {
         self.script().now.seat = Some(seat);
+        self
+    }
+
+    /// Whether anybody has a file open can be asked: beside the scripted processes, somebody unseen has these open.
+    #[must_use]
+    pub fn open_elsewhere(self, files: &[PathBuf]) -> Self {
+        self.script().now.open_elsewhere = Some(files.to_vec());
         self
     }
 
@@ -325,6 +333,17 @@ impl Kernel for Scripted {
 
     fn seat(&self) -> Seat {
         self.script().now.seat.unwrap_or(Seat::ALL)
+    }
+
+    fn is_open(&self, path: &Path, _how: OpenHow) -> Observed<bool> {
+        let table = &self.script().now;
+        let Some(elsewhere) = &table.open_elsewhere else {
+            return Observed::Unobservable("no leases are scripted".into());
+        };
+        let has_it = |found: &ScriptedProcess| {
+            found.process.open_files.seen().is_some_and(|files| files.iter().any(|file| file.path == *path))
+        };
+        Observed::Seen(elsewhere.iter().any(|file| file == path) || table.processes.iter().any(has_it))
     }
 
     fn again(&self, process: ProcessRef, want: Want) -> Observed<Option<Process>> {

@@ -48,7 +48,7 @@ pub fn by_registration(harvest: &Harvest, kernel: &KernelView) -> Vec<Claim> {
     };
     let confirmed = harvest.registrations.iter().filter_map(|note| {
         let (process, why) = match &note.holder {
-            Holder::Process { pid, start } => {
+            Holder::Process { pid, start, .. } => {
                 (only(pid, &|process| process.head.process.start == *start)?, "start time matches")
             }
             Holder::Since { pid, at } => {

@@ -6,8 +6,8 @@ mod home;
 mod server;
 
 use agentctl_fleet::{Question, Wanted};
-use agentctl_model::{Outcome, PendingKind, Relation, Status};
-use agentctl_process::fake::ScriptedProcess;
+use agentctl_model::{Outcome, PendingKind, Relation, Seat, Status};
+use agentctl_process::fake::{Scripted, ScriptedProcess};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -442,4 +442,27 @@ fn a_conversation_is_followed_as_its_records_grow() {
     home.writer.execute("UPDATE part SET data = ? WHERE id = 'prt_000002'", [data.to_string()]).unwrap();
     assert_eq!(texts(follow.next().unwrap()), ["half a sentence"]);
     assert!(follow.next().unwrap().is_empty());
+}
+
+/// The database has the sessions of everybody: that somebody here has it open hides whether somebody elsewhere has.
+#[test]
+fn a_database_that_is_open_here_says_nothing_of_those_in_another_pid_namespace() {
+    let home = Home::new();
+    for (id, made) in [("ses_1", 100), ("ses_2", 200)] {
+        home.session(id, "/w", made, made);
+        home.step(id, made + 1, None, "");
+    }
+    let moment = |second| Some(Timestamp::from_millisecond(at(second)).unwrap());
+    let inside = Seat { sees_all: false, namespace: None, born_at: moment(50), booted_at: moment(0) };
+    let database = std::fs::canonicalize(home.data().join("opencode.db")).unwrap();
+    let neighbour = home.process(7, &["opencode", "run", "-s", "ses_2"], "/w", 190).open(database, true);
+    let asked = |kernel: Scripted| {
+        let survey = home.fleet(kernel).survey(&Question::new(Wanted::All { since: None }));
+        let found = survey.sessions.into_iter().find(|found| found.key.id == "ses_1").unwrap();
+        (found.session.status, found.session.outcome)
+    };
+    let died = (Status::Stopped, Some(Outcome::Died));
+    assert_eq!(asked(table(std::slice::from_ref(&neighbour))), died);
+    assert_eq!(asked(Scripted::new().seat(inside).open_elsewhere(&[])), died, "nobody has it open");
+    assert_eq!(asked(table(&[neighbour]).seat(inside).open_elsewhere(&[])), (Status::Unknown, None));
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::claim::{Stray, Testimony, Tie};
 use crate::evidence::Evidence;
-use crate::process::ProcessRef;
+use crate::process::{PidNamespace, ProcessRef};
 use crate::session::{Found, Session, SessionKey};
 use crate::status::{Rule, Status, Word};
 
@@ -58,8 +58,8 @@ impl Coverage {
 /// By what the kernel can tell that a process carries a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Holder {
-    /// The agent wrote down pid and start time; both must match.
-    Process { pid: u32, start: u64 },
+    /// The agent wrote down pid and start time; both must match. Some write down where the pid counts, too.
+    Process { pid: u32, start: u64, namespace: Option<PidNamespace> },
     /// Whoever holds a lock on this file.
     Lock { device: u64, inode: u64 },
     /// The agent wrote down its pid at this moment: whoever has it now must have been running by then.

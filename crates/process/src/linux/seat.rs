@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use agentctl_model::Seat;
+use agentctl_model::{PidNamespace, Seat};
 use rustix::fs::{Mode, OFlags, fstat, open};
 
 use super::clock::StartClock;
@@ -13,21 +13,28 @@ use super::stat::Stat;
 /// The kernel's own number for the first pid namespace of the machine (`PROC_PID_INIT_INO`), the same everywhere.
 const FIRST: &str = "pid:[4026531836]";
 
+/// The machine's own id.
+const MACHINE: &str = "/etc/machine-id";
+
 pub(super) fn look(proc: &Path) -> Seat {
     if sees_all(proc) {
         return Seat::ALL;
     }
     let clock = StartClock::now();
     let first = fs::read(proc.join("1/stat")).ok().and_then(|line| Stat::parse(&line));
-    let born = first.map(|stat| stat.start);
-    let number = |name: &str| fs::read_to_string(proc.join(name)).ok()?.trim().parse().ok();
     Seat {
         sees_all: false,
-        born: born.unwrap_or_default(),
-        born_at: born.and_then(|born| clock.at(born)),
+        namespace: namespace(proc),
+        born_at: first.and_then(|stat| clock.at(stat.start)),
         booted_at: clock.boot(),
-        last_pid: number("sys/kernel/ns_last_pid"),
     }
+}
+
+/// Our own namespace, whether `/proc` shows that one or one above; or where `/proc` does not show us, the one that it shows.
+fn namespace(proc: &Path) -> Option<PidNamespace> {
+    let link = ["self", "1"].iter().find_map(|who| fs::read_link(proc.join(who).join("ns/pid")).ok())?;
+    let machine = agentctl_files::read_text(Path::new(MACHINE), 4096).unwrap_or_default();
+    PidNamespace::named(&machine, link.to_str()?)
 }
 
 /// Whether `/proc` shows the first namespace of the machine. Our own namespace says so, if `/proc` is mounted for it;

@@ -26,7 +26,7 @@ use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::open::read_small;
 use crate::transcript::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, WatchTarget};
+use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace, WatchTarget};
 use places::Place;
 
 pub struct ClaudeCode;
@@ -38,6 +38,7 @@ static CARD: Card = Card {
     known_good: "2.1.301 – 2.1.325",
     capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork],
     looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
+    trace: Trace::Note,
     can_be_asked: false,
     verified: true,
 };
@@ -173,7 +174,7 @@ fn live_places(
     for note in &harvest.registrations {
         // It counts as registered below, so that nothing is looked for on its behalf.
         let is_spare = note.found.as_ref().is_some_and(registry::is_spare);
-        let Holder::Process { pid, start } = note.holder else { continue };
+        let Holder::Process { pid, start, .. } = note.holder else { continue };
         let holder = kernel.processes.iter().find(|process| {
             process.noted_pid() == pid && process.head.process.start == start && kernel.is_ours(process)
         });

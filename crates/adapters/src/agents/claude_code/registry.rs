@@ -4,7 +4,8 @@ use std::path::Path;
 
 use agentctl_model::text::clean_cut;
 use agentctl_model::{
-    Evidence, Facts, Found, Holder, Pending, PendingKind, Registration, Testimony, Turn, TurnState, Witness,
+    Evidence, Facts, Found, Holder, Pending, PendingKind, PidNamespace, Registration, Testimony, Turn,
+    TurnState, Witness,
 };
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -17,6 +18,8 @@ struct Note {
     cwd: Option<String>,
     started_at: Option<i64>,
     proc_start: Option<String>,
+    /// `linux:<machine id, may be empty>:pid:[4026531836]`.
+    pid_domain: Option<String>,
     version: Option<String>,
     entrypoint: Option<String>,
     kind: Option<String>,
@@ -45,7 +48,11 @@ fn millis(value: Option<i64>) -> Option<Timestamp> {
 pub(super) fn parse(bytes: &[u8], place: &Path) -> Option<Registration> {
     let note: Note = serde_json::from_slice(bytes).ok()?;
     let id = clean_cut(note.session_id.as_deref()?, Some(200));
-    let holder = Holder::Process { pid: note.pid?, start: note.proc_start.as_deref()?.parse().ok()? };
+    let holder = Holder::Process {
+        pid: note.pid?,
+        start: note.proc_start.as_deref()?.parse().ok()?,
+        namespace: note.pid_domain.as_deref().and_then(namespace),
+    };
     let file = place.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let at = millis(note.status_updated_at);
     let words = match (&note.status, &note.waiting_for) {
@@ -75,6 +82,11 @@ pub(super) fn parse(bytes: &[u8], place: &Path) -> Option<Registration> {
         }),
         id,
     })
+}
+
+fn namespace(domain: &str) -> Option<PidNamespace> {
+    let (machine, link) = domain.strip_prefix("linux:")?.split_once(':')?;
+    PidNamespace::named(machine, link)
 }
 
 /// The registry's status as a turn. Without a status the process is starting: it does not say.
@@ -163,6 +175,25 @@ mod tests {
         let spare = |more| is_spare(note(more).found.as_ref().unwrap());
         assert!(spare(r#","kind":"bg","status":"idle","spare":true"#));
         assert!(!spare(r#","kind":"bg","status":"busy""#) && !spare(r#","spare":false"#));
+    }
+
+    #[test]
+    fn the_note_says_in_which_namespace_its_pid_counts() {
+        let namespace = |domain: &str| {
+            let note = note(&format!(r#","pidDomain":"{domain}""#));
+            let Holder::Process { namespace, .. } = note.holder else { panic!("{note:?}") };
+            namespace.map(|namespace| (namespace.machine, namespace.number))
+        };
+        assert_eq!(namespace("linux:00ff:pid:[4026532001]"), Some((Some(255), 4_026_532_001)));
+        assert_eq!(
+            namespace("linux::pid:[4026532001]"),
+            Some((None, 4_026_532_001)),
+            "a machine without an id"
+        );
+        for unknown in ["linux:00ff:", "linux", "linux:host", "linux:host:pid:[1]", "linux:00ff:pid:[x]", ""]
+        {
+            assert_eq!(namespace(unknown), None, "{unknown}");
+        }
     }
 
     #[test]

@@ -30,7 +30,7 @@ use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::open::open_regular;
 use crate::transcript::jsonl::peek::{last_entries, read_last};
 use crate::{
-    Adapter, Card, Control, Line, Looks, Opening, Progress, Reach, ReadError, Root, Scope, WatchTarget,
+    Adapter, Card, Control, Line, Looks, Opening, Progress, Reach, ReadError, Root, Scope, Trace, WatchTarget,
 };
 use places::Place;
 
@@ -43,6 +43,7 @@ static CARD: Card = Card {
     known_good: "0.104.0 – 0.166.0",
     capabilities: &Capability::ALL,
     looks: Looks { locks: true, open_files: true, offspring: false, listening: false },
+    trace: Trace::OpenFile,
     can_be_asked: true,
     verified: true,
 };

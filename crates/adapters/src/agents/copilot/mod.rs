@@ -20,7 +20,7 @@ use crate::transcript::folder::absence;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::peek::read_last;
 use crate::transcript::parallel;
-use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope};
+use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace};
 use places::Place;
 
 pub struct Copilot;
@@ -32,6 +32,7 @@ static CARD: Card = Card {
     known_good: "1.0.102",
     capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume],
     looks: Looks { locks: false, open_files: true, offspring: false, listening: false },
+    trace: Trace::OpenFile,
     can_be_asked: false,
     verified: true,
 };

@@ -23,7 +23,7 @@ use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::open::{open_regular, read_small};
 use crate::transcript::jsonl::{LINE_LIMIT, scan_back};
 use crate::transcript::parallel;
-use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope};
+use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace};
 use entries::LastEntries;
 use places::Place;
 use projects::Projects;
@@ -38,6 +38,7 @@ static CARD: Card = Card {
     known_good: "0.61.0",
     capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume],
     looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
+    trace: Trace::Nothing,
     can_be_asked: false,
     verified: true,
 };

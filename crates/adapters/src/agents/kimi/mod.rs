@@ -20,7 +20,7 @@ use crate::transcript::folder::absence;
 use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, WatchTarget};
+use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace, WatchTarget};
 
 pub struct Kimi;
 
@@ -31,6 +31,7 @@ static CARD: Card = Card {
     known_good: "2.1.0",
     capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume],
     looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
+    trace: Trace::Nothing,
     can_be_asked: false,
     verified: true,
 };

@@ -29,7 +29,7 @@ use std::path::Path;
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
 
-use crate::{Adapter, Card, Follow, Host, Keys, Line, Looks, ReadError, Root, Scope, WatchTarget};
+use crate::{Adapter, Card, Follow, Host, Keys, Line, Looks, ReadError, Root, Scope, Trace, WatchTarget};
 use address::Address;
 
 pub use gateway::{Decision, Gateway, Launch, Launched, Sent, Stopped};
@@ -53,6 +53,7 @@ static CARD: Card = Card {
         Capability::Interrupt,
     ],
     looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
+    trace: Trace::Nothing,
     can_be_asked: false,
     verified: true,
 };

@@ -23,7 +23,9 @@ use std::path::{Path, PathBuf};
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead, Stamp};
 
-use crate::{Adapter, Card, Control, Follow, Line, Looks, Opening, ReadError, Root, Scope, WatchTarget};
+use crate::{
+    Adapter, Card, Control, Follow, Line, Looks, Opening, ReadError, Root, Scope, Trace, WatchTarget,
+};
 use processes::OPENCODE;
 
 pub(crate) use records::is_default_title;
@@ -37,6 +39,7 @@ static CARD: Card = Card {
     known_good: "1.1.65, 1.2.11, 1.18.33",
     capabilities: &Capability::ALL,
     looks: Looks { locks: false, open_files: true, offspring: false, listening: true },
+    trace: Trace::OpenFile,
     can_be_asked: true,
     verified: true,
 };
@@ -100,6 +103,11 @@ impl Adapter for OpenCode {
         let tree =
             ["session", "message"].map(|part| WatchTarget::new(root.path.join("storage").join(part), 1));
         std::iter::once(WatchTarget::new(&root.path, 0)).chain(tree).chain(elsewhere).collect()
+    }
+
+    fn trace(&self, place: &Path) -> Trace {
+        // The database is kept open; the files of the tree before it are not.
+        if database::is_tree_file(place) { Trace::Nothing } else { CARD.trace }
     }
 
     fn stamp(&self, place: &Path) -> Option<Stamp> {

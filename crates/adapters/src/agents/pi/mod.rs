@@ -26,7 +26,7 @@ use serde::Deserialize;
 
 use crate::transcript::jsonl::follow::Follow;
 use crate::transcript::jsonl::open::read_small;
-use crate::{Adapter, Card, Control, Looks, Opening, ReadError, Root, Scope};
+use crate::{Adapter, Card, Control, Looks, Opening, ReadError, Root, Scope, Trace};
 pub(crate) use control::complaint;
 pub(crate) use header::Creator;
 pub(crate) use peek::{follow, read_last};
@@ -42,6 +42,7 @@ static CARD: Card = Card {
     known_good: "0.73.1 – 1.5.0",
     capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork],
     looks: LOOKS,
+    trace: Trace::Nothing,
     can_be_asked: false,
     verified: true,
 };

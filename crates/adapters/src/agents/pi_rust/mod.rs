@@ -12,7 +12,7 @@ use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Pr
 use crate::agents::pi;
 use crate::agents::pi::{Creator, Store};
 use crate::transcript::jsonl::follow::Follow;
-use crate::{Adapter, Card, Control, Opening, ReadError, Root, Scope};
+use crate::{Adapter, Card, Control, Opening, ReadError, Root, Scope, Trace};
 
 pub struct PiRust;
 
@@ -23,6 +23,7 @@ static CARD: Card = Card {
     known_good: "0.8.0",
     capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume],
     looks: pi::LOOKS,
+    trace: Trace::Nothing,
     can_be_asked: false,
     verified: false,
 };

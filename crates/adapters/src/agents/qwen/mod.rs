@@ -21,7 +21,7 @@ use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::open::read_small;
 use crate::transcript::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope};
+use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace};
 use places::Places;
 
 pub struct Qwen;
@@ -33,6 +33,8 @@ static CARD: Card = Card {
     known_good: "0.24.4",
     capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork],
     looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
+    // Interactive sessions have a note, headless runs have none.
+    trace: Trace::Nothing,
     can_be_asked: false,
     verified: true,
 };

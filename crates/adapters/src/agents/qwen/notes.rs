@@ -32,7 +32,7 @@ pub(super) fn parse(bytes: &[u8], place: &Path) -> Option<Registration> {
     let at = note.started_at.and_then(moment);
     let start = note.process_start_identity.as_deref().and_then(start_ticks);
     let holder = match (start, at) {
-        (Some(start), _) => Holder::Process { pid: note.pid, start },
+        (Some(start), _) => Holder::Process { pid: note.pid, start, namespace: None },
         (None, Some(at)) => Holder::Since { pid: note.pid, at },
         (None, None) => return None,
     };
@@ -94,7 +94,7 @@ mod tests {
             )
         };
         let note = parse(lock("active").as_bytes(), Path::new("/l/x.lock")).unwrap();
-        assert_eq!(note.holder, Holder::Process { pid: 7, start: 4711 });
+        assert_eq!(note.holder, Holder::Process { pid: 7, start: 4711, namespace: None });
         assert!(parse(lock("released").as_bytes(), Path::new("/l/x.lock")).is_none());
         assert!(parse(br#"{"pid":7,"session_id":"../x","started_at":1}"#, Path::new("/l/x")).is_none());
         assert!(parse(b"{", Path::new("/l/x")).is_none());

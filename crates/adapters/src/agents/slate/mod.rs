@@ -18,7 +18,7 @@ use crate::agents::opencode::processes::Program;
 use crate::agents::opencode::session::Head;
 use crate::agents::opencode::tree;
 use crate::agents::opencode::wanted::Question;
-use crate::{Adapter, Card, Follow, Looks, ReadError, Root, Scope};
+use crate::{Adapter, Card, Follow, Looks, ReadError, Root, Scope, Trace};
 
 pub struct Slate;
 
@@ -29,6 +29,7 @@ static CARD: Card = Card {
     known_good: "1.0.45",
     capabilities: &[Capability::Peek],
     looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
+    trace: Trace::Nothing,
     can_be_asked: false,
     // Its model traffic goes to the vendor only: storage and errors were seen, a finished turn was not.
     verified: false,

@@ -69,6 +69,7 @@ impl Adapter for Behind {
             known_good: "",
             capabilities: &[],
             looks: LOOKS,
+            trace: agentctl_adapters::Trace::Nothing,
             can_be_asked: false,
             verified: true,
         };

@@ -174,7 +174,7 @@ impl Fleet {
             (Wanted::All { since }, _) => Errand::All { since: *since },
             (Wanted::Ids(ids), _) => Errand::Ids(ids.clone()),
             // What lives where it cannot be seen leaves no process to look for: the records must be asked.
-            (Wanted::Live, Some(_)) if !seat.sees_all && source.adapter.control().is_some() => {
+            (Wanted::Live, Some(_)) if !seat.sees_all && source.adapter.host().is_none() => {
                 Errand::All { since: seat.booted_at }
             }
             (Wanted::Live, Some(look)) => {

@@ -10,8 +10,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use agentctl_adapters::Trace;
+use agentctl_adapters::join::subagent_of;
 use agentctl_model::{
-    Found, Harvest, Holder, Joined, Observed, ProcessHead, Registration, Relation, Seat, Standing, TurnState,
+    Found, Harvest, Holder, Joined, Observed, ProcessHead, Registration, Seat, Standing, TurnState,
 };
 use agentctl_process::{Kernel, OpenHow, Want, is_agentctl};
 use jiff::Timestamp;
@@ -22,9 +24,6 @@ use crate::read::survey::standing::standing;
 
 /// Why nothing is said of a session, by its id and slot.
 pub(crate) type Unseen = HashMap<(String, Option<String>), String>;
-
-/// How far two processes that start at once may be out of order: a pid is given out a moment before the start is taken.
-const OUT_OF_ORDER: u64 = 100;
 
 pub(crate) fn unseen(
     kernel: &dyn Kernel,
@@ -45,19 +44,22 @@ pub(crate) fn unseen(
         Eyes { kernel, look, source, heads, seat, lent: !seat.sees_all && kernel.is_lent(&source.root.path) };
     let mut unseen = Unseen::new();
     for note in harvest.registrations.iter().filter(|note| !claimed.contains(note.id.as_str())) {
-        if let Some(why) = eyes.stranger(note).or_else(|| eyes.elsewhere(note)) {
+        if let Some(why) = eyes.stranger(note).or_else(|| eyes.elsewhere(note, harvest)) {
             unseen.insert((note.id.clone(), note.slot.clone()), why);
         }
     }
     if !seat.sees_all {
-        let free = harvest.found.iter().filter(|found| !claimed.contains(found.id.as_str()));
+        // A sub-agent works in the process of its parent, which can be seen.
+        let is_claimed = |found: &Found| {
+            claimed.contains(found.id.as_str()) || subagent_of(found).is_some_and(|id| claimed.contains(id))
+        };
+        let free = harvest.found.iter().filter(|found| !is_claimed(found));
         let alone = eyes.with_a_file_of_their_own(harvest);
         for found in free.filter(|found| may_be_at_work(found) || alone.contains(found.place.as_path())) {
             let id = (found.id.clone(), found.slot.clone());
             let inherited = || {
-                let parent = found.facts.parent.as_ref()?;
-                let carried = unseen.iter().find(|((id, _), _)| *id == parent.id)?;
-                (parent.relation == Relation::Subagent).then(|| carried.1.clone())
+                let parent = subagent_of(found)?;
+                unseen.iter().find(|((id, _), _)| id == parent).map(|(_, why)| why.clone())
             };
             if !unseen.contains_key(&id)
                 && let Some(why) = inherited().or_else(|| eyes.held_or_at_work(found))
@@ -84,7 +86,7 @@ impl Eyes<'_> {
     fn stranger(&self, note: &Registration) -> Option<String> {
         let by_pid = |pid: u32| self.heads.iter().find(|head| head.process.pid == pid);
         let head = match &note.holder {
-            Holder::Process { pid, start } => by_pid(*pid).filter(|head| head.process.start == *start)?,
+            Holder::Process { pid, start, .. } => by_pid(*pid).filter(|head| head.process.start == *start)?,
             // Whoever else has that pid since then never wrote the note.
             Holder::Since { pid, at } => by_pid(*pid).filter(|head| {
                 self.source.adapter.recognises(head) && head.started_at.is_none_or(|start| start <= *at)
@@ -124,45 +126,39 @@ impl Eyes<'_> {
     }
 
     /// The process that a note names is not here, and may be in another pid namespace.
-    fn elsewhere(&self, note: &Registration) -> Option<String> {
+    fn elsewhere(&self, note: &Registration, harvest: &Harvest) -> Option<String> {
         if self.seat.sees_all {
             return None;
         }
         let name = name_of(&note.place);
         let noted_at = note.found.as_ref().and_then(|found| found.facts.started_at);
         match &note.holder {
-            Holder::Process { pid, start } => {
-                if self.is_before_boot(noted_at) {
-                    return None;
-                }
-                let foreign = *start < self.seat.born || self.never_had(*pid, Some(*start)) || self.lent;
-                foreign.then(|| beyond(&format!("{name} names process {pid}, which is not here")))
+            // Everybody in our own namespace can be seen.
+            Holder::Process { namespace: Some(there), .. } if self.seat.namespace == Some(*there) => None,
+            Holder::Process { pid, namespace, .. } => {
+                let which = if namespace.is_some() { "of another" } else { "and does not say of which" };
+                (!self.is_before_boot(noted_at.or_else(|| written(&note.place))))
+                    .then(|| beyond(&format!("{name} names process {pid} {which} pid namespace")))
             }
-            Holder::Since { pid, at } => {
-                if self.is_before_boot(Some(*at)) {
-                    return None;
-                }
-                let foreign = self.is_before_us(Some(*at)) || self.never_had(*pid, None) || self.lent;
-                foreign.then(|| beyond(&format!("{name} names process {pid}, which is not here")))
-            }
-            Holder::Lock { .. } => self.held(&note.place, OpenHow::ForWriting, None),
-            Holder::OpenFile { pid, path } => self.held(path, OpenHow::AtAll, Some(*pid)),
+            Holder::Since { pid, at } => (!self.is_before_boot(Some(*at))).then(|| {
+                beyond(&format!("{name} names process {pid} and does not say of which pid namespace"))
+            }),
+            Holder::Lock { .. } => self.held(&note.place, OpenHow::ForWriting, note, harvest),
+            Holder::OpenFile { path, .. } => self.held(path, OpenHow::AtAll, note, harvest),
         }
     }
 
     /// A file that the agent keeps open while it has the session: the kernel says whether anybody has.
-    fn held(&self, file: &Path, how: OpenHow, pid: Option<u32>) -> Option<String> {
+    fn held(&self, file: &Path, how: OpenHow, note: &Registration, harvest: &Harvest) -> Option<String> {
         let name = name_of(file);
         match self.kernel.is_open(file, how) {
             Observed::Seen(false) => None,
             Observed::Seen(true) => Some(beyond(&format!("somebody has {name} open who is not here"))),
             Observed::Unobservable(why) => {
-                let written = fs::symlink_metadata(file).and_then(|file| file.modified()).ok();
-                let written = written.and_then(|time| Timestamp::try_from(time).ok());
-                let never = pid.is_some_and(|pid| self.never_had(pid, None));
-                let foreign =
-                    !self.is_before_boot(written) && (self.is_before_us(written) || never || self.lent);
-                foreign.then(|| beyond(&format!("{name} may be held ({why})")))
+                // A lock that is taken again is not written again.
+                let records = harvest.found.iter().filter(|found| found.id == note.id);
+                let last = records.map(|found| found.facts.updated_at).chain([written(file)]).max().flatten();
+                (!self.is_before_boot(last)).then(|| beyond(&format!("{name} may be held ({why})")))
             }
         }
     }
@@ -170,42 +166,56 @@ impl Eyes<'_> {
     /// The files that an agent keeps open for one session, if it does so at all: whoever holds one has that very session,
     /// also when it rests. What was not written since the boot is open to nobody.
     fn with_a_file_of_their_own<'h>(&self, harvest: &'h Harvest) -> HashSet<&'h Path> {
-        if !self.source.adapter.card().looks.open_files {
-            return HashSet::new();
-        }
+        let keeps_open = |found: &&Found| self.source.adapter.trace(&found.place) == Trace::OpenFile;
         let mut sessions: HashMap<&Path, usize> = HashMap::new();
-        for found in harvest.found.iter().filter(|found| !self.is_before_boot(found.facts.updated_at)) {
+        let since_boot = harvest.found.iter().filter(|found| !self.is_before_boot(found.facts.updated_at));
+        for found in since_boot.filter(keeps_open) {
             *sessions.entry(&found.place).or_default() += 1;
         }
         sessions.into_iter().filter(|(_, count)| *count == 1).map(|(place, _)| place).collect()
     }
 
-    /// A session that nothing ties to a process: its file, or the time of a turn that is open or did not begin yet.
+    /// A session that no process here carries: its file, or the turn that is open or did not begin yet.
     fn held_or_at_work(&self, found: &Found) -> Option<String> {
+        let name = name_of(&found.place);
+        let trace = self.source.adapter.trace(&found.place);
         // Where somebody here has the file open (a database has many sessions), it says nothing about others.
-        let held_here = self.is_held_here(&found.place);
-        if !held_here && self.kernel.is_open(&found.place, OpenHow::ForWriting) == Observed::Seen(true) {
-            return Some(beyond(&format!("somebody has {} open who is not here", name_of(&found.place))));
-        }
-        if !held_here && self.source.adapter.card().looks.open_files {
-            // It keeps a file open for as long as it has the session: nothing else needs to be weighed.
-            return None;
-        }
-        if !may_be_at_work(found) {
-            return None;
+        let opened = if self.is_held_here(&found.place) {
+            Observed::Unobservable("somebody here has it open".to_owned())
+        } else {
+            self.kernel.is_open(&found.place, OpenHow::ForWriting)
+        };
+        match (&opened, trace) {
+            (Observed::Seen(true), _) => {
+                return Some(beyond(&format!("somebody has {name} open who is not here")));
+            }
+            (Observed::Seen(false), Trace::OpenFile) => return None,
+            (Observed::Seen(false), Trace::Note | Trace::Nothing) | (Observed::Unobservable(_), _) => {}
         }
         let turn = found.facts.turn.as_ref();
-        let began = turn.and_then(|turn| turn.began);
         let last = turn.and_then(|turn| turn.last);
-        let times = [began, last, found.facts.started_at];
-        if times.iter().flatten().any(|at| self.is_before_us(Some(*at)) && !self.is_before_boot(Some(*at))) {
-            return Some(beyond("it was at work before the first process here started"));
+        if !may_be_at_work(found) || self.is_before_boot(last.or(found.facts.updated_at)) {
+            return None;
         }
-        let recent = last.or(found.facts.updated_at);
-        if self.lent && !self.is_before_boot(recent) {
-            return Some(beyond("its folder came in from outside, and a turn is open"));
+        match trace {
+            Trace::Note => {
+                let times = [turn.and_then(|turn| turn.began), last, found.facts.started_at];
+                let older = times.into_iter().flatten().any(|at| self.is_before_us(at));
+                let lent = self.lent.then_some("its folder came in from outside, and its turn is not over");
+                let why = older.then_some("it was at work before the first process here started").or(lent);
+                why.map(beyond)
+            }
+            Trace::OpenFile => {
+                let why = opened.why_not().unwrap_or_default();
+                Some(beyond(&format!("its turn is not over, and {name} may be open elsewhere ({why})")))
+            }
+            Trace::Nothing => {
+                let title = self.source.adapter.card().title;
+                let why =
+                    format!("its turn is not over, and {title} leaves nothing that ties it to a process");
+                Some(beyond(&why))
+            }
         }
-        None
     }
 
     fn is_held_here(&self, file: &Path) -> bool {
@@ -223,23 +233,16 @@ impl Eyes<'_> {
         at.zip(self.seat.booted_at).is_some_and(|(at, booted)| at < booted)
     }
 
-    /// Recorded before the first process of this namespace started: it is not of this namespace.
-    fn is_before_us(&self, at: Option<Timestamp>) -> bool {
-        at.zip(self.seat.born_at).is_some_and(|(at, born)| at < born)
+    /// Recorded in this boot, and before the first process of this namespace started: it is not of this namespace.
+    fn is_before_us(&self, at: Timestamp) -> bool {
+        !self.is_before_boot(Some(at)) && self.seat.born_at.is_some_and(|born| at < born)
     }
+}
 
-    /// This pid was not given out here, at that time or at all. Pids are given out in order: whoever started before has a
-    /// lower one, whoever started later a higher one. (Once they have begun anew nobody can say; then it is in doubt too.)
-    fn never_had(&self, pid: u32, start: Option<u64>) -> bool {
-        if self.seat.last_pid.is_some_and(|last| pid > last) {
-            return true;
-        }
-        let Some(start) = start else { return false };
-        self.heads.iter().map(|head| head.process).any(|other| {
-            (other.pid < pid && other.start > start.saturating_add(OUT_OF_ORDER))
-                || (other.pid > pid && other.start.saturating_add(OUT_OF_ORDER) < start)
-        })
-    }
+/// When a file was written last.
+fn written(file: &Path) -> Option<Timestamp> {
+    let time = fs::symlink_metadata(file).and_then(|file| file.modified()).ok()?;
+    Timestamp::try_from(time).ok()
 }
 
 fn beyond(what: &str) -> String {

@@ -67,8 +67,8 @@ impl Case<'_> {
 
     fn judge(&self, mut found: Found, claims: &[Claim], remote: Option<&Remote>) -> Surveyed {
         let exit = self.exits.get(&found.id).filter(|exit| is_of_these_records(exit, found.facts.updated_at));
-        // Who was seen to end is nowhere else.
-        let unseen = (!self.unseen.is_empty() && exit.is_none())
+        // Who was seen to end is nowhere else. That nobody saw it, or that it is not written down yet, says nothing.
+        let unseen = (!self.unseen.is_empty() && exit.and_then(LaunchExit::seen).is_none())
             .then(|| self.unseen.get(&(found.id.clone(), found.slot.clone())))
             .flatten();
         let (liveness, testimony) = match remote {
