@@ -7,6 +7,7 @@
 pub mod agents;
 pub mod cancel;
 pub mod control;
+mod far_end;
 pub mod feed;
 pub mod gateway;
 pub mod join;
@@ -22,6 +23,7 @@ use jiff::Timestamp;
 
 pub use control::opening::Opening;
 pub use control::{Answer, Control};
+pub use far_end::{FarEnd, FarEnds};
 pub use feed::{Feed, Line};
 pub use gateway::Host;
 pub use gateway::keys::{Keys, Secret};

@@ -4,6 +4,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write what is read"))]
 
 pub mod act;
+mod far_ends;
 pub mod keep;
 pub mod read;
 pub mod worktree;
@@ -23,6 +24,7 @@ pub use act::orphans::{Orphan, Reaped};
 pub use act::prune::Pruned;
 pub use act::steer::SpeakError;
 pub use act::stop::{NotStopped, Patience, StopError, Stopped};
+use far_ends::guarded;
 pub use keep::kernel_lock::KernelLock;
 pub use keep::locks::{DirectoryHolder, LockError, LockType, Locks, ManualLock, session_holders};
 pub use keep::store::{Document, Store, StoreError};
@@ -65,6 +67,7 @@ pub struct Fleet {
 
 impl Fleet {
     pub fn new(sources: Vec<Source>, kernel: Arc<dyn Kernel>) -> Self {
+        let sources = guarded(sources, &kernel);
         Self { sources, kernel, prices: Prices::new(), launches: None, memory: None }
     }
 
@@ -94,7 +97,7 @@ impl Fleet {
     #[must_use]
     pub fn reading(&self, sources: Vec<Source>) -> Self {
         Self {
-            sources,
+            sources: guarded(sources, &self.kernel),
             kernel: self.kernel.clone(),
             prices: self.prices.clone(),
             launches: self.launches.clone(),

@@ -25,7 +25,6 @@ use crate::home::{Held, Home, HomeError};
 use crate::knock::knock;
 use crate::run::log::Log;
 use crate::serve::bodies::Bodies;
-use crate::serve::server;
 use crate::serve::single_flight::SingleFlight;
 use crate::serve::token::{Token, random_hex};
 use crate::settings::Settings;
@@ -38,6 +37,8 @@ use crate::tell::webhooks::{Outbox, keep_sending};
 use crate::watch::Bell;
 use crate::watch::live;
 use crate::watch::live::Live;
+
+use crate::serve::server;
 use crate::watch::{launches, own_files};
 
 /// How long what is being answered may take once the end was asked for.
