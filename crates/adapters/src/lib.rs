@@ -24,6 +24,7 @@ pub use control::opening::Opening;
 pub use control::{Answer, Control};
 pub use feed::{Feed, Line};
 pub use gateway::Host;
+pub use gateway::far_end::{FarEnd, FarEnds};
 pub use gateway::keys::{Keys, Secret};
 pub use scope::{Progress, Reach, Scope};
 pub use transcript::jsonl::follow::Follow;

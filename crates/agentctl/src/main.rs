@@ -14,7 +14,6 @@ mod surroundings;
 
 use std::io::Write;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
 
 use clap_complete::CompleteEnv;
 
@@ -73,9 +72,9 @@ fn main() -> ExitCode {
         }
     };
     // What needs it has said so already.
-    if silent_daemon.load(Ordering::Relaxed) && exit != Exit::NoDaemon {
-        out.warn("the daemon holds its lock and does not answer, so agentctl looked by itself");
-        out.hint("`agentctl daemon restart` ends it and starts another one; agents go on");
+    if let Some(silence) = silent_daemon.get().filter(|_| exit != Exit::NoDaemon) {
+        out.warn(&format!("{}, so agentctl looked by itself", silence.why));
+        out.hint(silence.hint);
     }
     exit.into()
 }

@@ -4,6 +4,9 @@
 
 mod machine;
 
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use agentctl_testkit::agents::openclaw::{Ledger, ScriptedGateway, Step};
@@ -98,6 +101,67 @@ fn a_gateway_elsewhere_gets_to_know_this_machine_and_a_public_one_no_secret() {
     let key = std::fs::read_to_string(machine.home().join(".agentctl/device.key")).unwrap();
     assert_eq!(key.trim().len(), 64);
     assert!(!list.to_string().contains(key.trim()));
+}
+
+/// Accepts one connection after the other as a gateway does, up to where the client shows its keys, and prints all that
+/// it is told.
+const IMPOSTOR: &str = r#"
+import socket, sys
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+hello = b'{"type":"event","event":"connect.challenge","payload":{"nonce":"n","ts":1}}'
+while True:
+    client, _ = listener.accept()
+    client.settimeout(20)
+    try:
+        told = client.recv(65536)
+        client.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
+        client.sendall(bytes([0x81, len(hello)]) + hello)
+        while told:
+            print(told, flush=True)
+            told = client.recv(65536)
+    except OSError:
+        pass
+    print("gone", flush=True)
+    client.close()
+"#;
+
+/// Everything that an impostor of this user was told while one list was made, and what the list says of its gateway.
+fn told_to_an_impostor(uid: u32) -> (String, serde_json::Value) {
+    let mut command = Command::new("python3");
+    let mut impostor =
+        command.args(["-c", IMPOSTOR]).uid(uid).current_dir("/").stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(impostor.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let url = format!("ws://127.0.0.1:{}", lines.next().unwrap());
+    let machine = Machine::empty();
+    let settings = format!(
+        "[adapters.openclaw]\ntimeout = \"5s\"\ngateways = [{{url = \"{url}\", token = \"{}\"}}]\n",
+        SECRETS[1]
+    );
+    machine.write(".agentctl/config.toml", &settings);
+    let list = machine.json(&["list", "--json"]);
+    let told: Vec<String> = lines.by_ref().take_while(|line| line != "gone").collect();
+    impostor.kill().unwrap();
+    impostor.wait().unwrap();
+    let sources = list["sources"].as_array().unwrap();
+    (told.join("\n"), sources.iter().find(|source| source["root"] == *url).unwrap().clone())
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn whoever_listens_at_the_port_of_a_gateway_that_is_down_gets_no_key() {
+    if !rustix::process::geteuid().is_root() {
+        return agentctl_testkit::skip("only root can play another user");
+    }
+    let (told, source) = told_to_an_impostor(65534);
+    assert!(told.contains("Upgrade: websocket"), "it was reached: {told}");
+    assert!(!told.contains("token"), "{told}");
+    let words = source["error"].as_str().unwrap_or_default();
+    assert!(words.contains("held by another user (uid 65534), so no key was sent"), "{source:#}");
+    assert!(words.contains("wss://"), "{source:#}");
+    // The same program as one of ours gets what a gateway gets.
+    let (told, _) = told_to_an_impostor(0);
+    assert!(told.contains(SECRETS[1]), "{told}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub mod wire;
 
 pub use fuses::{Fuse, FuseList, Fuses, Hands, Stage, deadline};
 pub use home::{Held, Home, HomeError};
-pub use knock::knock;
+pub use knock::{call, is_impostor};
 pub use run::{Ended, Options, RunError, run};
 pub use serve::api::{DaemonStatus, Messages, document as openapi, document_text as openapi_text};
 pub use serve::problem::{Problem, ProblemObject};

@@ -34,6 +34,7 @@ pub use read::list::{ListAnswer, ListQuery, Listing, Sort, StatusWord, sort};
 pub use read::offers::{Offer, gone_folder};
 pub use read::prices::{Price, Prices};
 pub use read::query::{Question, Wanted};
+use read::survey::far_ends::guarded;
 pub use read::survey::feeds::SourceLine;
 pub use worktree::root::worktree_root;
 
@@ -65,6 +66,7 @@ pub struct Fleet {
 
 impl Fleet {
     pub fn new(sources: Vec<Source>, kernel: Arc<dyn Kernel>) -> Self {
+        let sources = guarded(sources, &kernel);
         Self { sources, kernel, prices: Prices::new(), launches: None, memory: None }
     }
 
@@ -94,7 +96,7 @@ impl Fleet {
     #[must_use]
     pub fn reading(&self, sources: Vec<Source>) -> Self {
         Self {
-            sources,
+            sources: guarded(sources, &self.kernel),
             kernel: self.kernel.clone(),
             prices: self.prices.clone(),
             launches: self.launches.clone(),

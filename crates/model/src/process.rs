@@ -216,11 +216,14 @@ pub struct HeldLock {
 }
 
 /// Which witnesses a backend has at all.
+#[expect(clippy::struct_excessive_bools, reason = "each is one witness")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Witnesses {
     pub locks: bool,
     pub open_files: bool,
     pub environ: bool,
+    /// Whose the other end of a connection is.
+    pub sockets: bool,
 }
 
 /// What an adapter gets to hear from the kernel: the processes it recognised, looked at closely, and who holds which lock.

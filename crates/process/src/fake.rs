@@ -275,7 +275,13 @@ impl Scripted {
 
 impl Kernel for Scripted {
     fn witnesses(&self) -> Witnesses {
-        Witnesses { locks: self.script().now.locks_blind.is_none(), open_files: true, environ: true }
+        let locks = self.script().now.locks_blind.is_none();
+        Witnesses { locks, open_files: true, environ: true, sockets: true }
+    }
+
+    /// Every server is one of ours.
+    fn accepted_by(&self, _near: SocketAddr, _far: SocketAddr) -> Observed<Option<u32>> {
+        Observed::Seen(Some(US))
     }
 
     fn heads(&self) -> Observed<Vec<ProcessHead>> {

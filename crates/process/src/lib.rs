@@ -4,6 +4,7 @@
 //! fails is [`Observed::Unobservable`], never an empty answer, because absence is proof of death further up.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write what is read"))]
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -51,6 +52,12 @@ pub trait Kernel: Send + Sync {
     /// Who holds which file lock.
     fn locks(&self) -> Observed<Vec<HeldLock>>;
 
+    /// Whether this process, which was just met, holds a lock on the file with this device and inode. Cheap: its own open
+    /// files are looked at first.
+    fn holds(&self, pid: u32, _device: u64, _inode: u64) -> Observed<bool> {
+        Observed::Unobservable(format!("this platform does not show what process {pid} holds"))
+    }
+
     /// Whether exactly this process still lives.
     fn is_alive(&self, process: ProcessRef) -> Observed<bool>;
 
@@ -60,6 +67,12 @@ pub trait Kernel: Send + Sync {
     /// The user that this program acts as; `None` where the backend cannot say.
     fn us(&self) -> Option<u32> {
         None
+    }
+
+    /// Which user accepted a TCP connection of ours, by the addresses of our end and of the other one. `Seen(None)` when
+    /// that end is not among the sockets of our network namespace, or nobody has accepted it.
+    fn accepted_by(&self, _near: SocketAddr, _far: SocketAddr) -> Observed<Option<u32>> {
+        Observed::Unobservable("this platform does not show whose sockets there are".to_owned())
     }
 
     /// From where this backend looks.

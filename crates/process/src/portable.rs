@@ -27,7 +27,7 @@ impl Portable {
 
 impl Kernel for Portable {
     fn witnesses(&self) -> Witnesses {
-        Witnesses { locks: false, open_files: false, environ: true }
+        Witnesses { locks: false, open_files: false, environ: true, sockets: false }
     }
 
     fn heads(&self) -> Observed<Vec<ProcessHead>> {

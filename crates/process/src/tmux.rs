@@ -6,9 +6,9 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use agentctl_model::ProcessHead;
 
@@ -36,11 +36,16 @@ pub fn sockets(folder: &Path, user: u32) -> Vec<PathBuf> {
     sockets
 }
 
-/// Every pane of one server; none when it does not run any more or there is no tmux.
-#[expect(clippy::disallowed_methods, reason = "tmux can only be asked by its own program")]
+/// Every pane of one server; none when it does not run any more, there is no tmux, or it gives no whole answer in time.
 pub fn panes(socket: &Path) -> Vec<Pane> {
+    panes_by(Path::new("tmux"), socket)
+}
+
+#[expect(clippy::disallowed_methods, reason = "tmux can only be asked by its own program")]
+fn panes_by(program: &Path, socket: &Path) -> Vec<Pane> {
+    let until = Instant::now() + PATIENCE;
     let format = "#{pane_pid} #{pane_id} #{session_name}:#{window_index}.#{pane_index}";
-    let mut command = Command::new("tmux");
+    let mut command = Command::new(program);
     command.arg("-S").arg(socket).args(["list-panes", "-a", "-F", format]).stdin(Stdio::null());
     let Ok(mut child) = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn() else {
         return Vec::new();
@@ -54,15 +59,31 @@ pub fn panes(socket: &Path) -> Vec<Pane> {
             let _ = give.send(answer);
         });
     }
-    let answer = take.recv_timeout(PATIENCE);
-    if answer.is_err() {
+    // One that says more than any tmux has not said it all.
+    let answer = take.recv_timeout(PATIENCE).ok().filter(|answer| (answer.len() as u64) < MOST);
+    let ended = answer.as_ref().and_then(|_| ended_by(&mut child, until));
+    if ended.is_none() {
         let _ = child.kill();
+        let _ = child.wait();
     }
-    match (child.wait(), answer) {
-        (Ok(status), Ok(answer)) if status.success() => parse(&String::from_utf8_lossy(&answer), socket),
+    match (ended, answer) {
+        (Some(status), Some(answer)) if status.success() => parse(&String::from_utf8_lossy(&answer), socket),
         _ => Vec::new(),
     }
 }
+
+/// How it ended, if it did in time: what has said everything may stay all the same.
+fn ended_by(child: &mut Child, until: Instant) -> Option<ExitStatus> {
+    loop {
+        match child.try_wait() {
+            Ok(None) if Instant::now() < until => std::thread::sleep(LOOK),
+            other => return other.ok().flatten(),
+        }
+    }
+}
+
+/// How often it is looked whether it has ended.
+const LOOK: Duration = Duration::from_millis(2);
 
 /// Whatever listens at a socket may not be a tmux, and may never answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -143,6 +164,38 @@ mod tests {
     fn names_with_blanks_are_read_and_other_lines_are_not() {
         let panes = parse("77 %4 my work:1.0\nno server\n78 4 x:0.0\n", Path::new("/s"));
         assert_eq!(panes, [Pane { place: "my work:1.0".into(), ..pane("%4", 77) }]);
+    }
+
+    /// Ten times what is promised: the machine may be busy.
+    const BOUND: Duration = Duration::from_secs(20);
+
+    fn asked(script: &str) -> Vec<Pane> {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("tmux");
+        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+        let began = Instant::now();
+        let panes = panes_by(&program, Path::new("/s"));
+        assert!(began.elapsed() < BOUND, "{script:?} took {:?}", began.elapsed());
+        panes
+    }
+
+    #[test]
+    fn a_tmux_that_hangs_or_has_no_end_is_not_waited_for() {
+        assert_eq!(asked("echo '77 %4 work:1.0'"), [Pane { place: "work:1.0".into(), ..pane("%4", 77) }]);
+        for bad in [
+            "exec sleep 86400",
+            "echo '77 %4 work:1.0'; exec sleep 86400",
+            // It has said everything and stays.
+            "echo '77 %4 work:1.0'; exec sleep 86400 >&-",
+            "exec yes '77 %4 work:1.0'",
+            // It does not mind that nobody reads any more.
+            "trap '' PIPE; while :; do echo '77 %4 work:1.0 and so on and on and on' 2>&-; done",
+            "echo '77 %4 work:1.0'; exit 1",
+        ] {
+            assert_eq!(asked(bad), [], "{bad}");
+        }
     }
 
     #[test]

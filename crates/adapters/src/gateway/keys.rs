@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::gateway::far_end::FarEnds;
 use crate::wire::tls::Pin;
 
 /// A word that must never be seen: not in a message, not in a log, not in JSON. Only the wire gets it.
@@ -37,6 +38,8 @@ pub struct Keys {
     /// Whether what waits for a person is read too, which a gateway shows to its administrators only; `None` where nobody
     /// decided.
     pub approvals: Option<bool>,
+    /// Who is asked whose port it is before any of this is sent.
+    pub far_ends: FarEnds,
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The acting half of an agent whose sessions live in a server, and not in processes here: nothing is started, the server
 //! is asked. It stands in the place of [`Control`](crate::Control); an adapter has one or the other.
 
+pub(crate) mod far_end;
 pub(crate) mod keys;
 
 use std::path::Path;

@@ -5,7 +5,7 @@
 //! is bounded like everybody else, and a server that trickles bytes buys no time with them.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -56,6 +56,13 @@ impl<S: Socket> Bounded<S> {
             io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
             _ => error,
         })
+    }
+}
+
+impl Bounded<TcpStream> {
+    /// The addresses of our end and of the other one.
+    pub(crate) fn ends(&self) -> io::Result<(SocketAddr, SocketAddr)> {
+        Ok((self.socket.local_addr()?, self.socket.peer_addr()?))
     }
 }
 

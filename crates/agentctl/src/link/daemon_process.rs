@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agentctl_daemon::{DaemonStatus, Held, Home, RunError};
+use agentctl_daemon::{DaemonStatus, Held, Home, RunError, is_impostor};
 use agentctl_files::own;
 use agentctl_fleet::KernelLock;
 use agentctl_model::ProcessHead;
@@ -217,7 +217,8 @@ impl<'a> DaemonProcess<'a> {
         match asked {
             // One that answers nothing we understand may be very old, or just ending.
             Ok(answer) => Ok(answer.and_then(|answer| serde_json::from_slice(&answer.body).ok())),
-            Err(error) if is_silent(&error) => {
+            // Somebody else may have its socket while the daemon itself holds its lock.
+            Err(error) if is_silent(&error) || (is_impostor(&error) && !self.is_free()?) => {
                 let (words, hint) = Self::silent(self.holder().map(|holder| holder.process.pid));
                 Err(Failure::new(Exit::NoDaemon, words).hint(hint))
             }

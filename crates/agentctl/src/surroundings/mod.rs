@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use agentctl_adapters::{Adapter, Root, Secret};
 use agentctl_daemon::{Home, HomeError};
@@ -18,7 +17,7 @@ use jiff::tz::TimeZone;
 
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
-use crate::link::client::Client;
+use crate::link::client::{Client, Silence};
 use crate::render::path;
 use crate::render::style::Colour;
 use crate::settings::{GatewaySettings, Mistake, Origin, Settings};
@@ -36,8 +35,8 @@ pub(crate) struct Surroundings {
     pub(crate) home: Option<PathBuf>,
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) zone: TimeZone,
-    /// Whether the daemon was found to be there and not to answer, by anything that this command asked it.
-    pub(crate) silent_daemon: Arc<AtomicBool>,
+    /// Why the daemon cannot be asked, once anything that this command asked it has shown that.
+    pub(crate) silent_daemon: Arc<OnceLock<Silence>>,
 }
 
 impl Surroundings {

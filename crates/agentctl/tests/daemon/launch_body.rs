@@ -12,6 +12,24 @@ use crate::launched::Scene;
 const GH: &str = "#!/bin/sh\nprintf '%s ' \"$@\" > \"$HOME/asked\"\nprintf '{\"title\":\"It hurts\",\"body\":\"Here.\"}'\n";
 
 #[test]
+fn a_group_without_an_end_is_refused_before_anything_is_made() {
+    let house = House::new();
+    let _daemon = house.daemon(&[]);
+    let cwd = house.home.work_dir("a");
+    let group = |count: usize| {
+        let slots = vec![json!({"adapter": "claude-code"}); count];
+        let body = json!({"launches": slots, "cwd": cwd, "prompt": "x"});
+        house.write("POST", "/v1/groups", &body.to_string())
+    };
+    for (count, words) in [(0, "nothing to launch"), (101, "101 launches are more than 100")] {
+        let refused = group(count);
+        assert_eq!((refused.status, &refused.json()["code"]), (400, &json!("usage")), "{refused:?}");
+        assert!(refused.json()["detail"].as_str().unwrap().contains(words), "{refused:?}");
+    }
+    assert!(!house.home.agentctl_home().join("launches").exists());
+}
+
+#[test]
 fn a_specification_files_and_an_issue_stand_behind_the_prompt() {
     let scene = Scene::set();
     scene.put_on_path("gh", GH);

@@ -1,9 +1,13 @@
 //! A daemon that is there and does not answer: stopped, or so it seems. Nobody waits for it for long, who can do without
 //! does, and it is said what is the matter.
 
+use std::fs;
+use std::io::Write;
+use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
 use agentctl_testkit::{Output, Signal};
+use serde_json::Value;
 
 use crate::house::{House, SOON, forget_moments};
 use crate::manner::free_port;
@@ -22,12 +26,6 @@ fn promptly(house: &House, arguments: &[&str]) -> Output {
 #[test]
 fn a_stopped_daemon_holds_nobody_up_and_restarting_it_keeps_its_manner() {
     let house = House::furnished();
-    let list = |house: &House| {
-        let output = promptly(house, &["list", "--since", "all", "--json"]);
-        let mut list = output.json();
-        forget_moments(&mut list);
-        (list, output.stderr)
-    };
     let (alone, silence) = list(&house);
     assert_eq!(silence, "");
     let http = format!("127.0.0.1:{}", free_port());
@@ -71,4 +69,76 @@ fn a_stopped_daemon_holds_nobody_up_and_restarting_it_keeps_its_manner() {
     assert!(daemon.wait(SOON).success(), "a clean end");
     assert_eq!(house.get("/v1/daemon").json()["http"], http.as_str(), "the next one serves what it served");
     let _ = house.run(&["daemon", "stop"]).ok();
+}
+
+/// Somebody of this user listens at the daemon's socket and answers one byte after the other, without an end.
+fn trickle_at(house: &House) {
+    fs::create_dir_all(house.home.agentctl_home()).unwrap();
+    let _ = fs::remove_file(house.socket());
+    let listener = UnixListener::bind(house.socket()).unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                let mut bytes = b"HTTP/1.1 200 OK\r\nX: ".iter().chain(std::iter::repeat(&b'x'));
+                while bytes.next().is_some_and(|byte| stream.write_all(&[*byte]).is_ok()) {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            });
+        }
+    });
+}
+
+/// A list that is made promptly, and what is said beside it.
+fn list(house: &House) -> (Value, String) {
+    let output = promptly(house, &["list", "--since", "all", "--json"]);
+    let mut list = output.json();
+    forget_moments(&mut list);
+    (list, output.stderr)
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn whoever_does_not_hold_the_lock_is_not_the_daemon() {
+    let house = House::furnished();
+    let (alone, _) = list(&house);
+    let not_the_daemon = "listens at the daemon's socket and does not hold the daemon's lock";
+    trickle_at(&house);
+    let (listed, words) = list(&house);
+    assert_eq!(listed, alone);
+    assert!(words.contains(not_the_daemon) && words.contains("agentctl looked by itself"), "{words}");
+    assert!(words.contains(&format!("process {} ", std::process::id())), "{words}");
+    assert!(promptly(&house, &["daemon", "status"]).stdout.contains("no daemon runs"));
+
+    // Whoever needs a daemon starts one, which takes its socket back.
+    let _ = promptly(&house, &["daemon", "start"]).ok();
+    let (listed, words) = list(&house);
+    assert_eq!((listed, words.as_str()), (alone.clone(), ""), "this one is believed");
+    let before = house.requests();
+    let _ = list(&house);
+    assert!(house.requests() > before + 1, "and asked");
+
+    // The daemon runs, and somebody else has its socket.
+    trickle_at(&house);
+    let (listed, words) = list(&house);
+    assert_eq!(listed, alone);
+    assert!(words.contains(not_the_daemon), "{words}");
+    let refused = promptly(&house, &["fuse", "set", "/tmp", "--ttl", "1h"]);
+    assert_eq!(refused.code, Some(5), "{refused:?}");
+    assert!(refused.stderr.contains("agentctl daemon restart"), "{refused:?}");
+    let _ = house.run(&["daemon", "restart"]).ok();
+    assert_eq!(list(&house), (alone, String::new()));
+    let _ = house.run(&["daemon", "stop"]).ok();
+}
+
+#[test]
+fn one_that_holds_the_lock_and_answers_byte_by_byte_holds_nobody_up() {
+    let house = House::furnished();
+    let (alone, _) = list(&house);
+    trickle_at(&house);
+    let lock = fs::File::create(house.home.agentctl_home().join("daemon.lock")).unwrap();
+    lock.lock().unwrap();
+    let (listed, words) = list(&house);
+    assert_eq!(listed, alone);
+    assert!(words.contains("holds its lock and does not answer, so agentctl looked by itself"), "{words}");
+    assert_eq!(promptly(&house, &["status", "2222"]).code, Some(0));
 }

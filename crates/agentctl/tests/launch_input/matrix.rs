@@ -34,6 +34,21 @@ fn a_file_that_is_no_matrix_is_refused_with_the_place_of_the_mistake() {
     scene.refuses(&["--matrix", "/nowhere/at/all.yaml"], 2, &["/nowhere/at/all.yaml", "No such file"]);
     let path = scene.file("large.yaml", vec![b'#'; (1 << 20) + 1]);
     scene.refuses(&["--matrix", &path], 2, &[&path, "more than 1048576 bytes"]);
+    // Counted before anything is made of it: the second one has four hundred million slots.
+    for (adapters, models) in [(1, 101), (20_000, 20_000)] {
+        let list = |count: usize, name: &str| vec![name; count].join(",");
+        let text = format!(
+            "prompt: x\nmatrix:\n  - adapter: [{}]\n    model: [{}]\n",
+            list(adapters, "pi"),
+            list(models, "m")
+        );
+        let path = scene.file("many.yaml", text);
+        let words = format!("{} launches are more than 100", adapters * models);
+        scene.refuses(&["--matrix", &path], 2, &[&path, &words, "in parts"]);
+        scene.refuses(&["--matrix", &path, "--dry-run"], 2, &[&words]);
+    }
+    let pairs = [&["-p", "x"][..], &["--adapter", "claude-code"].repeat(101)].concat();
+    scene.refuses(&pairs, 2, &["101 launches are more than 100"]);
     // What the file says is not said twice.
     let path = scene.file("matrix.yaml", "prompt: x\nmatrix:\n  - adapter: claude-code\n");
     for flags in [

@@ -7,13 +7,13 @@ use std::time::Duration;
 use agentctl_adapters::agents::openclaw::{Gateway, OpenClaw, Watch};
 use agentctl_adapters::feed::News;
 use agentctl_adapters::{Adapter, Feed, Keys, Pin, Root, Secret};
-use agentctl_fleet::Selector;
+use agentctl_fleet::{Fleet, Selector, Source};
 use agentctl_model::{Outcome, SessionKey, Status};
 use agentctl_testkit::agents::openclaw::{Act, Ledger, ScriptedGateway, Step, tls};
 use agentctl_testkit::until;
 use serde_json::{Value, json};
 
-use super::{PATIENT, Scene, active, everything, fleet, root, session};
+use super::{PATIENT, Scene, active, everything, fleet, keys, root, session};
 
 fn ready(key: &str) -> Value {
     json!({"key": key, "hasActiveRun": false, "status": "done", "workspaceDir": "/w"})
@@ -162,8 +162,7 @@ fn a_long_connection_tells_when_to_read_again_and_when_the_gateway_is_another_on
             (_, answer) => answer,
         }
     });
-    let keys = Keys { token: Secret::new("s3cret-of-the-test"), ..Keys::default() };
-    let mut watch = Watch::new(Gateway::of(&OpenClaw.gateway(&gateway.url(), keys).unwrap()).unwrap());
+    let mut watch = Watch::new(Gateway::of(&OpenClaw.gateway(&gateway.url(), keys()).unwrap()).unwrap());
     let mut news = || {
         until(PATIENT, "news", || match watch.next(Duration::from_millis(200)) {
             Ok(News::Nothing) => None,
@@ -223,6 +222,23 @@ fn approvals_take_an_administrator_and_reading_does_not() {
     assert_eq!(status(&asked), Status::Waiting);
     assert!(session(&asked, "agent:main:x").unwrap().pending[0].answerable);
     assert!(seen.lock().unwrap().contains(&json!(["operator.admin", "operator.approvals"])));
+}
+
+/// By the real kernel.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_port_of_our_own_is_opened_and_one_that_nobody_looked_at_is_not() {
+    let ledger = Ledger { rows: vec![ready("agent:main:x")], ..Ledger::default() };
+    let gateway = ScriptedGateway::start(move |step| ledger.answer(step));
+    let source = |root| Source { adapter: &OpenClaw, root, timeout: PATIENT };
+    let fleet = Fleet::new(vec![source(root(&gateway))], agentctl_process::system());
+    let survey = fleet.survey(&everything());
+    assert_eq!((survey.sources[0].coverage.as_str(), survey.sessions.len()), ("complete", 1), "{survey:?}");
+
+    let unguarded = Keys { token: keys().token, ..Keys::default() };
+    let alone = Gateway::of(&OpenClaw.gateway(&gateway.url(), unguarded).unwrap()).unwrap();
+    let refused = alone.stop("k").unwrap_err().to_string();
+    assert!(refused.contains("nobody looked") && refused.contains("no key was sent"), "{refused}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use agentctl_adapters::agents::openclaw::OpenClaw;
-use agentctl_adapters::{Adapter, Keys, Pin, Root, Secret};
+use agentctl_adapters::{Adapter, FarEnd, FarEnds, Keys, Pin, Root, Secret};
 use agentctl_fleet::{Fleet, Question, Source, Wanted};
 use agentctl_model::{Session, Survey};
 use agentctl_process::fake::Scripted;
@@ -51,8 +51,14 @@ impl Scene {
     }
 }
 
+/// For a gateway that is spoken to without a fleet, too: here every port is ours.
+fn keys() -> Keys {
+    let far_ends = FarEnds::new(|_, _| FarEnd::Ours);
+    Keys { token: Secret::new("s3cret-of-the-test"), far_ends, ..Keys::default() }
+}
+
 fn root(gateway: &ScriptedGateway) -> Root {
-    let keys = Keys { token: Secret::new("s3cret-of-the-test"), approvals: Some(true), ..Keys::default() };
+    let keys = Keys { approvals: Some(true), ..keys() };
     OpenClaw.gateway(&gateway.url(), keys).unwrap()
 }
 

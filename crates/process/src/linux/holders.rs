@@ -25,6 +25,23 @@ pub(super) fn as_stat_names_them(held: Vec<HeldLock>, proc: &OwnedFd) -> Vec<Hel
     held.into_iter().map(renamed).collect()
 }
 
+/// Whether one of the open files of a process is this one, with a lock on it.
+pub(super) fn holds(holder: &Entry, device: u64, inode: u64) -> Result<bool, Blind> {
+    let mut buffer = Vec::new();
+    for descriptor in holder.numbers("fd")? {
+        // It may have been closed meanwhile.
+        let Ok(file) = holder.target_of(&format!("fd/{descriptor}")) else { continue };
+        if (file.device, file.inode) == (device, inode) {
+            holder.read(format!("fdinfo/{descriptor}"), &mut buffer)?;
+            let locks = locks::of_descriptor(&String::from_utf8_lossy(&buffer));
+            if locks.iter().any(|lock| lock.inode == inode) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
 fn device_seen_by_holder(lock: HeldLock, proc: &OwnedFd, buffer: &mut Vec<u8>) -> Option<u64> {
     let holder = Entry::open(proc, lock.pid.to_string()).ok()?;
     let descriptors = holder.numbers("fd").ok()?;

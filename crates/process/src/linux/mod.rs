@@ -18,6 +18,7 @@ mod strings;
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -145,7 +146,7 @@ impl Linux {
 
 impl Kernel for Linux {
     fn witnesses(&self) -> Witnesses {
-        Witnesses { locks: true, open_files: true, environ: true }
+        Witnesses { locks: true, open_files: true, environ: true, sockets: true }
     }
 
     fn heads(&self) -> Observed<Vec<ProcessHead>> {
@@ -183,6 +184,24 @@ impl Kernel for Linux {
         }
     }
 
+    fn holds(&self, pid: u32, device: u64, inode: u64) -> Observed<bool> {
+        let look = || holders::holds(&Entry::open(self.folder()?, pid.to_string())?, device, inode);
+        let blind = match look() {
+            Ok(holds) => return Observed::Seen(holds),
+            Err(blind) => blind.why(&format!("open files of process {pid}")),
+        };
+        // The table of all locks is open to everybody, but does not name everybody.
+        let locks = self.locks();
+        let on_file = |lock: &&HeldLock| (lock.device, lock.inode) == (device, inode);
+        let holders: Vec<u32> =
+            locks.seen().into_iter().flatten().filter(on_file).map(|lock| lock.pid).collect();
+        if holders.is_empty() {
+            Observed::Unobservable(blind)
+        } else {
+            Observed::Seen(holders.contains(&pid))
+        }
+    }
+
     fn memory(&self, process: ProcessRef) -> Option<u64> {
         let mut buffer = Vec::new();
         let (entry, stat) = self.open_pid(process.pid, &mut buffer).ok()?;
@@ -194,6 +213,11 @@ impl Kernel for Linux {
 
     fn us(&self) -> Option<u32> {
         Some(rustix::process::geteuid().as_raw())
+    }
+
+    fn accepted_by(&self, near: SocketAddr, far: SocketAddr) -> Observed<Option<u32>> {
+        let look = || sockets::accepted_by(&Entry::open(self.folder()?, "thread-self")?, near, far);
+        observed(look(), "the sockets of this machine")
     }
 
     fn seat(&self) -> Seat {

@@ -1,9 +1,14 @@
-//! Where a process listens: its socket descriptors, looked up in the TCP tables of its network namespace.
+//! Where a process listens, and who accepted a connection: looked up in the TCP tables of a network namespace.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::entry::{Blind, Entry};
+
+const TABLES: [&str; 2] = ["net/tcp", "net/tcp6"];
+
+/// How often the tables are read for a connection before it counts as one that is not in them.
+const LOOKS: usize = 3;
 
 /// The state of a socket that listens, as the table writes it.
 const LISTENING: &str = "0A";
@@ -24,15 +29,53 @@ pub(super) fn listening(entry: &Entry, buffer: &mut Vec<u8>) -> Result<Vec<Socke
         return Ok(Vec::new());
     }
     let mut addresses = Vec::new();
-    for table in ["net/tcp", "net/tcp6"] {
-        match entry.read_to_end(table, buffer) {
-            Ok(()) => addresses.extend(parse(&String::from_utf8_lossy(buffer), &sockets)),
-            // A kernel without IPv6 has no such table.
-            Err(Blind::Gone) => {}
-            Err(other) => return Err(other),
+    for table in TABLES {
+        if let Some(rows) = read(entry, table, buffer)? {
+            addresses.extend(parse(&rows, &sockets));
         }
     }
     Ok(addresses)
+}
+
+/// The user at the other end of a connection of ours. That end is a socket of its own, which belongs to whoever accepted
+/// it: nobody can give the port to somebody else between this look and what is sent.
+pub(super) fn accepted_by(entry: &Entry, near: SocketAddr, far: SocketAddr) -> Result<Option<u32>, Blind> {
+    let mut buffer = Vec::new();
+    // The kernel gives the tables in pieces, and a row can slip between two of them.
+    for _ in 0..LOOKS {
+        for table in TABLES {
+            let rows = read(entry, table, &mut buffer)?.unwrap_or_default();
+            if let Some(user) = owner(&rows, far, near) {
+                return Ok(Some(user));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn read(entry: &Entry, table: &str, buffer: &mut Vec<u8>) -> Result<Option<String>, Blind> {
+    match entry.read_to_end(table, buffer) {
+        Ok(()) => Ok(Some(String::from_utf8_lossy(buffer).into_owned())),
+        // A kernel without IPv6 has no such table.
+        Err(Blind::Gone) if table != TABLES[0] => Ok(None),
+        Err(other) => Err(other),
+    }
+}
+
+/// The owner of the socket with these addresses. One that nobody accepted yet, or that was closed, has no inode, and the
+/// kernel writes root as its owner.
+fn owner(table: &str, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
+    let is = |text: &str, wanted: SocketAddr| {
+        let same = |found: SocketAddr| {
+            found.ip().to_canonical() == wanted.ip().to_canonical() && found.port() == wanted.port()
+        };
+        address(text).is_some_and(same)
+    };
+    table.lines().skip(1).find_map(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let has_owner = *fields.get(9)? != "0" && is(fields[1], local) && is(fields[2], remote);
+        has_owner.then(|| fields[7].parse().ok()).flatten()
+    })
 }
 
 /// `socket:[1234]`
@@ -92,6 +135,13 @@ mod tests {
         let six = "00000000000000000000000001000000:0050";
         assert_eq!(address(six), Some("[::1]:80".parse().expect("an address")));
         assert_eq!(address("7F:1"), None);
+        let (server, client) = ("127.0.0.1:4096".parse().unwrap(), "127.0.0.1:4098".parse().unwrap());
+        assert_eq!(owner(table, client, server), Some(1000));
+        assert_eq!(owner(table, server, client), None, "a listener is no end of a connection");
+        let waiting = table.replace(" 79 1 0", " 0 1 0");
+        assert_eq!(owner(&waiting, client, server), None, "nobody has accepted it yet");
+        let mapped = "sl\n 0: 0000000000000000FFFF00000100007F:1000 0000000000000000FFFF00000100007F:1002 01 0:0 0:0 0 33 0 5";
+        assert_eq!(owner(mapped, server, client), Some(33), "a server that listens on both at once");
         assert_eq!((socket("socket:[9]"), socket("pipe:[9]")), (Some(9), None));
     }
 }

@@ -1,5 +1,6 @@
 //! Witnesses that only Linux has: locks and open files.
 
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
@@ -177,7 +178,31 @@ fn kernel_threads_are_nobodys_agent() {
 #[test]
 fn the_system_has_every_witness() {
     let witnesses = agentctl_process::system().witnesses();
-    assert!(witnesses.locks && witnesses.open_files && witnesses.environ);
+    assert!(witnesses.locks && witnesses.open_files && witnesses.environ && witnesses.sockets);
+}
+
+#[test]
+fn a_connection_belongs_to_whoever_accepted_it() {
+    let us = rustix::process::geteuid().as_raw();
+    for place in ["127.0.0.1:0", "[::1]:0", "[::]:0"] {
+        let Ok(listener) = TcpListener::bind(place) else {
+            agentctl_testkit::skip("this machine has no IPv6");
+            return;
+        };
+        let port = listener.local_addr().expect("its address").port();
+        let host = if place.starts_with("[::1]") { "::1" } else { "127.0.0.1" };
+        let near = TcpStream::connect((host, port)).expect("a connection");
+        let kernel = agentctl_process::system();
+        let look = || {
+            let ends = (near.local_addr().expect("our end"), near.peer_addr().expect("the other end"));
+            kernel.accepted_by(ends.0, ends.1)
+        };
+        assert_eq!(look(), Observed::Seen(None), "{place}: the kernel would say root");
+        let (far, _) = listener.accept().expect("a connection");
+        assert_eq!(look(), Observed::Seen(Some(us)), "{place}");
+        drop(far);
+        assert_eq!(look(), Observed::Seen(None), "{place}: nobody reads any more");
+    }
 }
 
 #[test]

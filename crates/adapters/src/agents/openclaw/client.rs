@@ -18,7 +18,6 @@ use super::weight::{self, MOST_VALUES};
 use crate::wire::deadline::Timed;
 use crate::wire::dial::dial;
 use crate::wire::tls;
-use crate::wire::tls::Pin;
 use crate::wire::websocket::{Greeting, WebSocket};
 use crate::{Keys, Secret};
 
@@ -170,7 +169,7 @@ impl Client {
         patience: Duration,
     ) -> Result<Self, Trouble> {
         let until = Instant::now() + patience;
-        let mut socket = open(address, keys.pin.as_ref(), until, patience)?;
+        let mut socket = open(address, keys, until, patience)?;
         let during = "connect";
         let asked: Asked = loop {
             let message = socket.hear().map_err(|error| Trouble::of(error, during, patience))?;
@@ -295,9 +294,10 @@ fn asks_who_we_are(trouble: &Trouble) -> bool {
     }
 }
 
+/// A connection over which keys may be sent. A certificate proves whose it is; without one the kernel says who accepted it.
 fn open(
     address: &Address,
-    pin: Option<&Pin>,
+    keys: &Keys,
     until: Instant,
     patience: Duration,
 ) -> Result<WebSocket<Line>, Trouble> {
@@ -308,8 +308,9 @@ fn open(
     }
     let lost = |error| Trouble::of(error, "connect", patience);
     let stream = dial(&address.host, address.port, until).map_err(Trouble::Unreachable)?;
+    let ends = stream.ends().map_err(lost)?;
     let stream: Line = if address.secure {
-        let secured = tls::shake_hands(stream, &address.host, pin);
+        let secured = tls::shake_hands(stream, &address.host, keys.pin.as_ref());
         Box::new(secured.map_err(|error| match tls::distrust(&error) {
             Some(why) => Trouble::Unsafe(format!(
                 "{why}; if it is the right one, name its fingerprint as `tlsFingerprint` of the gateway in config.toml"
@@ -321,7 +322,9 @@ fn open(
     };
     let host = address.authority();
     let greeting = Greeting { host: &host, path: &address.path, largest_message: LARGEST_MESSAGE };
-    WebSocket::open(stream, &greeting).map_err(lost)
+    let socket = WebSocket::open(stream, &greeting).map_err(lost)?;
+    let objection = if address.secure { None } else { keys.far_ends.objection(ends.0, ends.1) };
+    objection.map_or(Ok(socket), |why| Err(Trouble::Unsafe(why)))
 }
 
 /// The parameters of `connect`.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use agentctl_fleet::act::launch::Choice;
+use agentctl_fleet::act::launch::{Choice, check_count};
 use serde::Deserialize;
 
 use super::prompt::text_of;
@@ -38,6 +38,13 @@ enum OneOrMany {
 }
 
 impl OneOrMany {
+    fn len(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Many(many) => many.len(),
+        }
+    }
+
     fn all(&self) -> Vec<String> {
         match self {
             Self::One(one) => vec![one.clone()],
@@ -56,13 +63,22 @@ fn parse(text: &str) -> Result<Matrix, String> {
     let plain = serde_saphyr::options! { with_snippet: false };
     let matrix: Matrix = serde_saphyr::from_str_with_options(text, plain)
         .map_err(|error| agentctl_model::text::one_line(&error.to_string()))?;
-    if matrix.slots().is_empty() {
-        return Err("its `matrix` lists nothing to launch".to_owned());
+    match matrix.count() {
+        0 => Err("its `matrix` lists nothing to launch".to_owned()),
+        slots => check_count(slots).map(|()| matrix),
     }
-    Ok(matrix)
 }
 
 impl Matrix {
+    /// How many slots there are. Counted and not made: two lists of a short file can have billions of pairs.
+    fn count(&self) -> usize {
+        let rows = self.rows.iter().map(|row| {
+            let models = row.model.as_ref().map_or(1, OneOrMany::len);
+            row.adapter.len().saturating_mul(models)
+        });
+        rows.fold(0, usize::saturating_add)
+    }
+
     /// Every agent of a row with every model of it.
     pub(super) fn slots(&self) -> Vec<Choice> {
         let mut choices = Vec::new();

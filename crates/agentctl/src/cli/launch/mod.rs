@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use agentctl_adapters::gateway::Addressee;
 use agentctl_fleet::act::launch::{
-    Choice, LaunchManner, LaunchPlan, LaunchWish, Unfit, UnfitKind, check_folder,
+    Choice, LaunchManner, LaunchPlan, LaunchWish, Unfit, UnfitKind, check_count, check_folder,
 };
 use agentctl_fleet::keep::launches::WorktreeOrder;
 use agentctl_fleet::{Caller, Fleet};
@@ -42,7 +42,8 @@ use crate::surroundings::Surroundings;
     agentctl launch -p 'Try it' --adapter claude-code --adapter codex --model m\n  \
     agentctl launch --matrix matrix.yaml\n  \
     agentctl launch codex 'Fix it' -- --profile work\n\n\
-    Several agents get a working tree each, beside the repository, and form a group.\n\
+    Several agents get a working tree each, beside the repository, and form a group;\n\
+    at most 100 are launched at once.\n\
     The agent runs on when this command has returned: `agentctl logs -f ID`.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {
@@ -98,7 +99,7 @@ pub(crate) struct Args {
     /// Stop it after this time: 30m, 2h
     #[arg(long, value_name = "TIME", value_parser = time::parse_duration)]
     timeout: Option<Duration>,
-    /// Launch side by side what this YAML file lists
+    /// Launch side by side what this YAML file lists, at most 100
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with_all = ["worktree", "agent", "adapter", "model"])]
     matrix: Option<PathBuf>,
     /// Arguments for the agent's program, given to it as they are
@@ -172,6 +173,7 @@ impl Args {
                 settings.spoilt(&["adapter"]).map_or(unnamed, |mistake| surroundings.because_of(mistake))
             })?,
         };
+        check_count(choices.len()).map_err(|why| Failure::new(Exit::Usage, why))?;
         if let Some(mistake) = spoilt(&choices, settings) {
             return Err(surroundings.because_of(mistake));
         }

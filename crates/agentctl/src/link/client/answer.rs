@@ -7,6 +7,9 @@ use super::patient::Patient;
 /// The most that a head may take: it is ours, so more than this is not a daemon.
 const HEAD: u64 = 64 << 10;
 
+/// Ten thousand sessions are some tens of megabytes.
+const LARGEST: u64 = 1 << 30;
+
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -22,6 +25,7 @@ impl Answer {
         let length = answer.header("content-length").and_then(|length| length.parse::<u64>().ok());
         match length {
             // What is cut short is no answer.
+            Some(length) if length > LARGEST => return Err(broken("an answer that is too long")),
             Some(length) => {
                 reader.take(length).read_to_end(&mut answer.body)?;
                 if answer.body.len() as u64 != length {

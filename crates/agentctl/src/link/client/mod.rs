@@ -6,8 +6,7 @@ mod stream;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use agentctl_daemon::Problem;
@@ -33,8 +32,29 @@ pub(crate) struct Client {
     socket: PathBuf,
     caller: Option<String>,
     patience: Duration,
-    /// Whether it was found to be there and not to answer. Whoever shares this knows it from then on.
-    silent: Arc<AtomicBool>,
+    /// Why it cannot be asked, once that was found out. Whoever shares this knows it from then on.
+    silent: Arc<OnceLock<Silence>>,
+}
+
+/// Why nobody asks the daemon any more, and what to do about it.
+#[derive(Debug)]
+pub(crate) struct Silence {
+    pub(crate) why: String,
+    pub(crate) hint: &'static str,
+}
+
+impl Silence {
+    /// `None` for an error that is no reason: then there is simply no daemon.
+    fn of(error: &io::Error) -> Option<Self> {
+        if is_silent(error) {
+            let why = "the daemon holds its lock and does not answer".to_owned();
+            let hint = "`agentctl daemon restart` ends it and starts another one; agents go on";
+            return Some(Self { why, hint });
+        }
+        let hint =
+            "end that process; `agentctl daemon restart` starts a daemon in its place, and agents go on";
+        agentctl_daemon::is_impostor(error).then(|| Self { why: error.to_string(), hint })
+    }
 }
 
 /// What is asked for.
@@ -63,13 +83,13 @@ impl Client {
     }
 
     /// For somebody who can do without it: then nobody waits for long, and it is noted that it does not answer.
-    pub(crate) fn hurried(self, silent: Arc<AtomicBool>) -> Self {
+    pub(crate) fn hurried(self, silent: Arc<OnceLock<Silence>>) -> Self {
         Self { patience: HURRIED, silent, ..self }
     }
 
     /// Whether it is known not to answer.
     pub(crate) fn is_silent(&self) -> bool {
-        self.silent.load(Ordering::Relaxed)
+        self.silent.get().is_some()
     }
 
     /// The same, telling the daemon whose sources are meant.
@@ -77,9 +97,9 @@ impl Client {
         Self { caller: Some(caller), ..self }
     }
 
-    /// Whether somebody listens at the socket. It is not waited for an answer.
+    /// Whether the daemon listens at the socket. It is not waited for an answer.
     pub(crate) fn is_heard(&self) -> bool {
-        match agentctl_daemon::knock(&self.socket) {
+        match agentctl_daemon::call(&self.socket) {
             Ok(_) => true,
             Err(error) => error.kind() == io::ErrorKind::WouldBlock,
         }
@@ -97,8 +117,9 @@ impl Client {
     }
 
     fn noting<T>(&self, talk: io::Result<T>) -> io::Result<T> {
-        if talk.as_ref().is_err_and(is_silent) {
-            self.silent.store(true, Ordering::Relaxed);
+        if let Some(silence) = talk.as_ref().err().and_then(Silence::of) {
+            // What was found first stays.
+            let _ = self.silent.set(silence);
         }
         talk
     }
@@ -133,6 +154,10 @@ impl Client {
             patient::is_there(&self.socket, self.patience)?;
         }
         let mut stream = Patient::connect(self.socket.clone(), self.patience)?;
+        // What was done cannot be asked for a second time, so its answer is worth waiting for.
+        if ask.method != "GET" {
+            stream.bear_slowness();
+        }
         let Ask { method, target, accept, body } = ask;
         let mut head = format!(
             "{method} {target} HTTP/1.1\r\nHost: agentctl\r\nConnection: close\r\nAccept: {accept}\r\n\

@@ -281,7 +281,7 @@ pub(crate) const ROUTES: &[Route] = &[
                 .takes(of::<launch::GroupBody>)
                 .fails(&[500])
                 .notes(
-                    "Each works in a working tree of its own. One that fails does not fail the others: it is named in \
+                    "At most 100, each in a working tree of its own. One that fails does not fail the others: it is named in \
                     the answer, with the reason.",
                 ),
         ],

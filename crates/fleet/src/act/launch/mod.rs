@@ -33,7 +33,7 @@ pub use enclosed::{Enclosed, MAX_FILE, WordsError, text, text_of};
 pub use issue::Issue;
 pub use resume::ResumeWish;
 pub use side_by_side::SideBySide;
-pub use slots::{Choice, LaunchPlan, PlannedSlot, Unfit, UnfitKind, Usual};
+pub use slots::{Choice, LaunchPlan, MOST_SLOTS, PlannedSlot, Unfit, UnfitKind, Usual, check_count};
 pub use wish::{LaunchManner, LaunchWish, check_folder, check_words, misfit};
 
 /// The command of agentctl that is a runner.

@@ -10,6 +10,17 @@ pub struct Choice {
     pub branch: Option<String>,
 }
 
+/// The most launches that one request makes. Each is an agent with processes, a working tree and a bill of its own.
+pub const MOST_SLOTS: usize = 100;
+
+/// Whether so many may be launched at once, or why not.
+pub fn check_count(slots: usize) -> Result<(), String> {
+    if slots <= MOST_SLOTS {
+        return Ok(());
+    }
+    Err(format!("{slots} launches are more than {MOST_SLOTS}, the most at once; launch them in parts"))
+}
+
 /// What is launched where nothing else is said.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Usual {
@@ -142,6 +153,12 @@ mod tests {
         ];
         let names: Vec<String> = named(&choices).into_iter().map(|slot| slot.name).collect();
         assert_eq!(names, ["codex", "codex-2", "opencode-maker-model-5.x", "opencode-maker-model-5.x-2"]);
+    }
+
+    #[test]
+    fn a_request_has_an_end() {
+        assert_eq!(check_count(MOST_SLOTS), Ok(()));
+        assert!(check_count(2500).unwrap_err().starts_with("2500 launches are more than 100"));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod ask;
 pub(crate) mod family;
+pub(crate) mod far_ends;
 pub(crate) mod feeds;
 pub(crate) mod kernel;
 mod native_roots;

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 
 use agentctl_fleet::Store;
 use agentctl_fleet::act::launch::{
-    Choice, LaunchWish, ResumeWish, Unfit, UnfitKind, check_folder, check_words, misfit,
+    Choice, LaunchWish, MOST_SLOTS, ResumeWish, Unfit, UnfitKind, check_count, check_folder, check_words,
+    misfit,
 };
 use agentctl_fleet::keep::launches::{LaunchOrder, WorktreeOrder};
 use agentctl_fleet::keep::marks::Marks;
@@ -57,7 +58,7 @@ pub(crate) struct LaunchBody {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct GroupBody {
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = MOST_SLOTS))]
     launches: Vec<SlotBody>,
     /// What is said to every agent; may be left out where `spec` or `issue` says it.
     prompt: Option<String>,
@@ -170,6 +171,7 @@ pub(crate) async fn group(
         if body.launches.is_empty() {
             return Err(Problem::usage("`launches` lists nothing to launch"));
         }
+        check_count(body.launches.len()).map_err(Problem::usage)?;
         let choice =
             |slot: SlotBody| Choice { adapter: slot.adapter, model: slot.model, branch: slot.branch };
         let cwd = folder(&body.cwd)?;
