@@ -17,6 +17,20 @@ use agentctl_model::{Entry, Environ, Surveyed};
 use agentctl_process::Kernel;
 
 pub use act::caller::{Caller, all_marks};
+pub use read::explain::Explanation;
+pub use read::find::{FindError, Selector};
+pub use read::survey::feeds::SourceLine;
+pub use worktree::root::worktree_root;
+
+/// What a process of this program that [looks](agentctl_files::answer) can be asked.
+pub static QUESTIONS: [&agentctl_files::Question; 6] = [
+    &agentctl_files::REAL_PATH,
+    &agentctl_files::IS_FOLDER,
+    &worktree::head::BRANCH,
+    &worktree::root::TOP,
+    &worktree::root::HELD,
+    &worktree::root::RESOLVED,
+];
 pub use act::gateways::{Preview, Untold};
 pub use act::launch::{LaunchError, Launching};
 pub use act::orphans::{Orphan, Reaped};
@@ -26,16 +40,12 @@ pub use act::stop::{NotStopped, Patience, StopError, Stopped};
 pub use keep::kernel_lock::KernelLock;
 pub use keep::locks::{DirectoryHolder, LockError, LockType, Locks, ManualLock, session_holders};
 pub use keep::store::{Document, Store, StoreError};
-pub use read::explain::Explanation;
-pub use read::find::{FindError, Selector};
 pub use read::groups::{Group, Groups, Slot};
 pub use read::known_agents::{AdapterEntry, known_agents};
 pub use read::list::{ListAnswer, ListQuery, Listing, Sort, StatusWord, sort};
 pub use read::offers::{Offer, gone_folder};
 pub use read::prices::{Price, Prices};
 pub use read::query::{Question, Wanted};
-pub use read::survey::feeds::SourceLine;
-pub use worktree::root::worktree_root;
 
 /// One place to read, with the patience for it.
 #[derive(Clone)]
