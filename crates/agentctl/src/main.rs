@@ -28,6 +28,20 @@ use crate::surroundings::Surroundings;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|first| first == agentctl_files::LOOKER) {
+        return match agentctl_files::answer(&agentctl_fleet::QUESTIONS) {
+            Ok(()) => Exit::Done,
+            Err(_) => Exit::Failed,
+        }
+        .into();
+    }
+    agentctl_files::look_by_another_process();
+    let exit = run();
+    agentctl_files::leave();
+    exit
+}
+
+fn run() -> ExitCode {
     let surroundings = Surroundings::gather();
     // A shell that asks for completions must hear nothing else, so this comes before anything.
     let completed = CompleteEnv::with_factory(cli::command)

@@ -79,6 +79,37 @@ fn the_copy_of_a_database_is_private_and_bounded_and_does_not_stay() {
     assert_eq!((entries(&temporary), entries(&home.agentctl_home().join("copies"))), (vec![], vec![]));
 }
 
+/// A disk of this size under agentctl's own folder, seen by this command alone.
+#[cfg(target_os = "linux")]
+fn list_with_a_disk_of(home: &TestHome, size: &str) -> agentctl_testkit::Output {
+    let plain = home.agentctl_command(&["list", "-a", "--since", "all", "--json"]);
+    let mut command = home.command("unshare");
+    let words = "mount -t tmpfs -o size=$0,mode=700 tmpfs \"$1\" || exit 99; shift; exec \"$@\"";
+    command.args(["--mount", "--propagation", "private", "sh", "-c", words, size]).arg(home.agentctl_home());
+    command.arg(plain.get_program()).args(plain.get_args());
+    command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    home.run(command)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn no_copy_is_made_where_it_would_take_the_room_of_others() {
+    let home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
+    let _ = left_by_opencode(&home);
+    fs::create_dir(home.agentctl_home()).unwrap();
+    let roomy = list_with_a_disk_of(&home, "400m");
+    if roomy.code != Some(0) {
+        return agentctl_testkit::skip(format!("no disk can be mounted here: {roomy:?}"));
+    }
+    assert_eq!(ids(&roomy.json()), ["ses_one"], "{roomy:?}");
+    let listed = list_with_a_disk_of(&home, "100m").json();
+    let opencode = source(&listed, "opencode");
+    assert_eq!(opencode["coverage"], "failed", "{opencode:#}");
+    let own = home.agentctl_home().join("copies");
+    let error = opencode["error"].as_str().unwrap();
+    assert!(error.contains("room") && error.contains(own.to_str().unwrap()), "{opencode:#}");
+}
+
 #[test]
 fn one_transcript_of_a_terabyte_hides_nobody_else() {
     let home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use machine::agent::Agent;
-use machine::{DIED, Ended, INTERRUPTED, Machine, PARENT, TOOLS};
+use machine::{DIED, Ended, Machine, TOOLS};
 use serde_json::Value;
 
 /// Ten times what is promised.
@@ -149,50 +149,4 @@ fn a_fifo_as_the_exit_of_a_launch_hides_no_session() {
     }
     assert_eq!(all(), before);
     assert_eq!(run(&machine, &["prune", "--dry-run"]).code, Some(0));
-}
-
-/// Mounts a file system that nobody serves, seen by this command alone, and runs the rest of its arguments. A call that
-/// needs an answer from it waits for ever.
-const UNSERVED: &str = "import ctypes,os,subprocess,sys\n\
-    libc=ctypes.CDLL(None,use_errno=True)\n\
-    fd=os.open('/dev/fuse',os.O_RDWR)\n\
-    how=f'fd={fd},rootmode=40000,user_id=0,group_id=0'.encode()\n\
-    if libc.mount(b'unserved',sys.argv[1].encode(),b'fuse',0,how)!=0: sys.exit(99)\n\
-    sys.exit(subprocess.run(sys.argv[2:]).returncode)\n";
-
-#[test]
-fn a_file_system_that_does_not_answer_holds_up_nobody() {
-    let machine = Machine::furnished();
-    let (gone, free) = (folder(&machine, "gone"), folder(&machine, "free"));
-    let inside = |args: &[&str]| {
-        let plain = machine.command(args);
-        let mut command = Command::new("unshare");
-        command.args(["--mount", "python3", "-c", UNSERVED]).arg(&gone).arg(plain.get_program()).args(args);
-        command.env("HOME", machine.home()).env("AGENTCTL_NO_DAEMON", "1");
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let began = Instant::now();
-        while child.try_wait().unwrap().is_none() {
-            assert!(began.elapsed() < DEADLINE, "{args:?} did not end");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Ended::of(&child.wait_with_output().unwrap())
-    };
-    let can_mount = Path::new("/dev/fuse").exists() && inside(&["man"]).code == Some(0);
-    if !can_mount {
-        return agentctl_testkit::skip("no file system can be mounted here");
-    }
-    let hung = [(TOOLS, gone.join("a")), (INTERRUPTED, gone.join("b")), (PARENT, gone.clone())];
-    let _agents: Vec<Agent> = hung.iter().map(|(id, cwd)| Agent::start(&machine, id, cwd)).collect();
-    let _other = Agent::start(&machine, DIED, &free);
-    let list: Value = serde_json::from_str(&inside(&["list", "--json"]).out).unwrap();
-    assert_eq!(list["sessions"].as_array().map(Vec::len), Some(4), "{list}");
-    let locks: Value = serde_json::from_str(&inside(&["locks", "--json"]).out).unwrap();
-    let held: Vec<&str> =
-        locks["locks"].as_array().unwrap().iter().map(|lock| lock["directory"].as_str().unwrap()).collect();
-    assert_eq!(held.len(), 4, "what nobody can look at is still held: {held:?}");
-    assert!(held.contains(&gone.join("a").to_str().unwrap()), "{held:?}");
-    for args in [&["list", "--cwd", free.to_str().unwrap()][..], &["status", DIED], &["stop", DIED]] {
-        let ended = inside(args);
-        assert_eq!(ended.code, Some(0), "{args:?} {ended:?}");
-    }
 }

@@ -5,6 +5,7 @@
 mod machine;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -277,6 +278,101 @@ fn a_damaged_tree_is_told_and_the_others_are_listed_and_cleaned() {
     assert_eq!(cleaned.code, Some(1), "{cleaned:?}");
     let exist: Vec<bool> = trees.iter().map(|tree| tree.exists()).collect();
     assert_eq!(exist, [true, true, true, true, false], "what cannot be looked at is not removed");
+}
+
+impl Scene {
+    /// A program that leaves this name behind, and gives on what it is given.
+    fn program(&self, path: &Path, name: &str) -> PathBuf {
+        let mark = self.home.path().join(name);
+        fs::write(path, format!("#!/bin/sh\ntouch '{}'\nexec cat\n", mark.display())).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        path.to_owned()
+    }
+
+    /// A tree is made by a process that stops between the look and the checkout, while `meanwhile` happens.
+    fn create_while(&self, branch: &str, meanwhile: impl FnOnce()) {
+        let fifo = self.home.path().join(format!("{branch}.fifo"));
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let mut command =
+            self.home.agentctl_command(&["worktree", "create", ".", "--branch", branch, "--json"]);
+        command.current_dir(&self.repo).env("AGENTCTL_FAULT", format!("worktree.looked@{}", fifo.display()));
+        let mut making = Background::spawn(&self.home, command);
+        assert_eq!(fs::read_to_string(&fifo).unwrap(), "here", "{}", making.stderr());
+        meanwhile();
+        fs::write(&fifo, "go on").unwrap();
+        assert!(making.wait(Duration::from_secs(30)).success(), "{}", making.stderr());
+    }
+
+    fn ran(&self) -> Vec<String> {
+        let names = fs::read_dir(self.home.path()).unwrap().flatten();
+        let names = names.map(|entry| entry.file_name().into_string().unwrap());
+        let mut ran: Vec<String> = names.filter(|name| name.starts_with("ran-")).collect();
+        ran.sort_unstable();
+        for name in &ran {
+            fs::remove_file(self.home.path().join(name)).unwrap();
+        }
+        ran
+    }
+
+    /// A hook, the program of a filter, and a filter for every file: all of them another's.
+    fn swap_everything(&self) {
+        self.program(&self.repo.join(".git/hooks/post-checkout"), "ran-swapped-hook");
+        self.program(&self.repo.join(".git/hooks/post-index-change"), "ran-new-hook");
+        let evil = self.program(&self.home.path().join("evil"), "ran-evil");
+        self.git(&self.repo, &["config", "filter.known.smudge", evil.to_str().unwrap()]);
+        self.git(&self.repo, &["config", "filter.new.smudge", evil.to_str().unwrap()]);
+        fs::create_dir_all(self.repo.join(".git/info")).unwrap();
+        fs::write(self.repo.join(".git/info/attributes"), "new.txt filter=new\n").unwrap();
+    }
+}
+
+#[test]
+fn what_is_swapped_between_the_look_and_the_checkout_does_not_run() {
+    let scene = Scene::new();
+    fs::write(scene.repo.join(".gitattributes"), "known.txt filter=known\n").unwrap();
+    for name in ["known.txt", "new.txt", ".gitattributes"] {
+        let text = fs::read(scene.repo.join(name)).unwrap_or_else(|_| b"text\n".to_vec());
+        fs::write(scene.repo.join(name), text).unwrap();
+        scene.git(&scene.repo, &["add", name]);
+    }
+    scene.git(&scene.repo, &["commit", "--quiet", "--message", "files"]);
+    // Nobody has agreed to anything, since there is nothing: what comes later does not run.
+    scene.create_while("nothing", || scene.swap_everything());
+    assert_eq!(scene.ran(), [""; 0]);
+
+    fs::remove_file(scene.repo.join(".git/info/attributes")).unwrap();
+    fs::remove_file(scene.repo.join(".git/hooks/post-index-change")).unwrap();
+    scene.git(&scene.repo, &["config", "--remove-section", "filter.new"]);
+    let good = scene.program(&scene.home.path().join("good"), "ran-agreed-filter");
+    scene.git(&scene.repo, &["config", "filter.known.smudge", good.to_str().unwrap()]);
+    let hook = scene.repo.join(".git/hooks/post-checkout");
+    fs::write(scene.repo.join(".git/hooks/library"), "said() { touch \"$1\"; }\n").unwrap();
+    let mark = scene.home.path().join("ran-agreed-hook");
+    fs::write(&hook, format!("#!/bin/sh\n. \"$(dirname \"$0\")/library\"\nsaid '{}'\n", mark.display()))
+        .unwrap();
+    let asked = ["worktree", "create", ".", "--branch", "agreed", "--trust"];
+    let _ = scene.agentctl(&asked).ok();
+    assert_eq!(scene.ran(), ["ran-agreed-filter", "ran-agreed-hook"]);
+    scene.create_while("swapped", || scene.swap_everything());
+    assert_eq!(scene.ran(), ["ran-agreed-filter", "ran-agreed-hook"], "only what was agreed to");
+    let copies = scene.home.agentctl_home().join("copies");
+    assert_eq!(fs::read_dir(&copies).unwrap().count(), 0);
+    assert!(!scene.agentctl(&["worktree", "create", ".", "--branch", "later"]).stderr.is_empty());
+}
+
+#[test]
+fn what_a_killed_checkout_left_goes_with_the_next_start() {
+    let scene = Scene::new();
+    fs::create_dir(scene.home.agentctl_home()).unwrap();
+    fs::set_permissions(scene.home.agentctl_home(), fs::Permissions::from_mode(0o700)).unwrap();
+    let mut command = scene.home.agentctl_command(&["worktree", "create", ".", "--branch", "killed"]);
+    command.current_dir(&scene.repo).env("AGENTCTL_FAULT", "worktree.looked");
+    assert_eq!(scene.home.run(command).code, None);
+    let left = || fs::read_dir(scene.home.agentctl_home().join("copies")).unwrap().count();
+    assert_eq!(left(), 1);
+    let _ = scene.agentctl(&["adapters"]).ok();
+    assert_eq!(left(), 0);
+    assert!(scene.repo.join(".git/objects").is_dir() && scene.repo.join(".git/HEAD").is_file());
 }
 
 #[test]

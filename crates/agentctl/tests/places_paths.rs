@@ -18,7 +18,7 @@ const DOORS: [(&str, &str); 20] = [
     ("open_folder", "must be a folder; nothing is read"),
     ("entries", "a folder, listed up to a bound"),
     ("real_path", "resolved, not opened"),
-    ("within", "on a thread that is left behind when the file system does not answer"),
+    ("within", "by a process that is left behind when the file system does not answer"),
     ("own::folder", "not opened: must be a folder of ours, and no link"),
     ("own::readable_folder", "the same; a link that we made ourselves is followed"),
     ("own::make_folder", "the same; made for us alone if there is none"),
@@ -34,7 +34,9 @@ const DOORS: [(&str, &str); 20] = [
     ("own::open_or_create", "as own::open, to be written or locked"),
 ];
 
-const MORE_DOORS: [(&str, &str); 6] = [
+const MORE_DOORS: [(&str, &str); 8] = [
+    ("real_path_within", "resolved, not opened; the same way as within"),
+    ("is_folder_within", "not opened; the same way as within"),
     ("own::create_new", "as own::open, and was not there before"),
     ("own::create_anew", "the same; what lay there is taken away and not touched"),
     ("kernel::nowhere", "/dev/null"),

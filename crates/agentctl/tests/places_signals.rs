@@ -40,7 +40,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 /// `file: code` of every call, without tests and comments.
 fn calls() -> BTreeSet<String> {
     let mut files = Vec::new();
-    for room in ["model", "process", "adapters", "fleet", "daemon", "agentctl"] {
+    for room in ["model", "files", "process", "adapters", "fleet", "daemon", "agentctl"] {
         sources(&root().join("crates").join(room).join("src"), &mut files);
     }
     let mut calls = BTreeSet::new();

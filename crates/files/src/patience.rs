@@ -1,164 +1,174 @@
-//! Work on paths whose file system may never answer: a network that is gone, a program that serves files and hangs. The
-//! kernel lets nobody interrupt that, so it is done on a thread that can be left behind.
+//! Questions about paths whose file system may never answer: a network that is gone, a program that serves files and hangs.
+//! The kernel lets nobody interrupt that, not even to end the process. So where any file system is mounted that somebody
+//! else serves, such a question is asked by a process of its own, which can be left behind.
 
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
+
+use super::looker::{Looker, name_at, waiting};
+use super::mounts::Served;
 
 /// How long the first silent place is waited for. Each further one gets half of it, down to the least: all of them together
 /// cost hardly more than a second, however many there are.
 const PATIENCE: Duration = Duration::from_millis(400);
 const LEAST: Duration = Duration::from_millis(25);
 
-/// So many threads may be stuck. From then on nothing is tried before one of them comes back.
+/// So many processes of this one may be stuck. From then on nothing is asked before one of them comes back.
 const MOST_STUCK: usize = 16;
 
-type Job = Box<dyn FnOnce() + Send>;
+/// So many processes of this user may wait for one place, whichever command they were started by. From then on it is silent
+/// without being asked, so that a command which is run again and again leaves no more of them.
+const MOST_AT_ONE: usize = 4;
 
-/// What a thread is stuck in.
+/// So many are kept for the next questions.
+const MOST_IDLE: usize = 4;
+
+/// What can be asked of a place. It is answered here or in another process, so that it has nothing but the path.
+#[derive(Debug)]
+pub struct Question {
+    pub name: &'static str,
+    pub answer: fn(&Path) -> Option<Vec<u8>>,
+}
+
+/// Nothing is known of this place now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Silent {
+    /// Its file system does not answer.
+    Stuck,
+    /// It was not asked: so many others do not answer, or no process could be started.
+    NotAsked,
+}
+
+impl fmt::Display for Silent {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Stuck => "is on a file system that does not answer",
+            Self::NotAsked => "was not looked at: too many other places do not answer",
+        })
+    }
+}
+
+/// Where it really is, as bytes of a path.
+pub static REAL_PATH: Question = Question {
+    name: "real-path",
+    answer: |path| Some(std::fs::canonicalize(path).ok()?.as_os_str().as_bytes().to_vec()),
+};
+
+/// Whether a folder is there: an empty answer when there is.
+pub static IS_FOLDER: Question = Question { name: "is-folder", answer: |path| path.is_dir().then(Vec::new) };
+
 struct Stuck {
-    number: u64,
+    looker: Looker,
+    /// Everything below it is not asked about.
     place: PathBuf,
 }
 
 struct State {
-    /// Threads with nothing to do, by the way to give them work. One that was left behind is not among them any more.
-    idle: Vec<Sender<Job>>,
+    idle: Vec<Looker>,
     stuck: Vec<Stuck>,
-    next: u64,
+    /// Who waited when it was last looked, by name.
+    waiting: Option<HashMap<String, usize>>,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { idle: Vec::new(), stuck: Vec::new(), next: 0 });
+static STATE: Mutex<State> = Mutex::new(State { idle: Vec::new(), stuck: Vec::new(), waiting: None });
+
+static HAS_LOOKER: AtomicBool = AtomicBool::new(false);
 
 fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Does the work, and gives it up when it does not come back. `None`: nothing is known of this place now.
+/// This program [answers](crate::answer) when it is started as one that looks. Unless it says so, it looks by itself.
+pub fn look_by_another_process() {
+    HAS_LOOKER.store(true, Ordering::Relaxed);
+}
+
+/// Asks, and gives it up when no answer comes.
 ///
-/// A place in which a thread is still stuck, and everything below it, is not tried again before that thread came back: then
-/// `None` is the answer at once.
-pub fn within<T: Send + 'static>(place: &Path, work: impl FnOnce(&Path) -> T + Send + 'static) -> Option<T> {
-    let (worker, number, patience) = {
+/// The mount in which a process is still stuck (or the place itself, where only a link leads to such a mount) is not asked
+/// about again before that process came back: the answer is then [`Silent`] at once.
+pub fn within(place: &Path, question: &Question) -> Result<Option<Vec<u8>>, Silent> {
+    let served = Served::now();
+    let is_safe = served.as_ref().is_some_and(Served::is_empty);
+    if is_safe || !HAS_LOOKER.load(Ordering::Relaxed) {
+        return Ok((question.answer)(place));
+    }
+    let around = served.as_ref().and_then(|served| served.around(place)).unwrap_or(place);
+    let (idle, patience) = {
         let mut state = state();
+        state.forget_those_that_came_back();
         let is_stuck = state.stuck.iter().any(|stuck| place.starts_with(&stuck.place));
-        if is_stuck || state.stuck.len() >= MOST_STUCK {
-            return None;
+        if is_stuck || state.is_crowded(around) {
+            return Err(Silent::Stuck);
+        }
+        if state.stuck.len() >= MOST_STUCK {
+            return Err(Silent::NotAsked);
         }
         let halvings = u32::try_from(state.stuck.len()).unwrap_or(u32::MAX);
-        let patience = PATIENCE.checked_div(1 << halvings.min(16)).unwrap_or(LEAST).max(LEAST);
-        state.next += 1;
-        (state.idle.pop(), state.next, patience)
+        (state.idle.pop(), (PATIENCE / (1 << halvings.min(16))).max(LEAST))
     };
-    let worker = worker.map_or_else(hire, Some)?;
-    let (tell, told) = channel();
-    let at = place.to_owned();
-    let job: Job = Box::new(move || {
-        let back = Back(number);
-        let answer = work(&at);
-        let mut state = state();
-        let _ = tell.send(answer);
-        back.forget_in(&mut state);
-    });
-    worker.send(job).ok()?;
-    let answer = match told.recv_timeout(patience) {
-        Ok(answer) => answer,
-        // It panicked, and the thread is gone.
-        Err(RecvTimeoutError::Disconnected) => return None,
-        Err(RecvTimeoutError::Timeout) => {
-            // Whoever answers does so under this lock: it has answered, or it will find its name here.
-            let mut state = state();
-            let Ok(answer) = told.try_recv() else {
-                state.stuck.push(Stuck { number, place: place.to_owned() });
-                return None;
-            };
-            answer
-        }
+    let mut looker = match idle {
+        Some(looker) => looker,
+        None => Looker::start().map_err(|_| Silent::NotAsked)?,
     };
-    state().idle.push(worker);
-    Some(answer)
+    let answer = looker.ask(question.name, (place, around), patience);
+    let mut state = state();
+    let Ok(answer) = answer else {
+        state.stuck.push(Stuck { looker, place: around.to_owned() });
+        return Err(Silent::Stuck);
+    };
+    if state.idle.len() < MOST_IDLE {
+        state.idle.push(looker);
+    } else {
+        drop(state);
+        looker.end();
+    }
+    Ok(answer)
 }
 
-/// A thread is back, however its work ended.
-struct Back(u64);
-
-impl Back {
-    fn forget_in(&self, state: &mut State) {
-        state.stuck.retain(|stuck| stuck.number != self.0);
-    }
+/// The path without links and dots; `None` when nothing is there, or nothing is known of it.
+pub fn real_path_within(path: &Path) -> Option<PathBuf> {
+    within(path, &REAL_PATH).ok().flatten().map(|bytes| PathBuf::from(OsString::from_vec(bytes)))
 }
 
-impl Drop for Back {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            self.forget_in(&mut state());
-        }
-    }
+/// Whether a folder is there.
+pub fn is_folder_within(path: &Path) -> Result<bool, Silent> {
+    within(path, &IS_FOLDER).map(|answer| answer.is_some())
 }
 
-/// A thread that works until nobody can give it work any more. `None`: there is none to be had.
-fn hire() -> Option<Sender<Job>> {
-    let (give, jobs): (Sender<Job>, Receiver<Job>) = channel();
-    let work = move || jobs.into_iter().for_each(|job| job());
-    thread::Builder::new().name("paths".to_owned()).spawn(work).ok()?;
-    Some(give)
+/// Ends the processes that look, where they can be ended: whoever waits for this one waits for nobody else.
+pub fn leave() {
+    let mut state = state();
+    state.idle.clear();
+    state.stuck.drain(..).for_each(|stuck| stuck.looker.end());
 }
 
-#[cfg(test)]
-mod tests {
-    use std::sync::mpsc;
-    use std::time::Instant;
-
-    use super::*;
-
-    /// The machine may be too busy for a place that answers; then it is asked again.
-    fn heard_at_last(place: &Path) {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while within(place, |_| 7) != Some(7) {
-            assert!(Instant::now() < deadline, "{} is not heard", place.display());
+impl State {
+    /// Whether enough processes wait for this place already. What was seen long ago is looked at anew before it counts.
+    fn is_crowded(&mut self, around: &Path) -> bool {
+        let name = name_at(around);
+        let is_crowded =
+            |waiting: &HashMap<String, usize>| waiting.get(&name).is_some_and(|n| *n >= MOST_AT_ONE);
+        if self.waiting.as_ref().is_none_or(is_crowded) {
+            self.waiting = Some(waiting());
         }
+        self.waiting.as_ref().is_some_and(is_crowded)
     }
 
-    fn wait_for_stuck(count: usize) {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while state().stuck.len() != count {
-            assert!(Instant::now() < deadline, "{} are stuck, not {count}", state().stuck.len());
-            thread::yield_now();
+    fn forget_those_that_came_back(&mut self) {
+        for stuck in std::mem::take(&mut self.stuck) {
+            let Stuck { mut looker, place } = stuck;
+            if looker.is_stuck() {
+                self.stuck.push(Stuck { looker, place });
+            } else {
+                looker.end();
+            }
         }
-    }
-
-    /// One test, since all of them would share the threads that are stuck.
-    #[test]
-    fn what_hangs_is_given_up_once_and_tried_again_when_it_came_back() {
-        let place = Path::new("/hung/one");
-        heard_at_last(place);
-        let began = Instant::now();
-        let (release, released) = mpsc::channel::<()>();
-        assert_eq!(within(place, move |_| released.recv().is_ok()), None);
-        // Another place is not held up.
-        heard_at_last(Path::new("/other"));
-        wait_for_stuck(1);
-        for below in ["/hung/one", "/hung/one/below"] {
-            assert_eq!(within(Path::new(below), |_| 7), None, "a thread is stuck there");
-        }
-        assert_eq!(state().stuck.len(), 1, "and no second one was sent after it");
-        // Many of them cost hardly more than one, and no more than so many threads.
-        let mut held = Vec::new();
-        for number in 0..2 * MOST_STUCK {
-            let (release, released) = mpsc::channel::<()>();
-            let place = PathBuf::from(format!("/hung/many/{number}"));
-            assert_eq!(within(&place, move |_| released.recv().is_ok()), None);
-            held.push(release);
-        }
-        assert_eq!(state().stuck.len(), MOST_STUCK);
-        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
-        drop((release, held));
-        wait_for_stuck(0);
-        heard_at_last(place);
-        assert_eq!(within(place, |_| -> u8 { panic!("on purpose") }), None);
-        // A panic is nobody else's trouble.
-        heard_at_last(place);
     }
 }

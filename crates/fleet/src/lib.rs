@@ -38,6 +38,16 @@ use read::survey::far_ends::guarded;
 pub use read::survey::feeds::SourceLine;
 pub use worktree::root::worktree_root;
 
+/// What a process of this program that [looks](agentctl_files::answer) can be asked.
+pub static QUESTIONS: [&agentctl_files::Question; 6] = [
+    &agentctl_files::REAL_PATH,
+    &agentctl_files::IS_FOLDER,
+    &worktree::head::BRANCH,
+    &worktree::root::TOP,
+    &worktree::root::HELD,
+    &worktree::root::RESOLVED,
+];
+
 /// One place to read, with the patience for it.
 #[derive(Clone)]
 pub struct Source {

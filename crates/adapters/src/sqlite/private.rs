@@ -1,21 +1,18 @@
 //! A private copy of a database and its WAL, for the one case where it cannot be read in place.
 //!
-//! The copy lies in agentctl's own folder (in one of its own among the temporary ones, where there is none), open to nobody
-//! else. It is unlinked as soon as SQLite has it open, and whoever stops waiting for it takes it away. What a killed process
-//! leaves in between is held by nobody, which the kernel knows: the next one takes it away. A copy is kept while the
-//! originals do not change: it costs the size of the database.
+//! The copy lies in a private folder (`agentctl_files::scratch`). It is unlinked as soon as SQLite has it open, and whoever
+//! stops waiting for it takes it away. A copy is kept while the originals do not change: it costs the size of the database.
 
 use std::collections::HashMap;
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use agentctl_files::{entries, open_folder, own};
+use agentctl_files::own;
+use agentctl_files::scratch::{self, Scratch};
 use rusqlite::{Connection, OpenFlags};
-use rustix::fs::{FlockOperation, flock, statvfs};
-use tempfile::TempDir;
+use rustix::fs::statvfs;
 
 use super::{Error, Files, beside, locks};
 use crate::cancel;
@@ -25,8 +22,6 @@ use crate::transcript::jsonl::open::open_regular;
 const LARGEST: u64 = 1 << 30;
 /// So much of the disk stays free for others.
 const KEPT_FREE: u64 = 256 << 20;
-
-const PREFIX: &str = "agentctl-copy-";
 
 static HOME: OnceLock<PathBuf> = OnceLock::new();
 
@@ -39,10 +34,8 @@ struct Copy {
 pub(super) fn keep_below(home: &Path) {
     // The first one to say it counts; there is one home per process.
     let home = HOME.get_or_init(|| home.to_owned());
-    sweep(&home.join(FOLDER));
+    scratch::sweep(&home.join(scratch::FOLDER));
 }
-
-const FOLDER: &str = "copies";
 
 /// Reads a copy; `Busy` when somebody took the database or changed it while it was copied.
 pub(super) fn read<T>(
@@ -55,7 +48,7 @@ pub(super) fn read<T>(
     let copies = copies.get_or_insert_default();
     if copies.get(path).is_none_or(|copy| copy.of != *files) {
         copies.remove(path);
-        let connection = copy(path, files.stamp().size, &folder_for_copies(HOME.get()))?;
+        let connection = copy(path, files.stamp().size, &scratch::place(HOME.get().map(PathBuf::as_path)))?;
         let held = locks::held_file(path)?;
         let is_held = locks::is_locked(&held).map_err(|error| Error::io(path, error))?;
         if is_held || Files::look(path)? != *files {
@@ -69,34 +62,16 @@ pub(super) fn read<T>(
     }
 }
 
-/// Agentctl's own folder, if it is there and nobody else can write it; the temporary one otherwise.
-fn folder_for_copies(home: Option<&PathBuf>) -> PathBuf {
-    let ours = |folder: &Path| {
-        let seen = fs::symlink_metadata(folder);
-        let me = rustix::process::geteuid().as_raw();
-        seen.is_ok_and(|seen| seen.is_dir() && seen.uid() == me && seen.mode() & 0o022 == 0)
-    };
-    if let Some(home) = home.filter(|home| ours(home)) {
-        let folder = home.join(FOLDER);
-        // It may be there already; whether it is ours is seen then.
-        let _ = DirBuilder::new().mode(0o700).create(&folder);
-        if ours(&folder) {
-            return folder;
-        }
-    }
-    std::env::temp_dir()
-}
-
 fn copy(path: &Path, size: u64, below: &Path) -> Result<Connection, Error> {
     let failed = |error| Error::io(path, error);
     if size > LARGEST {
         return Err(Error::TooLarge { path: path.to_owned(), size });
     }
-    sweep(below);
+    scratch::sweep(below);
     if statvfs(below).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < size + KEPT_FREE) {
         return Err(Error::NoRoom { path: path.to_owned(), below: below.to_owned() });
     }
-    let Some((folder, _held)) = fresh_folder(below).map_err(failed)? else {
+    let Some(folder) = Scratch::new_in(below).map_err(failed)? else {
         return Err(Error::Busy(path.to_owned()));
     };
     let target = folder.path().join("copy.db");
@@ -106,42 +81,6 @@ fn copy(path: &Path, size: u64, below: &Path) -> Result<Connection, Error> {
     let wal = open_regular(&beside(path, "-wal")).map_err(failed)?.file;
     pour(&wal, &beside(&target, "-wal"), left).map_err(failed)?;
     open(&target).map_err(|error| Error::sqlite(path, error))
-}
-
-/// Private to this user, under a name that nobody can foresee, and held for as long as it is used. `None` when somebody took
-/// it for a leftover before it was held.
-fn fresh_folder(below: &Path) -> io::Result<Option<(TempDir, File)>> {
-    let private = Permissions::from_mode(0o700);
-    let folder = tempfile::Builder::new().prefix(PREFIX).permissions(private).tempdir_in(below)?;
-    Ok(hold(folder.path()).map(|held| (folder, held)))
-}
-
-/// The kernel's lock on a folder, until the file is closed. `None` while another process has it, or the folder is gone.
-fn hold(folder: &Path) -> Option<File> {
-    let file = open_folder(folder).ok()?;
-    flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
-    // Whoever had it before may have removed it, and a link is not what it leads to.
-    folder.symlink_metadata().is_ok_and(|seen| Some(seen.ino()) == ino(&file)).then_some(file)
-}
-
-fn ino(file: &File) -> Option<u64> {
-    file.metadata().ok().map(|seen| seen.ino())
-}
-
-/// Takes away the copies that nobody holds any more.
-fn sweep(below: &Path) {
-    let Ok(entries) = entries(below) else { return };
-    let me = rustix::process::geteuid().as_raw();
-    for entry in entries.flatten() {
-        let is_copy = entry.file_name().to_string_lossy().starts_with(PREFIX);
-        if is_copy
-            && entry.metadata().is_ok_and(|seen| seen.is_dir() && seen.uid() == me)
-            && let Some(_held) = hold(&entry.path())
-        {
-            // What cannot be removed now is tried again by the next one.
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
 }
 
 /// Copies what `from` holds into a new file for this user alone, and says how much of `most` is left.
@@ -177,6 +116,9 @@ fn open(target: &Path) -> rusqlite::Result<Connection> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
     use crate::Progress;
 
@@ -204,11 +146,10 @@ mod tests {
     fn a_copy_is_for_this_user_alone_and_nothing_of_it_stays() {
         let (place, below) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (path, size) = database(place.path());
-        let (folder, held) = fresh_folder(below.path()).unwrap().unwrap();
-        assert_eq!(folder.path().metadata().unwrap().mode() & 0o777, 0o700);
+        let folder = Scratch::new_in(below.path()).unwrap().unwrap();
         pour(&File::open(&path).unwrap(), &folder.path().join("copy.db"), LARGEST).unwrap();
         assert_eq!(folder.path().join("copy.db").metadata().unwrap().mode() & 0o777, 0o600);
-        drop((folder, held));
+        drop(folder);
         let connection = copy(&path, size, below.path()).unwrap();
         assert_eq!(names(below.path()), 0);
         let count: i64 = connection.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
@@ -228,34 +169,5 @@ mod tests {
         // A sparse terabyte that says it is little is not copied to its end either.
         File::options().write(true).open(beside(&path, "-wal")).unwrap().set_len(1 << 40).unwrap();
         assert!(pour(&File::open(beside(&path, "-wal")).unwrap(), &below.path().join("x"), 5 << 20).is_err());
-    }
-
-    #[test]
-    fn what_a_killed_process_left_is_swept_and_what_somebody_holds_is_not() {
-        let below = tempfile::tempdir().unwrap();
-        let left = below.path().join(format!("{PREFIX}left"));
-        fs::create_dir(&left).unwrap();
-        fs::write(left.join("copy.db"), "half").unwrap();
-        let (folder, held) = fresh_folder(below.path()).unwrap().unwrap();
-        fs::create_dir(below.path().join("another's")).unwrap();
-        sweep(below.path());
-        assert!(!left.exists() && folder.path().exists() && below.path().join("another's").exists());
-        drop(held);
-        sweep(below.path());
-        assert!(!folder.path().exists());
-    }
-
-    #[test]
-    fn copies_lie_in_the_own_folder_where_nobody_else_can_write_it() {
-        let home = tempfile::tempdir().unwrap().keep();
-        let set = |mode| fs::set_permissions(&home, Permissions::from_mode(mode)).unwrap();
-        set(0o700);
-        assert_eq!(folder_for_copies(Some(&home)), home.join(FOLDER));
-        assert_eq!(home.join(FOLDER).metadata().unwrap().mode() & 0o777, 0o700);
-        set(0o777);
-        assert_eq!(folder_for_copies(Some(&home)), std::env::temp_dir());
-        assert_eq!(folder_for_copies(Some(&home.join("gone"))), std::env::temp_dir());
-        assert_eq!(folder_for_copies(None), std::env::temp_dir());
-        fs::remove_dir_all(home).unwrap();
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use agentctl_daemon::wire::Caller;
 use agentctl_daemon::{Fuse, FuseList, Fuses, deadline, encode};
+use agentctl_files::is_folder_within;
 use agentctl_model::SessionKey;
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
@@ -152,8 +153,13 @@ impl Set {
         out: &Output,
     ) -> Result<Fuse, Failure> {
         let directory = self.on.directory(surroundings)?;
-        if let Some(path) = directory.as_deref().filter(|path| !Path::new(path).is_dir()) {
-            let why = if Path::new(path).exists() { "is not a folder" } else { "does not exist" };
+        let seen = directory.as_deref().map(|path| (path, is_folder_within(Path::new(path))));
+        if let Some((path, seen)) = seen.filter(|(_, seen)| *seen != Ok(true)) {
+            let why = match seen {
+                Err(silent) => silent.to_string(),
+                Ok(_) if Path::new(path).exists() => "is not a folder".to_owned(),
+                Ok(_) => "does not exist".to_owned(),
+            };
             return Err(Failure::new(Exit::Usage, format!("{path} {why}"))
                 .hint("a fuse is set on a folder that is there"));
         }

@@ -58,8 +58,11 @@ pub(crate) struct UnlockArgs {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let directory = surroundings.meant(&args.directory);
-    if !directory.is_dir() {
-        return Err(Failure::new(Exit::Usage, format!("{} is not a folder", directory.display())));
+    let refused = |why: &str| Failure::new(Exit::Usage, format!("{} {why}", directory.display()));
+    match agentctl_files::is_folder_within(&directory) {
+        Ok(true) => {}
+        Ok(false) => return Err(refused("is not a folder")),
+        Err(silent) => return Err(refused(&silent.to_string())),
     }
     let now = surroundings.now();
     let wanted = ManualLock {

@@ -28,7 +28,7 @@ pub(crate) fn expand(path: &Path, home: Option<&Path>) -> PathBuf {
 pub(crate) fn meant(path: &Path, home: Option<&Path>, cwd: Option<&Path>) -> PathBuf {
     let expanded = expand(path, home);
     let absolute = cwd.map_or_else(|| expanded.clone(), |cwd| cwd.join(&expanded));
-    agentctl_files::real_path(&absolute).unwrap_or_else(|_| without_dots(&absolute))
+    agentctl_files::real_path_within(&absolute).unwrap_or_else(|| without_dots(&absolute))
 }
 
 fn without_dots(path: &Path) -> PathBuf {

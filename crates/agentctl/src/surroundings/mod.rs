@@ -299,10 +299,7 @@ pub(crate) fn clock() -> Timestamp {
 }
 
 fn same_place(one: &Root, other: &Root) -> bool {
-    let real = |path: &Path| {
-        let real = agentctl_files::within(path, |path| agentctl_files::real_path(path).ok()).flatten();
-        real.unwrap_or_else(|| path.to_owned())
-    };
+    let real = |path: &Path| agentctl_files::real_path_within(path).unwrap_or_else(|| path.to_owned());
     // Of an address nobody needs to know where its gateway stores.
     let is_address = one.path.to_string_lossy().contains("://");
     one == other || (real(&one.path) == real(&other.path) && (is_address || one.store == other.store))

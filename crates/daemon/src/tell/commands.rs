@@ -59,7 +59,11 @@ fn spawn(line: &str, folder: Option<&Path>, variables: Variables) -> io::Result<
     // it starts has the usual limit of open files, not the daemon's.
     let usual = agentctl_process::open_files::usual().map(|soft| format!("ulimit -S -n {soft}\n"));
     command.args(["-c", &format!("{}{line}", usual.unwrap_or_default())]).envs(variables).process_group(0);
-    command.current_dir(folder.filter(|folder| folder.is_dir()).unwrap_or(Path::new("/")));
+    command.current_dir(
+        folder
+            .filter(|folder| agentctl_files::is_folder_within(folder) == Ok(true))
+            .unwrap_or(Path::new("/")),
+    );
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
 }
 

@@ -1,6 +1,7 @@
-//! Fault points: places between two steps of a write where a test lets this process die as by `kill -9`. Only debug
-//! builds have them.
+//! Fault points: places between two steps where a test lets this process die as by `kill -9`, or wait while the test does
+//! something. Only debug builds have them.
 
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,16 +9,22 @@ struct Armed {
     point: String,
     /// How often the point is still passed unharmed.
     passes: AtomicUsize,
+    /// A FIFO through which a test is told that the point is reached, and says when to go on.
+    waits_at: Option<PathBuf>,
 }
 
 static ARMED: OnceLock<Armed> = OnceLock::new();
 
 /// The point at which this process is to die, such as `fuses.renamed`, or `fuses.renamed#2` for the second time that it is
-/// reached. The first call counts.
+/// reached. With `@PATH` behind it this process waits there for the test instead. The first call counts.
 pub fn arm(point: &str) {
+    let (point, waits_at) = match point.split_once('@') {
+        Some((point, fifo)) => (point, Some(PathBuf::from(fifo))),
+        None => (point, None),
+    };
     let (name, time) = point.split_once('#').unwrap_or((point, "1"));
     let passes = time.parse::<usize>().unwrap_or(1).saturating_sub(1);
-    let _ = ARMED.set(Armed { point: name.to_owned(), passes: AtomicUsize::new(passes) });
+    let _ = ARMED.set(Armed { point: name.to_owned(), passes: AtomicUsize::new(passes), waits_at });
 }
 
 /// Called where a test may want the end.
@@ -27,7 +34,15 @@ pub fn reach(point: &str) {
     }
     let Some(armed) = ARMED.get().filter(|armed| armed.point == point) else { return };
     let left = armed.passes.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |passes| passes.checked_sub(1));
-    if left.is_err() {
+    if let Some(fifo) = armed.waits_at.as_deref().filter(|_| left.is_err()) {
+        wait_at(fifo);
+    } else if left.is_err() {
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "it is there to be waited for")]
+fn wait_at(fifo: &Path) {
+    let _ = std::fs::write(fifo, "here");
+    let _ = std::fs::read(fifo);
 }

@@ -4,6 +4,7 @@
 //! contents of a program), and counts only as long as those are still the same: with the next turn a failure is back.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use agentctl_model::{Session, SessionKey};
 use jiff::Timestamp;
@@ -63,6 +64,11 @@ pub struct PutAway(BTreeMap<String, InboxMark>);
 impl Marks {
     pub fn of(store: Store) -> Self {
         Self { store }
+    }
+
+    /// Agentctl's own folder.
+    pub(crate) fn home(&self) -> &Path {
+        self.store.folder()
     }
 
     pub fn put_away(&self) -> Result<PutAway, StoreError> {

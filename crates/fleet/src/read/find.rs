@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use agentctl_files::within;
+use agentctl_files::real_path_within;
 use agentctl_model::{Session, SourceReport, Survey, Surveyed};
 
 use crate::Fleet;
@@ -109,7 +109,7 @@ enum Pick {
 
 /// Some agents record a folder as it was typed, others as it really is.
 fn works_in(session: &Session, folder: &str) -> bool {
-    let real = |path: &str| within(Path::new(path), |path| agentctl_files::real_path(path).ok()).flatten();
+    let real = |path: &str| real_path_within(Path::new(path));
     session.cwd.as_deref().is_some_and(|cwd| {
         cwd == folder || real(cwd).zip(real(folder)).is_some_and(|(cwd, folder)| cwd == folder)
     })

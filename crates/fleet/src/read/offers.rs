@@ -164,9 +164,10 @@ pub(crate) fn place(session: &Session) -> Option<String> {
     Some(name.map_or_else(|| format!("process {pid}"), |name| format!("process {pid} ({name})")))
 }
 
-/// The folder of a session that is not there any more. Of one in a gateway nothing is known here.
+/// The folder of a session that is not there any more. Of one in a gateway, or where a file system does not answer, nothing is
+/// known here.
 pub fn gone_folder(session: &Session) -> Option<&str> {
-    session.cwd.as_deref().filter(|cwd| !Path::new(cwd).is_dir())
+    session.cwd.as_deref().filter(|cwd| agentctl_files::is_folder_within(Path::new(cwd)) == Ok(false))
 }
 
 /// One of its ancestors is a server of tmux.

@@ -19,6 +19,8 @@ struct Setting {
     /// Without a middle part in lower case, as git prints it: `section.Middle.name`.
     key: Vec<u8>,
     value: Vec<u8>,
+    /// A key that stands alone means `true`; one with nothing behind its sign means nothing.
+    stands_alone: bool,
 }
 
 /// The parts of a key; the middle one is as it was written, and may hold anything.
@@ -60,6 +62,7 @@ impl Config {
                 of_the_repository: !matches!(scope, b"system" | b"global" | b"command"),
                 key: setting[..end].to_vec(),
                 value: setting.get(end + 1..).unwrap_or_default().to_vec(),
+                stands_alone: end == setting.len(),
             });
         }
         Self(settings)
@@ -137,6 +140,30 @@ impl Config {
         self.of_the_repository().filter(runs).map(told).collect()
     }
 
+    /// The repository's settings as one file that has them all and leads to no other. Where the tree lies is not said there.
+    pub(super) fn written_by_the_repository(&self) -> Vec<u8> {
+        let mut text = Vec::new();
+        for setting in self.of_the_repository() {
+            let Key { section, middle, name } = setting.key();
+            let leads_on = matches!(section, b"include" | b"includeif");
+            let is_of_the_place =
+                matches!(&*setting.key, b"core.bare" | b"core.worktree" | b"extensions.worktreeconfig");
+            if leads_on || is_of_the_place {
+                continue;
+            }
+            text.extend([b"[", section].concat());
+            if let Some(middle) = middle {
+                text.extend([b" \"", &*escaped(middle), b"\""].concat());
+            }
+            text.extend([b"]\n\t", name].concat());
+            if !setting.stands_alone {
+                text.extend([b" = \"", &*escaped(&setting.value), b"\""].concat());
+            }
+            text.push(b'\n');
+        }
+        text
+    }
+
     /// Whether the repository may say something else in another of its trees.
     pub(super) fn differs_by_tree(&self) -> bool {
         self.of_the_repository().any(|setting| {
@@ -178,6 +205,19 @@ impl Config {
     }
 }
 
+/// As git reads it between quotes.
+fn escaped(text: &[u8]) -> Vec<u8> {
+    let mut escaped = Vec::with_capacity(text.len());
+    for byte in text {
+        match byte {
+            b'\n' => escaped.extend(b"\\n"),
+            b'"' | b'\\' => escaped.extend([b'\\', *byte]),
+            _ => escaped.push(*byte),
+        }
+    }
+    escaped
+}
+
 /// Counted from the tree, so that the repository says what is there.
 pub(super) fn is_relative(path: &[u8]) -> bool {
     !(path.starts_with(b"/") || path.starts_with(b"~"))
@@ -194,6 +234,8 @@ fn is_lfs_program(section: &[u8], middle: Option<&[u8]>, name: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn silenced(printed: &[u8]) -> Vec<String> {
@@ -245,6 +287,20 @@ mod tests {
         let config = Config::parse(b"global\0core.hookspath\n/mine\0local\0core.hookspath\n.hooks\0");
         assert_eq!(config.hooks_path(), Some((&b".hooks"[..], true)));
         assert_eq!(Config::default().hooks_path(), None);
+    }
+
+    #[test]
+    fn the_repositorys_settings_are_written_so_that_git_reads_them_back() {
+        let printed = b"global\0user.name\nme\0local\0core.bare\ntrue\0local\0filter.a\"b\\ c.D.smudge\nx \"y\" \\z\n # w\0\
+            local\0include.path\n/elsewhere\0local\0core.ignorecase\0local\0credential.helper\n\0worktree\0a.b\n  c\0";
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config");
+        fs::write(&file, Config::parse(printed).written_by_the_repository()).unwrap();
+        let mut git = std::process::Command::new("git");
+        let output = git.args(["config", "--list", "-z", "--file"]).arg(&file).output().unwrap();
+        let expected =
+            b"filter.a\"b\\ c.D.smudge\nx \"y\" \\z\n # w\0core.ignorecase\0credential.helper\n\0a.b\n  c\0";
+        assert_eq!(String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(expected), "{output:?}");
     }
 
     #[test]

@@ -109,13 +109,18 @@ pub(super) fn git_about(
     said(arguments, run(command.args(arguments), folder)?)
 }
 
-/// The hooks and filters that the user's own git would run. Only for what was agreed to.
+/// The filters that the user's own git would run, and the hooks of this folder. Only for what was agreed to.
 pub(super) fn git_with_programs(
     folder: &Path,
+    hooks: &OsStr,
+    settings: &Settings,
     arguments: &[impl AsRef<OsStr>],
 ) -> Result<Vec<u8>, WorktreeError> {
     let mut command = bare(folder);
-    command.args(arguments);
+    let mut path = OsString::from("core.hooksPath=");
+    path.push(hooks);
+    command.arg("-c").arg(path).args(arguments);
+    command.envs(settings.iter().map(|(name, value)| (name, value)));
     said(arguments, command.output().map_err(WorktreeError::NoGit)?)
 }
 
@@ -124,9 +129,11 @@ pub(super) fn git_with_programs(
 pub(super) fn git_of_the_user(
     folder: &Path,
     config: &Config,
+    settings: &Settings,
     arguments: &[impl AsRef<OsStr>],
 ) -> Result<Vec<u8>, WorktreeError> {
     let mut command = bare(folder);
+    command.envs(settings.iter().map(|(name, value)| (name, value)));
     let mut hooks = OsString::from("core.hooksPath=");
     hooks.push(config.hooks_of_the_user().map_or(OsStr::new("/dev/null"), OsStr::from_bytes));
     command.arg("-c").arg(hooks);

@@ -4,12 +4,18 @@
 
 use std::path::{Path, PathBuf};
 
+use agentctl_files::Question;
+
 /// `HEAD` and the `.git` of a worktree are one line each.
 pub(crate) const LARGEST: u64 = 64 << 10;
 
+pub(crate) static BRANCH: Question =
+    Question { name: "branch", answer: |cwd| branch_at(cwd).map(String::into_bytes) };
+
 /// The branch checked out in the repository or worktree around `cwd`; `None` when detached, outside, or not to be had.
 pub(crate) fn branch_of(cwd: &Path) -> Option<String> {
-    agentctl_files::within(cwd, branch_at).flatten()
+    let branch = agentctl_files::within(cwd, &BRANCH).ok().flatten()?;
+    String::from_utf8(branch).ok()
 }
 
 fn branch_at(cwd: &Path) -> Option<String> {

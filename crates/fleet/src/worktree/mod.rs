@@ -12,14 +12,17 @@ pub(crate) mod head;
 mod list;
 mod programs;
 pub mod root;
+mod screened;
 mod view;
 
 use std::fs;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::keep::fault;
 use crate::keep::kernel_lock::KernelLock;
 use crate::keep::marks::Marks;
 use crate::keep::store::StoreError;
@@ -32,6 +35,8 @@ pub use view::{Cleaned, FailedTree, HeldTree, NewTree, Trees, TreesError, Which}
 
 use git::{git, git_about, git_of_the_user, git_says, git_with_programs, text_of};
 use list::{Listed, listed};
+use programs::{Hooks, Looked};
+use screened::Screened;
 
 /// How long another creation in the same repository may take: a checkout of a large one on a slow disk.
 const PATIENCE: Duration = Duration::from_mins(5);
@@ -193,7 +198,7 @@ pub fn create_noting(
     // Where all trees are alike, what would be refused is refused before anything is made.
     let config = git::config(&made.common)?;
     if !config.differs_by_tree() {
-        agreed(programs::programs_of(made, &config)?, repository, marks)?;
+        agreed(programs::programs_of(made, &config)?.0, repository, marks)?;
     }
     note(made)?;
     plant(&planned)?;
@@ -229,20 +234,31 @@ fn plant(Planned { made, remote }: &Planned) -> Result<(), WorktreeError> {
 }
 
 /// Brings the files, as `git worktree add` does. What the repository names is looked at in the tree itself, where all its
-/// conditions hold as they will; it runs if it was agreed to. If nothing was found, nothing of the repository's can run.
+/// conditions hold as they will; it runs if it was agreed to. If nothing was found, nothing of the repository's can run. What
+/// somebody changes in the repository after the look is not what runs: git works with what was looked at (`screened`).
 fn fill(made: &Made, repository: &Path, marks: &Marks) -> Result<(), WorktreeError> {
-    let (programs, config) = programs::programs_in(made)?;
+    let Looked { programs, hooks, config } = programs::look_in(made)?;
+    let is_agreed = agreed(programs, repository, marks)?;
+    let screened = Screened::new(made, &config, &hooks, marks.home())?;
+    fault::reach("worktree.looked");
+    let settings = screened.settings();
     let files = ["reset", "--hard", "--quiet", "--no-recurse-submodules"];
     let nothing = "0".repeat(made.commit.len());
     let hook = ["hook", "run", "--ignore-missing", "post-checkout", "--", &nothing, &made.commit, "1"];
-    if agreed(programs, repository, marks)? {
-        git_with_programs(&made.path, &files)?;
-        git_with_programs(&made.path, &hook)?;
+    let unset = git::Settings::new();
+    if is_agreed {
+        let hooks = match hooks {
+            Hooks::Copied { .. } => screened.hooks().into_os_string(),
+            Hooks::Named(path) => std::ffi::OsString::from_vec(path),
+        };
+        git_with_programs(&made.path, &hooks, &settings, &files)?;
+        // The hook may change the repository itself, so it is run in the real one.
+        git_with_programs(&made.path, &hooks, &unset, &hook)?;
         return Ok(());
     }
-    git_of_the_user(&made.path, &config, &files)?;
+    git_of_the_user(&made.path, &config, &settings, &files)?;
     if config.hooks_of_the_user().is_some() {
-        git_of_the_user(&made.path, &config, &hook)?;
+        git_of_the_user(&made.path, &config, &unset, &hook)?;
     }
     Ok(())
 }

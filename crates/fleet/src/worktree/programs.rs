@@ -22,10 +22,10 @@ use crate::keep::fresh::hex;
 use crate::keep::marks::Marks;
 
 /// The hooks that making a tree runs.
-const HOOKS: [&str; 3] = ["post-checkout", "post-index-change", "reference-transaction"];
+pub(super) const HOOKS: [&str; 3] = ["post-checkout", "post-index-change", "reference-transaction"];
 
 /// No hook is longer.
-const LONGEST_HOOK: u64 = 1 << 20;
+pub(super) const LONGEST_HOOK: u64 = 1 << 20;
 
 /// What a checkout would run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +34,22 @@ pub struct Programs {
     pub named: Vec<String>,
     /// Of everything that was looked at, the repository's place included.
     pub digest: String,
+}
+
+/// The hooks that filling a tree runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Hooks {
+    /// These, which lay in this folder, by their contents.
+    Copied { from: PathBuf, content: Vec<(&'static str, Vec<u8>)> },
+    /// Those of the commit or of the user's own folder, as `core.hooksPath` says.
+    Named(Vec<u8>),
+}
+
+/// What was found by looking, all at once.
+pub(super) struct Looked {
+    pub(super) programs: Option<Programs>,
+    pub(super) hooks: Hooks,
+    pub(super) config: Config,
 }
 
 /// What making this tree would run; `None` in the ordinary case, that there is nothing. Where the repository says that its trees
@@ -47,18 +63,19 @@ pub fn programs(
     let made = &planned.made;
     let config = config(&made.common)?;
     if !config.differs_by_tree() {
-        return programs_of(made, &config);
+        return Ok(programs_of(made, &config)?.0);
     }
     plant(&planned)?;
-    let programs = programs_in(made).map(|(programs, _)| programs);
+    let programs = look_in(made).map(|looked| looked.programs);
     take_back(made);
     programs
 }
 
 /// What filling this tree, which is there, would run, and the configuration that says so.
-pub(super) fn programs_in(made: &Made) -> Result<(Option<Programs>, Config), WorktreeError> {
+pub(super) fn look_in(made: &Made) -> Result<Looked, WorktreeError> {
     let config = config(&made.path)?;
-    Ok((programs_of(made, &config)?, config))
+    let (programs, hooks) = programs_of(made, &config)?;
+    Ok(Looked { programs, hooks, config })
 }
 
 /// That what making this tree runs may be run: there is nothing, it was agreed to before, or `agree` agrees now, which is
@@ -80,7 +97,7 @@ pub fn consent(
 }
 
 /// What filling this tree would run under this configuration. The tree itself may not be there yet.
-pub(super) fn programs_of(made: &Made, config: &Config) -> Result<Option<Programs>, WorktreeError> {
+pub(super) fn programs_of(made: &Made, config: &Config) -> Result<(Option<Programs>, Hooks), WorktreeError> {
     let mut content = Content::new(&made.common);
     for (words, setting) in config.run_by_a_checkout() {
         content.add(&words, &setting);
@@ -92,9 +109,10 @@ pub(super) fn programs_of(made: &Made, config: &Config) -> Result<Option<Program
         }
     }
     let Some((value, of_the_repository)) = config.hooks_path() else {
-        content.hooks(&made.common.join("hooks"))?;
-        return Ok(content.programs());
+        let hooks = content.hooks(made.common.join("hooks"))?;
+        return Ok((content.programs(), hooks));
     };
+    let mut hooks = Hooks::Named(value.to_owned());
     if of_the_repository {
         content.add(&format!("core.hooksPath = {}", String::from_utf8_lossy(value)), value);
     }
@@ -106,12 +124,12 @@ pub(super) fn programs_of(made: &Made, config: &Config) -> Result<Option<Program
         // It may lead out of the tree. What lies in the tree itself is the commit's.
         let folder = without_dots(&made.path.join(OsStr::from_bytes(value)));
         if !folder.starts_with(&made.path) {
-            content.hooks(&folder)?;
+            hooks = content.hooks(folder)?;
         }
     } else if of_the_repository {
-        content.hooks(&hooks_folder(&made.common)?)?;
+        hooks = content.hooks(hooks_folder(&made.common)?)?;
     }
-    Ok(content.programs())
+    Ok((content.programs(), hooks))
 }
 
 /// The path as it reads, without asking where links lead.
@@ -206,7 +224,8 @@ impl Content {
     }
 
     /// The hooks of this folder by the bytes that would run, and where those lie: a link is not what runs.
-    fn hooks(&mut self, folder: &Path) -> Result<(), WorktreeError> {
+    fn hooks(&mut self, folder: PathBuf) -> Result<Hooks, WorktreeError> {
+        let mut content = Vec::new();
         for name in HOOKS {
             let hook = folder.join(name);
             if !is_executable(&hook) {
@@ -214,10 +233,12 @@ impl Content {
             }
             let failed = |source| WorktreeError::Io { path: hook.clone(), source };
             let end = agentctl_files::real_path(&hook).map_err(failed)?;
-            self.add(&format!("hook {name} = {}", hook.display()), &whole(&end).map_err(failed)?);
+            let bytes = whole(&end).map_err(failed)?;
+            self.add(&format!("hook {name} = {}", hook.display()), &bytes);
             self.also(end.as_os_str().as_bytes());
+            content.push((name, bytes));
         }
-        Ok(())
+        Ok(Hooks::Copied { from: folder, content })
     }
 
     fn also(&mut self, bytes: &[u8]) {

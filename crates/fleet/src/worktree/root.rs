@@ -2,31 +2,50 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use agentctl_files::within;
+use agentctl_files::{Question, within};
 
 use crate::worktree::head::LARGEST;
+
+pub(crate) static TOP: Question =
+    Question { name: "top", answer: |path| top_of(&resolved(path)).map(bytes_of) };
+
+pub(crate) static HELD: Question = Question {
+    name: "held",
+    answer: |path| {
+        let real = resolved(path);
+        Some(bytes_of(top_of(&real).unwrap_or(real)))
+    },
+};
+
+pub(crate) static RESOLVED: Question =
+    Question { name: "resolved", answer: |path| Some(bytes_of(resolved(path))) };
+
+fn bytes_of(path: PathBuf) -> Vec<u8> {
+    path.into_os_string().into_vec()
+}
+
+fn path_of(bytes: Vec<u8>) -> PathBuf {
+    PathBuf::from(OsString::from_vec(bytes))
+}
 
 /// The top folder of the working tree around `path`: a repository's main tree, a linked worktree or a submodule. `None`
 /// outside of git.
 pub fn worktree_root(path: &Path) -> Option<PathBuf> {
-    within(path, |path| top_of(&resolved(path))).flatten()
+    within(path, &TOP).ok().flatten().map(path_of)
 }
 
 /// What work in this directory gets in the way of: the working tree around it; outside of git, or where its file system
 /// does not answer, the directory alone.
 pub fn held_place(path: &Path) -> PathBuf {
-    let place = within(path, |path| {
-        let real = resolved(path);
-        top_of(&real).unwrap_or(real)
-    });
-    place.unwrap_or_else(|| path.to_owned())
+    within(path, &HELD).ok().flatten().map_or_else(|| path.to_owned(), path_of)
 }
 
 /// The path without links, as far as it exists and can be asked: what was deleted meanwhile keeps the name it would have.
 pub fn real_path(path: &Path) -> PathBuf {
-    within(path, resolved).unwrap_or_else(|| path.to_owned())
+    within(path, &RESOLVED).ok().flatten().map_or_else(|| path.to_owned(), path_of)
 }
 
 fn resolved(path: &Path) -> PathBuf {

@@ -1,5 +1,6 @@
 //! Fuses over HTTP.
 
+use agentctl_files::is_folder_within;
 use agentctl_fleet::StoreError;
 use agentctl_model::Status;
 use axum::Extension as Extended;
@@ -41,8 +42,13 @@ pub(crate) async fn set(
     let fuse = spec.fuse(format!("f-{id}"), key, clock::now()).map_err(Problem::usage)?;
     beside(move || {
         // A folder that is not there is a slip of the pen, found out only when nothing burns.
-        if let Some(missing) = fuse.directory.as_deref().filter(|path| !std::path::Path::new(path).is_dir()) {
-            return Err(Problem::usage(format!("{missing} is no folder that is there")));
+        let seen = fuse.directory.as_deref().map(|path| (path, is_folder_within(path.as_ref())));
+        match seen {
+            Some((missing, Ok(false))) => {
+                return Err(Problem::usage(format!("{missing} is no folder that is there")));
+            }
+            Some((path, Err(silent))) => return Err(Problem::usage(format!("{path} {silent}"))),
+            _ => {}
         }
         let session = session_of(&app, &fuse);
         let told = || tell(&app, "fuse.set", &fuse, session.as_deref());

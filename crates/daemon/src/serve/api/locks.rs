@@ -65,8 +65,11 @@ pub(crate) async fn lock(State(app): State<App>, Body(body): Body<LockBody>) -> 
     let until = until.map_err(|why| Problem::usage(format!("ttl: {why}")))?;
     let locked = beside(move || {
         let directory = absolute("directory", &body.directory)?;
-        if !directory.is_dir() {
-            return Err(Problem::usage(format!("{} is not a folder", directory.display())));
+        let refused = |why: &str| Problem::usage(format!("{} {why}", directory.display()));
+        match agentctl_files::is_folder_within(&directory) {
+            Ok(true) => {}
+            Ok(false) => return Err(refused("is not a folder")),
+            Err(silent) => return Err(refused(&silent.to_string())),
         }
         let by = match body.by {
             Some(by) => by,

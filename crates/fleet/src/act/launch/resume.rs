@@ -80,11 +80,12 @@ fn folder_of(found: &Surveyed) -> Result<String, LaunchError> {
     let cwd = found.session.cwd.clone().ok_or_else(|| {
         LaunchError::failed(format!("the folder of session {id} is not known, so it cannot be resumed"))
     })?;
-    if !Path::new(&cwd).is_dir() {
-        return Err(LaunchError::failed(format!("the folder of session {id} is gone: {cwd}"))
-            .hint("make it again, or launch a new session elsewhere"));
+    match agentctl_files::is_folder_within(Path::new(&cwd)) {
+        Ok(true) => Ok(cwd),
+        Ok(false) => Err(LaunchError::failed(format!("the folder of session {id} is gone: {cwd}"))
+            .hint("make it again, or launch a new session elsewhere")),
+        Err(silent) => Err(LaunchError::failed(format!("the folder of session {id}, {cwd}, {silent}"))),
     }
-    Ok(cwd)
 }
 
 impl Fleet {

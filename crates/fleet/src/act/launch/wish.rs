@@ -163,11 +163,11 @@ pub(super) fn milliseconds(time: Duration) -> u64 {
 pub fn check_folder(path: &Path) -> Result<(), String> {
     use rustix::fs::{Access, access};
     let refuse = |why: &str| Err(format!("{} {why}", path.display()));
-    if !path.exists() {
-        return refuse("does not exist");
-    }
-    if !path.is_dir() {
-        return refuse("is not a folder");
+    match agentctl_files::is_folder_within(path) {
+        Err(silent) => return refuse(&silent.to_string()),
+        Ok(false) if path.exists() => return refuse("is not a folder"),
+        Ok(false) => return refuse("does not exist"),
+        Ok(true) => {}
     }
     if access(path, Access::READ_OK | Access::EXEC_OK).is_err() {
         return refuse("is not open to you");

@@ -5,12 +5,11 @@ mod error;
 mod report;
 pub(crate) mod termination;
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use agentctl_adapters::Control;
 use agentctl_adapters::gateway::HostError;
-use agentctl_files::within;
+use agentctl_files::is_folder_within;
 use agentctl_model::{
     CleanSignal, EndedBy, Observed, Process, ProcessEntry, Refusal, Rule, Session, SpawnPlan, Status,
     StopWay, Survey, Surveyed, Tie, text,
@@ -377,7 +376,7 @@ fn run(adapter: &str, plan: &SpawnPlan, caller: &Caller, grace: Duration) -> Res
         args: plan.args.iter().map(Into::into).collect(),
         environ: caller.clean_environ(),
         cwd: Some(plan.cwd.clone())
-            .filter(|cwd| within(cwd, Path::is_dir) == Some(true))
+            .filter(|cwd| is_folder_within(cwd) == Ok(true))
             .unwrap_or_else(|| "/".into()),
         stdin: None,
         stdout: nowhere()?,

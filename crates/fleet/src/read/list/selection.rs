@@ -97,8 +97,7 @@ impl Selection {
     fn covers(&self, cwd: &Path) -> bool {
         let within = |cwd: &Path| self.folders.iter().any(|folder| cwd.starts_with(folder));
         // Where it really is may not be to be had; then only what is written down counts.
-        let real = || agentctl_files::within(cwd, |cwd| agentctl_files::real_path(cwd).ok()).flatten();
-        within(cwd) || real().is_some_and(|real| within(&real))
+        within(cwd) || agentctl_files::real_path_within(cwd).is_some_and(|real| within(&real))
     }
 }
 

@@ -102,7 +102,7 @@ fn call_files_as_we_do(kernel: &dyn Kernel, process: &mut Process, source: &Sour
         return;
     }
     let Observed::Seen(files) = &mut process.open_files else { return };
-    let Ok(ours) = agentctl_files::real_path(&source.root.path) else { return };
+    let Some(ours) = agentctl_files::real_path_within(&source.root.path) else { return };
     for file in files {
         if !file.path.starts_with(&ours)
             && let Ok(inside) = file.path.strip_prefix(&own.path)

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use agentctl_files::within;
+use agentctl_files::real_path_within;
 use agentctl_model::Surveyed;
 use serde_json::Value;
 
@@ -28,9 +28,8 @@ fn ours(native: &Value, sources: &[Source]) -> Option<String> {
     if roots.clone().any(|known| known == root) {
         return None;
     }
-    let real = |path: &Path| within(path, |path| agentctl_files::real_path(path).ok()).flatten();
-    let wanted = real(root)?;
-    let same = roots.find(|known| real(known).is_some_and(|known| known == wanted))?;
+    let wanted = real_path_within(root)?;
+    let same = roots.find(|known| real_path_within(known).is_some_and(|known| known == wanted))?;
     Some(same.to_string_lossy().into_owned())
 }
 

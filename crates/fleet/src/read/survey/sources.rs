@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use agentctl_adapters::cancel::on_behalf_of;
 use agentctl_adapters::{Memory, Progress, Reach, Scope};
+use agentctl_files::Silent;
 use agentctl_model::{Coverage, Harvest, KernelView};
 use jiff::Timestamp;
 
@@ -98,6 +99,13 @@ fn ask(
         progress,
         memory,
     };
+    // The address of a gateway is no place.
+    let root = &source.root.path;
+    if root.is_absolute()
+        && let Err(silent @ Silent::Stuck) = agentctl_files::is_folder_within(root)
+    {
+        return Harvest::nothing(Coverage::Failed { error: format!("{} {silent}", root.display()) });
+    }
     let survey = || on_behalf_of(Some(&scope.progress), || source.adapter.survey(&source.root, &scope));
     catch_unwind(AssertUnwindSafe(survey)).unwrap_or_else(|panic| {
         let words = panic

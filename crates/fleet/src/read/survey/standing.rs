@@ -55,7 +55,8 @@ pub(crate) fn is_same_root(kernel: &dyn Kernel, process: &Process, own: &Root, o
 /// The kernel names open files by their real paths.
 fn is_below(file: &Path, root: &Root) -> bool {
     let below = |folder: &Path| {
-        file.starts_with(folder) || agentctl_files::real_path(folder).is_ok_and(|real| file.starts_with(real))
+        file.starts_with(folder)
+            || agentctl_files::real_path_within(folder).is_some_and(|real| file.starts_with(real))
     };
     below(&root.path) || root.store.as_deref().is_some_and(below)
 }

@@ -219,7 +219,7 @@ impl Eyes<'_> {
     }
 
     fn is_held_here(&self, file: &Path) -> bool {
-        let Ok(real) = agentctl_files::real_path(file) else { return false };
+        let Some(real) = agentctl_files::real_path_within(file) else { return false };
         let want = Want { open_files: true, ..Want::default() };
         let agents = self.heads.iter().filter(|head| self.source.adapter.recognises(head));
         let mut looked = agents.filter_map(|head| self.kernel.inspect(head, want));

@@ -97,7 +97,7 @@ impl MannerBody {
             most: self.max_file_size.unwrap_or(MAX_FILE),
         };
         // A gateway may have no folder here in which a repository could be found.
-        let cwd = if cwd.is_dir() { cwd } else { Path::new("/") };
+        let cwd = if agentctl_files::is_folder_within(cwd) == Ok(true) { cwd } else { Path::new("/") };
         enclosed.behind(prompt, &launcher.caller, cwd).map_err(|error| {
             let problem =
                 if error.usage { Problem::usage(error.message) } else { Problem::failed(error.message) };
