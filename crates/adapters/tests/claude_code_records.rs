@@ -16,12 +16,21 @@ use serde_json::Value;
 const ID: &str = "aaaaaaaa-0000-4000-8000-00000000000a";
 
 const RECORDED: [&[u8]; 4] = [
-    include_bytes!("fixtures/claude-code/tool-calls.jsonl"),
-    include_bytes!("fixtures/claude-code/resumed.jsonl"),
-    include_bytes!("fixtures/claude-code/interrupted.jsonl"),
-    include_bytes!("fixtures/claude-code/failed.jsonl"),
+    include_bytes!(
+        "../../../tests/recorded/claude-code/tool-calls/.claude/projects/-home-dev-w-plain/22222222-2222-4222-8222-222222222222.jsonl"
+    ),
+    include_bytes!(
+        "../../../tests/recorded/claude-code/resumed/.claude/projects/-home-dev-w-resumed/5e500000-0000-4000-8000-000000000001.jsonl"
+    ),
+    include_bytes!(
+        "../../../tests/recorded/claude-code/sigint-mid-tool/.claude/projects/-home-dev-w-sig/a0000000-0000-4000-8000-000000000021.jsonl"
+    ),
+    include_bytes!(
+        "../../../tests/recorded/claude-code/model-error-500/.claude/projects/-home-dev-w-err/e0000000-0000-4000-8000-000000000500.jsonl"
+    ),
 ];
-const REGISTRY: &[u8] = include_bytes!("fixtures/claude-code/registry.json");
+const REGISTRY: &[u8] =
+    include_bytes!("../../../tests/recorded/claude-code/killed9-mid-tool/.claude/sessions/22889.json");
 
 /// One thing that can happen to a file. Positions are shares of its length.
 #[derive(Debug, Clone)]

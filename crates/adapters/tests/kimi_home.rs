@@ -19,7 +19,7 @@ const HALF_A_STATE: &str = "session_00000000-0000-4000-8000-00000000bad2";
 const JUST_MADE: &str = "session_00000000-0000-4000-8000-0000000000e0";
 
 fn home() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/kimi/home")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/recorded/kimi/sessions-of-all-kinds/.kimi-code")
 }
 
 fn survey(reach: Reach<'_>, usage: bool) -> Harvest {

@@ -11,14 +11,30 @@ use agentctl_model::{Found, Harvest, Role, TurnState};
 use proptest::prelude::*;
 
 const RECORDED: [&[u8]; 8] = [
-    include_bytes!("fixtures/pi/two-writers-branch.jsonl"),
-    include_bytes!("fixtures/pi/forked.jsonl"),
-    include_bytes!("fixtures/pi/retries.jsonl"),
-    include_bytes!("fixtures/pi/old-0.73.1.jsonl"),
-    include_bytes!("fixtures/pi/compacted.jsonl"),
-    include_bytes!("fixtures/pi/tools-named.jsonl"),
-    include_bytes!("fixtures/pi/user-bash-last.jsonl"),
-    include_bytes!("fixtures/pi/pi-rust.jsonl"),
+    include_bytes!(
+        "../../../tests/recorded/pi/two-writers-branch/.pi/agent/sessions/--home-dev-w-conc--/2026-11-15T07-04-11-587Z_3f0c1a52-7a64-4c0e-9a1e-0d5b6a7c8d10.jsonl"
+    ),
+    include_bytes!(
+        "../../../tests/recorded/pi/forked/.pi/agent/sessions/--home-dev-w-forkdst--/2026-11-15T07-04-10-763Z_3f0c1a52-7a64-4c0e-9a1e-0d5b6a7c8d0e.jsonl"
+    ),
+    include_bytes!(
+        "../../../tests/recorded/pi/model-error-500-retries/.pi/agent/sessions/--home-dev-w-err500--/2026-11-15T07-03-48-637Z_3f0c1a52-7a64-4c0e-9a1e-0d5b6a7c8d05.jsonl"
+    ),
+    include_bytes!(
+        "../../../tests/recorded/pi/old-0.73.1/.pi/agent/sessions/--home-dev-w-old73--/2026-11-15T07-05-05-599Z_01a1de06-1f3a-74f6-8011-8c23f070ca4a.jsonl"
+    ),
+    include_bytes!(
+        "../../../tests/recorded/pi/compacted/.pi/agent/sessions/--home-dev-w-compact--/2026-11-15T07-04-48-769Z_3f0c1a52-7a64-4c0e-9a1e-0d5b6a7c8d0f.jsonl"
+    ),
+    include_bytes!(
+        "../../../tests/recorded/pi/tools-named/.pi/agent/sessions/--home-dev-w-tools--/2026-11-15T07-03-45-700Z_3f0c1a52-7a64-4c0e-9a1e-0d5b6a7c8d02.jsonl"
+    ),
+    include_bytes!(
+        "../../../tests/recorded/pi/user-bash-last/.pi/agent/sessions/--home-dev-w-userbash--/2026-11-15T07-04-53-918Z_3f0c1a52-7a64-4c0e-9a1e-0d5b6a7c8d13.jsonl"
+    ),
+    include_bytes!(
+        "../../../tests/recorded/pi-rust/written-by-hand/.pi/agent/sessions/--home-dev-w-rust--/2026-02-22T16-29-54.096Z_0b6f1c7e.jsonl"
+    ),
 ];
 
 /// A store with one file, whose name says nothing about who made it.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use agentctl_adapters::registry;
-use agentctl_model::{Conversation, Intent, Permission};
+use agentctl_model::{Conversation, Intent, Permission, Stdin};
 
 fn intent(conversation: Conversation) -> Intent {
     Intent {
@@ -74,21 +74,36 @@ fn plans_are_as_they_were() {
     }
 }
 
-/// The words reach an agent as words: on stdin, or behind everything that could be a flag.
+/// The words reach an agent once, and as words: on stdin, as the last argument behind `--`, or as the value of a flag in one
+/// argument with it.
 #[test]
-fn words_are_never_a_flag() {
+fn words_arrive_once_and_are_never_a_flag() {
     for adapter in registry() {
         let Some(control) = adapter.control() else { continue };
-        for (what, intent) in intents(adapter.card().name) {
+        let name = adapter.card().name;
+        let mut plans = 0;
+        for (what, intent) in intents(name) {
             let Ok(plan) = control.plan(&intent) else { continue };
-            let Some(at) = plan.args.iter().position(|arg| *arg == intent.words) else { continue };
-            assert_eq!(
-                at.checked_sub(1).map(|before| plan.args[before].as_str()),
-                Some("--"),
-                "{what}: {plan:?}"
-            );
-            assert_eq!(at + 1, plan.args.len(), "{what}: {plan:?}");
+            plans += 1;
+            let holds = |(_, argument): &(usize, &String)| argument.contains(&intent.words);
+            let holding: Vec<(usize, &String)> = plan.args.iter().enumerate().filter(holds).collect();
+            match (plan.stdin, &holding[..]) {
+                (Stdin::Words, []) => {}
+                (Stdin::Nothing, [(at, argument)]) if **argument == intent.words => {
+                    let before = at.checked_sub(1).map(|before| plan.args[before].as_str());
+                    assert_eq!(before, Some("--"), "{name}, {what}: {plan:?}");
+                    assert_eq!(at + 1, plan.args.len(), "{name}, {what}: {plan:?}");
+                }
+                (Stdin::Nothing, [(_, argument)]) => {
+                    let flag = argument.strip_suffix(&intent.words).and_then(|flag| flag.strip_suffix('='));
+                    let is_name = |word: &str| word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+                    let named = flag.and_then(|flag| flag.strip_prefix("--")).is_some_and(is_name);
+                    assert!(named, "{name}, {what}: {plan:?}");
+                }
+                _ => panic!("{name}, {what}: the words do not arrive once: {plan:?}"),
+            }
         }
+        assert!(plans > 0, "{name} has no plan at all");
     }
 }
 

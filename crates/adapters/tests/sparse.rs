@@ -37,44 +37,56 @@ fn kept() -> Vec<Kept> {
         Kept {
             adapter: &ClaudeCode,
             place: |id| format!("projects/-w/{id}.jsonl"),
-            bytes: include_bytes!("fixtures/claude-code/tool-calls.jsonl"),
+            bytes: include_bytes!(
+                "../../../tests/recorded/claude-code/tool-calls/.claude/projects/-home-dev-w-plain/22222222-2222-4222-8222-222222222222.jsonl"
+            ),
             beside: &["sessions/4242.json"],
         },
         Kept {
             adapter: &Codex,
             place: |id| format!("sessions/2026/11/15/rollout-2026-11-15T07-01-35-{id}.jsonl"),
-            bytes: include_bytes!("fixtures/codex/interrupted.jsonl"),
+            bytes: include_bytes!(
+                "../../../tests/recorded/codex/interrupted/.codex/sessions/2026/11/15/rollout-2026-11-15T07-00-51-01a1de02-3f69-7400-ad71-c7bf8fe9c780.jsonl"
+            ),
             beside: &["session_index.jsonl"],
         },
         Kept {
             adapter: &Pi,
             place: |id| format!("sessions/--w--/2026-11-15T07-01-35-000Z_{id}.jsonl"),
-            bytes: include_bytes!("fixtures/pi/tools-named.jsonl"),
+            bytes: include_bytes!(
+                "../../../tests/recorded/pi/tools-named/.pi/agent/sessions/--home-dev-w-tools--/2026-11-15T07-03-45-700Z_3f0c1a52-7a64-4c0e-9a1e-0d5b6a7c8d02.jsonl"
+            ),
             beside: &["settings.json"],
         },
         Kept {
             adapter: &Copilot,
             place: |id| format!("session-state/{id}/events.jsonl"),
-            bytes: include_bytes!("fixtures/copilot/tool-call.jsonl"),
+            bytes: include_bytes!(
+                "../../../tests/recorded/copilot/tool-call/.copilot/session-state/c2000000-1111-4111-8111-111111111111/events.jsonl"
+            ),
             beside: &["session-state/c2000000-1111-4111-8111-111111111111/workspace.yaml"],
         },
         Kept {
             adapter: &Gemini,
             place: |id| format!("tmp/w/chats/session-2026-11-15T07-05-{}.jsonl", &id[..8]),
-            bytes: include_bytes!("fixtures/gemini/resumed.jsonl"),
+            bytes: include_bytes!(
+                "../../../tests/recorded/gemini/resumed/.gemini/tmp/gs2/chats/session-2026-11-15T07-09-dddddddd.jsonl"
+            ),
             beside: &["projects.json", "tmp/w/.project_root"],
         },
         Kept {
             adapter: &Qwen,
             place: |id| format!("projects/-w/chats/{id}.jsonl"),
-            bytes: include_bytes!("fixtures/qwen/tool-call.jsonl"),
+            bytes: include_bytes!(
+                "../../../tests/recorded/qwen/tool-call/.qwen/projects/-home-dev-work-q1/chats/a2000000-1111-4111-8111-111111111111.jsonl"
+            ),
             beside: &[],
         },
         Kept {
             adapter: &Kimi,
             place: |id| format!("sessions/wd_w_0/{id}/agents/main/wire.jsonl"),
             bytes: include_bytes!(
-                "fixtures/kimi/home/sessions/wd_work2_c003ebeada68/session_6e6bbe9e-84bf-41c1-a2c5-ab4a8118f2b8/agents/main/wire.jsonl"
+                "../../../tests/recorded/kimi/sessions-of-all-kinds/.kimi-code/sessions/wd_work2_c003ebeada68/session_6e6bbe9e-84bf-41c1-a2c5-ab4a8118f2b8/agents/main/wire.jsonl"
             ),
             beside: &["workspaces.json", "sessions/wd_w_0/c2000000-1111-4111-8111-111111111111/state.json"],
         },

@@ -114,7 +114,7 @@ fn no_copy_is_made_where_it_would_take_the_room_of_others() {
 fn one_transcript_of_a_terabyte_hides_nobody_else() {
     let home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
     let recorded =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../adapters/tests/fixtures/claude-code/tool-calls.jsonl");
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/recorded/claude-code/tool-calls/.claude/projects/-home-dev-w-plain/22222222-2222-4222-8222-222222222222.jsonl");
     let projects = home.path().join(".claude/projects/-w");
     fs::create_dir_all(&projects).unwrap();
     let good = "c2000000-1111-4111-8111-111111111111";

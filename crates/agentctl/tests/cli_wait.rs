@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use agentctl_testkit::Pty;
 use machine::agent::Agent;
 use machine::{DIED, INTERRUPTED, Machine, PARENT, TOOLS, code_of};
 use serde_json::Value;
@@ -21,16 +22,21 @@ fn start(machine: &Machine, args: &[&str]) -> Child {
     machine.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-fn is_still_waiting(child: &mut Child) -> bool {
-    child.try_wait().unwrap().is_none()
+/// The same on a terminal, where it draws a line after each look that did not end it: `waiting 3s: 22222222 ● running`.
+fn start_on_terminal(machine: &Machine, args: &[&str]) -> Pty {
+    let mut command = machine.command(args);
+    command.env("TERM", "xterm").env("PATH", std::env::var_os("PATH").unwrap()).current_dir("/");
+    Pty::spawn(&command)
 }
 
-/// Waits until a `wait` that was started has looked at least once and goes on: a second one that only looks says what it sees.
-fn sees(machine: &Machine, id: &str, status: &str) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while machine.json(&["status", id, "--json"])["status"] != status {
-        assert!(Instant::now() < deadline, "{id} never was {status}");
-    }
+/// It has looked, saw exactly these sessions like this, and goes on.
+fn goes_on_seeing(terminal: &mut Pty, sessions: &str) {
+    terminal.wait_for(&format!("s: {sessions}"));
+    assert!(terminal.try_wait().is_none(), "it ended: {}", terminal.screen_text());
+}
+
+fn code_on(terminal: &mut Pty) -> Option<i32> {
+    agentctl_testkit::until(Duration::from_mins(1), "the end", || terminal.try_wait()).code()
 }
 
 #[test]
@@ -52,28 +58,28 @@ fn a_stopped_session_needs_no_waiting_and_its_outcome_is_the_exit_code() {
 fn it_ends_when_the_turn_does_and_not_when_a_person_is_asked() {
     let machine = Machine::furnished();
     let agent = at_work(&machine, TOOLS);
-    let mut plain = start(&machine, &["wait", TOOLS]);
+    let mut plain = start_on_terminal(&machine, &["wait", TOOLS]);
+    goes_on_seeing(&mut plain, "22222222 ● running");
     let asked = start(&machine, &["wait", TOOLS, "--until", "waiting", "--json"]);
     agent.says(&machine, r#""status":"waiting","waitingFor":"permission prompt""#);
     let output = asked.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     let asked: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(asked["reached"][0]["status"], "waiting");
-    assert!(is_still_waiting(&mut plain));
+    goes_on_seeing(&mut plain, "22222222 ◐ waiting");
     agent.says(&machine, r#""status":"idle""#);
-    assert_eq!(code_of(plain), Some(0));
+    assert_eq!(code_on(&mut plain), Some(0));
 }
 
 #[test]
 fn a_process_that_dies_with_its_turn_open_is_a_failure() {
     let machine = Machine::furnished();
     let agent = at_work(&machine, DIED);
-    let mut waiting = start(&machine, &["wait", DIED, "--until", "stopped"]);
+    let mut waiting = start_on_terminal(&machine, &["wait", DIED, "--until", "stopped"]);
     agent.says(&machine, r#""status":"idle""#);
-    sees(&machine, DIED, "idle");
-    assert!(is_still_waiting(&mut waiting));
+    goes_on_seeing(&mut waiting, "a0000000 ○ idle");
     drop(agent);
-    assert_eq!(code_of(waiting), Some(1));
+    assert_eq!(code_on(&mut waiting), Some(1));
 }
 
 #[test]
@@ -81,15 +87,17 @@ fn all_are_waited_for_unless_any_is_enough() {
     let machine = Machine::furnished();
     let (first, second) = (at_work(&machine, TOOLS), at_work(&machine, PARENT));
     let any = start(&machine, &["wait", TOOLS, PARENT, "--any", "--json"]);
-    let mut all = start(&machine, &["wait", TOOLS, PARENT, TOOLS]);
+    let mut all = start_on_terminal(&machine, &["wait", TOOLS, PARENT, TOOLS]);
+    goes_on_seeing(&mut all, "22222222 ● running");
     first.says(&machine, r#""status":"idle""#);
     let output = any.wait_with_output().unwrap();
     let any: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((output.status.code(), any["reached"][0]["id"].as_str()), (Some(0), Some(TOOLS)));
     assert_eq!(any["pending"][0]["id"], PARENT);
-    assert!(is_still_waiting(&mut all));
+    // The first is no longer among those that are waited for.
+    goes_on_seeing(&mut all, "60000000 ● running");
     second.says(&machine, r#""status":"idle""#);
-    assert_eq!(code_of(all), Some(0));
+    assert_eq!(code_on(&mut all), Some(0));
 }
 
 #[test]
@@ -139,10 +147,8 @@ fn what_is_not_there_is_not_waited_for() {
 fn silence_ends_no_wait_and_a_person_sees_that_it_goes_on() {
     let machine = Machine::furnished();
     let agent = at_work(&machine, TOOLS);
-    let mut command = machine.command(&["wait", TOOLS]);
-    command.env("TERM", "xterm").env("PATH", std::env::var_os("PATH").unwrap()).current_dir("/");
-    let mut terminal = agentctl_testkit::Pty::spawn(&command);
-    terminal.wait_for("s: 22222222 ● running");
+    let mut terminal = start_on_terminal(&machine, &["wait", TOOLS]);
+    goes_on_seeing(&mut terminal, "22222222 ● running");
     let (place, aside) = (machine.home().join(".claude/projects"), machine.home().join("aside"));
     std::fs::rename(&place, &aside).unwrap();
     std::fs::write(&place, "not a folder").unwrap();
@@ -161,8 +167,7 @@ fn silence_ends_no_wait_and_a_person_sees_that_it_goes_on() {
     std::fs::remove_file(&place).unwrap();
     std::fs::rename(&aside, &place).unwrap();
     agent.says(&machine, r#""status":"idle""#);
-    let ended = agentctl_testkit::until(Duration::from_mins(1), "the end", || terminal.try_wait());
-    assert_eq!(ended.code(), Some(0));
+    assert_eq!(code_on(&mut terminal), Some(0));
     let screen = terminal.wait_for("○ idle");
     assert!(!screen.contains("waiting "), "the line is gone: {screen}");
 }

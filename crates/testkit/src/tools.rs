@@ -122,6 +122,19 @@ pub fn promtool() -> Result<PathBuf, Skip> {
     Ok(unpacked.join("promtool"))
 }
 
+/// A program of cargo in this version, built once.
+pub fn cargo_program(name: &str, version: &str) -> Result<PathBuf, Skip> {
+    let installed = cache::kept(&format!("{name}-{version}"), version.as_bytes(), |stage| {
+        // Dropped with the folder: only the program is kept.
+        let target = tempfile::tempdir_in(stage).context("create a folder for the build")?;
+        let mut install = Command::new("cargo");
+        install.args(["install", "--quiet", "--locked", name, "--version", version, "--root"]).arg(stage);
+        ended_well(install.current_dir(stage).env("CARGO_TARGET_DIR", target.path()))
+    });
+    let installed = installed.map_err(|error| Skip(format!("no {name} {version}: {error:#}")))?;
+    Ok(installed.join("bin").join(name))
+}
+
 fn ended_well(command: &mut Command) -> anyhow::Result<()> {
     let ended = command.stdin(Stdio::null()).output().with_context(|| format!("run {command:?}"))?;
     if ended.status.success() {
@@ -129,7 +142,8 @@ fn ended_well(command: &mut Command) -> anyhow::Result<()> {
     }
     let complaint = String::from_utf8_lossy(&ended.stderr);
     // pip names the registry in its warnings; an error says what went wrong.
-    let error = complaint.lines().find(|line| line.starts_with('E')).unwrap_or("no message");
+    let is_error = |line: &&str| line.starts_with('E') || line.starts_with("error");
+    let error = complaint.lines().find(is_error).unwrap_or("no message");
     bail!("{}: {}: {error}", command.get_program().display(), ended.status)
 }
 

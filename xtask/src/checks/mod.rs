@@ -1,16 +1,20 @@
 //! `cargo xtask test`: everything that must hold before a change goes in. CI runs exactly this.
 
+mod minutes;
 mod steps;
 mod tally;
+mod unused;
 
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::ValueEnum as _;
 
+use self::minutes::Minutes;
 pub(crate) use self::steps::Step;
 use self::steps::{Done, Setting};
 use self::tally::Tally;
+use crate::workspace;
 
 /// Runs the steps (all, or only those named), stops at the first that fails, and sums up.
 pub(crate) fn run(only: &[Step], long: bool) -> anyhow::Result<ExitCode> {
@@ -19,14 +23,17 @@ pub(crate) fn run(only: &[Step], long: bool) -> anyhow::Result<ExitCode> {
     let setting = Setting { long, skip_log: &skip_log };
     let mut sum = Tally::default();
     let mut skipped = Vec::new();
-    let mut times: Vec<(String, Duration)> = Vec::new();
+    let mut minutes = Minutes::default();
     let mut failure = None;
     for step in Step::value_variants().iter().filter(|step| only.is_empty() || only.contains(step)) {
         let name = step.name();
         println!("==> {name}");
-        let start = Instant::now();
-        let done = step.run(&setting);
-        times.push((name.clone(), start.elapsed()));
+        let (start, groups) = (Instant::now(), minutes.len());
+        let done = step.run(&setting, &mut minutes);
+        // A step that consists of groups has told them itself.
+        if minutes.len() == groups {
+            minutes.add(&name, start.elapsed());
+        }
         match done {
             Ok(Done::Passed) => {}
             Ok(Done::Counted(tally)) => sum += tally,
@@ -52,9 +59,8 @@ pub(crate) fn run(only: &[Step], long: bool) -> anyhow::Result<ExitCode> {
     sum.skipped += steps_skipped;
     skipped.extend(lines);
     println!("\n==> summary");
-    for (name, time) in &times {
-        println!("{:>9.1} s  {name}", time.as_secs_f64());
-    }
+    let contributing = std::fs::read_to_string(workspace::root().join("CONTRIBUTING.md"));
+    print!("{}", minutes.report(&contributing.unwrap_or_default(), long));
     for reason in &skipped {
         println!("SKIPPED: {reason}");
     }

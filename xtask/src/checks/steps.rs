@@ -5,24 +5,34 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::thread;
+use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 
+use super::minutes::Minutes;
 use super::tally::Tally;
+use super::unused;
 use crate::workspace;
-
-/// The agents whose recorded fixtures this build must understand.
-const FIXTURE_AGENTS: &[&str] =
-    &["claude-code", "codex", "pi", "opencode", "slate", "copilot", "qwen", "gemini"];
 
 /// Tells tests where to write down what they skipped; `testkit::skip` knows it.
 pub(crate) const SKIP_LOG: &str = "AGENTCTL_SKIP_LOG";
+
+/// Set by `.ci/run`.
+const IN_CI: &str = "AGENTCTL_CI";
+
+/// The profile of `.config/nextest.toml` that writes down how long each test took.
+const NEXTEST_PROFILE: &str = "timed";
+
+/// The judge of our dependencies, and its version.
+const DENY: (&str, &str) = ("cargo-deny", "0.20.2");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Step {
     /// cargo fmt --check
     Fmt,
+    /// dependencies that no source names
+    Unused,
     /// clippy, warnings are errors
     Clippy,
     /// the release build of agentctl
@@ -33,9 +43,9 @@ pub(crate) enum Step {
     Doctests,
     /// the documentation itself, warnings are errors
     Docs,
-    /// recorded agents, when they lie beside the repository
+    /// what is read from the recorded homes of real agents
     Fixtures,
-    /// licences and duplicates of dependencies
+    /// licences, duplicates and sources of dependencies
     Deny,
 }
 
@@ -58,9 +68,10 @@ impl Step {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    pub(crate) fn run(self, setting: &Setting<'_>) -> anyhow::Result<Done> {
+    pub(crate) fn run(self, setting: &Setting<'_>, minutes: &mut Minutes) -> anyhow::Result<Done> {
         match self {
             Self::Fmt => cargo(&["fmt", "--all", "--check"]),
+            Self::Unused => unused_dependencies(),
             Self::Clippy => cargo(&[
                 "clippy",
                 "--workspace",
@@ -72,7 +83,7 @@ impl Step {
                 "warnings",
             ]),
             Self::Release => workspace::build_release(&["agentctl"]).map(|_| Done::Passed),
-            Self::Tests => tests(setting),
+            Self::Tests => tests(setting, minutes),
             Self::Doctests => {
                 counted(for_tests(setting).args(["test", "--doc", "--workspace", "--locked", "--quiet"]))
             }
@@ -82,13 +93,7 @@ impl Step {
                 passed(command.env("RUSTDOCFLAGS", "-D warnings"))
             }
             Self::Fixtures => fixtures(),
-            Self::Deny => {
-                if installed("deny") {
-                    cargo(&["deny", "--log-level", "error", "check", "licenses", "bans"])
-                } else {
-                    Ok(Done::Skipped("cargo-deny is not installed, licences were not checked".to_owned()))
-                }
-            }
+            Self::Deny => deny(),
         }
     }
 }
@@ -106,38 +111,68 @@ fn for_tests(setting: &Setting<'_>) -> Command {
     command
 }
 
-fn tests(setting: &Setting<'_>) -> anyhow::Result<Done> {
-    let mut command = for_tests(setting);
-    if installed("nextest") {
-        command.args([
-            "nextest",
-            "run",
-            "--workspace",
-            "--locked",
-            "--status-level",
-            "slow",
-            "--final-status-level",
-            "fail",
-        ]);
+/// Builds the tests and runs them, so that the time of each is known.
+fn tests(setting: &Setting<'_>, minutes: &mut Minutes) -> anyhow::Result<Done> {
+    // Without nextest the tests of a file share a process; they are written to stand that.
+    let (runner, scope) = if installed("nextest") {
+        (&["nextest", "run", "--profile", NEXTEST_PROFILE][..], &["--workspace", "--locked"][..])
     } else {
-        // Without nextest the tests of a file share a process; they are written to stand that.
-        command.args(["test", "--workspace", "--all-targets", "--locked", "--no-fail-fast"]);
+        (&["test"][..], &["--workspace", "--all-targets", "--locked"][..])
+    };
+    let build = Instant::now();
+    passed(for_tests(setting).args(runner).args(scope).arg("--no-run"))?;
+    minutes.add("test build", build.elapsed());
+
+    // Nextest keeps its reports in the clone, wherever the builds go.
+    let report = workspace::root().join("target/nextest").join(NEXTEST_PROFILE).join("junit.xml");
+    // What an earlier run wrote says nothing about this one.
+    let _ = std::fs::remove_file(&report);
+    let mut command = for_tests(setting);
+    command.args(runner).args(scope);
+    if runner.len() > 1 {
+        command.args(["--status-level", "slow", "--final-status-level", "fail"]);
+    } else {
+        command.arg("--no-fail-fast");
     }
-    counted(&mut command)
+    let start = Instant::now();
+    let done = counted(&mut command);
+    minutes.add_tests(&std::fs::read_to_string(&report).unwrap_or_default(), start.elapsed());
+    done
+}
+
+fn unused_dependencies() -> anyhow::Result<Done> {
+    let unused = unused::dependencies(&workspace::root())?;
+    for line in &unused {
+        println!("{line}");
+    }
+    if unused.is_empty() { Ok(Done::Passed) } else { bail!("{} dependencies are not used", unused.len()) }
+}
+
+/// The licences, versions and origins of what we depend on. Where cargo-deny cannot be had, a person is told why; in CI that
+/// is a failure, because nobody reads what passed.
+fn deny() -> anyhow::Result<Done> {
+    let (name, version) = DENY;
+    println!("{name} {version}: from the cache, or built once, which takes some minutes");
+    match agentctl_testkit::tools::cargo_program(name, version) {
+        Ok(program) => passed(Command::new(program).current_dir(workspace::root()).args([
+            "--log-level",
+            "error",
+            "check",
+            "licenses",
+            "bans",
+            "sources",
+        ])),
+        Err(reason) if std::env::var_os(IN_CI).is_some() => bail!("{reason}"),
+        Err(reason) => Ok(Done::Skipped(reason.to_string())),
+    }
 }
 
 fn fixtures() -> anyhow::Result<Done> {
-    let script = workspace::root().join("../shared/tools/check-fixtures");
-    if !script.exists() {
-        return Ok(Done::Skipped(
-            "no recorded agents beside the repository (../shared/tools/check-fixtures)".to_owned(),
-        ));
-    }
     let program = workspace::target_dir().join("release/agentctl");
     if !program.exists() {
         bail!("{} is missing; run the step `release` first", program.display());
     }
-    counted(Command::new(script).arg(program).args(FIXTURE_AGENTS))
+    counted(Command::new(workspace::root().join("tests/tools/check-recorded")).arg(program))
 }
 
 /// Whether cargo knows the subcommand.

@@ -3,28 +3,27 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
-use agentctl_testkit::{Output, skip};
+use agentctl_testkit::Output;
 use serde_json::{Value, json};
 
 pub(crate) use crate::house::forget_moments;
 use crate::house::{House, copy};
 
-/// Every recorded home: those in this crate, and those beside the repository.
+/// Every recorded home: the one of this crate, and those of all agents.
 fn recorded() -> Vec<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut homes = vec![here.join("tests/fixtures/home")];
-    let beside = here.join("../../../shared/fixtures");
     let folders = |path: &Path| -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
-        entries.filter(|path| path.is_dir()).collect()
+        let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+        let mut folders: Vec<PathBuf> = entries.filter(|path| path.is_dir()).collect();
+        folders.sort();
+        folders
     };
-    for agent in folders(&beside) {
-        if !matches!(agent.file_name().and_then(|name| name.to_str()), Some("acp" | "openclaw")) {
+    for agent in folders(&here.join("../../tests/recorded")) {
+        // These hold recorded wires, not homes.
+        if !matches!(agent.file_name().and_then(|name| name.to_str()), Some("acp" | "holding" | "openclaw")) {
             homes.extend(folders(&agent));
         }
-    }
-    if homes.len() == 1 {
-        skip("no recorded agents beside the repository");
     }
     homes
 }

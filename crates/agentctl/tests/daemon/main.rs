@@ -14,6 +14,7 @@ mod gateway;
 mod ghosts;
 mod hard_places;
 mod hints;
+mod hostile_checkout;
 mod hostile_repository;
 mod house;
 mod judges;

@@ -12,7 +12,7 @@ use super::recording::Playback;
 use super::{PATIENT, Scene, everything, fleet, root};
 
 fn recorded() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../adapters/tests/fixtures/openclaw")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/recorded/openclaw")
 }
 
 fn expected() -> Value {

@@ -4,11 +4,36 @@ use agentctl_model::{Relation, Tokens, TurnState};
 use proptest::prelude::*;
 
 const RECORDED: [(&str, &[u8]); 5] = [
-    ("forked", include_bytes!("../../../tests/fixtures/codex/forked.jsonl")),
-    ("interrupted", include_bytes!("../../../tests/fixtures/codex/interrupted.jsonl")),
-    ("legacy-resumed", include_bytes!("../../../tests/fixtures/codex/legacy-resumed.jsonl")),
-    ("subagent", include_bytes!("../../../tests/fixtures/codex/subagent.jsonl")),
-    ("approval-killed", include_bytes!("../../../tests/fixtures/codex/approval-killed.jsonl")),
+    (
+        "forked",
+        include_bytes!(
+            "../../../../../tests/recorded/codex/forked/.codex/sessions/2026/11/15/rollout-2026-11-15T07-01-46-01a1de03-1376-79f2-be46-f24fa6665fb0.jsonl"
+        ),
+    ),
+    (
+        "interrupted",
+        include_bytes!(
+            "../../../../../tests/recorded/codex/interrupted/.codex/sessions/2026/11/15/rollout-2026-11-15T07-00-51-01a1de02-3f69-7400-ad71-c7bf8fe9c780.jsonl"
+        ),
+    ),
+    (
+        "legacy-resumed",
+        include_bytes!(
+            "../../../../../tests/recorded/codex/legacy-resumed/.codex/sessions/2026/11/15/rollout-2026-11-15T07-03-31-01a1de04-b013-73f0-800d-1311ccfceb75.jsonl"
+        ),
+    ),
+    (
+        "subagent",
+        include_bytes!(
+            "../../../../../tests/recorded/codex/subagent/.codex/sessions/2026/11/15/rollout-2026-11-15T07-01-39-01a1de02-fb30-7300-a058-65de8f3326f0.jsonl"
+        ),
+    ),
+    (
+        "approval-killed",
+        include_bytes!(
+            "../../../../../tests/recorded/codex/approval-killed/.codex/sessions/2026/11/15/rollout-2026-11-15T07-04-30-01a1de05-9712-72c2-8971-09b551054ebd.jsonl"
+        ),
+    ),
 ];
 
 fn recorded(name: &str) -> &'static [u8] {

@@ -45,7 +45,7 @@ impl Head {
     pub(super) fn take_header(&mut self, header: &Header<'_>) {
         if self.session_id.is_none() {
             let id = header.session_id.as_deref().filter(|id| !id.is_empty());
-            self.session_id = id.map(|id| clean_cut(id, Some(200)));
+            self.session_id = id.map(str::to_owned);
             self.is_subagent = header.kind.as_deref() == Some("subagent");
         }
         self.started_at = self.started_at.or_else(|| header.started_at());

@@ -1,6 +1,7 @@
 //! Which processes are Gemini CLI, which of them carry sessions, and what their argv says. Pure.
 
 use agentctl_model::ProcessHead;
+use agentctl_model::text::clean;
 
 use crate::join::node::Invocation;
 
@@ -38,8 +39,12 @@ pub(super) fn id_in_argv(head: &ProcessHead) -> Option<&str> {
         let named = run.option(&["-r", "--resume"])?;
         (named != "latest" && named.bytes().any(|byte| !byte.is_ascii_digit())).then_some(named)
     };
-    let fits = |id: &&str| id.len() <= 200 && !id.chars().any(char::is_control);
-    run.option(&["--session-id"]).or_else(resumed).filter(fits)
+    run.option(&["--session-id"]).or_else(resumed).filter(|id| is_id(id))
+}
+
+/// Any word is an id for the agent. What would have to be changed to be shown is none for us: it would become another's.
+pub(super) fn is_id(id: &str) -> bool {
+    !id.is_empty() && id.len() <= 200 && clean(id) == id && !id.contains(['\n', '\t'])
 }
 
 /// Started with a prompt of its own, ends with the turn.

@@ -11,6 +11,7 @@ use memchr::memmem::Finder;
 
 use super::head::Head;
 use super::places::Place;
+use super::processes::is_id;
 use super::records::Record;
 use super::tail::Tail;
 use super::usage::{self, UsageSum};
@@ -75,6 +76,9 @@ pub(super) fn read(
     }
     file.drift = std::mem::take(&mut file.tail.drift);
     match file.head.session_id.take() {
+        Some(id) if !is_id(&id) => {
+            Err(named(std::io::Error::new(ErrorKind::InvalidData, "its session id cannot be shown")))
+        }
         // A sub-agent beside its parent's file, of an older version, does not say whose it is.
         Some(_) if file.head.is_subagent && file.parent.is_none() => Ok(None),
         Some(id) if file.tail.has_content => Ok(Some(ReadFile { id, ..file })),

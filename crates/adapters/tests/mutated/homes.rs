@@ -1,0 +1,161 @@
+//! The recorded homes of every agent, each in a folder of its own that may be harmed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use agentctl_adapters::cancel::on_behalf_of;
+use agentctl_adapters::{Adapter, Keys, Progress, Reach, Root, Scope};
+use agentctl_model::{Environ, Harvest};
+use agentctl_testkit::agents::openclaw::{Act, Ledger, ScriptedGateway, Step};
+use serde_json::Value;
+
+/// One recorded home, copied: the harm that a test does to it is undone by the next one.
+pub(crate) struct Home {
+    pub(crate) adapter: &'static dyn Adapter,
+    /// `agent/case`, for whoever reads a failure.
+    pub(crate) name: String,
+    pub(crate) folder: tempfile::TempDir,
+    /// What may be harmed.
+    pub(crate) files: Vec<(PathBuf, Vec<u8>)>,
+    root: Root,
+    /// It answers from the files of the folder.
+    gateway: Option<ScriptedGateway>,
+}
+
+/// Those of one adapter. Every adapter has some: without a recording nobody knows what it makes of a damaged home.
+pub(crate) fn of(adapter: &'static dyn Adapter) -> Vec<Home> {
+    let name = adapter.card().name;
+    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/recorded").join(name);
+    let mut cases: Vec<PathBuf> = fs::read_dir(&recorded)
+        .unwrap_or_else(|error| panic!("{name} has no recorded home in {}: {error}", recorded.display()))
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .collect();
+    cases.sort();
+    let homes: Vec<Home> = cases
+        .iter()
+        .filter_map(|case| {
+            if adapter.host().is_some() { behind_gateway(adapter, case) } else { on_disk(adapter, case) }
+        })
+        .collect();
+    assert!(!homes.is_empty(), "{name} has no recorded home in {}", recorded.display());
+    homes
+}
+
+fn on_disk(adapter: &'static dyn Adapter, case: &Path) -> Option<Home> {
+    let folder = tempfile::tempdir().unwrap();
+    copy(case, folder.path());
+    let environ: Environ = [("HOME", folder.path())].into_iter().collect();
+    let root = adapter.root(&environ)?;
+    // A case that needs variables of its own has nothing in the usual place.
+    root.path.exists().then(|| Home::new(adapter, case, folder, root, None))
+}
+
+/// The last whole answer to each question that was recorded is a file, and the gateway answers with what is in it.
+fn behind_gateway(adapter: &'static dyn Adapter, case: &Path) -> Option<Home> {
+    let folder = tempfile::tempdir().unwrap();
+    for recording in below(case).iter().filter(|path| path.extension().is_some_and(|ext| ext == "jsonl")) {
+        let lines: Vec<Value> = fs::read_to_string(recording)
+            .unwrap()
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap()["frame"].take())
+            .collect();
+        for answer in lines.iter().filter(|frame| frame["type"] == "res" && frame["ok"] == true) {
+            let asked = lines.iter().find(|frame| frame["type"] == "req" && frame["id"] == answer["id"]);
+            let Some(asked) = asked else { continue };
+            let method = asked["method"].as_str().unwrap();
+            let is_page =
+                answer["payload"]["hasMore"] == true || asked["params"]["offset"].as_u64() > Some(0);
+            if !is_page && !matches!(method, "connect" | "sessions.subscribe") {
+                fs::write(folder.path().join(method), answer["payload"].to_string()).unwrap();
+            }
+        }
+    }
+    if !folder.path().join("sessions.list").exists() {
+        return None;
+    }
+    let (ledger, answers) = (Ledger { boot: "b1".into(), ..Ledger::default() }, folder.path().to_owned());
+    let gateway = ScriptedGateway::start(move |step| match step {
+        Step::Request { method, .. } => match fs::read(answers.join(method)) {
+            Err(_) => ledger.answer(step),
+            Ok(bytes) => match serde_json::from_slice(&bytes) {
+                Ok(payload) => Act::Proper(payload),
+                Err(_) => Act::Say(String::from_utf8_lossy(&bytes).into_owned()),
+            },
+        },
+        other => ledger.answer(other),
+    });
+    let root = adapter.gateway(&gateway.url(), Keys { approvals: Some(true), ..Keys::default() }).unwrap();
+    Some(Home::new(adapter, case, folder, root, Some(gateway)))
+}
+
+impl Home {
+    fn new(
+        adapter: &'static dyn Adapter,
+        case: &Path,
+        folder: tempfile::TempDir,
+        root: Root,
+        gateway: Option<ScriptedGateway>,
+    ) -> Self {
+        let name = format!("{}/{}", adapter.card().name, case.file_name().unwrap().display());
+        let files = below(folder.path()).into_iter().map(|path| (path.clone(), fs::read(path).unwrap()));
+        Self { adapter, name, files: files.collect(), folder, root, gateway }
+    }
+
+    /// Whether one file holds many sessions, so that harm to it may take any of them.
+    pub(crate) fn is_shared(&self, file: &Path) -> bool {
+        self.gateway.is_some() || file.to_string_lossy().contains(".db")
+    }
+
+    /// Everything that can be asked of a home: the sessions, and what was said in each.
+    pub(crate) fn survey(&self) -> Harvest {
+        let progress = Progress::awaited_for(Duration::from_secs(20));
+        let scope = Scope {
+            reach: Reach::All { since: None },
+            usage: true,
+            subagents: true,
+            text_limit: None,
+            progress: progress.clone(),
+            memory: None,
+        };
+        let harvest = on_behalf_of(Some(&progress), || self.adapter.survey(&self.root, &scope));
+        for found in &harvest.found {
+            // An error is an answer; a panic or no answer is none.
+            let _ = self.adapter.read_at(&self.root, &found.place, &found.id, 50);
+            if let (None, Ok(mut follow)) =
+                (&self.gateway, self.adapter.follow_at(&self.root, &found.place, &found.id, 10))
+            {
+                let _ = follow.next();
+            }
+        }
+        harvest
+    }
+
+    /// All bytes of the home and all its paths: what is not in them was invented.
+    pub(crate) fn contents(&self) -> Vec<u8> {
+        let mut all = Vec::new();
+        for (path, _) in &self.files {
+            all.extend_from_slice(path.as_os_str().as_encoded_bytes());
+            all.push(b'\n');
+            all.extend(fs::read(path).unwrap());
+            all.push(b'\n');
+        }
+        all
+    }
+}
+
+fn below(folder: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let inside = |path: PathBuf| if path.is_dir() { below(&path) } else { vec![path] };
+    paths.into_iter().flat_map(inside).collect()
+}
+
+fn copy(from: &Path, to: &Path) {
+    for path in below(from) {
+        let target = to.join(path.strip_prefix(from).unwrap());
+        fs::create_dir_all(target.parent().unwrap()).unwrap();
+        fs::copy(path, target).unwrap();
+    }
+}

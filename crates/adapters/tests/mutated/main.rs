@@ -1,0 +1,169 @@
+//! A file of a recorded home that was cut, changed and glued at any byte: no panic, no hang, nothing that is not in the
+//! bytes, and nobody else is lost. It holds for every adapter there is.
+#![allow(clippy::disallowed_methods, reason = "tests write what is read")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod homes;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use agentctl_adapters::{Adapter, registry};
+use agentctl_model::text::clean_cut;
+use agentctl_model::{Coverage, Found};
+use homes::Home;
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+
+/// How often each adapter is given a harmed home.
+fn rounds() -> u32 {
+    if std::env::var_os("AGENTCTL_LONG").is_some() { 2000 } else { 100 }
+}
+
+/// What happens to the bytes.
+#[derive(Debug, Clone)]
+enum Harm {
+    Cut(prop::sample::Index, prop::sample::Index),
+    Change(prop::sample::Index, u8),
+    Twice(prop::sample::Index),
+    Insert(prop::sample::Index, Vec<u8>),
+}
+
+fn harm() -> impl Strategy<Value = Harm> {
+    let at = any::<prop::sample::Index>;
+    prop_oneof![
+        (at(), at()).prop_map(|(a, b)| Harm::Cut(a, b)),
+        (at(), any::<u8>()).prop_map(|(a, byte)| Harm::Change(a, byte)),
+        at().prop_map(Harm::Twice),
+        (at(), prop::collection::vec(any::<u8>(), 0..40)).prop_map(|(a, more)| Harm::Insert(a, more)),
+    ]
+}
+
+fn harmed(bytes: &[u8], harms: &[Harm]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    for harm in harms {
+        let length = bytes.len() + 1;
+        match harm {
+            Harm::Cut(a, b) => {
+                let (a, b) = (a.index(length), b.index(length));
+                bytes.drain(a.min(b)..a.max(b));
+            }
+            Harm::Change(at, byte) if !bytes.is_empty() => {
+                let at = at.index(bytes.len());
+                bytes[at] = *byte;
+            }
+            Harm::Change(..) => {}
+            Harm::Twice(at) => bytes.extend_from_within(at.index(length)..),
+            Harm::Insert(at, more) => {
+                let at = at.index(length);
+                bytes.splice(at..at, more.iter().copied());
+            }
+        }
+    }
+    bytes
+}
+
+/// Every number in the bytes, added up: no honest total is larger.
+fn largest_total(bytes: &[u8]) -> u64 {
+    let numbers = bytes.split(|byte| !byte.is_ascii_digit());
+    let values = numbers.filter_map(|digits| std::str::from_utf8(digits).ok()?.parse::<u64>().ok());
+    values.fold(0, u64::saturating_add)
+}
+
+/// The sessions that lie somewhere else.
+fn apart_from(file: &Path, found: &[Found]) -> BTreeSet<(String, PathBuf)> {
+    let apart = found.iter().filter(|session| session.place != file);
+    apart.map(|session| (session.id.clone(), session.place.clone())).collect()
+}
+
+/// One file is harmed, and the whole home is looked at.
+fn check(home: &Home, whole: &[Found], file: &Path, bytes: &[u8]) -> Result<(), TestCaseError> {
+    fs::write(file, bytes).unwrap();
+    let harvest = home.survey();
+    let contents = home.contents();
+    let contains = |text: &str| memchr::memmem::find(&contents, text.as_bytes()).is_some();
+    let shown = clean_cut(&String::from_utf8_lossy(&contents), None);
+    let shared = home.is_shared(file);
+    let told = match harvest.coverage {
+        Coverage::Complete | Coverage::Partial => true,
+        Coverage::Failed { .. } => shared,
+        Coverage::TimedOut { .. } | Coverage::NotInstalled => false,
+    };
+    prop_assert!(told, "{:?} {:?}", harvest.coverage, harvest.warnings);
+    if !shared {
+        prop_assert_eq!(apart_from(file, &harvest.found), apart_from(file, whole));
+    }
+    // As it is, or as JSON has it.
+    let is_written = |text: &str| {
+        let quoted = serde_json::to_string(text).unwrap();
+        contains(text) || contains(quoted.trim_matches('"'))
+    };
+    for session in &harvest.found {
+        prop_assert!(is_written(&session.id), "id {:?}", session.id);
+        if let Some(cwd) = &session.facts.cwd {
+            // Bytes that are no text, and escapes, are read as other characters; control characters are not shown.
+            let plain = cwd.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
+            let written = is_written(cwd) || shown.contains(cwd) || contains("\\u");
+            prop_assert!(!plain || written, "cwd {cwd}");
+        }
+        if let Some(tokens) = session.facts.tokens {
+            let largest = largest_total(&contents);
+            for part in [tokens.input, tokens.output, tokens.cache_read, tokens.cache_write] {
+                prop_assert!(part.unwrap_or(0) <= largest, "{tokens:?}");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn harm_homes_of(adapter: &'static dyn Adapter) {
+    let homes = homes::of(adapter);
+    let whole: Vec<Vec<Found>> = homes.iter().map(|home| home.survey().found).collect();
+    let at = any::<prop::sample::Index>;
+    let choices = (at(), at(), prop::collection::vec(harm(), 1..5));
+    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(rounds()) };
+    let ended = TestRunner::new(config).run(&choices, |(home, file, harms)| {
+        let number = home.index(homes.len());
+        let home = &homes[number];
+        let (file, bytes) = &home.files[file.index(home.files.len())];
+        let checked = check(home, &whole[number], file, &harmed(bytes, &harms));
+        fs::write(file, bytes).unwrap();
+        checked.map_err(|error| {
+            let file = file.strip_prefix(home.folder.path()).unwrap().display();
+            TestCaseError::fail(format!("{} {file}: {error}", home.name))
+        })
+    });
+    if let Err(error) = ended {
+        panic!("{}: {error}", adapter.card().name);
+    }
+}
+
+#[test]
+fn harm_to_one_file_invents_nothing_and_hides_nobody_else() {
+    std::thread::scope(|scope| {
+        for adapter in registry() {
+            let name = adapter.card().name.to_owned();
+            std::thread::Builder::new().name(name).spawn_scoped(scope, || harm_homes_of(adapter)).unwrap();
+        }
+    });
+}
+
+#[test]
+fn unharmed_homes_are_read_whole() {
+    for adapter in registry() {
+        let mut told = 0;
+        for home in homes::of(adapter) {
+            let harvest = home.survey();
+            let expected = match home.name.as_str() {
+                // It has damaged sessions among the good ones.
+                "kimi/sessions-of-all-kinds" => Coverage::Partial,
+                _ => Coverage::Complete,
+            };
+            assert_eq!(harvest.coverage, expected, "{} {:?}", home.name, harvest.warnings);
+            let whole = |found: &&Found| found.facts.turn.is_some() && found.facts.prompt.is_some();
+            told += harvest.found.iter().filter(whole).count();
+        }
+        assert!(told > 0, "{}: no session with a prompt and a turn", adapter.card().name);
+    }
+}
