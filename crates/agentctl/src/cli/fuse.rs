@@ -4,7 +4,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use agentctl_daemon::wire::Caller;
-use agentctl_daemon::{Fuse, FuseList, Fuses, deadline, encode};
+use agentctl_daemon::{FuseList, Fuses, deadline, encode};
+use agentctl_model::Fuse;
 use agentctl_model::SessionKey;
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;

@@ -6,13 +6,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use agentctl_fleet::keep::locks::held_by;
-use agentctl_fleet::{DirectoryHolder, Locks, Store};
-use agentctl_model::{Session, SessionKey};
+use agentctl_fleet::{Locks, Store};
+use agentctl_model::{DirectoryHolder, Event, EventKind, Session, SessionKey};
 use jiff::Timestamp;
 
 use crate::run::clock;
 use crate::shared::Shared;
-use crate::tell::events::News;
 use crate::watch::live::ask_after;
 
 type Sessions = BTreeMap<SessionKey, Session>;
@@ -39,7 +38,7 @@ impl Holders {
         let next_end = manual.iter().filter_map(|lock| lock.until).min();
         let mut now: BTreeMap<Name, DirectoryHolder> = BTreeMap::new();
         for lock in &manual {
-            let holder = DirectoryHolder::by_hand(lock);
+            let holder = DirectoryHolder::from(lock);
             let by = Some((holder.by.clone(), holder.since));
             now.insert(Name { directory: holder.directory.clone(), session: None, by }, holder);
         }
@@ -59,10 +58,15 @@ impl Holders {
         let left = who_left(shared, &gone, &live);
         for (name, holder) in gone {
             let session = name.session.as_ref().and_then(|key| left.get(key).or_else(|| live.get(key)));
-            tell(shared, "lock.released", holder, session);
+            tell(shared, EventKind::LockReleased, holder, session);
         }
         for (name, holder) in fresh {
-            tell(shared, "lock.acquired", holder, name.session.as_ref().and_then(|key| live.get(key)));
+            tell(
+                shared,
+                EventKind::LockAcquired,
+                holder,
+                name.session.as_ref().and_then(|key| live.get(key)),
+            );
         }
         next_end
     }
@@ -82,14 +86,13 @@ fn who_left(shared: &Shared, gone: &[(&Name, &DirectoryHolder)], live: &Sessions
     }
 }
 
-fn tell(shared: &Shared, kind: &str, holder: &DirectoryHolder, session: Option<&Session>) {
-    let posted = shared.hub.post(News {
-        kind: kind.to_owned(),
+fn tell(shared: &Shared, kind: EventKind, holder: &DirectoryHolder, session: Option<&Session>) {
+    let posted = shared.hub.post(Event {
         adapter: holder.adapter.clone(),
         session_id: holder.session_id.clone(),
         session: session.cloned().map(Box::new),
-        lock: Some(holder.clone()),
-        ..News::default()
+        lock: Some(Box::new(holder.clone())),
+        ..Event::new(kind)
     });
     shared.told(&posted);
 }

@@ -9,12 +9,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use agentctl_fleet::{Fleet, Question, Source, Wanted};
-use agentctl_model::{Change, Session, Survey, View};
+use agentctl_model::{Event, EventKind, Session, Survey, View};
 
 use crate::run::clock;
 use crate::run::descriptors;
 use crate::shared::Shared;
-use crate::tell::events::{Event, News, Posted};
+use crate::tell::events::{EventMessage, Posted};
 use crate::watch::feeds::Feeds;
 use crate::watch::pace::Pace;
 use crate::watch::{Bell, Watcher, Woken};
@@ -92,15 +92,15 @@ impl Live {
     }
 
     /// The number of the newest event and where everything stands with it: what a reader who missed events begins with.
-    pub(crate) fn snapshot(&self, shared: &Shared) -> (u64, Event) {
+    pub(crate) fn snapshot(&self, shared: &Shared) -> (u64, EventMessage) {
         // Under this lock nobody posts a change of a session.
         let mut view = self.view();
         view.tell_shown();
         let newest = shared.hub.newest();
-        let snapshot = Event {
+        let snapshot = EventMessage {
             sessions: Some(view.shown().cloned().collect()),
             sources: Some(view.sources().cloned().collect()),
-            ..Event::about_all("snapshot", shared.hub.cursor(newest), clock::now())
+            ..EventMessage::new(Event::new(EventKind::Snapshot), shared.hub.cursor(newest), clock::now())
         };
         (newest, snapshot)
     }
@@ -199,7 +199,7 @@ fn heed(shared: &Arc<Shared>, fleet: Option<&Fleet>, woken: &Woken) {
     if woken.files || !woken.ended.is_empty() {
         live.pulse();
     }
-    let bereft = live.view().carried_by(&woken.ended);
+    let bereft = live.view().owned_by(&woken.ended);
     if let (Some(fleet), false) = (fleet, bereft.is_empty()) {
         let closer = ask_after(fleet, &bereft);
         change(shared, |view| view.diff_of(&bereft, &closer));
@@ -289,13 +289,12 @@ fn look(shared: &Arc<Shared>, fleet: &Fleet, side: Side) {
 }
 
 /// Puts another view in the place of this one, and tells what that changes.
-fn change(shared: &Arc<Shared>, differ: impl FnOnce(&View) -> (Vec<Change>, View)) {
+fn change(shared: &Arc<Shared>, differ: impl FnOnce(&View) -> (Vec<Event>, View)) {
     let mut view = shared.live.view();
-    let (changes, after) = differ(&view);
+    let (events, after) = differ(&view);
     let came_or_went = !view.has_same_sessions(&after);
     *view = after;
-    let posted: Vec<Arc<Posted>> =
-        changes.into_iter().map(|change| shared.hub.post(News::from(change))).collect();
+    let posted: Vec<Arc<Posted>> = events.into_iter().map(|event| shared.hub.post(event)).collect();
     drop(view);
     for one in &posted {
         shared.told(one);
