@@ -188,6 +188,8 @@ impl Fuses {
 
 #[cfg(test)]
 mod tests {
+    use agentctl_model::OnExpire;
+
     use super::*;
 
     #[test]

@@ -12,9 +12,6 @@ use jiff::Timestamp;
 
 use crate::run::clock;
 use crate::shared::Shared;
-use crate::watch::live::ask_after;
-
-type Sessions = BTreeMap<SessionKey, Session>;
 
 /// By what a holder is known again.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,9 +39,8 @@ impl Holders {
             let by = Some((holder.by.clone(), holder.since));
             now.insert(Name { directory: holder.directory.clone(), session: None, by }, holder);
         }
-        // Finding a working tree reads the disk, for which nobody shall wait.
-        let live: Sessions =
-            shared.live.view().live().map(|(key, session)| (key.clone(), session.clone())).collect();
+        // Finding a working tree reads the disk, so it is done on a copy and without the lock of the view.
+        let (live, stopped) = shared.live.live_and_stopped();
         for (key, session) in &live {
             for (_, holder) in held_by(std::iter::once(session)) {
                 let session = Some(key.clone());
@@ -55,9 +51,8 @@ impl Holders {
         let before = self.known.replace(now.clone()).unwrap_or_else(|| now.clone());
         let gone: Vec<_> = before.iter().filter(|(name, _)| !now.contains_key(*name)).collect();
         let fresh = now.iter().filter(|(name, _)| !before.contains_key(*name));
-        let left = who_left(shared, &gone, &live);
         for (name, holder) in gone {
-            let session = name.session.as_ref().and_then(|key| left.get(key).or_else(|| live.get(key)));
+            let session = name.session.as_ref().and_then(|key| stopped.get(key).or_else(|| live.get(key)));
             tell(shared, EventKind::LockReleased, holder, session);
         }
         for (name, holder) in fresh {
@@ -69,20 +64,6 @@ impl Holders {
             );
         }
         next_end
-    }
-}
-
-/// The sessions that left with their directories, as they are now. One that cannot be heard, or of which nothing is kept, is
-/// not among them: what it was before is no news.
-fn who_left(shared: &Shared, gone: &[(&Name, &DirectoryHolder)], live: &Sessions) -> Sessions {
-    let left = gone.iter().filter_map(|(name, _)| name.session.clone());
-    let left: Vec<SessionKey> = left.filter(|key| !live.contains_key(key)).collect();
-    match shared.settings.fleet() {
-        Ok(fleet) if !left.is_empty() => {
-            let found = ask_after(&fleet, &left).sessions.into_iter();
-            found.map(|surveyed| (surveyed.key, *surveyed.session)).collect()
-        }
-        _ => Sessions::new(),
     }
 }
 
