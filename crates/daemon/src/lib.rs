@@ -16,7 +16,7 @@ mod tell;
 mod watch;
 pub mod wire;
 
-pub use fuses::{Fuse, FuseList, Fuses, Hands, Stage, deadline};
+pub use fuses::{FuseList, Fuses, Hands, deadline};
 pub use home::{Held, Home, HomeError};
 pub use knock::{call, is_impostor};
 pub use run::{Ended, Options, RunError, run};
@@ -24,5 +24,5 @@ pub use serve::api::{DaemonStatus, Messages, document as openapi, document_text 
 pub use serve::problem::{Problem, ProblemObject};
 pub use serve::query::{encode, joined, list_pairs};
 pub use settings::{Launcher, NotifySettings, Settings, WebhookSettings};
-pub use tell::events::{Event, TYPES as EVENT_TYPES};
+pub use tell::events::EventMessage;
 pub use tell::webhooks::OutboxStatus;

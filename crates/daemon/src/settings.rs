@@ -13,7 +13,7 @@ pub struct WebhookSettings {
     /// Signs what is sent; must never be shown.
     pub secret: Option<String>,
     /// Types of events.
-    pub events: Vec<String>,
+    pub events: Vec<agentctl_model::EventKind>,
 }
 
 /// A command of the user that hears about changes.

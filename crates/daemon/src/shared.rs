@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-use agentctl_fleet::act::runner::KIND;
 use agentctl_fleet::keep::launches::LaunchFolder;
+use agentctl_fleet::keep::outbox::body;
+use agentctl_model::EventKind;
 use axum::body::Bytes;
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -20,7 +21,7 @@ use crate::serve::single_flight::SingleFlight;
 use crate::serve::token::Token;
 use crate::settings::Settings;
 use crate::tell::commands::Commands;
-use crate::tell::events::{Hub, Posted};
+use crate::tell::events::{EventMessage, Hub, Posted};
 use crate::tell::metrics::Metrics;
 use crate::tell::notices::Notices;
 use crate::tell::webhooks::Outbox;
@@ -82,9 +83,9 @@ impl Shared {
 
     /// An event was posted: whoever acts on events does so now.
     pub(crate) fn told(&self, posted: &Posted) {
-        let event = &posted.event;
-        self.metrics.told(event);
-        if event.kind.starts_with("session.") {
+        let event = &posted.message.event;
+        self.metrics.told(&posted.message);
+        if event.kind.is_of_session() {
             self.own_files.ring();
         }
         self.notices.told(event, &*self.settings, &self.commands);
@@ -92,17 +93,17 @@ impl Shared {
             && let Some(error) = self.put_webhook(posted)
         {
             let words = "waits in memory alone, the outbox cannot be written";
-            self.log.say(&format!("webhook {}: {words}: {error}", event.cursor));
+            self.log.say(&format!("webhook {}: {words}: {error}", posted.message.cursor));
         }
     }
 
     /// Says why the outbox did not take it.
     fn put_webhook(&self, posted: &Posted) -> Option<io::Error> {
-        let event = &posted.event;
-        let order = event.session_id.as_deref().unwrap_or(&event.kind);
-        let body = event.telling().body();
+        let EventMessage { cursor, at, event, .. } = &posted.message;
+        let order = event.session_id.as_deref().unwrap_or(event.kind.as_str());
+        let body = body(event, *at, false);
         let Some((launch, folder)) = self.launch_that_ended(posted) else {
-            return self.outbox.put_somehow(&event.cursor, order, body);
+            return self.outbox.put_somehow(cursor, order, body);
         };
         // Its runner tells of it too; whoever is first does, under the one id that both would use.
         match folder.tell_end(|| self.outbox.put(launch, order, None, body.clone())) {
@@ -116,15 +117,15 @@ impl Shared {
     /// its carriers are younger than the end of the launch, and this end is not the launch's. Where no runner works, in a
     /// gateway, one launch may see many ends: each has its own id.
     fn launch_that_ended<'p>(&self, posted: &'p Posted) -> Option<(&'p str, LaunchFolder)> {
-        let event = &posted.event;
-        let session = event.session.as_deref().filter(|_| event.kind == KIND)?;
+        let event = &posted.message.event;
+        let session = event.session.as_deref().filter(|_| event.kind == EventKind::SessionStopped)?;
         let launch = session.launch.as_ref()?;
         let folder = LaunchFolder::at(self.home.launches().join(&launch.id));
         if folder.record().is_ok_and(|record| record.lives_in_a_server()) {
             return None;
         }
         let end = launch.exited_at.or_else(|| folder.told_at());
-        let by_others = end.zip(posted.carried_since).is_some_and(|(end, since)| since > end);
+        let by_others = end.zip(event.owned_since).is_some_and(|(end, since)| since > end);
         (!by_others).then_some((launch.id.as_str(), folder))
     }
 }

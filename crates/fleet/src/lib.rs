@@ -24,7 +24,7 @@ pub use act::prune::Pruned;
 pub use act::steer::SpeakError;
 pub use act::stop::{NotStopped, Patience, StopError, Stopped};
 pub use keep::kernel_lock::KernelLock;
-pub use keep::locks::{DirectoryHolder, LockError, LockType, Locks, ManualLock, session_holders};
+pub use keep::locks::{LockError, Locks, ManualLock, session_holders};
 pub use keep::store::{Document, Store, StoreError};
 pub use read::explain::Explanation;
 pub use read::find::{FindError, Selector};

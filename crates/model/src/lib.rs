@@ -3,9 +3,11 @@
 //! Everything here is pure: no files, no processes, no clock, no environment, no async. What the
 //! disk and the kernel said arrives as data; what is true of a session leaves as data.
 
-pub mod change;
 pub mod claim;
+pub mod directory;
+pub mod event;
 pub mod evidence;
+pub mod fuse;
 pub mod launch;
 pub mod process;
 pub mod session;
@@ -14,9 +16,11 @@ pub mod survey;
 pub mod text;
 pub mod transcript;
 
-pub use change::{Change, ChangeKind, View};
 pub use claim::{Claim, Joined, Stray, Testimony, Tie};
+pub use directory::{DirectoryHolder, LockType};
+pub use event::{Event, EventKind, View};
 pub use evidence::{Evidence, Fact, Witness};
+pub use fuse::{Fuse, OnExpire, Stage};
 pub use launch::exit::{EndedBy, EndedLaunch, Ender, Fit, LaunchExit, SeenExit};
 pub use launch::intent::{Conversation, Intent, Permission};
 pub use launch::plan::{CleanSignal, FirstWords, IdSource, Refusal, SpawnPlan, Stdin, StopWay};

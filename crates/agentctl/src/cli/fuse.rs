@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use agentctl_daemon::wire::Caller;
-use agentctl_daemon::{Fuse, FuseList, Fuses, deadline, encode};
+use agentctl_daemon::{FuseList, Fuses, deadline, encode};
 use agentctl_files::is_folder_within;
-use agentctl_model::SessionKey;
+use agentctl_model::{Fuse, SessionKey};
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
 use serde_json::json;

@@ -2,8 +2,9 @@
 
 use std::io::Write;
 
-use agentctl_daemon::{Fuse, FuseList, Stage};
+use agentctl_daemon::FuseList;
 use agentctl_model::text::one_line;
+use agentctl_model::{Fuse, Stage};
 
 use crate::exit_codes::Exit;
 use crate::failure::Failure;

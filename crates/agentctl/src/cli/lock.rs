@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agentctl_fleet::keep::locks::user_of;
-use agentctl_fleet::{DirectoryHolder, LockError, Locks, ManualLock, StoreError};
+use agentctl_fleet::{LockError, Locks, ManualLock, StoreError};
+use agentctl_model::DirectoryHolder;
 use agentctl_model::text;
 use clap::builder::NonEmptyStringValueParser;
 use jiff::{SignedDuration, Timestamp};

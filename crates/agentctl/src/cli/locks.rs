@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::path::Path;
 
-use agentctl_fleet::{DirectoryHolder, LockType};
 use agentctl_model::text;
+use agentctl_model::{DirectoryHolder, LockType};
 use jiff::Timestamp;
 
 use super::{heard, lock};

@@ -3,10 +3,11 @@
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
-use agentctl_fleet::act::runner::{KIND, OwnAddress, Runner, Tells};
+use agentctl_fleet::act::runner::{OwnAddress, Runner, Tells};
 use agentctl_fleet::keep::launches::LaunchFolder;
 use agentctl_fleet::keep::outbox::OutboxFolder;
 use agentctl_fleet::{Caller, KernelLock};
+use agentctl_model::EventKind;
 
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -43,7 +44,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings) -> Result<Exit, Fail
 fn tells(settings: &Settings, caller: &Caller) -> Option<Tells> {
     let webhook = &settings.webhook;
     // What is sent unsigned, or to the wrong address, cannot be taken back.
-    if settings.spoilt(&["webhook"]).is_some() || !webhook.events.value.iter().any(|kind| kind == KIND) {
+    if settings.spoilt(&["webhook"]).is_some() || !webhook.events.value.contains(&EventKind::SessionStopped) {
         return None;
     }
     let url = webhook.url.value.clone()?;

@@ -1,6 +1,6 @@
 //! `agentctl schema`: the JSON Schema of everything that `--json` prints, the API answers and webhooks say.
 
-use agentctl_daemon::{Event, Fuse, FuseList, Messages, ProblemObject};
+use agentctl_daemon::{EventMessage, FuseList, Messages, ProblemObject};
 use agentctl_fleet::act::steer::Taken;
 use agentctl_fleet::act::stop::StopAnswer;
 use agentctl_fleet::keep::locks::LockList;
@@ -8,7 +8,8 @@ use agentctl_fleet::keep::outbox::Payload;
 use agentctl_fleet::read::groups::{GroupDiff, GroupLaunch, GroupList, GroupView};
 use agentctl_fleet::read::inbox::Inbox;
 use agentctl_fleet::worktree::{Cleaned, NewTree, Trees};
-use agentctl_fleet::{AdapterEntry, DirectoryHolder, Explanation, ListAnswer};
+use agentctl_fleet::{AdapterEntry, Explanation, ListAnswer};
+use agentctl_model::{DirectoryHolder, Fuse};
 use agentctl_model::{Entry, Session};
 use clap::builder::PossibleValuesParser;
 use schemars::generate::SchemaSettings;
@@ -67,7 +68,7 @@ const ALL: [Named; 32] = [
     named::<GroupList>("group-list"),
     named::<GroupView>("group-show"),
     named::<GroupDiff>("group-diff"),
-    named::<Event>("event"),
+    named::<EventMessage>("event"),
     named::<Payload<'_>>("webhook"),
     named::<ProblemObject>("problem"),
     named::<Vec<AdapterEntry>>("adapters"),

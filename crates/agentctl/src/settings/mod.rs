@@ -231,6 +231,8 @@ mod tests {
     use std::ffi::OsString;
     use std::path::Path;
 
+    use agentctl_model::EventKind;
+
     use super::adapters::PATIENCE;
     use super::*;
 
@@ -387,7 +389,7 @@ mod tests {
         assert_eq!(settings.mistakes, []);
         assert_eq!(settings.adapter.value.as_deref(), Some("codex"));
         assert_eq!(settings.http.value, Some(SocketAddr::from(([127, 0, 0, 2], 7788))));
-        assert_eq!(settings.webhook.events.value, ["session.waiting"]);
+        assert_eq!(settings.webhook.events.value, [EventKind::SessionWaiting]);
         assert_eq!(settings.notify.on.value, ["died"]);
         assert_eq!(settings.launches_kept.value, 2 * RETENTION);
         let price = Price { input: Some(5.0), output: Some(25.5), cache_read: Some(0.5), cache_write: None };

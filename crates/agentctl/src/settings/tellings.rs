@@ -1,14 +1,13 @@
 //! `[webhook]` and `[notify]`: whom agentctl tells about changes, and about which.
 
-use agentctl_daemon::EVENT_TYPES;
-use agentctl_model::{Environ, Outcome, Status};
+use agentctl_model::{Environ, EventKind, Outcome, Status};
 use serde::Deserialize;
 
 use super::{Origin, Setting, known};
 
 /// The values of every `--type`.
 pub(crate) fn event_types() -> clap::builder::PossibleValuesParser {
-    clap::builder::PossibleValuesParser::new(EVENT_TYPES)
+    clap::builder::PossibleValuesParser::new(EventKind::names())
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +15,7 @@ pub(crate) struct Webhook {
     pub(crate) url: Setting<Option<String>>,
     /// Signs what is sent; must never be shown.
     pub(crate) secret: Setting<Option<String>>,
-    pub(crate) events: Setting<Vec<String>>,
+    pub(crate) events: Setting<Vec<EventKind>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -40,7 +39,7 @@ impl WebhookForm {
         Webhook {
             url: layered(self.url.map(|url| url.0), "AGENTCTL_WEBHOOK_URL"),
             secret: layered(self.secret, "AGENTCTL_WEBHOOK_SECRET"),
-            events: Setting::layered(vec!["session.stopped".to_owned()], events),
+            events: Setting::layered(vec![EventKind::SessionStopped], events),
         }
     }
 }
@@ -86,13 +85,14 @@ impl TryFrom<String> for Address {
 
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "String")]
-struct EventType(String);
+struct EventType(EventKind);
 
 impl TryFrom<String> for EventType {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, String> {
-        known(name, "event", EVENT_TYPES.into_iter()).map(Self)
+        let name = known(name, "event", EventKind::names().into_iter())?;
+        EventKind::parse(&name).map(Self).ok_or(name)
     }
 }
 

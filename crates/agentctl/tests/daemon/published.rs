@@ -112,7 +112,7 @@ fn what_is_printed_answered_and_sent_is_as_its_schema_says() {
     seen.heard(&mut late, "snapshot");
 
     let known: BTreeSet<&str> =
-        agentctl_daemon::EVENT_TYPES.into_iter().chain(["reset", "snapshot"]).collect();
+        agentctl_model::EventKind::names().into_iter().chain(["reset", "snapshot"]).collect();
     assert_eq!(seen.types(), known);
     judge(&judges, house, &seen.cases);
     let schema = house.run(&["schema"]).ok().json();

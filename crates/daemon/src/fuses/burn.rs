@@ -9,16 +9,15 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use agentctl_fleet::keep::fault::reach;
-use agentctl_fleet::keep::outbox::Telling;
-use agentctl_model::Session;
+use agentctl_fleet::keep::outbox::body;
+use agentctl_model::{Event, EventKind, Fuse, Session, Stage};
 use jiff::Timestamp;
 
+use super::Fuses;
 use super::limits::{Limits, next_stage_at};
-use super::{Fuse, Fuses, Stage};
 use crate::run::clock;
 use crate::shared::Shared;
 use crate::tell::commands::about;
-use crate::tell::events::News;
 use crate::watch::live::ask_after;
 
 /// The clock may be set, and the machine may sleep: it is looked at least this often.
@@ -103,26 +102,14 @@ fn fire(shared: &Arc<Shared>, fuse: &Fuse) -> std::io::Result<()> {
 
 /// What happens at the end of any fuse. The session is the one that it is on.
 pub(super) fn expire(shared: &Arc<Shared>, fuse: &Fuse, session: Option<&Session>) -> std::io::Result<()> {
-    let value = serde_json::to_value(fuse)?;
     if let Some(url) = &fuse.on_expire.webhook {
-        let telling = Telling {
-            kind: "fuse.expired",
-            at: clock::now(),
-            session_id: fuse.session_id.as_deref(),
-            adapter: fuse.adapter.as_deref(),
-            session,
-            source: None,
-            fuse: Some(&value),
-            lock: None,
-            found_later: false,
-        };
-        let body = telling.body();
+        let body = body(&event(EventKind::FuseExpired, fuse, session), clock::now(), false);
         shared.outbox.put(&fuse.id, &fuse.id, Some(url.clone()), body)?;
     }
     if let Some(script) = &fuse.on_expire.script {
         run(shared, fuse, session, script);
     }
-    tell(shared, "fuse.expired", fuse, session);
+    tell(shared, EventKind::FuseExpired, fuse, session);
     Ok(())
 }
 
@@ -133,16 +120,19 @@ pub(crate) fn session_of(shared: &Shared, fuse: &Fuse) -> Option<Box<Session>> {
     ask_after(&fleet, &[key]).sessions.pop().map(|surveyed| surveyed.session)
 }
 
-pub(crate) fn tell(shared: &Shared, kind: &str, fuse: &Fuse, session: Option<&Session>) {
-    let posted = shared.hub.post(News {
-        kind: kind.to_owned(),
+pub(crate) fn tell(shared: &Shared, kind: EventKind, fuse: &Fuse, session: Option<&Session>) {
+    let posted = shared.hub.post(event(kind, fuse, session));
+    shared.told(&posted);
+}
+
+fn event(kind: EventKind, fuse: &Fuse, session: Option<&Session>) -> Event {
+    Event {
         adapter: fuse.adapter.clone(),
         session_id: fuse.session_id.clone(),
         session: session.cloned().map(Box::new),
-        fuse: serde_json::to_value(fuse).ok(),
-        ..News::default()
-    });
-    shared.told(&posted);
+        fuse: Some(Box::new(fuse.clone())),
+        ..Event::new(kind)
+    }
 }
 
 /// The mark comes first, and can be made only once: two daemons' lives cannot run one script twice.

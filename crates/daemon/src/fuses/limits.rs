@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 
 use agentctl_fleet::keep::fault::reach;
 use agentctl_fleet::{Question, Wanted};
-use agentctl_model::{EndedBy, Session, SessionKey, Status};
+use agentctl_model::{EndedBy, EventKind, Fuse, Session, SessionKey, Stage, Status};
 use jiff::{SignedDuration, Timestamp};
 
 use super::burn::{expire, tell};
-use super::{Fuse, Stage};
 use crate::run::clock;
 use crate::shared::Shared;
 
@@ -100,7 +99,7 @@ fn advance(
     let by = EndedBy::fuse(most_used(&fuse, session, now).limit);
     match next {
         Stage::Set | Stage::Interrupted => {}
-        Stage::Warned => tell(shared, "fuse.warned", &fuse, Some(session)),
+        Stage::Warned => tell(shared, EventKind::FuseWarned, &fuse, Some(session)),
         Stage::Reached => {
             reach("limit.reached");
             expire(shared, &fuse, Some(session))?;

@@ -2,13 +2,12 @@
 
 use agentctl_fleet::Selector;
 use agentctl_fleet::keep::outbox::is_address;
-use agentctl_model::SessionKey;
 use agentctl_model::text::period;
+use agentctl_model::{Fuse, OnExpire, SessionKey, Stage};
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Fuse, OnExpire, Stage};
 use crate::serve::api::{AbsolutePath, AdapterName, Length};
 
 /// The body of `POST /v1/fuses`: a directory with a time to live, or a session with limits.

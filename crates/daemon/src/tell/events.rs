@@ -4,13 +4,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use agentctl_fleet::DirectoryHolder;
-use agentctl_fleet::keep::outbox::Telling;
-use agentctl_model::{Change, Session, SourceReport, Status};
+use agentctl_model::{Event, Session, SourceReport};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::run::clock;
@@ -18,48 +15,16 @@ use crate::run::clock;
 /// How many events can be asked for again.
 const KEPT: usize = 1024;
 
-/// Every type of event.
-pub const TYPES: [&str; 15] = [
-    "session.started",
-    "session.running",
-    "session.waiting",
-    "session.idle",
-    "session.stopped",
-    "session.gone",
-    "lock.acquired",
-    "lock.released",
-    "fuse.set",
-    "fuse.extended",
-    "fuse.warned",
-    "fuse.expired",
-    "source.failed",
-    "source.recovered",
-    "launch.exited",
-];
-
-/// One event, as it is on the wire.
+/// One event as it is on the wire: what happened, when, and its place in the stream.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Event {
+#[schemars(rename = "Event")]
+pub struct EventMessage {
     /// Give it back as `Last-Event-ID` or `since` to go on behind it.
     pub cursor: String,
-    /// What happened; `reset` when events were missed, `snapshot` where everything stands.
-    #[serde(rename = "type")]
-    #[schemars(extend("enum" = every_type()))]
-    pub kind: String,
     pub at: Timestamp,
-    pub adapter: Option<String>,
-    pub session_id: Option<String>,
-    /// The status before, if it was known.
-    pub previous: Option<Status>,
-    pub session: Option<Box<Session>>,
-    /// Of `source.*`: its health.
-    pub source: Option<SourceReport>,
-    /// Of `fuse.*`: the fuse.
-    #[schemars(with = "Option<crate::fuses::Fuse>")]
-    pub fuse: Option<Value>,
-    /// Of `lock.*`: who holds the directory, or held it.
-    pub lock: Option<DirectoryHolder>,
+    #[serde(flatten)]
+    pub event: Event,
     /// Of `snapshot` alone: every live session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sessions: Option<Vec<Session>>,
@@ -68,74 +33,9 @@ pub struct Event {
     pub sources: Option<Vec<SourceReport>>,
 }
 
-/// Every type of event, and the two that no reader can leave out.
-pub(crate) fn every_type() -> Vec<&'static str> {
-    TYPES.into_iter().chain(["reset", "snapshot"]).collect()
-}
-
-impl Event {
-    /// An event that is about no single session, source, fuse or lock.
-    pub(crate) fn about_all(kind: &str, cursor: String, at: Timestamp) -> Self {
-        Self {
-            cursor,
-            kind: kind.to_owned(),
-            at,
-            adapter: None,
-            session_id: None,
-            previous: None,
-            session: None,
-            source: None,
-            fuse: None,
-            lock: None,
-            sessions: None,
-            sources: None,
-        }
-    }
-
-    /// What a webhook says of it.
-    pub(crate) fn telling(&self) -> Telling<'_> {
-        Telling {
-            kind: &self.kind,
-            at: self.at,
-            session_id: self.session_id.as_deref(),
-            adapter: self.adapter.as_deref(),
-            session: self.session.as_deref(),
-            source: self.source.as_ref(),
-            fuse: self.fuse.as_ref(),
-            lock: self.lock.as_ref(),
-            found_later: false,
-        }
-    }
-}
-
-/// An event that is still to get its place.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct News {
-    pub(crate) kind: String,
-    pub(crate) adapter: Option<String>,
-    pub(crate) session_id: Option<String>,
-    pub(crate) previous: Option<Status>,
-    pub(crate) session: Option<Box<Session>>,
-    pub(crate) source: Option<SourceReport>,
-    pub(crate) fuse: Option<Value>,
-    pub(crate) lock: Option<DirectoryHolder>,
-    /// See [`Change::carried_since`].
-    pub(crate) carried_since: Option<Timestamp>,
-}
-
-impl From<Change> for News {
-    fn from(change: Change) -> Self {
-        Self {
-            kind: change.kind.word().to_owned(),
-            adapter: Some(change.adapter),
-            session_id: change.key.map(|key| key.id),
-            previous: change.previous,
-            session: change.session,
-            source: change.source,
-            fuse: None,
-            lock: None,
-            carried_since: change.carried_since,
-        }
+impl EventMessage {
+    pub(crate) fn new(event: Event, cursor: String, at: Timestamp) -> Self {
+        Self { cursor, at, event, sessions: None, sources: None }
     }
 }
 
@@ -143,9 +43,8 @@ impl From<Change> for News {
 #[derive(Debug)]
 pub(crate) struct Posted {
     pub(crate) number: u64,
-    pub(crate) event: Event,
+    pub(crate) message: EventMessage,
     pub(crate) json: String,
-    pub(crate) carried_since: Option<Timestamp>,
 }
 
 #[derive(Debug)]
@@ -164,7 +63,7 @@ pub(crate) struct Hub {
 
 /// What a reader gets.
 pub(crate) enum Read {
-    News(Vec<Arc<Posted>>),
+    Events(Vec<Arc<Posted>>),
     /// Events were missed: they are kept no longer, or were another daemon's.
     Missed,
 }
@@ -179,22 +78,12 @@ impl Hub {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn post(&self, news: News) -> Arc<Posted> {
+    pub(crate) fn post(&self, event: Event) -> Arc<Posted> {
         let mut ring = self.ring();
         let number = ring.next;
         ring.next += 1;
-        let event = Event {
-            adapter: news.adapter,
-            session_id: news.session_id,
-            previous: news.previous,
-            session: news.session,
-            source: news.source,
-            fuse: news.fuse,
-            lock: news.lock,
-            ..Event::about_all(&news.kind, self.cursor(number), clock::now())
-        };
-        let carried_since = news.carried_since;
-        let posted = Arc::new(Posted { number, json: written(&event), event, carried_since });
+        let message = EventMessage::new(event, self.cursor(number), clock::now());
+        let posted = Arc::new(Posted { number, json: written(&message), message });
         ring.events.push_back(posted.clone());
         if ring.events.len() > KEPT {
             ring.events.pop_front();
@@ -236,7 +125,7 @@ impl Hub {
             return Read::Missed;
         }
         let skip = usize::try_from(number + 1 - oldest).unwrap_or(usize::MAX);
-        Read::News(ring.events.iter().skip(skip).take(most).cloned().collect())
+        Read::Events(ring.events.iter().skip(skip).take(most).cloned().collect())
     }
 }
 
@@ -249,11 +138,13 @@ pub(crate) fn written(value: &impl Serialize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use agentctl_model::EventKind;
+
     use super::*;
 
     fn numbers(read: Read) -> Option<Vec<u64>> {
         match read {
-            Read::News(news) => Some(news.iter().map(|posted| posted.number).collect()),
+            Read::Events(events) => Some(events.iter().map(|posted| posted.number).collect()),
             Read::Missed => None,
         }
     }
@@ -263,7 +154,7 @@ mod tests {
         let hub = Hub::new("life".into());
         assert_eq!(numbers(hub.after(0, 9)), Some(vec![]));
         for _ in 0..5 {
-            hub.post(News { kind: "fuse.set".into(), ..News::default() });
+            hub.post(Event::new(EventKind::FuseSet));
         }
         assert_eq!(numbers(hub.after(hub.number("life-2").unwrap(), 9)), Some(vec![3, 4, 5]));
         assert_eq!(numbers(hub.after(0, 2)), Some(vec![1, 2]));
@@ -272,7 +163,7 @@ mod tests {
         assert_eq!(hub.number("other-2"), None);
         assert_eq!(hub.number("nonsense"), None);
         for _ in 0..KEPT {
-            hub.post(News { kind: "fuse.set".into(), ..News::default() });
+            hub.post(Event::new(EventKind::FuseSet));
         }
         assert_eq!(numbers(hub.after(4, 9)), None);
         assert_eq!(numbers(hub.after(5, 1)), Some(vec![6]));

@@ -5,12 +5,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use agentctl_model::{Session, Status};
+use agentctl_model::{Event, EventKind, Session, Status};
 use jiff::Timestamp;
 
 use crate::settings::Settings;
 use crate::tell::commands::{Commands, about};
-use crate::tell::events::Event;
 
 type Who = (String, String, String);
 
@@ -87,13 +86,13 @@ impl Said {
 impl Notices {
     pub(crate) fn told(&self, event: &Event, settings: &dyn Settings, commands: &Commands) {
         // A start is followed by a status, and the exit of a launch by the end of its session.
-        let is_change = event.kind.starts_with("session.") && event.kind != "session.started";
+        let is_change = event.kind.is_of_session() && event.kind != EventKind::SessionStarted;
         let Some(session) = event.session.as_deref().filter(|_| is_change) else { return };
-        for word in self.fresh_words(session, &event.kind) {
+        for word in self.fresh_words(session, event.kind) {
             let wanted = settings.notify().filter(|notify| notify.on.contains(&word));
             if let Some(notify) = wanted {
                 let mut variables = about(Some(session));
-                variables.push(("AGENTCTL_EVENT", event.kind.clone()));
+                variables.push(("AGENTCTL_EVENT", event.kind.to_string()));
                 let what = format!("notify {word} of {}", session.id);
                 commands.run(&what, &notify.command, session.cwd.as_deref().map(AsRef::as_ref), variables);
             }
@@ -101,7 +100,7 @@ impl Notices {
     }
 
     /// What is new to say of this session.
-    fn fresh_words(&self, session: &Session, kind: &str) -> Vec<String> {
+    fn fresh_words(&self, session: &Session, kind: EventKind) -> Vec<String> {
         let who = (session.adapter.clone(), session.config_root.clone(), session.id.clone());
         let mut memory = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         memory.heard += 1;
@@ -110,8 +109,8 @@ impl Notices {
         said.last = heard;
         let fresh = said.fresh_words(session);
         match kind {
-            "session.stopped" => said.ended = true,
-            "session.gone" => drop(memory.sessions.remove(&who)),
+            EventKind::SessionStopped => said.ended = true,
+            EventKind::SessionGone => drop(memory.sessions.remove(&who)),
             _ => {}
         }
         memory.forget_the_oldest();
@@ -146,7 +145,7 @@ mod tests {
     }
 
     fn say(notices: &Notices, session: &Session) -> Vec<String> {
-        notices.fresh_words(session, &format!("session.{}", session.status.word()))
+        notices.fresh_words(session, EventKind::parse(&format!("session.{}", session.status.word())).unwrap())
     }
 
     /// As an agent tells it that says since when its turn is open, and when it wrote last.
@@ -209,7 +208,7 @@ mod tests {
             say(&notices, &session(&number.to_string(), "stopped", Some("failed")));
         }
         assert_eq!(notices.said.lock().unwrap().sessions.len(), REMEMBERED);
-        notices.fresh_words(&session("2047", "stopped", Some("failed")), "session.gone");
+        notices.fresh_words(&session("2047", "stopped", Some("failed")), EventKind::SessionGone);
         assert_eq!(
             notices.said.lock().unwrap().sessions.len(),
             REMEMBERED - 1,

@@ -6,16 +6,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use agentctl_fleet::keep::locks::held_by;
-use agentctl_fleet::{DirectoryHolder, Locks, Store};
-use agentctl_model::{Session, SessionKey};
+use agentctl_fleet::{Locks, Store};
+use agentctl_model::{DirectoryHolder, Event, EventKind, Session, SessionKey};
 use jiff::Timestamp;
 
 use crate::run::clock;
 use crate::shared::Shared;
-use crate::tell::events::News;
-use crate::watch::live::ask_after;
-
-type Sessions = BTreeMap<SessionKey, Session>;
 
 /// By what a holder is known again.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,13 +35,12 @@ impl Holders {
         let next_end = manual.iter().filter_map(|lock| lock.until).min();
         let mut now: BTreeMap<Name, DirectoryHolder> = BTreeMap::new();
         for lock in &manual {
-            let holder = DirectoryHolder::by_hand(lock);
+            let holder = DirectoryHolder::from(lock);
             let by = Some((holder.by.clone(), holder.since));
             now.insert(Name { directory: holder.directory.clone(), session: None, by }, holder);
         }
-        // Finding a working tree reads the disk, for which nobody shall wait.
-        let live: Sessions =
-            shared.live.view().live().map(|(key, session)| (key.clone(), session.clone())).collect();
+        // Finding a working tree reads the disk, so it is done on a copy and without the lock of the view.
+        let (live, stopped) = shared.live.live_and_stopped();
         for (key, session) in &live {
             for (_, holder) in held_by(std::iter::once(session)) {
                 let session = Some(key.clone());
@@ -56,40 +51,29 @@ impl Holders {
         let before = self.known.replace(now.clone()).unwrap_or_else(|| now.clone());
         let gone: Vec<_> = before.iter().filter(|(name, _)| !now.contains_key(*name)).collect();
         let fresh = now.iter().filter(|(name, _)| !before.contains_key(*name));
-        let left = who_left(shared, &gone, &live);
         for (name, holder) in gone {
-            let session = name.session.as_ref().and_then(|key| left.get(key).or_else(|| live.get(key)));
-            tell(shared, "lock.released", holder, session);
+            let session = name.session.as_ref().and_then(|key| stopped.get(key).or_else(|| live.get(key)));
+            tell(shared, EventKind::LockReleased, holder, session);
         }
         for (name, holder) in fresh {
-            tell(shared, "lock.acquired", holder, name.session.as_ref().and_then(|key| live.get(key)));
+            tell(
+                shared,
+                EventKind::LockAcquired,
+                holder,
+                name.session.as_ref().and_then(|key| live.get(key)),
+            );
         }
         next_end
     }
 }
 
-/// The sessions that left with their directories, as they are now. One that cannot be heard, or of which nothing is kept, is
-/// not among them: what it was before is no news.
-fn who_left(shared: &Shared, gone: &[(&Name, &DirectoryHolder)], live: &Sessions) -> Sessions {
-    let left = gone.iter().filter_map(|(name, _)| name.session.clone());
-    let left: Vec<SessionKey> = left.filter(|key| !live.contains_key(key)).collect();
-    match shared.settings.fleet() {
-        Ok(fleet) if !left.is_empty() => {
-            let found = ask_after(&fleet, &left).sessions.into_iter();
-            found.map(|surveyed| (surveyed.key, *surveyed.session)).collect()
-        }
-        _ => Sessions::new(),
-    }
-}
-
-fn tell(shared: &Shared, kind: &str, holder: &DirectoryHolder, session: Option<&Session>) {
-    let posted = shared.hub.post(News {
-        kind: kind.to_owned(),
+fn tell(shared: &Shared, kind: EventKind, holder: &DirectoryHolder, session: Option<&Session>) {
+    let posted = shared.hub.post(Event {
         adapter: holder.adapter.clone(),
         session_id: holder.session_id.clone(),
         session: session.cloned().map(Box::new),
-        lock: Some(holder.clone()),
-        ..News::default()
+        lock: Some(Box::new(holder.clone())),
+        ..Event::new(kind)
     });
     shared.told(&posted);
 }

@@ -4,16 +4,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use agentctl_fleet::act::runner::KIND;
 use agentctl_fleet::keep::launches::{LaunchFolder, Ledger, Record};
-use agentctl_fleet::keep::outbox::Telling;
+use agentctl_fleet::keep::outbox::body;
 use agentctl_fleet::{Question, Wanted};
-use agentctl_model::{Session, Status};
+use agentctl_model::{Event, EventKind, Session, Status};
 
 use crate::run::clock;
 use crate::settings::WebhookSettings;
 use crate::shared::Shared;
-use crate::tell::events::News;
 
 /// Which launches have ended. What had ended before this daemon began is no news.
 #[derive(Default)]
@@ -46,7 +44,7 @@ impl Launches {
 /// Ends that nobody told of: the runner was killed, and no daemon ran. Before anything is delivered, so that what such a
 /// runner did put is known by its id.
 pub(crate) fn tell_abandoned(shared: &Arc<Shared>) {
-    let wants = |webhook: WebhookSettings| webhook.events.iter().any(|kind| kind == KIND);
+    let wants = |webhook: WebhookSettings| webhook.events.contains(&EventKind::SessionStopped);
     if !shared.settings.webhook().is_some_and(wants) {
         return;
     }
@@ -60,18 +58,9 @@ pub(crate) fn tell_abandoned(shared: &Arc<Shared>) {
         }
         let session = session_of(shared, record).filter(|session| session.status == Status::Stopped);
         let (Some(session), Some(id)) = (session, record.session_id.as_deref()) else { continue };
-        let telling = Telling {
-            kind: KIND,
-            at: clock::now(),
-            session_id: Some(id),
-            adapter: Some(&record.order.adapter),
-            session: Some(&session),
-            source: None,
-            fuse: None,
-            lock: None,
-            found_later: true,
-        };
-        let told = folder.tell_end(|| shared.outbox.put(&record.id, id, None, telling.body()));
+        let event = Event::stopped(&record.order.adapter, id, Some(&session));
+        let told = body(&event, clock::now(), true);
+        let told = folder.tell_end(|| shared.outbox.put(&record.id, id, None, told));
         if let Err(error) = told {
             shared.log.say(&format!("webhook {}: the outbox cannot be written: {error}", record.id));
         }
@@ -92,12 +81,11 @@ fn tell(shared: &Arc<Shared>, folder: &LaunchFolder) {
         // Nobody saw its end: it was found gone by somebody who cleaned up.
         return;
     }
-    let posted = shared.hub.post(News {
-        kind: "launch.exited".to_owned(),
+    let posted = shared.hub.post(Event {
         adapter: Some(record.order.adapter.clone()),
         session_id: record.session_id.clone(),
         session: session_of(shared, &record),
-        ..News::default()
+        ..Event::new(EventKind::LaunchExited)
     });
     shared.told(&posted);
 }

@@ -3,18 +3,19 @@
 //! The view answers no question about sessions. It can be dropped at any moment; every event is the difference of two
 //! looks through the one function that answers everybody.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use agentctl_fleet::{Fleet, Question, Source, Wanted};
-use agentctl_model::{Change, Session, Survey, View};
+use agentctl_model::{Event, EventKind, Session, SessionKey, Survey, View};
 
 use crate::run::clock;
 use crate::run::descriptors;
 use crate::shared::Shared;
-use crate::tell::events::{Event, News, Posted};
+use crate::tell::events::{EventMessage, Posted};
 use crate::watch::feeds::Feeds;
 use crate::watch::pace::Pace;
 use crate::watch::{Bell, Watcher, Woken};
@@ -31,8 +32,12 @@ const REST_FACTOR: u32 = 3;
 /// How long a server rests behind a look at most.
 const LONGEST_REST: Duration = Duration::from_secs(1);
 
+pub(crate) type Sessions = BTreeMap<SessionKey, Session>;
+
 pub(crate) struct Live {
     view: Mutex<View>,
+    /// Sessions that stopped, as their last survey showed them, until whoever tells of their directories has asked.
+    stopped_sessions: Mutex<Sessions>,
     pub(crate) bell: Bell,
     /// Rings for the sessions that live in servers.
     pub(crate) far_bell: Bell,
@@ -56,6 +61,7 @@ impl Live {
     pub(crate) fn new() -> std::io::Result<Self> {
         Ok(Self {
             view: Mutex::new(View::default()),
+            stopped_sessions: Mutex::default(),
             bell: Bell::new()?,
             far_bell: Bell::new()?,
             beat: Mutex::new(0),
@@ -77,6 +83,22 @@ impl Live {
         view.sessions().flat_map(|session| &session.processes).map(|process| process.pid).collect()
     }
 
+    /// Remembers the sessions that were live before this survey and have stopped in it.
+    fn keep_stopped(&self, before: &View, now: &Survey) {
+        let was_live = |key: &SessionKey| before.live().any(|(live, _)| live == key);
+        let ended = now.sessions.iter().filter(|one| !one.session.is_live() && was_live(&one.key));
+        let mut stopped = self.stopped_sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        stopped.extend(ended.map(|one| (one.key.clone(), (*one.session).clone())));
+    }
+
+    /// The live sessions, and those that have stopped since this was asked last.
+    pub(crate) fn live_and_stopped(&self) -> (Sessions, Sessions) {
+        let view = self.view();
+        let live = view.live().map(|(key, session)| (key.clone(), session.clone())).collect();
+        let mut stopped = self.stopped_sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        (live, std::mem::take(&mut *stopped))
+    }
+
     pub(crate) fn feeds(&self) -> MutexGuard<'_, Feeds> {
         self.feeds.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -92,15 +114,15 @@ impl Live {
     }
 
     /// The number of the newest event and where everything stands with it: what a reader who missed events begins with.
-    pub(crate) fn snapshot(&self, shared: &Shared) -> (u64, Event) {
+    pub(crate) fn snapshot(&self, shared: &Shared) -> (u64, EventMessage) {
         // Under this lock nobody posts a change of a session.
         let mut view = self.view();
         view.tell_shown();
         let newest = shared.hub.newest();
-        let snapshot = Event {
+        let snapshot = EventMessage {
             sessions: Some(view.shown().cloned().collect()),
             sources: Some(view.sources().cloned().collect()),
-            ..Event::about_all("snapshot", shared.hub.cursor(newest), clock::now())
+            ..EventMessage::new(Event::new(EventKind::Snapshot), shared.hub.cursor(newest), clock::now())
         };
         (newest, snapshot)
     }
@@ -199,10 +221,10 @@ fn heed(shared: &Arc<Shared>, fleet: Option<&Fleet>, woken: &Woken) {
     if woken.files || !woken.ended.is_empty() {
         live.pulse();
     }
-    let bereft = live.view().carried_by(&woken.ended);
+    let bereft = live.view().owned_by(&woken.ended);
     if let (Some(fleet), false) = (fleet, bereft.is_empty()) {
         let closer = ask_after(fleet, &bereft);
-        change(shared, |view| view.diff_of(&bereft, &closer));
+        change(shared, &closer, |view, now| view.diff_of(&bereft, now));
     }
 }
 
@@ -282,20 +304,20 @@ fn look(shared: &Arc<Shared>, fleet: &Fleet, side: Side) {
     shared.metrics.surveyed(&whole);
     let far = far_names(fleet);
     let concerns = |adapter: &str| far.contains(&adapter) == (side == Side::Far);
-    change(shared, |view| view.diff_among(concerns, &whole));
+    change(shared, &whole, |view, now| view.diff_among(concerns, now));
     if side == Side::Here {
         live.looks.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// Puts another view in the place of this one, and tells what that changes.
-fn change(shared: &Arc<Shared>, differ: impl FnOnce(&View) -> (Vec<Change>, View)) {
+fn change(shared: &Arc<Shared>, now: &Survey, differ: impl FnOnce(&View, &Survey) -> (Vec<Event>, View)) {
     let mut view = shared.live.view();
-    let (changes, after) = differ(&view);
+    shared.live.keep_stopped(&view, now);
+    let (events, after) = differ(&view, now);
     let came_or_went = !view.has_same_sessions(&after);
     *view = after;
-    let posted: Vec<Arc<Posted>> =
-        changes.into_iter().map(|change| shared.hub.post(News::from(change))).collect();
+    let posted: Vec<Arc<Posted>> = events.into_iter().map(|event| shared.hub.post(event)).collect();
     drop(view);
     for one in &posted {
         shared.told(one);
@@ -307,7 +329,7 @@ fn change(shared: &Arc<Shared>, differ: impl FnOnce(&View) -> (Vec<Change>, View
 }
 
 /// Sessions that left the live list, asked for by name: only the sources that had them.
-pub(crate) fn ask_after(fleet: &Fleet, missing: &[agentctl_model::SessionKey]) -> Survey {
+pub(crate) fn ask_after(fleet: &Fleet, missing: &[SessionKey]) -> Survey {
     let mut ids: Vec<String> = missing.iter().map(|key| key.id.clone()).collect();
     let mut adapters: Vec<String> = missing.iter().map(|key| key.adapter.clone()).collect();
     for list in [&mut ids, &mut adapters] {

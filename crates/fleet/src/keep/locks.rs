@@ -3,10 +3,9 @@
 //! Only what a person said is stored. That a session holds a directory is computed from the survey at the moment of the
 //! question, so no such lock can outlive its session.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
-use agentctl_model::{Environ, Session, SourceReport, Status, Survey, text};
+use agentctl_model::{DirectoryHolder, Environ, LockType, Session, SourceReport, Status, Survey};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,37 +42,8 @@ impl Document for LockBook {
     const VERSION: u64 = 1;
 }
 
-/// Whether a person said so, or a live session shows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum LockType {
-    Manual,
-    Auto,
-}
-
-/// One who holds a directory, with the evidence: who locked it and why, or which process of which session is there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct DirectoryHolder {
-    #[serde(rename = "type")]
-    pub lock_type: LockType,
-    /// What is held: the locked directory, or the git working tree (outside of git the directory) the session works in.
-    pub directory: String,
-    pub by: Option<String>,
-    pub reason: Option<String>,
-    /// When it was locked, or when the process started.
-    pub since: Option<Timestamp>,
-    pub until: Option<Timestamp>,
-    pub session_id: Option<String>,
-    pub adapter: Option<String>,
-    pub config_root: Option<String>,
-    pub cwd: Option<String>,
-    pub pid: Option<u32>,
-    pub status: Option<Status>,
-}
-
-impl DirectoryHolder {
-    pub fn by_hand(lock: &ManualLock) -> Self {
+impl From<&ManualLock> for DirectoryHolder {
+    fn from(lock: &ManualLock) -> Self {
         Self {
             lock_type: LockType::Manual,
             directory: lock.directory.to_string_lossy().into_owned(),
@@ -89,45 +59,23 @@ impl DirectoryHolder {
             status: None,
         }
     }
-
-    fn by_session(session: &Session, place: &Path) -> Self {
-        let process = session.processes.iter().find(|process| Some(process.pid) == session.pid);
-        Self {
-            lock_type: LockType::Auto,
-            directory: place.to_string_lossy().into_owned(),
-            by: None,
-            reason: None,
-            since: process.and_then(|process| process.started_at),
-            until: None,
-            session_id: Some(session.id.clone()),
-            adapter: Some(session.adapter.clone()),
-            config_root: Some(session.config_root.clone()),
-            cwd: session.cwd.clone(),
-            pid: session.pid,
-            status: Some(session.status),
-        }
-    }
 }
 
-/// For refusals: "locked by ann (deploying) until …", "claude-code session 5f0c… works there (running, pid 4242)".
-impl fmt::Display for DirectoryHolder {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let directory = text::one_line(&self.directory);
-        if let (Some(id), Some(adapter)) = (&self.session_id, &self.adapter) {
-            write!(out, "{adapter} session {} works in {directory}", text::one_line(id))?;
-            let status = self.status.map_or("unknown", Status::word);
-            let pid = self.pid.map(|pid| format!(", pid {pid}")).unwrap_or_default();
-            return write!(out, " ({status}{pid})");
-        }
-        write!(
-            out,
-            "{directory} is locked by {}",
-            self.by.as_deref().map_or_else(|| "somebody".into(), text::one_line)
-        )?;
-        if let Some(reason) = &self.reason {
-            write!(out, " ({})", text::one_line(reason))?;
-        }
-        self.until.map_or(Ok(()), |until| write!(out, " until {until:.0}"))
+fn by_session(session: &Session, place: &Path) -> DirectoryHolder {
+    let process = session.processes.iter().find(|process| Some(process.pid) == session.pid);
+    DirectoryHolder {
+        lock_type: LockType::Auto,
+        directory: place.to_string_lossy().into_owned(),
+        by: None,
+        reason: None,
+        since: process.and_then(|process| process.started_at),
+        until: None,
+        session_id: Some(session.id.clone()),
+        adapter: Some(session.adapter.clone()),
+        config_root: Some(session.config_root.clone()),
+        cwd: session.cwd.clone(),
+        pid: session.pid,
+        status: Some(session.status),
     }
 }
 
@@ -166,7 +114,7 @@ impl Locks {
             book.locks.retain(|lock| lock.holds(now));
             let of_others = |lock: &&ManualLock| covers(lock, &wanted.directory) && lock.by != wanted.by;
             if let Some(other) = book.locks.iter().find(of_others).filter(|_| !force) {
-                return Err(LockError::Held(Box::new(DirectoryHolder::by_hand(other))));
+                return Err(LockError::Held(Box::new(DirectoryHolder::from(other))));
             }
             let renewed =
                 book.locks.iter().find(|lock| lock.directory == wanted.directory && lock.by == wanted.by);
@@ -179,7 +127,7 @@ impl Locks {
                 },
                 None => wanted,
             };
-            let holder = DirectoryHolder::by_hand(&lock);
+            let holder = DirectoryHolder::from(&lock);
             book.locks.retain(|other| other.directory != lock.directory);
             book.locks.push(lock);
             Ok(holder)
@@ -195,7 +143,7 @@ impl Locks {
         self.store.change(|book: &mut LockBook| {
             book.locks.retain(|lock| lock.holds(now));
             let index = book.locks.iter().position(|lock| lock.directory == directory);
-            index.map(|index| DirectoryHolder::by_hand(&book.locks.remove(index)))
+            index.map(|index| DirectoryHolder::from(&book.locks.remove(index)))
         })
     }
 
@@ -218,16 +166,15 @@ impl Locks {
     ) -> Result<Vec<DirectoryHolder>, StoreError> {
         let directory = real_path(directory);
         let manual = self.manual(now)?;
-        let by_hand = manual.iter().filter(|lock| covers(lock, &directory)).map(DirectoryHolder::by_hand);
+        let by_hand = manual.iter().filter(|lock| covers(lock, &directory)).map(DirectoryHolder::from);
         Ok(by_hand.chain(session_holders(survey, &directory)).collect())
     }
 
     /// Every directory that is held, manual locks first.
     pub fn all(&self, survey: &Survey, now: Timestamp) -> Result<Vec<DirectoryHolder>, StoreError> {
         let manual = self.manual(now)?;
-        let by_session =
-            sessions_in_place(survey).map(|(session, place)| DirectoryHolder::by_session(session, &place));
-        Ok(manual.iter().map(DirectoryHolder::by_hand).chain(by_session).collect())
+        let by_session = sessions_in_place(survey).map(|(session, place)| by_session(session, &place));
+        Ok(manual.iter().map(DirectoryHolder::from).chain(by_session).collect())
     }
 }
 
@@ -259,14 +206,14 @@ pub fn user_of(environ: &Environ) -> String {
 pub fn session_holders(survey: &Survey, directory: &Path) -> Vec<DirectoryHolder> {
     let wanted = held_place(directory);
     let here = sessions_in_place(survey).filter(|(_, place)| *place == wanted);
-    here.map(|(session, place)| DirectoryHolder::by_session(session, &place)).collect()
+    here.map(|(session, place)| by_session(session, &place)).collect()
 }
 
 /// What each of these sessions holds, if it holds anything.
 pub fn held_by<'s>(
     sessions: impl Iterator<Item = &'s Session>,
 ) -> impl Iterator<Item = (&'s Session, DirectoryHolder)> {
-    in_place(sessions).map(|(session, place)| (session, DirectoryHolder::by_session(session, &place)))
+    in_place(sessions).map(|(session, place)| (session, by_session(session, &place)))
 }
 
 fn sessions_in_place(survey: &Survey) -> impl Iterator<Item = (&Session, PathBuf)> {

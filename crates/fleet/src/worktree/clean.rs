@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use agentctl_model::{DirectoryHolder, LockType};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::git::{git, git_about, text_of};
 use super::list::{Listed, bases, changes, listed, unpushed};
 use super::{Undone, WorktreeError, common_folder, delete_branch, hold};
-use crate::keep::locks::{DirectoryHolder, LockType};
 use crate::worktree::root::real_path;
 
 /// Why a tree is not simply removed.

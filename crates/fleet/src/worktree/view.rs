@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use agentctl_model::SourceReport;
+use agentctl_model::{DirectoryHolder, SourceReport};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Cleaning, Made, Wish, Worktree, WorktreeError, clean, linked, list};
 use crate::keep::store::StoreError;
-use crate::{DirectoryHolder, Fleet, Locks, Question, Wanted};
+use crate::{Fleet, Locks, Question, Wanted};
 
 /// Why nothing can be said about the trees.
 #[derive(Debug, thiserror::Error)]

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use agentctl_fleet::worktree::{HeldTree, TreeState, Worktree};
-use agentctl_fleet::{DirectoryHolder, LockType};
 use agentctl_model::text;
+use agentctl_model::{DirectoryHolder, LockType};
 
 use super::super::heard;
 use crate::exit_codes::Exit;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use agentctl_model::{Event, EventKind};
 use axum::Extension;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -17,13 +18,12 @@ use crate::run::clock;
 use crate::serve::query;
 use crate::serve::query::{Pairs, Parameter, Parameters, adapter_words};
 use crate::shared::Phase;
-use crate::tell::events::{Event, Posted, Read, every_type, written};
+use crate::tell::events::{EventMessage, Posted, Read, written};
 
 // One that never comes would be waited for without end. Two come whether they are asked for or not.
 pub(crate) const QUERY: Parameters = &[
     Parameter::text("since", "go on behind this cursor, as Last-Event-ID does"),
-    Parameter::word("type", "only events of this type; reset and snapshot always come", every_type)
-        .repeatable(),
+    Parameter::word("type", "only events of this type; reset and snapshot always come", kinds).repeatable(),
     Parameter::word("adapter", "only events of this agent", adapter_words).repeatable(),
     Parameter::flag("snapshot", "begin with where everything stands"),
 ];
@@ -34,7 +34,7 @@ struct Reader {
     app: App,
     /// The number of the last event that was read.
     read: u64,
-    types: Vec<String>,
+    kinds: Vec<EventKind>,
     adapters: Vec<String>,
     bell: watch::Receiver<u64>,
     phase: watch::Receiver<Phase>,
@@ -47,12 +47,12 @@ pub(crate) async fn stream(
     Extension(pairs): Extension<Pairs>,
 ) -> Response {
     app.first_look().await;
-    let types: Vec<String> = query::every(&pairs, "type").map(str::to_owned).collect();
+    let kinds = query::every(&pairs, "type").filter_map(EventKind::parse).collect();
     let last = headers.get("last-event-id").and_then(|cursor| cursor.to_str().ok());
     let cursor = last.or(query::one(&pairs, "since")).filter(|cursor| !cursor.is_empty());
     let mut reader = Reader {
         read: app.hub.newest(),
-        types,
+        kinds,
         adapters: query::adapters(&pairs),
         bell: app.hub.listen(),
         phase: app.phase.subscribe(),
@@ -86,8 +86,8 @@ impl Reader {
             self.bell.borrow_and_update();
             match self.app.hub.after(self.read, PORTION) {
                 Read::Missed => self.begin_anew(true),
-                Read::News(news) if !news.is_empty() => self.take(&news),
-                Read::News(_) => tokio::select! {
+                Read::Events(events) if !events.is_empty() => self.take(&events),
+                Read::Events(_) => tokio::select! {
                     rung = self.bell.changed() => rung.ok()?,
                     _ = self.phase.wait_for(|phase| *phase != Phase::Serving) => return None,
                 },
@@ -95,15 +95,15 @@ impl Reader {
         }
     }
 
-    fn take(&mut self, news: &[Arc<Posted>]) {
-        for posted in news {
+    fn take(&mut self, events: &[Arc<Posted>]) {
+        for posted in events {
             self.read = posted.number;
-            let event = &posted.event;
-            let typed = self.types.is_empty() || self.types.contains(&event.kind);
+            let EventMessage { cursor, event, .. } = &posted.message;
+            let typed = self.kinds.is_empty() || self.kinds.contains(&event.kind);
             let adapter = event.adapter.as_ref();
             if typed && (self.adapters.is_empty() || adapter.is_some_and(|name| self.adapters.contains(name)))
             {
-                let line = sse::Event::default().id(&event.cursor).event(&event.kind).data(&posted.json);
+                let line = sse::Event::default().id(cursor).event(event.kind.as_str()).data(&posted.json);
                 self.ready.push_back(line);
             }
         }
@@ -113,7 +113,8 @@ impl Reader {
     fn begin_anew(&mut self, missed: bool) {
         let (newest, snapshot) = self.app.live.snapshot(&self.app);
         if missed {
-            let reset = Event::about_all("reset", snapshot.cursor.clone(), clock::now());
+            let reset =
+                EventMessage::new(Event::new(EventKind::Reset), snapshot.cursor.clone(), clock::now());
             self.ready.push_back(line(&reset));
         }
         self.ready.push_back(line(&snapshot));
@@ -121,6 +122,11 @@ impl Reader {
     }
 }
 
-fn line(event: &Event) -> sse::Event {
-    sse::Event::default().id(&event.cursor).event(&event.kind).data(written(event))
+/// Every type of event, and the two that no reader can leave out.
+fn kinds() -> Vec<&'static str> {
+    EventKind::names().into_iter().chain([EventKind::Reset.as_str(), EventKind::Snapshot.as_str()]).collect()
+}
+
+fn line(message: &EventMessage) -> sse::Event {
+    sse::Event::default().id(&message.cursor).event(message.event.kind.as_str()).data(written(message))
 }

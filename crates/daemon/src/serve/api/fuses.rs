@@ -2,7 +2,7 @@
 
 use agentctl_files::is_folder_within;
 use agentctl_fleet::StoreError;
-use agentctl_model::Status;
+use agentctl_model::{EventKind, Status};
 use axum::Extension as Extended;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -51,7 +51,7 @@ pub(crate) async fn set(
             _ => {}
         }
         let session = session_of(&app, &fuse);
-        let told = || tell(&app, "fuse.set", &fuse, session.as_deref());
+        let told = || tell(&app, EventKind::FuseSet, &fuse, session.as_deref());
         app.fuses.set(fuse.clone(), told).map_err(|error| unwritten(&error))?;
         json(&fuse)
     })
@@ -69,7 +69,7 @@ pub(crate) async fn extend(
     beside(move || {
         let fuse = app.fuses.extend(&id, now, until).map_err(|error| unwritten(&error))?;
         let fuse = fuse.ok_or_else(|| unknown(&id))?;
-        tell(&app, "fuse.extended", &fuse, session_of(&app, &fuse).as_deref());
+        tell(&app, EventKind::FuseExtended, &fuse, session_of(&app, &fuse).as_deref());
         json(&fuse)
     })
     .await

@@ -6,8 +6,8 @@ use agentctl_fleet::keep::locks::LockList;
 use agentctl_fleet::read::groups::{GroupDiff, GroupLaunch, GroupList, GroupView};
 use agentctl_fleet::read::inbox::{Inbox, PutAwayReport};
 use agentctl_fleet::worktree::{Cleaned, NewTree, Trees};
-use agentctl_fleet::{AdapterEntry, DirectoryHolder, Explanation, ListAnswer};
-use agentctl_model::Session;
+use agentctl_fleet::{AdapterEntry, Explanation, ListAnswer};
+use agentctl_model::{DirectoryHolder, Fuse, Session};
 use axum::routing::{MethodRouter, delete, get, post};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
@@ -16,9 +16,9 @@ use super::{
     App, DaemonStatus, daemon, events, fuses, groups, inbox, launch, locks, messages, openapi, sessions,
     small, steer, worktrees,
 };
-use crate::fuses::{Extension, Fuse, FuseList, FuseSpec};
+use crate::fuses::{Extension, FuseList, FuseSpec};
 use crate::serve::query::{LIST, Parameters, TARGET};
-use crate::tell::events::Event;
+use crate::tell::events::EventMessage;
 
 pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
@@ -370,7 +370,7 @@ pub(crate) const ROUTES: &[Route] = &[
         operations: &[Operation::get(
             "streamEvents",
             "Hear of every change as it happens",
-            Answers::Events(of::<Event>),
+            Answers::Events(of::<EventMessage>),
         )
         .asks(&[events::QUERY])
         .hears("Last-Event-ID", "go on behind this cursor; stronger than `since`")

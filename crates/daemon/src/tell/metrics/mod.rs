@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use agentctl_fleet::keep::outbox::duration;
-use agentctl_model::{Outcome, Survey};
+use agentctl_model::{EventKind, Outcome, Survey};
 
-use crate::tell::events::Event;
+use crate::tell::events::EventMessage;
 
 pub(crate) use page::{Standing, page};
 
@@ -37,12 +37,13 @@ impl Metrics {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn told(&self, event: &Event) {
+    pub(crate) fn told(&self, message: &EventMessage) {
+        let event = &message.event;
         let mut counted = self.counted();
-        match (event.kind.as_str(), &event.session) {
-            ("session.stopped", Some(session)) => {
+        match (event.kind, &event.session) {
+            (EventKind::SessionStopped, Some(session)) => {
                 *counted.ended.entry(session.outcome.map_or("unknown", Outcome::word)).or_default() += 1;
-                if let Some(seconds) = duration(session, Some(event.at)) {
+                if let Some(seconds) = duration(session, Some(message.at)) {
                     counted.durations += 1;
                     counted.duration_sum += seconds;
                     for (bucket, bound) in counted.buckets.iter_mut().zip(BOUNDS) {
@@ -50,7 +51,7 @@ impl Metrics {
                     }
                 }
             }
-            ("fuse.expired", _) => counted.fuses_expired += 1,
+            (EventKind::FuseExpired, _) => counted.fuses_expired += 1,
             _ => {}
         }
     }

@@ -89,8 +89,10 @@ impl Page {
 
 #[cfg(test)]
 mod tests {
+    use agentctl_model::Event;
+
     use super::*;
-    use crate::tell::events::Event;
+    use crate::tell::events::EventMessage;
 
     const FAMILIES: [&str; 9] = [
         "agentctl_sessions_current",
@@ -161,12 +163,8 @@ mod tests {
             assert!(text.lines().any(sample), "{family}: {text}");
         }
         let at = "2026-11-15T07:05:00Z".parse().unwrap();
-        let event = Event {
-            adapter: Some("codex".into()),
-            session: Some(Box::new(stopped)),
-            ..Event::about_all("session.stopped", "x".into(), at)
-        };
-        metrics.told(&event);
+        let event = Event::stopped("codex", "secret id", Some(&stopped));
+        metrics.told(&EventMessage::new(event, "x".into(), at));
         standing.sessions = vec![&running];
         let text = page(&standing, &metrics);
         for line in [

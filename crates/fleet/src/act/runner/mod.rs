@@ -29,7 +29,7 @@ use crate::keep::launches::{Exit, Failed, LaunchFolder, MARK, ProcessMark, Recor
 use crate::{Fleet, Source};
 use hooks::Hooks;
 use tells::After;
-pub use tells::{KIND, OwnAddress, Tells};
+pub use tells::{OwnAddress, Tells};
 
 /// How often a starting agent is looked at.
 const LOOK: Duration = Duration::from_millis(50);

@@ -3,15 +3,12 @@
 use std::time::Duration;
 use std::{fmt, io};
 
-use agentctl_model::{Status, Surveyed};
+use agentctl_model::{Event, Status, Surveyed};
 
 use crate::Fleet;
 use crate::act::launch::look;
 use crate::keep::launches::{Exit, LaunchFolder, Record};
-use crate::keep::outbox::{Delivery, OutboxFolder, Telling};
-
-/// The type of event that a runner can witness.
-pub const KIND: &str = "session.stopped";
+use crate::keep::outbox::{Delivery, OutboxFolder, body};
 
 /// How often, and after which pause, a source is asked that does not say what became of the session.
 const LOOKS: usize = 3;
@@ -95,18 +92,8 @@ impl Tells {
             }
         }
         let Some(at) = exit.exited_at else { return Ok(()) };
-        let telling = Telling {
-            kind: KIND,
-            at,
-            session_id: Some(id),
-            adapter: Some(&record.order.adapter),
-            session,
-            source: None,
-            fuse: None,
-            lock: None,
-            found_later: false,
-        };
-        let delivery = Delivery::new(&record.id, id, None, telling.body());
+        let event = Event::stopped(&record.order.adapter, id, session);
+        let delivery = Delivery::new(&record.id, id, None, body(&event, at, false));
         let delivery = match &self.own {
             Some(own) => delivery.sealed(&own.url, own.secret.as_deref()),
             None => delivery,

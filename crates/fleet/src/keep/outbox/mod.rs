@@ -5,9 +5,9 @@
 //! daemon's alone.
 
 mod address;
+mod body;
 mod payload;
 mod signature;
-mod telling;
 
 use std::fs;
 use std::io;
@@ -22,9 +22,9 @@ use crate::keep::kernel_lock::KernelLock;
 use crate::keep::whole_file;
 
 pub use address::is_address;
+pub use body::{body, duration};
 pub use payload::Payload;
 pub use signature::sign;
-pub use telling::{Telling, duration};
 
 /// The name of the folder in agentctl's own.
 pub const FOLDER: &str = "outbox";

@@ -1,12 +1,10 @@
 //! The body of a webhook, as it is on the wire.
 
-use agentctl_model::{Session, SourceReport};
+use agentctl_model::{DirectoryHolder, Fuse, Session, SourceReport};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
-
-use crate::keep::locks::DirectoryHolder;
 
 /// The flat fields that receivers know, and the whole objects.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -25,6 +23,6 @@ pub struct Payload<'a> {
     pub timestamp: Timestamp,
     pub session: Option<&'a Session>,
     pub source: Option<&'a SourceReport>,
-    pub fuse: Option<&'a Value>,
+    pub fuse: Option<&'a Fuse>,
     pub lock: Option<&'a DirectoryHolder>,
 }

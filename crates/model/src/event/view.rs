@@ -1,74 +1,17 @@
-//! What changed between two looks at the fleet. Pure: an event can be wrong only if the list is.
+//! What changed between two surveys. Pure: an event can be wrong only if the list is.
 //!
 //! Silence is never a change: whatever a failed, late or partial source does not mention stays as it was. Of two sessions for
-//! one conversation (see `twins`) one is told of; but of whom anything was told, everything is told to the end.
+//! one conversation (see `twins`) only one causes events; but once an event of a session was told, all its later ones are.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use jiff::Timestamp;
 
+use super::{Event, EventKind};
 use crate::session::{Session, SessionKey};
 use crate::status::{Rule, Status};
 use crate::survey::twins;
 use crate::survey::{SourceReport, Survey};
-
-/// What kind of change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ChangeKind {
-    /// Somebody runs it now, and nobody did when the fleet was looked at before.
-    Started,
-    Running,
-    Waiting,
-    Idle,
-    Stopped,
-    /// It lived, and its agent keeps nothing of it.
-    Gone,
-    SourceFailed,
-    SourceRecovered,
-}
-
-impl ChangeKind {
-    /// The event's name.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Started => "session.started",
-            Self::Running => "session.running",
-            Self::Waiting => "session.waiting",
-            Self::Idle => "session.idle",
-            Self::Stopped => "session.stopped",
-            Self::Gone => "session.gone",
-            Self::SourceFailed => "source.failed",
-            Self::SourceRecovered => "source.recovered",
-        }
-    }
-
-    /// A status that cannot be known is no news.
-    fn of(status: Status) -> Option<Self> {
-        match status {
-            Status::Running => Some(Self::Running),
-            Status::Waiting => Some(Self::Waiting),
-            Status::Idle => Some(Self::Idle),
-            Status::Stopped => Some(Self::Stopped),
-            Status::Unknown => None,
-        }
-    }
-}
-
-/// One change. Of a session or of a source.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Change {
-    pub kind: ChangeKind,
-    pub adapter: String,
-    pub key: Option<SessionKey>,
-    /// The status that was known before, if any was.
-    pub previous: Option<Status>,
-    /// The session now; as it was last seen when it is gone.
-    pub session: Option<Box<Session>>,
-    /// The source that failed or recovered.
-    pub source: Option<SourceReport>,
-    /// When the first of the processes was started that carried the session before this.
-    pub carried_since: Option<Timestamp>,
-}
 
 /// A live session, and the last status that was really known of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,13 +19,13 @@ struct Seen {
     session: Box<Session>,
     known: Option<Status>,
     /// When the first of its processes was started.
-    carried_since: Option<Timestamp>,
+    owned_since: Option<Timestamp>,
 }
 
 impl Seen {
     fn new(session: &Session, known: Option<Status>) -> Self {
-        let carried_since = session.processes.iter().filter_map(|process| process.started_at).min();
-        Self { session: Box::new(session.clone()), known, carried_since }
+        let owned_since = session.processes.iter().filter_map(|process| process.started_at).min();
+        Self { session: Box::new(session.clone()), known, owned_since }
     }
 }
 
@@ -99,7 +42,7 @@ pub struct View {
     /// Live sessions of which somebody knows: something was told of them, or they were shown.
     told: BTreeSet<SessionKey>,
     /// Live sessions that stood behind their twins, and of which nothing was told.
-    veiled: BTreeSet<SessionKey>,
+    suppressed: BTreeSet<SessionKey>,
 }
 
 impl View {
@@ -130,7 +73,7 @@ impl View {
     }
 
     /// Who would be hidden by a gateway that cannot be heard now: nobody tells of their ends but themselves.
-    fn forsaken(&self) -> HashSet<SessionKey> {
+    fn gateway_unheard(&self) -> HashSet<SessionKey> {
         let mut all = twins::hidden(self.live.iter().map(|(key, seen)| (key, &*seen.session)));
         for key in self.hidden() {
             all.remove(&key);
@@ -164,31 +107,35 @@ impl View {
 
     /// What this answer changes, and the view after it. `now` must mention every live session of the sources that it
     /// heard completely, and what is [missing](Self::missing) among them must have been asked for.
-    pub fn diff(&self, now: &Survey) -> (Vec<Change>, Self) {
+    pub fn diff(&self, now: &Survey) -> (Vec<Event>, Self) {
         let (changes, after) = self.compare(now);
         self.tell(changes, after)
     }
 
     /// Leaves out what is not told: whatever a twin does unseen, and how that ends, for its front has told it. Where the
     /// front fell silent, the twin tells its own end.
-    fn tell(&self, mut changes: Vec<Change>, mut after: Self) -> (Vec<Change>, Self) {
-        let (hidden, forsaken) = (after.hidden(), after.forsaken());
+    fn tell(&self, mut changes: Vec<Event>, mut after: Self) -> (Vec<Event>, Self) {
+        let (hidden, gateway_unheard) = (after.hidden(), after.gateway_unheard());
         changes.retain(|change| {
-            let ends = matches!(change.kind, ChangeKind::Idle | ChangeKind::Stopped | ChangeKind::Gone);
-            let is_unseen = |key| hidden.contains(key) || (ends && self.veiled.contains(key));
+            let ends = matches!(
+                change.kind,
+                EventKind::SessionIdle | EventKind::SessionStopped | EventKind::SessionGone
+            );
+            let is_unseen = |key| hidden.contains(key) || (ends && self.suppressed.contains(key));
             change.key.as_ref().is_none_or(|key| self.told.contains(key) || !is_unseen(key))
         });
         let lives = |key: &&SessionKey| after.live.contains_key(*key);
         let heard_of = changes.iter().filter_map(|change| change.key.as_ref());
         let told: BTreeSet<_> = self.told.iter().chain(heard_of).filter(lives).cloned().collect();
-        let is_veiled = |key: &&SessionKey| !told.contains(*key) && !forsaken.contains(*key);
-        after.veiled = self.veiled.iter().chain(&hidden).filter(lives).filter(is_veiled).cloned().collect();
+        let is_suppressed = |key: &&SessionKey| !told.contains(*key) && !gateway_unheard.contains(*key);
+        after.suppressed =
+            self.suppressed.iter().chain(&hidden).filter(lives).filter(is_suppressed).cloned().collect();
         after.told = told;
         (changes, after)
     }
 
     /// Everything that this answer changes, told or not.
-    fn compare(&self, now: &Survey) -> (Vec<Change>, Self) {
+    fn compare(&self, now: &Survey) -> (Vec<Event>, Self) {
         let mut changes = Vec::new();
         let sources = self.sources_after(now, &mut changes);
         let complete = sources.iter().filter(|(_, report)| report.proves_absence()).map(|(place, _)| place);
@@ -207,11 +154,11 @@ impl View {
                     after.live.insert(key.clone(), Seen { session: session.clone(), ..was.clone() });
                 }
                 Some((session, _)) => {
-                    if let Some(kind) = ChangeKind::of(session.status)
+                    if let Some(kind) = EventKind::of(session.status)
                         && was.known != Some(session.status)
                     {
-                        let change = of_session(kind, key, was.known, session);
-                        changes.push(Change { carried_since: was.carried_since, ..change });
+                        let change = Event::of_session(kind, key, was.known, session);
+                        changes.push(Event { owned_since: was.owned_since, ..change });
                     }
                     if session.is_live() {
                         let known = Some(session.status).filter(|status| *status != Status::Unknown);
@@ -219,7 +166,7 @@ impl View {
                     }
                 }
                 None if source.proves_absence() => {
-                    changes.push(of_session(ChangeKind::Gone, key, was.known, &was.session));
+                    changes.push(Event::of_session(EventKind::SessionGone, key, was.known, &was.session));
                 }
                 None => drop(after.live.insert(key.clone(), was.clone())),
             }
@@ -232,9 +179,9 @@ impl View {
             let session = &surveyed.session;
             // What lived already when its source was first heard did not start now.
             if self.has_heard(key) {
-                changes.push(of_session(ChangeKind::Started, key, None, session));
-                let kind = ChangeKind::of(session.status);
-                changes.extend(kind.map(|kind| of_session(kind, key, None, session)));
+                changes.push(Event::of_session(EventKind::SessionStarted, key, None, session));
+                let kind = EventKind::of(session.status);
+                changes.extend(kind.map(|kind| Event::of_session(kind, key, None, session)));
             }
             let known = Some(session.status).filter(|status| *status != Status::Unknown);
             after.live.insert(key.clone(), Seen::new(session, known));
@@ -242,14 +189,14 @@ impl View {
         (changes, after)
     }
 
-    /// The sessions that these processes carried.
-    pub fn carried_by(&self, pids: &[u32]) -> Vec<SessionKey> {
-        let carried = |seen: &Seen| seen.session.processes.iter().any(|process| pids.contains(&process.pid));
-        self.live.iter().filter(|(_, seen)| carried(seen)).map(|(key, _)| key.clone()).collect()
+    /// The sessions that these processes owned.
+    pub fn owned_by(&self, pids: &[u32]) -> Vec<SessionKey> {
+        let owned = |seen: &Seen| seen.session.processes.iter().any(|process| pids.contains(&process.pid));
+        self.live.iter().filter(|(_, seen)| owned(seen)).map(|(key, _)| key.clone()).collect()
     }
 
     /// What an answer about some sessions alone changes; it says nothing of others, nor of sources.
-    pub fn diff_of(&self, some: &[SessionKey], now: &Survey) -> (Vec<Change>, Self) {
+    pub fn diff_of(&self, some: &[SessionKey], now: &Survey) -> (Vec<Event>, Self) {
         let mut part = self.clone();
         part.live.retain(|key, _| some.contains(key));
         let (mut changes, mut after) = part.compare(now);
@@ -262,7 +209,7 @@ impl View {
     }
 
     /// What an answer of some agents alone changes; those of the others stay as they were.
-    pub fn diff_among(&self, concerns: impl Fn(&str) -> bool, now: &Survey) -> (Vec<Change>, Self) {
+    pub fn diff_among(&self, concerns: impl Fn(&str) -> bool, now: &Survey) -> (Vec<Event>, Self) {
         let (mut part, mut rest) = (self.clone(), self.clone());
         part.live.retain(|key, _| concerns(&key.adapter));
         part.sources.retain(|(adapter, _), _| concerns(adapter));
@@ -281,25 +228,17 @@ impl View {
         self.heard.contains(&(key.adapter.clone(), key.root.clone()))
     }
 
-    fn sources_after(&self, now: &Survey, changes: &mut Vec<Change>) -> BTreeMap<Place, SourceReport> {
+    fn sources_after(&self, now: &Survey, changes: &mut Vec<Event>) -> BTreeMap<Place, SourceReport> {
         let mut after = BTreeMap::new();
         for report in &now.sources {
             let place = (report.adapter.clone(), report.root.clone());
             let failed = self.sources.get(&place).is_some_and(SourceReport::failed);
             let kind = match (failed, report.failed()) {
-                (false, true) => Some(ChangeKind::SourceFailed),
-                (true, false) => Some(ChangeKind::SourceRecovered),
+                (false, true) => Some(EventKind::SourceFailed),
+                (true, false) => Some(EventKind::SourceRecovered),
                 _ => None,
             };
-            changes.extend(kind.map(|kind| Change {
-                kind,
-                adapter: report.adapter.clone(),
-                key: None,
-                previous: None,
-                session: None,
-                source: Some(report.clone()),
-                carried_since: None,
-            }));
+            changes.extend(kind.map(|kind| Event::of_source(kind, report)));
             after.insert(place, report.clone());
         }
         after
@@ -310,18 +249,6 @@ fn is_of(source: &SourceReport, key: &SessionKey) -> bool {
     source.adapter == key.adapter && source.root == key.root
 }
 
-fn of_session(kind: ChangeKind, key: &SessionKey, previous: Option<Status>, session: &Session) -> Change {
-    Change {
-        kind,
-        adapter: key.adapter.clone(),
-        key: Some(key.clone()),
-        previous,
-        session: Some(Box::new(session.clone())),
-        source: None,
-        carried_since: None,
-    }
-}
-
 #[cfg(test)]
-#[path = "change_tests.rs"]
+#[path = "view_tests.rs"]
 mod tests;

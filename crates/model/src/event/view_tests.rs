@@ -48,8 +48,8 @@ fn survey(sessions: Vec<Surveyed>, coverages: &[Coverage]) -> Survey {
     Survey { sessions, sources, ..Survey::default() }
 }
 
-fn kinds(changes: &[Change]) -> Vec<&'static str> {
-    changes.iter().map(|change| change.kind.word()).collect()
+fn kinds(events: &[Event]) -> Vec<&'static str> {
+    events.iter().map(|event| event.kind.as_str()).collect()
 }
 
 /// One session, as it truly is: not there, or in a status.
@@ -111,20 +111,20 @@ proptest! {
                 }
             }
             let before: BTreeSet<SessionKey> = view.live.keys().cloned().collect();
-            let (changes, after) = view.diff(&hear(&truth, step));
+            let (events, after) = view.diff(&hear(&truth, step));
             view = after;
-            for change in &changes {
-                let Some(key) = &change.key else { continue };
+            for event in &events {
+                let Some(key) = &event.key else { continue };
                 let root = ROOTS.iter().position(|root| *root == key.root).unwrap();
                 let status = truth.get(&(root, key.id.parse().unwrap()));
-                match change.kind {
-                    ChangeKind::Stopped => {
+                match event.kind {
+                    EventKind::SessionStopped => {
                         prop_assert_eq!(status, Some(&Status::Stopped));
                         prop_assert!(before.contains(key));
                     }
-                    ChangeKind::Gone => prop_assert!(status.is_none() && before.contains(key)),
-                    ChangeKind::Started => prop_assert!(!before.contains(key)),
-                    kind => prop_assert_eq!(status.copied().and_then(ChangeKind::of), Some(kind)),
+                    EventKind::SessionGone => prop_assert!(status.is_none() && before.contains(key)),
+                    EventKind::SessionStarted => prop_assert!(!before.contains(key)),
+                    kind => prop_assert_eq!(status.copied().and_then(EventKind::of), Some(kind)),
                 }
             }
         }
@@ -141,17 +141,17 @@ const HEARD: [Coverage; 2] = [Coverage::Complete, Coverage::Complete];
 
 #[test]
 fn a_session_is_followed_from_its_start_to_its_end() {
-    let (changes, view) = View::default().diff(&survey(vec![surveyed("/one", 1, Status::Running)], &HEARD));
-    assert_eq!(kinds(&changes), [""; 0], "what lived before did not start now");
+    let (events, view) = View::default().diff(&survey(vec![surveyed("/one", 1, Status::Running)], &HEARD));
+    assert_eq!(kinds(&events), [""; 0], "what lived before did not start now");
     let both = vec![surveyed("/one", 1, Status::Waiting), surveyed("/one", 2, Status::Idle)];
-    let (changes, view) = view.diff(&survey(both, &HEARD));
-    assert_eq!(kinds(&changes), ["session.waiting", "session.started", "session.idle"]);
-    assert_eq!(changes[0].previous, Some(Status::Running));
+    let (events, view) = view.diff(&survey(both, &HEARD));
+    assert_eq!(kinds(&events), ["session.waiting", "session.started", "session.idle"]);
+    assert_eq!(events[0].previous, Some(Status::Running));
     let unknown = vec![surveyed("/one", 1, Status::Unknown), surveyed("/one", 2, Status::Stopped)];
-    let (changes, view) = view.diff(&survey(unknown, &HEARD));
-    assert_eq!(kinds(&changes), ["session.stopped"], "not knowing is no news");
-    let (changes, view) = view.diff(&survey(vec![surveyed("/one", 1, Status::Waiting)], &HEARD));
-    assert_eq!(kinds(&changes), [""; 0], "it never left that status");
+    let (events, view) = view.diff(&survey(unknown, &HEARD));
+    assert_eq!(kinds(&events), ["session.stopped"], "not knowing is no news");
+    let (events, view) = view.diff(&survey(vec![surveyed("/one", 1, Status::Waiting)], &HEARD));
+    assert_eq!(kinds(&events), [""; 0], "it never left that status");
     assert_eq!(kinds(&view.diff(&survey(vec![], &HEARD)).0), ["session.gone"]);
 }
 
@@ -159,13 +159,13 @@ fn a_session_is_followed_from_its_start_to_its_end() {
 fn a_failed_source_is_news_and_its_sessions_are_not() {
     let (_, view) = View::default().diff(&survey(vec![surveyed("/one", 1, Status::Running)], &HEARD));
     let failed = [Coverage::Failed { error: "no".into() }, Coverage::Complete];
-    let (changes, view) = view.diff(&survey(vec![], &failed));
-    assert_eq!(kinds(&changes), ["source.failed"]);
+    let (events, view) = view.diff(&survey(vec![], &failed));
+    assert_eq!(kinds(&events), ["source.failed"]);
     assert_eq!(view.missing(&survey(vec![], &failed)), [], "there is no answer to be had from it");
     assert_eq!(view.missing(&survey(vec![], &HEARD)).len(), 1);
     assert_eq!(kinds(&view.diff(&survey(vec![], &failed)).0), [""; 0]);
-    let (changes, _) = view.diff(&survey(vec![surveyed("/one", 1, Status::Running)], &HEARD));
-    assert_eq!(kinds(&changes), ["source.recovered"]);
+    let (events, _) = view.diff(&survey(vec![surveyed("/one", 1, Status::Running)], &HEARD));
+    assert_eq!(kinds(&events), ["source.recovered"]);
 }
 
 #[test]
@@ -175,15 +175,15 @@ fn an_answer_about_some_says_nothing_of_the_others() {
     let (_, view) = View::default().diff(&survey(all.to_vec(), &complete));
     let some = [key("/one", 1)];
     let stopped = survey(vec![surveyed("/one", 1, Status::Stopped)], &complete);
-    let (changes, after) = view.diff_of(&some, &stopped);
-    assert_eq!(kinds(&changes), ["session.stopped"]);
+    let (events, after) = view.diff_of(&some, &stopped);
+    assert_eq!(kinds(&events), ["session.stopped"]);
     assert_eq!(after.sessions().map(|session| session.id.as_str()).collect::<Vec<_>>(), ["2"]);
-    // A source that could not be heard changes nothing, and that it failed is for the next look to say.
+    // A source that could not be heard events nothing, and that it failed is for the next look to say.
     let failed = [Coverage::Failed { error: "no".into() }, Coverage::Complete];
-    let (changes, after) = view.diff_of(&some, &survey(Vec::new(), &failed));
-    assert!(changes.is_empty() && after == view);
-    let (changes, after) = view.diff_of(&some, &survey(Vec::new(), &complete));
-    assert_eq!((kinds(&changes), after.sessions().count()), (vec!["session.gone"], 1));
+    let (events, after) = view.diff_of(&some, &survey(Vec::new(), &failed));
+    assert!(events.is_empty() && after == view);
+    let (events, after) = view.diff_of(&some, &survey(Vec::new(), &complete));
+    assert_eq!((kinds(&events), after.sessions().count()), (vec!["session.gone"], 1));
 }
 
 #[test]
@@ -192,14 +192,14 @@ fn an_answer_of_some_agents_leaves_the_others_alone() {
     let running = surveyed("/one", 1, Status::Running);
     let (_, view) = View::default().diff(&survey(vec![running], &complete));
     let nothing = Survey::default();
-    let (changes, after) = view.diff_among(|adapter| adapter != "a", &nothing);
-    assert!(changes.is_empty() && after == view);
+    let (events, after) = view.diff_among(|adapter| adapter != "a", &nothing);
+    assert!(events.is_empty() && after == view);
     let stopped = survey(vec![surveyed("/one", 1, Status::Stopped)], &complete);
-    let (changes, after) = view.diff_among(|adapter| adapter == "a", &stopped);
-    assert_eq!((kinds(&changes), after.sessions().count()), (vec!["session.stopped"], 0));
+    let (events, after) = view.diff_among(|adapter| adapter == "a", &stopped);
+    assert_eq!((kinds(&events), after.sessions().count()), (vec!["session.stopped"], 0));
     // An agent that nobody reads any more is not kept.
-    let (changes, after) = view.diff_among(|adapter| adapter == "a", &nothing);
-    assert_eq!((changes.len(), after.sessions().count(), after.sources().count()), (0, 0, 0));
+    let (events, after) = view.diff_among(|adapter| adapter == "a", &nothing);
+    assert_eq!((events.len(), after.sessions().count(), after.sources().count()), (0, 0, 0));
 }
 
 /// A gateway at `/one` runs 1, behind which stands 2 of the root `/two`.
@@ -221,10 +221,10 @@ fn told_of(looks: &[(Option<Status>, Option<Status>)]) -> (Vec<Vec<String>>, Vec
     let (_, mut view) = View::default().diff(&survey(vec![], &complete));
     let mut told = Vec::new();
     for (front, native) in looks {
-        let (changes, after) = view.diff(&survey(pair(*front, *native), &complete));
-        let words = changes.iter().map(|change| {
-            let session = change.session.as_ref().unwrap();
-            format!("{} {}", session.id, change.kind.word())
+        let (events, after) = view.diff(&survey(pair(*front, *native), &complete));
+        let words = events.iter().map(|event| {
+            let session = event.session.as_ref().unwrap();
+            format!("{} {}", session.id, event.kind.as_str())
         });
         told.push(words.collect());
         view = after;
@@ -280,10 +280,10 @@ fn who_was_shown_is_told_of_to_the_end_and_a_silent_gateway_hides_nobody() {
     let ids = |view: &View| view.shown().map(|session| session.id.clone()).collect::<Vec<_>>();
     assert_eq!(ids(&view), ["1"]);
     let silent = [Coverage::Failed { error: "away".into() }, Coverage::Complete];
-    let (changes, unheard) = view.diff(&survey(pair(None, Some(Running)), &silent));
-    assert_eq!((kinds(&changes), ids(&unheard)), (vec!["source.failed"], vec!["1".into(), "2".into()]));
-    let (changes, _) = unheard.diff(&survey(pair(None, Some(Stopped)), &silent));
-    assert_eq!(kinds(&changes), ["session.stopped"], "nobody else tells it");
+    let (events, unheard) = view.diff(&survey(pair(None, Some(Running)), &silent));
+    assert_eq!((kinds(&events), ids(&unheard)), (vec!["source.failed"], vec!["1".into(), "2".into()]));
+    let (events, _) = unheard.diff(&survey(pair(None, Some(Stopped)), &silent));
+    assert_eq!(kinds(&events), ["session.stopped"], "nobody else tells it");
 
     let (_, mut view) = view.diff(&survey(pair(Some(Idle), Some(Idle)), &complete));
     assert_eq!(ids(&view), ["2"]);
@@ -295,8 +295,8 @@ fn who_was_shown_is_told_of_to_the_end_and_a_silent_gateway_hides_nobody() {
     let (_, view) = View::default().diff(&survey(pair(None, Some(Idle)), &complete));
     assert_eq!(kinds(&view.diff(&ended).0), ["session.stopped"], "nobody stood before it");
     let (_, view) = view.diff(&survey(pair(Some(Running), Some(Idle)), &complete));
-    let (changes, view) = view.diff(&survey(pair(Some(Running), Some(Running)), &complete));
-    assert_eq!(kinds(&changes), Vec::<&str>::new());
+    let (events, view) = view.diff(&survey(pair(Some(Running), Some(Running)), &complete));
+    assert_eq!(kinds(&events), Vec::<&str>::new());
     assert_eq!(ids(&view), ["1"]);
 }
 
@@ -305,16 +305,16 @@ fn an_end_whose_exit_is_not_written_yet_is_told_once_it_is() {
     let complete = [Coverage::Complete, Coverage::Complete];
     let (_, view) = View::default().diff(&survey(vec![surveyed(ROOTS[0], 1, Status::Running)], &complete));
     let ending = Surveyed { rule: Rule::ExitNotWrittenYet, ..surveyed(ROOTS[0], 1, Status::Stopped) };
-    let (changes, view) = view.diff(&survey(vec![ending.clone()], &complete));
-    assert!(changes.is_empty(), "{changes:?}");
+    let (events, view) = view.diff(&survey(vec![ending.clone()], &complete));
+    assert!(events.is_empty(), "{events:?}");
     assert_eq!(view.missing(&survey(vec![], &complete)), [key(ROOTS[0], 1)], "it is asked after again");
     let shown: Vec<Status> = view.shown().map(|session| session.status).collect();
     assert_eq!(shown, [Status::Stopped], "and nobody is told that it runs");
-    let (changes, view) = view.diff(&survey(vec![ending], &complete));
-    assert!(changes.is_empty(), "{changes:?}");
+    let (events, view) = view.diff(&survey(vec![ending], &complete));
+    assert!(events.is_empty(), "{events:?}");
     let stopped = Surveyed { rule: Rule::NobodyCarriesIt, ..surveyed(ROOTS[0], 1, Status::Stopped) };
-    let (changes, view) = view.diff(&survey(vec![stopped], &complete));
-    assert_eq!(kinds(&changes), ["session.stopped"]);
-    assert_eq!(changes[0].previous, Some(Status::Running));
+    let (events, view) = view.diff(&survey(vec![stopped], &complete));
+    assert_eq!(kinds(&events), ["session.stopped"]);
+    assert_eq!(events[0].previous, Some(Status::Running));
     assert_eq!(view.sessions().count(), 0);
 }
