@@ -13,5 +13,6 @@ mod matrix;
 mod places;
 mod scene;
 mod secrets;
+mod starved;
 mod taken_back;
 mod words;

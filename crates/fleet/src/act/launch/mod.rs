@@ -25,7 +25,9 @@ use crate::act::stop::termination::Hunt;
 use crate::keep::fresh;
 use crate::keep::kernel_lock::KernelLock;
 use crate::keep::launches;
-use crate::keep::launches::{Failed, LaunchFolder, LaunchOrder, MARK, ProcessMark, Record, WorktreeOrder};
+use crate::keep::launches::{
+    Failed, LaunchFolder, LaunchOrder, MARK, NewLaunch, ProcessMark, Record, WorktreeOrder,
+};
 use crate::read::query::{Question, Wanted};
 use crate::{Fleet, worktree};
 
@@ -95,7 +97,7 @@ struct Running {
     folder: LaunchFolder,
     runner: Started,
     /// Held until the answer was heard.
-    _awaited: Option<KernelLock>,
+    _awaited: KernelLock,
 }
 
 impl Fleet {
@@ -147,8 +149,8 @@ impl Fleet {
                 made: None,
                 process: None,
             };
-            let (folder, held) = LaunchFolder::create(&caller.launches(), &record, words)?;
-            let awaited = folder.await_answer()?;
+            let NewLaunch { folder, held, awaited } =
+                LaunchFolder::create(&caller.launches(), &record, words)?;
             let started = start_runner(&folder, held.into_file(), &record.id, caller);
             if started.is_err() {
                 let _ = folder.remove();

@@ -9,7 +9,7 @@ mod ledger;
 mod prune;
 mod record;
 
-pub use folder::LaunchFolder;
+pub use folder::{LaunchFolder, NewLaunch};
 pub use ledger::Ledger;
 pub use prune::{Expired, Retention, Why, half_made};
 pub use record::{
