@@ -6,11 +6,13 @@
 //! * [`within`] is for work on paths whose file system may not answer at all.
 //! * [`own`] is for agentctl's own folder: no link is followed, and nothing is believed that somebody else wrote or could
 //!   have written.
+//! * [`watch`] is told by the kernel when files change.
 //! * [`kernel`] has the few files that the kernel itself makes up.
 #![allow(clippy::disallowed_methods, reason = "the door that everybody else goes through")]
 
 pub mod kernel;
 pub mod own;
+pub mod watch;
 
 mod outside;
 mod patience;
