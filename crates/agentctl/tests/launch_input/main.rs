@@ -11,6 +11,7 @@ mod defaults;
 mod issue;
 mod matrix;
 mod places;
+mod returns;
 mod scene;
 mod secrets;
 mod starved;

@@ -196,23 +196,38 @@ pub(crate) fn launched_stopped_and_resumed(scene: &Scene, store: &str) {
     assert_eq!(exit["launch"]["exitCode"], 0, "{exit:#}");
 }
 
-/// A model that refuses: the launch says so in the agent's words, names what the agent keeps of it, and leaves nothing.
+/// A model that refuses. An agent that says so before its records show the turn has no session: the launch fails in its
+/// words, names what the agent keeps of it, and leaves nothing. One whose turn was shown first has a session whose turn
+/// failed, which `wait` and `launch --wait` tell.
 pub(crate) fn refused_by_the_model(scene: &Scene, words: &str) {
-    let failed = scene.launch(
-        "[[err:401|the key is wrong]] [[err:401|the key is wrong]] [[err:401|the key is wrong]]",
-        &[],
-    );
-    assert_eq!(failed.code, Some(1), "{failed:#?}");
-    assert!(failed.stderr.contains(words), "{failed:#?}");
-    scene.assert_nothing_left();
-    // No turn is denied that stands in the agent's own records.
-    let list = scene.agentctl(&["list", "--all", "--json"]).ok().json();
-    for row in list["sessions"].as_array().unwrap().iter().filter(|row| !row["prompt"].is_null()) {
-        // One that says its id only when it is done has none to name.
-        let is_nameless = failed.stderr.contains("ended before its turn was seen");
-        let id = row["id"].as_str().unwrap();
-        assert!(failed.stderr.contains(id) || is_nameless, "{failed:#?} {row:#}");
+    let prompt = "[[err:401|the key is wrong]] [[err:401|the key is wrong]] [[err:401|the key is wrong]]";
+    let launched = scene.launch(prompt, &[]);
+    let failed_at_once = launched.code == Some(1) && launched.stdout.is_empty();
+    if failed_at_once {
+        assert!(launched.stderr.contains(words), "{launched:#?}");
+        scene.assert_nothing_left();
+        // No turn is denied that stands in the agent's own records.
+        let list = scene.agentctl(&["list", "--all", "--json"]).ok().json();
+        for row in list["sessions"].as_array().unwrap().iter().filter(|row| !row["prompt"].is_null()) {
+            // One that says its id only when it is done has none to name.
+            let is_nameless = launched.stderr.contains("ended before its turn was seen");
+            let id = row["id"].as_str().unwrap();
+            assert!(launched.stderr.contains(id) || is_nameless, "{launched:#?} {row:#}");
+        }
+    } else {
+        let session = launched.json();
+        let id = session["id"].as_str().unwrap();
+        assert_eq!(scene.agentctl(&["wait", id]).code, Some(1), "{session:#}");
+        scene.wait_for_silence();
+        let ended = scene.status(id);
+        assert_eq!(ended["outcome"], "failed", "{ended:#}");
+        assert!(ended["statusDetail"].as_str().is_some_and(|detail| detail.contains(words)), "{ended:#}");
     }
+    let waited = scene.launch(prompt, &["--wait"]);
+    assert_eq!(waited.code, Some(1), "{waited:#?}");
+    let said = format!("{}{}", waited.stdout, waited.stderr);
+    assert!(said.contains(words), "{waited:#?}");
+    scene.wait_for_silence();
 }
 
 /// An agent that is not there.

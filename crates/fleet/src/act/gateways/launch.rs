@@ -7,8 +7,8 @@ use agentctl_adapters::gateway::{Begun, Errand, Host, HostError, Request};
 use agentctl_model::{Outcome, Refusal, Status, Surveyed, text};
 use jiff::Timestamp;
 
+use super::Server;
 use super::refuse::refuse_what_needs_a_process;
-use super::{LOOK, Server};
 use crate::act::caller::Caller;
 use crate::act::launch::{LaunchError, show};
 use crate::act::runner::ready::refuse_a_held_directory;
@@ -143,10 +143,7 @@ impl Hosted {
                 Some(Err(LaunchError::failed(message)
                     .hint(format!("`agentctl status {}` looks again", text::shell_word(id)))))
             }
-            None => {
-                std::thread::sleep(LOOK);
-                None
-            }
+            None => None,
         }
     }
 }

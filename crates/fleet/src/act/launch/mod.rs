@@ -9,12 +9,14 @@ mod issue;
 mod resume;
 mod side_by_side;
 mod slots;
+pub(crate) mod watch;
 mod wish;
 
 use std::fs::File;
 use std::io;
 use std::time::Duration;
 
+use agentctl_adapters::WatchTarget;
 use agentctl_model::{Intent, Observed, Refusal, SourceReport, SpawnPlan, Surveyed};
 use agentctl_process::{Order, Started, spawn};
 use jiff::Timestamp;
@@ -31,6 +33,8 @@ use crate::keep::launches::{
 use crate::read::query::{Question, Wanted};
 use crate::{Fleet, worktree};
 
+use watch::LaunchWatch;
+
 pub use enclosed::{Enclosed, MAX_FILE, WordsError, text, text_of};
 pub use issue::Issue;
 pub use resume::ResumeWish;
@@ -43,6 +47,9 @@ pub const RUNNER: &str = "__run";
 
 /// How long a runner may take to end once it has said why there is no session.
 const GOING: Duration = Duration::from_secs(5);
+
+/// How soon the wish to take a launch back is heard. A server that works on one is asked as often whether its turn is shown.
+const ATTENTION: Duration = Duration::from_millis(200);
 
 /// Why there is no session. Nothing is left behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -200,6 +207,7 @@ impl Launching {
 
     /// Waits for the outcome; the launch is taken back once `cancelled` says so.
     pub fn wait(mut self, fleet: &Fleet, cancelled: impl Fn() -> bool) -> Result<Surveyed, LaunchError> {
+        let mut watch = LaunchWatch::of(self.targets().collect());
         loop {
             if let Some(outcome) = self.outcome(fleet) {
                 return outcome;
@@ -207,6 +215,24 @@ impl Launching {
             if cancelled() {
                 self.cancel();
             }
+            watch.wait(&self.runner().into_iter().collect::<Vec<_>>(), ATTENTION);
+        }
+    }
+
+    /// Where whoever works on it writes what became of it.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = WatchTarget> {
+        let folder = match &self.0 {
+            Work::Run(running) => Some(WatchTarget::new(running.folder.path(), 0)),
+            Work::Hosted(_) => None,
+        };
+        folder.into_iter()
+    }
+
+    /// Who works on it here.
+    pub(crate) fn runner(&self) -> Option<&Started> {
+        match &self.0 {
+            Work::Run(running) => Some(&running.runner),
+            Work::Hosted(_) => None,
         }
     }
 
@@ -222,7 +248,7 @@ impl Launching {
 impl Running {
     fn outcome(&mut self, fleet: &Fleet) -> Option<Result<Surveyed, LaunchError>> {
         // Asked before the files are read: whatever it wrote before it ended is there then.
-        let runner_ended = self.runner.ends_within(Duration::from_millis(20)).ok().flatten().is_some();
+        let runner_ended = self.runner.ended().ok().flatten().is_some();
         if let Some(failed) = self.folder.failed() {
             // It has nothing left to do but to end; whoever hears of the failure finds no process any more.
             let _ = self.runner.ends_within(GOING);

@@ -3,8 +3,9 @@
 use agentctl_model::Surveyed;
 use jiff::Timestamp;
 
-use super::Launching;
 use super::slots::{LaunchPlan, PlannedSlot};
+use super::watch::LaunchWatch;
+use super::{ATTENTION, Launching};
 use crate::read::groups::{FailedSlot, GroupLaunch};
 use crate::{Caller, Fleet};
 
@@ -29,6 +30,20 @@ enum State {
     Failed(String),
 }
 
+/// Those that have no outcome yet.
+fn starting(slots: &[(String, State)]) -> impl Iterator<Item = &Launching> {
+    slots.iter().filter_map(|(_, state)| state.starting())
+}
+
+impl State {
+    fn starting(&self) -> Option<&Launching> {
+        match self {
+            Self::Starting(launching) => Some(launching),
+            Self::Done(_) | Self::Failed(_) => None,
+        }
+    }
+}
+
 impl Fleet {
     /// Starts all slots, each at its own moment, since that is their order, and waits until each has a session or none.
     /// Those that have none yet are taken back once `cancelled` says so.
@@ -42,10 +57,15 @@ impl Fleet {
         let words = plan.words;
         let begin = |slot: PlannedSlot| (slot.name.clone(), self.begin(slot, &words, caller, now()));
         let mut slots: Vec<(String, State)> = plan.slots.into_iter().map(begin).collect();
-        while slots.iter().any(|(_, state)| matches!(state, State::Starting(_))) {
+        let mut watch = LaunchWatch::of(starting(&slots).flat_map(Launching::targets).collect());
+        loop {
             for (_, state) in &mut slots {
                 self.step(state, &cancelled);
             }
+            if starting(&slots).next().is_none() {
+                break;
+            }
+            watch.wait(&starting(&slots).filter_map(Launching::runner).collect::<Vec<_>>(), ATTENTION);
         }
         let (mut sessions, mut failed) = (Vec::new(), Vec::new());
         for (slot, state) in slots {
