@@ -3,14 +3,15 @@
 //! The runner owns everything from its first moment, the undo included. Whoever asks may be killed: nothing changes. If
 //! the runner is killed, what it left is found here by looking.
 
+mod attachments;
 pub(crate) mod complaint;
-mod enclosed;
 mod issue;
+mod launcher;
+mod request;
 mod resume;
 mod side_by_side;
 mod slots;
 pub(crate) mod watch;
-mod wish;
 
 use std::fs::File;
 use std::io;
@@ -35,12 +36,13 @@ use crate::{Fleet, worktree};
 
 use watch::LaunchWatch;
 
-pub use enclosed::{Enclosed, MAX_FILE, WordsError, text, text_of};
+pub use attachments::{Attachments, MAX_FILE, WordsError, text, text_of};
 pub use issue::Issue;
-pub use resume::ResumeWish;
+pub use launcher::Launcher;
+pub use request::{LaunchOptions, LaunchRequest, check_folder, check_words, misfit};
+pub use resume::ResumeRequest;
 pub use side_by_side::SideBySide;
-pub use slots::{Choice, LaunchPlan, PlannedSlot, Unfit, UnfitKind, Usual};
-pub use wish::{LaunchManner, LaunchWish, check_folder, check_words, misfit};
+pub use slots::{Choice, Defaults, LaunchPlan, PlannedSlot, SlotError, SlotErrorKind};
 
 /// The command of agentctl that is a runner.
 pub const RUNNER: &str = "__run";

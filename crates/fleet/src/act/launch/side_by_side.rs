@@ -81,7 +81,7 @@ impl Fleet {
     fn begin(&self, slot: PlannedSlot, words: &str, caller: &Caller, now: Timestamp) -> State {
         let order = match slot.order {
             Ok(order) => order,
-            Err(unfit) => return State::Failed(unfit.message),
+            Err(error) => return State::Failed(error.message),
         };
         match self.launch(order, words, caller, now) {
             Ok(launching) => State::Starting(launching),
