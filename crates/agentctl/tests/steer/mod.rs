@@ -224,7 +224,9 @@ pub(crate) fn fails_in_its_words(scene: &Scene, prompt: &str, more: &[&str], wor
         let id = session["id"].as_str().unwrap();
         assert_eq!(scene.agentctl(&["wait", id]).code, Some(1), "{session:#}");
         scene.wait_for_silence();
-        assert_eq!(scene.status(id)["outcome"], "failed", "{:#}", scene.status(id));
+        let ended = scene.status(id);
+        // One that writes nothing down before it goes away left its turn open.
+        assert!(ended["outcome"] == "failed" || ended["outcome"] == "died", "{ended:#}");
     }
     let waited = scene.launch(prompt, &[more, &["--wait"]].concat());
     assert_eq!(waited.code, Some(1), "{waited:#?}");

@@ -11,15 +11,13 @@ mod request;
 mod resume;
 mod side_by_side;
 mod slots;
-pub(crate) mod watch;
 
 use std::fs::File;
 use std::io;
 use std::time::Duration;
 
-use agentctl_adapters::WatchTarget;
 use agentctl_model::{Intent, Observed, Refusal, SourceReport, SpawnPlan, Surveyed};
-use agentctl_process::{Order, Started, spawn};
+use agentctl_process::{Order, Started, spawn, wait_any_gone};
 use jiff::Timestamp;
 
 use crate::act::caller::Caller;
@@ -33,8 +31,6 @@ use crate::keep::launches::{
 };
 use crate::read::query::{Question, Wanted};
 use crate::{Fleet, worktree};
-
-use watch::LaunchWatch;
 
 pub use attachments::{Attachments, MAX_FILE, WordsError, text, text_of};
 pub use issue::Issue;
@@ -50,8 +46,9 @@ pub const RUNNER: &str = "__run";
 /// How long a runner may take to end once it has said why there is no session.
 const GOING: Duration = Duration::from_secs(5);
 
-/// How soon the wish to take a launch back is heard. A server that works on one is asked as often whether its turn is shown.
-const ATTENTION: Duration = Duration::from_millis(200);
+/// How often is looked for the word of a runner: two small files of our own. Being told by the kernel would cost more, since
+/// it takes tens of milliseconds to end such a watch.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Why there is no session. Nothing is left behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -209,7 +206,6 @@ impl Launching {
 
     /// Waits for the outcome; the launch is taken back once `cancelled` says so.
     pub fn wait(mut self, fleet: &Fleet, cancelled: impl Fn() -> bool) -> Result<Surveyed, LaunchError> {
-        let mut watch = LaunchWatch::of(self.targets().collect());
         loop {
             if let Some(outcome) = self.outcome(fleet) {
                 return outcome;
@@ -217,25 +213,17 @@ impl Launching {
             if cancelled() {
                 self.cancel();
             }
-            watch.wait(&self.runner().into_iter().collect::<Vec<_>>(), ATTENTION);
+            Self::rest([&self]);
         }
     }
 
-    /// Where whoever works on it writes what became of it.
-    pub(crate) fn targets(&self) -> impl Iterator<Item = WatchTarget> {
-        let folder = match &self.0 {
-            Work::Run(running) => Some(WatchTarget::new(running.folder.path(), 0)),
+    /// Until it is time to ask again what became of them: a moment, or until a runner has ended.
+    pub(crate) fn rest<'l>(starting: impl IntoIterator<Item = &'l Self>) {
+        let runners = starting.into_iter().filter_map(|launching| match &launching.0 {
+            Work::Run(running) => running.runner.process,
             Work::Hosted(_) => None,
-        };
-        folder.into_iter()
-    }
-
-    /// Who works on it here.
-    pub(crate) fn runner(&self) -> Option<&Started> {
-        match &self.0 {
-            Work::Run(running) => Some(&running.runner),
-            Work::Hosted(_) => None,
-        }
+        });
+        wait_any_gone(&runners.collect::<Vec<_>>(), None, POLL_INTERVAL);
     }
 
     /// The session, once a survey shows its turn, or why there is none.

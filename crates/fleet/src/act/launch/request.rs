@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agentctl_adapters::gateway::Addressee;
-use agentctl_model::Permission;
+use agentctl_model::{Conversation, Permission};
 
-use super::slots::{Choice, LaunchPlan, PlannedSlot, SlotError, SlotErrorKind, named};
+use super::slots::{Choice, LaunchPlan, PlannedSlot, SlotError, SlotErrorKind, names};
 use crate::Fleet;
 use crate::keep::fresh;
-use crate::keep::launches::{LaunchOrder, Talk, WorktreeOrder};
+use crate::keep::launches::{LaunchOrder, WorktreeOrder};
 use crate::worktree::{WorktreeError, check};
 
 /// What is to be launched, and how.
@@ -65,35 +65,37 @@ impl Fleet {
             None if request.side_by_side => Some(fresh::group_id()?),
             None => None,
         };
-        let mut slots = named(&request.choices);
-        for slot in &mut slots {
+        let slot = |(choice, name): (&Choice, String)| {
             let worktree = match &group {
                 Some(group) if request.side_by_side => Some(WorktreeOrder {
                     repository: request.cwd.clone(),
-                    branch: slot.branch.clone().unwrap_or_else(|| format!("try/{group}/{}", slot.name)),
+                    branch: choice.branch.clone().unwrap_or_else(|| format!("try/{group}/{name}")),
                     base: request.base.clone(),
                 }),
                 _ => request.worktree.clone(),
             };
-            slot.order = self.order(slot, request, worktree, group.clone(), programs);
-        }
+            let in_group = group.as_deref().map(|group| (group, name.as_str()));
+            let order = self.order(choice, request, worktree, in_group, programs);
+            PlannedSlot { adapter: choice.adapter.clone(), name, order }
+        };
+        let slots = request.choices.iter().zip(names(&request.choices)).map(slot).collect();
         Ok(LaunchPlan { slots, words, group: group.filter(|_| request.side_by_side) })
     }
 
     fn order(
         &self,
-        slot: &PlannedSlot,
+        choice: &Choice,
         request: &LaunchRequest,
         worktree: Option<WorktreeOrder>,
-        group: Option<String>,
+        in_group: Option<(&str, &str)>,
         programs: &BTreeMap<String, PathBuf>,
     ) -> Result<LaunchOrder, SlotError> {
         let options = request.options.clone();
         let gateway = options.gateway.as_deref();
-        let source = self.place_to_launch(&slot.adapter, gateway)?;
-        let given = [("model", &slot.model), ("system prompt", &options.system_prompt)];
+        let source = self.place_to_launch(&choice.adapter, gateway)?;
+        let given = [("model", &choice.model), ("system prompt", &options.system_prompt)];
         if let Some(why) =
-            given.iter().find_map(|(what, value)| misfit(&slot.adapter, what, value.as_deref()?))
+            given.iter().find_map(|(what, value)| misfit(&choice.adapter, what, value.as_deref()?))
         {
             return Err(SlotError::new(SlotErrorKind::Unknown, why));
         }
@@ -104,28 +106,28 @@ impl Fleet {
         let callback = if options.callback != Addressee::default() {
             Some(self.callback_to(options.callback, gateway)?)
         } else if gateway.is_some() && source.adapter.host().is_none() {
-            let message = format!("{} lives in no gateway, and nobody is to be told", slot.adapter);
+            let message = format!("{} lives in no gateway, and nobody is to be told", choice.adapter);
             return Err(SlotError::new(SlotErrorKind::Refused, message));
         } else {
             None
         };
         Ok(LaunchOrder {
-            adapter: slot.adapter.clone(),
+            adapter: choice.adapter.clone(),
             root: source.root.path.to_string_lossy().into_owned(),
-            conversation: Talk::New,
+            conversation: Conversation::New,
             cwd: request.cwd.clone(),
             cwd_is_chosen: request.cwd_is_chosen,
             worktree,
-            model: slot.model.clone(),
+            model: choice.model.clone(),
             permission: options.permission,
             system_prompt: options.system_prompt,
             fresh_id: fresh::uuid()
                 .map_err(|error| SlotError::new(SlotErrorKind::Failed, error.to_string()))?,
-            program: programs.get(&slot.adapter).cloned(),
+            program: programs.get(&choice.adapter).cloned(),
             env: options.env.into_iter().map(|(name, value)| (name, Some(value))).collect(),
             // A launch that is alone has no name among others.
-            slot: group.as_ref().map(|_| slot.name.clone()),
-            group,
+            group: in_group.map(|(group, _)| group.to_owned()),
+            slot: in_group.map(|(_, name)| name.to_owned()),
             labels: options.labels,
             spec: options.spec,
             files: options.files,

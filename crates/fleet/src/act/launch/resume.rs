@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentctl_model::{Permission, Status, Surveyed, text};
+use agentctl_model::{Conversation, Permission, Status, Surveyed, text};
 
 use super::LaunchError;
 use super::request::milliseconds;
 use crate::keep::fresh;
-use crate::keep::launches::{LaunchOrder, Talk};
+use crate::keep::launches::LaunchOrder;
 use crate::{Fleet, Offer};
 
 /// How a session is to go on.
@@ -45,7 +45,11 @@ impl Fleet {
         let (id, place) = (found.key.id.clone(), found.place.clone());
         // Where a session of a gateway works is the gateway's business.
         let cwd = if hosted { found.session.cwd.clone().unwrap_or_default() } else { folder_of(found)? };
-        let conversation = if request.fork { Talk::Fork { id, place } } else { Talk::Resume { id, place } };
+        let conversation = if request.fork {
+            Conversation::ForkOf { id, place }
+        } else {
+            Conversation::Stored { id, place }
+        };
         Ok(LaunchOrder {
             adapter: found.key.adapter.clone(),
             root: found.key.root.clone(),

@@ -3,9 +3,8 @@
 use agentctl_model::Surveyed;
 use jiff::Timestamp;
 
+use super::Launching;
 use super::slots::{LaunchPlan, PlannedSlot};
-use super::watch::LaunchWatch;
-use super::{ATTENTION, Launching};
 use crate::read::groups::{FailedSlot, GroupLaunch};
 use crate::{Caller, Fleet};
 
@@ -57,7 +56,6 @@ impl Fleet {
         let words = plan.words;
         let begin = |slot: PlannedSlot| (slot.name.clone(), self.begin(slot, &words, caller, now()));
         let mut slots: Vec<(String, State)> = plan.slots.into_iter().map(begin).collect();
-        let mut watch = LaunchWatch::of(starting(&slots).flat_map(Launching::targets).collect());
         loop {
             for (_, state) in &mut slots {
                 self.step(state, &cancelled);
@@ -65,7 +63,7 @@ impl Fleet {
             if starting(&slots).next().is_none() {
                 break;
             }
-            watch.wait(&starting(&slots).filter_map(Launching::runner).collect::<Vec<_>>(), ATTENTION);
+            Launching::rest(starting(&slots));
         }
         let (mut sessions, mut failed) = (Vec::new(), Vec::new());
         for (slot, state) in slots {

@@ -33,8 +33,6 @@ impl Defaults {
 pub struct PlannedSlot {
     pub name: String,
     pub adapter: String,
-    pub model: Option<String>,
-    pub branch: Option<String>,
     pub order: Result<LaunchOrder, SlotError>,
 }
 
@@ -96,8 +94,8 @@ impl SlotError {
     }
 }
 
-/// Gives every choice a name of its own: the agent, its model where that tells them apart, and a number where nothing does.
-pub(super) fn named(choices: &[Choice]) -> Vec<PlannedSlot> {
+/// A name of its own for every choice: the agent, its model where that tells them apart, and a number where nothing does.
+pub(super) fn names(choices: &[Choice]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for choice in choices {
         let model = choice.model.as_deref().map(|model| format!("-{}", safe(model))).unwrap_or_default();
@@ -107,14 +105,7 @@ pub(super) fn named(choices: &[Choice]) -> Vec<PlannedSlot> {
         let name = std::iter::once(base.clone()).chain(numbered).find(|name| !taken(name));
         names.push(name.unwrap_or(base));
     }
-    let slot = |(choice, name): (&Choice, String)| PlannedSlot {
-        order: Err(SlotError::unknown(&choice.adapter)),
-        name,
-        adapter: choice.adapter.clone(),
-        model: choice.model.clone(),
-        branch: choice.branch.clone(),
-    };
-    choices.iter().zip(names).map(slot).collect()
+    names
 }
 
 /// A model's name as a part of a branch.
@@ -140,8 +131,10 @@ mod tests {
             choice("opencode", Some("maker/model 5..x")),
             choice("opencode", Some("maker/model 5..x")),
         ];
-        let names: Vec<String> = named(&choices).into_iter().map(|slot| slot.name).collect();
-        assert_eq!(names, ["codex", "codex-2", "opencode-maker-model-5.x", "opencode-maker-model-5.x-2"]);
+        assert_eq!(
+            names(&choices),
+            ["codex", "codex-2", "opencode-maker-model-5.x", "opencode-maker-model-5.x-2"]
+        );
     }
 
     #[test]

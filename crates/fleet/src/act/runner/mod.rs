@@ -8,6 +8,7 @@ mod hooks;
 pub(crate) mod ready;
 mod seen;
 mod tells;
+mod watch;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -15,22 +16,22 @@ use std::time::{Duration, Instant};
 
 use agentctl_adapters::{Control, WatchTarget};
 use agentctl_model::{
-    EndedBy, FirstWords, IdSource, Outcome, Rule, SpawnPlan, Status, Stdin, Surveyed, text,
+    Conversation, EndedBy, FirstWords, IdSource, Outcome, Rule, SpawnPlan, Status, Stdin, Surveyed, text,
 };
 use agentctl_process::{Ending, Order, Started, spawn};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::act::caller::Caller;
 use crate::act::launch::complaint::{WORDS, complaint};
-use crate::act::launch::watch::LaunchWatch;
 use crate::act::launch::{LaunchError, end_family, glance, undo};
 use crate::act::stop::Patience;
 use crate::keep::kernel_lock::KernelLock;
-use crate::keep::launches::{Exit, Failed, LaunchFolder, LaunchOrder, MARK, ProcessMark, Record, Talk};
+use crate::keep::launches::{Exit, Failed, LaunchFolder, LaunchOrder, MARK, ProcessMark, Record};
 use crate::{Fleet, Source};
 use hooks::Hooks;
 use tells::After;
 pub use tells::{KIND, OwnAddress, Tells};
+use watch::LaunchWatch;
 
 /// The shortest time between two looks at a starting agent, and how many times the length of the last one it is at least:
 /// an agent that writes all the time must not be paid for with its own processor.
@@ -93,7 +94,7 @@ impl<'a> Runner<'a> {
         let _directory = self.take_directory(&cwd)?;
         let (control, plan) = self.plan(cwd)?;
         let before = self.before();
-        let watch = LaunchWatch::of(self.targets());
+        let watch = Some(LaunchWatch::of(self.targets()));
         let started = self.start(&plan)?;
         let mut running = Running {
             started,
@@ -108,6 +109,7 @@ impl<'a> Runner<'a> {
             // Gone or not, it must not be a child that nobody waits for.
             let _ = running.started.ended();
         }
+        running.watch = None;
         began.map(|()| running)
     }
 
@@ -215,7 +217,9 @@ impl<'a> Runner<'a> {
 
     /// The session whose conversation goes on here, as it was before.
     fn before(&self) -> Option<Surveyed> {
-        let (Talk::Resume { id, .. } | Talk::Fork { id, .. }) = &self.record.order.conversation else {
+        let (Conversation::Stored { id, .. } | Conversation::ForkOf { id, .. }) =
+            &self.record.order.conversation
+        else {
             return None;
         };
         let mut probe = self.record.clone();
@@ -235,7 +239,7 @@ impl<'a> Runner<'a> {
         self.note_exit(ending, false).map_err(|error| failed("write down how the agent ended", &error))?;
         let session = glance(self.fleet, &self.record);
         // A turn of an earlier run may have ended well: it must be this one's, and so must the exit.
-        let is_new = !matches!(self.record.order.conversation, Talk::Resume { .. });
+        let is_new = !matches!(self.record.order.conversation, Conversation::Stored { .. });
         let did_its_turn = |session: &&Surveyed| {
             session.session.outcome == Some(Outcome::Completed)
                 && (is_new || running.is_told(&self.record.order, session))
@@ -372,7 +376,9 @@ struct Running {
     deadline: Option<Instant>,
     /// The session whose conversation goes on, as it was before.
     before: Option<Surveyed>,
-    watch: LaunchWatch,
+    /// Until the turn was seen. It must not be there when the runner dies: a dead process holds its locks until its watches
+    /// have ended, which takes a while.
+    watch: Option<LaunchWatch>,
 }
 
 impl Running {
@@ -382,7 +388,9 @@ impl Running {
             return Ok(Some(ending));
         }
         let left = self.deadline.map(|at| at.saturating_duration_since(Instant::now()));
-        self.watch.wait(&[&self.started], left.unwrap_or(Duration::MAX));
+        if let Some(watch) = &mut self.watch {
+            watch.wait(self.started.process, left.unwrap_or(Duration::MAX));
+        }
         self.started.ended()
     }
 
@@ -398,10 +406,10 @@ impl Running {
     /// without a turn.
     fn is_told(&self, order: &LaunchOrder, session: &Surveyed) -> bool {
         match order.conversation {
-            Talk::Resume { .. } => {
+            Conversation::Stored { .. } => {
                 session.session.updated_at != self.before.as_ref().and_then(|old| old.session.updated_at)
             }
-            Talk::New | Talk::Fork { .. } => session.session.prompt.is_some(),
+            Conversation::New | Conversation::ForkOf { .. } => session.session.prompt.is_some(),
         }
     }
 

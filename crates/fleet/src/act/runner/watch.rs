@@ -1,12 +1,13 @@
-//! Waiting for what a starting agent, or the runner that starts it, writes down. The kernel tells when there is something to
-//! look at; what is true is for the look to say.
+//! Waiting for what a starting agent writes down. The kernel tells when there is something to look at; what is true is for
+//! the look to say.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use agentctl_adapters::WatchTarget;
 use agentctl_files::watch::Folders;
-use agentctl_process::{Started, wait_any_gone};
+use agentctl_model::ProcessRef;
+use agentctl_process::wait_any_gone;
 
 /// How often is looked while the kernel tells of every write: some things change without one, such as who has a file open.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -14,13 +15,13 @@ const SWEEP: Duration = Duration::from_secs(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The folders in which a launch shows itself.
-pub(crate) struct LaunchWatch {
+pub(super) struct LaunchWatch {
     folders: Option<Folders>,
 }
 
 impl LaunchWatch {
     /// Tells of every write from now on.
-    pub(crate) fn of(targets: Vec<WatchTarget>) -> Self {
+    pub(super) fn of(targets: Vec<WatchTarget>) -> Self {
         let folders = Folders::new().ok().map(|mut folders| {
             folders.watch(targets);
             folders
@@ -28,11 +29,11 @@ impl LaunchWatch {
         Self { folders }
     }
 
-    /// Waits until something was written, one of the children has ended, or it is time to look anyway.
-    pub(crate) fn wait(&mut self, children: &[&Started], longest: Duration) {
+    /// Waits until something was written, the agent has ended, or it is time to look anyway.
+    pub(super) fn wait(&mut self, agent: Option<ProcessRef>, longest: Duration) {
         let is_whole = self.folders.as_ref().is_some_and(|folders| folders.incomplete().is_none());
         let until = Instant::now() + longest.min(if is_whole { SWEEP } else { POLL_INTERVAL });
-        while !self.wait_once(children, until.saturating_duration_since(Instant::now())) {
+        while !self.wait_once(agent, until.saturating_duration_since(Instant::now())) {
             if Instant::now() >= until {
                 return;
             }
@@ -40,13 +41,10 @@ impl LaunchWatch {
     }
 
     /// Says whether there is something to look at. What is written beside the watched folders is nothing.
-    fn wait_once(&mut self, children: &[&Started], longest: Duration) -> bool {
+    fn wait_once(&mut self, agent: Option<ProcessRef>, longest: Duration) -> bool {
         // One that ended before it could be looked at has no identity: it is asked for itself.
-        if children.iter().any(|child| child.process.is_none()) {
-            return true;
-        }
-        let processes: Vec<_> = children.iter().filter_map(|child| child.process).collect();
-        let ended = wait_any_gone(&processes, self.folders.as_ref().map(AsFd::as_fd), longest);
+        let Some(process) = agent else { return true };
+        let ended = wait_any_gone(&[process], self.folders.as_ref().map(AsFd::as_fd), longest);
         self.folders.as_mut().is_some_and(Folders::drain) || ended
     }
 }
@@ -64,13 +62,14 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let (here, elsewhere) = (place.path().join("here"), place.path().join("elsewhere"));
         std::fs::create_dir_all(&elsewhere).unwrap();
+        let this = agentctl_process::identity(std::process::id());
         let mut watch = LaunchWatch::of(vec![WatchTarget::new(&here, 0)]);
         std::fs::write(elsewhere.join("file"), "x").unwrap();
-        assert!(!watch.wait_once(&[], Duration::ZERO));
+        assert!(!watch.wait_once(this, Duration::ZERO));
         std::fs::create_dir(&here).unwrap();
-        assert!(watch.wait_once(&[], FOREVER), "the folder that was not there yet");
+        assert!(watch.wait_once(this, FOREVER), "the folder that was not there yet");
         std::fs::write(here.join("file"), "x").unwrap();
-        assert!(watch.wait_once(&[], FOREVER));
-        assert!(!watch.wait_once(&[], Duration::ZERO), "it was told already");
+        assert!(watch.wait_once(this, FOREVER));
+        assert!(!watch.wait_once(this, Duration::ZERO), "it was told already");
     }
 }
