@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead, Stamp};
 use jiff::Timestamp;
 
+pub use agentctl_files::watch::WatchTarget;
 pub use control::opening::Opening;
 pub use control::{Answer, Control};
 pub use feed::{Feed, Line};
@@ -88,19 +89,6 @@ pub struct Root {
 impl Root {
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), store: None, keys: Keys::default() }
-    }
-}
-
-/// A folder in which news about live sessions appears, with so many levels of folders below it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct WatchTarget {
-    pub path: PathBuf,
-    pub depth: usize,
-}
-
-impl WatchTarget {
-    pub fn new(path: impl Into<PathBuf>, depth: usize) -> Self {
-        Self { path: path.into(), depth }
     }
 }
 

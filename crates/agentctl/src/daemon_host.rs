@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentctl_adapters::Memory;
-use agentctl_daemon::{Hands, Launcher, NotifySettings, Settings, WebhookSettings};
+use agentctl_daemon::{Hands, NotifySettings, Settings, WebhookSettings};
+use agentctl_fleet::act::launch::Launcher;
 use agentctl_fleet::known_agents;
 use agentctl_fleet::{AdapterEntry, Fleet, Patience, Question, Wanted};
 use agentctl_model::{EndedBy, SessionKey, Surveyed};
@@ -36,13 +37,7 @@ impl Settings for Keeper {
         let given = environment.map(|variables| self.surroundings.elsewhere(variables));
         let surroundings = given.as_ref().unwrap_or(&self.surroundings);
         let settings = surroundings.settings().map_err(|error| words(error.into()))?;
-        Ok(Launcher {
-            fleet: surroundings.fleet_under(&settings),
-            caller: surroundings.caller(&settings).map_err(words)?,
-            usual: settings.usual(),
-            kept: settings.kept_at_least(),
-            unfit: settings.unfit_to_launch().map(|mistake| surroundings.told(mistake)),
-        })
+        surroundings.launcher(&settings).map_err(words)
     }
 
     fn adapters(&self) -> Result<Vec<AdapterEntry>, String> {

@@ -5,11 +5,12 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use agentctl_fleet::Store;
 use agentctl_fleet::keep::launches::{Exit, Failed, LaunchFolder, ProcessMark, Record};
 use agentctl_fleet::keep::marks::Marks;
 use agentctl_fleet::worktree::{self, Made, WorktreeError};
+use agentctl_fleet::{KernelLock, Store};
 use agentctl_testkit::{Background, Output, TestHome};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -44,9 +45,7 @@ impl Scene {
         });
         let mut record: Record = serde_json::from_value(record).unwrap();
         change(&mut record);
-        let (folder, held) = LaunchFolder::create(&self.launches(), &record, "words").unwrap();
-        drop(held);
-        folder
+        LaunchFolder::create(&self.launches(), &record, "words").unwrap().folder
     }
 
     /// One whose agent ended so many hours ago.
@@ -135,7 +134,7 @@ fn what_somebody_holds_is_never_touched() {
     // Whoever asked for it has not heard yet that it failed.
     let failed = scene.record("4", |_| {});
     failed.write_failed(&Failed { refused: false, message: "no".into(), hint: None }).unwrap();
-    let asker = failed.await_answer().unwrap();
+    let asker = KernelLock::on_existing(&failed.path().join("prompt"), Duration::ZERO).unwrap();
     // Somebody is writing a new one.
     fs::create_dir(scene.launches().join(".5.new")).unwrap();
     let writer = LaunchFolder::at(scene.launches().join(".5.new")).hold().unwrap();
@@ -145,7 +144,7 @@ fn what_somebody_holds_is_never_touched() {
 
     drop((held, asker, writer));
     agent.signal(agentctl_testkit::Signal::KILL);
-    agent.wait(std::time::Duration::from_secs(30));
+    agent.wait(Duration::from_secs(30));
     // The second one ended unseen: its time begins now.
     assert_eq!(scene.pruned(), names(["1", "3", "4", ".5.new"]));
     assert!(LaunchFolder::at(scene.launches().join("2")).exit().unwrap().found_gone_at.is_some());
@@ -183,7 +182,7 @@ fn what_a_killed_launch_made_is_undone_unless_somebody_worked_there() {
     let mut branches = scene.home.command("git");
     branches.args(["branch", "--format=%(refname:short)"]).current_dir(&repo);
     assert_eq!(scene.home.run(branches).ok().stdout, "main\ntry/dirty\ntry/kept\n");
-    let ended = forgotten.wait(std::time::Duration::from_secs(30));
+    let ended = forgotten.wait(Duration::from_secs(30));
     assert!(!ended.success(), "{ended}");
 }
 

@@ -74,7 +74,7 @@ const PAST: [(&str, &str, &str); 9] = [
         "UnixListener::bind",
         "our own folder, under the daemon's lock; then 0600",
     ),
-    ("daemon/src/watch/inotify.rs", "inotify::add_watch", "folders only; nothing is read"),
+    ("files/src/watch/inotify.rs", "inotify::add_watch", "folders only; nothing is read"),
     (
         "fleet/src/worktree/git.rs",
         "Command::new",

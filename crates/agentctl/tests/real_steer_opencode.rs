@@ -72,16 +72,15 @@ fn a_refused_key_leaves_nothing() {
 }
 
 #[test]
-fn an_unknown_model_is_told_in_the_agents_words_and_leaves_nothing() {
+fn an_unknown_model_is_told_in_the_agents_words() {
     let Some(scene) = scene() else { return };
-    let failed = scene.launch("[[text:no]]", &["--model", "fake/nobody"]);
-    assert_eq!(failed.code, Some(1), "{failed:#?}");
-    assert!(failed.stderr.contains("Model not found: fake/nobody"), "{failed:#?}");
-    scene.assert_nothing_left();
+    let refused = "Model not found: fake/nobody";
+    steer::fails_in_its_words(&scene, "[[text:no]]", &["--model", "fake/nobody"], refused);
+    let launches = scene.launches();
     let bare = scene.launch("[[text:no]]", &["--model", "fake-model"]);
     assert_eq!(bare.code, Some(7), "{bare:#?}");
     assert!(bare.stderr.contains("provider/model"), "{bare:#?}");
-    scene.assert_nothing_left();
+    assert_eq!(scene.launches(), launches, "the refused one left a record");
 }
 
 #[test]

@@ -1,10 +1,9 @@
 //! What the binary knows and the daemon needs. Asked anew each time, so that a changed `config.toml` counts at once.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use agentctl_fleet::act::launch::Usual;
-use agentctl_fleet::{AdapterEntry, Caller, Fleet};
+use agentctl_fleet::act::launch::Launcher;
+use agentctl_fleet::{AdapterEntry, Fleet};
 
 /// Where webhooks go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,17 +21,6 @@ pub struct NotifySettings {
     pub command: String,
     /// Words of status or outcome.
     pub on: Vec<String>,
-}
-
-/// What starting and stopping agents takes, in the environment of whoever asks.
-pub struct Launcher {
-    pub fleet: Fleet,
-    pub caller: Caller,
-    pub usual: Usual,
-    /// How long the records of launches that ended are kept.
-    pub kept: Duration,
-    /// A mistake in the settings because of which another agent would be started than was meant.
-    pub unfit: Option<String>,
 }
 
 pub trait Settings: Send + Sync + 'static {

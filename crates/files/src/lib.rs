@@ -8,12 +8,14 @@
 //! * [`own`] is for agentctl's own folder: no link is followed, and nothing is believed that somebody else wrote or could
 //!   have written.
 //! * [`scratch`] has private folders for what is needed for a moment.
+//! * [`watch`] is told by the kernel when files change.
 //! * [`kernel`] has the few files that the kernel itself makes up.
 #![allow(clippy::disallowed_methods, reason = "the door that everybody else goes through")]
 
 pub mod kernel;
 pub mod own;
 pub mod scratch;
+pub mod watch;
 
 mod looker;
 mod mounts;

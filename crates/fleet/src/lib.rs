@@ -16,7 +16,7 @@ use agentctl_adapters::{Adapter, Follow, Memory, Opening, ReadError, Root};
 use agentctl_model::{Entry, Environ, Surveyed};
 use agentctl_process::Kernel;
 
-pub use act::caller::{Caller, all_marks};
+pub use act::caller::{Caller, all_marks, find_program};
 pub use act::gateways::{Preview, Untold};
 pub use act::launch::{LaunchError, Launching};
 pub use act::orphans::{Orphan, Reaped};

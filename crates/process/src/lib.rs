@@ -21,7 +21,7 @@ pub mod spawn;
 pub mod tmux;
 
 pub use proven::{Proven, is_agentctl};
-pub use signal::{Sent, Signal, SignalError, wait_gone};
+pub use signal::{Sent, Signal, SignalError, wait_any_gone, wait_gone};
 pub use spawn::{Ending, Order, Started, identity, spawn};
 
 /// Which expensive looks are wanted of one process.

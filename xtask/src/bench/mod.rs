@@ -6,6 +6,7 @@
 pub(crate) mod check;
 pub(crate) mod events;
 pub(crate) mod gateway;
+pub(crate) mod launch;
 pub(crate) mod limit;
 pub(crate) mod measure;
 mod report;
@@ -55,6 +56,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         // The stand-ins are Claude Code's.
         if live_among == Some(count) && options.agents.iter().any(|agent| agent == "claude") {
             all.push(bench.live()?);
+            all.push(bench.launch()?);
         }
     }
     if options.json {
@@ -142,6 +144,14 @@ impl Bench<'_> {
             own.push(self.time(&self.options.agentctl, &["list"])?);
         }
         self.measured(&["list", &format!("({LIVE} live)")], &own, None)
+    }
+
+    /// From the turn in the agent's storage to the return of `launch`.
+    fn launch(&self) -> anyhow::Result<Measured> {
+        eprintln!("measuring among {} sessions: launch", self.manifest.rows.len());
+        let (own, floor) = launch::run(&self.options.agentctl, self.home)?;
+        let floor = Timing::of(&floor).map(|timing| (timing, 1));
+        self.measured(&["launch", "(turn to return)"], &own, floor)
     }
 
     fn measured(

@@ -23,6 +23,11 @@ impl Timing {
         let median = walls[walls.len() / 2];
         Some(Self { min, median, peak_kib: costs.iter().map(|cost| cost.peak_kib).max()? })
     }
+
+    /// The most memory, where it was measured.
+    fn peak(&self) -> Option<u64> {
+        Some(self.peak_kib).filter(|kib| *kib > 0)
+    }
 }
 
 /// One measured question.
@@ -51,7 +56,7 @@ fn ms(duration: Duration) -> f64 {
 }
 
 pub(crate) fn json(all: &[Measured]) -> Value {
-    let timing = |timing: &Timing| json!({"minMs": ms(timing.min), "medianMs": ms(timing.median), "peakKib": timing.peak_kib});
+    let timing = |timing: &Timing| json!({"minMs": ms(timing.min), "medianMs": ms(timing.median), "peakKib": timing.peak()});
     let rows: Vec<Value> = all
         .iter()
         .map(|row| {
@@ -100,7 +105,7 @@ pub(crate) fn table(all: &[Measured]) -> String {
             or_dash(limit.map(|(_, threads)| threads.to_string())),
             or_dash(min.map(|ratio| format!("{ratio:.2}"))),
             or_dash(median.map(|ratio| format!("{ratio:.2}"))),
-            format!("{:.1}", row.agentctl.peak_kib as f64 / 1024.0),
+            or_dash(row.agentctl.peak().map(|kib| format!("{:.1}", kib as f64 / 1024.0))),
         ]);
     }
     let mut widths = [0; 11];

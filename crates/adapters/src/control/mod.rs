@@ -42,12 +42,6 @@ pub trait Control: Send + Sync {
         None
     }
 
-    /// Whether the model was asked, by the words of agents that show a turn well before they ask. Only from then on can
-    /// the model refuse.
-    fn has_asked(&self, _said: FirstWords<'_>) -> bool {
-        true
-    }
-
     /// The clean way to end the session that this process carries.
     fn stop_way(&self, session: &Session, process: &Process) -> StopWay;
 

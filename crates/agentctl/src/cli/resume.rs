@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agentctl_fleet::act::launch::{ResumeWish, misfit};
+use agentctl_fleet::act::launch::{ResumeRequest, misfit};
 use agentctl_model::Permission;
 
 use super::launch::{permission_parser, turn};
@@ -53,10 +53,11 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let settings = surroundings.settings()?;
-    let fleet = surroundings.fleet_under(&settings);
+    let launcher = surroundings.launcher(&settings)?;
+    let fleet = &launcher.fleet;
     let words = args.message.words(surroundings)?;
-    let (found, _) = args.target.find(&fleet, surroundings, out)?;
-    let wish = ResumeWish {
+    let (found, _) = args.target.find(fleet, surroundings, out)?;
+    let request = ResumeRequest {
         fork: args.fork,
         model: args.model.clone(),
         permission: args.permission_mode,
@@ -66,16 +67,14 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     if let Some(mistake) = settings.spoilt(&[&format!("adapters.{}.binary", found.key.adapter)]) {
         return Err(surroundings.because_of(mistake));
     }
-    let misfit = wish.model.as_deref().and_then(|model| misfit(&found.key.adapter, "model", model));
+    let misfit = request.model.as_deref().and_then(|model| misfit(&found.key.adapter, "model", model));
     if let Some(why) = misfit {
         return Err(Failure::new(Exit::Usage, why));
     }
-    let order = fleet.resume_order(&found, &wish, &settings.programs())?;
-    let caller = surroundings.caller(&settings)?;
-    surroundings.prepare_home()?;
+    let order = fleet.resume_order(&found, &request, &launcher.caller.programs)?;
+    launcher.make_ready(surroundings.now())?;
     DaemonProcess::wanted(surroundings, out);
-    fleet.forget_old_launches(surroundings.now(), settings.kept_at_least());
     let what = format!("resuming {} ...", found.key.adapter);
-    let session = turn::carry_out(order, &words, &what, &fleet, &caller, surroundings, out)?;
-    turn::tell(&session, None, (args.wait, args.json), &fleet, surroundings, out)
+    let session = turn::carry_out(order, &words, &what, &launcher, surroundings, out)?;
+    turn::tell(&session, None, (args.wait, args.json), fleet, surroundings, out)
 }

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use agentctl_fleet::act::launch::Usual;
+use agentctl_fleet::act::launch::Defaults;
 use agentctl_fleet::{Price, Prices};
 use agentctl_model::Environ;
 use serde::Deserialize;
@@ -144,8 +144,8 @@ impl Settings {
     }
 
     /// What is launched where nothing else is said.
-    pub(crate) fn usual(&self) -> Usual {
-        Usual { adapter: self.adapter.value.clone(), model: self.model.value.clone() }
+    pub(crate) fn launch_defaults(&self) -> Defaults {
+        Defaults { adapter: self.adapter.value.clone(), model: self.model.value.clone() }
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use agentctl_adapters::{Adapter, Root, Secret};
 use agentctl_daemon::{Home, HomeError};
 use agentctl_files::own;
+use agentctl_fleet::act::launch::Launcher;
 use agentctl_fleet::{Caller, Fleet, Source, Store};
 use agentctl_model::Environ;
 use jiff::Timestamp;
@@ -108,17 +109,6 @@ impl Surroundings {
         self.own_folder().map(|(folder, _)| Store::at(folder)).ok_or_else(nowhere)
     }
 
-    /// Makes agentctl's folder fit to be written to.
-    pub(crate) fn prepare_home(&self) -> Result<(), Failure> {
-        self.store()?.prepare().map(drop).map_err(|error| {
-            let failure = Failure::new(Exit::Failed, error.to_string());
-            match error.hint() {
-                Some(hint) => failure.hint(hint),
-                None => failure,
-            }
-        })
-    }
-
     /// On whose behalf agents are started and stopped: this process's.
     pub(crate) fn caller(&self, settings: &Settings) -> Result<Caller, Failure> {
         let agentctl = std::env::current_exe()
@@ -128,6 +118,17 @@ impl Surroundings {
             programs: settings.programs(),
             home: self.store()?.folder().to_owned(),
             agentctl,
+        })
+    }
+
+    /// What launching takes, under these settings.
+    pub(crate) fn launcher(&self, settings: &Settings) -> Result<Launcher, Failure> {
+        Ok(Launcher {
+            fleet: self.fleet_under(settings),
+            caller: self.caller(settings)?,
+            defaults: settings.launch_defaults(),
+            kept: settings.kept_at_least(),
+            mistake: settings.unfit_to_launch().map(|mistake| self.told(mistake)),
         })
     }
 
@@ -271,13 +272,7 @@ impl Surroundings {
 
     /// The first executable of this name on the PATH; a name with a slash is itself the place.
     pub(crate) fn on_path(&self, program: &Path) -> Option<PathBuf> {
-        use rustix::fs::{Access, access};
-        let runnable = |place: &PathBuf| place.is_file() && access(place, Access::EXEC_OK).is_ok();
-        if program.components().count() > 1 {
-            return Some(program.to_owned()).filter(runnable);
-        }
-        let path = self.environ.get("PATH")?;
-        std::env::split_paths(path).map(|folder| folder.join(program)).find(runnable)
+        agentctl_fleet::find_program(program, &self.environ)
     }
 
     /// A path as this user would write it.

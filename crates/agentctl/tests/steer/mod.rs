@@ -196,23 +196,42 @@ pub(crate) fn launched_stopped_and_resumed(scene: &Scene, store: &str) {
     assert_eq!(exit["launch"]["exitCode"], 0, "{exit:#}");
 }
 
-/// A model that refuses: the launch says so in the agent's words, names what the agent keeps of it, and leaves nothing.
+/// A model that refuses the key.
 pub(crate) fn refused_by_the_model(scene: &Scene, words: &str) {
-    let failed = scene.launch(
-        "[[err:401|the key is wrong]] [[err:401|the key is wrong]] [[err:401|the key is wrong]]",
-        &[],
-    );
-    assert_eq!(failed.code, Some(1), "{failed:#?}");
-    assert!(failed.stderr.contains(words), "{failed:#?}");
-    scene.assert_nothing_left();
-    // No turn is denied that stands in the agent's own records.
-    let list = scene.agentctl(&["list", "--all", "--json"]).ok().json();
-    for row in list["sessions"].as_array().unwrap().iter().filter(|row| !row["prompt"].is_null()) {
-        // One that says its id only when it is done has none to name.
-        let is_nameless = failed.stderr.contains("ended before its turn was seen");
-        let id = row["id"].as_str().unwrap();
-        assert!(failed.stderr.contains(id) || is_nameless, "{failed:#?} {row:#}");
+    let prompt = "[[err:401|the key is wrong]] [[err:401|the key is wrong]] [[err:401|the key is wrong]]";
+    fails_in_its_words(scene, prompt, &[], words);
+}
+
+/// A turn that fails soon. An agent that gives up before its records show the turn has no session: the launch fails in its
+/// words, names what the agent keeps of it, and leaves nothing. One whose turn was shown first has a session whose turn
+/// failed, which `wait` tells. `launch --wait` tells it in the agent's words either way.
+pub(crate) fn fails_in_its_words(scene: &Scene, prompt: &str, more: &[&str], words: &str) {
+    let launched = scene.launch(prompt, more);
+    if launched.stdout.is_empty() {
+        assert_eq!(launched.code, Some(1), "{launched:#?}");
+        assert!(launched.stderr.contains(words), "{launched:#?}");
+        scene.assert_nothing_left();
+        // No turn is denied that stands in the agent's own records.
+        let list = scene.agentctl(&["list", "--all", "--json"]).ok().json();
+        for row in list["sessions"].as_array().unwrap().iter().filter(|row| !row["prompt"].is_null()) {
+            // One that says its id only when it is done has none to name.
+            let is_nameless = launched.stderr.contains("ended before its turn was seen");
+            let id = row["id"].as_str().unwrap();
+            assert!(launched.stderr.contains(id) || is_nameless, "{launched:#?} {row:#}");
+        }
+    } else {
+        let session = launched.json();
+        let id = session["id"].as_str().unwrap();
+        assert_eq!(scene.agentctl(&["wait", id]).code, Some(1), "{session:#}");
+        scene.wait_for_silence();
+        let ended = scene.status(id);
+        // One that writes nothing down before it goes away left its turn open.
+        assert!(ended["outcome"] == "failed" || ended["outcome"] == "died", "{ended:#}");
     }
+    let waited = scene.launch(prompt, &[more, &["--wait"]].concat());
+    assert_eq!(waited.code, Some(1), "{waited:#?}");
+    assert!(waited.stderr.contains(words), "{waited:#?}");
+    scene.wait_for_silence();
 }
 
 /// An agent that is not there.

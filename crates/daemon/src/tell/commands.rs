@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use agentctl_model::{Outcome, Session};
+use agentctl_fleet::act::hook_variables::{Known, hook_variables};
+use agentctl_model::Session;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::run::log::Log;
@@ -85,31 +86,18 @@ fn wait(mut child: Child) -> io::Result<String> {
     }
 }
 
-/// What hooks are told of a session: always all of it, empty where it is not known.
+/// What a command is told of a session: what every hook is told, and what a notice is about.
 pub(crate) fn about(session: Option<&Session>) -> Variables {
-    let text =
-        |value: Option<&String>| value.map(|value| agentctl_model::text::one_line(value)).unwrap_or_default();
-    let exit = session.and_then(|session| session.launch.as_ref()?.exit_code);
+    let text = |pick: fn(&Session) -> Option<&String>| {
+        let value = session.and_then(pick).map(|value| agentctl_model::text::one_line(value));
+        value.unwrap_or_default().replace('\0', "")
+    };
     let status = session.map(|session| session.status.word().to_owned()).unwrap_or_default();
-    let outcome = session.and_then(|session| session.outcome).map_or("", Outcome::word);
-    vec![
-        ("AGENTCTL_SESSION_ID", text(session.map(|session| &session.id))),
-        ("AGENTCTL_CWD", session.and_then(|session| session.cwd.clone()).unwrap_or_default()),
-        ("AGENTCTL_ADAPTER", text(session.map(|session| &session.adapter))),
-        ("AGENTCTL_BRANCH", text(session.and_then(|session| session.branch.as_ref()))),
-        ("AGENTCTL_EXIT_CODE", exit.map(|code| code.to_string()).unwrap_or_default()),
-        ("AGENTCTL_GROUP", text(session.and_then(|session| session.group.as_ref()))),
-        ("AGENTCTL_MODEL", text(session.and_then(|session| session.model.as_ref()))),
-        ("AGENTCTL_OUTCOME", outcome.to_owned()),
+    let mut variables = hook_variables(session, &Known::default());
+    variables.extend([
         ("AGENTCTL_STATUS", status),
-        ("AGENTCTL_DETAIL", text(session.and_then(|session| session.status_detail.as_ref()))),
-        (
-            "AGENTCTL_NAME",
-            text(session.and_then(|session| session.name.as_ref().or(session.prompt.as_ref()))),
-        ),
-    ]
-    .into_iter()
-    // A zero byte would end the variable early, and the command could not be started.
-    .map(|(name, value)| (name, value.replace('\0', "")))
-    .collect()
+        ("AGENTCTL_DETAIL", text(|session| session.status_detail.as_ref())),
+        ("AGENTCTL_NAME", text(|session| session.name.as_ref().or(session.prompt.as_ref()))),
+    ]);
+    variables
 }

@@ -5,13 +5,12 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentctl_adapters::WatchTarget;
+use agentctl_files::watch::{Folders, WatchTarget};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::Woken;
-use super::inotify::Folders;
 use crate::run::descriptors;
 
 /// Wakes the watcher from elsewhere.
@@ -62,7 +61,7 @@ impl Watcher {
     /// Why not everything is watched.
     pub(crate) fn incomplete(&self) -> Option<String> {
         let folders = match &self.folders {
-            Ok(folders) => folders.incomplete.clone(),
+            Ok(folders) => folders.incomplete().map(str::to_owned),
             Err(why) => Some(why.clone()),
         };
         let processes = self.why_unwatched.as_ref().map(|why| {

@@ -3,8 +3,6 @@
 
 pub(crate) mod feeds;
 mod holders;
-#[cfg(target_os = "linux")]
-mod inotify;
 pub(crate) mod launches;
 #[cfg(target_os = "linux")]
 mod linux;

@@ -37,16 +37,21 @@ impl Caller {
         environ
     }
 
-    /// The first executable of this name on the caller's `PATH`; a name with a slash is itself the place.
+    /// The program of this name, where the caller would find it.
     pub fn find_program(&self, program: &Path) -> Option<PathBuf> {
-        use rustix::fs::{Access, access};
-        let runnable = |place: &PathBuf| place.is_file() && access(place, Access::EXEC_OK).is_ok();
-        if program.components().count() > 1 {
-            return Some(program.to_owned()).filter(runnable);
-        }
-        let path = self.environ.get("PATH")?;
-        std::env::split_paths(path).map(|folder| folder.join(program)).find(runnable)
+        find_program(program, &self.environ)
     }
+}
+
+/// The first executable of this name on the `PATH` of these variables; a name with a slash is itself the place.
+pub fn find_program(program: &Path, environ: &Environ) -> Option<PathBuf> {
+    use rustix::fs::{Access, access};
+    let runnable = |place: &PathBuf| place.is_file() && access(place, Access::EXEC_OK).is_ok();
+    if program.components().count() > 1 {
+        return Some(program.to_owned()).filter(runnable);
+    }
+    let path = environ.get("PATH")?;
+    std::env::split_paths(path).map(|folder| folder.join(program)).find(runnable)
 }
 
 /// The marks of every agent there is.

@@ -2,6 +2,7 @@
 
 pub(crate) mod caller;
 pub(crate) mod gateways;
+pub mod hook_variables;
 pub mod launch;
 pub(crate) mod orphans;
 pub(crate) mod prune;

@@ -52,6 +52,11 @@ impl KernelLock {
         Self::take(own::open(path)?, patience)
     }
 
+    /// Takes the lock of a file that only its maker has open.
+    pub fn on_opened(file: File) -> io::Result<Self> {
+        Self::take(file, Duration::ZERO)?.ok_or_else(|| io::Error::other("another process holds a new file"))
+    }
+
     fn take(file: File, patience: Duration) -> io::Result<Option<Self>> {
         let began = Instant::now();
         loop {

@@ -33,13 +33,16 @@ impl Permission {
 }
 
 /// In which conversation the words are said.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Conversation {
     /// A new one.
     New,
     /// One that is stored: its id and where its records are.
+    #[serde(rename = "resume")]
     Stored { id: String, place: PathBuf },
     /// A new one that begins as a copy of a stored one.
+    #[serde(rename = "fork")]
     ForkOf { id: String, place: PathBuf },
 }
 

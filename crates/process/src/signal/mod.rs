@@ -3,6 +3,7 @@
 //! A process is never addressed by name, by a pid alone or as a group: whoever wants to signal must have a
 //! [`Proven`](crate::Proven), and gets [`Sent::AlreadyGone`] when its pid belongs to somebody else by now.
 
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use agentctl_model::ProcessRef;
@@ -56,4 +57,10 @@ pub enum SignalError {
 /// cannot be looked at.
 pub fn wait_gone(process: ProcessRef, deadline: Duration) -> bool {
     platform::wait_gone(process, deadline)
+}
+
+/// Waits until one of the processes has ended, at most for `deadline`; `wake` ends the waiting as soon as it can be read.
+/// Says whether a process has ended. Where that cannot be watched the waiting is short, so that the caller looks.
+pub fn wait_any_gone(processes: &[ProcessRef], wake: Option<BorrowedFd<'_>>, deadline: Duration) -> bool {
+    platform::wait_any_gone(processes, wake, deadline)
 }

@@ -1,6 +1,6 @@
 //! Linux: a pidfd pins the process, so that between the check and the signal the pid cannot change hands.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use agentctl_model::{Observed, ProcessRef};
@@ -11,6 +11,9 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 use super::{Sent, Signal, SignalError};
 use crate::Kernel;
 use crate::linux::Linux;
+
+/// How long is waited for a process whose end the kernel does not tell.
+const UNWATCHED: Duration = Duration::from_millis(20);
 
 /// A process that is held: its pid cannot become another's.
 #[derive(Debug)]
@@ -38,6 +41,22 @@ pub fn wait_gone(process: ProcessRef, deadline: Duration) -> bool {
         Ok(Some(pinned)) => ends_within(&pinned.handle, deadline),
         Err(_) => false,
     }
+}
+
+pub fn wait_any_gone(processes: &[ProcessRef], wake: Option<BorrowedFd<'_>>, deadline: Duration) -> bool {
+    let (mut handles, mut deadline) = (Vec::with_capacity(processes.len()), deadline);
+    for process in processes {
+        match pin(*process) {
+            Ok(None) => return true,
+            Ok(Some(pinned)) => handles.push(pinned.handle),
+            Err(_) => deadline = deadline.min(UNWATCHED),
+        }
+    }
+    let mut watched: Vec<PollFd<'_>> =
+        handles.iter().map(|handle| PollFd::new(handle, PollFlags::IN)).collect();
+    watched.extend(wake.as_ref().map(|wake| PollFd::new(wake, PollFlags::IN)));
+    poll_until(&mut watched, deadline);
+    watched[..handles.len()].iter().any(|handle| !handle.revents().is_empty())
 }
 
 /// Holds the process; `None` when it is gone. The order matters: what is pinned first and recognised then is the same.
@@ -70,12 +89,17 @@ fn is_the_pid_of(handle: &OwnedFd, pid: u32) -> bool {
 
 /// A pidfd becomes readable when the last thread of the process has ended, reaped or not.
 fn ends_within(pinned: &OwnedFd, deadline: Duration) -> bool {
+    poll_until(&mut [PollFd::new(pinned, PollFlags::IN)], deadline)
+}
+
+/// Says whether one of them became ready.
+fn poll_until(watched: &mut [PollFd<'_>], deadline: Duration) -> bool {
     let begin = Instant::now();
     loop {
         let left = deadline.saturating_sub(begin.elapsed());
         // A wait too long for the kernel to count is a wait without end.
         let timeout = Timespec::try_from(left).ok();
-        match poll(&mut [PollFd::new(pinned, PollFlags::IN)], timeout.as_ref()) {
+        match poll(watched, timeout.as_ref()) {
             Err(Errno::INTR) => {}
             answer => return answer.is_ok_and(|ready| ready > 0),
         }

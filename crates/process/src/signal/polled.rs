@@ -1,5 +1,6 @@
 //! Other Unixes: look, then signal. Between the two the pid could change hands; there is no pidfd to forbid it.
 
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use agentctl_model::{Observed, ProcessRef};
@@ -55,9 +56,14 @@ fn deliver(process: ProcessRef, signal: Signal) -> Result<Sent, SignalError> {
 }
 
 pub fn wait_gone(process: ProcessRef, deadline: Duration) -> bool {
+    wait_any_gone(&[process], None, deadline)
+}
+
+/// What could wake is not listened to here: whoever has such a thing looks again when the time is over.
+pub fn wait_any_gone(processes: &[ProcessRef], _wake: Option<BorrowedFd<'_>>, deadline: Duration) -> bool {
     let begin = Instant::now();
     loop {
-        if Portable::new().is_alive(process) == Observed::Seen(false) {
+        if processes.iter().any(|process| Portable::new().is_alive(*process) == Observed::Seen(false)) {
             return true;
         }
         let left = deadline.saturating_sub(begin.elapsed());

@@ -113,13 +113,6 @@ impl Control for OpenCode {
         words.or_else(|| error["error"]["name"].as_str().map(str::to_owned))
     }
 
-    /// The log says when the turn itself is sent to the model; the request for a title does not count.
-    fn has_asked(&self, said: FirstWords<'_>) -> bool {
-        complete_lines(said.stderr).any(|line| {
-            line.contains(" small=false ") && (line.contains(" message=stream ") || line.ends_with(" stream"))
-        })
-    }
-
     /// A run has no clean end: its transcript stays as it is. A terminal writes its turn down. Who serves several
     /// sessions is asked to break off one.
     fn stop_way(&self, _session: &Session, process: &Process) -> StopWay {

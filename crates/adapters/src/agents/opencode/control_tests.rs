@@ -33,17 +33,6 @@ fn the_id_comes_from_a_whole_line_of_the_log_wherever_it_was_cut() {
 }
 
 #[test]
-fn the_model_was_asked_once_the_log_says_so() {
-    let asked = |stderr: &str| OpenCode.has_asked(FirstWords { stdout: "", stderr });
-    let young = "timestamp=2026 level=INFO run=1 message=stream providerID=fake session.id=ses_1 small=false agent=build\n";
-    let old = "INFO  2026 +0ms service=llm providerID=fake sessionID=ses_1 small=false agent=plan mode=primary stream\n";
-    for line in [young, old] {
-        assert!(asked(line) && !asked(&line[..line.len() - 1]) && !asked(&line.replace("false", "true")));
-    }
-    assert!(!asked(LOG) && !asked(OLD_LOG));
-}
-
-#[test]
 fn without_a_log_the_first_event_names_the_session() {
     let event = "{\"type\":\"step_start\",\"timestamp\":1,\"sessionID\":\"ses_1\"}\n";
     for cut in 0..=event.len() {

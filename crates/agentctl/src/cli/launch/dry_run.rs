@@ -121,7 +121,7 @@ pub(super) fn show(
 }
 
 fn plan(slot: &PlannedSlot, words: &str, fleet: &Fleet) -> Result<Preview, Failure> {
-    let order = slot.order.as_ref().map_err(|unfit| Failure::from(unfit.clone()))?;
+    let order = slot.order.as_ref().map_err(|error| Failure::from(error.clone()))?;
     Ok(fleet.preview(order, words)?)
 }
 

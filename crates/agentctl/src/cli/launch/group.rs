@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-use agentctl_fleet::act::launch::{LaunchPlan, SideBySide};
+use agentctl_fleet::Fleet;
+use agentctl_fleet::act::launch::{LaunchPlan, Launcher, SideBySide};
 use agentctl_fleet::read::groups::GroupLaunch;
-use agentctl_fleet::{Caller, Fleet};
 use agentctl_model::{Surveyed, text};
 
 use super::turn::went_wrong;
@@ -22,11 +22,11 @@ pub(super) fn launch(
     plan: LaunchPlan,
     wait: bool,
     as_json: bool,
-    fleet: &Fleet,
-    caller: &Caller,
+    launcher: &Launcher,
     surroundings: &Surroundings,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
+    let Launcher { fleet, caller, .. } = launcher;
     let interrupt = Interrupt::listen();
     out.progress(Some(&format!("starting {} agents ...", plan.slots.len())));
     let mut done = fleet.launch_side_by_side(plan, caller, || surroundings.now(), || interrupt.came());

@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use agentctl_adapters::gateway::Addressee;
 use agentctl_fleet::act::launch::{
-    Choice, LaunchManner, LaunchPlan, LaunchWish, Unfit, UnfitKind, check_count, check_folder,
+    Choice, LaunchOptions, LaunchPlan, LaunchRequest, Launcher, SlotError, SlotErrorKind, check_count,
+    check_folder,
 };
 use agentctl_fleet::keep::launches::WorktreeOrder;
-use agentctl_fleet::{Caller, Fleet};
 use agentctl_model::{Permission, text};
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
@@ -121,36 +121,27 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let settings = surroundings.settings()?;
-    let fleet = surroundings.fleet_under(&settings);
-    let caller = surroundings.caller(&settings)?;
-    let plan = args.plan(surroundings, &settings, &fleet, &caller)?;
+    let launcher = surroundings.launcher(&settings)?;
+    let plan = args.plan(surroundings, &settings, &launcher)?;
     if args.dry_run {
-        return dry_run::show(&plan, args.json, &fleet, surroundings, out);
+        return dry_run::show(&plan, args.json, &launcher.fleet, surroundings, out);
     }
-    for order in plan.slots.iter().filter_map(|slot| slot.order.as_ref().ok()) {
-        if let Some(WorktreeOrder { repository, branch, base }) = fleet.tree_of(order) {
-            trust::consent(repository, (branch, base.as_deref()), args.trust, surroundings, out)?;
-        }
+    let slot = plan.slots.first().ok_or_else(|| Failure::new(Exit::Usage, "there is nothing to launch"))?;
+    if let (false, Err(error)) = (plan.is_group(), &slot.order) {
+        return Err(error.clone().into());
     }
-    let mut ready = || {
-        surroundings.prepare_home()?;
-        DaemonProcess::wanted(surroundings, out);
-        fleet.forget_old_launches(surroundings.now(), settings.kept_at_least());
-        Ok::<_, Failure>(())
-    };
+    launcher.prepare(&plan, surroundings.now(), |WorktreeOrder { repository, branch, base }| {
+        trust::consent(repository, (branch, base.as_deref()), args.trust, surroundings, out)
+    })?;
+    DaemonProcess::wanted(surroundings, out);
     if plan.is_group() {
-        ready()?;
-        return group::launch(plan, args.wait, args.json, &fleet, &caller, surroundings, out);
+        return group::launch(plan, args.wait, args.json, &launcher, surroundings, out);
     }
-    let Some(slot) = plan.slots.into_iter().next() else {
-        return Err(Failure::new(Exit::Usage, "there is nothing to launch"));
-    };
     let what = format!("starting {} ...", slot.adapter);
-    let order = slot.order.map_err(Failure::from)?;
-    let place = gateway::words(&order, args.gateway.is_some(), &fleet);
-    ready()?;
-    let session = turn::carry_out(order, &plan.words, &what, &fleet, &caller, surroundings, out)?;
-    turn::tell(&session, place.as_deref(), (args.wait, args.json), &fleet, surroundings, out)
+    let order = slot.order.clone()?;
+    let place = gateway::words(&order, args.gateway.is_some(), &launcher.fleet);
+    let session = turn::carry_out(order, &plan.words, &what, &launcher, surroundings, out)?;
+    turn::tell(&session, place.as_deref(), (args.wait, args.json), &launcher.fleet, surroundings, out)
 }
 
 impl Args {
@@ -158,9 +149,9 @@ impl Args {
         &self,
         surroundings: &Surroundings,
         settings: &Settings,
-        fleet: &Fleet,
-        caller: &Caller,
+        launcher: &Launcher,
     ) -> Result<LaunchPlan, Failure> {
+        let Launcher { fleet, caller, defaults, .. } = launcher;
         let matrix =
             self.matrix.as_deref().map(|path| matrix::read(&surroundings.meant(path))).transpose()?;
         let listed = matrix.as_ref();
@@ -169,7 +160,7 @@ impl Args {
         let given = self.cwd.as_deref().or(listed.and_then(|matrix| matrix.cwd.as_deref()));
         let choices = match &matrix {
             Some(matrix) => matrix.slots(),
-            None => self.pairs.slots(&settings.usual()).map_err(|unnamed| {
+            None => self.pairs.slots(defaults).map_err(|unnamed| {
                 settings.spoilt(&["adapter"]).map_or(unnamed, |mistake| surroundings.because_of(mistake))
             })?,
         };
@@ -200,17 +191,22 @@ impl Args {
                 branch: branch.clone(),
                 base: base.clone(),
             });
-        let manner = self.manner(surroundings);
-        let wish =
-            LaunchWish { choices, side_by_side, cwd, cwd_is_chosen: given.is_some(), worktree, base, manner };
-        fleet
-            .plan_launch(&wish, words, &settings.programs())
-            .map_err(|error| Failure::new(Exit::Failed, error.to_string()))
+        let options = self.options(surroundings);
+        let request = LaunchRequest {
+            choices,
+            side_by_side,
+            cwd,
+            cwd_is_chosen: given.is_some(),
+            worktree,
+            base,
+            options,
+        };
+        launcher.plan(&request, words).map_err(|error| Failure::new(Exit::Failed, error.to_string()))
     }
 
-    fn manner(&self, surroundings: &Surroundings) -> LaunchManner {
+    fn options(&self, surroundings: &Surroundings) -> LaunchOptions {
         let meant = |path: &PathBuf| surroundings.meant(path);
-        LaunchManner {
+        LaunchOptions {
             group: self.group.clone(),
             permission: self.permission_mode,
             system_prompt: self.system_prompt_append.clone(),
@@ -254,17 +250,17 @@ fn folder(given: Option<&Path>, surroundings: &Surroundings) -> Result<PathBuf, 
     Ok(path)
 }
 
-impl From<Unfit> for Failure {
-    fn from(unfit: Unfit) -> Self {
-        let exit = match unfit.kind {
-            UnfitKind::Unknown => Exit::Usage,
-            UnfitKind::Refused => Exit::Refused,
-            UnfitKind::NoSuchGateway => Exit::NotFound,
-            UnfitKind::Ambiguous => Exit::Ambiguous,
-            UnfitKind::Failed => Exit::Failed,
+impl From<SlotError> for Failure {
+    fn from(error: SlotError) -> Self {
+        let exit = match error.kind {
+            SlotErrorKind::Unknown => Exit::Usage,
+            SlotErrorKind::Refused => Exit::Refused,
+            SlotErrorKind::NoSuchGateway => Exit::NotFound,
+            SlotErrorKind::Ambiguous => Exit::Ambiguous,
+            SlotErrorKind::Failed => Exit::Failed,
         };
-        let failure = Self::new(exit, text::clean(&unfit.message));
-        match unfit.hint {
+        let failure = Self::new(exit, text::clean(&error.message));
+        match error.hint {
             Some(hint) => failure.hint(hint),
             None => failure,
         }

@@ -1,6 +1,6 @@
 //! `launch [ADAPTER] [--adapter A [--model M]]...`: which model belongs to which agent is said by their order.
 
-use agentctl_fleet::act::launch::{Choice, Usual};
+use agentctl_fleet::act::launch::{Choice, Defaults};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 
 use crate::exit_codes::Exit;
@@ -20,7 +20,7 @@ enum Word {
 
 impl Pairs {
     /// Every agent with every model behind it; the settings say what is not said here.
-    pub(super) fn slots(&self, usual: &Usual) -> Result<Vec<Choice>, Failure> {
+    pub(super) fn slots(&self, defaults: &Defaults) -> Result<Vec<Choice>, Failure> {
         let mut agents: Vec<(Option<String>, Vec<String>)> = Vec::new();
         for word in &self.words {
             match (word, agents.last_mut()) {
@@ -35,7 +35,7 @@ impl Pairs {
         let slots = agents.into_iter().flat_map(|(adapter, models)| {
             let models: Vec<Option<String>> =
                 if models.is_empty() { vec![None] } else { models.into_iter().map(Some).collect() };
-            models.into_iter().map(move |model| usual.choice(adapter.clone(), model).ok_or_else(unnamed))
+            models.into_iter().map(move |model| defaults.choice(adapter.clone(), model).ok_or_else(unnamed))
         });
         slots.collect()
     }
@@ -113,7 +113,7 @@ mod tests {
         let command = <Pairs as clap::Args>::augment_args(Command::new("launch"));
         let matches = command.try_get_matches_from(["launch"].iter().chain(args)).unwrap();
         let settings = Settings::parse(config, &Environ::default());
-        let slots = Pairs::from_arg_matches(&matches).unwrap().slots(&settings.usual()).unwrap();
+        let slots = Pairs::from_arg_matches(&matches).unwrap().slots(&settings.launch_defaults()).unwrap();
         slots.into_iter().map(|slot| (slot.adapter, slot.model)).collect()
     }
 

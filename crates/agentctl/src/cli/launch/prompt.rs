@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use agentctl_fleet::Caller;
-use agentctl_fleet::act::launch::{Enclosed, Issue, MAX_FILE, WordsError, check_words, text};
+use agentctl_fleet::act::launch::{Attachments, Issue, MAX_FILE, WordsError, check_words, text};
 
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -64,14 +64,14 @@ impl Prompt {
             return Err(Failure::new(Exit::Usage, "there is no prompt")
                 .hint("give one with -p, or -p - for standard input"));
         }
-        let enclosed = Enclosed {
+        let attachments = Attachments {
             issue: self.issue.map(|number| Issue { number, repo: self.repo.clone() }),
             spec: self.spec.as_ref().map(|spec| surroundings.meant(spec)),
             files: self.files.iter().map(|file| surroundings.meant(file)).collect(),
             most: if self.max_file_size == 0 { MAX_FILE } else { self.max_file_size },
         };
         let cwd = surroundings.cwd.as_deref().unwrap_or(Path::new("/"));
-        Ok(enclosed.behind(prompt, caller, cwd)?)
+        Ok(attachments.behind(prompt, caller, cwd)?)
     }
 }
 

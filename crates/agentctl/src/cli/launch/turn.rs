@@ -2,8 +2,9 @@
 
 use std::io::Write;
 
+use agentctl_fleet::act::launch::Launcher;
 use agentctl_fleet::keep::launches::LaunchOrder;
-use agentctl_fleet::{Caller, Fleet, LaunchError};
+use agentctl_fleet::{Fleet, LaunchError};
 use agentctl_model::{Capability, Outcome, Session, Status, Surveyed, text};
 
 use crate::cli::wait::for_turn;
@@ -21,20 +22,15 @@ pub(crate) fn carry_out(
     order: LaunchOrder,
     words: &str,
     what: &str,
-    fleet: &Fleet,
-    caller: &Caller,
+    launcher: &Launcher,
     surroundings: &Surroundings,
     out: &mut Output,
 ) -> Result<Surveyed, Failure> {
     let interrupt = Interrupt::listen();
-    let launching = fleet.launch(order, words, caller, surroundings.now())?;
     out.progress(Some(what));
-    let outcome = launching.wait(fleet, || interrupt.came());
+    let outcome = launcher.carry_out(order, words, surroundings.now(), || interrupt.came());
     out.progress(None);
-    match outcome {
-        Ok(session) => Ok(session),
-        Err(error) => Err(said(error, interrupt.came())),
-    }
+    outcome.map_err(|error| said(error, interrupt.came()))
 }
 
 /// Tells of a session that was started, and with `wait` of how its turn ended. `place` says in words where it lives, if not
@@ -47,25 +43,25 @@ pub(crate) fn tell(
     surroundings: &Surroundings,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
-    match (wait, as_json) {
-        (false, true) => {
-            json::answer(out, &session.session)?;
-            Ok(ended_as(session, fleet, out))
-        }
-        (true, true) => for_turn(session, true, fleet, surroundings, out),
-        (false, false) => {
-            head(&session.session, place, surroundings, out)?;
-            next_steps(&session.session, out)?;
-            Ok(ended_as(session, fleet, out))
-        }
-        (true, false) => {
-            head(&session.session, place, surroundings, out)?;
-            let ended = for_turn(session, false, fleet, surroundings, out)?;
-            let now = fleet.again(session);
-            next_steps(&now.as_ref().unwrap_or(session).session, out)?;
-            Ok(ended)
-        }
+    if !as_json {
+        head(&session.session, place, surroundings, out)?;
     }
+    if !wait {
+        if as_json {
+            json::answer(out, &session.session)?;
+        } else {
+            next_steps(&session.session, out)?;
+        }
+        return Ok(ended_as(session, "is over already", fleet, out));
+    }
+    let ended = for_turn(session, as_json, fleet, surroundings, out)?;
+    let now = fleet.again(session);
+    let now = now.as_ref().unwrap_or(session);
+    if !as_json {
+        next_steps(&now.session, out)?;
+    }
+    ended_as(now, "has ended", fleet, out);
+    Ok(ended)
 }
 
 fn head(
@@ -117,13 +113,13 @@ fn next_steps(session: &Session, out: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How a command ends that does not wait: a turn that went wrong before it returned is no success.
-fn ended_as(session: &Surveyed, fleet: &Fleet, out: &mut Output) -> Exit {
+/// How a command ends whose turn is over: one that went wrong is no success, and is told in the agent's words.
+fn ended_as(session: &Surveyed, how: &str, fleet: &Fleet, out: &mut Output) -> Exit {
     let object = &session.session;
     let Some(outcome) = object.outcome.filter(|_| went_wrong(session)) else { return Exit::Done };
     let words = fleet.complaint(session).map(|words| format!(": {}", text::clean(&words)));
     let id = text::one_line(&object.id);
-    out.error(&format!("the turn of {id} is over already, {}{}", outcome.word(), words.unwrap_or_default()));
+    out.error(&format!("the turn of {id} {how}, {}{}", outcome.word(), words.unwrap_or_default()));
     Exit::Failed
 }
 

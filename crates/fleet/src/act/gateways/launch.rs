@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use agentctl_adapters::gateway::{Begun, Errand, Host, HostError, Request};
-use agentctl_model::{Outcome, Refusal, Status, Surveyed, text};
+use agentctl_model::{Conversation, Outcome, Refusal, Status, Surveyed, text};
 use jiff::Timestamp;
 
 use super::refuse::refuse_what_needs_a_process;
@@ -14,7 +14,7 @@ use crate::act::launch::{LaunchError, show};
 use crate::act::runner::ready::refuse_a_held_directory;
 use crate::keep::fresh;
 use crate::keep::launches;
-use crate::keep::launches::{Exit, LaunchFolder, LaunchOrder, Record, Talk};
+use crate::keep::launches::{Exit, LaunchFolder, LaunchOrder, Record};
 use crate::{Fleet, Source};
 
 /// A turn that the server took is shown within a moment. Nothing is concluded when it is not, but the caller is not kept.
@@ -28,6 +28,7 @@ pub(crate) struct Hosted {
     begun: Begun,
     /// Until when its turn is looked for.
     until: Instant,
+    looked_at: Option<Instant>,
     cancelled: Option<Cancelled>,
     /// What to ask when it is taken back.
     source: HostedSource,
@@ -84,7 +85,15 @@ impl Server<'_> {
         // The session is there whether this can be written or not; without it only its labels are lost.
         let folder = write_down(&caller.launches(), &record, words, now).ok();
         let source = HostedSource(self.source.clone(), self.host);
-        Ok(Hosted { record, folder, begun, until: Instant::now() + SHOWN_WITHIN, cancelled: None, source })
+        Ok(Hosted {
+            record,
+            folder,
+            begun,
+            until: Instant::now() + SHOWN_WITHIN,
+            looked_at: None,
+            cancelled: None,
+            source,
+        })
     }
 }
 
@@ -126,7 +135,11 @@ impl Hosted {
                 ));
             }
         }
+        if self.looked_at.is_some_and(|at| at.elapsed() < LOOK) {
+            return None;
+        }
         let seen = show(fleet, &self.record, true);
+        self.looked_at = Some(Instant::now());
         match seen.filter(|seen| self.source.1.shows(&seen.session, &self.begun)) {
             Some(seen) if seen.session.outcome == Some(Outcome::Failed) && !is_at_work(&seen) => {
                 // As everywhere, a launch that failed leaves no record; the gateway's own is there to be looked at.
@@ -143,10 +156,7 @@ impl Hosted {
                 Some(Err(LaunchError::failed(message)
                     .hint(format!("`agentctl status {}` looks again", text::shell_word(id)))))
             }
-            None => {
-                std::thread::sleep(LOOK);
-                None
-            }
+            None => None,
         }
     }
 }
@@ -173,8 +183,8 @@ fn write_down(
 fn errand<'a>(order: &'a LaunchOrder, words: &'a str) -> Errand<'a> {
     Errand {
         session: match &order.conversation {
-            Talk::New | Talk::Fork { .. } => None,
-            Talk::Resume { id, .. } => Some(id),
+            Conversation::New | Conversation::ForkOf { .. } => None,
+            Conversation::Stored { id, .. } => Some(id),
         },
         words,
         model: order.model.as_deref(),

@@ -9,7 +9,7 @@ use agentctl_model::{Entry, Environ, Harvest, Joined, KernelView, ProcessHead, S
 use agentctl_process::fake::Scripted;
 
 use super::*;
-use crate::act::launch::{Choice, LaunchManner, LaunchWish};
+use crate::act::launch::{Choice, LaunchOptions, LaunchRequest};
 use crate::keep::locks::{Locks, ManualLock};
 use crate::keep::store::Store;
 
@@ -120,19 +120,19 @@ impl Scene {
     }
 
     fn launch(&self, gateway: &str, cwd: &Path) -> Result<Hosted, LaunchError> {
-        let manner = LaunchManner {
+        let options = LaunchOptions {
             gateway: Some(gateway.into()),
             labels: [("k".into(), "v".into())].into(),
-            ..LaunchManner::default()
+            ..LaunchOptions::default()
         };
-        let wish = LaunchWish {
+        let request = LaunchRequest {
             choices: vec![Choice { adapter: "far".into(), model: None, branch: None }],
             cwd: cwd.to_owned(),
             cwd_is_chosen: true,
-            manner,
-            ..LaunchWish::default()
+            options,
+            ..LaunchRequest::default()
         };
-        let plan = self.fleet.plan_launch(&wish, "go".into(), &BTreeMap::new()).unwrap();
+        let plan = self.fleet.plan_launch(&request, "go".into(), &BTreeMap::new()).unwrap();
         let order = plan.slots.into_iter().next().unwrap().order.unwrap();
         assert_eq!(order.root, gateway);
         let server = self.fleet.host_named("far", gateway).unwrap();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use agentctl_adapters::gateway::Addressee;
 
-use crate::act::launch::{Unfit, UnfitKind};
+use crate::act::launch::{SlotError, SlotErrorKind};
 use crate::keep::launches::{CallbackOrder, LaunchOrder};
 use crate::{Fleet, Source};
 
@@ -17,9 +17,9 @@ impl Fleet {
     }
 
     /// Where a new session of this agent would be. Of several gateways the one that was named, else the first.
-    pub fn place_to_launch(&self, adapter: &str, gateway: Option<&str>) -> Result<&Source, Unfit> {
+    pub fn place_to_launch(&self, adapter: &str, gateway: Option<&str>) -> Result<&Source, SlotError> {
         let mut of_adapter = self.sources.iter().filter(|source| source.name() == adapter);
-        let first = of_adapter.next().ok_or_else(|| Unfit::unknown(adapter))?;
+        let first = of_adapter.next().ok_or_else(|| SlotError::unknown(adapter))?;
         if first.adapter.host().is_none() {
             return Ok(first);
         }
@@ -32,7 +32,7 @@ impl Fleet {
     }
 
     /// Whether a new session of this agent would work on another machine: its folders are not ours to look at.
-    pub fn works_elsewhere(&self, adapter: &str, gateway: Option<&str>) -> Result<bool, Unfit> {
+    pub fn works_elsewhere(&self, adapter: &str, gateway: Option<&str>) -> Result<bool, SlotError> {
         self.place_to_launch(adapter, gateway).map(is_elsewhere)
     }
 
@@ -42,16 +42,20 @@ impl Fleet {
     }
 
     /// Who in a gateway is told: in the one that was named, else in the first.
-    pub(crate) fn callback_to(&self, to: Addressee, gateway: Option<&str>) -> Result<CallbackOrder, Unfit> {
+    pub(crate) fn callback_to(
+        &self,
+        to: Addressee,
+        gateway: Option<&str>,
+    ) -> Result<CallbackOrder, SlotError> {
         let source = match gateway {
             Some(said) => self.gateway_named(said, None)?,
-            None => self.gateways().next().ok_or_else(Unfit::no_gateway)?,
+            None => self.gateways().next().ok_or_else(SlotError::no_gateway)?,
         };
         Ok(CallbackOrder { adapter: source.name().to_owned(), root: shown(&source.root.path), to })
     }
 
     /// A gateway that was configured twice under one name is still two: nobody chooses for the user.
-    fn gateway_named(&self, said: &str, adapter: Option<&str>) -> Result<&Source, Unfit> {
+    fn gateway_named(&self, said: &str, adapter: Option<&str>) -> Result<&Source, SlotError> {
         let known = || self.gateways().filter(|source| adapter.is_none_or(|name| source.name() == name));
         let is_meant =
             |source: &&Source| source.adapter.host().is_some_and(|host| host.is_meant(&source.root, said));
@@ -63,14 +67,14 @@ impl Fleet {
             [] => {
                 let all: Vec<&Source> = known().collect();
                 if all.is_empty() {
-                    return Err(Unfit::no_gateway());
+                    return Err(SlotError::no_gateway());
                 }
-                Err(Unfit::new(UnfitKind::NoSuchGateway, format!("no gateway `{said}` is known"))
+                Err(SlotError::new(SlotErrorKind::NoSuchGateway, format!("no gateway `{said}` is known"))
                     .hint(format!("these are: {}", list(&all).join(", "))))
             }
             several => {
                 let message = format!("`{said}` fits {} gateways", several.len());
-                Err(Unfit::new(UnfitKind::Ambiguous, message)
+                Err(SlotError::new(SlotErrorKind::Ambiguous, message)
                     .hint(format!("say which: {}", list(several).join(", "))))
             }
         }

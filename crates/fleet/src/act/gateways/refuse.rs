@@ -1,13 +1,13 @@
 //! What a launch cannot ask of a session without a process here.
 
-use agentctl_model::Refusal;
+use agentctl_model::{Conversation, Refusal};
 
-use crate::keep::launches::{LaunchOrder, Talk};
+use crate::keep::launches::LaunchOrder;
 
 /// There is no process here that could be given these, or be waited for.
 pub(super) fn refuse_what_needs_a_process(order: &LaunchOrder) -> Result<(), Refusal> {
-    let resumed = matches!(order.conversation, Talk::Resume { .. });
-    let forked = matches!(order.conversation, Talk::Fork { .. });
+    let resumed = matches!(order.conversation, Conversation::Stored { .. });
+    let forked = matches!(order.conversation, Conversation::ForkOf { .. });
     let hooks = order.on_create.is_some() || order.on_complete.is_some();
     let chosen = order.model.is_some() || order.permission.is_some();
     let asked = [

@@ -8,7 +8,7 @@ use std::time::Duration;
 use agentctl_process::{Order, spawn};
 use serde_json::Value;
 
-use super::enclosed::WordsError;
+use super::attachments::WordsError;
 use crate::Caller;
 
 const PATIENCE: Duration = Duration::from_mins(1);

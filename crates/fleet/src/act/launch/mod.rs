@@ -3,20 +3,21 @@
 //! The runner owns everything from its first moment, the undo included. Whoever asks may be killed: nothing changes. If
 //! the runner is killed, what it left is found here by looking.
 
+mod attachments;
 pub(crate) mod complaint;
-mod enclosed;
 mod issue;
+mod launcher;
+mod request;
 mod resume;
 mod side_by_side;
 mod slots;
-mod wish;
 
 use std::fs::File;
 use std::io;
 use std::time::Duration;
 
 use agentctl_model::{Intent, Observed, Refusal, SourceReport, SpawnPlan, Surveyed};
-use agentctl_process::{Order, Started, spawn};
+use agentctl_process::{Order, Started, spawn, wait_any_gone};
 use jiff::Timestamp;
 
 use crate::act::caller::Caller;
@@ -25,22 +26,31 @@ use crate::act::stop::termination::Hunt;
 use crate::keep::fresh;
 use crate::keep::kernel_lock::KernelLock;
 use crate::keep::launches;
-use crate::keep::launches::{Failed, LaunchFolder, LaunchOrder, MARK, ProcessMark, Record, WorktreeOrder};
+use crate::keep::launches::{
+    Failed, LaunchFolder, LaunchOrder, MARK, NewLaunch, ProcessMark, Record, WorktreeOrder,
+};
 use crate::read::query::{Question, Wanted};
 use crate::{Fleet, worktree};
 
-pub use enclosed::{Enclosed, MAX_FILE, WordsError, text, text_of};
+pub use attachments::{Attachments, MAX_FILE, WordsError, text, text_of};
 pub use issue::Issue;
-pub use resume::ResumeWish;
+pub use launcher::Launcher;
+pub use request::{LaunchOptions, LaunchRequest, check_folder, check_words, misfit};
+pub use resume::ResumeRequest;
 pub use side_by_side::SideBySide;
-pub use slots::{Choice, LaunchPlan, MOST_SLOTS, PlannedSlot, Unfit, UnfitKind, Usual, check_count};
-pub use wish::{LaunchManner, LaunchWish, check_folder, check_words, misfit};
+pub use slots::{
+    Choice, Defaults, LaunchPlan, MOST_SLOTS, PlannedSlot, SlotError, SlotErrorKind, check_count,
+};
 
 /// The command of agentctl that is a runner.
 pub const RUNNER: &str = "__run";
 
 /// How long a runner may take to end once it has said why there is no session.
 const GOING: Duration = Duration::from_secs(5);
+
+/// How often is looked for the word of a runner: two small files of our own. Being told by the kernel would cost more, since
+/// it takes tens of milliseconds to end such a watch.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Why there is no session. Nothing is left behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,7 +105,7 @@ struct Running {
     folder: LaunchFolder,
     runner: Started,
     /// Held until the answer was heard.
-    _awaited: Option<KernelLock>,
+    _awaited: KernelLock,
 }
 
 impl Fleet {
@@ -147,8 +157,8 @@ impl Fleet {
                 made: None,
                 process: None,
             };
-            let (folder, held) = LaunchFolder::create(&caller.launches(), &record, words)?;
-            let awaited = folder.await_answer()?;
+            let NewLaunch { folder, held, awaited } =
+                LaunchFolder::create(&caller.launches(), &record, words)?;
             let started = start_runner(&folder, held.into_file(), &record.id, caller);
             if started.is_err() {
                 let _ = folder.remove();
@@ -205,7 +215,17 @@ impl Launching {
             if cancelled() {
                 self.cancel();
             }
+            Self::rest([&self]);
         }
+    }
+
+    /// Until it is time to ask again what became of them: a moment, or until a runner has ended.
+    pub(crate) fn rest<'l>(starting: impl IntoIterator<Item = &'l Self>) {
+        let runners = starting.into_iter().filter_map(|launching| match &launching.0 {
+            Work::Run(running) => running.runner.process,
+            Work::Hosted(_) => None,
+        });
+        wait_any_gone(&runners.collect::<Vec<_>>(), None, POLL_INTERVAL);
     }
 
     /// The session, once a survey shows its turn, or why there is none.
@@ -220,7 +240,7 @@ impl Launching {
 impl Running {
     fn outcome(&mut self, fleet: &Fleet) -> Option<Result<Surveyed, LaunchError>> {
         // Asked before the files are read: whatever it wrote before it ended is there then.
-        let runner_ended = self.runner.ends_within(Duration::from_millis(20)).ok().flatten().is_some();
+        let runner_ended = self.runner.ended().ok().flatten().is_some();
         if let Some(failed) = self.folder.failed() {
             // It has nothing left to do but to end; whoever hears of the failure finds no process any more.
             let _ = self.runner.ends_within(GOING);

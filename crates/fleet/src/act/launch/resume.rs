@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentctl_model::{Permission, Status, Surveyed, text};
+use agentctl_model::{Conversation, Permission, Status, Surveyed, text};
 
 use super::LaunchError;
-use super::wish::milliseconds;
+use super::request::milliseconds;
 use crate::keep::fresh;
-use crate::keep::launches::{LaunchOrder, Talk};
+use crate::keep::launches::LaunchOrder;
 use crate::{Fleet, Offer};
 
 /// How a session is to go on.
 #[derive(Debug, Clone, Default)]
-pub struct ResumeWish {
+pub struct ResumeRequest {
     /// In a copy with an id of its own.
     pub fork: bool,
     pub model: Option<String>,
@@ -29,11 +29,11 @@ impl Fleet {
     pub fn resume_order(
         &self,
         found: &Surveyed,
-        wish: &ResumeWish,
+        request: &ResumeRequest,
         programs: &BTreeMap<String, PathBuf>,
     ) -> Result<LaunchOrder, LaunchError> {
         let hosted = self.is_hosted(found);
-        if !wish.fork {
+        if !request.fork {
             self.refuse_live(found, hosted)?;
         }
         if found.session.is_subagent() {
@@ -45,7 +45,11 @@ impl Fleet {
         let (id, place) = (found.key.id.clone(), found.place.clone());
         // Where a session of a gateway works is the gateway's business.
         let cwd = if hosted { found.session.cwd.clone().unwrap_or_default() } else { folder_of(found)? };
-        let conversation = if wish.fork { Talk::Fork { id, place } } else { Talk::Resume { id, place } };
+        let conversation = if request.fork {
+            Conversation::ForkOf { id, place }
+        } else {
+            Conversation::Stored { id, place }
+        };
         Ok(LaunchOrder {
             adapter: found.key.adapter.clone(),
             root: found.key.root.clone(),
@@ -53,22 +57,22 @@ impl Fleet {
             cwd: cwd.into(),
             cwd_is_chosen: false,
             worktree: None,
-            model: wish.model.clone(),
-            permission: wish.permission,
+            model: request.model.clone(),
+            permission: request.permission,
             system_prompt: None,
             fresh_id: fresh::uuid().map_err(|error| LaunchError::failed(error.to_string()))?,
             program: programs.get(&found.key.adapter).cloned(),
             env: BTreeMap::new(),
             // The group of a session is the one of its first launch.
-            group: found.session.group.clone().filter(|_| !wish.fork),
+            group: found.session.group.clone().filter(|_| !request.fork),
             slot: None,
             labels: BTreeMap::new(),
             spec: None,
             files: Vec::new(),
             on_create: None,
-            on_complete: wish.on_complete.clone(),
+            on_complete: request.on_complete.clone(),
             callback: None,
-            timeout_ms: wish.timeout.map(milliseconds),
+            timeout_ms: request.timeout.map(milliseconds),
             args: Vec::new(),
             force: false,
         })

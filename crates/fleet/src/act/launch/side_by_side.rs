@@ -29,6 +29,20 @@ enum State {
     Failed(String),
 }
 
+/// Those that have no outcome yet.
+fn starting(slots: &[(String, State)]) -> impl Iterator<Item = &Launching> {
+    slots.iter().filter_map(|(_, state)| state.starting())
+}
+
+impl State {
+    fn starting(&self) -> Option<&Launching> {
+        match self {
+            Self::Starting(launching) => Some(launching),
+            Self::Done(_) | Self::Failed(_) => None,
+        }
+    }
+}
+
 impl Fleet {
     /// Starts all slots, each at its own moment, since that is their order, and waits until each has a session or none.
     /// Those that have none yet are taken back once `cancelled` says so.
@@ -42,10 +56,14 @@ impl Fleet {
         let words = plan.words;
         let begin = |slot: PlannedSlot| (slot.name.clone(), self.begin(slot, &words, caller, now()));
         let mut slots: Vec<(String, State)> = plan.slots.into_iter().map(begin).collect();
-        while slots.iter().any(|(_, state)| matches!(state, State::Starting(_))) {
+        loop {
             for (_, state) in &mut slots {
                 self.step(state, &cancelled);
             }
+            if starting(&slots).next().is_none() {
+                break;
+            }
+            Launching::rest(starting(&slots));
         }
         let (mut sessions, mut failed) = (Vec::new(), Vec::new());
         for (slot, state) in slots {
@@ -61,7 +79,7 @@ impl Fleet {
     fn begin(&self, slot: PlannedSlot, words: &str, caller: &Caller, now: Timestamp) -> State {
         let order = match slot.order {
             Ok(order) => order,
-            Err(unfit) => return State::Failed(unfit.message),
+            Err(error) => return State::Failed(error.message),
         };
         match self.launch(order, words, caller, now) {
             Ok(launching) => State::Starting(launching),

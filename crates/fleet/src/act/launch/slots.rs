@@ -23,17 +23,17 @@ pub fn check_count(slots: usize) -> Result<(), String> {
 
 /// What is launched where nothing else is said.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Usual {
+pub struct Defaults {
     pub adapter: Option<String>,
     pub model: Option<String>,
 }
 
-impl Usual {
+impl Defaults {
     /// The agent and model that are meant; `None` when no agent is named anywhere.
     pub fn choice(&self, adapter: Option<String>, model: Option<String>) -> Option<Choice> {
         let adapter = adapter.or_else(|| self.adapter.clone())?;
         // The configured model is meant for the configured agent.
-        let fits = self.adapter.as_ref().is_none_or(|usual| *usual == adapter);
+        let fits = self.adapter.as_ref().is_none_or(|defaults| *defaults == adapter);
         let model = model.or_else(|| self.model.clone().filter(|_| fits));
         Some(Choice { adapter, model, branch: None })
     }
@@ -44,9 +44,7 @@ impl Usual {
 pub struct PlannedSlot {
     pub name: String,
     pub adapter: String,
-    pub model: Option<String>,
-    pub branch: Option<String>,
-    pub order: Result<LaunchOrder, Unfit>,
+    pub order: Result<LaunchOrder, SlotError>,
 }
 
 /// Everything that is to be launched.
@@ -66,14 +64,14 @@ impl LaunchPlan {
 
 /// Why a slot has no order. It fails that slot and no other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unfit {
+pub struct SlotError {
     pub message: String,
-    pub kind: UnfitKind,
+    pub kind: SlotErrorKind,
     pub hint: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UnfitKind {
+pub enum SlotErrorKind {
     /// Nobody knows such an agent, or no such working tree can be asked for.
     Unknown,
     /// There is no gateway, or this agent lives in none.
@@ -85,8 +83,8 @@ pub enum UnfitKind {
     Failed,
 }
 
-impl Unfit {
-    pub(crate) fn new(kind: UnfitKind, message: impl Into<String>) -> Self {
+impl SlotError {
+    pub(crate) fn new(kind: SlotErrorKind, message: impl Into<String>) -> Self {
         Self { message: message.into(), kind, hint: None }
     }
 
@@ -96,19 +94,19 @@ impl Unfit {
     }
 
     pub(crate) fn unknown(adapter: &str) -> Self {
-        Self::new(UnfitKind::Unknown, format!("there is no agent `{adapter}`"))
+        Self::new(SlotErrorKind::Unknown, format!("there is no agent `{adapter}`"))
             .hint("`agentctl adapters` lists the agents; one may be switched off in config.toml")
     }
 
     pub(crate) fn no_gateway() -> Self {
-        Self::new(UnfitKind::Refused, "no gateway is known").hint(
+        Self::new(SlotErrorKind::Refused, "no gateway is known").hint(
             "set OPENCLAW_GATEWAY_URL, or name one in config.toml as one of `gateways` of [adapters.openclaw]",
         )
     }
 }
 
-/// Gives every choice a name of its own: the agent, its model where that tells them apart, and a number where nothing does.
-pub(super) fn named(choices: &[Choice]) -> Vec<PlannedSlot> {
+/// A name of its own for every choice: the agent, its model where that tells them apart, and a number where nothing does.
+pub(super) fn names(choices: &[Choice]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for choice in choices {
         let model = choice.model.as_deref().map(|model| format!("-{}", safe(model))).unwrap_or_default();
@@ -118,14 +116,7 @@ pub(super) fn named(choices: &[Choice]) -> Vec<PlannedSlot> {
         let name = std::iter::once(base.clone()).chain(numbered).find(|name| !taken(name));
         names.push(name.unwrap_or(base));
     }
-    let slot = |(choice, name): (&Choice, String)| PlannedSlot {
-        order: Err(Unfit::unknown(&choice.adapter)),
-        name,
-        adapter: choice.adapter.clone(),
-        model: choice.model.clone(),
-        branch: choice.branch.clone(),
-    };
-    choices.iter().zip(names).map(slot).collect()
+    names
 }
 
 /// A model's name as a part of a branch.
@@ -151,8 +142,10 @@ mod tests {
             choice("opencode", Some("maker/model 5..x")),
             choice("opencode", Some("maker/model 5..x")),
         ];
-        let names: Vec<String> = named(&choices).into_iter().map(|slot| slot.name).collect();
-        assert_eq!(names, ["codex", "codex-2", "opencode-maker-model-5.x", "opencode-maker-model-5.x-2"]);
+        assert_eq!(
+            names(&choices),
+            ["codex", "codex-2", "opencode-maker-model-5.x", "opencode-maker-model-5.x-2"]
+        );
     }
 
     #[test]
@@ -163,10 +156,10 @@ mod tests {
 
     #[test]
     fn what_is_not_said_is_the_usual_and_a_model_stays_with_its_agent() {
-        let usual = Usual { adapter: Some("codex".into()), model: Some("m".into()) };
-        assert_eq!(usual.choice(None, None), Some(choice("codex", Some("m"))));
-        assert_eq!(usual.choice(None, Some("n".into())), Some(choice("codex", Some("n"))));
-        assert_eq!(usual.choice(Some("pi".into()), None), Some(choice("pi", None)));
-        assert_eq!(Usual::default().choice(None, Some("m".into())), None);
+        let defaults = Defaults { adapter: Some("codex".into()), model: Some("m".into()) };
+        assert_eq!(defaults.choice(None, None), Some(choice("codex", Some("m"))));
+        assert_eq!(defaults.choice(None, Some("n".into())), Some(choice("codex", Some("n"))));
+        assert_eq!(defaults.choice(Some("pi".into()), None), Some(choice("pi", None)));
+        assert_eq!(Defaults::default().choice(None, Some("m".into())), None);
     }
 }

@@ -8,6 +8,7 @@ use agentctl_model::{Environ, Surveyed};
 use agentctl_process::{Ending, Order, spawn};
 
 use crate::act::caller::Caller;
+use crate::act::hook_variables::{Known, hook_variables};
 use crate::act::stop::termination::Hunt;
 use crate::keep::launches::Record;
 use crate::worktree::head::branch_of;
@@ -57,26 +58,19 @@ impl Hooks {
         }
     }
 
-    /// The caller's variables and ours; every one of ours is always there, empty when it is not known.
+    /// The caller's variables and those of every hook.
     fn environ(&self, caller: &Caller, session: Option<&Surveyed>, ending: Option<Ending>) -> Environ {
         let mut environ = caller.clean_environ();
-        let object = session.map(|surveyed| &surveyed.session);
-        let text = |value: Option<String>| value.unwrap_or_default();
-        let outcome = object.and_then(|session| session.outcome).map(|outcome| outcome.word().to_owned());
-        let model = object.and_then(|session| session.model.clone()).or_else(|| self.model.clone());
-        // The session of a process that has ended does not say any more what is checked out where it worked.
-        let branch = object.and_then(|session| session.branch.clone()).or_else(|| branch_of(&self.cwd));
-        let code = ending.and_then(|ending| ending.code).map(|code| code.to_string());
-        for (name, value) in [
-            ("AGENTCTL_SESSION_ID", text(object.map(|session| session.id.clone()))),
-            ("AGENTCTL_CWD", self.cwd.to_string_lossy().into_owned()),
-            ("AGENTCTL_ADAPTER", self.adapter.clone()),
-            ("AGENTCTL_BRANCH", text(branch)),
-            ("AGENTCTL_EXIT_CODE", text(code)),
-            ("AGENTCTL_GROUP", text(self.group.clone())),
-            ("AGENTCTL_MODEL", text(model)),
-            ("AGENTCTL_OUTCOME", text(outcome)),
-        ] {
+        let known = Known {
+            cwd: Some(self.cwd.to_string_lossy().into_owned()),
+            adapter: Some(self.adapter.clone()),
+            // The session of a process that has ended does not say any more what is checked out where it worked.
+            branch: branch_of(&self.cwd),
+            exit_code: ending.and_then(|ending| ending.code),
+            group: self.group.clone(),
+            model: self.model.clone(),
+        };
+        for (name, value) in hook_variables(session.map(|surveyed| &*surveyed.session), &known) {
             environ.set(name, value);
         }
         environ

@@ -8,14 +8,15 @@ mod hooks;
 pub(crate) mod ready;
 mod seen;
 mod tells;
+mod watch;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use agentctl_adapters::Control;
+use agentctl_adapters::{Control, WatchTarget};
 use agentctl_model::{
-    EndedBy, FirstWords, IdSource, Outcome, Rule, SpawnPlan, Status, Stdin, Surveyed, text,
+    Conversation, EndedBy, FirstWords, IdSource, Outcome, Rule, SpawnPlan, Status, Stdin, Surveyed, text,
 };
 use agentctl_process::{Ending, Order, Started, spawn};
 use jiff::{SignedDuration, Timestamp};
@@ -25,22 +26,21 @@ use crate::act::launch::complaint::{WORDS, complaint};
 use crate::act::launch::{LaunchError, end_family, glance, undo};
 use crate::act::stop::Patience;
 use crate::keep::kernel_lock::KernelLock;
-use crate::keep::launches::{Exit, Failed, LaunchFolder, MARK, ProcessMark, Record, Talk};
+use crate::keep::launches::{Exit, Failed, LaunchFolder, LaunchOrder, MARK, ProcessMark, Record};
 use crate::{Fleet, Source};
 use hooks::Hooks;
 use tells::After;
 pub use tells::{OwnAddress, Tells};
+use watch::LaunchWatch;
 
-/// How often a starting agent is looked at.
-const LOOK: Duration = Duration::from_millis(50);
+/// The shortest time between two looks at a starting agent, and how many times the length of the last one it is at least:
+/// an agent that writes all the time must not be paid for with its own processor.
+const REST: Duration = Duration::from_millis(15);
+const REST_FACTOR: u32 = 2;
 
-/// A turn that was shown may still fail in its first moments, for a reason that makes it no launch at all: a key that is
-/// refused, a model that is not there. That long is waited for it; nothing is concluded from the time alone.
-const FIRST_MOMENTS: Duration = Duration::from_millis(1500);
-
-/// Some agents show a turn seconds before they ask their model, and say when they do: the first moments begin there. If
-/// that word does not come, they are over after this time.
-const LATE_ASKING: Duration = Duration::from_secs(30);
+/// A run whose turn was cut short either ends now, and is no launch, or tries again. That long is waited for one of the two;
+/// nothing is concluded from the time, but the caller is not kept any longer.
+const MAY_TRY_AGAIN: Duration = Duration::from_secs(30);
 
 /// How often the size of the output is looked at.
 const WATCH: Duration = Duration::from_secs(5);
@@ -93,7 +93,8 @@ impl<'a> Runner<'a> {
         // Held until the session itself is seen: from then on the session is the lock.
         let _directory = self.take_directory(&cwd)?;
         let (control, plan) = self.plan(cwd)?;
-        let before = self.written_before();
+        let before = self.before();
+        let watch = Some(LaunchWatch::of(self.targets()));
         let started = self.start(&plan)?;
         let mut running = Running {
             started,
@@ -101,12 +102,14 @@ impl<'a> Runner<'a> {
             hooks: Hooks::new(&self.record, plan.cwd.clone()),
             deadline: self.record.order.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms)),
             before,
+            watch,
         };
         let began = self.await_turn(&mut running, &plan);
         if began.is_err() {
             // Gone or not, it must not be a child that nobody waits for.
             let _ = running.started.ended();
         }
+        running.watch = None;
         began.map(|()| running)
     }
 
@@ -126,6 +129,13 @@ impl<'a> Runner<'a> {
             source.name() == order.adapter && source.root.path.as_os_str() == order.root.as_str()
         };
         self.fleet.sources().iter().find(fits)
+    }
+
+    /// Where the agent shows its turn, and where its words and the wish to take it back are written.
+    fn targets(&self) -> Vec<WatchTarget> {
+        let own = WatchTarget::new(self.folder.path(), 0);
+        let of_agent = self.source().map(|source| source.adapter.watch(&source.root));
+        std::iter::once(own).chain(of_agent.into_iter().flatten()).collect()
     }
 
     fn start(&mut self, plan: &SpawnPlan) -> Result<Started, LaunchError> {
@@ -159,12 +169,13 @@ impl<'a> Runner<'a> {
         Ok(started)
     }
 
-    /// Waits for the id, and then for the turn; the agent's end comes before both or after.
+    /// Waits for the id, and then until a survey shows the turn; the agent's end comes before both or after.
     fn await_turn(&mut self, running: &mut Running, plan: &SpawnPlan) -> Result<(), LaunchError> {
-        let (mut shown, mut asked): (Option<Instant>, Option<Instant>) = (None, None);
+        let mut cut_short: Option<Instant> = None;
+        let mut rest = Duration::ZERO;
         loop {
-            let ended =
-                running.started.ends_within(LOOK).map_err(|error| failed("wait for the agent", &error))?;
+            let ended = running.wait(rest).map_err(|error| failed("wait for the agent", &error))?;
+            let began = Instant::now();
             if self.record.session_id.is_none()
                 && let Some(id) = self.learn_id(running, plan)
             {
@@ -180,29 +191,18 @@ impl<'a> Runner<'a> {
             if running.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Err(LaunchError::failed("its time was up before there was a session"));
             }
-            let Some(session) = glance(self.fleet, &self.record) else { continue };
-            if !is_at_work(&session) || !self.is_told(&session, running) {
+            let session = glance(self.fleet, &self.record);
+            rest = (began.elapsed() * REST_FACTOR).max(REST);
+            let Some(session) = session.filter(|session| running.shows_turn(&self.record.order, session))
+            else {
                 continue;
-            }
-            let since = *shown.get_or_insert_with(Instant::now);
-            // An end without an answer is recorded: it exits now, and is no launch, or it tries again.
-            let is_in_doubt = match session.rule {
-                Rule::HeadlessRunAfterError => true,
-                Rule::HeadlessRunNotOver => !has_reply(&session),
-                _ => false,
             };
-            if is_in_doubt && since.elapsed() < LATE_ASKING {
+            let since = cut_short.get_or_insert(began);
+            if running.was_cut_short(&session) && since.elapsed() < MAY_TRY_AGAIN {
                 continue;
             }
             running.hooks.created(self.caller, &session);
-            if asked.is_none() && running.control.has_asked(self.said().as_words()) {
-                asked = Some(Instant::now());
-            }
-            let is_old =
-                asked.is_some_and(|asked| asked.elapsed() >= FIRST_MOMENTS) || since.elapsed() >= LATE_ASKING;
-            if is_old || (self.record.order.is_new() && has_reply(&session)) {
-                return self.settle();
-            }
+            return self.settle();
         }
     }
 
@@ -215,24 +215,19 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// When a session that is to be resumed was written last.
-    fn written_before(&self) -> Option<Timestamp> {
-        let Talk::Resume { id, .. } = &self.record.order.conversation else { return None };
+    /// The session whose conversation goes on here, as it was before.
+    fn before(&self) -> Option<Surveyed> {
+        let (Conversation::Stored { id, .. } | Conversation::ForkOf { id, .. }) =
+            &self.record.order.conversation
+        else {
+            return None;
+        };
         let mut probe = self.record.clone();
         probe.session_id = Some(id.clone());
-        glance(self.fleet, &probe)?.session.updated_at
+        glance(self.fleet, &probe)
     }
 
-    /// The agent has taken the words: they are in its records. A process that only has the id of its session may still
-    /// end without a turn, and what an earlier run left is not this turn.
-    fn is_told(&self, session: &Surveyed, running: &Running) -> bool {
-        match self.record.order.conversation {
-            Talk::Resume { .. } => session.session.updated_at != running.before,
-            Talk::New | Talk::Fork { .. } => session.session.prompt.is_some(),
-        }
-    }
-
-    /// The agent ended before its turn was old: that is a launch if the turn went well. One that failed at once is none and
+    /// The agent ended before its turn was seen: that is a launch if the turn went well. One that failed at once is none and
     /// leaves nothing of ours behind; what the agent wrote down stays its own, and is named.
     fn ended_early(
         &mut self,
@@ -244,9 +239,10 @@ impl<'a> Runner<'a> {
         self.note_exit(ending, false).map_err(|error| failed("write down how the agent ended", &error))?;
         let session = glance(self.fleet, &self.record);
         // A turn of an earlier run may have ended well: it must be this one's, and so must the exit.
-        let is_new = !matches!(self.record.order.conversation, Talk::Resume { .. });
+        let is_new = !matches!(self.record.order.conversation, Conversation::Stored { .. });
         let did_its_turn = |session: &&Surveyed| {
-            session.session.outcome == Some(Outcome::Completed) && (is_new || self.is_told(session, running))
+            session.session.outcome == Some(Outcome::Completed)
+                && (is_new || running.is_told(&self.record.order, session))
         };
         if let Some(session) = session.as_ref().filter(did_its_turn).filter(|_| ending.is_success()) {
             running.hooks.created(self.caller, session);
@@ -265,7 +261,7 @@ impl<'a> Runner<'a> {
         };
         let words = words.unwrap_or_else(|| "it said nothing".to_owned());
         let program = &plan.program;
-        Err(match session.filter(|session| self.is_told(session, running)) {
+        Err(match session.filter(|session| running.is_told(&self.record.order, session)) {
             None => {
                 LaunchError::failed(format!("`{program}` ended before its turn was seen ({exit}): {words}"))
             }
@@ -378,8 +374,59 @@ struct Running {
     control: &'static dyn Control,
     hooks: Hooks,
     deadline: Option<Instant>,
-    /// When the session was written last, before this.
-    before: Option<Timestamp>,
+    /// The session whose conversation goes on, as it was before.
+    before: Option<Surveyed>,
+    /// Until the turn was seen. It must not be there when the runner dies: a dead process holds its locks until its watches
+    /// have ended, which takes a while.
+    watch: Option<LaunchWatch>,
+}
+
+impl Running {
+    /// Rests, and then waits until there is something to look at. Gives the agent's end, once it has ended.
+    fn wait(&mut self, rest: Duration) -> io::Result<Option<Ending>> {
+        if let Some(ending) = self.started.ends_within(rest)? {
+            return Ok(Some(ending));
+        }
+        let left = self.deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        if let Some(watch) = &mut self.watch {
+            watch.wait(self.started.process, left.unwrap_or(Duration::MAX));
+        }
+        self.started.ended()
+    }
+
+    /// The turn of this launch is in the agent's records, and the agent is at work on it.
+    fn shows_turn(&self, order: &LaunchOrder, session: &Surveyed) -> bool {
+        let is_at_work = matches!(session.session.status, Status::Running | Status::Waiting);
+        // What an earlier run left is not this turn, though a live run with a prompt of its own is always at work.
+        let is_this = order.is_new() || session.rule != Rule::HeadlessRunNotEnded;
+        is_at_work && is_this && self.is_told(order, session)
+    }
+
+    /// The agent has taken the words: they are in its records. A process that only has the id of its session may still end
+    /// without a turn.
+    fn is_told(&self, order: &LaunchOrder, session: &Surveyed) -> bool {
+        match order.conversation {
+            Conversation::Stored { .. } => {
+                session.session.updated_at != self.before.as_ref().and_then(|old| old.session.updated_at)
+            }
+            Conversation::New | Conversation::ForkOf { .. } => session.session.prompt.is_some(),
+        }
+    }
+
+    /// An end without an answer is recorded, and the process lives: it exits now, or it tries again.
+    fn was_cut_short(&self, session: &Surveyed) -> bool {
+        match session.rule {
+            Rule::HeadlessRunAfterError => true,
+            Rule::HeadlessRunNotOver => !self.has_reply(session),
+            _ => false,
+        }
+    }
+
+    /// The model has answered in this turn.
+    fn has_reply(&self, session: &Surveyed) -> bool {
+        let before = self.before.as_ref().and_then(|old| old.session.last_message.as_ref());
+        session.session.last_message.is_some() && session.session.last_message.as_ref() != before
+    }
 }
 
 /// What the agent printed so far.
@@ -392,15 +439,6 @@ impl Said {
     fn as_words(&self) -> FirstWords<'_> {
         FirstWords { stdout: &self.stdout, stderr: &self.stderr }
     }
-}
-
-fn is_at_work(session: &Surveyed) -> bool {
-    matches!(session.session.status, Status::Running | Status::Waiting)
-}
-
-/// The model has answered: the turn is under way.
-fn has_reply(session: &Surveyed) -> bool {
-    session.session.last_message.is_some() || session.session.status == Status::Waiting
 }
 
 fn failed(what: &str, error: &io::Error) -> LaunchError {

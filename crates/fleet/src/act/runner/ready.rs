@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentctl_model::Survey;
+use agentctl_model::{Conversation, Survey};
 use jiff::Timestamp;
 
 use super::Runner;
@@ -11,7 +11,6 @@ use crate::Fleet;
 use crate::act::caller::Caller;
 use crate::act::launch::{LaunchError, glance};
 use crate::keep::kernel_lock::KernelLock;
-use crate::keep::launches::Talk;
 use crate::keep::locks::Locks;
 use crate::keep::marks::Marks;
 use crate::keep::store::Store;
@@ -60,10 +59,10 @@ impl Runner<'_> {
             return Err(LaunchError::refused(reason).hint("`agentctl doctor` shows what runs there"));
         }
         match &self.record.order.conversation {
-            Talk::New if self.record.order.force => {}
-            Talk::New => refuse_a_held_directory(self.fleet, self.caller, cwd)?,
-            Talk::Resume { id, .. } => self.refuse_a_live_session(id)?,
-            Talk::Fork { .. } => {}
+            Conversation::New if self.record.order.force => {}
+            Conversation::New => refuse_a_held_directory(self.fleet, self.caller, cwd)?,
+            Conversation::Stored { id, .. } => self.refuse_a_live_session(id)?,
+            Conversation::ForkOf { .. } => {}
         }
         Ok(held)
     }

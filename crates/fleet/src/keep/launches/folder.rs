@@ -33,17 +33,27 @@ pub struct LaunchFolder {
     path: PathBuf,
 }
 
+/// A launch folder that was just made, and the two locks that keep others from taking it for a leftover.
+#[derive(Debug)]
+pub struct NewLaunch {
+    pub folder: LaunchFolder,
+    /// For the runner, which holds it for life.
+    pub held: KernelLock,
+    /// For whoever asked for the launch, until it has heard what became of it.
+    pub awaited: KernelLock,
+}
+
 impl LaunchFolder {
     /// A new folder with the record and the words in it, complete before anybody else can see it, and held from its first
     /// moment: nobody may take it for a leftover.
-    pub fn create(launches: &Path, record: &Record, words: &str) -> io::Result<(Self, KernelLock)> {
+    pub fn create(launches: &Path, record: &Record, words: &str) -> io::Result<NewLaunch> {
         Self::create_whole(launches, record, words, None)
     }
 
     /// The same for a launch of which nothing runs here: it is over for us from its first moment, so that nobody ever
     /// takes it for one in progress.
     pub fn create_over(launches: &Path, record: &Record, words: &str, exit: &Exit) -> io::Result<Self> {
-        Self::create_whole(launches, record, words, Some(exit)).map(|(folder, _)| folder)
+        Self::create_whole(launches, record, words, Some(exit)).map(|new| new.folder)
     }
 
     fn create_whole(
@@ -51,23 +61,24 @@ impl LaunchFolder {
         record: &Record,
         words: &str,
         exit: Option<&Exit>,
-    ) -> io::Result<(Self, KernelLock)> {
+    ) -> io::Result<NewLaunch> {
         own::make_folder(launches)?;
         let folder = Self { path: launches.join(&record.id) };
         // Whoever looks for leftovers knows by the name that this one is not whole yet.
         let half = Self { path: launches.join(format!(".{}.new", record.id)) };
-        let held = half.make_held(launches)?;
-        let written = (|| {
-            create(&half.path.join("prompt"))?.write_all(words.as_bytes())?;
+        let made = half.make_held(launches).and_then(|held| {
+            let mut prompt = create(&half.path.join("prompt"))?;
+            prompt.write_all(words.as_bytes())?;
+            let awaited = KernelLock::on_opened(prompt)?;
             half.write_record(record)?;
             exit.map_or(Ok(()), |exit| half.write_exit(exit))?;
             fs::rename(&half.path, &folder.path)?;
-            Ok(held)
-        })();
-        if written.is_err() {
-            let _ = fs::remove_dir_all(&half.path);
+            Ok(NewLaunch { folder, held, awaited })
+        });
+        if made.is_err() {
+            half.forget();
         }
-        written.map(|held| (folder, held))
+        made
     }
 
     /// Made and held in one step as far as [`half_made`](super::half_made) can see.
@@ -75,6 +86,16 @@ impl LaunchFolder {
         let _alone = alone_in(launches)?;
         DirBuilder::new().mode(0o700).create(&self.path)?;
         self.hold()?.ok_or_else(|| io::Error::other("another process holds a new folder"))
+    }
+
+    /// Takes away a folder that was never finished. File by file, since that works without a free descriptor.
+    fn forget(&self) {
+        for name in ["prompt", "launch.json", "exit.json"] {
+            let path = self.path.join(name);
+            whole_file::forget_half(&path);
+            let _ = fs::remove_file(path);
+        }
+        let _ = fs::remove_dir(&self.path);
     }
 
     pub fn at(path: impl Into<PathBuf>) -> Self {
@@ -207,14 +228,9 @@ impl LaunchFolder {
         KernelLock::is_held(&self.path).unwrap_or(false)
     }
 
-    /// Held by whoever asked for the launch until it has heard what became of it: nobody else may take the answer away.
-    pub fn await_answer(&self) -> io::Result<Option<KernelLock>> {
-        KernelLock::on_existing(&self.path.join("prompt"), Duration::ZERO)
-    }
-
-    /// Somebody waits for what becomes of this launch.
+    /// Somebody waits for what becomes of this launch: nobody else may take the answer away.
     pub fn is_awaited(&self) -> bool {
-        matches!(self.await_answer(), Ok(None))
+        matches!(KernelLock::on_existing(&self.path.join("prompt"), Duration::ZERO), Ok(None))
     }
 
     /// Tells of the end of this launch, once: by whoever sees it first, the runner or the daemon. Says whether it was us. A

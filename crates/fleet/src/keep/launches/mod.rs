@@ -9,11 +9,11 @@ mod ledger;
 mod prune;
 mod record;
 
-pub use folder::LaunchFolder;
+pub use folder::{LaunchFolder, NewLaunch};
 pub use ledger::Ledger;
 pub use prune::{Expired, Retention, Why, half_made};
 pub use record::{
-    Callback, CallbackOrder, Exit, Failed, LaunchOrder, ProcessMark, Record, Talk, VERSION, WorktreeOrder,
+    Callback, CallbackOrder, Exit, Failed, LaunchOrder, ProcessMark, Record, VERSION, WorktreeOrder,
 };
 
 /// The name of the folder in agentctl's own.

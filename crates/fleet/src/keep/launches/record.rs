@@ -38,7 +38,7 @@ pub struct LaunchOrder {
     pub adapter: String,
     /// The config root that the session will be stored under.
     pub root: String,
-    pub conversation: Talk,
+    pub conversation: Conversation,
     pub cwd: PathBuf,
     /// Somebody named the folder; otherwise it is only where the command was typed.
     #[serde(default)]
@@ -71,15 +71,6 @@ pub struct LaunchOrder {
     pub args: Vec<String>,
     /// Whatever holds the directory.
     pub force: bool,
-}
-
-/// In which conversation, as it is written down.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Talk {
-    New,
-    Resume { id: String, place: PathBuf },
-    Fork { id: String, place: PathBuf },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -185,11 +176,7 @@ impl LaunchOrder {
     /// What the adapter is to plan, once it is known where.
     pub fn intent(&self, words: String, cwd: PathBuf) -> Intent {
         Intent {
-            conversation: match self.conversation.clone() {
-                Talk::New => Conversation::New,
-                Talk::Resume { id, place } => Conversation::Stored { id, place },
-                Talk::Fork { id, place } => Conversation::ForkOf { id, place },
-            },
+            conversation: self.conversation.clone(),
             words,
             cwd,
             model: self.model.clone(),
@@ -206,6 +193,6 @@ impl LaunchOrder {
     }
 
     pub fn is_new(&self) -> bool {
-        self.conversation == Talk::New
+        self.conversation == Conversation::New
     }
 }

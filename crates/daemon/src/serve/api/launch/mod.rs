@@ -2,17 +2,17 @@
 //!
 //! Whoever asked may go away: the work goes on beside the server, and its runner owns it anyway.
 
-mod manner;
+mod options;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use agentctl_fleet::Store;
 use agentctl_fleet::act::launch::{
-    Choice, LaunchWish, MOST_SLOTS, ResumeWish, Unfit, UnfitKind, check_count, check_folder, check_words,
-    misfit,
+    Choice, LaunchPlan, LaunchRequest, Launcher, MOST_SLOTS, ResumeRequest, SlotError, SlotErrorKind,
+    check_count, check_folder, check_words, misfit,
 };
-use agentctl_fleet::keep::launches::{LaunchOrder, WorktreeOrder};
+use agentctl_fleet::keep::launches::WorktreeOrder;
 use agentctl_fleet::keep::marks::Marks;
 use agentctl_fleet::read::groups::GroupLaunch;
 use agentctl_model::{Capability, Permission};
@@ -23,7 +23,7 @@ use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use self::manner::MannerBody;
+use self::options::OptionsBody;
 use super::asked::Id;
 use super::body::{AbsolutePath, AdapterName, Body, Length, absolute, check_variables, duration};
 use super::sessions::{beside, selector};
@@ -33,7 +33,6 @@ use crate::serve::bodies::WORDS;
 use crate::serve::problem::Problem;
 use crate::serve::query::Pairs;
 use crate::serve::server::Peer;
-use crate::settings::Launcher;
 
 /// The body of `POST /v1/sessions`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -51,7 +50,7 @@ pub(crate) struct LaunchBody {
     /// Make a working tree for it.
     worktree: Option<WorktreeBody>,
     #[serde(flatten)]
-    manner: MannerBody,
+    options: OptionsBody,
 }
 
 /// The body of `POST /v1/groups`: several agents side by side, each in a working tree of its own.
@@ -68,7 +67,7 @@ pub(crate) struct GroupBody {
     /// Where the branches begin; without it at what is checked out.
     base_branch: Option<String>,
     #[serde(flatten)]
-    manner: MannerBody,
+    options: OptionsBody,
 }
 
 /// One of the agents of a group.
@@ -121,41 +120,43 @@ pub(crate) async fn launch(
     Body(body): Body<LaunchBody, WORDS>,
 ) -> Result<Response, Problem> {
     let launched = beside(move || {
-        let launcher = launcher(&app, &peer, body.manner.environment.as_ref())?;
-        let choice = launcher.usual.choice(body.adapter, body.model).ok_or_else(|| {
+        let launcher = launcher(&app, &peer, body.options.environment.as_ref())?;
+        let choice = launcher.defaults.choice(body.adapter, body.model).ok_or_else(|| {
             Problem::usage("no agent was named").hint("give `adapter`, or set it in config.toml")
         })?;
         let worktree = body.worktree.map(WorktreeBody::order).transpose()?;
-        let gateway = body.manner.gateway.as_deref();
-        let hosted =
-            launcher.fleet.place_to_launch(&choice.adapter, gateway).map_err(unfit)?.adapter.host().is_some();
-        let elsewhere = launcher.fleet.works_elsewhere(&choice.adapter, gateway).map_err(unfit)?;
+        let gateway = body.options.gateway.as_deref();
+        let hosted = launcher
+            .fleet
+            .place_to_launch(&choice.adapter, gateway)
+            .map_err(bad_slot)?
+            .adapter
+            .host()
+            .is_some();
+        let elsewhere = launcher.fleet.works_elsewhere(&choice.adapter, gateway).map_err(bad_slot)?;
         let cwd = match (&body.cwd, hosted) {
             (Some(given), true) if elsewhere => given.clone(),
             (Some(given), _) => folder(given)?,
             (None, true) => PathBuf::new(),
             (None, false) => return Err(Problem::usage("the body: missing field `cwd`")),
         };
-        let words = body.manner.words(body.prompt, &cwd, &peer, &launcher)?;
-        let trust = body.manner.trust;
-        let wish = LaunchWish {
+        let words = body.options.words(body.prompt, &cwd, &peer, &launcher)?;
+        let trust = body.options.trust;
+        let request = LaunchRequest {
             cwd_is_chosen: body.cwd.is_some(),
             choices: vec![choice],
             side_by_side: false,
             cwd,
             worktree,
             base: None,
-            manner: body.manner.manner()?,
+            options: body.options.options()?,
         };
-        let plan = launcher.plan(&wish, words)?;
-        let slot =
-            plan.slots.into_iter().next().ok_or_else(|| Problem::usage("there is nothing to launch"))?;
-        let order = slot.order.map_err(unfit)?;
+        let plan = planned(&launcher, &request, words)?;
+        let slot = plan.slots.first().ok_or_else(|| Problem::usage("there is nothing to launch"))?;
+        let order = slot.order.clone().map_err(bad_slot)?;
         launcher.fleet.preview(&order, &plan.words).map_err(Problem::unsupported)?;
-        launcher.consent(&order, trust, &peer)?;
-        launcher.ready()?;
-        let launching = launcher.fleet.launch(order, &plan.words, &launcher.caller, clock::now());
-        let session = launching.and_then(|launching| launching.wait(&launcher.fleet, || false));
+        launcher.prepare(&plan, clock::now(), |tree| consent(&launcher, tree, trust, &peer))?;
+        let session = launcher.carry_out(order, &plan.words, clock::now(), || false);
         json(&session.map_err(|error| Problem::of_launch(error, &slot.adapter, None))?.session)
     });
     launched.await.map(answer)
@@ -167,7 +168,7 @@ pub(crate) async fn group(
     Body(body): Body<GroupBody, WORDS>,
 ) -> Result<Response, Problem> {
     let launched = beside(move || {
-        let launcher = launcher(&app, &peer, body.manner.environment.as_ref())?;
+        let launcher = launcher(&app, &peer, body.options.environment.as_ref())?;
         if body.launches.is_empty() {
             return Err(Problem::usage("`launches` lists nothing to launch"));
         }
@@ -175,22 +176,19 @@ pub(crate) async fn group(
         let choice =
             |slot: SlotBody| Choice { adapter: slot.adapter, model: slot.model, branch: slot.branch };
         let cwd = folder(&body.cwd)?;
-        let words = body.manner.words(body.prompt, &cwd, &peer, &launcher)?;
-        let trust = body.manner.trust;
-        let wish = LaunchWish {
+        let words = body.options.words(body.prompt, &cwd, &peer, &launcher)?;
+        let trust = body.options.trust;
+        let request = LaunchRequest {
             cwd_is_chosen: true,
             choices: body.launches.into_iter().map(choice).collect(),
             side_by_side: true,
             cwd,
             worktree: None,
             base: body.base_branch,
-            manner: body.manner.manner()?,
+            options: body.options.options()?,
         };
-        let plan = launcher.plan(&wish, words)?;
-        for order in plan.slots.iter().filter_map(|slot| slot.order.as_ref().ok()) {
-            launcher.consent(order, trust, &peer)?;
-        }
-        launcher.ready()?;
+        let plan = planned(&launcher, &request, words)?;
+        launcher.prepare(&plan, clock::now(), |tree| consent(&launcher, tree, trust, &peer))?;
         let done = launcher.fleet.launch_side_by_side(plan, &launcher.caller, clock::now, || false);
         json(&GroupLaunch::from(done))
     });
@@ -209,7 +207,7 @@ pub(crate) async fn resume(
         // The runner reads what this environment leads to, so that is where the session is looked for.
         let launcher = launcher(&app, &peer, body.environment.as_ref())?;
         check_words(&body.message).map_err(Problem::usage)?;
-        let wish = ResumeWish {
+        let request = ResumeRequest {
             fork: body.fork,
             model: body.model,
             permission: body.permission_mode,
@@ -217,16 +215,16 @@ pub(crate) async fn resume(
             timeout: duration("timeout", body.timeout.as_deref())?,
         };
         let (found, _) = launcher.fleet.find(&selector).map_err(|error| Problem::not_one(error, false))?;
-        let misfit = wish.model.as_deref().and_then(|model| misfit(&found.key.adapter, "model", model));
+        let misfit = request.model.as_deref().and_then(|model| misfit(&found.key.adapter, "model", model));
         if let Some(why) = misfit {
             return Err(Problem::usage(why));
         }
-        let wanted = if wish.fork { Capability::Fork } else { Capability::Resume };
+        let wanted = if request.fork { Capability::Fork } else { Capability::Resume };
         let refuse = |error| Problem::of_launch(error, &found.key.adapter, Some(wanted));
-        let order = launcher.fleet.resume_order(&found, &wish, &launcher.caller.programs).map_err(refuse)?;
-        launcher.ready()?;
-        let launching = launcher.fleet.launch(order, &body.message, &launcher.caller, clock::now());
-        let session = launching.and_then(|launching| launching.wait(&launcher.fleet, || false));
+        let order =
+            launcher.fleet.resume_order(&found, &request, &launcher.caller.programs).map_err(refuse)?;
+        launcher.make_ready(clock::now())?;
+        let session = launcher.carry_out(order, &body.message, clock::now(), || false);
         json(&session.map_err(refuse)?.session)
     });
     resumed.await.map(answer)
@@ -246,7 +244,7 @@ fn launcher(
         }
     }
     let launcher = app.settings.launcher(environment).map_err(Problem::failed)?;
-    match launcher.unfit {
+    match launcher.mistake {
         Some(mistake) => {
             Err(Problem::failed(mistake).hint("correct it; `agentctl config check` tries it again"))
         }
@@ -260,15 +258,15 @@ fn folder(given: &std::path::Path) -> Result<PathBuf, Problem> {
     Ok(cwd)
 }
 
-fn unfit(unfit: Unfit) -> Problem {
-    let problem = match unfit.kind {
-        UnfitKind::Unknown => Problem::usage(unfit.message),
-        UnfitKind::Refused => Problem::refused(unfit.message),
-        UnfitKind::NoSuchGateway => Problem::new(StatusCode::NOT_FOUND, "not-found", unfit.message),
-        UnfitKind::Ambiguous => Problem::new(StatusCode::CONFLICT, "ambiguous", unfit.message),
-        UnfitKind::Failed => Problem::failed(unfit.message),
+fn bad_slot(error: SlotError) -> Problem {
+    let problem = match error.kind {
+        SlotErrorKind::Unknown => Problem::usage(error.message),
+        SlotErrorKind::Refused => Problem::refused(error.message),
+        SlotErrorKind::NoSuchGateway => Problem::new(StatusCode::NOT_FOUND, "not-found", error.message),
+        SlotErrorKind::Ambiguous => Problem::new(StatusCode::CONFLICT, "ambiguous", error.message),
+        SlotErrorKind::Failed => Problem::failed(error.message),
     };
-    match unfit.hint {
+    match error.hint {
         Some(hint) => problem.hint(hint),
         None => problem,
     }
@@ -281,29 +279,13 @@ impl WorktreeBody {
     }
 }
 
-impl Launcher {
-    fn plan(
-        &self,
-        wish: &LaunchWish,
-        words: String,
-    ) -> Result<agentctl_fleet::act::launch::LaunchPlan, Problem> {
-        let plan = self.fleet.plan_launch(wish, words, &self.caller.programs);
-        plan.map_err(|error| Problem::failed(error.to_string()))
-    }
+fn planned(launcher: &Launcher, request: &LaunchRequest, words: String) -> Result<LaunchPlan, Problem> {
+    launcher.plan(request, words).map_err(|error| Problem::failed(error.to_string()))
+}
 
-    /// What the repository of its working tree runs was agreed to.
-    fn consent(&self, order: &LaunchOrder, trust: bool, peer: &Peer) -> Result<(), Problem> {
-        let Some(WorktreeOrder { repository, branch, base }) = self.fleet.tree_of(order) else {
-            return Ok(());
-        };
-        let marks = Marks::of(Store::at(&self.caller.home));
-        super::worktrees::consent(&marks, (repository, branch, base.as_deref()), trust, peer)
-    }
-
-    /// The last step before something is written.
-    fn ready(&self) -> Result<(), Problem> {
-        Store::at(&self.caller.home).prepare()?;
-        self.fleet.forget_old_launches(clock::now(), self.kept);
-        Ok(())
-    }
+/// What the repository of its working tree runs was agreed to.
+fn consent(launcher: &Launcher, tree: &WorktreeOrder, trust: bool, peer: &Peer) -> Result<(), Problem> {
+    let WorktreeOrder { repository, branch, base } = tree;
+    let marks = Marks::of(Store::at(&launcher.caller.home));
+    super::worktrees::consent(&marks, (repository, branch, base.as_deref()), trust, peer)
 }

@@ -5,14 +5,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::issue::{self, Issue};
-use super::wish::check_words;
+use super::request::check_words;
 use crate::Caller;
 
 /// The largest file that is put behind a prompt, unless somebody says otherwise.
 pub const MAX_FILE: u64 = 256 << 10;
 
 #[derive(Debug, Clone)]
-pub struct Enclosed {
+pub struct Attachments {
     pub issue: Option<Issue>,
     pub spec: Option<PathBuf>,
     pub files: Vec<PathBuf>,
@@ -20,7 +20,7 @@ pub struct Enclosed {
     pub most: u64,
 }
 
-impl Default for Enclosed {
+impl Default for Attachments {
     fn default() -> Self {
         Self { issue: None, spec: None, files: Vec::new(), most: MAX_FILE }
     }
@@ -50,7 +50,7 @@ impl WordsError {
     }
 }
 
-impl Enclosed {
+impl Attachments {
     /// Everything that is said, in one text. An issue or a specification is enough of a prompt; `cwd` is where the issue's
     /// repository is looked for.
     pub fn behind(&self, prompt: Option<String>, caller: &Caller, cwd: &Path) -> Result<String, WordsError> {

@@ -1,15 +1,18 @@
-//! Watching folders with inotify. Only what writes is asked for: our own reading must not wake us.
+//! Linux: inotify. Only what writes is asked for: our own reading must not wake us.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use agentctl_adapters::WatchTarget;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
+
+use super::WatchTarget;
+use crate::entries;
 
 /// The kernel's own limit is usually higher; an agent with a folder per session must not eat it all.
 const MOST: usize = 30_000;
@@ -21,26 +24,33 @@ struct Folder {
     depth: Option<usize>,
 }
 
-pub(super) struct Folders {
+/// Folders whose changes the kernel tells of. Its descriptor can be read when something has happened.
+pub struct Folders {
     descriptor: OwnedFd,
     watched: HashMap<i32, Folder>,
     targets: Vec<WatchTarget>,
-    /// Not everything that should be watched is.
-    pub(super) incomplete: Option<String>,
+    incomplete: Option<String>,
 }
 
 impl Folders {
-    pub(super) fn new() -> Result<Self, Errno> {
+    /// Watches nothing yet.
+    pub fn new() -> io::Result<Self> {
         let descriptor = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         Ok(Self { descriptor, watched: HashMap::new(), targets: Vec::new(), incomplete: None })
     }
 
-    pub(super) fn count(&self) -> usize {
+    /// How many folders are watched.
+    pub fn count(&self) -> usize {
         self.watched.len()
     }
 
+    /// Why not everything is watched that should be.
+    pub fn incomplete(&self) -> Option<&str> {
+        self.incomplete.as_deref()
+    }
+
     /// Watches exactly these from now on.
-    pub(super) fn watch(&mut self, targets: Vec<WatchTarget>) {
+    pub fn watch(&mut self, targets: Vec<WatchTarget>) {
         if targets == self.targets {
             return;
         }
@@ -68,7 +78,7 @@ impl Folders {
         if !self.add_one(path, Some(depth)) || depth == 0 {
             return;
         }
-        let Ok(entries) = agentctl_files::entries(path) else { return };
+        let Ok(entries) = entries(path) else { return };
         for entry in entries.flatten() {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 self.add(&entry.path(), depth - 1);
@@ -116,7 +126,7 @@ impl Folders {
     }
 
     /// Takes what has happened; says whether any of it may matter. New folders are watched from here on.
-    pub(super) fn drain(&mut self) -> bool {
+    pub fn drain(&mut self) -> bool {
         let mut relevant = false;
         let mut fresh: Vec<(PathBuf, usize)> = Vec::new();
         let (mut overflow, mut appeared) = (false, false);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use agentctl_adapters::gateway::Addressee;
-use agentctl_fleet::act::launch::{Enclosed, Issue, LaunchManner, MAX_FILE};
+use agentctl_fleet::act::launch::{Attachments, Issue, LaunchOptions, Launcher, MAX_FILE};
 use agentctl_model::Permission;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -12,12 +12,11 @@ use serde::Deserialize;
 use crate::serve::api::body::{AbsolutePath, Length, absolute, check_variables, duration};
 use crate::serve::problem::Problem;
 use crate::serve::server::Peer;
-use crate::settings::Launcher;
 
 /// What every launch may say.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct MannerBody {
+pub(super) struct OptionsBody {
     /// A specification to work by, put behind the prompt: an absolute path. On the unix socket alone, as all that is read.
     #[schemars(with = "Option<AbsolutePath>")]
     spec: Option<PathBuf>,
@@ -69,7 +68,7 @@ pub(super) struct MannerBody {
     pub(super) environment: Option<BTreeMap<String, String>>,
 }
 
-impl MannerBody {
+impl OptionsBody {
     /// The prompt with what goes behind it. Who comes over TCP chooses nothing that is read here, nor what the agent's
     /// program is told.
     pub(super) fn words(
@@ -90,7 +89,7 @@ impl MannerBody {
         if self.repo.is_some() && self.issue.is_none() {
             return Err(Problem::usage("`repo` is the repository of an `issue`, and there is none"));
         }
-        let enclosed = Enclosed {
+        let attachments = Attachments {
             issue: self.issue.map(|number| Issue { number, repo: self.repo.clone() }),
             spec: self.spec.as_deref().map(|spec| absolute("spec", spec)).transpose()?,
             files: self.files.iter().map(|file| absolute("files", file)).collect::<Result<_, _>>()?,
@@ -98,7 +97,7 @@ impl MannerBody {
         };
         // A gateway may have no folder here in which a repository could be found.
         let cwd = if agentctl_files::is_folder_within(cwd) == Ok(true) { cwd } else { Path::new("/") };
-        enclosed.behind(prompt, &launcher.caller, cwd).map_err(|error| {
+        attachments.behind(prompt, &launcher.caller, cwd).map_err(|error| {
             let problem =
                 if error.usage { Problem::usage(error.message) } else { Problem::failed(error.message) };
             match error.hint {
@@ -108,7 +107,7 @@ impl MannerBody {
         })
     }
 
-    pub(super) fn manner(self) -> Result<LaunchManner, Problem> {
+    pub(super) fn options(self) -> Result<LaunchOptions, Problem> {
         check_variables("env", &self.env)?;
         if self.args.iter().any(|arg| arg.contains('\0')) {
             return Err(Problem::usage("`args` holds a NUL, which no program can be given"));
@@ -126,7 +125,7 @@ impl MannerBody {
                 return Err(Problem::usage(format!("`{name}` is empty; leave it out instead")));
             }
         }
-        Ok(LaunchManner {
+        Ok(LaunchOptions {
             group: self.group,
             permission: self.permission_mode,
             system_prompt: self.system_prompt_append,

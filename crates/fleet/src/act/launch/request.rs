@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agentctl_adapters::gateway::Addressee;
-use agentctl_model::Permission;
+use agentctl_model::{Conversation, Permission};
 
-use super::slots::{Choice, LaunchPlan, PlannedSlot, Unfit, UnfitKind, named};
+use super::slots::{Choice, LaunchPlan, PlannedSlot, SlotError, SlotErrorKind, names};
 use crate::Fleet;
 use crate::keep::fresh;
-use crate::keep::launches::{LaunchOrder, Talk, WorktreeOrder};
+use crate::keep::launches::{LaunchOrder, WorktreeOrder};
 use crate::worktree::{WorktreeError, check};
 
 /// What is to be launched, and how.
 #[derive(Debug, Default)]
-pub struct LaunchWish {
+pub struct LaunchRequest {
     pub choices: Vec<Choice>,
     /// As a group, each in a working tree of its own.
     pub side_by_side: bool,
@@ -27,12 +27,12 @@ pub struct LaunchWish {
     pub worktree: Option<WorktreeOrder>,
     /// Where the branches of a group begin.
     pub base: Option<String>,
-    pub manner: LaunchManner,
+    pub options: LaunchOptions,
 }
 
 /// What holds for every slot of a launch.
 #[derive(Debug, Clone, Default)]
-pub struct LaunchManner {
+pub struct LaunchOptions {
     pub group: Option<String>,
     pub permission: Option<Permission>,
     pub system_prompt: Option<String>,
@@ -56,84 +56,87 @@ impl Fleet {
     /// The orders of a launch. A slot that cannot be has none, and why; the others do not suffer. Makes nothing.
     pub fn plan_launch(
         &self,
-        wish: &LaunchWish,
+        request: &LaunchRequest,
         words: String,
         programs: &BTreeMap<String, PathBuf>,
     ) -> io::Result<LaunchPlan> {
-        let group = match &wish.manner.group {
+        let group = match &request.options.group {
             Some(name) => Some(name.clone()),
-            None if wish.side_by_side => Some(fresh::group_id()?),
+            None if request.side_by_side => Some(fresh::group_id()?),
             None => None,
         };
-        let mut slots = named(&wish.choices);
-        for slot in &mut slots {
+        let slot = |(choice, name): (&Choice, String)| {
             let worktree = match &group {
-                Some(group) if wish.side_by_side => Some(WorktreeOrder {
-                    repository: wish.cwd.clone(),
-                    branch: slot.branch.clone().unwrap_or_else(|| format!("try/{group}/{}", slot.name)),
-                    base: wish.base.clone(),
+                Some(group) if request.side_by_side => Some(WorktreeOrder {
+                    repository: request.cwd.clone(),
+                    branch: choice.branch.clone().unwrap_or_else(|| format!("try/{group}/{name}")),
+                    base: request.base.clone(),
                 }),
-                _ => wish.worktree.clone(),
+                _ => request.worktree.clone(),
             };
-            slot.order = self.order(slot, wish, worktree, group.clone(), programs);
-        }
-        Ok(LaunchPlan { slots, words, group: group.filter(|_| wish.side_by_side) })
+            let in_group = group.as_deref().map(|group| (group, name.as_str()));
+            let order = self.order(choice, request, worktree, in_group, programs);
+            PlannedSlot { adapter: choice.adapter.clone(), name, order }
+        };
+        let slots = request.choices.iter().zip(names(&request.choices)).map(slot).collect();
+        Ok(LaunchPlan { slots, words, group: group.filter(|_| request.side_by_side) })
     }
 
     fn order(
         &self,
-        slot: &PlannedSlot,
-        wish: &LaunchWish,
+        choice: &Choice,
+        request: &LaunchRequest,
         worktree: Option<WorktreeOrder>,
-        group: Option<String>,
+        in_group: Option<(&str, &str)>,
         programs: &BTreeMap<String, PathBuf>,
-    ) -> Result<LaunchOrder, Unfit> {
-        let manner = wish.manner.clone();
-        let gateway = manner.gateway.as_deref();
-        let source = self.place_to_launch(&slot.adapter, gateway)?;
-        let given = [("model", &slot.model), ("system prompt", &manner.system_prompt)];
+    ) -> Result<LaunchOrder, SlotError> {
+        let options = request.options.clone();
+        let gateway = options.gateway.as_deref();
+        let source = self.place_to_launch(&choice.adapter, gateway)?;
+        let given = [("model", &choice.model), ("system prompt", &options.system_prompt)];
         if let Some(why) =
-            given.iter().find_map(|(what, value)| misfit(&slot.adapter, what, value.as_deref()?))
+            given.iter().find_map(|(what, value)| misfit(&choice.adapter, what, value.as_deref()?))
         {
-            return Err(Unfit::new(UnfitKind::Unknown, why));
+            return Err(SlotError::new(SlotErrorKind::Unknown, why));
         }
         // What lives in a gateway takes none, and says so itself.
         if let (Some(WorktreeOrder { repository, branch, base }), None) = (&worktree, source.adapter.host()) {
             check(repository, branch, base.as_deref()).map_err(|error| no_such_tree(&error))?;
         }
-        let callback = if manner.callback != Addressee::default() {
-            Some(self.callback_to(manner.callback, gateway)?)
+        let callback = if options.callback != Addressee::default() {
+            Some(self.callback_to(options.callback, gateway)?)
         } else if gateway.is_some() && source.adapter.host().is_none() {
-            let message = format!("{} lives in no gateway, and nobody is to be told", slot.adapter);
-            return Err(Unfit::new(UnfitKind::Refused, message));
+            let message = format!("{} lives in no gateway, and nobody is to be told", choice.adapter);
+            return Err(SlotError::new(SlotErrorKind::Refused, message));
         } else {
             None
         };
         Ok(LaunchOrder {
-            adapter: slot.adapter.clone(),
+            adapter: choice.adapter.clone(),
             root: source.root.path.to_string_lossy().into_owned(),
-            conversation: Talk::New,
-            cwd: wish.cwd.clone(),
-            cwd_is_chosen: wish.cwd_is_chosen,
+            conversation: Conversation::New,
+            cwd: request.cwd.clone(),
+            cwd_is_chosen: request.cwd_is_chosen,
             worktree,
-            model: slot.model.clone(),
-            permission: manner.permission,
-            system_prompt: manner.system_prompt,
-            fresh_id: fresh::uuid().map_err(|error| Unfit::new(UnfitKind::Failed, error.to_string()))?,
-            program: programs.get(&slot.adapter).cloned(),
-            env: manner.env.into_iter().map(|(name, value)| (name, Some(value))).collect(),
+            model: choice.model.clone(),
+            permission: options.permission,
+            system_prompt: options.system_prompt,
+            fresh_id: fresh::uuid()
+                .map_err(|error| SlotError::new(SlotErrorKind::Failed, error.to_string()))?,
+            program: programs.get(&choice.adapter).cloned(),
+            env: options.env.into_iter().map(|(name, value)| (name, Some(value))).collect(),
             // A launch that is alone has no name among others.
-            slot: group.as_ref().map(|_| slot.name.clone()),
-            group,
-            labels: manner.labels,
-            spec: manner.spec,
-            files: manner.files,
-            on_create: manner.on_create,
-            on_complete: manner.on_complete,
+            group: in_group.map(|(group, _)| group.to_owned()),
+            slot: in_group.map(|(_, name)| name.to_owned()),
+            labels: options.labels,
+            spec: options.spec,
+            files: options.files,
+            on_create: options.on_create,
+            on_complete: options.on_complete,
             callback,
-            timeout_ms: manner.timeout.map(milliseconds),
-            args: manner.args,
-            force: manner.force,
+            timeout_ms: options.timeout.map(milliseconds),
+            args: options.args,
+            force: options.force,
         })
     }
 }
@@ -145,14 +148,14 @@ pub fn misfit(adapter: &str, what: &str, value: &str) -> Option<String> {
 }
 
 /// What makes no sense is wrong usage; what git could not say now may be so another time.
-fn no_such_tree(error: &WorktreeError) -> Unfit {
+fn no_such_tree(error: &WorktreeError) -> SlotError {
     let kind = match error {
         WorktreeError::NotARepository(_) | WorktreeError::BadBranch(_) | WorktreeError::BadBase(_) => {
-            UnfitKind::Unknown
+            SlotErrorKind::Unknown
         }
-        _ => UnfitKind::Failed,
+        _ => SlotErrorKind::Failed,
     };
-    Unfit::new(kind, error.to_string())
+    SlotError::new(kind, error.to_string())
 }
 
 pub(super) fn milliseconds(time: Duration) -> u64 {

@@ -1,0 +1,75 @@
+//! Waiting for what a starting agent writes down. The kernel tells when there is something to look at; what is true is for
+//! the look to say.
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use agentctl_adapters::WatchTarget;
+use agentctl_files::watch::Folders;
+use agentctl_model::ProcessRef;
+use agentctl_process::wait_any_gone;
+
+/// How often is looked while the kernel tells of every write: some things change without one, such as who has a file open.
+const SWEEP: Duration = Duration::from_secs(1);
+/// How often is looked where the kernel does not tell.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The folders in which a launch shows itself.
+pub(super) struct LaunchWatch {
+    folders: Option<Folders>,
+}
+
+impl LaunchWatch {
+    /// Tells of every write from now on.
+    pub(super) fn of(targets: Vec<WatchTarget>) -> Self {
+        let folders = Folders::new().ok().map(|mut folders| {
+            folders.watch(targets);
+            folders
+        });
+        Self { folders }
+    }
+
+    /// Waits until something was written, the agent has ended, or it is time to look anyway.
+    pub(super) fn wait(&mut self, agent: Option<ProcessRef>, longest: Duration) {
+        let is_whole = self.folders.as_ref().is_some_and(|folders| folders.incomplete().is_none());
+        let until = Instant::now() + longest.min(if is_whole { SWEEP } else { POLL_INTERVAL });
+        while !self.wait_once(agent, until.saturating_duration_since(Instant::now())) {
+            if Instant::now() >= until {
+                return;
+            }
+        }
+    }
+
+    /// Says whether there is something to look at. What is written beside the watched folders is nothing.
+    fn wait_once(&mut self, agent: Option<ProcessRef>, longest: Duration) -> bool {
+        // One that ended before it could be looked at has no identity: it is asked for itself.
+        let Some(process) = agent else { return true };
+        let ended = wait_any_gone(&[process], self.folders.as_ref().map(AsFd::as_fd), longest);
+        self.folders.as_mut().is_some_and(Folders::drain) || ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Far longer than any test may take: what is waited for must come before.
+    const FOREVER: Duration = Duration::from_hours(1);
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_write_wakes_and_what_is_written_elsewhere_does_not() {
+        let place = tempfile::tempdir().unwrap();
+        let (here, elsewhere) = (place.path().join("here"), place.path().join("elsewhere"));
+        std::fs::create_dir_all(&elsewhere).unwrap();
+        let this = agentctl_process::identity(std::process::id());
+        let mut watch = LaunchWatch::of(vec![WatchTarget::new(&here, 0)]);
+        std::fs::write(elsewhere.join("file"), "x").unwrap();
+        assert!(!watch.wait_once(this, Duration::ZERO));
+        std::fs::create_dir(&here).unwrap();
+        assert!(watch.wait_once(this, FOREVER), "the folder that was not there yet");
+        std::fs::write(here.join("file"), "x").unwrap();
+        assert!(watch.wait_once(this, FOREVER));
+        assert!(!watch.wait_once(this, Duration::ZERO), "it was told already");
+    }
+}
