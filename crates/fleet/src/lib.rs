@@ -27,7 +27,7 @@ pub use keep::kernel_lock::KernelLock;
 pub use keep::locks::{DirectoryHolder, LockError, LockType, Locks, ManualLock, session_holders};
 pub use keep::store::{Document, Store, StoreError};
 pub use read::explain::Explanation;
-pub use read::find::{FindError, Selector};
+pub use read::find::{FindError, Purpose, Selector};
 pub use read::groups::{Group, Groups, Slot};
 pub use read::known_agents::{AdapterEntry, known_agents};
 pub use read::list::{ListAnswer, ListQuery, Listing, Sort, StatusWord, sort};

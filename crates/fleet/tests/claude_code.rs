@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use agentctl_adapters::Adapter;
 use agentctl_adapters::agents::claude_code::ClaudeCode;
-use agentctl_fleet::{Fleet, Question, Selector, Source, Wanted, session_holders};
+use agentctl_fleet::{Fleet, Purpose, Question, Selector, Source, Wanted, session_holders};
 use agentctl_model::{Environ, Outcome, PendingKind, Session, Status, Survey};
 use agentctl_process::Kernel;
 use agentctl_process::fake::{Scripted, ScriptedProcess};
@@ -337,7 +337,8 @@ fn list_live_list_and_status_give_the_same_session() {
     let live = fleet.survey(&Question::new(Wanted::Live));
     assert_eq!(live.sessions.len(), 1);
     let all = fleet.survey(&Question::new(Wanted::All { since: None }));
-    let (one, _) = fleet.find(&Selector { text: A[..8].into(), ..Selector::default() }).unwrap();
+    let (one, _) =
+        fleet.find(&Selector { text: A[..8].into(), ..Selector::default() }, Purpose::Read).unwrap();
     for mut other in [session(&all, A).clone(), *one.session] {
         // Complete usage is only asked for by status; when each look was taken is not part of the truth.
         other.tokens = None;

@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agentctl_adapters::{Adapter, Card, Follow, Looks, ReadError, Root, Scope};
-use agentctl_fleet::{FindError, Fleet, Question, Selector, Source, Wanted};
+use agentctl_adapters::{Adapter, Card, Follow, Looks, Reach, ReadError, Root, Scope, join};
+use agentctl_fleet::{FindError, Fleet, Purpose, Question, Selector, Source, Wanted};
 use agentctl_model::{
-    Coverage, Entry, Environ, Facts, Found, Harvest, Joined, KernelView, ProcessHead, Status, Turn, TurnState,
+    Coverage, Entry, Environ, Evidence, Facts, Found, Harvest, Joined, KernelView, ProcessHead, Status, Tie,
+    Turn, TurnState, Witness,
 };
-use agentctl_process::fake::Scripted;
+use agentctl_process::fake::{Scripted, ScriptedProcess};
 
 /// An adapter whose behaviour is its function.
 struct Behaves {
@@ -30,8 +31,15 @@ impl Adapter for Behaves {
     fn recognises(&self, _: &ProcessHead) -> bool {
         false
     }
-    fn join(&self, _: &Root, _: &Harvest, _: &KernelView) -> Joined {
-        Joined::default()
+    /// The one that is called so ties a process to whatever it has, by nothing but that it fits.
+    fn join(&self, _: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
+        if self.card.name != PAIRED.name {
+            return Joined::default();
+        }
+        let process = ScriptedProcess::new(7, &["paired"]).process;
+        let how = || Evidence::said(Witness::Kernel, "fits", Some(kernel.as_of));
+        let claim = |found: &Found| join::claim(&found.id, &process, Tie::OnlyCandidate, false, how());
+        Joined { claims: harvest.found.iter().map(claim).collect(), ..Joined::default() }
     }
     fn read(&self, _: &Path, _: &str, _: usize) -> Result<Vec<Entry>, ReadError> {
         Ok(Vec::new())
@@ -56,6 +64,7 @@ const fn card(name: &'static str) -> Card {
 
 static GOOD: Card = card("good");
 static BAD: Card = card("bad");
+static PAIRED: Card = card("paired");
 
 fn one_session(_: &Scope<'_>) -> Harvest {
     Harvest::complete(vec![found("good-1")])
@@ -147,7 +156,7 @@ fn a_failed_source_gives_no_verdict_even_about_what_it_listed() {
     let survey = fleet.survey(&everything());
     assert!(survey.sessions.iter().all(|surveyed| surveyed.key.adapter == "good"));
     assert!(
-        matches!(fleet.find(&selector("bad-1")), Err(FindError::NotHeard { .. })),
+        matches!(fleet.find(&selector("bad-1"), Purpose::Read), Err(FindError::NotHeard { .. })),
         "silence is no verdict"
     );
 }
@@ -155,13 +164,13 @@ fn a_failed_source_gives_no_verdict_even_about_what_it_listed() {
 #[test]
 fn not_found_is_only_said_when_every_source_was_heard() {
     let complete = fleet(|_| Harvest::complete(vec![]));
-    assert!(matches!(complete.find(&selector("nobody")), Err(FindError::NotFound { .. })));
+    assert!(matches!(complete.find(&selector("nobody"), Purpose::Read), Err(FindError::NotFound { .. })));
     let partial = fleet(|_| {
         let mut harvest = Harvest::complete(vec![]);
         harvest.left_out("a file".into());
         harvest
     });
-    assert!(matches!(partial.find(&selector("nobody")), Err(FindError::NotHeard { .. })));
+    assert!(matches!(partial.find(&selector("nobody"), Purpose::Read), Err(FindError::NotHeard { .. })));
 }
 
 #[test]
@@ -183,7 +192,7 @@ fn ids_are_matched_whole_then_by_unique_prefix_then_by_name() {
         Harvest::complete(all)
     }
     let fleet = fleet(many);
-    let id = |text: &str| fleet.find(&selector(text)).map(|(surveyed, _)| surveyed.key.id);
+    let id = |text: &str| fleet.find(&selector(text), Purpose::Read).map(|(surveyed, _)| surveyed.key.id);
     assert_eq!(id("abc").unwrap(), "abc", "a whole id stands above a prefix");
     assert_eq!(id("abcd").unwrap(), "abcd");
     assert_eq!(id("abd").unwrap(), "abd");
@@ -219,4 +228,30 @@ fn what_comes_after_the_patience_is_over_is_no_answer() {
     let coverage: Vec<&str> = survey.sources.iter().map(|source| source.coverage.as_str()).collect();
     assert_eq!(coverage, ["complete", "timed-out"]);
     assert_eq!(survey.sessions.len(), 1);
+}
+
+/// Two sessions in one folder, and a process there that could carry either: which one needs both to be read.
+#[test]
+fn only_what_was_asked_for_is_counted() {
+    static COUNTED: std::sync::Mutex<Vec<String>> = std::sync::Mutex::new(Vec::new());
+    let counts = |scope: &Scope<'_>| {
+        let ids = ["good-1", "good-2"].into_iter().filter(|id| scope.reach.names(id));
+        let reach = match scope.reach {
+            Reach::Live(_) => "live",
+            Reach::Ids(_) => "ids",
+            Reach::All { .. } => "all",
+        };
+        let read: Vec<&str> = ids.collect();
+        let usage = if scope.usage { " counted" } else { "" };
+        COUNTED.lock().unwrap().push(format!("{reach} {}{usage}", read.join(" ")));
+        Harvest::complete(read.into_iter().map(found).collect())
+    };
+    let adapter: &'static Behaves = Box::leak(Box::new(Behaves { card: &PAIRED, survey: counts }));
+    let fleet = Fleet::new(vec![source(adapter, PATIENT)], Arc::new(Scripted::new()));
+    let requests = |purpose: Purpose| {
+        fleet.find(&selector("good-1"), purpose).unwrap();
+        std::mem::take(&mut *COUNTED.lock().unwrap())
+    };
+    assert_eq!(requests(Purpose::Show), ["ids good-1 counted", "live good-1 good-2"]);
+    assert_eq!(requests(Purpose::Read), ["ids good-1", "live good-1 good-2"]);
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use agentctl_adapters::Adapter;
 use agentctl_adapters::agents::pi::Pi;
 use agentctl_adapters::agents::pi_rust::PiRust;
-use agentctl_fleet::{FindError, Fleet, KernelLock, Question, Selector, Source, Wanted};
+use agentctl_fleet::{FindError, Fleet, KernelLock, Purpose, Question, Selector, Source, Wanted};
 use agentctl_model::{Environ, Outcome, Relation, Rule, Session, Status, Survey};
 use agentctl_process::Kernel;
 use agentctl_process::fake::{Scripted, ScriptedProcess};
@@ -562,10 +562,10 @@ fn one_id_in_two_folders_is_two_sessions() {
     assert_ne!(survey.sessions[0].key, survey.sessions[1].key);
     let selector = Selector { text: "same".into(), ..Selector::default() };
     assert!(
-        matches!(fleet.find(&selector), Err(FindError::Ambiguous { candidates, .. }) if candidates.len() == 2)
+        matches!(fleet.find(&selector, Purpose::Read), Err(FindError::Ambiguous { candidates, .. }) if candidates.len() == 2)
     );
     let narrowed = Selector { cwd: Some("/v".into()), ..selector };
-    assert_eq!(fleet.find(&narrowed).unwrap().0.session.status, Status::Running);
+    assert_eq!(fleet.find(&narrowed, Purpose::Read).unwrap().0.session.status, Status::Running);
 }
 
 #[test]
@@ -705,7 +705,10 @@ fn what_cannot_be_read_gives_no_verdict() {
     let coverage: Vec<&str> = survey.sources.iter().map(|source| source.coverage.as_str()).collect();
     assert_eq!((survey.sessions.len(), coverage), (1, vec!["partial", "complete"]));
     let selector = Selector { text: B.into(), ..Selector::default() };
-    assert!(matches!(fleet.find(&selector), Err(FindError::NotHeard { .. })), "silence is no verdict");
+    assert!(
+        matches!(fleet.find(&selector, Purpose::Read), Err(FindError::NotHeard { .. })),
+        "silence is no verdict"
+    );
 
     let nobody = tempfile::tempdir().unwrap();
     let environ = Environ::from_iter([("HOME", nobody.path())]);

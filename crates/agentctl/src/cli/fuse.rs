@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use agentctl_daemon::wire::Caller;
 use agentctl_daemon::{Fuse, FuseList, Fuses, deadline, encode};
+use agentctl_fleet::Purpose;
 use agentctl_model::SessionKey;
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
@@ -199,7 +200,7 @@ impl On {
     fn session(&self, surroundings: &Surroundings, out: &Output) -> Result<Option<SessionKey>, Failure> {
         let Some(id) = &self.what.session else { return Ok(None) };
         let asking = Asking::open(surroundings)?;
-        Ok(Some(self.narrowed.find(id, &asking, surroundings, out)?.0.key))
+        Ok(Some(self.narrowed.find(id, Purpose::Read, &asking, surroundings, out)?.0.key))
     }
 
     /// The id of the fuse that is set on this.

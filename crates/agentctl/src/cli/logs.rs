@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use agentctl_fleet::{Fleet, Question, Wanted};
+use agentctl_fleet::{Fleet, Purpose, Question, Wanted};
 use agentctl_model::{Status, Survey, Surveyed};
 
 use super::peek::{Reader, print_last};
@@ -42,7 +42,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let asking = Asking::open(surroundings)?;
-    let (found, _) = args.target.find(&asking, surroundings, out)?;
+    let (found, _) = args.target.find(Purpose::Read, &asking, surroundings, out)?;
     let mut reader = Reader::new(args.json, surroundings, out);
     if args.follow {
         return follow(&asking, &found, args.count, &mut reader, out);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use agentctl_fleet::Purpose;
 use agentctl_fleet::act::launch::{ResumeWish, misfit};
 use agentctl_model::Permission;
 
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let settings = surroundings.settings()?;
     let fleet = surroundings.fleet_under(&settings);
     let words = args.message.words(surroundings)?;
-    let (found, _) = args.target.find(&fleet, surroundings, out)?;
+    let (found, _) = args.target.find(Purpose::Read, &fleet, surroundings, out)?;
     let wish = ResumeWish {
         fork: args.fork,
         model: args.model.clone(),

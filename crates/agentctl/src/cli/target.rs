@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use agentctl_fleet::{FindError, Fleet, Selector};
+use agentctl_fleet::{FindError, Fleet, Purpose, Selector};
 use agentctl_model::{SourceReport, Surveyed, text};
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
@@ -52,12 +52,13 @@ impl Target {
     /// The one session that is meant, and the answer it was found in.
     pub(crate) fn find(
         &self,
+        purpose: Purpose,
         asked: &impl Asked,
         surroundings: &Surroundings,
         out: &mut Output,
     ) -> Result<(Surveyed, Vec<SourceReport>), Failure> {
         heard::warn_unread(&self.narrowed.adapter, asked.fleet(), out);
-        let found = self.narrowed.find(&self.id, asked, surroundings, out)?;
+        let found = self.narrowed.find(&self.id, purpose, asked, surroundings, out)?;
         heard::warn(&found.1, surroundings, out);
         Ok(found)
     }
@@ -79,6 +80,7 @@ impl Targets {
     /// the failure itself.
     pub(crate) fn find(
         &self,
+        purpose: Purpose,
         asked: &impl Asked,
         surroundings: &Surroundings,
         out: &mut Output,
@@ -87,7 +89,7 @@ impl Targets {
         let mut found = Found { sessions: Vec::new(), bad: Vec::new(), exit: Exit::Done };
         let mut hints: Vec<String> = Vec::new();
         for id in &self.ids {
-            let (session, sources) = match self.narrowed.find(id, asked, surroundings, out) {
+            let (session, sources) = match self.narrowed.find(id, purpose, asked, surroundings, out) {
                 Ok(one) => one,
                 Err(Failure::Said { message, hint, exit }) if self.ids.len() > 1 => {
                     out.error(&message);
@@ -130,6 +132,7 @@ impl Narrowed {
     pub(crate) fn find(
         &self,
         id: &str,
+        purpose: Purpose,
         asked: &impl Asked,
         surroundings: &Surroundings,
         out: &Output,
@@ -140,7 +143,7 @@ impl Narrowed {
             root: self.root(asked.fleet(), surroundings)?,
             cwd: self.cwd(surroundings),
         };
-        asked.find(&selector).map_err(|error| self.explain(&error, surroundings, out.aside_width()))
+        asked.find(&selector, purpose).map_err(|error| self.explain(&error, surroundings, out.aside_width()))
     }
 
     /// The root as the source that has it spells it.

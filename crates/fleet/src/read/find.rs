@@ -36,39 +36,50 @@ pub enum FindError {
     },
 }
 
+/// What a session is looked up for: a look-up reads no more than that needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Everything about it is shown. Token totals are complete, also where they cost a read of the whole transcript.
+    Show,
+    /// Something of it is read. The look-up itself costs a bounded read.
+    Read,
+}
+
 impl Fleet {
-    /// The one session that is meant. Texts are whole and usage is complete.
-    pub fn find(&self, selector: &Selector) -> Result<(Surveyed, Survey), FindError> {
-        let by_id = self.ask(selector, Wanted::Ids(vec![selector.text.clone()]));
+    /// The one session that is meant, with whole texts, and how well the sources were heard.
+    pub fn find(
+        &self,
+        selector: &Selector,
+        purpose: Purpose,
+    ) -> Result<(Surveyed, Vec<SourceReport>), FindError> {
+        let by_id = self.ask(selector, purpose, Wanted::Ids(vec![selector.text.clone()]));
         match pick(selector, &by_id, |s| s.key.id == selector.text) {
             Pick::None => {}
-            picked => return self.settle(selector, picked, by_id),
+            picked => return settle(selector, picked, by_id.sources),
         }
         let prefixed = pick(selector, &by_id, |s| s.key.id.starts_with(&selector.text));
         if let Pick::One(_) = prefixed {
-            return self.settle(selector, prefixed, by_id);
+            return settle(selector, prefixed, by_id.sources);
         }
         // Names are not in any index: they are looked for in everything stored, which is the rare case.
-        let everything = self.ask(selector, Wanted::All { since: None });
+        let everything = self.ask(selector, purpose, Wanted::All { since: None });
         match pick(selector, &everything, |s| s.session.name.as_deref() == Some(selector.text.as_str())) {
-            Pick::None if matches!(prefixed, Pick::Several(_)) => self.settle(selector, prefixed, by_id),
+            Pick::None if matches!(prefixed, Pick::Several(_)) => settle(selector, prefixed, by_id.sources),
             Pick::One(named) => {
-                let id = named.key.id.clone();
-                let whole = self.ask(selector, Wanted::Ids(vec![id.clone()]));
+                let whole = self.ask(selector, purpose, Wanted::Ids(vec![named.key.id.clone()]));
                 let again = pick(selector, &whole, |s| s.key == named.key);
-                match again {
-                    Pick::None => Ok((*named, everything)),
-                    picked => self.settle(selector, picked, whole),
-                }
+                let picked = if matches!(again, Pick::None) { Pick::One(named) } else { again };
+                // Another of that name could be only where everything was looked through.
+                settle(selector, picked, everything.sources)
             }
-            picked => self.settle(selector, picked, everything),
+            picked => settle(selector, picked, everything.sources),
         }
     }
 
-    fn ask(&self, selector: &Selector, wanted: Wanted) -> Survey {
+    fn ask(&self, selector: &Selector, purpose: Purpose, wanted: Wanted) -> Survey {
         let one = matches!(wanted, Wanted::Ids(_));
         self.survey(&Question {
-            usage: one,
+            usage: one && purpose == Purpose::Show,
             subagents: true,
             whole_texts: one,
             adapters: selector.adapter.clone().into_iter().collect(),
@@ -76,26 +87,24 @@ impl Fleet {
             ..Question::new(wanted)
         })
     }
+}
 
-    #[expect(clippy::unused_self, reason = "reads as a step of `find`")]
-    fn settle(
-        &self,
-        selector: &Selector,
-        picked: Pick,
-        survey: Survey,
-    ) -> Result<(Surveyed, Survey), FindError> {
-        let text = selector.text.clone();
-        match picked {
-            Pick::One(session) => Ok((*session, survey)),
-            Pick::Several(candidates) => Err(FindError::Ambiguous { text, candidates }),
-            Pick::None => {
-                let unheard: Vec<SourceReport> =
-                    survey.sources.into_iter().filter(SourceReport::is_incomplete).collect();
-                if unheard.is_empty() {
-                    Err(FindError::NotFound { text })
-                } else {
-                    Err(FindError::NotHeard { text, sources: unheard })
-                }
+fn settle(
+    selector: &Selector,
+    picked: Pick,
+    sources: Vec<SourceReport>,
+) -> Result<(Surveyed, Vec<SourceReport>), FindError> {
+    let text = selector.text.clone();
+    match picked {
+        Pick::One(session) => Ok((*session, sources)),
+        Pick::Several(candidates) => Err(FindError::Ambiguous { text, candidates }),
+        Pick::None => {
+            let unheard: Vec<SourceReport> =
+                sources.into_iter().filter(SourceReport::is_incomplete).collect();
+            if unheard.is_empty() {
+                Err(FindError::NotFound { text })
+            } else {
+                Err(FindError::NotHeard { text, sources: unheard })
             }
         }
     }

@@ -13,6 +13,16 @@ pub enum Wanted {
     All { since: Option<Timestamp> },
 }
 
+impl Wanted {
+    /// Whether a session with this id is asked for, as far as its id tells.
+    pub(crate) fn names(&self, id: &str) -> bool {
+        match self {
+            Self::Ids(wanted) => wanted.iter().any(|prefix| id.starts_with(prefix.as_str())),
+            Self::Live | Self::All { .. } => true,
+        }
+    }
+}
+
 /// A question to the whole fleet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {

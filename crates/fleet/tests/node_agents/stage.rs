@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentctl_adapters::Adapter;
-use agentctl_fleet::{Fleet, Question, Selector, Source, Wanted};
+use agentctl_fleet::{Fleet, Purpose, Question, Selector, Source, Wanted};
 use agentctl_model::{Environ, Outcome, Session, Status, Survey};
 use agentctl_process::fake::{Scripted, ScriptedProcess};
 use jiff::Timestamp;
@@ -69,7 +69,10 @@ impl Stage {
         assert!(!listed.evidence.is_empty());
         let word = (listed.status, listed.outcome);
         let selector = Selector { text: id.to_owned(), ..Selector::default() };
-        let (one, _) = self.fleet(kernel()).find(&selector).unwrap_or_else(|_| panic!("{id} is not found"));
+        let (one, _) = self
+            .fleet(kernel())
+            .find(&selector, Purpose::Show)
+            .unwrap_or_else(|_| panic!("{id} is not found"));
         assert_eq!((one.session.status, one.session.outcome), word, "list and status disagree");
         let live = self.live(kernel());
         let seen_live = live.sessions.iter().find(|surveyed| surveyed.key.id == id);

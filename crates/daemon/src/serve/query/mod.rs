@@ -34,6 +34,10 @@ pub(crate) const TARGET: Parameters = &[
     Parameter::text("cwd", "only sessions that work in this folder"),
 ];
 
+/// How much is said of one session.
+pub(crate) const DETAIL: Parameters =
+    &[Parameter::standing_flag("usage", "tokens and cost even where the whole conversation must be read")];
+
 pub(crate) type Pairs = Vec<(String, String)>;
 
 /// Takes a query string apart. A name that nobody understands is an error: a misspelt filter must not widen an answer.
@@ -67,6 +71,11 @@ pub(crate) fn every<'p>(pairs: &'p Pairs, name: &'p str) -> impl Iterator<Item =
 
 pub(crate) fn flag(pairs: &Pairs, name: &str) -> bool {
     one(pairs, name).and_then(parameter::flag_of) == Some(true)
+}
+
+/// A flag that stands unless somebody takes it away.
+pub(crate) fn standing_flag(pairs: &Pairs, name: &str) -> bool {
+    one(pairs, name).and_then(parameter::flag_of) != Some(false)
 }
 
 pub(crate) fn number(pairs: &Pairs, name: &str) -> Option<usize> {

@@ -27,7 +27,7 @@ use crate::read::prices;
 use crate::read::query::{Question, Wanted};
 use crate::read::survey::ask::ask_owners;
 use crate::read::survey::kernel::Look;
-use crate::read::survey::sources::{Errand, Heard, hear};
+use crate::read::survey::sources::{Sessions, SourceReading, SourceRequest, read_sources};
 use crate::read::survey::unseen::{Unseen, unseen};
 use crate::read::survey::verdicts::Case;
 use crate::worktree::head::branch_of;
@@ -47,8 +47,8 @@ impl Fleet {
         let look = || Look::take(self.kernel.as_ref());
 
         let ledger = self.ledger();
-        let errands = self.errands(&sources, &question.wanted, look, &ledger);
-        let mut heard = hear(errands, question, self.memory.as_ref());
+        let requests = self.requests(&sources, question, look, &ledger);
+        let mut heard = read_sources(requests, self.memory.as_ref());
         let mut seen = look();
         if self.hear_the_living(&sources, &mut heard, &seen, question, &ledger) {
             seen = look();
@@ -65,13 +65,13 @@ impl Fleet {
                 if joined.iter().any(|joined| joined.unsettled) {
                     std::thread::sleep(SETTLING);
                 }
-                hear_again(&sources, &mut heard, &doubts, question);
+                read_again(&sources, &mut heard, &doubts, question);
                 let seen = look();
                 joined = self.join_all(&sources, &heard, &seen, &ledger);
                 // Whoever went between the two looks may have closed its turn before. It is gone for good: this needs
                 // no third look.
                 let last_words = last_words(&sources, &heard, &joined, seen.as_of);
-                hear_again(&sources, &mut heard, &last_words, question);
+                read_again(&sources, &mut heard, &last_words, question);
                 seen
             }
         };
@@ -96,7 +96,7 @@ impl Fleet {
     fn hear_the_living(
         &self,
         sources: &[Source],
-        heard: &mut [Heard],
+        heard: &mut [SourceReading],
         seen: &Look,
         question: &Question,
         ledger: &Ledger,
@@ -105,15 +105,16 @@ impl Fleet {
             return false;
         }
         let mut indices = Vec::new();
-        let mut errands = Vec::new();
+        let mut requests = Vec::new();
         for (index, source) in sources.iter().enumerate().filter(|(index, _)| heard[*index].has_answered()) {
             let view = seen.view(self.kernel.as_ref(), source, None, ledger);
             if !view.processes.is_empty() {
                 indices.push(index);
-                errands.push((source.clone(), Errand::Live(Box::new(view))));
+                let sessions = Sessions::Live(Box::new(view));
+                requests.push((source.clone(), SourceRequest::new(question, sessions)));
             }
         }
-        for (index, living) in indices.iter().zip(hear(errands, question, self.memory.as_ref())) {
+        for (index, living) in indices.iter().zip(read_sources(requests, self.memory.as_ref())) {
             add_living(&mut heard[*index], living);
         }
         !indices.is_empty()
@@ -124,7 +125,7 @@ impl Fleet {
     fn hear_rivals(
         &self,
         sources: &[Source],
-        heard: &mut [Heard],
+        heard: &mut [SourceReading],
         joined: &[Joined],
         seen: &Look,
         question: &Question,
@@ -135,20 +136,33 @@ impl Fleet {
         }
         let paired = |joined: &Joined| joined.claims.iter().any(|claim| claim.tie == Tie::OnlyCandidate);
         let indices: Vec<usize> = (0..sources.len()).filter(|index| paired(&joined[*index])).collect();
-        let errand = |index: &usize| {
+        let request = |index: &usize| {
             let source = sources[*index].clone();
             let view = seen.view(self.kernel.as_ref(), &source, Some(&heard[*index].harvest), ledger);
-            (source, Errand::Live(Box::new(view)))
+            // Nobody asked how much the others used.
+            (source, SourceRequest::new(question, Sessions::Live(Box::new(view))).counting(false))
         };
-        let errands = indices.iter().map(errand).collect();
-        for (index, again) in indices.iter().zip(hear(errands, question, self.memory.as_ref())) {
-            merge(&mut heard[*index].harvest, again.harvest, &[]);
+        let requests = indices.iter().map(request).collect();
+        for (index, mut again) in indices.iter().zip(read_sources(requests, None)) {
+            // What was read by its id was read more closely, and stays.
+            let harvest = &mut heard[*index].harvest;
+            let is_known = |found: &Found| {
+                harvest.found.iter().any(|known| known.id == found.id && known.slot == found.slot)
+            };
+            again.harvest.found.retain(|found| !is_known(found));
+            merge(harvest, again.harvest, &[]);
         }
         !indices.is_empty()
     }
 
     /// Of each source, the sessions whose carrier may be where it cannot be seen.
-    fn unseen_all(&self, sources: &[Source], heard: &[Heard], joined: &[Joined], look: &Look) -> Vec<Unseen> {
+    fn unseen_all(
+        &self,
+        sources: &[Source],
+        heard: &[SourceReading],
+        joined: &[Joined],
+        look: &Look,
+    ) -> Vec<Unseen> {
         let all = sources.iter().zip(heard).zip(joined);
         let hidden = all.map(|((source, heard), joined)| {
             unseen(self.kernel.as_ref(), look, source, &heard.harvest, joined)
@@ -161,31 +175,38 @@ impl Fleet {
         self.launches.as_deref().map(Ledger::read).unwrap_or_default()
     }
 
-    fn errands(
+    fn requests(
         &self,
         sources: &[Source],
-        wanted: &Wanted,
+        question: &Question,
         look: impl Fn() -> Look,
         ledger: &Ledger,
-    ) -> Vec<(Source, Errand)> {
-        let first = matches!(wanted, Wanted::Live).then(look);
+    ) -> Vec<(Source, SourceRequest)> {
+        let first = matches!(question.wanted, Wanted::Live).then(look);
         let seat = self.kernel.seat();
-        let errand = |source: &Source| match (wanted, &first) {
-            (Wanted::All { since }, _) => Errand::All { since: *since },
-            (Wanted::Ids(ids), _) => Errand::Ids(ids.clone()),
+        let sessions = |source: &Source| match (&question.wanted, &first) {
+            (Wanted::All { since }, _) => Sessions::All { since: *since },
+            (Wanted::Ids(ids), _) => Sessions::Ids(ids.clone()),
             // What lives where it cannot be seen leaves no process to look for: the records must be asked.
             (Wanted::Live, Some(_)) if !seat.sees_all && source.adapter.control().is_some() => {
-                Errand::All { since: seat.booted_at }
+                Sessions::All { since: seat.booted_at }
             }
             (Wanted::Live, Some(look)) => {
-                Errand::Live(Box::new(look.view(self.kernel.as_ref(), source, None, ledger)))
+                Sessions::Live(Box::new(look.view(self.kernel.as_ref(), source, None, ledger)))
             }
-            (Wanted::Live, None) => Errand::Ids(Vec::new()),
+            (Wanted::Live, None) => Sessions::Ids(Vec::new()),
         };
-        sources.iter().map(|source| (source.clone(), errand(source))).collect()
+        let request = |source: &Source| (source.clone(), SourceRequest::new(question, sessions(source)));
+        sources.iter().map(request).collect()
     }
 
-    fn join_all(&self, sources: &[Source], heard: &[Heard], look: &Look, ledger: &Ledger) -> Vec<Joined> {
+    fn join_all(
+        &self,
+        sources: &[Source],
+        heard: &[SourceReading],
+        look: &Look,
+        ledger: &Ledger,
+    ) -> Vec<Joined> {
         let mut joined = Vec::with_capacity(sources.len());
         for (source, heard) in sources.iter().zip(heard) {
             let view = look.view(self.kernel.as_ref(), source, Some(&heard.harvest), ledger);
@@ -212,10 +233,23 @@ fn is_asked(source: &Source, question: &Question) -> bool {
 /// What is to be read again: per source, by its index, the ids.
 type Doubts = Vec<(usize, Vec<String>)>;
 
-fn hear_again(sources: &[Source], heard: &mut [Heard], doubts: &Doubts, question: &Question) {
-    let errand = |(index, ids): &(usize, Vec<String>)| (sources[*index].clone(), Errand::Ids(ids.clone()));
-    let errands = doubts.iter().map(errand).collect();
-    for ((index, ids), again) in doubts.iter().zip(hear(errands, question, None)) {
+/// Reads once more what is in doubt. How much a session used is counted only for those that were asked for.
+fn read_again(sources: &[Source], heard: &mut [SourceReading], doubts: &Doubts, question: &Question) {
+    let counted = |id: &String| question.usage && question.wanted.names(id);
+    let split = doubts.iter().flat_map(|(index, ids)| {
+        let (asked, beside): (Vec<String>, Vec<String>) = ids.iter().cloned().partition(counted);
+        // Without any id the agent's own notes are read again.
+        let beside =
+            Some((*index, beside, false)).filter(|(_, beside, _)| !beside.is_empty() || ids.is_empty());
+        Some((*index, asked, true)).filter(|(_, asked, _)| !asked.is_empty()).into_iter().chain(beside)
+    });
+    let split: Vec<(usize, Vec<String>, bool)> = split.collect();
+    let request = |(index, ids, usage): &(usize, Vec<String>, bool)| {
+        let request = SourceRequest::new(question, Sessions::Ids(ids.clone()));
+        (sources[*index].clone(), request.counting(*usage))
+    };
+    let requests = split.iter().map(request).collect();
+    for ((index, ids, _), again) in split.iter().zip(read_sources(requests, None)) {
         merge(&mut heard[*index].harvest, again.harvest, ids);
     }
 }
@@ -223,7 +257,7 @@ fn hear_again(sources: &[Source], heard: &mut [Heard], doubts: &Doubts, question
 /// The ids that must be read once more; `None` when nothing contradicts.
 fn doubts(
     sources: &[Source],
-    heard: &[Heard],
+    heard: &[SourceReading],
     joined: &[Joined],
     hidden: &[Unseen],
     as_of: Timestamp,
@@ -250,7 +284,7 @@ fn doubts(
 }
 
 /// The ids of those whose process went after they were read, and wrote until then.
-fn last_words(sources: &[Source], heard: &[Heard], joined: &[Joined], as_of: Timestamp) -> Doubts {
+fn last_words(sources: &[Source], heard: &[SourceReading], joined: &[Joined], as_of: Timestamp) -> Doubts {
     let all = sources.iter().zip(heard).zip(joined);
     let ids = all.map(|((source, heard), joined)| left_open(source, &heard.harvest, joined, as_of).collect());
     ids.enumerate().filter(|(_, ids): &(usize, Vec<String>)| !ids.is_empty()).collect()
@@ -300,7 +334,7 @@ fn has_moved_on(found: &Found, as_of: Timestamp, stamp_now: impl FnOnce() -> Opt
 }
 
 /// Puts what live processes may carry beside what a window showed. What could not be heard of it is no silence.
-fn add_living(heard: &mut Heard, living: Heard) {
+fn add_living(heard: &mut SourceReading, living: SourceReading) {
     heard.took += living.took;
     let harvest = &mut heard.harvest;
     match &living.harvest.coverage {
@@ -339,7 +373,7 @@ fn merge(harvest: &mut Harvest, again: Harvest, ids: &[String]) {
 
 fn conclude(
     sources: &[Source],
-    heard: Vec<Heard>,
+    heard: Vec<SourceReading>,
     joined: Vec<Joined>,
     hidden: Vec<Unseen>,
     look: &Look,
@@ -350,7 +384,7 @@ fn conclude(
     for (((source, heard), joined), unseen) in sources.iter().zip(heard).zip(joined).zip(hidden) {
         let root = source.root.path.to_string_lossy().into_owned();
         let name = source.name();
-        let Heard { mut harvest, took } = heard;
+        let SourceReading { mut harvest, took } = heard;
         let answered = matches!(harvest.coverage, Coverage::Complete | Coverage::Partial);
         if answered {
             survey.strays.extend(joined.strays.iter().cloned().map(|stray| (name.to_owned(), stray)));
