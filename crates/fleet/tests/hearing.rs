@@ -76,7 +76,11 @@ fn found(id: &str) -> Found {
         slot: None,
         place: "/nowhere".into(),
         stamp: None,
-        facts: Facts { turn: Some(Turn::new(TurnState::Finished, None)), ..Facts::default() },
+        facts: Facts {
+            name: Some("the good one".into()).filter(|_| id == "good-1"),
+            turn: Some(Turn::new(TurnState::Finished, None)),
+            ..Facts::default()
+        },
         evidence: vec![],
     }
 }
@@ -228,6 +232,38 @@ fn what_comes_after_the_patience_is_over_is_no_answer() {
     let coverage: Vec<&str> = survey.sources.iter().map(|source| source.coverage.as_str()).collect();
     assert_eq!(coverage, ["complete", "timed-out"]);
     assert_eq!(survey.sessions.len(), 1);
+}
+
+/// What was typed fits one session, and the source that may hold another is silent.
+#[test]
+fn nothing_is_done_by_a_shortened_id_while_a_source_is_silent() {
+    let hangs = |_: &Scope<'_>| {
+        std::thread::sleep(Duration::from_hours(1));
+        Harvest::complete(vec![])
+    };
+    let silent = fleet_with(hangs, Duration::from_millis(200));
+    let act = |fleet: &Fleet, text: &str| {
+        let found = fleet.find(&selector(text), Purpose::Act);
+        found.map(|(found, _)| found.key.id)
+    };
+    match act(&silent, "goo") {
+        Err(FindError::NotProven { text, id, sources }) => {
+            assert_eq!((text.as_str(), id.as_str()), ("goo", "good-1"));
+            let named: Vec<_> =
+                sources.iter().map(|one| (one.adapter.as_str(), one.coverage.as_str())).collect();
+            assert_eq!(named, [("bad", "timed-out")]);
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(
+        matches!(act(&silent, "the good one"), Err(FindError::NotProven { .. })),
+        "a name is not its id either"
+    );
+    assert_eq!(act(&silent, "good-1").unwrap(), "good-1", "a whole id is nobody else's");
+    let narrowed = Selector { adapter: Some("good".into()), ..selector("goo") };
+    assert!(silent.find(&narrowed, Purpose::Act).is_ok(), "the silent one was not asked");
+    assert!(silent.find(&selector("goo"), Purpose::Read).is_ok(), "to read it does no harm");
+    assert_eq!(act(&fleet(|_| Harvest::complete(vec![])), "goo").unwrap(), "good-1", "all were heard");
 }
 
 /// Two sessions in one folder, and a process there that could carry either: which one needs both to be read.

@@ -61,7 +61,7 @@ struct TmuxPane {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let fleet = surroundings.fleet()?;
-    let (found, _) = args.target.find(Purpose::Read, &fleet, surroundings, out)?;
+    let (found, _) = args.target.find(Purpose::Act, &fleet, surroundings, out)?;
     let pane = pane_of(&found, surroundings);
     let way = match &pane {
         Some(pane) => Way::to_pane(&found, pane, surroundings),

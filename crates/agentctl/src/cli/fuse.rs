@@ -200,7 +200,7 @@ impl On {
     fn session(&self, surroundings: &Surroundings, out: &Output) -> Result<Option<SessionKey>, Failure> {
         let Some(id) = &self.what.session else { return Ok(None) };
         let asking = Asking::open(surroundings)?;
-        Ok(Some(self.narrowed.find(id, Purpose::Read, &asking, surroundings, out)?.0.key))
+        Ok(Some(self.narrowed.find(id, Purpose::Act, &asking, surroundings, out)?.0.key))
     }
 
     /// The id of the fuse that is set on this.

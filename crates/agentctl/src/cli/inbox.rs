@@ -117,7 +117,7 @@ fn put_away(
 ) -> Result<Exit, Failure> {
     let narrowed = Narrowed::by(args.adapter.first().cloned(), args.root.clone(), args.cwd.clone());
     let find =
-        |id: &String| narrowed.find(id, Purpose::Read, fleet, surroundings, out).map(|(found, _)| found);
+        |id: &String| narrowed.find(id, Purpose::Act, fleet, surroundings, out).map(|(found, _)| found);
     let found = args.done.iter().map(find).collect::<Result<Vec<Surveyed>, Failure>>()?;
     let put_away = |target: &Surveyed| fleet.put_failure_away(target, marks, surroundings.now());
     let done = found.iter().map(put_away).collect::<Result<Vec<PutAwayReport>, NotPutAway>>()?;

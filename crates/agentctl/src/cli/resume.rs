@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let settings = surroundings.settings()?;
     let fleet = surroundings.fleet_under(&settings);
     let words = args.message.words(surroundings)?;
-    let (found, _) = args.target.find(Purpose::Read, &fleet, surroundings, out)?;
+    let (found, _) = args.target.find(Purpose::Act, &fleet, surroundings, out)?;
     let wish = ResumeWish {
         fork: args.fork,
         model: args.model.clone(),

@@ -35,7 +35,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let words = args.message.words(surroundings)?;
     let fleet = surroundings.fleet()?;
-    let (target, _) = args.target.find(Purpose::Read, &fleet, surroundings, out)?;
+    let (target, _) = args.target.find(Purpose::Act, &fleet, surroundings, out)?;
     DaemonProcess::wanted(surroundings, out);
     fleet.send(&target, &words)?;
     tell(&target, "accepted the message", args.json, &fleet.taken(&target), out)

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let settings = surroundings.settings()?;
     let fleet = surroundings.fleet_under(&settings);
     let caller = surroundings.caller(&settings)?;
-    let found = args.targets.find(Purpose::Read, &fleet, surroundings, out)?;
+    let found = args.targets.find(Purpose::Act, &fleet, surroundings, out)?;
     let patience = Patience { grace: args.grace, force: args.force };
     stop_all(&found, patience, args.json, &fleet, &caller, out)
 }

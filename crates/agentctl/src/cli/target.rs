@@ -143,7 +143,25 @@ impl Narrowed {
             root: self.root(asked.fleet(), surroundings)?,
             cwd: self.cwd(surroundings),
         };
-        asked.find(&selector, purpose).map_err(|error| self.explain(&error, surroundings, out.aside_width()))
+        let explain = |error| self.explain(&error, surroundings, out.aside_width());
+        let (found, sources) = asked.find(&selector, purpose).map_err(explain)?;
+        if purpose == Purpose::Act && found.key.id != id {
+            self.refuse_beside_a_mistake(id, &found.key.id, surroundings)?;
+        }
+        Ok((found, sources))
+    }
+
+    /// Where another session that fits would be stored may be what a mistake in the settings left out.
+    fn refuse_beside_a_mistake(
+        &self,
+        typed: &str,
+        id: &str,
+        surroundings: &Surroundings,
+    ) -> Result<(), Failure> {
+        match surroundings.settings().ok().and_then(|all| all.hides_sessions().cloned()) {
+            None => Ok(()),
+            Some(mistake) => Err(not_proven(typed, id, std::iter::once(surroundings.told(&mistake)))),
+        }
     }
 
     /// The root as the source that has it spells it.
@@ -192,6 +210,9 @@ impl Narrowed {
                 let message = paragraph(first, unheard);
                 Failure::new(Exit::Incomplete, message).hint("`agentctl doctor` says more about each source")
             }
+            FindError::NotProven { text, id, sources } => {
+                not_proven(text, id, sources.iter().map(|source| heard::words(source, surroundings)))
+            }
             FindError::Ambiguous { text, candidates: found } => {
                 let view = View {
                     now: surroundings.now(),
@@ -207,6 +228,13 @@ impl Narrowed {
             }
         }
     }
+}
+
+/// What fits one session may fit another where nothing was heard. A whole id needs no such proof.
+fn not_proven(typed: &str, id: &str, unheard: impl Iterator<Item = String>) -> Failure {
+    let (typed, id) = (text::one_line(typed), text::one_line(id));
+    let first = format!("`{typed}` fits {id}, but may fit another session: not everything could be heard");
+    Failure::new(Exit::Incomplete, paragraph(first, unheard)).hint(format!("give the whole id: {id}"))
 }
 
 /// A sentence with lines below it.

@@ -57,10 +57,12 @@ impl Asked for Asking {
         selector: &Selector,
         purpose: Purpose,
     ) -> Result<(Surveyed, Vec<SourceReport>), FindError> {
-        match self.find_there(selector, purpose) {
-            Some(found) => found,
-            None => self.fleet.find(selector, purpose),
-        }
+        let Some(found) = self.find_there(selector, purpose) else {
+            return self.fleet.find(selector, purpose);
+        };
+        let (found, sources) = found?;
+        purpose.prove(selector, &found, &sources)?;
+        Ok((found, sources))
     }
 }
 

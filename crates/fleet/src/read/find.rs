@@ -34,6 +34,13 @@ pub enum FindError {
         text: String,
         candidates: Vec<Surveyed>,
     },
+    /// What was typed is not a whole id and fits this one. Whether it fits another, too, is not known: these sources were
+    /// not heard completely.
+    NotProven {
+        text: String,
+        id: String,
+        sources: Vec<SourceReport>,
+    },
 }
 
 /// What a session is looked up for: a look-up reads no more than that needs.
@@ -43,11 +50,44 @@ pub enum Purpose {
     Show,
     /// Something of it is read. The look-up itself costs a bounded read.
     Read,
+    /// Something is done to it. This costs no more, and what is typed must be a whole id as long as a source that could
+    /// hold another session that fits was not heard.
+    Act,
+}
+
+impl Purpose {
+    /// Refuses to act on a session that only seems to be the one that is meant.
+    pub fn prove(
+        self,
+        selector: &Selector,
+        found: &Surveyed,
+        sources: &[SourceReport],
+    ) -> Result<(), FindError> {
+        if self != Self::Act || selector.text == found.key.id {
+            return Ok(());
+        }
+        let sources: Vec<SourceReport> =
+            sources.iter().filter(|source| source.is_incomplete()).cloned().collect();
+        if sources.is_empty() {
+            return Ok(());
+        }
+        Err(FindError::NotProven { text: selector.text.clone(), id: found.key.id.clone(), sources })
+    }
 }
 
 impl Fleet {
     /// The one session that is meant, with whole texts, and how well the sources were heard.
     pub fn find(
+        &self,
+        selector: &Selector,
+        purpose: Purpose,
+    ) -> Result<(Surveyed, Vec<SourceReport>), FindError> {
+        let (found, sources) = self.look_up(selector, purpose)?;
+        purpose.prove(selector, &found, &sources)?;
+        Ok((found, sources))
+    }
+
+    fn look_up(
         &self,
         selector: &Selector,
         purpose: Purpose,

@@ -28,7 +28,7 @@ pub(crate) async fn set(
     Body(spec): Body<FuseSpec>,
 ) -> Result<Response, Problem> {
     let found = match spec.selector() {
-        Some(selector) => Some(find(&app, &peer, &headers, selector, Purpose::Read).await?.1),
+        Some(selector) => Some(find(&app, &peer, &headers, selector, Purpose::Act).await?.1),
         None => None,
     };
     // Its limits would end with it, which is now.

@@ -48,7 +48,7 @@ pub(crate) async fn done(
     Extension(pairs): Extension<Pairs>,
 ) -> Result<Response, Problem> {
     let selector = selector(id, &pairs);
-    let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Read).await?;
+    let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
     let put_away = beside(move || match fleet.put_failure_away(&target, &marks(&app), clock::now()) {
         Ok(report) => json(&report),
         Err(NotPutAway::Refused(refusal)) => {

@@ -215,7 +215,7 @@ pub(crate) async fn resume(
             timeout: duration("timeout", body.timeout.as_deref())?,
         };
         let (found, _) =
-            launcher.fleet.find(&selector, Purpose::Read).map_err(|error| Problem::not_one(error, false))?;
+            launcher.fleet.find(&selector, Purpose::Act).map_err(|error| Problem::not_one(error, false))?;
         let misfit = wish.model.as_deref().and_then(|model| misfit(&found.key.adapter, "model", model));
         if let Some(why) = misfit {
             return Err(Problem::usage(why));
