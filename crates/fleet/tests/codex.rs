@@ -203,6 +203,75 @@ fn killed_mid_turn_and_merely_reopened_is_idle_and_died() {
     assert_eq!(verdict(&survey, ONE), (Status::Running, None, Some(10)));
 }
 
+/// The lock of those who take and clear the others.
+fn coordination(home: &Home, pid: u32) -> HeldLock {
+    let file = File::create(home.root().join("thread-writer-locks/.coordination.lock")).unwrap();
+    let metadata = file.metadata().unwrap();
+    HeldLock { pid, device: metadata.dev(), inode: metadata.ino() }
+}
+
+/// A starting process takes the lock of every dead thread for a moment, to clear it away.
+#[test]
+fn who_clears_away_the_lock_of_a_dead_thread_does_not_carry_it() {
+    let home = Home::new();
+    home.rollout(ONE, &open_turn(ONE));
+    let starting = || Scripted::new().process(home.process(10, &[NATIVE, "exec", "--json", "hi"], "20:00"));
+    let died = (Status::Stopped, Some(Outcome::Died), None);
+    for question in [everything(), live(), Question::new(Wanted::Ids(vec![ONE.to_owned()]))] {
+        // In the next look it has let go, or has gone on to its own thread.
+        let clearing = holds(holds(starting(), coordination(&home, 10)), home.lock(ONE, 10, "00:00"));
+        let survey = home.fleet(clearing.then(starting())).survey(&question);
+        let seen: Vec<_> = survey.sessions.iter().map(|seen| seen.session.status).collect();
+        assert!(seen.iter().all(|status| *status == Status::Stopped), "{question:?}: {seen:?}");
+        if question.wanted != Wanted::Live {
+            assert_eq!(verdict(&survey, ONE), died);
+        }
+    }
+    // Even stopped in the middle of it, it carries nothing.
+    let halted = holds(holds(starting(), coordination(&home, 10)), home.lock(ONE, 10, "00:00"));
+    assert_eq!(verdict(&home.all(halted), ONE), died);
+    // The other half of the list of locks was read before it took the first of them: the next look tells.
+    let torn = || holds(starting(), home.lock(ONE, 10, "00:00"));
+    assert_eq!(verdict(&home.all(torn().then(starting())), ONE), died);
+    // If it does not, nothing is guessed.
+    let survey = home.all(torn());
+    assert_eq!(verdict(&survey, ONE), (Status::Unknown, None, None));
+    let why = session(&survey, ONE).status_detail.clone().unwrap();
+    assert!(why.contains("pid 10") && why.contains("older than the process"), "{why}");
+    // A dead thread that never had a turn leaves no session behind.
+    let kernel = holds(holds(starting(), coordination(&home, 10)), home.lock(TWO, 10, "00:00"));
+    let survey = home.all(kernel);
+    assert!(survey.sessions.iter().all(|seen| seen.key.id != TWO), "{:?}", survey.sessions);
+}
+
+#[test]
+fn who_takes_over_the_lock_of_a_dead_thread_carries_it() {
+    let home = Home::new();
+    let path = home.rollout(ONE, &finished(ONE));
+    let server = || home.process(10, &[NATIVE, "app-server"], "20:00");
+    // The file that the dead owner made stays; the rollout is open as long as the thread is loaded.
+    let loaded = holds(Scripted::new().process(server().open(&path, true)), home.lock(ONE, 10, "00:00"));
+    assert_eq!(verdict(&home.all(loaded), ONE), (Status::Idle, Some(Outcome::Completed), Some(10)));
+    // While it takes another thread it still carries this one.
+    let busy = holds(Scripted::new().process(server().open(&path, true)), coordination(&home, 10));
+    let survey = home.all(holds(busy, home.lock(ONE, 10, "00:00")));
+    assert_eq!(verdict(&survey, ONE), (Status::Idle, Some(Outcome::Completed), Some(10)));
+    // So it does one that has had no turn yet, and nothing but the lock that it made.
+    let empty = || holds(Scripted::new().process(server()), home.lock(TWO, 10, "30:00"));
+    let kernel = holds(empty(), coordination(&home, 10)).then(empty());
+    assert_eq!(verdict(&home.all(kernel), TWO), (Status::Idle, None, Some(10)));
+    // Who was told to resume it is about to open it.
+    let told = home.process(10, &[NATIVE, "exec", "resume", ONE, "go on"], "20:00");
+    let kernel =
+        holds(holds(Scripted::new().process(told), coordination(&home, 10)), home.lock(ONE, 10, "00:00"));
+    assert_eq!(verdict(&home.all(kernel), ONE), (Status::Running, None, Some(10)));
+    // Without its open files in sight, only the lock speaks.
+    let mut hidden = server();
+    hidden.process.open_files = agentctl_model::Observed::Unobservable("not shown".into());
+    let kernel = holds(Scripted::new().process(hidden), home.lock(ONE, 10, "00:00"));
+    assert_eq!(verdict(&home.all(kernel), ONE), (Status::Idle, Some(Outcome::Completed), Some(10)));
+}
+
 #[test]
 fn a_server_carries_threads_and_is_none_itself() {
     let home = Home::new();

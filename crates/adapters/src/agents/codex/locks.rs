@@ -1,5 +1,8 @@
 //! The agent's own locks: `thread-writer-locks/<id>.lock` is held by the process that owns the thread, from before
 //! its first turn until it lets go. The file alone means nothing: a killed owner leaves it behind.
+//!
+//! A process that takes its first lock clears such files away: it holds `.coordination.lock`, takes each lock that nobody
+//! holds, lets go of it and deletes the file. For that moment it holds the locks of threads that it does not carry.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,6 +15,9 @@ use super::places::is_uuid;
 use crate::Scope;
 
 const FOLDER: &str = "thread-writer-locks";
+
+/// What the lock of those who take and clear the others is noted as. No thread has such an id.
+pub(super) const COORDINATION: &str = ".coordination";
 
 /// The thread that a lock file belongs to, by its path.
 pub(super) fn thread_of(path: &Path) -> Option<&str> {
@@ -31,6 +37,7 @@ pub(super) fn read(home: &Path, scope: &Scope<'_>, harvest: &mut Harvest) {
             return;
         }
     };
+    let noted = harvest.registrations.len();
     for path in entries.flatten().map(|entry| entry.path()) {
         scope.progress.tick();
         if let Some(id) = thread_of(&path)
@@ -38,6 +45,13 @@ pub(super) fn read(home: &Path, scope: &Scope<'_>, harvest: &mut Harvest) {
         {
             harvest.registrations.push(note(id, &path, &metadata));
         }
+    }
+    // Without any other there is nothing to clear away.
+    let path = folder.join(format!("{COORDINATION}.lock"));
+    if harvest.registrations.len() > noted
+        && let Ok(metadata) = fs::symlink_metadata(&path)
+    {
+        harvest.registrations.push(Registration { found: None, ..note(COORDINATION, &path, &metadata) });
     }
 }
 

@@ -271,6 +271,10 @@ fn doubts(
         let unread =
             joined.claims.iter().filter(|claim| !harvest.found.iter().any(|found| found.id == claim.id));
         let mut ids: Vec<String> = unread.map(|claim| claim.id.clone()).collect();
+        if joined.unsettled {
+            let uncertain = joined.claims.iter().filter(|claim| claim.tie == Tie::OneOfSeveral);
+            ids.extend(uncertain.map(|claim| claim.id.clone()));
+        }
         let noted = hidden[index].keys().map(|(id, _)| id);
         ids.extend(noted.filter(|id| !harvest.found.iter().any(|found| found.id == **id)).cloned());
         ids.extend(left_open(&sources[index], harvest, joined, as_of));

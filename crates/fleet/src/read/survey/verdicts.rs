@@ -130,6 +130,7 @@ impl Case<'_> {
         match (claims, unseen) {
             ([], Some(why)) => unobservable(why),
             ([], None) => Liveness::Gone { looked_at: self.as_of },
+            ([one], _) => unobservable(&one.owner.how.fact.to_string()),
             (several, _) => unobservable(&format!(
                 "{} live process(es) may carry this session or another one, nothing ties them",
                 several.len()
