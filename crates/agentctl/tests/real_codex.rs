@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use agentctl_adapters::Root;
 use agentctl_adapters::agents::codex::Codex as CodexAdapter;
-use agentctl_fleet::{Fleet, Question, Source, Wanted};
+use agentctl_fleet::{Fleet, Query, Since, Source, Wanted};
 use agentctl_model::Status;
 
 use agentctl_testkit::{Codex, FakeModel, Signal, TestHome, skip, until_seen};
@@ -167,7 +167,7 @@ fn a_starting_codex_does_not_wake_the_dead() {
         let mut starting = codex.exec(&home, &cwd, &[], "[[hang]]");
         loop {
             let began = starting.stdout().contains("thread.started");
-            let survey = fleet.survey(&Question::new(Wanted::All { since: None }));
+            let survey = fleet.survey(&Query::new(Wanted::All { since: Since::Ever }));
             looks += 1;
             let live: Vec<_> = survey.sessions.iter().filter(|seen| seen.session.is_live()).collect();
             assert!(live.len() <= 1, "after {looks} looks: {live:#?}");

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use agentctl_adapters::Root;
 use agentctl_adapters::agents::codex::Codex;
-use agentctl_fleet::{Fleet, Question, Source, Wanted};
+use agentctl_fleet::{Fleet, Query, Since, Source, Wanted};
 use agentctl_model::{HeldLock, Outcome, PendingKind, Relation, Session, Status, Survey};
 use agentctl_process::fake::{Scripted, ScriptedProcess};
 use jiff::Timestamp;
@@ -112,12 +112,12 @@ fn fleet_at(root: &Path, kernel: Scripted) -> Fleet {
     Fleet::new(vec![source], Arc::new(kernel))
 }
 
-fn everything() -> Question {
-    Question { subagents: true, ..Question::new(Wanted::All { since: None }) }
+fn everything() -> Query {
+    Query { subagents: true, ..Query::new(Wanted::All { since: Since::Ever }) }
 }
 
-fn live() -> Question {
-    Question { subagents: true, ..Question::new(Wanted::Live) }
+fn live() -> Query {
+    Query { subagents: true, ..Query::new(Wanted::Live) }
 }
 
 fn holds(kernel: Scripted, lock: HeldLock) -> Scripted {
@@ -217,7 +217,7 @@ fn who_clears_away_the_lock_of_a_dead_thread_does_not_carry_it() {
     home.rollout(ONE, &open_turn(ONE));
     let starting = || Scripted::new().process(home.process(10, &[NATIVE, "exec", "--json", "hi"], "20:00"));
     let died = (Status::Stopped, Some(Outcome::Died), None);
-    for question in [everything(), live(), Question::new(Wanted::Ids(vec![ONE.to_owned()]))] {
+    for question in [everything(), live(), Query::new(Wanted::Ids(vec![ONE.to_owned()]))] {
         // In the next look it has let go, or has gone on to its own thread.
         let clearing = holds(holds(starting(), coordination(&home, 10)), home.lock(ONE, 10, "00:00"));
         let survey = home.fleet(clearing.then(starting())).survey(&question);
@@ -408,7 +408,7 @@ fn the_live_list_reads_only_what_is_carried() {
         "the damaged file is named"
     );
     assert_eq!(verdict(&all, ONE), verdict(&survey, ONE));
-    let one = home.fleet(kernel()).survey(&Question::new(Wanted::Ids(vec![ONE[..13].to_owned()])));
+    let one = home.fleet(kernel()).survey(&Query::new(Wanted::Ids(vec![ONE[..13].to_owned()])));
     assert_eq!(verdict(&one, ONE), verdict(&survey, ONE), "list and status agree");
 }
 
@@ -452,7 +452,7 @@ fn a_live_thread_is_listed_however_long_it_was_silent() {
     File::options().append(true).open(&path).unwrap().set_modified(at("00:09").into()).unwrap();
     let terminal = home.process(10, &[NATIVE, "--no-daemon"], "00:00");
     let kernel = holds(Scripted::new().process(terminal), home.lock(ONE, 10, "00:00"));
-    let survey = home.fleet(kernel).survey(&Question::new(Wanted::All { since: Some(at("50:00")) }));
+    let survey = home.fleet(kernel).survey(&Query::new(Wanted::All { since: Since::Moment(at("50:00")) }));
     assert_eq!(verdict(&survey, ONE), (Status::Idle, Some(Outcome::Completed), Some(10)));
     assert_eq!(session(&survey, ONE).prompt.as_deref(), Some("do it"));
 }

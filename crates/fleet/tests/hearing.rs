@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agentctl_adapters::{Adapter, Card, Follow, Looks, Reach, ReadError, Root, Scope, join};
-use agentctl_fleet::{FindError, Fleet, Purpose, Question, Selector, Source, Wanted};
+use agentctl_fleet::{FindError, Fleet, Purpose, Query, Selector, Since, Source, Wanted};
 use agentctl_model::{
     Coverage, Entry, Environ, Evidence, Facts, Found, Harvest, Joined, KernelView, ProcessHead, Status, Tie,
     Turn, TurnState, Witness,
@@ -103,8 +103,8 @@ fn fleet_with(bad: fn(&Scope<'_>) -> Harvest, patience: Duration) -> Fleet {
     Fleet::new(sources, Arc::new(Scripted::new()))
 }
 
-fn everything() -> Question {
-    Question::new(Wanted::All { since: None })
+fn everything() -> Query {
+    Query::new(Wanted::All { since: Since::Ever })
 }
 
 fn selector(text: &str) -> Selector {

@@ -14,7 +14,7 @@ use agentctl_adapters::agents::claude_code::ClaudeCode;
 use agentctl_adapters::agents::codex::Codex;
 use agentctl_adapters::agents::copilot::Copilot;
 use agentctl_adapters::agents::qwen::Qwen;
-use agentctl_fleet::{Fleet, Question, Source, Wanted};
+use agentctl_fleet::{Fleet, Query, Since, Source, Wanted};
 use agentctl_model::{Environ, Outcome, Seat, Session, Status};
 use agentctl_process::fake::{Scripted, ScriptedProcess, US};
 use jiff::Timestamp;
@@ -96,7 +96,7 @@ impl Home {
         let root = adapter.root(&environ).unwrap();
         let source = Source { adapter, root, timeout: Duration::from_secs(20) };
         let fleet = Fleet::new(vec![source], Arc::new(kernel));
-        let mut survey = fleet.survey(&Question::new(Wanted::All { since: None }));
+        let mut survey = fleet.survey(&Query::new(Wanted::All { since: Since::Ever }));
         survey.sessions.retain(|surveyed| surveyed.key.id == ID);
         assert_eq!(survey.sessions.len(), 1, "{:#?}", survey.sources);
         *survey.sessions.remove(0).session

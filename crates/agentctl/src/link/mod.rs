@@ -9,7 +9,7 @@ use std::io;
 
 use agentctl_daemon::wire::{Caller, FoundWhole, WHOLE};
 use agentctl_daemon::{Problem, encode, joined, list_pairs};
-use agentctl_fleet::{FindError, Fleet, ListQuery, Listing, Purpose, Selector};
+use agentctl_fleet::{FindError, Fleet, Listing, Purpose, Query, Selector};
 use agentctl_model::{SourceReport, Surveyed};
 use serde::Deserialize;
 
@@ -81,7 +81,7 @@ impl Asking {
         Ok(Self { fleet, daemon })
     }
 
-    pub(crate) fn list(&self, query: &ListQuery) -> Listing {
+    pub(crate) fn list(&self, query: &Query) -> Listing {
         let asked = || {
             let answer = self.ask(&format!("/v1/sessions?{}", list_pairs(query)?), WHOLE)?;
             serde_json::from_slice(&answer.ok()?.body).ok()
@@ -90,7 +90,7 @@ impl Asking {
     }
 
     /// The list as JSON, if the daemon can be had: long ones need not be taken apart and put together again.
-    pub(crate) fn list_written(&self, query: &ListQuery) -> Option<Written> {
+    pub(crate) fn list_written(&self, query: &Query) -> Option<Written> {
         #[derive(Deserialize)]
         struct Health {
             sources: Vec<SourceReport>,

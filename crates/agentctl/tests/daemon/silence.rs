@@ -79,6 +79,9 @@ fn nothing_is_done_by_a_shortened_id_while_a_source_is_silent() {
     let house = House::furnished();
     let gateway = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     house.has_gateway(gateway.local_addr().unwrap().port());
+    std::fs::create_dir_all(house.home.agentctl_home()).unwrap();
+    let impatient = "[adapters.openclaw]\ntimeout = \"300ms\"\n";
+    std::fs::write(house.home.agentctl_home().join("config.toml"), impatient).unwrap();
     let whole = "22222222-2222-4222-8222-222222222222";
     let acts: [&[&str]; 8] = [
         &["stop", "2222"],

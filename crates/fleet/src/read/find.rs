@@ -6,7 +6,7 @@ use agentctl_files::within;
 use agentctl_model::{Session, SourceReport, Survey, Surveyed};
 
 use crate::Fleet;
-use crate::read::query::{Question, Wanted};
+use crate::read::query::{Query, Since, Wanted};
 
 /// What a person typed, and what narrows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl Fleet {
             return settle(selector, prefixed, by_id.sources);
         }
         // Names are not in any index: they are looked for in everything stored, which is the rare case.
-        let everything = self.ask(selector, purpose, Wanted::All { since: None });
+        let everything = self.ask(selector, purpose, Wanted::All { since: Since::Ever });
         match pick(selector, &everything, |s| s.session.name.as_deref() == Some(selector.text.as_str())) {
             Pick::None if matches!(prefixed, Pick::Several(_)) => settle(selector, prefixed, by_id.sources),
             Pick::One(named) => {
@@ -118,13 +118,13 @@ impl Fleet {
 
     fn ask(&self, selector: &Selector, purpose: Purpose, wanted: Wanted) -> Survey {
         let one = matches!(wanted, Wanted::Ids(_));
-        self.survey(&Question {
+        self.survey(&Query {
             usage: one && purpose == Purpose::Show,
             subagents: true,
             whole_texts: one,
             adapters: selector.adapter.clone().into_iter().collect(),
             root: selector.root.clone(),
-            ..Question::new(wanted)
+            ..Query::new(wanted)
         })
     }
 }

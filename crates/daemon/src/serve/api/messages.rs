@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-use agentctl_fleet::{Fleet, Purpose, Question, Wanted};
+use agentctl_fleet::{Fleet, Purpose, Query};
 use agentctl_model::{Entry, Status, Surveyed};
 use axum::Extension;
 use axum::extract::State;
@@ -123,12 +123,7 @@ fn follow(app: &App, fleet: &Fleet, mut found: Surveyed, backlog: usize, out: &m
         }
         if asked.elapsed() >= ASK {
             asked = Instant::now();
-            let survey = fleet.survey(&Question {
-                subagents: true,
-                adapters: vec![found.key.adapter.clone()],
-                root: Some(found.key.root.clone()),
-                ..Question::new(Wanted::Ids(vec![found.key.id.clone()]))
-            });
+            let survey = fleet.survey(&Query::one(&found.key));
             ended = survey.prove_ended(&found.key).is_some();
             let moved =
                 survey.sessions.into_iter().find(|seen| seen.key == found.key && seen.place != found.place);

@@ -1,4 +1,4 @@
-//! Hearing every source at once: each on its own thread, under its own patience and panic guard.
+//! Reading every source at once: each on its own thread, under its own patience and panic guard.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use agentctl_model::{Coverage, Harvest, KernelView};
 use jiff::Timestamp;
 
 use crate::Source;
-use crate::read::query::Question;
+use crate::read::query::Query;
 
-/// What one source is asked, owned: a late thread may outlive the question.
+/// What one source is asked, owned: a late thread may outlive the query.
 #[derive(Debug, Clone)]
 pub(crate) struct SourceRequest {
     sessions: Sessions,
@@ -32,13 +32,8 @@ pub(crate) enum Sessions {
 }
 
 impl SourceRequest {
-    pub(crate) fn new(question: &Question, sessions: Sessions) -> Self {
-        Self {
-            sessions,
-            usage: question.usage,
-            subagents: question.subagents,
-            text_limit: question.text_limit(),
-        }
+    pub(crate) fn new(query: &Query, sessions: Sessions) -> Self {
+        Self { sessions, usage: query.usage, subagents: query.subagents, text_limit: query.text_limit() }
     }
 
     /// The same; whether token totals are wanted is said apart.
@@ -84,7 +79,7 @@ pub(crate) fn read_sources(
 ) -> Vec<SourceReading> {
     let began = Instant::now();
     let timeouts: Vec<Duration> = requests.iter().map(|(source, _)| source.timeout).collect();
-    let mut heard: Vec<Option<SourceReading>> = requests.iter().map(|_| None).collect();
+    let mut readings: Vec<Option<SourceReading>> = requests.iter().map(|_| None).collect();
     let mut waiting: Vec<Option<Waiting>> = Vec::new();
     let (answers, inbox) = channel();
     for (index, (source, request)) in requests.into_iter().enumerate() {
@@ -102,16 +97,16 @@ pub(crate) fn read_sources(
             Ok((index, harvest)) => {
                 // Whoever was given up on has stopped in the middle: what it brings late is not the whole of it.
                 if waiting[index].take().is_some() {
-                    heard[index] = Some(SourceReading { harvest, took: began.elapsed() });
+                    readings[index] = Some(SourceReading { harvest, took: began.elapsed() });
                 }
             }
             Err(RecvTimeoutError::Timeout) => {
-                give_up_on_the_silent(&mut waiting, &timeouts, &mut heard, began);
+                give_up_on_the_silent(&mut waiting, &timeouts, &mut readings, began);
             }
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    heard.into_iter().map(|one| one.unwrap_or_else(|| lost(began))).collect()
+    readings.into_iter().map(|one| one.unwrap_or_else(|| lost(began))).collect()
 }
 
 fn ask(source: &Source, request: &SourceRequest, progress: Progress, memory: Option<Arc<Memory>>) -> Harvest {
@@ -136,7 +131,7 @@ fn next_deadline(waiting: &[Option<Waiting>], timeouts: &[Duration]) -> Option<I
 fn give_up_on_the_silent(
     waiting: &mut [Option<Waiting>],
     timeouts: &[Duration],
-    heard: &mut [Option<SourceReading>],
+    readings: &mut [Option<SourceReading>],
     began: Instant,
 ) {
     let now = Instant::now();
@@ -149,7 +144,7 @@ fn give_up_on_the_silent(
         } else if now >= one.moved + timeouts[index] {
             let after_ms = u64::try_from(timeouts[index].as_millis()).unwrap_or(u64::MAX);
             let harvest = Harvest::nothing(Coverage::TimedOut { after_ms });
-            heard[index] = Some(SourceReading { harvest, took: began.elapsed() });
+            readings[index] = Some(SourceReading { harvest, took: began.elapsed() });
             one.progress.give_up();
             *slot = None;
         }
