@@ -102,7 +102,7 @@ impl Fleet {
         query: &Query,
         ledger: &Ledger,
     ) -> bool {
-        if !has_window(&query.wanted) {
+        if !matches!(query.wanted, Wanted::All { since } if since != Since::Ever) {
             return false;
         }
         let mut indices = Vec::new();
@@ -442,10 +442,6 @@ fn look_for_branch(session: &mut Session) {
     if session.branch.is_none() && session.pid.is_some() {
         session.branch = session.cwd.as_deref().and_then(|cwd| branch_of(Path::new(cwd)));
     }
-}
-
-fn has_window(wanted: &Wanted) -> bool {
-    matches!(wanted, Wanted::All { since } if *since != Since::Ever)
 }
 
 #[expect(
