@@ -230,6 +230,13 @@ fn who_clears_away_the_lock_of_a_dead_thread_does_not_carry_it() {
     // Even stopped in the middle of it, it carries nothing.
     let halted = holds(holds(starting(), coordination(&home, 10)), home.lock(ONE, 10, "00:00"));
     assert_eq!(verdict(&home.all(halted), ONE), died);
+    // Where locks cannot be seen, what it has open says the same.
+    let folder = home.root().join("thread-writer-locks");
+    let open = |name: &str| folder.join(format!("{name}.lock"));
+    let process = home.process(10, &[NATIVE, "exec", "fork", ONE, "hi"], "20:00");
+    let process = process.open(open(".coordination"), true).open(open(ONE), true);
+    let unlisted = Scripted::new().without_locks("no such list here").process(process);
+    assert_eq!(verdict(&home.all(unlisted), ONE), died);
     // The other half of the list of locks was read before it took the first of them: the next look tells.
     let torn = || holds(starting(), home.lock(ONE, 10, "00:00"));
     assert_eq!(verdict(&home.all(torn().then(starting())), ONE), died);

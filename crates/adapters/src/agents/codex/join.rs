@@ -14,7 +14,7 @@ use agentctl_model::{
 
 use super::locks;
 use super::places::{id_in_name, made_at};
-use super::processes::{Role, is_ephemeral, role};
+use super::processes::{Role, is_ephemeral, is_told_to_resume, role};
 use crate::join::{alive, by_registration, claim, unclaimed};
 
 pub(super) fn join(
@@ -30,9 +30,12 @@ pub(super) fn join(
         kernel.processes.iter().map(|process| (process.head.process, process)).collect();
     let coordinating: HashSet<ProcessRef> =
         coordinating.into_iter().map(|claim| claim.owner.process).collect();
+    for process in &kernel.processes {
+        by_open_files(process, root, harvest, &known, kernel, &ours, &mut claims);
+    }
     claims.retain_mut(|claim| {
         let Some(process) = processes.get(&claim.owner.process) else { return true };
-        let is_coordinating = coordinating.contains(&claim.owner.process);
+        let is_coordinating = coordinating.contains(&claim.owner.process) || locks::is_coordinating(process);
         match hold(claim, process, is_coordinating, known.contains_key(claim.id.as_str())) {
             Hold::Carries => true,
             Hold::Clears => false,
@@ -43,9 +46,6 @@ pub(super) fn join(
             }
         }
     });
-    for process in &kernel.processes {
-        by_open_files(process, root, harvest, &known, kernel, &ours, &mut claims);
-    }
     // A sandbox that inherited a file, and a command that holds a lock to archive or delete, carry nothing.
     claims.retain(|claim| {
         let owner = processes.get(&claim.owner.process);
@@ -84,7 +84,7 @@ fn hold(claim: &Claim, process: &Process, is_coordinating: bool, is_stored: bool
     let files = process.open_files.seen();
     let has_open =
         files.is_some_and(|files| files.iter().any(|file| file.writable && is_rollout_of(file, &claim.id)));
-    if has_open || process.head.argv.contains(&claim.id) {
+    if has_open || is_told_to_resume(&process.head, &claim.id) {
         return Hold::Carries;
     }
     let made_at = claim.found.as_ref().and_then(|note| note.stamp).and_then(|stamp| stamp.modified);

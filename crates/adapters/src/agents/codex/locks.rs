@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use agentctl_model::{Facts, Found, Harvest, Holder, Registration, Stamp, Turn, TurnState};
+use agentctl_model::{Facts, Found, Harvest, Holder, Process, Registration, Stamp, Turn, TurnState};
 use jiff::Timestamp;
 
 use super::places::is_uuid;
@@ -23,6 +23,15 @@ pub(super) const COORDINATION: &str = ".coordination";
 pub(super) fn thread_of(path: &Path) -> Option<&str> {
     let id = path.file_name()?.to_str()?.strip_suffix(".lock")?;
     (is_uuid(id) && path.parent()?.file_name()? == FOLDER).then_some(id)
+}
+
+/// Whether a process has the lock open that is held while others are taken and cleared.
+pub(super) fn is_coordinating(process: &Process) -> bool {
+    let is_it = |path: &Path| {
+        path.file_stem().is_some_and(|stem| stem == COORDINATION)
+            && path.parent().and_then(Path::file_name).is_some_and(|folder| folder == FOLDER)
+    };
+    process.open_files.seen().is_some_and(|files| files.iter().any(|file| is_it(&file.path)))
 }
 
 /// Notes every lock file there is, held or not: the kernel tells.
