@@ -146,22 +146,9 @@ impl Narrowed {
         let explain = |error| self.explain(&error, surroundings, out.aside_width());
         let (found, sources) = asked.find(&selector, purpose).map_err(explain)?;
         if purpose == Purpose::Act && found.key.id != id {
-            self.refuse_beside_a_mistake(id, &found.key.id, surroundings)?;
+            refuse_beside_a_mistake(id, &found.key.id, surroundings)?;
         }
         Ok((found, sources))
-    }
-
-    /// Where another session that fits would be stored may be what a mistake in the settings left out.
-    fn refuse_beside_a_mistake(
-        &self,
-        typed: &str,
-        id: &str,
-        surroundings: &Surroundings,
-    ) -> Result<(), Failure> {
-        match surroundings.settings().ok().and_then(|all| all.hides_sessions().cloned()) {
-            None => Ok(()),
-            Some(mistake) => Err(not_proven(typed, id, std::iter::once(surroundings.told(&mistake)))),
-        }
     }
 
     /// The root as the source that has it spells it.
@@ -227,6 +214,14 @@ impl Narrowed {
                     .hint("give more of the id, or narrow it with --adapter, --root or --cwd")
             }
         }
+    }
+}
+
+/// Where another session that fits would be stored may be what a mistake in the settings left out.
+fn refuse_beside_a_mistake(typed: &str, id: &str, surroundings: &Surroundings) -> Result<(), Failure> {
+    match surroundings.settings().ok().and_then(|all| all.hides_sessions().cloned()) {
+        None => Ok(()),
+        Some(mistake) => Err(not_proven(typed, id, std::iter::once(surroundings.told(&mistake)))),
     }
 }
 
