@@ -93,7 +93,7 @@ fn hold(claim: &Claim, process: &Process, is_coordinating: bool, is_stored: bool
         (true, Some(_)) if is_stored || is_older => Hold::Clears,
         (true, _) => Hold::InDoubt("holds the session's lock while it takes and clears locks"),
         // The list of locks is not read at one stroke, and between lock and rollout lies a moment.
-        (false, Some(_)) if is_stored && is_older => Hold::InDoubt(
+        (false, Some(_)) if is_older => Hold::InDoubt(
             "holds the session's lock, which is older than the process, and not the session's file",
         ),
         (false, _) => Hold::Carries,

@@ -17,8 +17,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use agentctl_model::{
-    Coverage, EndedLaunch, Found, Harvest, Joined, Session, SourceReport, Stamp, Survey, Surveyed, Tie,
-    TurnState,
+    Coverage, EndedLaunch, Found, Harvest, Holder, Joined, Registration, Session, SourceReport, Stamp,
+    Survey, Surveyed, Tie, TurnState,
 };
 use jiff::{SignedDuration, Timestamp};
 
@@ -365,8 +365,14 @@ fn merge(harvest: &mut Harvest, again: Harvest, ids: &[String]) {
     if !matches!(again.coverage, Coverage::Complete | Coverage::Partial) {
         return;
     }
+    // A lock file that was cleared away gives its inode to the next one: where locks were read again, only what was found
+    // then counts.
+    let is_lock = |note: &Registration| matches!(note.holder, Holder::Lock { .. });
+    let locks_were_read = again.registrations.iter().any(is_lock);
     harvest.registrations.retain(|old| {
-        !ids.contains(&old.id) && !again.registrations.iter().any(|new| new.place == old.place)
+        !ids.contains(&old.id)
+            && !(locks_were_read && is_lock(old))
+            && !again.registrations.iter().any(|new| new.place == old.place)
     });
     harvest.registrations.extend(again.registrations);
     harvest.remote.retain(|old| !again.remote.iter().any(|new| new.id == old.id && new.slot == old.slot));
