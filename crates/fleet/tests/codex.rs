@@ -238,13 +238,17 @@ fn who_clears_away_the_lock_of_a_dead_thread_does_not_carry_it() {
     let unlisted = Scripted::new().without_locks("no such list here").process(process);
     assert_eq!(verdict(&home.all(unlisted), ONE), died);
     // The other half of the list of locks was read before it took the first of them: the next look tells.
-    let torn = || holds(starting(), home.lock(ONE, 10, "00:00"));
+    let process = || home.process(10, &[NATIVE, "exec", "--json", "hi"], "20:00").open(open(ONE), true);
+    let torn = || holds(Scripted::new().process(process()), home.lock(ONE, 10, "00:00"));
     assert_eq!(verdict(&home.all(torn().then(starting())), ONE), died);
     // If it does not, nothing is guessed.
     let survey = home.all(torn());
     assert_eq!(verdict(&survey, ONE), (Status::Unknown, None, None));
     let why = session(&survey, ONE).status_detail.clone().unwrap();
     assert!(why.contains("pid 10") && why.contains("older than the process"), "{why}");
+    // A file that was cleared away gives its inode to the lock that the process then makes for itself.
+    let reused = holds(starting(), home.lock(ONE, 10, "00:00"));
+    assert_eq!(verdict(&home.all(reused), ONE), died);
     // A dead thread that never had a turn leaves no session behind.
     let kernel = holds(holds(starting(), coordination(&home, 10)), home.lock(TWO, 10, "00:00"));
     let survey = home.all(kernel);

@@ -92,12 +92,20 @@ fn hold(claim: &Claim, process: &Process, is_coordinating: bool, is_stored: bool
     match (is_coordinating, files) {
         (true, Some(_)) if is_stored || is_older => Hold::Clears,
         (true, _) => Hold::InDoubt("holds the session's lock while it takes and clears locks"),
+        // A file that was cleared away gives its inode to the next one: what it holds is its own lock, by another name.
+        (false, Some(files)) if is_older && !files.iter().any(|file| is_lock_of(file, &claim.id)) => {
+            Hold::Clears
+        }
         // The list of locks is not read at one stroke, and between lock and rollout lies a moment.
         (false, Some(_)) if is_older => Hold::InDoubt(
             "holds the session's lock, which is older than the process, and not the session's file",
         ),
         (false, _) => Hold::Carries,
     }
+}
+
+fn is_lock_of(file: &OpenFile, id: &str) -> bool {
+    locks::thread_of(&file.path) == Some(id)
 }
 
 fn is_rollout_of(file: &OpenFile, id: &str) -> bool {
