@@ -369,11 +369,12 @@ fn merge(harvest: &mut Harvest, again: Harvest, ids: &[String]) {
     // then counts.
     let is_lock = |note: &Registration| matches!(note.holder, Holder::Lock { .. });
     let locks_were_read = again.registrations.iter().any(is_lock);
-    harvest.registrations.retain(|old| {
-        !ids.contains(&old.id)
-            && !(locks_were_read && is_lock(old))
-            && !again.registrations.iter().any(|new| new.place == old.place)
-    });
+    let is_replaced = |old: &Registration| {
+        ids.contains(&old.id)
+            || (locks_were_read && is_lock(old))
+            || again.registrations.iter().any(|new| new.place == old.place)
+    };
+    harvest.registrations.retain(|old| !is_replaced(old));
     harvest.registrations.extend(again.registrations);
     harvest.remote.retain(|old| !again.remote.iter().any(|new| new.id == old.id && new.slot == old.slot));
     harvest.remote.extend(again.remote);
