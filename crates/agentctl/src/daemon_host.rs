@@ -8,7 +8,7 @@ use agentctl_adapters::Memory;
 use agentctl_daemon::{Hands, NotifySettings, Settings, WebhookSettings};
 use agentctl_fleet::act::launch::Launcher;
 use agentctl_fleet::known_agents;
-use agentctl_fleet::{AdapterEntry, Fleet, Patience, Question, Wanted};
+use agentctl_fleet::{AdapterEntry, Fleet, Patience, Query};
 use agentctl_model::{EndedBy, SessionKey, Surveyed};
 
 use crate::failure::Failure;
@@ -97,11 +97,7 @@ impl Hands for Keeper {
 }
 
 fn found(fleet: &Fleet, key: &SessionKey) -> Result<Surveyed, String> {
-    let survey = fleet.survey(&Question {
-        adapters: vec![key.adapter.clone()],
-        root: Some(key.root.clone()),
-        ..Question::new(Wanted::Ids(vec![key.id.clone()]))
-    });
+    let survey = fleet.survey(&Query::one(key));
     let found = survey.sessions.into_iter().find(|surveyed| surveyed.key == *key);
     found.ok_or_else(|| format!("session {} is not found", key.id))
 }

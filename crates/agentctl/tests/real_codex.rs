@@ -1,8 +1,15 @@
 //! The real Codex in two generations, driven by a fake model, seen through the built `agentctl`.
 
 #![allow(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
+#![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 
+use std::fs;
 use std::time::Duration;
+
+use agentctl_adapters::Root;
+use agentctl_adapters::agents::codex::Codex as CodexAdapter;
+use agentctl_fleet::{Fleet, Query, Since, Source, Wanted};
+use agentctl_model::Status;
 
 use agentctl_testkit::{Codex, FakeModel, Signal, TestHome, skip, until_seen};
 use serde_json::{Value, json};
@@ -126,6 +133,55 @@ fn runs_are_seen_from_their_beginning_to_every_kind_of_end() {
     assert_eq!(doctor["strays"].as_array().map(Vec::len), Some(1), "{doctor:#}");
     assert_eq!(doctor["strays"][0]["pid"], ephemeral.pid());
     assert_eq!(all(&home).len(), 3);
+}
+
+/// A starting Codex takes the locks of dead threads for a moment, to clear them away. It is asked all the while.
+#[test]
+fn a_starting_codex_does_not_wake_the_dead() {
+    const ROUNDS: usize = 4;
+    const LEFT_BEHIND: usize = 300;
+    let model = FakeModel::start();
+    let mut home = home();
+    let codex = match Codex::settle(&mut home, &model.url()) {
+        Ok(codex) => codex,
+        Err(reason) => return skip(reason),
+    };
+    let cwd = home.git_repo("project");
+    let root = home.path().join(".codex");
+    let mut run = codex.exec(&home, &cwd, &[], "[[hang]]");
+    let dead = Codex::thread_id(&mut run);
+    becomes(&home, &dead, "running", Value::Null);
+    run.signal(Signal::KILL);
+    run.wait(DEADLINE);
+    becomes(&home, &dead, "stopped", "died");
+
+    let source = Source { adapter: &CodexAdapter, root: Root::at(&root), timeout: DEADLINE };
+    let fleet = Fleet::new(vec![source], agentctl_process::system());
+    let mut looks = 0;
+    for _ in 0..ROUNDS {
+        // So many that clearing them takes longer than a look. One has a conversation, the others never had a turn.
+        let others = (0..LEFT_BEHIND).map(|number| format!("01a1de02-0000-7000-8000-{number:012}"));
+        for id in others.chain([dead.clone()]) {
+            fs::write(root.join(format!("thread-writer-locks/{id}.lock")), "").unwrap();
+        }
+        let mut starting = codex.exec(&home, &cwd, &[], "[[hang]]");
+        loop {
+            let began = starting.stdout().contains("thread.started");
+            let survey = fleet.survey(&Query::new(Wanted::All { since: Since::Ever }));
+            looks += 1;
+            let live: Vec<_> = survey.sessions.iter().filter(|seen| seen.session.is_live()).collect();
+            assert!(live.len() <= 1, "after {looks} looks: {live:#?}");
+            assert!(live.iter().all(|seen| seen.key.id != dead), "after {looks} looks: {live:#?}");
+            assert!(live.iter().all(|seen| seen.session.status != Status::Unknown), "{live:#?}");
+            if began {
+                break;
+            }
+        }
+        let own = Codex::thread_id(&mut starting);
+        becomes(&home, &own, "running", Value::Null);
+        starting.signal(Signal::KILL);
+        starting.wait(DEADLINE);
+    }
 }
 
 #[test]

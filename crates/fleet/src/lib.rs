@@ -27,13 +27,13 @@ pub use keep::kernel_lock::KernelLock;
 pub use keep::locks::{LockError, Locks, ManualLock, session_holders};
 pub use keep::store::{Document, Store, StoreError};
 pub use read::explain::Explanation;
-pub use read::find::{FindError, Selector};
+pub use read::find::{FindError, Purpose, Selector};
 pub use read::groups::{Group, Groups, Slot};
 pub use read::known_agents::{AdapterEntry, known_agents};
-pub use read::list::{ListAnswer, ListQuery, Listing, Sort, StatusWord, sort};
+pub use read::list::{ListAnswer, Listing, Narrowing, Sort, StatusWord, sort};
 pub use read::offers::{Offer, gone_folder};
 pub use read::prices::{Price, Prices};
-pub use read::query::{Question, Wanted};
+pub use read::query::{Query, Since, Wanted};
 use read::survey::far_ends::guarded;
 pub use read::survey::feeds::SourceLine;
 pub use worktree::root::worktree_root;
@@ -60,6 +60,10 @@ pub struct Source {
 impl Source {
     pub fn name(&self) -> &'static str {
         self.adapter.card().name
+    }
+
+    fn is(&self, adapter: &str, root: &str) -> bool {
+        self.name() == adapter && self.root.path.as_os_str() == root
     }
 }
 
@@ -146,8 +150,12 @@ impl Fleet {
 
     fn source_of(&self, session: &Surveyed) -> Option<&Source> {
         let key = &session.key;
-        let of_adapter = || self.sources.iter().filter(|source| source.name() == key.adapter);
-        let of_root = of_adapter().find(|source| source.root.path.as_os_str() == key.root.as_str());
-        of_root.or_else(|| of_adapter().next())
+        let of_adapter = || self.sources.iter().find(|source| source.name() == key.adapter);
+        self.source(&key.adapter, &key.root).or_else(of_adapter)
+    }
+
+    /// The source of this adapter and root.
+    pub fn source(&self, adapter: &str, root: &str) -> Option<&Source> {
+        self.sources.iter().find(|source| source.is(adapter, root))
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use agentctl_adapters::Adapter;
 use agentctl_adapters::agents::claude_code::ClaudeCode;
-use agentctl_fleet::{Fleet, Question, Selector, Source, Wanted, session_holders};
+use agentctl_fleet::{Fleet, Purpose, Query, Selector, Since, Source, Wanted, session_holders};
 use agentctl_model::{Environ, Outcome, PendingKind, Session, Status, Survey};
 use agentctl_process::Kernel;
 use agentctl_process::fake::{Scripted, ScriptedProcess};
@@ -91,7 +91,8 @@ impl Home {
     }
 
     fn all_seen_by(&self, kernel: impl Kernel + 'static) -> Survey {
-        self.fleet(kernel).survey(&Question { subagents: true, ..Question::new(Wanted::All { since: None }) })
+        self.fleet(kernel)
+            .survey(&Query { subagents: true, ..Query::new(Wanted::All { since: Since::Ever }) })
     }
 }
 
@@ -261,8 +262,12 @@ fn a_spare_is_no_session_and_no_candidate_and_the_worker_that_it_becomes_is_one(
     home.registry(42, 42, B, r#","kind":"bg","jobId":"bbbbbbbb","status":"idle","spare":true"#);
     for process in [titled(), home.claude(42, &["--session-id", B]), home.claude(42, &[])] {
         let fleet = home.fleet(Scripted::new().process(process));
-        for wanted in [Wanted::Live, Wanted::All { since: Some(minute(0)) }, Wanted::All { since: None }] {
-            let survey = fleet.survey(&Question::new(wanted.clone()));
+        for wanted in [
+            Wanted::Live,
+            Wanted::All { since: Since::Moment(minute(0)) },
+            Wanted::All { since: Since::Ever },
+        ] {
+            let survey = fleet.survey(&Query::new(wanted.clone()));
             let live: Vec<&str> = survey
                 .sessions
                 .iter()
@@ -271,7 +276,7 @@ fn a_spare_is_no_session_and_no_candidate_and_the_worker_that_it_becomes_is_one(
                 .collect();
             assert_eq!((live, survey.strays.len()), (Vec::<&str>::new(), 0), "{wanted:?}");
         }
-        let live = fleet.survey(&Question::new(Wanted::Live));
+        let live = fleet.survey(&Query::new(Wanted::Live));
         assert!(session_holders(&live, Path::new("/w")).is_empty(), "a spare holds no folder");
     }
     // With a job it keeps its title, and its note says that it is no spare any more.
@@ -324,7 +329,7 @@ fn a_subagent_at_work_is_carried_by_its_parent_and_a_finished_one_by_nobody() {
     assert_eq!(verdict(&survey, "a1"), (Status::Running, None));
     assert_eq!(verdict(&survey, "a2"), (Status::Stopped, Some(Outcome::Completed)));
     assert_eq!(session(&survey, "a1").parent_id.as_deref(), Some(A));
-    let plain = home.fleet(Scripted::new()).survey(&Question::new(Wanted::All { since: None }));
+    let plain = home.fleet(Scripted::new()).survey(&Query::new(Wanted::All { since: Since::Ever }));
     assert_eq!(plain.sessions.len(), 1, "sub-agents are not sessions of their own in a plain list");
 }
 
@@ -334,10 +339,11 @@ fn list_live_list_and_status_give_the_same_session() {
     home.transcript(A, &[prompt(A, 11), reply(A, 12, "tool_use")]).registry(42, 42, A, r#","status":"busy""#);
     home.transcript(B, &[prompt(B, 1)]);
     let fleet = home.fleet(Scripted::new().process(home.claude(42, &[])));
-    let live = fleet.survey(&Question::new(Wanted::Live));
+    let live = fleet.survey(&Query::new(Wanted::Live));
     assert_eq!(live.sessions.len(), 1);
-    let all = fleet.survey(&Question::new(Wanted::All { since: None }));
-    let (one, _) = fleet.find(&Selector { text: A[..8].into(), ..Selector::default() }).unwrap();
+    let all = fleet.survey(&Query::new(Wanted::All { since: Since::Ever }));
+    let (one, _) =
+        fleet.find(&Selector { text: A[..8].into(), ..Selector::default() }, Purpose::Read).unwrap();
     for mut other in [session(&all, A).clone(), *one.session] {
         // Complete usage is only asked for by status; when each look was taken is not part of the truth.
         other.tokens = None;

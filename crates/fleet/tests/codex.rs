@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use agentctl_adapters::Root;
 use agentctl_adapters::agents::codex::Codex;
-use agentctl_fleet::{Fleet, Question, Source, Wanted};
+use agentctl_fleet::{Fleet, Query, Since, Source, Wanted};
 use agentctl_model::{HeldLock, Outcome, PendingKind, Relation, Session, Status, Survey};
 use agentctl_process::fake::{Scripted, ScriptedProcess};
 use jiff::Timestamp;
@@ -112,12 +112,12 @@ fn fleet_at(root: &Path, kernel: Scripted) -> Fleet {
     Fleet::new(vec![source], Arc::new(kernel))
 }
 
-fn everything() -> Question {
-    Question { subagents: true, ..Question::new(Wanted::All { since: None }) }
+fn everything() -> Query {
+    Query { subagents: true, ..Query::new(Wanted::All { since: Since::Ever }) }
 }
 
-fn live() -> Question {
-    Question { subagents: true, ..Question::new(Wanted::Live) }
+fn live() -> Query {
+    Query { subagents: true, ..Query::new(Wanted::Live) }
 }
 
 fn holds(kernel: Scripted, lock: HeldLock) -> Scripted {
@@ -201,6 +201,86 @@ fn killed_mid_turn_and_merely_reopened_is_idle_and_died() {
     let run = home.process(10, &[NATIVE, "exec", "resume", ONE, "go on"], "20:00");
     let survey = home.all(holds(Scripted::new().process(run), home.lock(ONE, 10, "20:00")));
     assert_eq!(verdict(&survey, ONE), (Status::Running, None, Some(10)));
+}
+
+/// The lock of those who take and clear the others.
+fn coordination(home: &Home, pid: u32) -> HeldLock {
+    let file = File::create(home.root().join("thread-writer-locks/.coordination.lock")).unwrap();
+    let metadata = file.metadata().unwrap();
+    HeldLock { pid, device: metadata.dev(), inode: metadata.ino() }
+}
+
+/// A starting process takes the lock of every dead thread for a moment, to clear it away.
+#[test]
+fn who_clears_away_the_lock_of_a_dead_thread_does_not_carry_it() {
+    let home = Home::new();
+    home.rollout(ONE, &open_turn(ONE));
+    let starting = || Scripted::new().process(home.process(10, &[NATIVE, "exec", "--json", "hi"], "20:00"));
+    let died = (Status::Stopped, Some(Outcome::Died), None);
+    for question in [everything(), live(), Query::new(Wanted::Ids(vec![ONE.to_owned()]))] {
+        // In the next look it has let go, or has gone on to its own thread.
+        let clearing = holds(holds(starting(), coordination(&home, 10)), home.lock(ONE, 10, "00:00"));
+        let survey = home.fleet(clearing.then(starting())).survey(&question);
+        let seen: Vec<_> = survey.sessions.iter().map(|seen| seen.session.status).collect();
+        assert!(seen.iter().all(|status| *status == Status::Stopped), "{question:?}: {seen:?}");
+        if question.wanted != Wanted::Live {
+            assert_eq!(verdict(&survey, ONE), died);
+        }
+    }
+    // Even stopped in the middle of it, it carries nothing.
+    let halted = holds(holds(starting(), coordination(&home, 10)), home.lock(ONE, 10, "00:00"));
+    assert_eq!(verdict(&home.all(halted), ONE), died);
+    // Where locks cannot be seen, what it has open says the same.
+    let folder = home.root().join("thread-writer-locks");
+    let open = |name: &str| folder.join(format!("{name}.lock"));
+    let process = home.process(10, &[NATIVE, "exec", "fork", ONE, "hi"], "20:00");
+    let process = process.open(open(".coordination"), true).open(open(ONE), true);
+    let unlisted = Scripted::new().without_locks("no such list here").process(process);
+    assert_eq!(verdict(&home.all(unlisted), ONE), died);
+    // The other half of the list of locks was read before it took the first of them: the next look tells.
+    let process = || home.process(10, &[NATIVE, "exec", "--json", "hi"], "20:00").open(open(ONE), true);
+    let torn = || holds(Scripted::new().process(process()), home.lock(ONE, 10, "00:00"));
+    assert_eq!(verdict(&home.all(torn().then(starting())), ONE), died);
+    // If it does not, nothing is guessed.
+    let survey = home.all(torn());
+    assert_eq!(verdict(&survey, ONE), (Status::Unknown, None, None));
+    let why = session(&survey, ONE).status_detail.clone().unwrap();
+    assert!(why.contains("pid 10") && why.contains("older than the process"), "{why}");
+    // A file that was cleared away gives its inode to the lock that the process then makes for itself.
+    let reused = holds(starting(), home.lock(ONE, 10, "00:00"));
+    assert_eq!(verdict(&home.all(reused), ONE), died);
+    // A dead thread that never had a turn leaves no session behind.
+    let kernel = holds(holds(starting(), coordination(&home, 10)), home.lock(TWO, 10, "00:00"));
+    let survey = home.all(kernel);
+    assert!(survey.sessions.iter().all(|seen| seen.key.id != TWO), "{:?}", survey.sessions);
+}
+
+#[test]
+fn who_takes_over_the_lock_of_a_dead_thread_carries_it() {
+    let home = Home::new();
+    let path = home.rollout(ONE, &finished(ONE));
+    let server = || home.process(10, &[NATIVE, "app-server"], "20:00");
+    // The file that the dead owner made stays; the rollout is open as long as the thread is loaded.
+    let loaded = holds(Scripted::new().process(server().open(&path, true)), home.lock(ONE, 10, "00:00"));
+    assert_eq!(verdict(&home.all(loaded), ONE), (Status::Idle, Some(Outcome::Completed), Some(10)));
+    // While it takes another thread it still carries this one.
+    let busy = holds(Scripted::new().process(server().open(&path, true)), coordination(&home, 10));
+    let survey = home.all(holds(busy, home.lock(ONE, 10, "00:00")));
+    assert_eq!(verdict(&survey, ONE), (Status::Idle, Some(Outcome::Completed), Some(10)));
+    // So it does one that has had no turn yet, and nothing but the lock that it made.
+    let empty = || holds(Scripted::new().process(server()), home.lock(TWO, 10, "30:00"));
+    let kernel = holds(empty(), coordination(&home, 10)).then(empty());
+    assert_eq!(verdict(&home.all(kernel), TWO), (Status::Idle, None, Some(10)));
+    // Who was told to resume it is about to open it.
+    let told = home.process(10, &[NATIVE, "exec", "resume", ONE, "go on"], "20:00");
+    let kernel =
+        holds(holds(Scripted::new().process(told), coordination(&home, 10)), home.lock(ONE, 10, "00:00"));
+    assert_eq!(verdict(&home.all(kernel), ONE), (Status::Running, None, Some(10)));
+    // Without its open files in sight, only the lock speaks.
+    let mut hidden = server();
+    hidden.process.open_files = agentctl_model::Observed::Unobservable("not shown".into());
+    let kernel = holds(Scripted::new().process(hidden), home.lock(ONE, 10, "00:00"));
+    assert_eq!(verdict(&home.all(kernel), ONE), (Status::Idle, Some(Outcome::Completed), Some(10)));
 }
 
 #[test]
@@ -339,7 +419,7 @@ fn the_live_list_reads_only_what_is_carried() {
         "the damaged file is named"
     );
     assert_eq!(verdict(&all, ONE), verdict(&survey, ONE));
-    let one = home.fleet(kernel()).survey(&Question::new(Wanted::Ids(vec![ONE[..13].to_owned()])));
+    let one = home.fleet(kernel()).survey(&Query::new(Wanted::Ids(vec![ONE[..13].to_owned()])));
     assert_eq!(verdict(&one, ONE), verdict(&survey, ONE), "list and status agree");
 }
 
@@ -383,7 +463,7 @@ fn a_live_thread_is_listed_however_long_it_was_silent() {
     File::options().append(true).open(&path).unwrap().set_modified(at("00:09").into()).unwrap();
     let terminal = home.process(10, &[NATIVE, "--no-daemon"], "00:00");
     let kernel = holds(Scripted::new().process(terminal), home.lock(ONE, 10, "00:00"));
-    let survey = home.fleet(kernel).survey(&Question::new(Wanted::All { since: Some(at("50:00")) }));
+    let survey = home.fleet(kernel).survey(&Query::new(Wanted::All { since: Since::Moment(at("50:00")) }));
     assert_eq!(verdict(&survey, ONE), (Status::Idle, Some(Outcome::Completed), Some(10)));
     assert_eq!(session(&survey, ONE).prompt.as_deref(), Some("do it"));
 }

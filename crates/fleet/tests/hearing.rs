@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agentctl_adapters::{Adapter, Card, Follow, Looks, ReadError, Root, Scope, Trace};
-use agentctl_fleet::{FindError, Fleet, Question, Selector, Source, Wanted};
+use agentctl_adapters::{Adapter, Card, Follow, Looks, Reach, ReadError, Root, Scope, Trace, join};
+use agentctl_fleet::{FindError, Fleet, Purpose, Query, Selector, Since, Source, Wanted};
 use agentctl_model::{
-    Coverage, Entry, Environ, Facts, Found, Harvest, Joined, KernelView, ProcessHead, Status, Turn, TurnState,
+    Coverage, Entry, Environ, Evidence, Facts, Found, Harvest, Joined, KernelView, ProcessHead, Status, Tie,
+    Turn, TurnState, Witness,
 };
-use agentctl_process::fake::Scripted;
+use agentctl_process::fake::{Scripted, ScriptedProcess};
 
 /// An adapter whose behaviour is its function.
 struct Behaves {
@@ -30,8 +31,15 @@ impl Adapter for Behaves {
     fn recognises(&self, _: &ProcessHead) -> bool {
         false
     }
-    fn join(&self, _: &Root, _: &Harvest, _: &KernelView) -> Joined {
-        Joined::default()
+    /// The one that is called so ties a process to whatever it has, by nothing but that it fits.
+    fn join(&self, _: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
+        if self.card.name != PAIRED.name {
+            return Joined::default();
+        }
+        let process = ScriptedProcess::new(7, &["paired"]).process;
+        let how = || Evidence::said(Witness::Kernel, "fits", Some(kernel.as_of));
+        let claim = |found: &Found| join::claim(&found.id, &process, Tie::OnlyCandidate, false, how());
+        Joined { claims: harvest.found.iter().map(claim).collect(), ..Joined::default() }
     }
     fn read(&self, _: &Path, _: &str, _: usize) -> Result<Vec<Entry>, ReadError> {
         Ok(Vec::new())
@@ -57,6 +65,7 @@ const fn card(name: &'static str) -> Card {
 
 static GOOD: Card = card("good");
 static BAD: Card = card("bad");
+static PAIRED: Card = card("paired");
 
 fn one_session(_: &Scope<'_>) -> Harvest {
     Harvest::complete(vec![found("good-1")])
@@ -68,7 +77,11 @@ fn found(id: &str) -> Found {
         slot: None,
         place: "/nowhere".into(),
         stamp: None,
-        facts: Facts { turn: Some(Turn::new(TurnState::Finished, None)), ..Facts::default() },
+        facts: Facts {
+            name: Some("the good one".into()).filter(|_| id == "good-1"),
+            turn: Some(Turn::new(TurnState::Finished, None)),
+            ..Facts::default()
+        },
         evidence: vec![],
     }
 }
@@ -91,8 +104,8 @@ fn fleet_with(bad: fn(&Scope<'_>) -> Harvest, patience: Duration) -> Fleet {
     Fleet::new(sources, Arc::new(Scripted::new()))
 }
 
-fn everything() -> Question {
-    Question::new(Wanted::All { since: None })
+fn everything() -> Query {
+    Query::new(Wanted::All { since: Since::Ever })
 }
 
 fn selector(text: &str) -> Selector {
@@ -148,7 +161,7 @@ fn a_failed_source_gives_no_verdict_even_about_what_it_listed() {
     let survey = fleet.survey(&everything());
     assert!(survey.sessions.iter().all(|surveyed| surveyed.key.adapter == "good"));
     assert!(
-        matches!(fleet.find(&selector("bad-1")), Err(FindError::NotHeard { .. })),
+        matches!(fleet.find(&selector("bad-1"), Purpose::Read), Err(FindError::NotHeard { .. })),
         "silence is no verdict"
     );
 }
@@ -156,13 +169,13 @@ fn a_failed_source_gives_no_verdict_even_about_what_it_listed() {
 #[test]
 fn not_found_is_only_said_when_every_source_was_heard() {
     let complete = fleet(|_| Harvest::complete(vec![]));
-    assert!(matches!(complete.find(&selector("nobody")), Err(FindError::NotFound { .. })));
+    assert!(matches!(complete.find(&selector("nobody"), Purpose::Read), Err(FindError::NotFound { .. })));
     let partial = fleet(|_| {
         let mut harvest = Harvest::complete(vec![]);
         harvest.left_out("a file".into());
         harvest
     });
-    assert!(matches!(partial.find(&selector("nobody")), Err(FindError::NotHeard { .. })));
+    assert!(matches!(partial.find(&selector("nobody"), Purpose::Read), Err(FindError::NotHeard { .. })));
 }
 
 #[test]
@@ -184,7 +197,7 @@ fn ids_are_matched_whole_then_by_unique_prefix_then_by_name() {
         Harvest::complete(all)
     }
     let fleet = fleet(many);
-    let id = |text: &str| fleet.find(&selector(text)).map(|(surveyed, _)| surveyed.key.id);
+    let id = |text: &str| fleet.find(&selector(text), Purpose::Read).map(|(surveyed, _)| surveyed.key.id);
     assert_eq!(id("abc").unwrap(), "abc", "a whole id stands above a prefix");
     assert_eq!(id("abcd").unwrap(), "abcd");
     assert_eq!(id("abd").unwrap(), "abd");
@@ -220,4 +233,62 @@ fn what_comes_after_the_patience_is_over_is_no_answer() {
     let coverage: Vec<&str> = survey.sources.iter().map(|source| source.coverage.as_str()).collect();
     assert_eq!(coverage, ["complete", "timed-out"]);
     assert_eq!(survey.sessions.len(), 1);
+}
+
+/// What was typed fits one session, and the source that may hold another is silent.
+#[test]
+fn nothing_is_done_by_a_shortened_id_while_a_source_is_silent() {
+    let hangs = |_: &Scope<'_>| {
+        std::thread::sleep(Duration::from_hours(1));
+        Harvest::complete(vec![])
+    };
+    let silent = fleet_with(hangs, Duration::from_millis(200));
+    let act = |fleet: &Fleet, text: &str| {
+        let found = fleet.find(&selector(text), Purpose::Act);
+        found.map(|(found, _)| found.key.id)
+    };
+    match act(&silent, "goo") {
+        Err(FindError::NotProven { text, id, sources }) => {
+            assert_eq!((text.as_str(), id.as_str()), ("goo", "good-1"));
+            let named: Vec<_> =
+                sources.iter().map(|one| (one.adapter.as_str(), one.coverage.as_str())).collect();
+            assert_eq!(named, [("bad", "timed-out")]);
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(
+        matches!(act(&silent, "the good one"), Err(FindError::NotProven { .. })),
+        "a name is not its id either"
+    );
+    assert_eq!(act(&silent, "good-1").unwrap(), "good-1", "a whole id is nobody else's");
+    let narrowed = Selector { adapter: Some("good".into()), ..selector("goo") };
+    assert!(silent.find(&narrowed, Purpose::Act).is_ok(), "the silent one was not asked");
+    assert!(silent.find(&selector("goo"), Purpose::Read).is_ok(), "to read it does no harm");
+    assert_eq!(act(&fleet(|_| Harvest::complete(vec![])), "goo").unwrap(), "good-1", "all were heard");
+}
+
+/// Two sessions in one folder, and a process there that could carry either: which one needs both to be read.
+#[test]
+fn only_what_was_asked_for_is_counted() {
+    static COUNTED: std::sync::Mutex<Vec<String>> = std::sync::Mutex::new(Vec::new());
+    let counts = |scope: &Scope<'_>| {
+        let ids = ["good-1", "good-2"].into_iter().filter(|id| scope.reach.names(id));
+        let reach = match scope.reach {
+            Reach::Live(_) => "live",
+            Reach::Ids(_) => "ids",
+            Reach::All { .. } => "all",
+        };
+        let read: Vec<&str> = ids.collect();
+        let usage = if scope.usage { " counted" } else { "" };
+        COUNTED.lock().unwrap().push(format!("{reach} {}{usage}", read.join(" ")));
+        Harvest::complete(read.into_iter().map(found).collect())
+    };
+    let adapter: &'static Behaves = Box::leak(Box::new(Behaves { card: &PAIRED, survey: counts }));
+    let fleet = Fleet::new(vec![source(adapter, PATIENT)], Arc::new(Scripted::new()));
+    let requests = |purpose: Purpose| {
+        fleet.find(&selector("good-1"), purpose).unwrap();
+        std::mem::take(&mut *COUNTED.lock().unwrap())
+    };
+    assert_eq!(requests(Purpose::Show), ["ids good-1 counted", "live good-1 good-2"]);
+    assert_eq!(requests(Purpose::Read), ["ids good-1", "live good-1 good-2"]);
 }

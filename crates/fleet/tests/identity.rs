@@ -20,7 +20,7 @@ use agentctl_adapters::agents::pi_rust::PiRust;
 use agentctl_adapters::agents::qwen::Qwen;
 use agentctl_adapters::agents::slate::Slate;
 use agentctl_adapters::{Adapter, Trace, registry};
-use agentctl_fleet::{Fleet, Question, Source, Wanted};
+use agentctl_fleet::{Fleet, Query, Since, Source, Wanted};
 use agentctl_model::{Environ, Outcome, PidNamespace, Seat, Session, Status};
 use agentctl_process::fake::{Scripted, ScriptedProcess, US};
 use jiff::Timestamp;
@@ -109,7 +109,7 @@ impl Home {
     }
 
     fn session_called(&self, id: &str, adapter: &'static dyn Adapter, kernel: Scripted) -> Session {
-        let mut survey = self.fleet(adapter, kernel).survey(&Question::new(Wanted::All { since: None }));
+        let mut survey = self.fleet(adapter, kernel).survey(&Query::new(Wanted::All { since: Since::Ever }));
         survey.sessions.retain(|surveyed| surveyed.key.id == id);
         assert_eq!(survey.sessions.len(), 1, "{:#?}", survey.sources);
         *survey.sessions.remove(0).session
@@ -439,7 +439,7 @@ fn an_open_turn_that_nothing_ties_to_a_process_may_be_somebody_elses() {
         is_dead(&asked(Seat::ALL));
         is_in_doubt(&asked(inside()));
         is_dead(&asked(rebooted()));
-        let live = home.fleet(adapter, Scripted::new().seat(inside())).survey(&Question::new(Wanted::Live));
+        let live = home.fleet(adapter, Scripted::new().seat(inside())).survey(&Query::new(Wanted::Live));
         assert_eq!(live.sessions.len(), 1, "{} is in the list of the live ones", name(adapter));
     }
 }
@@ -473,8 +473,8 @@ fn a_sub_agent_is_where_its_parent_is() {
         "time": {"created": minute(29).as_millisecond(), "updated": minute(30).as_millisecond()}});
     home.write(".local/share/slate/storage/session/p/ses_child.json", &child.to_string());
     let asked = |kernel: Scripted| {
-        let question = Question { subagents: true, ..Question::new(Wanted::All { since: None }) };
-        let survey = home.fleet(&Slate, kernel.seat(inside())).survey(&question);
+        let query = Query { subagents: true, ..Query::new(Wanted::All { since: Since::Ever }) };
+        let survey = home.fleet(&Slate, kernel.seat(inside())).survey(&query);
         let child = survey.sessions.into_iter().find(|found| found.key.id == "ses_child").unwrap().session;
         assert!(child.is_subagent());
         *child

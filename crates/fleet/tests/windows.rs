@@ -12,7 +12,7 @@ use std::time::Duration;
 use agentctl_adapters::{Adapter, Keys, Root, Secret, registry};
 use agentctl_fleet::keep::marks::Marks;
 use agentctl_fleet::read::inbox;
-use agentctl_fleet::{Fleet, ListQuery, Question, Source, Store, Wanted};
+use agentctl_fleet::{Fleet, Query, Source, Store, Wanted};
 use agentctl_model::text::period::Since;
 use agentctl_model::{Environ, Status, Survey};
 use agentctl_process::fake::{Scripted, ScriptedProcess};
@@ -346,23 +346,23 @@ fn a_window_hides_no_live_session_of_any_agent() {
         for (how, kernel) in &scene.tables {
             let what = format!("{} by {how}", adapter.card().name);
             let fleet = scene.fleet(kernel);
-            let live = fleet.survey(&Question::new(Wanted::Live));
+            let live = fleet.survey(&Query::new(Wanted::Live));
             assert_eq!(live.sessions.len(), 1, "{what}: the scene is wrong: {:?}", live.sources);
             let row = told(&live);
             assert_eq!((row[0].0, live.strays.len()), (scene.live.as_str(), 0), "{what}");
 
-            let windowed = fleet.survey(&Question::new(Wanted::All { since: Some(minute(1000)) }));
+            let windowed = fleet.survey(&Query::new(Wanted::All { since: Since::Moment(minute(1000)) }));
             assert_eq!((told(&windowed), windowed.strays.len()), (row.clone(), 0), "{what}");
             assert_eq!(windowed.sources[0].coverage, "complete", "{what}: {:?}", windowed.sources);
             for query in [
-                ListQuery { all: true, ..ListQuery::default() },
-                ListQuery { since: Some(Since::Back(Duration::from_secs(8))), ..ListQuery::default() },
+                Query::new(Wanted::All { since: Since::DEFAULT }),
+                Query::new(Wanted::All { since: Since::Back(Duration::from_secs(8)) }),
             ] {
                 let listing = fleet.list(&query);
                 let ids: Vec<&str> = listing.sessions.iter().map(|one| one.key.id.as_str()).collect();
                 assert_eq!((ids, listing.strays), (vec![scene.live.as_str()], 0), "{what}: {query:?}");
             }
-            let ever = fleet.survey(&Question::new(Wanted::All { since: None }));
+            let ever = fleet.survey(&Query::new(Wanted::All { since: Since::Ever }));
             assert_eq!(ever.sessions.len(), 2, "{what}: the other one is there, and is over");
         }
     }
@@ -434,15 +434,19 @@ fn live_sessions_that_could_not_be_heard_make_the_answer_partial() {
     }
     let asked = |kernel: Scripted, wanted: Wanted| {
         let source = Source { adapter: &Deaf, root: Root::at("/r"), timeout: Duration::from_mins(1) };
-        let survey = Fleet::new(vec![source], Arc::new(kernel)).survey(&Question::new(wanted));
+        let survey = Fleet::new(vec![source], Arc::new(kernel)).survey(&Query::new(wanted));
         (survey.sources[0].coverage.clone(), survey.sources[0].warnings.join("; "))
     };
-    let window = || Wanted::All { since: Some(minute(0)) };
+    let window = || Wanted::All { since: Since::Moment(minute(0)) };
     assert_eq!(asked(Scripted::new(), window()).0, "complete");
     assert!(!HEARD.load(Ordering::Relaxed), "where nobody lives, nobody is asked twice");
     let alive = || Scripted::new().process(ScriptedProcess::new(7, &["deaf"]));
     let (coverage, warnings) = asked(alive(), window());
     assert_eq!(coverage, "partial");
     assert!(warnings.contains("it is away"), "{warnings}");
-    assert_eq!(asked(alive(), Wanted::All { since: None }).0, "complete", "everything was heard at once");
+    assert_eq!(
+        asked(alive(), Wanted::All { since: Since::Ever }).0,
+        "complete",
+        "everything was heard at once"
+    );
 }

@@ -1,6 +1,7 @@
 //! `agentctl approve ID`, `deny ID`, `answer ID TEXT`: what a session waits for is given, where its agent offers a way in.
 
 use agentctl_adapters::Answer;
+use agentctl_fleet::Purpose;
 use agentctl_fleet::act::steer::answered;
 use agentctl_model::text;
 use clap::builder::NonEmptyStringValueParser;
@@ -78,7 +79,7 @@ impl Asked {
         out: &mut Output,
     ) -> Result<Exit, Failure> {
         let fleet = surroundings.fleet()?;
-        let (target, _) = self.target.find(&fleet, surroundings, out)?;
+        let (target, _) = self.target.find(Purpose::Act, &fleet, surroundings, out)?;
         let asked = answered(&target.session, &answer).cloned();
         let request = asked.as_ref().and_then(|asked| asked.summary.as_deref());
         let shown = request.map(|request| request::lines(request, 2, out.width())).unwrap_or_default();

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use agentctl_fleet::{Fleet, Offer, gone_folder};
+use agentctl_fleet::{Fleet, Offer, Purpose, gone_folder};
 use agentctl_model::{Surveyed, text};
 use agentctl_process::tmux::{self, Pane};
 use schemars::JsonSchema;
@@ -61,7 +61,7 @@ struct TmuxPane {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let fleet = surroundings.fleet()?;
-    let (found, _) = args.target.find(&fleet, surroundings, out)?;
+    let (found, _) = args.target.find(Purpose::Act, &fleet, surroundings, out)?;
     let pane = pane_of(&found, surroundings);
     let way = match &pane {
         Some(pane) => Way::to_pane(&found, pane, surroundings),

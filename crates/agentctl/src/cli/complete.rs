@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 
 use agentctl_fleet::keep::marks::Marks;
 use agentctl_fleet::read::inbox::{A_DAY, InboxKind};
-use agentctl_fleet::{Offer, Question, Wanted};
+use agentctl_fleet::{Offer, Query, Wanted};
 use agentctl_model::{Capability, Session, Status, Surveyed, text};
 use clap_complete::engine::CompletionCandidate;
 
@@ -20,10 +20,10 @@ pub(super) fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
     let fits = Fits::of(&std::env::args_os().collect::<Vec<_>>());
     let wanted = match (typed.is_empty(), fits.live_only()) {
         (true, true) => Wanted::Live,
-        (true, false) => Wanted::All { since: Since::DEFAULT.start(surroundings.now()) },
+        (true, false) => Wanted::All { since: Since::DEFAULT },
         (false, _) => Wanted::Ids(vec![typed.to_owned()]),
     };
-    let mut sessions = fleet.survey(&Question::new(wanted)).sessions;
+    let mut sessions = fleet.survey(&Query::new(wanted)).sessions;
     agentctl_fleet::sort(&mut sessions, agentctl_fleet::Sort::Attention);
     let meant = |surveyed: &&Surveyed| {
         surveyed.session.id.starts_with(typed)

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use agentctl_fleet::Explanation;
+use agentctl_fleet::{Explanation, Purpose};
 use agentctl_model::text;
 
 use super::target::Target;
@@ -33,7 +33,7 @@ const LABEL: usize = 20;
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let asking = Asking::open(surroundings)?;
-    let (found, sources) = args.target.find(&asking, surroundings, out)?;
+    let (found, sources) = args.target.find(Purpose::Read, &asking, surroundings, out)?;
     let session = &found.session;
     if args.json {
         json::answer(out, &Explanation::of(&found, &sources))?;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use agentctl_daemon::wire::Caller;
 use agentctl_daemon::{FuseList, Fuses, deadline, encode};
 use agentctl_files::is_folder_within;
+use agentctl_fleet::Purpose;
 use agentctl_model::{Fuse, SessionKey};
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
@@ -205,7 +206,7 @@ impl On {
     fn session(&self, surroundings: &Surroundings, out: &Output) -> Result<Option<SessionKey>, Failure> {
         let Some(id) = &self.what.session else { return Ok(None) };
         let asking = Asking::open(surroundings)?;
-        Ok(Some(self.narrowed.find(id, &asking, surroundings, out)?.0.key))
+        Ok(Some(self.narrowed.find(id, Purpose::Act, &asking, surroundings, out)?.0.key))
     }
 
     /// The id of the fuse that is set on this.

@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use agentctl_fleet::Fleet;
 use agentctl_fleet::keep::marks::Marks;
 use agentctl_fleet::read::inbox::{A_DAY, Inbox, InboxItem, InboxKind, NotPutAway, PutAwayReport};
+use agentctl_fleet::{Fleet, Purpose};
 use agentctl_model::{Surveyed, text};
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
@@ -116,7 +116,8 @@ fn put_away(
     out: &mut Output,
 ) -> Result<Exit, Failure> {
     let narrowed = Narrowed::by(args.adapter.first().cloned(), args.root.clone(), args.cwd.clone());
-    let find = |id: &String| narrowed.find(id, fleet, surroundings, out).map(|(found, _)| found);
+    let find =
+        |id: &String| narrowed.find(id, Purpose::Act, fleet, surroundings, out).map(|(found, _)| found);
     let found = args.done.iter().map(find).collect::<Result<Vec<Surveyed>, Failure>>()?;
     let put_away = |target: &Surveyed| fleet.put_failure_away(target, marks, surroundings.now());
     let done = found.iter().map(put_away).collect::<Result<Vec<PutAwayReport>, NotPutAway>>()?;

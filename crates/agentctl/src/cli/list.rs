@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use agentctl_fleet::{Fleet, ListQuery, Listing, Sort, StatusWord};
+use agentctl_fleet::{Fleet, Listing, Narrowing, Query, Sort, StatusWord, Wanted};
 use agentctl_model::{Outcome, SourceReport, Status};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap_complete::engine::ArgValueCompleter;
@@ -149,8 +149,8 @@ impl Args {
         self.strict
     }
 
-    fn everything(&self) -> bool {
-        self.all || self.since.is_some() || self.status.iter().any(|word| word.reaches_stopped())
+    fn wanted(&self) -> Wanted {
+        Wanted::listed(self.all, self.since, &self.status)
     }
 
     fn end(
@@ -165,18 +165,20 @@ impl Args {
         heard::exit(sources, self.strict, surroundings)
     }
 
-    pub(crate) fn query(&self, surroundings: &Surroundings) -> ListQuery {
-        ListQuery {
-            all: self.all,
-            since: self.since,
-            limit: self.limit,
-            adapters: self.adapter.clone(),
+    pub(crate) fn query(&self, surroundings: &Surroundings) -> Query {
+        let narrowing = Narrowing {
             statuses: self.status.clone(),
             group: self.group.clone(),
             folders: self.folders(surroundings),
-            subagents: self.tree || self.all_agents,
-            usage: self.usage,
             sort: self.sort,
+            limit: self.limit,
+        };
+        Query {
+            usage: self.usage,
+            subagents: self.tree || self.all_agents,
+            adapters: self.adapter.clone(),
+            narrowing,
+            ..Query::new(self.wanted())
         }
     }
 
@@ -261,7 +263,7 @@ impl Args {
             || self.cwd.is_some()
             || self.limit == Some(0);
         let ever = self.since == Some(Since::Ever);
-        let words = match (self.everything(), narrowed) {
+        let words = match (self.wanted() != Wanted::Live, narrowed) {
             (false, false) => "no live sessions; `agentctl list -a` also shows stopped ones",
             (false, true) => "no live session fits; `agentctl list -a` also shows stopped ones",
             (true, false) if ever => "no sessions are stored",

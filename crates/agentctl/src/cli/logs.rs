@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use agentctl_fleet::{Fleet, Question, Wanted};
-use agentctl_model::{Status, Survey, Surveyed};
+use agentctl_fleet::{Purpose, Query};
+use agentctl_model::{Status, Surveyed};
 
 use super::peek::{Reader, print_last};
 use super::target::Target;
@@ -42,7 +42,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let asking = Asking::open(surroundings)?;
-    let (found, _) = args.target.find(&asking, surroundings, out)?;
+    let (found, _) = args.target.find(Purpose::Read, &asking, surroundings, out)?;
     let mut reader = Reader::new(args.json, surroundings, out);
     if args.follow {
         return follow(&asking, &found, args.count, &mut reader, out);
@@ -87,7 +87,7 @@ fn follow(
             return Ok(Exit::Interrupted);
         }
         if due || asked.elapsed() >= if hints.are_given() { NET } else { ASK } {
-            let survey = ask(fleet, session);
+            let survey = fleet.survey(&Query::one(&session.key));
             (asked, due) = (Instant::now(), false);
             ended = survey.prove_ended(&session.key).is_some();
             // An agent at its empty prompt has no conversation yet; with the first message there is one to follow.
@@ -132,14 +132,4 @@ fn pause(hints: &mut Hints, interrupt: &Interrupt, out: &mut Output) -> Result<P
         return Ok(Pause::ReaderLeft);
     }
     Ok(Pause::Over(None))
-}
-
-/// One fresh look at this session. A source that cannot be heard proves nothing: then we go on.
-fn ask(fleet: &Fleet, session: &Surveyed) -> Survey {
-    fleet.survey(&Question {
-        subagents: true,
-        adapters: vec![session.key.adapter.clone()],
-        root: Some(session.key.root.clone()),
-        ..Question::new(Wanted::Ids(vec![session.key.id.clone()]))
-    })
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use agentctl_fleet::Fleet;
+use agentctl_fleet::{Fleet, Purpose};
 use agentctl_model::{Entry, Surveyed};
 
 use super::target::Target;
@@ -30,7 +30,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let asking = Asking::open(surroundings)?;
-    let (found, _) = args.target.find(&asking, surroundings, out)?;
+    let (found, _) = args.target.find(Purpose::Read, &asking, surroundings, out)?;
     print_last(&asking.fleet, &found, args.count, &mut Reader::new(args.json, surroundings, out), out)?;
     Ok(Exit::Done)
 }

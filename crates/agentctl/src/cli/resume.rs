@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use agentctl_fleet::Purpose;
 use agentctl_fleet::act::launch::{ResumeRequest, misfit};
 use agentctl_model::Permission;
 
@@ -56,7 +57,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let launcher = surroundings.launcher(&settings)?;
     let fleet = &launcher.fleet;
     let words = args.message.words(surroundings)?;
-    let (found, _) = args.target.find(fleet, surroundings, out)?;
+    let (found, _) = args.target.find(Purpose::Act, fleet, surroundings, out)?;
     let request = ResumeRequest {
         fork: args.fork,
         model: args.model.clone(),

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use agentctl_fleet::SpeakError;
 use agentctl_fleet::act::steer::Taken;
+use agentctl_fleet::{Purpose, SpeakError};
 use agentctl_model::{Surveyed, text};
 
 use super::message::Message;
@@ -35,7 +35,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let words = args.message.words(surroundings)?;
     let fleet = surroundings.fleet()?;
-    let (target, _) = args.target.find(&fleet, surroundings, out)?;
+    let (target, _) = args.target.find(Purpose::Act, &fleet, surroundings, out)?;
     DaemonProcess::wanted(surroundings, out);
     fleet.send(&target, &words)?;
     tell(&target, "accepted the message", args.json, &fleet.taken(&target), out)

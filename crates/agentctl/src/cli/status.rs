@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use agentctl_fleet::Purpose;
 use agentctl_model::{Session, Tokens, text};
 use jiff::Timestamp;
 
@@ -31,7 +32,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let asking = Asking::open(surroundings)?;
-    let (found, _) = args.target.find(&asking, surroundings, out)?;
+    let (found, _) = args.target.find(Purpose::Show, &asking, surroundings, out)?;
     if args.json {
         json::answer(out, &found.session)?;
     } else {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use agentctl_fleet::act::stop::{StopAnswer, StopReport};
-use agentctl_fleet::{Caller, Fleet, NotStopped, Patience, StopError, Stopped};
+use agentctl_fleet::{Caller, Fleet, NotStopped, Patience, Purpose, StopError, Stopped};
 use agentctl_model::{Outcome, ProcessEntry, Status, Surveyed, text};
 
 use super::target::{Found, Targets};
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let settings = surroundings.settings()?;
     let fleet = surroundings.fleet_under(&settings);
     let caller = surroundings.caller(&settings)?;
-    let found = args.targets.find(&fleet, surroundings, out)?;
+    let found = args.targets.find(Purpose::Act, &fleet, surroundings, out)?;
     let patience = Patience { grace: args.grace, force: args.force };
     stop_all(&found, patience, args.json, &fleet, &caller, out)
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use agentctl_fleet::{FindError, Fleet, Selector};
+use agentctl_fleet::{FindError, Fleet, Purpose, Selector};
 use agentctl_model::{SourceReport, Surveyed, text};
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
@@ -52,12 +52,13 @@ impl Target {
     /// The one session that is meant, and the answer it was found in.
     pub(crate) fn find(
         &self,
+        purpose: Purpose,
         asked: &impl Asked,
         surroundings: &Surroundings,
         out: &mut Output,
     ) -> Result<(Surveyed, Vec<SourceReport>), Failure> {
         heard::warn_unread(&self.narrowed.adapter, asked.fleet(), out);
-        let found = self.narrowed.find(&self.id, asked, surroundings, out)?;
+        let found = self.narrowed.find(&self.id, purpose, asked, surroundings, out)?;
         heard::warn(&found.1, surroundings, out);
         Ok(found)
     }
@@ -79,6 +80,7 @@ impl Targets {
     /// the failure itself.
     pub(crate) fn find(
         &self,
+        purpose: Purpose,
         asked: &impl Asked,
         surroundings: &Surroundings,
         out: &mut Output,
@@ -87,7 +89,7 @@ impl Targets {
         let mut found = Found { sessions: Vec::new(), bad: Vec::new(), exit: Exit::Done };
         let mut hints: Vec<String> = Vec::new();
         for id in &self.ids {
-            let (session, sources) = match self.narrowed.find(id, asked, surroundings, out) {
+            let (session, sources) = match self.narrowed.find(id, purpose, asked, surroundings, out) {
                 Ok(one) => one,
                 Err(Failure::Said { message, hint, exit }) if self.ids.len() > 1 => {
                     out.error(&message);
@@ -130,6 +132,7 @@ impl Narrowed {
     pub(crate) fn find(
         &self,
         id: &str,
+        purpose: Purpose,
         asked: &impl Asked,
         surroundings: &Surroundings,
         out: &Output,
@@ -140,7 +143,12 @@ impl Narrowed {
             root: self.root(asked.fleet(), surroundings)?,
             cwd: self.cwd(surroundings),
         };
-        asked.find(&selector).map_err(|error| self.explain(&error, surroundings, out.aside_width()))
+        let explain = |error| self.explain(&error, surroundings, out.aside_width());
+        let (found, sources) = asked.find(&selector, purpose).map_err(explain)?;
+        if purpose == Purpose::Act && found.key.id != id {
+            refuse_beside_a_mistake(id, &found.key.id, surroundings)?;
+        }
+        Ok((found, sources))
     }
 
     /// The root as the source that has it spells it.
@@ -189,6 +197,9 @@ impl Narrowed {
                 let message = paragraph(first, unheard);
                 Failure::new(Exit::Incomplete, message).hint("`agentctl doctor` says more about each source")
             }
+            FindError::NotProven { text, id, sources } => {
+                not_proven(text, id, sources.iter().map(|source| heard::words(source, surroundings)))
+            }
             FindError::Ambiguous { text, candidates: found } => {
                 let view = View {
                     now: surroundings.now(),
@@ -204,6 +215,21 @@ impl Narrowed {
             }
         }
     }
+}
+
+/// Where another session that fits would be stored may be what a mistake in the settings left out.
+fn refuse_beside_a_mistake(typed: &str, id: &str, surroundings: &Surroundings) -> Result<(), Failure> {
+    match surroundings.settings().ok().and_then(|all| all.hides_sessions().cloned()) {
+        None => Ok(()),
+        Some(mistake) => Err(not_proven(typed, id, std::iter::once(surroundings.told(&mistake)))),
+    }
+}
+
+/// What fits one session may fit another where nothing was heard. A whole id needs no such proof.
+fn not_proven(typed: &str, id: &str, unheard: impl Iterator<Item = String>) -> Failure {
+    let (typed, id) = (text::one_line(typed), text::one_line(id));
+    let first = format!("`{typed}` fits {id}, but may fit another session: not everything could be heard");
+    Failure::new(Exit::Incomplete, paragraph(first, unheard)).hint(format!("give the whole id: {id}"))
 }
 
 /// A sentence with lines below it.

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use agentctl_fleet::Fleet;
 use agentctl_fleet::read::wait::{Until, Wait};
+use agentctl_fleet::{Fleet, Purpose};
 use agentctl_model::{Session, Surveyed, text};
 use clap::ValueEnum;
 use schemars::JsonSchema;
@@ -87,7 +87,7 @@ pub(crate) struct Waited<'a> {
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let asking = Asking::open(surroundings)?;
     let interrupt = Interrupt::listen();
-    let found = args.targets.find(&asking, surroundings, out)?;
+    let found = args.targets.find(Purpose::Read, &asking, surroundings, out)?;
     // A session that is not there comes into no state: the answer is known already, and hours would not make it better.
     if found.exit != Exit::Done {
         return Ok(found.exit);
@@ -161,7 +161,7 @@ fn wait_out(
         hints = asking.map(|asking| Hints::of_sessions(&asking, wait.open())).unwrap_or_default();
         // What changed before there were hints, nobody tells of.
         if hints.are_given() {
-            wait.hear(&fleet.survey(&wait.question()));
+            wait.hear(&fleet.survey(&wait.query()));
         }
     }
     let mut pause = || {
@@ -189,7 +189,7 @@ fn wait_out(
         if let Some(ended) = pause() {
             break ended;
         }
-        wait.hear(&fleet.survey(&wait.question()));
+        wait.hear(&fleet.survey(&wait.query()));
     };
     out.progress(None);
     ended

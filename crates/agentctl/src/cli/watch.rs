@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
-use agentctl_fleet::{FindError, Listing, Selector};
+use agentctl_fleet::{FindError, Listing, Purpose, Selector};
 use agentctl_model::{Session, SessionKey, SourceReport, Surveyed, text};
 
 use super::heard;
@@ -36,7 +36,8 @@ pub(crate) fn run(
         if in_place {
             draw(args, &listing, surroundings, out)?;
         } else {
-            let told = changes.since_last(&listing, |key, session| asking.find(&selector(key, session)));
+            let told = changes
+                .since_last(&listing, |key, session| asking.find(&selector(key, session), Purpose::Read));
             if args.json() && told.changed {
                 json::line(out, &listing.answer(&surroundings.host()))?;
             } else if !args.json() {

@@ -9,7 +9,7 @@ use std::io;
 
 use agentctl_daemon::wire::{Caller, FoundWhole, WHOLE};
 use agentctl_daemon::{Problem, encode, joined, list_pairs};
-use agentctl_fleet::{FindError, Fleet, ListQuery, Listing, Selector};
+use agentctl_fleet::{FindError, Fleet, Listing, Purpose, Query, Selector};
 use agentctl_model::{SourceReport, Surveyed};
 use serde::Deserialize;
 
@@ -28,7 +28,8 @@ pub(crate) trait Asked {
     fn fleet(&self) -> &Fleet;
 
     /// The one session that is meant, and how well the sources were heard.
-    fn find(&self, selector: &Selector) -> Result<(Surveyed, Vec<SourceReport>), FindError>;
+    fn find(&self, selector: &Selector, purpose: Purpose)
+    -> Result<(Surveyed, Vec<SourceReport>), FindError>;
 }
 
 /// Whoever is going to act looks for himself: the processes of a session do not travel.
@@ -37,8 +38,12 @@ impl Asked for Fleet {
         self
     }
 
-    fn find(&self, selector: &Selector) -> Result<(Surveyed, Vec<SourceReport>), FindError> {
-        self.find(selector).map(|(found, survey)| (found, survey.sources))
+    fn find(
+        &self,
+        selector: &Selector,
+        purpose: Purpose,
+    ) -> Result<(Surveyed, Vec<SourceReport>), FindError> {
+        self.find(selector, purpose)
     }
 }
 
@@ -47,11 +52,17 @@ impl Asked for Asking {
         &self.fleet
     }
 
-    fn find(&self, selector: &Selector) -> Result<(Surveyed, Vec<SourceReport>), FindError> {
-        match self.find_there(selector) {
-            Some(found) => found,
-            None => Asked::find(&self.fleet, selector),
-        }
+    fn find(
+        &self,
+        selector: &Selector,
+        purpose: Purpose,
+    ) -> Result<(Surveyed, Vec<SourceReport>), FindError> {
+        let Some(found) = self.find_there(selector, purpose) else {
+            return self.fleet.find(selector, purpose);
+        };
+        let (found, sources) = found?;
+        purpose.prove(selector, &found, &sources)?;
+        Ok((found, sources))
     }
 }
 
@@ -70,7 +81,7 @@ impl Asking {
         Ok(Self { fleet, daemon })
     }
 
-    pub(crate) fn list(&self, query: &ListQuery) -> Listing {
+    pub(crate) fn list(&self, query: &Query) -> Listing {
         let asked = || {
             let answer = self.ask(&format!("/v1/sessions?{}", list_pairs(query)?), WHOLE)?;
             serde_json::from_slice(&answer.ok()?.body).ok()
@@ -79,7 +90,7 @@ impl Asking {
     }
 
     /// The list as JSON, if the daemon can be had: long ones need not be taken apart and put together again.
-    pub(crate) fn list_written(&self, query: &ListQuery) -> Option<Written> {
+    pub(crate) fn list_written(&self, query: &Query) -> Option<Written> {
         #[derive(Deserialize)]
         struct Health {
             sources: Vec<SourceReport>,
@@ -89,11 +100,16 @@ impl Asking {
         Some(Written { body: answer.body, sources })
     }
 
-    fn find_there(&self, selector: &Selector) -> Option<Result<(Surveyed, Vec<SourceReport>), FindError>> {
+    fn find_there(
+        &self,
+        selector: &Selector,
+        purpose: Purpose,
+    ) -> Option<Result<(Surveyed, Vec<SourceReport>), FindError>> {
         let narrow = [("adapter", &selector.adapter), ("root", &selector.root), ("cwd", &selector.cwd)];
-        let narrow: Vec<(&str, String)> =
-            narrow.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect();
-        let target = format!("/v1/sessions/{}?{}", encode(&selector.text), joined(&narrow));
+        let narrow = narrow.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
+        let usage = ("usage", (purpose == Purpose::Show).to_string());
+        let pairs: Vec<(&str, String)> = narrow.chain([usage]).collect();
+        let target = format!("/v1/sessions/{}?{}", encode(&selector.text), joined(&pairs));
         match self.ask(&target, WHOLE)? {
             Ok(answer) => {
                 let whole: FoundWhole = serde_json::from_slice(&answer.body).ok()?;

@@ -71,3 +71,27 @@ fn a_conversation_that_stayed_the_same_is_not_read_again() {
     assert_eq!(grown["sessions"][0]["tokens"]["out"], 2 * total + 2);
     assert!(read > SIZE, "what has grown is counted anew: {read}");
 }
+
+/// The command that looks at the end of a session has the daemon look it up, and that is no reason to count it.
+#[test]
+fn a_look_up_for_another_command_counts_nothing() {
+    let house = House::new();
+    let folder = house.home.path().join(".claude/projects/-work");
+    fs::create_dir_all(&folder).unwrap();
+    let filler = "x".repeat(64 << 10);
+    let written: String = (0..SIZE / filler.len()).map(|number| turn(number, &filler)).collect();
+    fs::write(folder.join(format!("{ID}.jsonl")), &written).unwrap();
+    let daemon = house.daemon(&[]);
+    let reads = |arguments: &[&str]| {
+        let (asked, before) = (house.requests(), read_by(daemon.pid()));
+        let _ = house.run(arguments).ok();
+        assert!(house.requests() > asked, "{arguments:?} did not ask the daemon");
+        read_by(daemon.pid()) - before
+    };
+    for arguments in [&["peek", "-n", "1", ID][..], &["logs", "-n", "1", ID], &["explain", ID], &["wait", ID]]
+    {
+        let read = reads(arguments);
+        assert!(read < SIZE / 2, "{arguments:?} had the daemon read {read} bytes");
+    }
+    assert!(reads(&["status", ID]) > SIZE, "which is what is measured here");
+}

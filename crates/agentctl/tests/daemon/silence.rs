@@ -142,3 +142,56 @@ fn one_that_holds_the_lock_and_answers_byte_by_byte_holds_nobody_up() {
     assert!(words.contains("holds its lock and does not answer, so agentctl looked by itself"), "{words}");
     assert_eq!(promptly(&house, &["status", "2222"]).code, Some(0));
 }
+
+/// A gateway that takes a connection and says nothing may hold another session that fits.
+#[test]
+fn nothing_is_done_by_a_shortened_id_while_a_source_is_silent() {
+    let house = House::furnished();
+    let gateway = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    house.has_gateway(gateway.local_addr().unwrap().port());
+    std::fs::create_dir_all(house.home.agentctl_home()).unwrap();
+    let impatient = "[adapters.openclaw]\ntimeout = \"300ms\"\n";
+    std::fs::write(house.home.agentctl_home().join("config.toml"), impatient).unwrap();
+    let whole = "22222222-2222-4222-8222-222222222222";
+    let acts: [&[&str]; 8] = [
+        &["stop", "2222"],
+        &["send", "2222", "go on"],
+        &["approve", "2222"],
+        &["answer", "2222", "yes"],
+        &["resume", "2222", "go on"],
+        &["attach", "2222"],
+        &["inbox", "--done", "2222"],
+        &["fuse", "set", "--session", "2222", "--max-tokens", "5"],
+    ];
+    let daemon = house.daemon(&[]);
+    for arguments in acts {
+        let refused = promptly(&house, arguments);
+        assert_eq!(refused.code, Some(6), "{arguments:?}: {refused:?}");
+        assert!(refused.stderr.contains("openclaw") && refused.stderr.contains(whole), "{refused:?}");
+        let mut full = arguments.to_vec();
+        *full.iter_mut().find(|word| **word == "2222").unwrap() = whole;
+        assert_ne!(promptly(&house, &full).code, Some(6), "{full:?}");
+    }
+    for (path, body) in [
+        ("stop", "{}"),
+        ("send", r#"{"message": "go on"}"#),
+        ("answer", r#"{"decision": "approve"}"#),
+        ("resume", r#"{"message": "go on"}"#),
+    ] {
+        let refused = house.write("POST", &format!("/v1/sessions/2222/{path}"), body);
+        assert_eq!(refused.status, 503, "{path}: {refused:?}");
+        let problem = refused.json();
+        assert_eq!(
+            (&problem["code"], &problem["sources"][0]["adapter"]),
+            (&"incomplete".into(), &"openclaw".into())
+        );
+        assert!(problem["hint"].as_str().unwrap().contains(whole), "{problem:#}");
+        let taken = house.write("POST", &format!("/v1/sessions/{whole}/{path}"), body);
+        assert_ne!(taken.status, 503, "{path}: {taken:?}");
+    }
+    // To look does no harm, and what was not heard is said.
+    let looked = promptly(&house, &["status", "2222"]).ok();
+    assert!(looked.stderr.contains("openclaw"), "{looked:?}");
+    assert_eq!(house.get("/v1/sessions/2222").status, 200);
+    drop(daemon);
+}

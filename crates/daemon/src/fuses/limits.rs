@@ -5,8 +5,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use agentctl_fleet::Query;
 use agentctl_fleet::keep::fault::reach;
-use agentctl_fleet::{Question, Wanted};
 use agentctl_model::{EndedBy, EventKind, Fuse, Session, SessionKey, Stage, Status};
 use jiff::{SignedDuration, Timestamp};
 
@@ -51,13 +51,7 @@ impl Limits {
         self.seen.insert(fuse.id.clone(), (Instant::now(), beat));
         self.seen.retain(|id, _| shared.fuses.has(id));
         let Ok(fleet) = shared.settings.fleet() else { return Ok(()) };
-        let survey = fleet.survey(&Question {
-            usage: true,
-            subagents: true,
-            adapters: vec![key.adapter.clone()],
-            root: Some(key.root.clone()),
-            ..Question::new(Wanted::Ids(vec![key.id.clone()]))
-        });
+        let survey = fleet.survey(&Query { usage: true, ..Query::one(&key) });
         // Its limits end with it. Silence is no end.
         if survey.prove_ended(&key).is_some() {
             return shared.fuses.remove(&fuse.id).map(drop);

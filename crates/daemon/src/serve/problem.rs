@@ -213,6 +213,11 @@ impl Problem {
                 let detail = format!("`{text}` was not found, but not everything could be heard");
                 Self::incomplete(detail, sources)
             }
+            FindError::NotProven { text, id, sources } => {
+                let detail =
+                    format!("`{text}` fits {id}, but may fit another session: not everything could be heard");
+                Self::incomplete(detail, sources).hint(format!("give the whole id: {id}"))
+            }
             FindError::Ambiguous { text, candidates } => {
                 let value = |candidate: &agentctl_model::Surveyed| {
                     let value = if whole {

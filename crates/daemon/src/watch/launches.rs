@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use agentctl_fleet::Query;
 use agentctl_fleet::keep::launches::{LaunchFolder, Ledger, Record};
 use agentctl_fleet::keep::outbox::body;
-use agentctl_fleet::{Question, Wanted};
 use agentctl_model::{Event, EventKind, Session, Status};
 
 use crate::run::clock;
@@ -93,11 +93,6 @@ fn tell(shared: &Arc<Shared>, folder: &LaunchFolder) {
 /// The session as it is now, if its source can be heard.
 fn session_of(shared: &Shared, record: &Record) -> Option<Box<Session>> {
     let id = record.session_id.clone()?;
-    let survey = shared.settings.fleet().ok()?.survey(&Question {
-        adapters: vec![record.order.adapter.clone()],
-        root: Some(record.order.root.clone()),
-        subagents: true,
-        ..Question::new(Wanted::Ids(vec![id.clone()]))
-    });
+    let survey = shared.settings.fleet().ok()?.survey(&Query::of_launch(record)?);
     survey.sessions.into_iter().find(|surveyed| surveyed.key.id == id).map(|surveyed| surveyed.session)
 }

@@ -9,7 +9,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use agentctl_fleet::{Fleet, Question, Source, Wanted};
+use agentctl_fleet::{Fleet, Query, Source, Wanted};
 use agentctl_model::{Event, EventKind, Session, SessionKey, Survey, View};
 
 use crate::run::clock;
@@ -297,7 +297,7 @@ fn look(shared: &Arc<Shared>, fleet: &Fleet, side: Side) {
     let survey = if adapters.is_empty() {
         Survey::default()
     } else {
-        fleet.survey(&Question { adapters, ..Question::new(Wanted::Live) })
+        fleet.survey(&Query { adapters, ..Query::new(Wanted::Live) })
     };
     let missing = live.view().missing(&survey);
     let whole = if missing.is_empty() { survey } else { survey.and(ask_after(fleet, &missing)) };
@@ -336,7 +336,7 @@ pub(crate) fn ask_after(fleet: &Fleet, missing: &[SessionKey]) -> Survey {
         list.sort_unstable();
         list.dedup();
     }
-    let mut closer = fleet.survey(&Question { adapters, ..Question::new(Wanted::Ids(ids)) });
+    let mut closer = fleet.survey(&Query { adapters, ..Query::new(Wanted::Ids(ids)) });
     // An id is also the beginning of others, which nobody asked after.
     closer.sessions.retain(|surveyed| missing.contains(&surveyed.key));
     closer

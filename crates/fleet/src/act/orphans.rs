@@ -11,7 +11,7 @@ use agentctl_process::{Want, is_agentctl};
 
 use crate::act::stop::termination::{Hunt, entry};
 use crate::keep::launches::{Ledger, MARK};
-use crate::read::query::{Question, Wanted};
+use crate::read::query::{Query, Wanted};
 use crate::read::survey::kernel::is_of;
 use crate::{Fleet, Source};
 
@@ -40,7 +40,7 @@ pub struct Reaped {
 impl Fleet {
     /// Every orphan there is now. Where not everything could be heard, nothing is called one.
     pub fn orphans(&self) -> Vec<Orphan> {
-        let survey = self.survey(&Question { subagents: true, ..Question::new(Wanted::Live) });
+        let survey = self.survey(&Query { subagents: true, ..Query::new(Wanted::Live) });
         let Observed::Seen(heads) = self.kernel.heads() else { return Vec::new() };
         let ledger = self.ledger();
         let unheard: HashSet<&str> = survey

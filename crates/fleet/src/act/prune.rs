@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use crate::Fleet;
 use crate::act::launch::clean_up;
 use crate::keep::launches::{LaunchFolder, Record, Retention, Why, half_made};
-use crate::read::query::{Question, Wanted};
+use crate::read::query::Query;
 
 /// How many old records one launch takes away beside its own work.
 const ASIDE: usize = 20;
@@ -69,13 +69,10 @@ impl Fleet {
 
     /// Whether there is, or may be, a session for this launch.
     fn has_session(&self, record: &Record) -> bool {
-        let Some(id) = &record.session_id else { return false };
-        let survey = self.survey(&Question {
-            adapters: vec![record.order.adapter.clone()],
-            root: Some(record.order.root.clone()),
-            subagents: true,
-            ..Question::new(Wanted::Ids(vec![id.clone()]))
-        });
+        let Some((id, query)) = record.session_id.as_ref().zip(Query::of_launch(record)) else {
+            return false;
+        };
+        let survey = self.survey(&query);
         // A source that was not heard, or is not read any more, says nothing.
         survey.sources.is_empty()
             || survey.sources.iter().any(SourceReport::is_incomplete)

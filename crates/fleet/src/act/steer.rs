@@ -12,7 +12,7 @@ use agentctl_model::{KernelView, Pending, PendingKind, Refusal, Session, Status,
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::read::survey::kernel::Look;
+use crate::read::survey::kernel::KernelSnapshot;
 use crate::{Fleet, Offer};
 
 /// How long a server may take to say yes. One that is silent for longer hangs.
@@ -141,7 +141,7 @@ impl Fleet {
     fn way_in(&self, target: &Surveyed) -> Result<WayIn, Refusal> {
         let (source, control) = self.control_of(target)?;
         // Looked at anew: the process that is spoken to must be there now.
-        let look = Look::take(self.kernel.as_ref());
+        let look = KernelSnapshot::take(self.kernel.as_ref());
         let view = look.view(self.kernel.as_ref(), source, None, &self.ledger());
         Ok(WayIn { control, root: source.root.clone(), view, session: (*target.session).clone() })
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::keep::store::{Document, Store, StoreError};
 use crate::worktree::root::{held_place, real_path};
-use crate::{Fleet, Question, Wanted};
+use crate::{Fleet, Query, Wanted};
 
 /// A person's lock on a directory and everything below it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -191,7 +191,7 @@ pub struct LockList {
 impl Fleet {
     /// Who holds which directory now.
     pub fn held(&self, locks: &Locks, now: Timestamp) -> Result<LockList, StoreError> {
-        let survey = self.survey(&Question::new(Wanted::Live));
+        let survey = self.survey(&Query::new(Wanted::Live));
         Ok(LockList { as_of: now, locks: locks.all(&survey, now)?, sources: survey.sources })
     }
 }

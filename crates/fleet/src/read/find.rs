@@ -6,7 +6,7 @@ use agentctl_files::real_path_within;
 use agentctl_model::{Session, SourceReport, Survey, Surveyed};
 
 use crate::Fleet;
-use crate::read::query::{Question, Wanted};
+use crate::read::query::{Query, Since, Wanted};
 
 /// What a person typed, and what narrows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,68 +34,117 @@ pub enum FindError {
         text: String,
         candidates: Vec<Surveyed>,
     },
+    /// What was typed is not a whole id and fits this one. Whether it fits another, too, is not known: these sources were
+    /// not heard completely.
+    NotProven {
+        text: String,
+        id: String,
+        sources: Vec<SourceReport>,
+    },
+}
+
+/// What a session is looked up for: a look-up reads no more than that needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Everything about it is shown. Token totals are complete, also where they cost a read of the whole transcript.
+    Show,
+    /// Something of it is read. The look-up itself costs a bounded read.
+    Read,
+    /// Something is done to it. This costs no more, and what is typed must be a whole id as long as a source that could
+    /// hold another session that fits was not heard.
+    Act,
+}
+
+impl Purpose {
+    /// Refuses to act on a session that only seems to be the one that is meant.
+    pub fn prove(
+        self,
+        selector: &Selector,
+        found: &Surveyed,
+        sources: &[SourceReport],
+    ) -> Result<(), FindError> {
+        if self != Self::Act || selector.text == found.key.id {
+            return Ok(());
+        }
+        let sources: Vec<SourceReport> =
+            sources.iter().filter(|source| source.is_incomplete()).cloned().collect();
+        if sources.is_empty() {
+            return Ok(());
+        }
+        Err(FindError::NotProven { text: selector.text.clone(), id: found.key.id.clone(), sources })
+    }
 }
 
 impl Fleet {
-    /// The one session that is meant. Texts are whole and usage is complete.
-    pub fn find(&self, selector: &Selector) -> Result<(Surveyed, Survey), FindError> {
-        let by_id = self.ask(selector, Wanted::Ids(vec![selector.text.clone()]));
+    /// The one session that is meant, with whole texts, and how well the sources were heard.
+    pub fn find(
+        &self,
+        selector: &Selector,
+        purpose: Purpose,
+    ) -> Result<(Surveyed, Vec<SourceReport>), FindError> {
+        let (found, sources) = self.look_up(selector, purpose)?;
+        purpose.prove(selector, &found, &sources)?;
+        Ok((found, sources))
+    }
+
+    fn look_up(
+        &self,
+        selector: &Selector,
+        purpose: Purpose,
+    ) -> Result<(Surveyed, Vec<SourceReport>), FindError> {
+        let by_id = self.ask(selector, purpose, Wanted::Ids(vec![selector.text.clone()]));
         match pick(selector, &by_id, |s| s.key.id == selector.text) {
             Pick::None => {}
-            picked => return self.settle(selector, picked, by_id),
+            picked => return settle(selector, picked, by_id.sources),
         }
         let prefixed = pick(selector, &by_id, |s| s.key.id.starts_with(&selector.text));
         if let Pick::One(_) = prefixed {
-            return self.settle(selector, prefixed, by_id);
+            return settle(selector, prefixed, by_id.sources);
         }
         // Names are not in any index: they are looked for in everything stored, which is the rare case.
-        let everything = self.ask(selector, Wanted::All { since: None });
+        let everything = self.ask(selector, purpose, Wanted::All { since: Since::Ever });
         match pick(selector, &everything, |s| s.session.name.as_deref() == Some(selector.text.as_str())) {
-            Pick::None if matches!(prefixed, Pick::Several(_)) => self.settle(selector, prefixed, by_id),
+            Pick::None if matches!(prefixed, Pick::Several(_)) => settle(selector, prefixed, by_id.sources),
             Pick::One(named) => {
-                let id = named.key.id.clone();
-                let whole = self.ask(selector, Wanted::Ids(vec![id.clone()]));
+                let whole = self.ask(selector, purpose, Wanted::Ids(vec![named.key.id.clone()]));
                 let again = pick(selector, &whole, |s| s.key == named.key);
-                match again {
-                    Pick::None => Ok((*named, everything)),
-                    picked => self.settle(selector, picked, whole),
-                }
+                let picked = if matches!(again, Pick::None) { Pick::One(named) } else { again };
+                // Another of that name could be only where everything was looked through.
+                settle(selector, picked, everything.sources)
             }
-            picked => self.settle(selector, picked, everything),
+            picked => settle(selector, picked, everything.sources),
         }
     }
 
-    fn ask(&self, selector: &Selector, wanted: Wanted) -> Survey {
+    fn ask(&self, selector: &Selector, purpose: Purpose, wanted: Wanted) -> Survey {
         let one = matches!(wanted, Wanted::Ids(_));
-        self.survey(&Question {
-            usage: one,
+        self.survey(&Query {
+            usage: one && purpose == Purpose::Show,
             subagents: true,
             whole_texts: one,
             adapters: selector.adapter.clone().into_iter().collect(),
             root: selector.root.clone(),
-            ..Question::new(wanted)
+            ..Query::new(wanted)
         })
     }
+}
 
-    #[expect(clippy::unused_self, reason = "reads as a step of `find`")]
-    fn settle(
-        &self,
-        selector: &Selector,
-        picked: Pick,
-        survey: Survey,
-    ) -> Result<(Surveyed, Survey), FindError> {
-        let text = selector.text.clone();
-        match picked {
-            Pick::One(session) => Ok((*session, survey)),
-            Pick::Several(candidates) => Err(FindError::Ambiguous { text, candidates }),
-            Pick::None => {
-                let unheard: Vec<SourceReport> =
-                    survey.sources.into_iter().filter(SourceReport::is_incomplete).collect();
-                if unheard.is_empty() {
-                    Err(FindError::NotFound { text })
-                } else {
-                    Err(FindError::NotHeard { text, sources: unheard })
-                }
+fn settle(
+    selector: &Selector,
+    picked: Pick,
+    sources: Vec<SourceReport>,
+) -> Result<(Surveyed, Vec<SourceReport>), FindError> {
+    let text = selector.text.clone();
+    match picked {
+        Pick::One(session) => Ok((*session, sources)),
+        Pick::Several(candidates) => Err(FindError::Ambiguous { text, candidates }),
+        Pick::None => {
+            let unheard: Vec<SourceReport> =
+                sources.into_iter().filter(SourceReport::is_incomplete).collect();
+            if unheard.is_empty() {
+                Err(FindError::NotFound { text })
+            } else {
+                Err(FindError::NotHeard { text, sources: unheard })
             }
         }
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::keep::marks::{Marks, PutAway};
 use crate::keep::store::StoreError;
 use crate::read::offers::place;
-use crate::{Fleet, Offer, Question, Wanted};
+use crate::{Fleet, Offer, Query, Wanted};
 
 /// How far back failures count unless somebody says otherwise.
 pub const A_DAY: Since = Since::Back(std::time::Duration::from_hours(24));
@@ -88,8 +88,8 @@ impl Fleet {
     /// What waits now. Failures of stopped sessions count as far back as `since` reaches; those that were put away do not
     /// count.
     pub fn inbox(&self, since: Since, adapters: Vec<String>, marks: &Marks, now: Timestamp) -> Inbox {
+        let mut survey = self.survey(&Query { adapters, ..Query::new(Wanted::All { since }) });
         let since = since.start(now);
-        let mut survey = self.survey(&Question { adapters, ..Question::new(Wanted::All { since }) });
         survey.fold_twins();
         // Marks that cannot be read put nothing away: too much is shown rather than too little.
         let (put_away, warnings) = match marks.put_away() {

@@ -1,9 +1,9 @@
 //! Waiting for sessions to come into a state, level-triggered: what counts is what a survey shows, not what happened between
-//! two of them. Pure; whoever waits asks [`Wait::question`] again and again and lets the answers be heard.
+//! two of them. Pure; whoever waits asks [`Wait::query`] again and again and lets the answers be heard.
 
 use agentctl_model::{Outcome, Rule, Session, SessionKey, Status, Survey, Surveyed};
 
-use crate::read::query::{Question, Wanted};
+use crate::read::query::{Query, Wanted};
 
 /// A state that can be waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,12 +49,12 @@ impl Wait {
     }
 
     /// What to ask the fleet next.
-    pub fn question(&self) -> Question {
+    pub fn query(&self) -> Query {
         let mut adapters: Vec<String> = self.open.iter().map(|open| open.key.adapter.clone()).collect();
         adapters.sort_unstable();
         adapters.dedup();
         let ids = self.open.iter().map(|open| open.key.id.clone()).collect();
-        Question { subagents: true, adapters, ..Question::new(Wanted::Ids(ids)) }
+        Query { subagents: true, adapters, ..Query::new(Wanted::Ids(ids)) }
     }
 
     /// What an answer says of the sessions that are still waited for. A source that was not heard says nothing.

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{Cleaning, Made, Wish, Worktree, WorktreeError, clean, linked, list};
 use crate::keep::store::StoreError;
-use crate::{Fleet, Locks, Question, Wanted};
+use crate::{Fleet, Locks, Query, Wanted};
 
 /// Why nothing can be said about the trees.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +90,7 @@ impl Fleet {
     /// The trees of a repository, and who is in them.
     pub fn worktrees(&self, repository: &Path, locks: &Locks, now: Timestamp) -> Result<Trees, TreesError> {
         let trees = list(repository)?;
-        let survey = self.survey(&Question::new(Wanted::Live));
+        let survey = self.survey(&Query::new(Wanted::Live));
         let held = |tree: Worktree| {
             let holders = locks.holders(&survey, Path::new(&tree.path), now)?;
             Ok::<_, TreesError>(HeldTree { tree, holders })
@@ -112,7 +112,7 @@ impl Fleet {
             Which::All => linked(repository)?,
             Which::These(paths) => paths,
         };
-        let survey = self.survey(&Question::new(Wanted::Live));
+        let survey = self.survey(&Query::new(Wanted::Live));
         let (mut worktrees, mut failed) = (Vec::new(), Vec::new());
         for path in &paths {
             let holders = locks.holders(&survey, path, now)?;

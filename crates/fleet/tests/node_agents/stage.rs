@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentctl_adapters::Adapter;
-use agentctl_fleet::{Fleet, Question, Selector, Source, Wanted};
+use agentctl_fleet::{Fleet, Purpose, Query, Selector, Since, Source, Wanted};
 use agentctl_model::{Environ, Outcome, Session, Status, Survey};
 use agentctl_process::fake::{Scripted, ScriptedProcess};
 use jiff::Timestamp;
@@ -55,11 +55,12 @@ impl Stage {
     }
 
     pub(crate) fn all(&self, kernel: Scripted) -> Survey {
-        self.fleet(kernel).survey(&Question { subagents: true, ..Question::new(Wanted::All { since: None }) })
+        self.fleet(kernel)
+            .survey(&Query { subagents: true, ..Query::new(Wanted::All { since: Since::Ever }) })
     }
 
     pub(crate) fn live(&self, kernel: Scripted) -> Survey {
-        self.fleet(kernel).survey(&Question::new(Wanted::Live))
+        self.fleet(kernel).survey(&Query::new(Wanted::Live))
     }
 
     /// What a list of everything, a list of what is live, and a look at this one session say, which must be the same (N7).
@@ -69,7 +70,10 @@ impl Stage {
         assert!(!listed.evidence.is_empty());
         let word = (listed.status, listed.outcome);
         let selector = Selector { text: id.to_owned(), ..Selector::default() };
-        let (one, _) = self.fleet(kernel()).find(&selector).unwrap_or_else(|_| panic!("{id} is not found"));
+        let (one, _) = self
+            .fleet(kernel())
+            .find(&selector, Purpose::Show)
+            .unwrap_or_else(|_| panic!("{id} is not found"));
         assert_eq!((one.session.status, one.session.outcome), word, "list and status disagree");
         let live = self.live(kernel());
         let seen_live = live.sessions.iter().find(|surveyed| surveyed.key.id == id);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use agentctl_fleet::Selector;
+use agentctl_fleet::{Purpose, Selector};
 use agentctl_model::Entry;
 use serde_json::{Value, json};
 
@@ -22,7 +22,8 @@ fn peek_and_follow_show_the_conversation_and_what_is_being_said() {
     scene.ledger().messages = HashMap::from([(key.to_owned(), vec![said("1", "user", "go")])]);
     scene.ledger().in_flight = HashMap::from([(key.to_owned(), json!({"runId": "r", "text": "so far"}))]);
     let fleet = fleet(vec![root(&scene.gateway)], PATIENT);
-    let (found, _) = fleet.find(&Selector { text: key.into(), ..Selector::default() }).unwrap();
+    let (found, _) =
+        fleet.find(&Selector { text: key.into(), ..Selector::default() }, Purpose::Show).unwrap();
     assert_eq!(found.session.prompt.as_deref(), Some("go"));
     assert_eq!(found.session.last_message.as_deref(), Some("so far"));
     assert_eq!(texts(fleet.read(&found, 5).unwrap()), ["go", "so far"]);
@@ -45,7 +46,8 @@ fn nothing_is_told_twice_or_skipped_when_the_window_moves() {
     // Less than is asked for: each new message moves all the others.
     scene.ledger().history_page = Some(5);
     let fleet = fleet(vec![root(&scene.gateway)], PATIENT);
-    let (found, _) = fleet.find(&Selector { text: key.into(), ..Selector::default() }).unwrap();
+    let (found, _) =
+        fleet.find(&Selector { text: key.into(), ..Selector::default() }, Purpose::Show).unwrap();
     let mut follow = fleet.follow(&found, 2).unwrap().unwrap();
     assert_eq!(texts(follow.next().unwrap()), ["message 3", "message 4"]);
     for number in 5..30 {

@@ -140,7 +140,10 @@ fn during_an_outage_there_is_no_verdict_and_afterwards_the_truth() {
     let key = SessionKey { adapter, root: path, id: "agent:main:x".into(), slot: None };
     assert_eq!(survey.prove_ended(&key), None);
     let selector = Selector { text: "agent:main:x".into(), ..Selector::default() };
-    assert!(matches!(fleet.find(&selector), Err(agentctl_fleet::FindError::NotHeard { .. })));
+    assert!(matches!(
+        fleet.find(&selector, agentctl_fleet::Purpose::Read),
+        Err(agentctl_fleet::FindError::NotHeard { .. })
+    ));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use agentctl_fleet::{Fleet, Question};
+use agentctl_fleet::{Fleet, Query};
 use agentctl_model::{SessionKey, Survey};
 use agentctl_testkit::agents::openclaw::{Act, BusyDay, Ledger, ScriptedGateway, Step};
 
@@ -28,8 +28,8 @@ fn proves_no_end(survey: &Survey, ledger: &Ledger, root: &str) {
     }
 }
 
-fn list() -> Question {
-    Question { usage: false, ..everything() }
+fn list() -> Query {
+    Query { usage: false, ..everything() }
 }
 
 /// A day and two hours, looked at every `every` minutes; then everything ends.

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use agentctl_adapters::agents::openclaw::OpenClaw;
 use agentctl_adapters::{Adapter, FarEnd, FarEnds, Keys, Pin, Root, Secret};
-use agentctl_fleet::{Fleet, Question, Source, Wanted};
+use agentctl_fleet::{Fleet, Query, Since, Source, Wanted};
 use agentctl_model::{Session, Survey};
 use agentctl_process::fake::Scripted;
 use agentctl_testkit::agents::openclaw::{Ledger, ScriptedGateway, tls};
@@ -80,8 +80,8 @@ fn fleet_of(roots: Vec<(Root, Duration)>) -> Fleet {
 }
 
 /// Everything stored, with sub-agents and totals.
-fn everything() -> Question {
-    Question { subagents: true, usage: true, ..Question::new(Wanted::All { since: None }) }
+fn everything() -> Query {
+    Query { subagents: true, usage: true, ..Query::new(Wanted::All { since: Since::Ever }) }
 }
 
 fn active(survey: &Survey) -> usize {

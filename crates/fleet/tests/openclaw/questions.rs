@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use agentctl_fleet::{Question, Wanted};
+use agentctl_fleet::{Query, Wanted};
 use agentctl_model::{SessionKey, Survey};
 use agentctl_testkit::agents::openclaw::{Act, Ledger, ScriptedGateway, Step};
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ fn asked(wanted: Wanted, knows_active_only: bool) -> (Vec<Value>, Survey, String
     });
     let root = root(&gateway);
     let place = root.path.to_str().unwrap().to_owned();
-    let survey = fleet(vec![root], PATIENT).survey(&Question::new(wanted));
+    let survey = fleet(vec![root], PATIENT).survey(&Query::new(wanted));
     assert_eq!(survey.sources[0].coverage, "complete", "{:?}", survey.sources);
     let asked = log.lock().unwrap().clone();
     (asked, survey, place)
@@ -96,7 +96,7 @@ fn without_the_jobs_nobody_is_left_out_and_nothing_is_missing_where_there_are_no
             Step::Request { method: "cron.list", .. } => Act::Refuse(json!({"code": "FORBIDDEN"})),
             _ => ledger.answer(step),
         });
-        fleet(vec![root(&gateway)], PATIENT).survey(&Question::new(Wanted::Live))
+        fleet(vec![root(&gateway)], PATIENT).survey(&Query::new(Wanted::Live))
     };
     let survey = live(ledger());
     assert_eq!(survey.sources[0].coverage, "partial");

@@ -138,7 +138,7 @@ fn the_recorded_list_is_the_same_in_pages_of_any_size() {
     for page in [1, 40, 126, 127, 1000] {
         scene.ledger().clone_from(&playback.ledger);
         scene.ledger().page = Some(page);
-        let question = agentctl_fleet::Question { usage: false, ..everything() };
+        let question = agentctl_fleet::Query { usage: false, ..everything() };
         let survey = fleet(vec![root(&scene.gateway)], PATIENT).survey(&question);
         // More pages than anybody reads are no whole list.
         let whole = page > 1;

@@ -76,7 +76,7 @@ fn no_call_asks_for_more_than_it_needs() {
     let peek = office.scopes_of(|root| {
         let fleet = list(root, false);
         let selector = Selector { text: "agent:main:x".into(), ..Selector::default() };
-        let (found, _) = fleet.find(&selector).unwrap();
+        let (found, _) = fleet.find(&selector, agentctl_fleet::Purpose::Read).unwrap();
         fleet.read(&found, 5).unwrap();
     });
     assert!(peek.len() > 1 && peek.iter().all(|scopes| *scopes == json!(READ)), "{peek:?}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use agentctl_adapters::Adapter;
 use agentctl_adapters::agents::opencode::OpenCode;
-use agentctl_fleet::{Fleet, Question, Source, Wanted};
+use agentctl_fleet::{Fleet, Query, Since, Source, Wanted};
 use agentctl_model::{Environ, Session, Survey};
 use agentctl_process::fake::{Scripted, ScriptedProcess};
 use jiff::Timestamp;
@@ -127,7 +127,7 @@ impl Home {
 
     /// Everything there is, sub-agents included.
     pub(crate) fn survey(&self, processes: &[ScriptedProcess]) -> Survey {
-        self.fleet(table(processes)).survey(&whole(Wanted::All { since: None }))
+        self.fleet(table(processes)).survey(&whole(Wanted::All { since: Since::Ever }))
     }
 
     /// The session, after all three kinds of questions gave the same answer about it.
@@ -149,7 +149,7 @@ impl Home {
             assert!(found.len() < 2, "two rows for one session");
             found.pop()
         };
-        let all = one(Wanted::All { since: None }).expect("listed among all");
+        let all = one(Wanted::All { since: Since::Ever }).expect("listed among all");
         let named = one(Wanted::Ids(vec![id.to_owned()])).expect("found by its id");
         assert_eq!((named.status, named.outcome, named.pid), (all.status, all.outcome, all.pid), "by id");
         let live = one(Wanted::Live);
@@ -165,8 +165,8 @@ pub(crate) fn table(processes: &[ScriptedProcess]) -> Scripted {
     processes.iter().cloned().fold(Scripted::new(), Scripted::process)
 }
 
-fn whole(wanted: Wanted) -> Question {
-    Question { subagents: true, ..Question::new(wanted) }
+fn whole(wanted: Wanted) -> Query {
+    Query { subagents: true, ..Query::new(wanted) }
 }
 
 /// What a finished turn records.

@@ -5,7 +5,7 @@
 mod home;
 mod server;
 
-use agentctl_fleet::{Question, Wanted};
+use agentctl_fleet::{Query, Since, Wanted};
 use agentctl_model::{Outcome, PendingKind, Relation, Seat, Status};
 use agentctl_process::fake::{Scripted, ScriptedProcess};
 use jiff::Timestamp;
@@ -285,7 +285,7 @@ fn subagents_are_carried_by_their_parents_process_while_they_work() {
     assert_eq!((child.status, child.pid), (Status::Running, Some(7)));
     assert_eq!((child.parent_id.as_deref(), child.relation), (Some("ses_1"), Some(Relation::Subagent)));
     assert_eq!(home.seen(&run, "ses_done").status, Status::Stopped);
-    let plain = home.fleet(table(&run)).survey(&Question::new(Wanted::All { since: None }));
+    let plain = home.fleet(table(&run)).survey(&Query::new(Wanted::All { since: Since::Ever }));
     assert_eq!(plain.sessions.len(), 1, "in a plain list there are no sub-agents");
 }
 
@@ -296,7 +296,7 @@ fn a_long_turn_is_recent_though_its_row_was_not_touched() {
     home.step("ses_long", 9000, stop(), "at last");
     home.session("ses_old", "/w", 50, 60);
     let since = Timestamp::from_millisecond(at(5000)).unwrap();
-    let survey = home.fleet(table(&[])).survey(&Question::new(Wanted::All { since: Some(since) }));
+    let survey = home.fleet(table(&[])).survey(&Query::new(Wanted::All { since: Since::Moment(since) }));
     let ids: Vec<&str> = survey.sessions.iter().map(|one| one.key.id.as_str()).collect();
     assert_eq!(ids, ["ses_long"]);
 }
@@ -315,7 +315,7 @@ fn a_fork_counts_only_what_it_spent_itself() {
         )
         .unwrap();
     let ask = |usage| {
-        let question = Question { usage, ..Question::new(Wanted::All { since: None }) };
+        let question = Query { usage, ..Query::new(Wanted::All { since: Since::Ever }) };
         home.fleet(table(&[])).survey(&question).sessions.pop().unwrap().session
     };
     let tokens = ask(true).tokens.unwrap();
@@ -428,7 +428,7 @@ fn a_conversation_is_followed_as_its_records_grow() {
     home.session("ses_1", "/w", 100, 100);
     home.step("ses_1", 101, stop(), "first answer");
     let fleet = home.fleet(table(&[]));
-    let session = fleet.survey(&Question::new(Wanted::All { since: None })).sessions.pop().unwrap();
+    let session = fleet.survey(&Query::new(Wanted::All { since: Since::Ever })).sessions.pop().unwrap();
     let texts = |entries: Vec<agentctl_model::Entry>| -> Vec<String> {
         entries.into_iter().map(|entry| entry.text).collect()
     };
@@ -457,7 +457,7 @@ fn a_database_that_is_open_here_says_nothing_of_those_in_another_pid_namespace()
     let database = std::fs::canonicalize(home.data().join("opencode.db")).unwrap();
     let neighbour = home.process(7, &["opencode", "run", "-s", "ses_2"], "/w", 190).open(database, true);
     let asked = |kernel: Scripted| {
-        let survey = home.fleet(kernel).survey(&Question::new(Wanted::All { since: None }));
+        let survey = home.fleet(kernel).survey(&Query::new(Wanted::All { since: Since::Ever }));
         let found = survey.sessions.into_iter().find(|found| found.key.id == "ses_1").unwrap();
         (found.session.status, found.session.outcome)
     };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use agentctl_adapters::Adapter;
 use agentctl_adapters::agents::pi::Pi;
 use agentctl_adapters::agents::pi_rust::PiRust;
-use agentctl_fleet::{Fleet, Question, Source, Wanted};
+use agentctl_fleet::{Fleet, Query, Since, Source, Wanted};
 use agentctl_model::{Environ, Outcome, Session, Status, Survey};
 use agentctl_process::fake::{Scripted, ScriptedProcess};
 use jiff::Timestamp;
@@ -184,8 +184,8 @@ impl Home {
     /// Everything stored, after seeing that the list of live sessions says the same of each of them (N7).
     pub(crate) fn all(&self, kernel: Scripted) -> Survey {
         let fleet = self.fleet(kernel);
-        let all = fleet.survey(&Question::new(Wanted::All { since: None }));
-        let live = fleet.survey(&Question::new(Wanted::Live));
+        let all = fleet.survey(&Query::new(Wanted::All { since: Since::Ever }));
+        let live = fleet.survey(&Query::new(Wanted::Live));
         let told = |survey: &Survey| {
             let mut rows: Vec<_> = survey
                 .sessions

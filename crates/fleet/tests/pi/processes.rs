@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use agentctl_fleet::{KernelLock, Question, Wanted};
+use agentctl_fleet::{KernelLock, Query, Since, Wanted};
 use agentctl_model::{Outcome, Rule, Status};
 use agentctl_process::Kernel;
 use agentctl_process::fake::{Scripted, ScriptedProcess};
@@ -332,6 +332,6 @@ fn variables_that_cannot_be_seen_make_unknown_and_never_stopped() {
     let mut hidden = home.pi(42, 0);
     hidden.process.environ = agentctl_model::Observed::Unobservable("this platform shows none".into());
     let survey =
-        home.fleet(Scripted::new().process(hidden)).survey(&Question::new(Wanted::All { since: None }));
+        home.fleet(Scripted::new().process(hidden)).survey(&Query::new(Wanted::All { since: Since::Ever }));
     assert_eq!(verdict(&survey, A), (Status::Unknown, None));
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use agentctl_adapters::Adapter;
 use agentctl_adapters::agents::pi::Pi;
 use agentctl_adapters::agents::pi_rust::PiRust;
-use agentctl_fleet::{FindError, Fleet, Question, Selector, Source, Wanted};
+use agentctl_fleet::{FindError, Fleet, Purpose, Query, Selector, Since, Source, Wanted};
 use agentctl_model::{Environ, Outcome, Relation, Status};
 use agentctl_process::fake::Scripted;
 
@@ -20,7 +20,7 @@ fn one_id_in_two_folders_is_two_sessions() {
     let there = home.put_in("--v--", &name("same"), &Tree::new("same", "/v", 1).user(2).reply(3, "toolUse"));
     let kernel = Scripted::new().process(home.pi(42, 0).cwd("/v")).process(home.tool(43, 42, "same", &there));
     let fleet = home.fleet(kernel);
-    let survey = fleet.survey(&Question::new(Wanted::All { since: None }));
+    let survey = fleet.survey(&Query::new(Wanted::All { since: Since::Ever }));
     let mut rows: Vec<_> =
         survey.sessions.iter().map(|one| (one.session.cwd.clone(), one.session.status)).collect();
     rows.sort();
@@ -28,10 +28,10 @@ fn one_id_in_two_folders_is_two_sessions() {
     assert_ne!(survey.sessions[0].key, survey.sessions[1].key);
     let selector = Selector { text: "same".into(), ..Selector::default() };
     assert!(
-        matches!(fleet.find(&selector), Err(FindError::Ambiguous { candidates, .. }) if candidates.len() == 2)
+        matches!(fleet.find(&selector, Purpose::Read), Err(FindError::Ambiguous { candidates, .. }) if candidates.len() == 2)
     );
     let narrowed = Selector { cwd: Some("/v".into()), ..selector };
-    assert_eq!(fleet.find(&narrowed).unwrap().0.session.status, Status::Running);
+    assert_eq!(fleet.find(&narrowed, Purpose::Read).unwrap().0.session.status, Status::Running);
 }
 
 #[test]
@@ -143,9 +143,9 @@ fn moved_stores_are_read_flat_and_say_whose_they_are() {
     fs::write(flat.join(name(B)), Tree::new(B, "/w", 1).user(2).text()).unwrap();
     let moved = [("PI_CODING_AGENT_SESSION_DIR", flat.to_str().unwrap())];
     let there = home.pi(42, 0).variable(moved[0].0, moved[0].1);
-    for wanted in [Wanted::Live, Wanted::All { since: None }] {
+    for wanted in [Wanted::Live, Wanted::All { since: Since::Ever }] {
         let kernel = Scripted::new().process(there.clone()).process(home.pi(43, 0));
-        let survey = home.fleet_with(&moved, kernel).survey(&Question::new(wanted));
+        let survey = home.fleet_with(&moved, kernel).survey(&Query::new(wanted));
         let rows: Vec<_> = survey
             .sessions
             .iter()
@@ -167,17 +167,20 @@ fn what_cannot_be_read_gives_no_verdict() {
     home.put(&name(B), &Tree { lines: vec!["not a header".into(), "{}".into()] });
     fs::write(home.store().join("--w--").join(name("empty")), "").unwrap();
     let fleet = home.fleet(Scripted::new());
-    let survey = fleet.survey(&Question::new(Wanted::All { since: None }));
+    let survey = fleet.survey(&Query::new(Wanted::All { since: Since::Ever }));
     let coverage: Vec<&str> = survey.sources.iter().map(|source| source.coverage.as_str()).collect();
     assert_eq!((survey.sessions.len(), coverage), (1, vec!["partial", "complete"]));
     let selector = Selector { text: B.into(), ..Selector::default() };
-    assert!(matches!(fleet.find(&selector), Err(FindError::NotHeard { .. })), "silence is no verdict");
+    assert!(
+        matches!(fleet.find(&selector, Purpose::Read), Err(FindError::NotHeard { .. })),
+        "silence is no verdict"
+    );
 
     let nobody = tempfile::tempdir().unwrap();
     let environ = Environ::from_iter([("HOME", nobody.path())]);
     let root = Pi.root(&environ).unwrap();
     let source = Source { adapter: &Pi, root, timeout: Duration::from_secs(20) };
-    let survey = Fleet::new(vec![source], Arc::new(Scripted::new())).survey(&Question::new(Wanted::Live));
+    let survey = Fleet::new(vec![source], Arc::new(Scripted::new())).survey(&Query::new(Wanted::Live));
     assert_eq!(survey.sources[0].coverage, "not-installed");
 }
 
@@ -201,7 +204,7 @@ fn odd_files_are_read_for_what_they_hold() {
     let fork = Tree::with_header(&fork).user(1).reply(2, "stop").user(4).reply(5, "stop");
     home.put(&name(B), &fork.record("session_info", 6, r#""name":" the title ""#));
 
-    let question = Question { usage: true, ..Question::new(Wanted::All { since: None }) };
+    let question = Query { usage: true, ..Query::new(Wanted::All { since: Since::Ever }) };
     let survey = home.fleet(Scripted::new()).survey(&question);
     assert_eq!(verdict(&survey, A), (Status::Stopped, Some(Outcome::Completed)));
     let damaged = session(&survey, A);

@@ -2,15 +2,19 @@
 //!
 //! One process may own many threads (a parent and its sub-agents; the shared server), so ties are made per thread:
 //! by the lock that the owner holds on it, and for versions without locks by the rollout that it holds open.
+//! A lock alone can mislead: whoever clears away the locks of dead threads holds each for a moment. An owner has opened the
+//! rollout, or was told on its command line to resume the thread, or has made the lock file itself.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use agentctl_model::{Claim, Found, Harvest, Joined, KernelView, Process, ProcessRef, Relation, Stray, Tie};
+use agentctl_model::{
+    Claim, Found, Harvest, Joined, KernelView, OpenFile, Process, ProcessRef, Relation, Stray, Tie,
+};
 
 use super::locks;
 use super::places::{id_in_name, made_at};
-use super::processes::{Role, is_ephemeral, role};
+use super::processes::{Role, is_ephemeral, is_told_to_resume, role};
 use crate::join::{alive, by_registration, claim, unclaimed};
 
 pub(super) fn join(
@@ -20,12 +24,28 @@ pub(super) fn join(
     ours: impl Fn(&Process) -> bool,
 ) -> Joined {
     let known: HashMap<&str, &Found> = harvest.found.iter().map(|found| (found.id.as_str(), found)).collect();
-    let mut claims = by_registration(harvest, kernel);
+    let (coordinating, mut claims): (Vec<Claim>, Vec<Claim>) =
+        by_registration(harvest, kernel).into_iter().partition(|claim| claim.id == locks::COORDINATION);
+    let processes: HashMap<ProcessRef, &Process> =
+        kernel.processes.iter().map(|process| (process.head.process, process)).collect();
+    let coordinating: HashSet<ProcessRef> =
+        coordinating.into_iter().map(|claim| claim.owner.process).collect();
     for process in &kernel.processes {
         by_open_files(process, root, harvest, &known, kernel, &ours, &mut claims);
     }
-    let processes: HashMap<ProcessRef, &Process> =
-        kernel.processes.iter().map(|process| (process.head.process, process)).collect();
+    claims.retain_mut(|claim| {
+        let Some(process) = processes.get(&claim.owner.process) else { return true };
+        let is_coordinating = coordinating.contains(&claim.owner.process) || locks::is_coordinating(process);
+        match hold(claim, process, is_coordinating, known.contains_key(claim.id.as_str())) {
+            Hold::Carries => true,
+            Hold::Clears => false,
+            Hold::InDoubt(why) => {
+                claim.tie = Tie::OneOfSeveral;
+                claim.owner.how = alive(process, kernel, why);
+                true
+            }
+        }
+    });
     // A sandbox that inherited a file, and a command that holds a lock to archive or delete, carry nothing.
     claims.retain(|claim| {
         let owner = processes.get(&claim.owner.process);
@@ -39,13 +59,58 @@ pub(super) fn join(
     let idle_hands: Vec<&Process> =
         unclaimed(kernel, &claims).into_iter().filter(|process| ours(process)).collect();
     let strays = strays(&idle_hands, kernel, &ours);
-    let settled = strays.iter().all(|(_, process)| is_ephemeral(&process.head));
+    let settled = strays.iter().all(|(_, process)| is_ephemeral(&process.head))
+        && claims.iter().all(|claim| claim.tie == Tie::Exact);
     Joined {
         blind: blindness(kernel, &claims, &ours),
         strays: strays.into_iter().map(|(stray, _)| stray).collect(),
         unsettled: !settled,
         claims,
     }
+}
+
+/// What it means that a process holds the lock of a thread.
+enum Hold {
+    Carries,
+    /// It clears the lock away, or has only begun to take the thread: nothing of it is loaded yet.
+    Clears,
+    /// It may be either. The moment passes, so the locks are read once more before this is told.
+    InDoubt(&'static str),
+}
+
+/// Whoever carries a thread that has a rollout keeps the rollout open for writing, from a moment after it took the lock; a
+/// thread without one has a lock file that its owner made itself.
+fn hold(claim: &Claim, process: &Process, is_coordinating: bool, is_stored: bool) -> Hold {
+    let files = process.open_files.seen();
+    let has_open =
+        files.is_some_and(|files| files.iter().any(|file| file.writable && is_rollout_of(file, &claim.id)));
+    if has_open || is_told_to_resume(&process.head, &claim.id) {
+        return Hold::Carries;
+    }
+    let made_at = claim.found.as_ref().and_then(|note| note.stamp).and_then(|stamp| stamp.modified);
+    let is_older = made_at.zip(process.head.started_at).is_some_and(|(made, started)| made < started);
+    match (is_coordinating, files) {
+        (true, Some(_)) if is_stored || is_older => Hold::Clears,
+        (true, _) => Hold::InDoubt("holds the session's lock while it takes and clears locks"),
+        // A file that was cleared away gives its inode to the next one: what it holds is its own lock, by another name.
+        (false, Some(files)) if is_older && !files.iter().any(|file| is_lock_of(file, &claim.id)) => {
+            Hold::Clears
+        }
+        // The list of locks is not read at one stroke, and between lock and rollout lies a moment.
+        (false, Some(_)) if is_older => Hold::InDoubt(
+            "holds the session's lock, which is older than the process, and not the session's file",
+        ),
+        (false, _) => Hold::Carries,
+    }
+}
+
+fn is_lock_of(file: &OpenFile, id: &str) -> bool {
+    locks::thread_of(&file.path) == Some(id)
+}
+
+fn is_rollout_of(file: &OpenFile, id: &str) -> bool {
+    let name = file.path.file_name().and_then(|name| name.to_str());
+    name.and_then(id_in_name).is_some_and(|(named, _)| named == id)
 }
 
 /// Ties by the files that a process holds open: a lock where locks cannot be seen, a rollout where there are none.

@@ -1,11 +1,14 @@
 //! The agent's own locks: `thread-writer-locks/<id>.lock` is held by the process that owns the thread, from before
 //! its first turn until it lets go. The file alone means nothing: a killed owner leaves it behind.
+//!
+//! A process that takes its first lock clears such files away: it holds `.coordination.lock`, takes each lock that nobody
+//! holds, lets go of it and deletes the file. For that moment it holds the locks of threads that it does not carry.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use agentctl_model::{Facts, Found, Harvest, Holder, Registration, Stamp, Turn, TurnState};
+use agentctl_model::{Facts, Found, Harvest, Holder, Process, Registration, Stamp, Turn, TurnState};
 use jiff::Timestamp;
 
 use super::places::is_uuid;
@@ -13,10 +16,22 @@ use crate::Scope;
 
 const FOLDER: &str = "thread-writer-locks";
 
+/// What the lock of those who take and clear the others is noted as. No thread has such an id.
+pub(super) const COORDINATION: &str = ".coordination";
+
 /// The thread that a lock file belongs to, by its path.
 pub(super) fn thread_of(path: &Path) -> Option<&str> {
     let id = path.file_name()?.to_str()?.strip_suffix(".lock")?;
     (is_uuid(id) && path.parent()?.file_name()? == FOLDER).then_some(id)
+}
+
+/// Whether a process has the lock open that is held while others are taken and cleared.
+pub(super) fn is_coordinating(process: &Process) -> bool {
+    let is_it = |path: &Path| {
+        path.file_stem().is_some_and(|stem| stem == COORDINATION)
+            && path.parent().and_then(Path::file_name).is_some_and(|folder| folder == FOLDER)
+    };
+    process.open_files.seen().is_some_and(|files| files.iter().any(|file| is_it(&file.path)))
 }
 
 /// Notes every lock file there is, held or not: the kernel tells.
@@ -31,6 +46,7 @@ pub(super) fn read(home: &Path, scope: &Scope<'_>, harvest: &mut Harvest) {
             return;
         }
     };
+    let noted = harvest.registrations.len();
     for path in entries.flatten().map(|entry| entry.path()) {
         scope.progress.tick();
         if let Some(id) = thread_of(&path)
@@ -38,6 +54,13 @@ pub(super) fn read(home: &Path, scope: &Scope<'_>, harvest: &mut Harvest) {
         {
             harvest.registrations.push(note(id, &path, &metadata));
         }
+    }
+    // Without any other there is nothing to clear away.
+    let path = folder.join(format!("{COORDINATION}.lock"));
+    if harvest.registrations.len() > noted
+        && let Ok(metadata) = fs::symlink_metadata(&path)
+    {
+        harvest.registrations.push(Registration { found: None, ..note(COORDINATION, &path, &metadata) });
     }
 }
 

@@ -124,6 +124,12 @@ pub(super) fn is_ephemeral(head: &ProcessHead) -> bool {
     head.has_flag("--ephemeral")
 }
 
+/// Whether its arguments name this thread as the one to go on with. A fork names a thread that it only copies.
+pub(super) fn is_told_to_resume(head: &ProcessHead, id: &str) -> bool {
+    let mut words = head.argv.iter().skip_while(|word| *word != "resume");
+    words.any(|word| word == id)
+}
+
 /// The first argument that is no option.
 fn subcommand(head: &ProcessHead) -> Option<&str> {
     words_after(head, 1).next()
@@ -204,6 +210,16 @@ mod tests {
         {
             assert!(!is_codex(&head(comm, argv)), "{argv:?}");
         }
+    }
+
+    #[test]
+    fn who_resumes_a_thread_names_it() {
+        let told = |argv: &[&str]| is_told_to_resume(&head("codex", argv), "id");
+        assert!(
+            told(&["codex", "exec", "resume", "--json", "id", "go on"]) && told(&["codex", "resume", "id"])
+        );
+        assert!(!told(&["codex", "exec", "fork", "id", "go on"]) && !told(&["codex", "exec", "id"]));
+        assert!(!told(&["codex", "exec", "resume", "--last"]));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use agentctl_adapters::Adapter;
-use agentctl_fleet::{Fleet, Orphan, Question, Untold, Wanted};
+use agentctl_fleet::{Fleet, Orphan, Query, Since, Untold, Wanted};
 use agentctl_model::{ProcessEntry, SourceReport, Stray, Survey};
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -134,7 +134,7 @@ pub(crate) fn examine(surroundings: &Surroundings) -> Report {
         Err(error) => (Settings::defaults(&surroundings.environ), words(error.into())),
     };
     let fleet = surroundings.fleet_under(&settings);
-    let survey = fleet.survey(&Question::new(Wanted::All { since: None }));
+    let survey = fleet.survey(&Query::new(Wanted::All { since: Since::Ever }));
     let path = surroundings.config_path();
     let config = Config {
         exists: path.as_ref().is_some_and(|path| path.exists()),

@@ -1,7 +1,7 @@
 //! Fuses over HTTP.
 
 use agentctl_files::is_folder_within;
-use agentctl_fleet::StoreError;
+use agentctl_fleet::{Purpose, StoreError};
 use agentctl_model::{EventKind, Status};
 use axum::Extension as Extended;
 use axum::extract::State;
@@ -29,7 +29,7 @@ pub(crate) async fn set(
     Body(spec): Body<FuseSpec>,
 ) -> Result<Response, Problem> {
     let found = match spec.selector() {
-        Some(selector) => Some(find(&app, &peer, &headers, selector).await?.1),
+        Some(selector) => Some(find(&app, &peer, &headers, selector, Purpose::Act).await?.1),
         None => None,
     };
     // Its limits would end with it, which is now.

@@ -1,8 +1,8 @@
 //! What waits for a person, over HTTP.
 
-use agentctl_fleet::Store;
 use agentctl_fleet::keep::marks::Marks;
 use agentctl_fleet::read::inbox::{A_DAY, NotPutAway};
+use agentctl_fleet::{Purpose, Store};
 use agentctl_model::text::period::Since;
 use axum::Extension;
 use axum::extract::{RawQuery, State};
@@ -48,7 +48,7 @@ pub(crate) async fn done(
     Extension(pairs): Extension<Pairs>,
 ) -> Result<Response, Problem> {
     let selector = selector(id, &pairs);
-    let (fleet, target) = find(&app, &peer, &headers, selector).await?;
+    let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
     let put_away = beside(move || match fleet.put_failure_away(&target, &marks(&app), clock::now()) {
         Ok(report) => json(&report),
         Err(NotPutAway::Refused(refusal)) => {

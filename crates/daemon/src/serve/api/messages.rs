@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-use agentctl_fleet::{Fleet, Question, Wanted};
+use agentctl_fleet::{Fleet, Purpose, Query};
 use agentctl_model::{Entry, Status, Surveyed};
 use axum::Extension;
 use axum::extract::State;
@@ -55,7 +55,7 @@ pub(crate) async fn page(
 ) -> Result<Response, Problem> {
     let limit = query::number(&pairs, "limit").unwrap_or(ENTRIES).min(MOST);
     let before = query::number(&pairs, "before").unwrap_or(0).min(MOST);
-    let (fleet, found) = find(&app, &peer, &headers, selector(id, &pairs)).await?;
+    let (fleet, found) = find(&app, &peer, &headers, selector(id, &pairs), Purpose::Read).await?;
     let entries = beside(move || read(&fleet, &found, limit, before)).await?;
     json(&Messages { entries }).map(answer)
 }
@@ -79,7 +79,7 @@ pub(crate) async fn stream(
     Extension(pairs): Extension<Pairs>,
 ) -> Result<Response, Problem> {
     let backlog = query::number(&pairs, "limit").unwrap_or(ENTRIES).min(MOST);
-    let (fleet, found) = find(&app, &peer, &headers, selector(id, &pairs)).await?;
+    let (fleet, found) = find(&app, &peer, &headers, selector(id, &pairs), Purpose::Read).await?;
     // Small: a reader who does not read keeps its own thread waiting, and nothing else.
     let (sender, receiver) = mpsc::channel(16);
     std::thread::spawn(move || follow(&app, &fleet, found, backlog, &sender));
@@ -123,12 +123,7 @@ fn follow(app: &App, fleet: &Fleet, mut found: Surveyed, backlog: usize, out: &m
         }
         if asked.elapsed() >= ASK {
             asked = Instant::now();
-            let survey = fleet.survey(&Question {
-                subagents: true,
-                adapters: vec![found.key.adapter.clone()],
-                root: Some(found.key.root.clone()),
-                ..Question::new(Wanted::Ids(vec![found.key.id.clone()]))
-            });
+            let survey = fleet.survey(&Query::one(&found.key));
             ended = survey.prove_ended(&found.key).is_some();
             let moved =
                 survey.sessions.into_iter().find(|seen| seen.key == found.key && seen.place != found.place);

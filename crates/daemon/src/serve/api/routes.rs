@@ -17,7 +17,7 @@ use super::{
     small, steer, worktrees,
 };
 use crate::fuses::{Extension, FuseList, FuseSpec};
-use crate::serve::query::{LIST, Parameters, TARGET};
+use crate::serve::query::{DETAIL, LIST, Parameters, TARGET};
 use crate::tell::events::EventMessage;
 
 pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
@@ -156,7 +156,7 @@ pub(crate) const ROUTES: &[Route] = &[
     Route {
         path: "/v1/sessions/{id}",
         operations: &[Operation::get("getSession", "Show one session", Answers::Json(of::<Session>))
-            .asks(&[TARGET])
+            .asks(&[TARGET, DETAIL])
             .fails(LOOKED_FOR)],
         handler: || get(sessions::one),
     },

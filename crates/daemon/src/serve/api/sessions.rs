@@ -1,6 +1,6 @@
 //! Sessions: the list, one, and why. Each answer is a look that began after the question.
 
-use agentctl_fleet::{Explanation, Fleet, Selector};
+use agentctl_fleet::{Explanation, Fleet, Purpose, Selector};
 use agentctl_model::SourceReport;
 use axum::Extension;
 use axum::body::Bytes;
@@ -50,10 +50,12 @@ pub(crate) async fn one(
     let selector = selector(id, &pairs);
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
     let whole = wants_whole(&headers);
+    let purpose = if query::standing_flag(&pairs, "usage") { Purpose::Show } else { Purpose::Read };
     let key = key(&format!("one {}", selector.text), raw.as_deref(), &headers, &peer);
     let look = move || {
-        let (found, survey) = fleet.find(&selector).map_err(|error| Problem::not_one(error, whole))?;
-        if whole { json(&FoundWhole { found, sources: survey.sources }) } else { json(&found.session) }
+        let (found, sources) =
+            fleet.find(&selector, purpose).map_err(|error| Problem::not_one(error, whole))?;
+        if whole { json(&FoundWhole { found, sources }) } else { json(&found.session) }
     };
     shared_look(&app, key, look).await.map(answer)
 }
@@ -70,8 +72,9 @@ pub(crate) async fn explain(
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
     let key = key(&format!("why {}", selector.text), raw.as_deref(), &headers, &peer);
     let look = move || {
-        let (found, survey) = fleet.find(&selector).map_err(|error| Problem::not_one(error, false))?;
-        json(&Explanation::of(&found, &survey.sources))
+        let (found, sources) =
+            fleet.find(&selector, Purpose::Read).map_err(|error| Problem::not_one(error, false))?;
+        json(&Explanation::of(&found, &sources))
     };
     shared_look(&app, key, look).await.map(answer)
 }
@@ -106,12 +109,13 @@ pub(super) async fn find(
     peer: &Peer,
     headers: &HeaderMap,
     selector: Selector,
+    purpose: Purpose,
 ) -> Result<(Fleet, agentctl_model::Surveyed), Problem> {
     let fleet = caller::fleet(&*app.settings, headers, peer)?;
     let look = move || {
         enough_descriptors()?;
-        let found = fleet.find(&selector).map_err(|error| Problem::not_one(error, false))?;
-        Ok((fleet, found.0))
+        let (found, _) = fleet.find(&selector, purpose).map_err(|error| Problem::not_one(error, false))?;
+        Ok((fleet, found))
     };
     beside(look).await
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use agentctl_fleet::{Question, Wanted};
+use agentctl_fleet::{Query, Wanted};
 use agentctl_model::Survey;
 use axum::extract::State;
 use axum::http::header;
@@ -36,7 +36,7 @@ pub(crate) async fn adapters(State(app): State<App>) -> Result<Response, Problem
 pub(crate) async fn metrics(State(app): State<App>) -> Result<Response, Problem> {
     let text = beside(move || {
         let fleet = app.settings.fleet().map_err(Problem::failed)?;
-        let mut survey = fleet.survey(&Question::new(Wanted::Live));
+        let mut survey = fleet.survey(&Query::new(Wanted::Live));
         app.metrics.surveyed(&survey);
         let held_directories = held_directories(&survey);
         survey.fold_twins();

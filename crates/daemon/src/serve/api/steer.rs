@@ -4,7 +4,7 @@ use agentctl_adapters::Answer;
 use agentctl_fleet::act::launch::check_words;
 use agentctl_fleet::act::steer::answered;
 use agentctl_fleet::act::stop::StopAnswer;
-use agentctl_fleet::{Patience, SpeakError};
+use agentctl_fleet::{Patience, Purpose, SpeakError};
 use agentctl_model::Capability;
 use axum::Extension;
 use axum::extract::State;
@@ -90,7 +90,7 @@ pub(crate) async fn stop(
 ) -> Result<Response, Problem> {
     let patience = body.patience()?;
     let selector = selector(id, &pairs);
-    let (fleet, target) = find(&app, &peer, &headers, selector).await?;
+    let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
     let stopped = beside(move || {
         let caller = app.settings.launcher(None).map_err(Problem::failed)?.caller;
         let stopped = fleet.stop(&target, &caller, patience);
@@ -110,7 +110,7 @@ pub(crate) async fn send(
 ) -> Result<Response, Problem> {
     check_words(&body.message).map_err(Problem::usage)?;
     let selector = selector(id, &pairs);
-    let (fleet, target) = find(&app, &peer, &headers, selector).await?;
+    let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
     let sent = beside(move || {
         let refuse = |error| of_speaking(error, &target.key.adapter, Capability::Send);
         fleet.send(&target, &body.message).map_err(refuse)?;
@@ -129,7 +129,7 @@ pub(crate) async fn give(
 ) -> Result<Response, Problem> {
     let given = body.answer()?;
     let selector = selector(id, &pairs);
-    let (fleet, target) = find(&app, &peer, &headers, selector).await?;
+    let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
     let taken = beside(move || {
         let refuse = |error| of_speaking(error, &target.key.adapter, Capability::Approve);
         let asked = answered(&target.session, &given).cloned();

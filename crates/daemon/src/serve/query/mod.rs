@@ -5,8 +5,7 @@ mod parameter;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use agentctl_fleet::{ListQuery, Sort, StatusWord};
-use agentctl_model::text::period::Since;
+use agentctl_fleet::{Narrowing, Query, Since, Sort, StatusWord, Wanted};
 
 pub(crate) use self::parameter::{LENGTH, Parameter, Parameters};
 use crate::serve::problem::Problem;
@@ -33,6 +32,10 @@ pub(crate) const TARGET: Parameters = &[
     Parameter::text("root", "only sessions stored under this config root"),
     Parameter::text("cwd", "only sessions that work in this folder"),
 ];
+
+/// How much is said of one session.
+pub(crate) const DETAIL: Parameters =
+    &[Parameter::standing_flag("usage", "tokens and cost even where the whole conversation must be read")];
 
 pub(crate) type Pairs = Vec<(String, String)>;
 
@@ -69,6 +72,11 @@ pub(crate) fn flag(pairs: &Pairs, name: &str) -> bool {
     one(pairs, name).and_then(parameter::flag_of) == Some(true)
 }
 
+/// A flag that stands unless somebody takes it away.
+pub(crate) fn standing_flag(pairs: &Pairs, name: &str) -> bool {
+    one(pairs, name).and_then(parameter::flag_of) != Some(false)
+}
+
 pub(crate) fn number(pairs: &Pairs, name: &str) -> Option<usize> {
     one(pairs, name).and_then(|value| value.parse().ok())
 }
@@ -92,38 +100,47 @@ fn sort_words() -> Vec<&'static str> {
 }
 
 /// The list that these pairs ask for. Each value was checked when the pairs were made, so none is dropped here.
-pub(crate) fn list_from(pairs: &Pairs) -> ListQuery {
-    ListQuery {
-        all: flag(pairs, "all"),
-        since: one(pairs, "since").and_then(|text| Since::parse(text).ok()),
-        limit: number(pairs, "limit"),
-        adapters: adapters(pairs),
+pub(crate) fn list_from(pairs: &Pairs) -> Query {
+    let since = one(pairs, "since").and_then(|text| Since::parse(text).ok());
+    let narrowing = Narrowing {
         statuses: every(pairs, "status").filter_map(|word| StatusWord::parse(word).ok()).collect(),
         group: one(pairs, "group").map(str::to_owned),
         folders: every(pairs, "cwd").map(PathBuf::from).collect(),
-        subagents: flag(pairs, "all-agents") || flag(pairs, "tree"),
-        usage: flag(pairs, "usage"),
         sort: one(pairs, "sort").and_then(|word| Sort::parse(word).ok()).unwrap_or_default(),
+        limit: number(pairs, "limit"),
+    };
+    Query {
+        usage: flag(pairs, "usage"),
+        subagents: flag(pairs, "all-agents") || flag(pairs, "tree"),
+        adapters: adapters(pairs),
+        wanted: Wanted::listed(flag(pairs, "all"), since, &narrowing.statuses),
+        narrowing,
+        ..Query::new(Wanted::Live)
     }
 }
 
-/// The query string that asks for this list; `None` when a folder is no text.
-pub fn list_pairs(query: &ListQuery) -> Option<String> {
+/// The query string that asks for this list; `None` where no query string does: a folder is no text, or it is no list.
+pub fn list_pairs(query: &Query) -> Option<String> {
     let mut pairs: Vec<(&str, String)> = Vec::new();
-    for (name, set) in [("all", query.all), ("all-agents", query.subagents), ("usage", query.usage)] {
+    for (name, set) in [("all-agents", query.subagents), ("usage", query.usage)] {
         if set {
             pairs.push((name, "true".to_owned()));
         }
     }
-    pairs.extend(query.since.map(|since| ("since", since.to_string())));
-    pairs.extend(query.limit.map(|limit| ("limit", limit.to_string())));
+    match &query.wanted {
+        Wanted::Live => {}
+        Wanted::All { since } => pairs.push(("since", since.to_string())),
+        Wanted::Ids(_) => return None,
+    }
+    let narrowing = &query.narrowing;
+    pairs.extend(narrowing.limit.map(|limit| ("limit", limit.to_string())));
     pairs.extend(query.adapters.iter().map(|name| ("adapter", name.clone())));
-    pairs.extend(query.statuses.iter().map(|word| ("status", word.word().to_owned())));
-    pairs.extend(query.group.iter().map(|group| ("group", group.clone())));
-    for folder in &query.folders {
+    pairs.extend(narrowing.statuses.iter().map(|word| ("status", word.word().to_owned())));
+    pairs.extend(narrowing.group.iter().map(|group| ("group", group.clone())));
+    for folder in &narrowing.folders {
         pairs.push(("cwd", folder.to_str()?.to_owned()));
     }
-    pairs.push(("sort", query.sort.word().to_owned()));
+    pairs.push(("sort", narrowing.sort.word().to_owned()));
     Some(joined(&pairs))
 }
 
@@ -171,23 +188,25 @@ mod tests {
 
     #[test]
     fn a_list_survives_the_journey() {
-        let query = ListQuery {
-            all: true,
-            since: Some(Since::DEFAULT),
-            limit: Some(3),
+        let query = Query {
             adapters: vec!["codex".into(), "pi".into()],
-            statuses: vec![StatusWord::parse("waiting").unwrap(), StatusWord::parse("died").unwrap()],
-            group: Some("g-1 &=".into()),
-            folders: vec!["/home/dév/a b+c".into(), "/x%y".into()],
             subagents: true,
             usage: true,
-            sort: Sort::Tokens,
+            narrowing: Narrowing {
+                statuses: vec![StatusWord::parse("waiting").unwrap(), StatusWord::parse("died").unwrap()],
+                group: Some("g-1 &=".into()),
+                folders: vec!["/home/dév/a b+c".into(), "/x%y".into()],
+                sort: Sort::Tokens,
+                limit: Some(3),
+            },
+            ..Query::new(Wanted::All { since: Since::Ever })
         };
-        let raw = list_pairs(&query).unwrap();
-        assert_eq!(list_from(&parse(Some(&raw), &[LIST]).unwrap()), query);
-        let plain = list_pairs(&ListQuery::default()).unwrap();
-        assert_eq!(list_from(&parse(Some(&plain), &[LIST]).unwrap()), ListQuery::default());
-        assert_eq!(list_from(&parse(None, &[LIST]).unwrap()), ListQuery::default());
+        for query in [query, Query::new(Wanted::Live), Query::new(Wanted::All { since: Since::DEFAULT })] {
+            let raw = list_pairs(&query).unwrap();
+            assert_eq!(list_from(&parse(Some(&raw), &[LIST]).unwrap()), query);
+        }
+        assert_eq!(list_from(&parse(None, &[LIST]).unwrap()), Query::new(Wanted::Live));
+        assert_eq!(list_pairs(&Query::new(Wanted::Ids(Vec::new()))), None);
     }
 
     #[test]

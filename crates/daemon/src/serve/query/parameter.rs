@@ -20,8 +20,8 @@ pub(crate) struct Parameter {
 }
 
 enum Takes {
-    /// `true`, `false`, or just the name.
-    Flag,
+    /// `true`, `false`, or just the name; and what it is unless told.
+    Flag(bool),
     Number,
     /// One of these.
     Word(fn() -> Vec<&'static str>),
@@ -38,7 +38,12 @@ impl Parameter {
     }
 
     pub(crate) const fn flag(name: &'static str, words: &'static str) -> Self {
-        Self::new(name, words, Takes::Flag)
+        Self::new(name, words, Takes::Flag(false))
+    }
+
+    /// One that stands unless it is taken away.
+    pub(crate) const fn standing_flag(name: &'static str, words: &'static str) -> Self {
+        Self::new(name, words, Takes::Flag(true))
     }
 
     pub(crate) const fn number(name: &'static str, words: &'static str) -> Self {
@@ -84,7 +89,7 @@ impl Parameter {
             return Err(Problem::usage(format!("`{name}` holds a NUL")));
         }
         match &self.takes {
-            Takes::Flag if flag_of(value).is_none() => wrong("expected true or false".to_owned()),
+            Takes::Flag(_) if flag_of(value).is_none() => wrong("expected true or false".to_owned()),
             Takes::Number if !is_number(value) => wrong("expected a whole number".to_owned()),
             Takes::Word(known) if !known().contains(&value) => {
                 wrong(format!("expected one of {}", known().join(", ")))
@@ -98,7 +103,7 @@ impl Parameter {
     /// As the document says it.
     pub(crate) fn described(&self) -> Value {
         let one = match &self.takes {
-            Takes::Flag => json!({"type": "boolean", "default": false}),
+            Takes::Flag(usual) => json!({"type": "boolean", "default": usual}),
             Takes::Number => json!({"type": "integer", "format": "uint64", "minimum": 0}),
             Takes::Word(known) => json!({"type": "string", "enum": known()}),
             Takes::Since => json!({

@@ -94,8 +94,7 @@ impl Fleet {
     }
 
     pub(crate) fn host_named(&self, adapter: &str, root: &str) -> Option<Server<'_>> {
-        let fits = |source: &&Source| source.name() == adapter && source.root.path.as_os_str() == root;
-        let source = self.sources.iter().find(fits)?;
+        let source = self.source(adapter, root)?;
         Some(Server { fleet: self, source, host: source.adapter.host()? })
     }
 }

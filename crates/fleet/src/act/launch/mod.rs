@@ -29,7 +29,7 @@ use crate::keep::launches;
 use crate::keep::launches::{
     Failed, LaunchFolder, LaunchOrder, MARK, NewLaunch, ProcessMark, Record, WorktreeOrder,
 };
-use crate::read::query::{Question, Wanted};
+use crate::read::query::Query;
 use crate::{Fleet, worktree};
 
 pub use attachments::{Attachments, MAX_FILE, WordsError, text, text_of};
@@ -279,16 +279,10 @@ pub(crate) fn show(fleet: &Fleet, record: &Record, complete: bool) -> Option<Sur
 
 /// The same, and whether everything that could hold it was heard: only then is not to be found an answer.
 pub(crate) fn look(fleet: &Fleet, record: &Record, complete: bool) -> (Option<Surveyed>, bool) {
-    let Some(id) = &record.session_id else { return (None, true) };
-    let order = &record.order;
-    let survey = fleet.survey(&Question {
-        adapters: vec![order.adapter.clone()],
-        root: Some(order.root.clone()),
-        usage: complete,
-        whole_texts: complete,
-        subagents: true,
-        ..Question::new(Wanted::Ids(vec![id.clone()]))
-    });
+    let Some((id, query)) = record.session_id.as_ref().zip(Query::of_launch(record)) else {
+        return (None, true);
+    };
+    let survey = fleet.survey(&Query { usage: complete, whole_texts: complete, ..query });
     let heard = !survey.sources.iter().any(SourceReport::is_incomplete);
     (survey.sessions.into_iter().find(|surveyed| surveyed.key.id == *id), heard)
 }

@@ -125,10 +125,7 @@ impl<'a> Runner<'a> {
 
     fn source(&self) -> Option<&Source> {
         let order = &self.record.order;
-        let fits = |source: &&Source| {
-            source.name() == order.adapter && source.root.path.as_os_str() == order.root.as_str()
-        };
-        self.fleet.sources().iter().find(fits)
+        self.fleet.source(&order.adapter, &order.root)
     }
 
     /// Where the agent shows its turn, and where its words and the wish to take it back are written.

@@ -14,7 +14,7 @@ use crate::keep::kernel_lock::KernelLock;
 use crate::keep::locks::Locks;
 use crate::keep::marks::Marks;
 use crate::keep::store::Store;
-use crate::read::query::{Question, Wanted};
+use crate::read::query::{Query, Wanted};
 use crate::worktree::root::held_place;
 use crate::worktree::{self, WorktreeError};
 
@@ -94,7 +94,7 @@ pub(crate) fn refuse_a_held_directory(fleet: &Fleet, caller: &Caller, cwd: &Path
 }
 
 fn survey_live(fleet: &Fleet) -> Survey {
-    let ask = || fleet.survey(&Question::new(Wanted::Live));
+    let ask = || fleet.survey(&Query::new(Wanted::Live));
     let mut survey = ask();
     for _ in 1..TRIES {
         if !survey.sources.iter().any(|source| source.coverage == "timed-out") {

@@ -4,17 +4,17 @@ use agentctl_model::text::clean;
 use agentctl_model::{Status, Surveyed};
 
 use crate::keep::launches::Record;
-use crate::{Fleet, Question, Wanted};
+use crate::{Fleet, Query, Wanted};
 
 /// The session that this launch has begun, once the kernel and the agent's records agree on one: it is carried by the very process
 /// that was started, was made after that process, and begins with the words of this launch. Anything less is waited for.
 pub(super) fn begun_session(fleet: &Fleet, record: &Record, words: &str) -> Option<String> {
     let started = record.process.as_ref()?.process()?;
-    let survey = fleet.survey(&Question {
+    let survey = fleet.survey(&Query {
         adapters: vec![record.order.adapter.clone()],
         root: Some(record.order.root.clone()),
         whole_texts: true,
-        ..Question::new(Wanted::Live)
+        ..Query::new(Wanted::Live)
     });
     let mut carried = survey.sessions.iter().filter(|surveyed| {
         surveyed.session.status != Status::Unknown

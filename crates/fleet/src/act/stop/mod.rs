@@ -20,8 +20,8 @@ use crate::act::caller::Caller;
 use crate::act::stop::termination::{Bag, Hunt};
 use crate::keep::launches::{LaunchFolder, MARK};
 use crate::read::offers;
-use crate::read::query::{Question, Wanted};
-use crate::read::survey::kernel::Look;
+use crate::read::query::{Query, Wanted};
+use crate::read::survey::kernel::KernelSnapshot;
 use crate::read::survey::standing::may_carry;
 use crate::{Fleet, Source};
 
@@ -152,10 +152,7 @@ impl Fleet {
 
     /// The adapter's hands, or why it has none.
     pub(crate) fn control_of(&self, target: &Surveyed) -> Result<(&Source, &'static dyn Control), Refusal> {
-        let fits = |source: &&Source| {
-            source.name() == target.key.adapter && source.root.path.as_os_str() == target.key.root.as_str()
-        };
-        let source = self.sources.iter().find(fits);
+        let source = self.source(&target.key.adapter, &target.key.root);
         let control = source.and_then(|source| Some((source, source.adapter.control()?)));
         control.ok_or_else(|| Refusal::new(format!("{} sessions can only be read", target.key.adapter)))
     }
@@ -210,10 +207,10 @@ impl Fleet {
 
     /// A process that carries other sessions too is not ended for one of them.
     fn refuse_if_shared(&self, target: &Surveyed, agent: &Process) -> Result<(), Refusal> {
-        let live = self.survey(&Question {
+        let live = self.survey(&Query {
             adapters: vec![target.key.adapter.clone()],
             root: Some(target.key.root.clone()),
-            ..Question::new(Wanted::Live)
+            ..Query::new(Wanted::Live)
         });
         let shared = live.sessions.iter().find(|other| {
             other.key != target.key
@@ -233,7 +230,7 @@ impl Fleet {
 
     /// Asks the server that carries the session to break off its turn.
     fn ask_owner(&self, target: &Surveyed, source: &Source, control: &dyn Control) -> Result<(), HostError> {
-        let look = Look::take(self.kernel.as_ref());
+        let look = KernelSnapshot::take(self.kernel.as_ref());
         let view = look.view(self.kernel.as_ref(), source, None, &self.ledger());
         control.interrupt(&source.root, &view, &target.session)
     }
@@ -289,12 +286,7 @@ impl Fleet {
 
     /// The same with what was heard of its source: who is not in it may be gone, or not heard of.
     pub(crate) fn survey_of(&self, target: &Surveyed) -> Survey {
-        self.survey(&Question {
-            adapters: vec![target.key.adapter.clone()],
-            root: Some(target.key.root.clone()),
-            subagents: true,
-            ..Question::new(Wanted::Ids(vec![target.key.id.clone()]))
-        })
+        self.survey(&Query::one(&target.key))
     }
 }
 

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::Fleet;
 use crate::keep::launches::{LaunchFolder, Record};
-use crate::read::query::{Question, Wanted};
+use crate::read::query::{Query, Wanted};
 use crate::worktree::{DiffStat, Form, WorktreeError, diff, diffstat};
 
 pub use diff::{GroupDiff, UnknownSlot};
@@ -54,7 +54,7 @@ impl Fleet {
         adapters.sort_unstable();
         adapters.dedup();
         let ids: Vec<String> = slots().filter_map(|slot| slot.record.session_id.clone()).collect();
-        let question = Question { usage, adapters, ..Question::new(Wanted::Ids(ids.clone())) };
+        let question = Query { usage, adapters, ..Query::new(Wanted::Ids(ids.clone())) };
         let survey = if ids.is_empty() { Survey::default() } else { self.survey(&question) };
         for slot in groups.iter_mut().flat_map(|group| &mut group.slots) {
             slot.session = survey.sessions.iter().find(|surveyed| slot.is_of(surveyed)).cloned();

@@ -5,45 +5,15 @@ pub(crate) mod made;
 mod order;
 mod selection;
 
-use std::path::PathBuf;
-
-use agentctl_model::text::period::Since;
 use agentctl_model::{Session, SourceReport, Surveyed};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use order::{Sort, sort};
-use selection::Selection;
-pub use selection::StatusWord;
+pub use selection::{Narrowing, StatusWord};
 
-use crate::{Fleet, Question, Wanted};
-
-/// What a caller wants listed; the words are those of the command line.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ListQuery {
-    /// Also stopped sessions.
-    pub all: bool,
-    /// How far back stopped sessions are shown; implies `all`.
-    pub since: Option<Since>,
-    pub limit: Option<usize>,
-    pub adapters: Vec<String>,
-    pub statuses: Vec<StatusWord>,
-    pub group: Option<String>,
-    /// Only these folders or below: one folder as typed and as it really is.
-    pub folders: Vec<PathBuf>,
-    /// Sub-agents as sessions of their own.
-    pub subagents: bool,
-    pub usage: bool,
-    pub sort: Sort,
-}
-
-impl ListQuery {
-    /// Whether sessions that are not live are looked at.
-    pub fn everything(&self) -> bool {
-        self.all || self.since.is_some() || self.statuses.iter().any(|word| word.reaches_stopped())
-    }
-}
+use crate::{Fleet, Query};
 
 /// One look at the fleet, narrowed and in order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -80,30 +50,16 @@ impl Listing {
 
 impl Fleet {
     /// Asks the fleet and narrows the answer.
-    pub fn list(&self, query: &ListQuery) -> Listing {
-        let since = query.since.unwrap_or(Since::DEFAULT).start(now());
-        let wanted = if query.everything() { Wanted::All { since } } else { Wanted::Live };
-        let mut survey = self.survey(&Question {
-            usage: query.usage,
-            subagents: query.subagents,
-            adapters: query.adapters.clone(),
-            ..Question::new(wanted)
-        });
+    pub fn list(&self, query: &Query) -> Listing {
+        let mut survey = self.survey(query);
         survey.fold_twins();
-        let selection = Selection {
-            live: !query.everything(),
-            since,
-            statuses: query.statuses.clone(),
-            // As everywhere, a beginning that only one has is enough.
-            group: query
-                .group
-                .as_ref()
-                .map(|typed| self.group_named(typed).ok().flatten().unwrap_or_else(|| typed.clone())),
-            folders: query.folders.clone(),
-        };
-        let mut sessions = selection.of(survey.sessions);
-        sort(&mut sessions, query.sort);
-        let shown = query.limit.unwrap_or(usize::MAX).min(sessions.len());
+        // As everywhere, a beginning that only one has is enough.
+        let named = |typed: &String| self.group_named(typed).ok().flatten().unwrap_or_else(|| typed.clone());
+        let narrowing =
+            Narrowing { group: query.narrowing.group.as_ref().map(named), ..query.narrowing.clone() };
+        let mut sessions = narrowing.of(survey.sessions);
+        sort(&mut sessions, narrowing.sort);
+        let shown = narrowing.limit.unwrap_or(usize::MAX).min(sessions.len());
         let left_out = sessions.len() - shown;
         sessions.truncate(shown);
         Listing { as_of: now(), sessions, left_out, sources: survey.sources, strays: survey.strays.len() }

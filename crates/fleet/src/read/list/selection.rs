@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use agentctl_model::{Outcome, Session, Status, Surveyed};
-use jiff::Timestamp;
+
+use super::order::Sort;
 
 /// A word of `--status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,20 +52,18 @@ impl StatusWord {
     }
 }
 
-/// What a list is narrowed to.
-#[derive(Debug, Default)]
-pub(super) struct Selection {
-    /// Only live sessions.
-    pub(super) live: bool,
-    /// Sessions that are not live must have been active since then.
-    pub(super) since: Option<Timestamp>,
-    pub(super) statuses: Vec<StatusWord>,
-    pub(super) group: Option<String>,
-    /// This folder or below; as typed and as it really is.
-    pub(super) folders: Vec<PathBuf>,
+/// What a list shows of the sessions that were surveyed, and in which order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Narrowing {
+    pub statuses: Vec<StatusWord>,
+    pub group: Option<String>,
+    /// Only these folders or below: one folder as typed and as it really is.
+    pub folders: Vec<PathBuf>,
+    pub sort: Sort,
+    pub limit: Option<usize>,
 }
 
-impl Selection {
+impl Narrowing {
     pub(super) fn of(&self, sessions: Vec<Surveyed>) -> Vec<Surveyed> {
         // Many sessions share few folders, and looking one up costs calls of the system.
         let mut covered: HashMap<String, bool> = HashMap::new();
@@ -82,15 +81,9 @@ impl Selection {
     }
 
     fn fits(&self, session: &Session) -> bool {
-        // A session that does not say when it was active cannot be shown to be too old.
-        let recent = match (self.since, session.updated_at) {
-            (Some(since), Some(updated)) => updated >= since,
-            _ => true,
-        };
-        let present = session.is_live() || (!self.live && recent);
         let status = self.statuses.is_empty() || self.statuses.iter().any(|word| word.fits(session));
         let group = self.group.is_none() || self.group == session.group;
-        present && status && group
+        status && group
     }
 
     /// Some agents record a folder as it was typed, others as it really is.
@@ -119,27 +112,17 @@ mod tests {
     #[test]
     fn an_outcome_word_also_finds_live_sessions() {
         let failed = session("a", Status::Idle, Some(Outcome::Failed));
-        let selection =
-            Selection { statuses: vec![StatusWord::Outcome(Outcome::Failed)], ..Selection::default() };
-        assert!(selection.fits(&failed));
-        assert!(!selection.fits(&session("a", Status::Idle, None)));
-    }
-
-    #[test]
-    fn a_window_never_hides_a_live_session() {
-        let since = Some("2030-01-01T00:00:00Z".parse().unwrap());
-        let selection = Selection { since, ..Selection::default() };
-        assert!(selection.fits(&session("a", Status::Running, None)));
-        assert!(!selection.fits(&session("a", Status::Stopped, None)));
-        let timeless = Session { updated_at: None, ..session("a", Status::Stopped, None) };
-        assert!(selection.fits(&timeless));
+        let narrowing =
+            Narrowing { statuses: vec![StatusWord::Outcome(Outcome::Failed)], ..Narrowing::default() };
+        assert!(narrowing.fits(&failed));
+        assert!(!narrowing.fits(&session("a", Status::Idle, None)));
     }
 
     #[test]
     fn a_folder_is_itself_and_what_is_below() {
         let within = |folder: &str| {
-            let selection = Selection { folders: vec![folder.into()], ..Selection::default() };
-            !selection.of(vec![surveyed(session("a", Status::Running, None))]).is_empty()
+            let narrowing = Narrowing { folders: vec![folder.into()], ..Narrowing::default() };
+            !narrowing.of(vec![surveyed(session("a", Status::Running, None))]).is_empty()
         };
         assert!(within("/home/dev/work") && within("/home/dev/work/mono/services/auth") && within("/"));
         assert!(!within("/home/dev/wor") && !within("/srv"));

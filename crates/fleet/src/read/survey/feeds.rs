@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use agentctl_adapters::{Line, Root};
 
 use crate::Fleet;
-use crate::read::survey::kernel::Look;
+use crate::read::survey::kernel::KernelSnapshot;
 
 /// One server of one source. It is the same one as long as all but the feed are equal.
 pub struct SourceLine {
@@ -20,11 +20,11 @@ pub struct SourceLine {
 impl Fleet {
     /// Every server that can be listened to now. The kernel is looked at only for adapters that need it.
     pub fn lines(&self) -> Vec<SourceLine> {
-        let look: OnceCell<Look> = OnceCell::new();
+        let look: OnceCell<KernelSnapshot> = OnceCell::new();
         let mut lines = Vec::new();
         for source in &self.sources {
             let view = || {
-                let look = look.get_or_init(|| Look::take(self.kernel.as_ref()));
+                let look = look.get_or_init(|| KernelSnapshot::take(self.kernel.as_ref()));
                 look.view(self.kernel.as_ref(), source, None, &self.ledger())
             };
             let of_source = source.adapter.lines(&source.root, &view);

@@ -15,14 +15,14 @@ use crate::keep::launches::{Ledger, MARK};
 use crate::read::survey::standing::{is_same_root, standing};
 
 /// One pass over the process table, and over the locks once somebody needs them.
-pub(crate) struct Look {
+pub(crate) struct KernelSnapshot {
     pub(crate) as_of: Timestamp,
     pub(crate) heads: Observed<Vec<ProcessHead>>,
     /// Read at the first need: for a look at its locks the kernel holds up everybody who takes one, for milliseconds.
     locks: OnceCell<Observed<Vec<HeldLock>>>,
 }
 
-impl Look {
+impl KernelSnapshot {
     pub(crate) fn take(kernel: &dyn Kernel) -> Self {
         let heads = kernel.heads();
         #[expect(clippy::disallowed_methods, reason = "the moment of the look is part of the evidence")]

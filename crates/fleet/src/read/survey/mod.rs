@@ -18,19 +18,19 @@ use std::path::Path;
 use std::time::Duration;
 
 use agentctl_model::{
-    Coverage, EndedLaunch, Found, Harvest, Joined, Session, SourceReport, Stamp, Survey, Surveyed, Tie,
-    TurnState,
+    Coverage, EndedLaunch, Found, Harvest, Holder, Joined, Registration, Session, SourceReport, Stamp,
+    Survey, Surveyed, Tie, TurnState,
 };
 use jiff::{SignedDuration, Timestamp};
 
 use crate::keep::launches::Ledger;
 use crate::read::prices;
-use crate::read::query::{Question, Wanted};
+use crate::read::query::{Query, Since, Wanted};
 use crate::read::survey::ask::ask_owners;
-use crate::read::survey::kernel::Look;
-use crate::read::survey::sources::{Errand, Heard, hear};
+use crate::read::survey::kernel::KernelSnapshot;
+use crate::read::survey::sources::{Sessions, SourceReading, SourceRequest, read_sources};
 use crate::read::survey::unseen::{Unseen, unseen};
-use crate::read::survey::verdicts::Case;
+use crate::read::survey::verdicts::SourceVerdicts;
 use crate::worktree::head::branch_of;
 use crate::{Fleet, Source};
 
@@ -42,37 +42,38 @@ const TICKS: SignedDuration = SignedDuration::from_secs(2);
 
 impl Fleet {
     /// Asks all chosen sources and the kernel, and judges every session that is wanted.
-    pub fn survey(&self, question: &Question) -> Survey {
+    pub fn survey(&self, query: &Query) -> Survey {
         let sources: Vec<Source> =
-            self.sources.iter().filter(|source| is_asked(source, question)).cloned().collect();
-        let look = || Look::take(self.kernel.as_ref());
+            self.sources.iter().filter(|source| is_asked(source, query)).cloned().collect();
+        let look = || KernelSnapshot::take(self.kernel.as_ref());
 
         let ledger = self.ledger();
-        let errands = self.errands(&sources, &question.wanted, look, &ledger);
-        let mut heard = hear(errands, question, self.memory.as_ref());
+        let since = query.wanted.since(now());
+        let requests = self.requests(&sources, query, since, look, &ledger);
+        let mut readings = read_sources(requests, self.memory.as_ref());
         let mut seen = look();
-        if self.hear_the_living(&sources, &mut heard, &seen, question, &ledger) {
+        if self.read_living(&sources, &mut readings, &seen, query, &ledger) {
             seen = look();
         }
-        let mut joined = self.join_all(&sources, &heard, &seen, &ledger);
-        if self.hear_rivals(&sources, &mut heard, &joined, &seen, question, &ledger) {
+        let mut joined = self.join_all(&sources, &readings, &seen, &ledger);
+        if self.read_rivals(&sources, &mut readings, &joined, &seen, query, &ledger) {
             seen = look();
-            joined = self.join_all(&sources, &heard, &seen, &ledger);
+            joined = self.join_all(&sources, &readings, &seen, &ledger);
         }
-        let hidden = self.unseen_all(&sources, &heard, &joined, &seen);
-        let seen = match doubts(&sources, &heard, &joined, &hidden, seen.as_of) {
+        let hidden = self.unseen_all(&sources, &readings, &joined, &seen);
+        let seen = match doubts(&sources, &readings, &joined, &hidden, seen.as_of) {
             None => seen,
             Some(doubts) => {
                 if joined.iter().any(|joined| joined.unsettled) {
                     std::thread::sleep(SETTLING);
                 }
-                hear_again(&sources, &mut heard, &doubts, question);
+                read_again(&sources, &mut readings, &doubts, query);
                 let seen = look();
-                joined = self.join_all(&sources, &heard, &seen, &ledger);
+                joined = self.join_all(&sources, &readings, &seen, &ledger);
                 // Whoever went between the two looks may have closed its turn before. It is gone for good: this needs
                 // no third look.
-                let last_words = last_words(&sources, &heard, &joined, seen.as_of);
-                hear_again(&sources, &mut heard, &last_words, question);
+                let last_words = last_words(&sources, &readings, &joined, seen.as_of);
+                read_again(&sources, &mut readings, &last_words, query);
                 seen
             }
         };
@@ -80,11 +81,11 @@ impl Fleet {
             let root = source.root.path.to_string_lossy();
             ledger.exits(source.name(), &root, &harvest.found, seen.living(), self.kernel.as_ref())
         };
-        let hidden = self.unseen_all(&sources, &heard, &joined, &seen);
-        let mut survey = conclude(&sources, heard, joined, hidden, &seen, ended, question);
+        let hidden = self.unseen_all(&sources, &readings, &joined, &seen);
+        let mut survey = conclude(&sources, readings, joined, hidden, &seen, ended, (query, since));
         native_roots::settle(&mut survey.sessions, &self.sources);
         if !ledger.is_empty() {
-            survey.sessions.iter_mut().for_each(|surveyed| remember(surveyed, &ledger, question));
+            survey.sessions.iter_mut().for_each(|surveyed| remember(surveyed, &ledger, query));
         }
         if !self.prices.is_empty() {
             survey.sessions.iter_mut().for_each(|surveyed| prices::fill(&mut surveyed.session, &self.prices));
@@ -94,65 +95,80 @@ impl Fleet {
 
     /// A window is for stopped sessions alone. Whatever a live process may carry is heard too, however old its records are:
     /// the same sessions that a list of the live ones hears. Says whether there was anything to read.
-    fn hear_the_living(
+    fn read_living(
         &self,
         sources: &[Source],
-        heard: &mut [Heard],
-        seen: &Look,
-        question: &Question,
+        readings: &mut [SourceReading],
+        seen: &KernelSnapshot,
+        query: &Query,
         ledger: &Ledger,
     ) -> bool {
-        if !matches!(question.wanted, Wanted::All { since: Some(_) }) {
+        if !matches!(query.wanted, Wanted::All { since } if since != Since::Ever) {
             return false;
         }
         let mut indices = Vec::new();
-        let mut errands = Vec::new();
-        for (index, source) in sources.iter().enumerate().filter(|(index, _)| heard[*index].has_answered()) {
+        let mut requests = Vec::new();
+        for (index, source) in sources.iter().enumerate().filter(|(index, _)| readings[*index].has_answered())
+        {
             let view = seen.view(self.kernel.as_ref(), source, None, ledger);
             if !view.processes.is_empty() {
                 indices.push(index);
-                errands.push((source.clone(), Errand::Live(Box::new(view))));
+                let sessions = Sessions::Live(Box::new(view));
+                requests.push((source.clone(), SourceRequest::new(query, sessions)));
             }
         }
-        for (index, living) in indices.iter().zip(hear(errands, question, self.memory.as_ref())) {
-            add_living(&mut heard[*index], living);
+        for (index, living) in indices.iter().zip(read_sources(requests, self.memory.as_ref())) {
+            add_living(&mut readings[*index], living);
         }
         !indices.is_empty()
     }
 
     /// That a session is the only candidate of a process can be said only when all were read: one that was asked for by
     /// its id was read alone. Says whether there was anything to read.
-    fn hear_rivals(
+    fn read_rivals(
         &self,
         sources: &[Source],
-        heard: &mut [Heard],
+        readings: &mut [SourceReading],
         joined: &[Joined],
-        seen: &Look,
-        question: &Question,
+        seen: &KernelSnapshot,
+        query: &Query,
         ledger: &Ledger,
     ) -> bool {
-        if !matches!(question.wanted, Wanted::Ids(_)) {
+        if !matches!(query.wanted, Wanted::Ids(_)) {
             return false;
         }
         let paired = |joined: &Joined| joined.claims.iter().any(|claim| claim.tie == Tie::OnlyCandidate);
         let indices: Vec<usize> = (0..sources.len()).filter(|index| paired(&joined[*index])).collect();
-        let errand = |index: &usize| {
+        let request = |index: &usize| {
             let source = sources[*index].clone();
-            let view = seen.view(self.kernel.as_ref(), &source, Some(&heard[*index].harvest), ledger);
-            (source, Errand::Live(Box::new(view)))
+            let view = seen.view(self.kernel.as_ref(), &source, Some(&readings[*index].harvest), ledger);
+            // Nobody asked how much the others used.
+            (source, SourceRequest::new(query, Sessions::Live(Box::new(view))).counting(false))
         };
-        let errands = indices.iter().map(errand).collect();
-        for (index, again) in indices.iter().zip(hear(errands, question, self.memory.as_ref())) {
-            merge(&mut heard[*index].harvest, again.harvest, &[]);
+        let requests = indices.iter().map(request).collect();
+        for (index, mut again) in indices.iter().zip(read_sources(requests, None)) {
+            // What was read by its id was read more closely, and stays.
+            let harvest = &mut readings[*index].harvest;
+            let is_known = |found: &Found| {
+                harvest.found.iter().any(|known| known.id == found.id && known.slot == found.slot)
+            };
+            again.harvest.found.retain(|found| !is_known(found));
+            merge(harvest, again.harvest, &[]);
         }
         !indices.is_empty()
     }
 
     /// Of each source, the sessions whose carrier may be where it cannot be seen.
-    fn unseen_all(&self, sources: &[Source], heard: &[Heard], joined: &[Joined], look: &Look) -> Vec<Unseen> {
-        let all = sources.iter().zip(heard).zip(joined);
-        let hidden = all.map(|((source, heard), joined)| {
-            unseen(self.kernel.as_ref(), look, source, &heard.harvest, joined)
+    fn unseen_all(
+        &self,
+        sources: &[Source],
+        readings: &[SourceReading],
+        joined: &[Joined],
+        look: &KernelSnapshot,
+    ) -> Vec<Unseen> {
+        let all = sources.iter().zip(readings).zip(joined);
+        let hidden = all.map(|((source, reading), joined)| {
+            unseen(self.kernel.as_ref(), look, source, &reading.harvest, joined)
         });
         hidden.collect()
     }
@@ -162,35 +178,43 @@ impl Fleet {
         self.launches.as_deref().map(Ledger::read).unwrap_or_default()
     }
 
-    fn errands(
+    fn requests(
         &self,
         sources: &[Source],
-        wanted: &Wanted,
-        look: impl Fn() -> Look,
+        query: &Query,
+        since: Option<Timestamp>,
+        look: impl Fn() -> KernelSnapshot,
         ledger: &Ledger,
-    ) -> Vec<(Source, Errand)> {
-        let first = matches!(wanted, Wanted::Live).then(look);
+    ) -> Vec<(Source, SourceRequest)> {
+        let first = matches!(query.wanted, Wanted::Live).then(look);
         let seat = self.kernel.seat();
-        let errand = |source: &Source| match (wanted, &first) {
-            (Wanted::All { since }, _) => Errand::All { since: *since },
-            (Wanted::Ids(ids), _) => Errand::Ids(ids.clone()),
+        let sessions = |source: &Source| match (&query.wanted, &first) {
+            (Wanted::All { .. }, _) => Sessions::All { since },
+            (Wanted::Ids(ids), _) => Sessions::Ids(ids.clone()),
             // What lives where it cannot be seen leaves no process to look for: the records must be asked.
             (Wanted::Live, Some(_)) if !seat.sees_all && source.adapter.host().is_none() => {
-                Errand::All { since: seat.booted_at }
+                Sessions::All { since: seat.booted_at }
             }
             (Wanted::Live, Some(look)) => {
-                Errand::Live(Box::new(look.view(self.kernel.as_ref(), source, None, ledger)))
+                Sessions::Live(Box::new(look.view(self.kernel.as_ref(), source, None, ledger)))
             }
-            (Wanted::Live, None) => Errand::Ids(Vec::new()),
+            (Wanted::Live, None) => Sessions::Ids(Vec::new()),
         };
-        sources.iter().map(|source| (source.clone(), errand(source))).collect()
+        let request = |source: &Source| (source.clone(), SourceRequest::new(query, sessions(source)));
+        sources.iter().map(request).collect()
     }
 
-    fn join_all(&self, sources: &[Source], heard: &[Heard], look: &Look, ledger: &Ledger) -> Vec<Joined> {
+    fn join_all(
+        &self,
+        sources: &[Source],
+        readings: &[SourceReading],
+        look: &KernelSnapshot,
+        ledger: &Ledger,
+    ) -> Vec<Joined> {
         let mut joined = Vec::with_capacity(sources.len());
-        for (source, heard) in sources.iter().zip(heard) {
-            let view = look.view(self.kernel.as_ref(), source, Some(&heard.harvest), ledger);
-            let claims = source.adapter.join(&source.root, &heard.harvest, &view);
+        for (source, reading) in sources.iter().zip(readings) {
+            let view = look.view(self.kernel.as_ref(), source, Some(&reading.harvest), ledger);
+            let claims = source.adapter.join(&source.root, &reading.harvest, &view);
             joined.push((source, view, claims));
         }
         ask_owners(joined)
@@ -198,46 +222,63 @@ impl Fleet {
 }
 
 /// Puts beside a session what agentctl knows because it started it.
-fn remember(surveyed: &mut Surveyed, ledger: &Ledger, question: &Question) {
-    if let Some((launch, group)) = ledger.of(&surveyed.key, question.text_limit()) {
+fn remember(surveyed: &mut Surveyed, ledger: &Ledger, query: &Query) {
+    if let Some((launch, group)) = ledger.of(&surveyed.key, query.text_limit()) {
         surveyed.session.launch = Some(launch);
         surveyed.session.group = group;
     }
 }
 
-fn is_asked(source: &Source, question: &Question) -> bool {
-    let named = question.adapters.is_empty() || question.adapters.iter().any(|name| name == source.name());
-    named && question.root.as_ref().is_none_or(|root| source.root.path.as_os_str() == root.as_str())
+fn is_asked(source: &Source, query: &Query) -> bool {
+    let named = query.adapters.is_empty() || query.adapters.iter().any(|name| name == source.name());
+    named && query.root.as_ref().is_none_or(|root| source.root.path.as_os_str() == root.as_str())
 }
 
 /// What is to be read again: per source, by its index, the ids.
 type Doubts = Vec<(usize, Vec<String>)>;
 
-fn hear_again(sources: &[Source], heard: &mut [Heard], doubts: &Doubts, question: &Question) {
-    let errand = |(index, ids): &(usize, Vec<String>)| (sources[*index].clone(), Errand::Ids(ids.clone()));
-    let errands = doubts.iter().map(errand).collect();
-    for ((index, ids), again) in doubts.iter().zip(hear(errands, question, None)) {
-        merge(&mut heard[*index].harvest, again.harvest, ids);
+/// Reads once more what is in doubt. How much a session used is counted only for those that were asked for.
+fn read_again(sources: &[Source], readings: &mut [SourceReading], doubts: &Doubts, query: &Query) {
+    let counted = |id: &String| query.usage && query.wanted.names(id);
+    let split = doubts.iter().flat_map(|(index, ids)| {
+        let (asked, beside): (Vec<String>, Vec<String>) = ids.iter().cloned().partition(counted);
+        // Without any id the agent's own notes are read again.
+        let beside =
+            Some((*index, beside, false)).filter(|(_, beside, _)| !beside.is_empty() || ids.is_empty());
+        Some((*index, asked, true)).filter(|(_, asked, _)| !asked.is_empty()).into_iter().chain(beside)
+    });
+    let split: Vec<(usize, Vec<String>, bool)> = split.collect();
+    let request = |(index, ids, usage): &(usize, Vec<String>, bool)| {
+        let request = SourceRequest::new(query, Sessions::Ids(ids.clone()));
+        (sources[*index].clone(), request.counting(*usage))
+    };
+    let requests = split.iter().map(request).collect();
+    for ((index, ids, _), again) in split.iter().zip(read_sources(requests, None)) {
+        merge(&mut readings[*index].harvest, again.harvest, ids);
     }
 }
 
 /// The ids that must be read once more; `None` when nothing contradicts.
 fn doubts(
     sources: &[Source],
-    heard: &[Heard],
+    readings: &[SourceReading],
     joined: &[Joined],
     hidden: &[Unseen],
     as_of: Timestamp,
 ) -> Option<Doubts> {
     let mut doubts = Vec::new();
-    for (index, (heard, joined)) in heard.iter().zip(joined).enumerate() {
-        let harvest = &heard.harvest;
+    for (index, (reading, joined)) in readings.iter().zip(joined).enumerate() {
+        let harvest = &reading.harvest;
         if !matches!(harvest.coverage, Coverage::Complete | Coverage::Partial) {
             continue;
         }
         let unread =
             joined.claims.iter().filter(|claim| !harvest.found.iter().any(|found| found.id == claim.id));
         let mut ids: Vec<String> = unread.map(|claim| claim.id.clone()).collect();
+        if joined.unsettled {
+            let uncertain = joined.claims.iter().filter(|claim| claim.tie == Tie::OneOfSeveral);
+            ids.extend(uncertain.map(|claim| claim.id.clone()));
+        }
         let noted = hidden[index].keys().map(|(id, _)| id);
         ids.extend(noted.filter(|id| !harvest.found.iter().any(|found| found.id == **id)).cloned());
         ids.extend(left_open(&sources[index], harvest, joined, as_of));
@@ -251,9 +292,10 @@ fn doubts(
 }
 
 /// The ids of those whose process went after they were read, and wrote until then.
-fn last_words(sources: &[Source], heard: &[Heard], joined: &[Joined], as_of: Timestamp) -> Doubts {
-    let all = sources.iter().zip(heard).zip(joined);
-    let ids = all.map(|((source, heard), joined)| left_open(source, &heard.harvest, joined, as_of).collect());
+fn last_words(sources: &[Source], readings: &[SourceReading], joined: &[Joined], as_of: Timestamp) -> Doubts {
+    let all = sources.iter().zip(readings).zip(joined);
+    let ids =
+        all.map(|((source, reading), joined)| left_open(source, &reading.harvest, joined, as_of).collect());
     ids.enumerate().filter(|(_, ids): &(usize, Vec<String>)| !ids.is_empty()).collect()
 }
 
@@ -301,15 +343,15 @@ fn has_moved_on(found: &Found, as_of: Timestamp, stamp_now: impl FnOnce() -> Opt
 }
 
 /// Puts what live processes may carry beside what a window showed. What could not be heard of it is no silence.
-fn add_living(heard: &mut Heard, living: Heard) {
-    heard.took += living.took;
-    let harvest = &mut heard.harvest;
+fn add_living(reading: &mut SourceReading, living: SourceReading) {
+    reading.took += living.took;
+    let harvest = &mut reading.harvest;
     match &living.harvest.coverage {
         Coverage::Complete | Coverage::NotInstalled => {}
         Coverage::Partial => harvest.coverage = Coverage::Partial,
         silent => {
             let why = silent.error().unwrap_or_else(|| silent.word().to_owned());
-            harvest.left_out(format!("what its live processes carry was not heard: {why}"));
+            harvest.left_out(format!("what its live processes carry was not readings: {why}"));
         }
     }
     let fresh = living.harvest.warnings.iter().filter(|warning| !harvest.warnings.contains(warning));
@@ -324,9 +366,16 @@ fn merge(harvest: &mut Harvest, again: Harvest, ids: &[String]) {
     if !matches!(again.coverage, Coverage::Complete | Coverage::Partial) {
         return;
     }
-    harvest.registrations.retain(|old| {
-        !ids.contains(&old.id) && !again.registrations.iter().any(|new| new.place == old.place)
-    });
+    // A lock file that was cleared away gives its inode to the next one: where locks were read again, only what was found
+    // then counts.
+    let is_lock = |note: &Registration| matches!(note.holder, Holder::Lock { .. });
+    let locks_were_read = again.registrations.iter().any(is_lock);
+    let is_replaced = |old: &Registration| {
+        ids.contains(&old.id)
+            || (locks_were_read && is_lock(old))
+            || again.registrations.iter().any(|new| new.place == old.place)
+    };
+    harvest.registrations.retain(|old| !is_replaced(old));
     harvest.registrations.extend(again.registrations);
     harvest.remote.retain(|old| !again.remote.iter().any(|new| new.id == old.id && new.slot == old.slot));
     harvest.remote.extend(again.remote);
@@ -340,18 +389,18 @@ fn merge(harvest: &mut Harvest, again: Harvest, ids: &[String]) {
 
 fn conclude(
     sources: &[Source],
-    heard: Vec<Heard>,
+    readings: Vec<SourceReading>,
     joined: Vec<Joined>,
     hidden: Vec<Unseen>,
-    look: &Look,
+    look: &KernelSnapshot,
     ended: impl Fn(&Source, &Harvest) -> Vec<EndedLaunch>,
-    question: &Question,
+    (query, since): (&Query, Option<Timestamp>),
 ) -> Survey {
     let mut survey = Survey::default();
-    for (((source, heard), joined), unseen) in sources.iter().zip(heard).zip(joined).zip(hidden) {
+    for (((source, reading), joined), unseen) in sources.iter().zip(readings).zip(joined).zip(hidden) {
         let root = source.root.path.to_string_lossy().into_owned();
         let name = source.name();
-        let Heard { mut harvest, took } = heard;
+        let SourceReading { mut harvest, took } = reading;
         let answered = matches!(harvest.coverage, Coverage::Complete | Coverage::Partial);
         if answered {
             survey.strays.extend(joined.strays.iter().cloned().map(|stray| (name.to_owned(), stray)));
@@ -370,7 +419,7 @@ fn conclude(
         };
         let blind = look.heads.why_not().map(str::to_owned);
         let exits = ended(source, &harvest).into_iter().map(|ended| (ended.id, ended.exit));
-        let case = Case {
+        let verdicts = SourceVerdicts {
             card: source.adapter.card(),
             root: &root,
             exits: exits.collect(),
@@ -380,9 +429,9 @@ fn conclude(
             as_of: look.as_of,
             blind,
         };
-        let mut sessions = case.sessions();
+        let mut sessions = verdicts.sessions();
         report.sessions = answered.then_some(sessions.len());
-        sessions.retain(|surveyed| is_wanted(surveyed, question));
+        sessions.retain(|surveyed| is_wanted(surveyed, query, since));
         for surveyed in &mut sessions {
             look_for_branch(&mut surveyed.session);
         }
@@ -403,16 +452,25 @@ fn look_for_branch(session: &mut Session) {
     }
 }
 
-fn is_wanted(surveyed: &Surveyed, question: &Question) -> bool {
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how far back a window reaches counts from the moment of the question"
+)]
+fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+fn is_wanted(surveyed: &Surveyed, query: &Query, since: Option<Timestamp>) -> bool {
     let session = &surveyed.session;
-    if session.is_subagent() && !question.subagents {
+    if session.is_subagent() && !query.subagents {
         return false;
     }
-    match &question.wanted {
+    match &query.wanted {
         Wanted::Live => session.is_live(),
-        Wanted::Ids(ids) => ids.iter().any(|id| surveyed.key.id.starts_with(id.as_str())),
-        Wanted::All { since } => {
-            session.is_live() || session.updated_at.is_none() || *since <= session.updated_at
+        Wanted::Ids(_) => query.wanted.names(&surveyed.key.id),
+        // A session that does not say when it was active cannot be shown to be too old.
+        Wanted::All { .. } => {
+            session.is_live() || session.updated_at.is_none() || since <= session.updated_at
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Hearing every source at once: each on its own thread, under its own patience and panic guard.
+//! Reading every source at once: each on its own thread, under its own patience and panic guard.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,23 +11,55 @@ use agentctl_files::Silent;
 use agentctl_model::{Coverage, Harvest, KernelView};
 use jiff::Timestamp;
 
-use crate::{Question, Source};
+use crate::Source;
+use crate::read::query::Query;
 
-/// Which sessions a source is asked for, owned: a late thread may outlive the question.
+/// What one source is asked, owned: a late thread may outlive the query.
 #[derive(Debug, Clone)]
-pub(crate) enum Errand {
+pub(crate) struct SourceRequest {
+    sessions: Sessions,
+    /// Token totals even where they cost a read of the whole transcript.
+    usage: bool,
+    subagents: bool,
+    text_limit: Option<usize>,
+}
+
+/// Which sessions a source is asked for.
+#[derive(Debug, Clone)]
+pub(crate) enum Sessions {
     Live(Box<KernelView>),
     Ids(Vec<String>),
     All { since: Option<Timestamp> },
 }
 
+impl SourceRequest {
+    pub(crate) fn new(query: &Query, sessions: Sessions) -> Self {
+        Self { sessions, usage: query.usage, subagents: query.subagents, text_limit: query.text_limit() }
+    }
+
+    /// The same; whether token totals are wanted is said apart.
+    pub(crate) fn counting(self, usage: bool) -> Self {
+        Self { usage, ..self }
+    }
+
+    fn scope(&self, progress: Progress, memory: Option<Arc<Memory>>) -> Scope<'_> {
+        let reach = match &self.sessions {
+            Sessions::Live(kernel) => Reach::Live(kernel),
+            Sessions::Ids(ids) => Reach::Ids(ids),
+            Sessions::All { since } => Reach::All { since: *since },
+        };
+        let Self { usage, subagents, text_limit, .. } = *self;
+        Scope { reach, usage, subagents, text_limit, progress, memory }
+    }
+}
+
 /// What one source said, and how long it took.
-pub(crate) struct Heard {
+pub(crate) struct SourceReading {
     pub(crate) harvest: Harvest,
     pub(crate) took: Duration,
 }
 
-impl Heard {
+impl SourceReading {
     /// Whether anything can be said of its sessions.
     pub(crate) fn has_answered(&self) -> bool {
         matches!(self.harvest.coverage, Coverage::Complete | Coverage::Partial)
@@ -40,24 +72,23 @@ struct Waiting {
     moved: Instant,
 }
 
-/// Asks every source; the answers come in the order of the errands. A source that shows no progress for its
+/// Asks every source; the answers come in the order of the requests. A source that shows no progress for its
 /// timeout is abandoned with its thread and reported as timed out: it cannot hold up the others.
-pub(crate) fn hear(
-    errands: Vec<(Source, Errand)>,
-    question: &Question,
+pub(crate) fn read_sources(
+    requests: Vec<(Source, SourceRequest)>,
     memory: Option<&Arc<Memory>>,
-) -> Vec<Heard> {
+) -> Vec<SourceReading> {
     let began = Instant::now();
-    let timeouts: Vec<Duration> = errands.iter().map(|(source, _)| source.timeout).collect();
-    let mut heard: Vec<Option<Heard>> = errands.iter().map(|_| None).collect();
+    let timeouts: Vec<Duration> = requests.iter().map(|(source, _)| source.timeout).collect();
+    let mut readings: Vec<Option<SourceReading>> = requests.iter().map(|_| None).collect();
     let mut waiting: Vec<Option<Waiting>> = Vec::new();
     let (answers, inbox) = channel();
-    for (index, (source, errand)) in errands.into_iter().enumerate() {
+    for (index, (source, request)) in requests.into_iter().enumerate() {
         let progress = Progress::awaited_for(source.timeout);
         waiting.push(Some(Waiting { progress: progress.clone(), seen: 0, moved: began }));
-        let (answers, question, memory) = (answers.clone(), question.clone(), memory.cloned());
+        let (answers, memory) = (answers.clone(), memory.cloned());
         std::thread::spawn(move || {
-            let harvest = ask(&source, &errand, &question, progress, memory);
+            let harvest = ask(&source, &request, progress, memory);
             // Nobody listens any more if this source was late.
             let _ = answers.send((index, harvest));
         });
@@ -67,38 +98,20 @@ pub(crate) fn hear(
             Ok((index, harvest)) => {
                 // Whoever was given up on has stopped in the middle: what it brings late is not the whole of it.
                 if waiting[index].take().is_some() {
-                    heard[index] = Some(Heard { harvest, took: began.elapsed() });
+                    readings[index] = Some(SourceReading { harvest, took: began.elapsed() });
                 }
             }
             Err(RecvTimeoutError::Timeout) => {
-                give_up_on_the_silent(&mut waiting, &timeouts, &mut heard, began);
+                give_up_on_the_silent(&mut waiting, &timeouts, &mut readings, began);
             }
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    heard.into_iter().map(|one| one.unwrap_or_else(|| lost(began))).collect()
+    readings.into_iter().map(|one| one.unwrap_or_else(|| lost(began))).collect()
 }
 
-fn ask(
-    source: &Source,
-    errand: &Errand,
-    question: &Question,
-    progress: Progress,
-    memory: Option<Arc<Memory>>,
-) -> Harvest {
-    let reach = match errand {
-        Errand::Live(kernel) => Reach::Live(kernel),
-        Errand::Ids(ids) => Reach::Ids(ids),
-        Errand::All { since } => Reach::All { since: *since },
-    };
-    let scope = Scope {
-        reach,
-        usage: question.usage,
-        subagents: question.subagents,
-        text_limit: question.text_limit(),
-        progress,
-        memory,
-    };
+fn ask(source: &Source, request: &SourceRequest, progress: Progress, memory: Option<Arc<Memory>>) -> Harvest {
+    let scope = request.scope(progress, memory);
     // The address of a gateway is no place.
     let root = &source.root.path;
     if root.is_absolute()
@@ -126,7 +139,7 @@ fn next_deadline(waiting: &[Option<Waiting>], timeouts: &[Duration]) -> Option<I
 fn give_up_on_the_silent(
     waiting: &mut [Option<Waiting>],
     timeouts: &[Duration],
-    heard: &mut [Option<Heard>],
+    readings: &mut [Option<SourceReading>],
     began: Instant,
 ) {
     let now = Instant::now();
@@ -139,14 +152,14 @@ fn give_up_on_the_silent(
         } else if now >= one.moved + timeouts[index] {
             let after_ms = u64::try_from(timeouts[index].as_millis()).unwrap_or(u64::MAX);
             let harvest = Harvest::nothing(Coverage::TimedOut { after_ms });
-            heard[index] = Some(Heard { harvest, took: began.elapsed() });
+            readings[index] = Some(SourceReading { harvest, took: began.elapsed() });
             one.progress.give_up();
             *slot = None;
         }
     }
 }
 
-fn lost(began: Instant) -> Heard {
+fn lost(began: Instant) -> SourceReading {
     let error = "the source's thread ended without an answer".to_owned();
-    Heard { harvest: Harvest::nothing(Coverage::Failed { error }), took: began.elapsed() }
+    SourceReading { harvest: Harvest::nothing(Coverage::Failed { error }), took: began.elapsed() }
 }

@@ -19,7 +19,7 @@ use agentctl_process::{Kernel, OpenHow, Want, is_agentctl};
 use jiff::Timestamp;
 
 use crate::Source;
-use crate::read::survey::kernel::{Look, is_of};
+use crate::read::survey::kernel::{KernelSnapshot, is_of};
 use crate::read::survey::standing::standing;
 
 /// Why nothing is said of a session, by its id and slot.
@@ -27,7 +27,7 @@ pub(crate) type Unseen = HashMap<(String, Option<String>), String>;
 
 pub(crate) fn unseen(
     kernel: &dyn Kernel,
-    look: &Look,
+    look: &KernelSnapshot,
     source: &Source,
     harvest: &Harvest,
     joined: &Joined,
@@ -73,7 +73,7 @@ pub(crate) fn unseen(
 
 struct Eyes<'a> {
     kernel: &'a dyn Kernel,
-    look: &'a Look,
+    look: &'a KernelSnapshot,
     source: &'a Source,
     heads: &'a [ProcessHead],
     seat: Seat,

@@ -16,7 +16,7 @@ use crate::read::survey::unseen::Unseen;
 type Id = (String, Option<String>);
 
 /// Everything that is needed to judge the sessions of one source.
-pub(crate) struct Case<'a> {
+pub(crate) struct SourceVerdicts<'a> {
     pub(crate) card: &'a Card,
     pub(crate) root: &'a str,
     pub(crate) harvest: Harvest,
@@ -30,7 +30,7 @@ pub(crate) struct Case<'a> {
     pub(crate) blind: Option<String>,
 }
 
-impl Case<'_> {
+impl SourceVerdicts<'_> {
     /// The sessions of this source. A source that gave no answer has none, and nothing is said of them.
     pub(crate) fn sessions(mut self) -> Vec<Surveyed> {
         if !matches!(self.harvest.coverage, Coverage::Complete | Coverage::Partial) {
@@ -130,6 +130,7 @@ impl Case<'_> {
         match (claims, unseen) {
             ([], Some(why)) => unobservable(why),
             ([], None) => Liveness::Gone { looked_at: self.as_of },
+            ([one], _) => unobservable(&one.owner.how.fact.to_string()),
             (several, _) => unobservable(&format!(
                 "{} live process(es) may carry this session or another one, nothing ties them",
                 several.len()

@@ -7,7 +7,6 @@ mod options;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use agentctl_fleet::Store;
 use agentctl_fleet::act::launch::{
     Choice, LaunchPlan, LaunchRequest, Launcher, MOST_SLOTS, ResumeRequest, SlotError, SlotErrorKind,
     check_count, check_folder, check_words, misfit,
@@ -15,6 +14,7 @@ use agentctl_fleet::act::launch::{
 use agentctl_fleet::keep::launches::WorktreeOrder;
 use agentctl_fleet::keep::marks::Marks;
 use agentctl_fleet::read::groups::GroupLaunch;
+use agentctl_fleet::{Purpose, Store};
 use agentctl_model::{Capability, Permission};
 use axum::Extension;
 use axum::extract::State;
@@ -214,7 +214,8 @@ pub(crate) async fn resume(
             on_complete: body.on_complete,
             timeout: duration("timeout", body.timeout.as_deref())?,
         };
-        let (found, _) = launcher.fleet.find(&selector).map_err(|error| Problem::not_one(error, false))?;
+        let (found, _) =
+            launcher.fleet.find(&selector, Purpose::Act).map_err(|error| Problem::not_one(error, false))?;
         let misfit = request.model.as_deref().and_then(|model| misfit(&found.key.adapter, "model", model));
         if let Some(why) = misfit {
             return Err(Problem::usage(why));
