@@ -1,6 +1,5 @@
 //! How much an adapter is asked for.
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -52,27 +51,6 @@ impl Scope<'_> {
     /// What the whole file was counted to, if that is wanted and known.
     pub(crate) fn recall(&self, path: &Path, opened: &Opened) -> Option<Counted> {
         self.memory.as_ref().filter(|_| self.usage)?.recall(path, opened)
-    }
-
-    /// Whatever is known already, or counted now; nothing where nobody wants it.
-    pub(crate) fn counted(
-        &self,
-        path: &Path,
-        opened: &Opened,
-        known: Option<Counted>,
-        count: impl FnOnce() -> io::Result<Counted>,
-    ) -> io::Result<Counted> {
-        match known {
-            Some(counted) => Ok(counted),
-            None if !self.usage => Ok(Counted::default()),
-            None => {
-                let counted = count()?;
-                if let Some(memory) = &self.memory {
-                    memory.keep(path, opened, counted);
-                }
-                Ok(counted)
-            }
-        }
     }
 }
 

@@ -6,3 +6,4 @@ pub(crate) mod gather;
 pub mod jsonl;
 pub mod memory;
 pub mod parallel;
+pub(crate) mod read;

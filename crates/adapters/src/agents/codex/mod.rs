@@ -26,7 +26,7 @@ use agentctl_model::{
 };
 
 use crate::transcript::gather::gather;
-use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
+use crate::transcript::jsonl::follow::{Follow, JsonlFollower, Told};
 use crate::transcript::jsonl::open::open_regular;
 use crate::transcript::jsonl::peek::{last_entries, read_last};
 use crate::{
@@ -159,16 +159,7 @@ fn is_compressed(place: &Path) -> bool {
 fn read_compressed(place: &Path, limit: usize) -> std::io::Result<Vec<Entry>> {
     let opened = open_regular(place)?;
     let ends = compressed::decode(&opened.file, opened.size, &Progress::default())?;
-    last_entries(ends.tail(), ends.tail().len() as u64, entries::entries, limit)
-}
-
-/// A conversation that is over: everything once, then nothing.
-struct Told(Vec<Entry>);
-
-impl Follow for Told {
-    fn next(&mut self) -> Result<Vec<Entry>, ReadError> {
-        Ok(std::mem::take(&mut self.0))
-    }
+    last_entries(ends.tail.as_slice(), ends.tail.len() as u64, entries::entries, limit)
 }
 
 /// The kernel picks: threads whose lock is held, and rollouts that a process holds open.

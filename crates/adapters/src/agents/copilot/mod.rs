@@ -17,11 +17,10 @@ use std::path::Path;
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead};
 
 use crate::transcript::folder::absence;
+use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::peek::read_last;
-use crate::transcript::parallel;
 use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope};
-use places::Place;
 
 pub struct Copilot;
 
@@ -70,7 +69,7 @@ impl Adapter for Copilot {
                 all
             }
         };
-        read_sessions(&places, scope, &mut harvest);
+        gather(&places, scope, &mut harvest, session::read);
         harvest
     }
 
@@ -109,28 +108,4 @@ impl Copilot {
 
 fn is_workspace(place: &Path) -> bool {
     place.extension().is_some_and(|extension| extension == "yaml")
-}
-
-fn read_sessions(places: &[Place], scope: &Scope<'_>, harvest: &mut Harvest) {
-    let since = match scope.reach {
-        Reach::All { since } => since,
-        Reach::Live(_) | Reach::Ids(_) => None,
-    };
-    let read = parallel::map(places, |place, (): &mut ()| {
-        scope.progress.tick();
-        session::read(place, since, scope)
-    });
-    for outcome in read {
-        match outcome {
-            Ok(session) => {
-                harvest.registrations.extend(session.registrations);
-                harvest.warnings.extend(session.warnings);
-                harvest.found.extend(session.found);
-                for (kind, count) in session.drift {
-                    *harvest.drift.entry(kind).or_default() += count;
-                }
-            }
-            Err(warning) => harvest.left_out(warning),
-        }
-    }
 }

@@ -9,6 +9,8 @@ use serde_json::value::RawValue;
 
 use super::records::{Message, Record, Said, ToolCall};
 use crate::transcript::jsonl::Scan;
+use crate::transcript::jsonl::lenient::as_text;
+use crate::transcript::read::Line;
 
 /// A tool's answer can be megabytes; nobody reads that in a peek.
 const TOOL_TEXT: usize = 2000;
@@ -112,6 +114,15 @@ impl LastEntries {
         }
     }
 
+    fn take_record(&mut self, record: Record<'_>) {
+        match record {
+            Record::Message(message) => self.take(&message),
+            Record::Set(set) => self.take_rewritten(set.messages.as_deref().unwrap_or_default()),
+            Record::RewindTo(id) if self.rewound_to.is_none() => self.rewound_to = Some(id.into_owned()),
+            _ => {}
+        }
+    }
+
     /// Oldest first.
     pub(super) fn finish(mut self) -> Vec<Entry> {
         if !self.entries.iter().any(|entry| entry.role == Role::Agent) {
@@ -129,14 +140,9 @@ impl LastEntries {
 
 impl Scan for LastEntries {
     fn line(&mut self, line: &[u8], _: u64) -> ControlFlow<()> {
-        match Record::parse(line) {
-            Some(Record::Message(message)) => self.take(&message),
-            Some(Record::Set(set)) => self.take_rewritten(set.messages.as_deref().unwrap_or_default()),
-            Some(Record::RewindTo(id)) if self.rewound_to.is_none() => {
-                self.rewound_to = Some(id.into_owned());
-            }
-            _ => {}
-        }
+        as_text(line, |line| {
+            Line::is_record(Record::parse(line).map(|record| self.take_record(record)).is_some())
+        });
         if self.entries.len() >= self.limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }

@@ -35,6 +35,9 @@ pub(super) struct Header<'a> {
     last_updated: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub(super) kind: Option<Cow<'a, str>>,
+    /// Of a sub-agent that says whose it is.
+    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) parent_session_id: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub(super) summary: Option<Cow<'a, str>>,
     /// Of an older document, which is one header with everything in it.
