@@ -47,7 +47,13 @@ pub struct Scope<'a> {
     pub memory: Option<Arc<Memory>>,
 }
 
-impl Scope<'_> {
+impl<'a> Scope<'a> {
+    /// The smallest question about these sessions.
+    pub fn new(reach: Reach<'a>) -> Self {
+        let progress = Progress::default();
+        Self { reach, usage: false, subagents: false, text_limit: None, progress, memory: None }
+    }
+
     /// What the whole file was counted to, if that is wanted and known.
     pub(crate) fn recall(&self, path: &Path, opened: &Opened) -> Option<Counted> {
         self.memory.as_ref().filter(|_| self.usage)?.recall(path, opened)

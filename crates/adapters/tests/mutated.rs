@@ -9,7 +9,7 @@ use agentctl_adapters::agents::copilot::Copilot;
 use agentctl_adapters::agents::gemini::Gemini;
 use agentctl_adapters::agents::kimi::Kimi;
 use agentctl_adapters::agents::qwen::Qwen;
-use agentctl_adapters::{Adapter, Progress, Reach, Root, Scope};
+use agentctl_adapters::{Adapter, Reach, Root, Scope};
 use agentctl_model::{Coverage, Found};
 use proptest::prelude::*;
 
@@ -112,14 +112,7 @@ fn survey(recorded: &Recorded, root: &Path, bytes: &[u8]) -> (Vec<Found>, Covera
     let path = root.join(recorded.place);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, bytes).unwrap();
-    let scope = Scope {
-        reach: Reach::All { since: None },
-        usage: true,
-        subagents: true,
-        text_limit: None,
-        progress: Progress::default(),
-        memory: None,
-    };
+    let scope = Scope { usage: true, subagents: true, ..Scope::new(Reach::All { since: None }) };
     let harvest = recorded.adapter.survey(&Root::at(root), &scope);
     recorded.adapter.read(&path, ID, 50).unwrap();
     let mut follow = recorded.adapter.follow(&path, ID, 10).unwrap();

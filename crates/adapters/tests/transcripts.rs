@@ -16,7 +16,7 @@ use agentctl_adapters::agents::kimi::Kimi;
 use agentctl_adapters::agents::pi::Pi;
 use agentctl_adapters::agents::pi_rust::PiRust;
 use agentctl_adapters::agents::qwen::Qwen;
-use agentctl_adapters::{Adapter, Memory, Progress, Reach, Root, Scope};
+use agentctl_adapters::{Adapter, Memory, Reach, Root, Scope};
 use agentctl_model::{Found, Harvest, Relation};
 use jiff::Timestamp;
 
@@ -192,12 +192,11 @@ impl Written {
 
     fn survey(&self, root: &Path, memory: Option<&Arc<Memory>>) -> Harvest {
         let scope = Scope {
-            reach: Reach::All { since: None },
             usage: true,
             subagents: true,
             text_limit: Some(200),
-            progress: Progress::default(),
             memory: memory.cloned(),
+            ..Scope::new(Reach::All { since: None })
         };
         self.adapter.survey(&Root::at(root), &scope)
     }
@@ -276,7 +275,7 @@ fn half_a_last_line_is_a_write_in_progress_and_any_other_broken_line_is_damage()
         let place = tempfile::tempdir().unwrap();
         let file = written.file(place.path());
         let whole = written.lines(b"");
-        let mut warned = |bytes: Vec<u8>| {
+        let warned = |bytes: Vec<u8>| {
             fs::write(&file, bytes).unwrap();
             !written.survey(place.path(), None).warnings.is_empty()
         };
@@ -330,14 +329,7 @@ fn a_sub_agent_of_gemini_that_lies_among_its_parents_is_found() {
     write("bbbbbbbb-2", r#""kind":"subagent","parentSessionId":"aaaaaaaa-1""#);
     write("cccccccc-3", r#""kind":"subagent""#);
     let ids = |subagents| {
-        let scope = Scope {
-            reach: Reach::All { since: None },
-            usage: false,
-            subagents,
-            text_limit: None,
-            progress: Progress::default(),
-            memory: None,
-        };
+        let scope = Scope { subagents, ..Scope::new(Reach::All { since: None }) };
         let mut found = Gemini.survey(&Root::at(place.path()), &scope).found;
         found.sort_by(|a, b| a.id.cmp(&b.id));
         let told = found.into_iter().map(|found| {

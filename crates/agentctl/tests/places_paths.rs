@@ -67,11 +67,7 @@ const PAST: [(&str, &str, &str); 9] = [
         "UnixDatagram::unbound",
         "the service manager's socket, as it was named to us",
     ),
-    (
-        "daemon/src/serve/server.rs",
-        "UnixListener::bind",
-        "our own folder, under the daemon's lock; then 0600",
-    ),
+    ("daemon/src/serve/server.rs", "UnixListener::bind", "our own folder, under the daemon's lock; then 0600"),
     ("daemon/src/watch/inotify.rs", "inotify::add_watch", "folders only; nothing is read"),
     (
         "fleet/src/worktree/git.rs",

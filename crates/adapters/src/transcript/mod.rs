@@ -7,3 +7,4 @@ pub mod jsonl;
 pub mod memory;
 pub mod parallel;
 pub(crate) mod read;
+pub(crate) mod show;

@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use agentctl_model::{
-    Capability, Coverage, Entry, Environ, Harvest, Holder, Joined, KernelView, Process, ProcessHead,
+    Capability, Coverage, Entry, Environ, Harvest, Holder, Joined, KernelView, ProcessHead,
 };
 
 use crate::transcript::gather::gather;
@@ -92,21 +92,16 @@ impl Adapter for Codex {
     }
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
-        join::join(&root.path, harvest, kernel, |process| {
-            kernel.is_ours(process) || self.is_ours(process, root)
-        })
+        join::join(&root.path, harvest, kernel, |process| self.is_ours(root, kernel, process))
     }
 
     fn ask(&self, root: &Root, kernel: &KernelView, joined: &mut Joined) {
-        ask::ask_servers(&root.path, kernel, joined, |process| {
-            kernel.is_ours(process) || self.is_ours(process, root)
-        });
+        ask::ask_servers(&root.path, kernel, joined, |process| self.is_ours(root, kernel, process));
     }
 
     fn lines(&self, root: &Root, kernel: &dyn Fn() -> KernelView) -> Vec<Line> {
         let view = kernel();
-        let ours =
-            view.processes.iter().filter(|process| view.is_ours(process) || self.is_ours(process, root));
+        let ours = view.processes.iter().filter(|process| self.is_ours(root, &view, process));
         let sockets: BTreeSet<PathBuf> =
             ours.filter_map(|process| server::socket_of(&root.path, process)).collect();
         sockets
@@ -142,13 +137,6 @@ impl Adapter for Codex {
 
     fn control(&self) -> Option<&'static dyn Control> {
         Some(&Codex)
-    }
-}
-
-impl Codex {
-    /// The process's own variables resolve to this root.
-    fn is_ours(&self, process: &Process, root: &Root) -> bool {
-        process.environ.seen().and_then(|environ| self.root(environ)).is_some_and(|own| own.path == root.path)
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
+use crate::Reach;
 use crate::transcript::read::read_bytes;
-use crate::{Progress, Reach};
 use agentctl_model::{Relation, Tokens, TurnState};
 use proptest::prelude::*;
 
@@ -17,14 +17,7 @@ fn recorded(name: &str) -> &'static [u8] {
 }
 
 fn ends_of(bytes: &[u8]) -> Option<(Head, Tail, Counted, Option<&'static str>)> {
-    let scope = Scope {
-        reach: Reach::All { since: None },
-        usage: false,
-        subagents: true,
-        text_limit: None,
-        progress: Progress::default(),
-        memory: None,
-    };
+    let scope = Scope { subagents: true, ..Scope::new(Reach::All { since: None }) };
     read_bytes(&Rollout { compressed: false, scope: &scope }, bytes).ok().flatten()
 }
 

@@ -14,7 +14,7 @@ mod workspace;
 
 use std::path::Path;
 
-use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead};
+use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
 
 use crate::transcript::folder::absence;
 use crate::transcript::gather::gather;
@@ -57,12 +57,9 @@ impl Adapter for Copilot {
         let mut harvest = Harvest::complete(Vec::new());
         let state = root.path.join("session-state");
         let places = match scope.reach {
-            Reach::Live(kernel) => places::live(
-                &state,
-                kernel,
-                |process| kernel.is_ours(process) || self.is_ours(process, root),
-                &mut harvest,
-            ),
+            Reach::Live(kernel) => {
+                places::live(&state, kernel, |process| self.is_ours(root, kernel, process), &mut harvest)
+            }
             Reach::Ids(_) | Reach::All { .. } => {
                 let mut all = places::all(&state, &mut harvest);
                 all.retain(|place| scope.reach.names(&place.id));
@@ -78,7 +75,7 @@ impl Adapter for Copilot {
     }
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
-        join::join(harvest, kernel, |process| kernel.is_ours(process) || self.is_ours(process, root))
+        join::join(harvest, kernel, |process| self.is_ours(root, kernel, process))
     }
 
     fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
@@ -96,13 +93,6 @@ impl Adapter for Copilot {
 
     fn control(&self) -> Option<&'static dyn Control> {
         Some(&Copilot)
-    }
-}
-
-impl Copilot {
-    /// The process's own variables resolve to this root.
-    fn is_ours(&self, process: &Process, root: &Root) -> bool {
-        process.environ.seen().and_then(|environ| self.root(environ)).is_some_and(|own| own.path == root.path)
     }
 }
 

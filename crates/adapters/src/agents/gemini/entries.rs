@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-use agentctl_model::text::{clean, clean_cut};
+use agentctl_model::text::clean;
 use agentctl_model::{Entry, EntryKind, Role};
 use serde_json::value::RawValue;
 
@@ -11,9 +11,7 @@ use super::records::{Message, Record, Said, ToolCall};
 use crate::transcript::jsonl::Scan;
 use crate::transcript::jsonl::lenient::as_text;
 use crate::transcript::read::Line;
-
-/// A tool's answer can be megabytes; nobody reads that in a peek.
-const TOOL_TEXT: usize = 2000;
+use crate::transcript::show::At;
 
 /// Everything one message shows, tools included.
 pub(super) fn of_message(message: &Message<'_>) -> Vec<Entry> {
@@ -46,17 +44,10 @@ fn words_of(message: &Message<'_>) -> Option<Entry> {
 }
 
 fn tools_of(message: &Message<'_>) -> Vec<Entry> {
-    let at = message.last_at();
+    let at = At(message.last_at());
     let both = message.tool_calls.iter().flat_map(|call| {
-        let tool = call.name.as_deref().map(|name| clean_cut(name, Some(100)));
-        let make = |kind, text: &str| {
-            let text = clean_cut(text, Some(TOOL_TEXT));
-            Entry { at, role: Role::Tool, kind, text, tool: tool.clone() }
-        };
-        let asked = make(EntryKind::ToolCall, call.args.map_or("", RawValue::get));
-        let failed = call.status.as_deref() == Some("error");
-        let kind = if failed { EntryKind::Error } else { EntryKind::ToolResult };
-        [asked, make(kind, &answer(call))]
+        let (tool, failed) = (call.name.as_deref(), call.status.as_deref() == Some("error"));
+        [at.called(tool, call.args.map_or("", RawValue::get)), at.answered(tool, failed, &answer(call))]
     });
     both.collect()
 }

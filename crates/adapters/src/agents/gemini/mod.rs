@@ -65,7 +65,7 @@ impl Adapter for Gemini {
         let projects = Projects::read(&root.path);
         let places = match &scope.reach {
             Reach::Live(kernel) => {
-                let ours = |process: &Process| kernel.is_ours(process) || self.is_ours(process, root);
+                let ours = |process: &Process| self.is_ours(root, kernel, process);
                 places::live(&root.path, &projects, kernel, ours, scope.subagents, &mut harvest)
             }
             reach => places::stored(&root.path, reach, scope.subagents, &mut harvest),
@@ -79,7 +79,7 @@ impl Adapter for Gemini {
     }
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
-        join::join(harvest, kernel, |process| kernel.is_ours(process) || self.is_ours(process, root))
+        join::join(harvest, kernel, |process| self.is_ours(root, kernel, process))
     }
 
     fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
@@ -102,13 +102,6 @@ impl Adapter for Gemini {
 
     fn control(&self) -> Option<&'static dyn Control> {
         Some(&Gemini)
-    }
-}
-
-impl Gemini {
-    /// The process's own variables resolve to this root.
-    fn is_ours(&self, process: &Process, root: &Root) -> bool {
-        process.environ.seen().and_then(|environ| self.root(environ)).is_some_and(|own| own == *root)
     }
 }
 
