@@ -1,12 +1,12 @@
 //! Token totals: every model call once, this session's own only. Pure.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use agentctl_model::Tokens;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use crate::transcript::jsonl::text::Text;
 use crate::transcript::memory::Counted;
 use crate::transcript::read::{Sum, plus};
 
@@ -18,12 +18,10 @@ const MARK: &str = "session.usage_record";
 #[serde(rename_all = "camelCase")]
 struct Record<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    id: Option<Cow<'a, str>>,
+    kind: Text<'a>,
+    id: Option<Text<'a>>,
     /// Of a sub-agent.
     agent_id: Option<IgnoredAny>,
-    #[serde(borrow)]
     data: Data<'a>,
 }
 
@@ -49,9 +47,8 @@ struct Usage<'a> {
 #[serde(rename_all = "camelCase", default)]
 struct Accounting<'a> {
     #[serde(borrow)]
-    source_session_id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    usage_id: Option<Cow<'a, str>>,
+    source_session_id: Option<Text<'a>>,
+    usage_id: Option<Text<'a>>,
 }
 
 /// Sums the accounting records. A call of a sub-agent, or one that was copied out of another session, is not counted.

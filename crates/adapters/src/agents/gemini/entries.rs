@@ -86,7 +86,7 @@ impl LastEntries {
     pub(super) fn take(&mut self, message: &Message<'_>) {
         let is_new = self.seen.insert(message.id.as_ref().to_owned());
         if self.rewound_to.is_some() {
-            self.rewound_to.take_if(|target| *target == message.id);
+            self.rewound_to.take_if(|target| **target == *message.id);
         } else if is_new {
             self.entries.extend(of_message(message).into_iter().rev());
         }
@@ -94,7 +94,7 @@ impl LastEntries {
 
     fn take_rewritten(&mut self, messages: &[Message<'_>]) {
         if let Some(target) = &self.rewound_to {
-            if let Some(from) = messages.iter().position(|message| message.id == *target) {
+            if let Some(from) = messages.iter().position(|message| *message.id == **target) {
                 self.seen.extend(messages[from..].iter().map(|message| message.id.as_ref().to_owned()));
                 self.rewound_to = None;
             }

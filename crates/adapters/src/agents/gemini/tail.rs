@@ -107,7 +107,7 @@ impl Tail {
         }
         let Some(messages) = &set.messages else { return };
         if let Some(target) = &self.rewound_to {
-            if let Some(from) = messages.iter().position(|message| message.id == *target) {
+            if let Some(from) = messages.iter().position(|message| *message.id == **target) {
                 self.seen.extend(messages[from..].iter().map(|message| message.id.as_ref().to_owned()));
                 self.rewound_to = None;
             }
@@ -141,7 +141,7 @@ impl Tail {
             return;
         }
         if let Some(target) = &self.rewound_to {
-            if *target == message.id {
+            if **target == *message.id {
                 self.rewound_to = None;
             }
             return;

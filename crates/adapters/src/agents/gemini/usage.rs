@@ -2,13 +2,13 @@
 //!
 //! The replayed conversation would lose some: a session that is taken up again is rewritten without its tokens.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use agentctl_model::Tokens;
 use serde::Deserialize;
 
 use super::records::{Record, Usage};
+use crate::transcript::jsonl::text::Text;
 use crate::transcript::memory::Counted;
 use crate::transcript::read::Sum;
 
@@ -28,9 +28,9 @@ impl Sum for UsageSum {
         #[derive(Deserialize)]
         struct Reply<'a> {
             #[serde(borrow)]
-            id: Cow<'a, str>,
-            #[serde(borrow, rename = "type")]
-            kind: Cow<'a, str>,
+            id: Text<'a>,
+            #[serde(rename = "type")]
+            kind: Text<'a>,
             tokens: Option<Usage>,
         }
         // A message that is written again carries the same figures.
@@ -56,7 +56,7 @@ impl Sum for UsageSum {
 }
 
 impl UsageSum {
-    fn add(&mut self, id: Cow<'_, str>, kind: &str, usage: Option<Usage>) {
+    fn add(&mut self, id: Text<'_>, kind: &str, usage: Option<Usage>) {
         if let (Some(usage), "gemini") = (usage, kind) {
             self.by_reply.insert(id.into_owned(), usage);
         }

@@ -1,10 +1,9 @@
 //! Token totals: every model call of the main agent once, this session's own only. Pure.
 
-use std::borrow::Cow;
-
 use agentctl_model::Tokens;
 use serde::Deserialize;
 
+use crate::transcript::jsonl::text::Text;
 use crate::transcript::memory::Counted;
 use crate::transcript::read::{Sum, plus};
 
@@ -13,9 +12,8 @@ use crate::transcript::read::{Sum, plus};
 #[serde(rename_all = "camelCase")]
 struct Record<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    agent_id: Option<Cow<'a, str>>,
+    kind: Text<'a>,
+    agent_id: Option<Text<'a>>,
     usage: Option<Usage>,
 }
 

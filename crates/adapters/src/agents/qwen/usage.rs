@@ -1,12 +1,12 @@
 //! Token totals: the usage of every reply once. Pure.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use agentctl_model::Tokens;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use crate::transcript::jsonl::text::Text;
 use crate::transcript::memory::Counted;
 use crate::transcript::read::Sum;
 
@@ -14,9 +14,8 @@ use crate::transcript::read::Sum;
 #[serde(rename_all = "camelCase")]
 struct Record<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    uuid: Option<Cow<'a, str>>,
+    kind: Text<'a>,
+    uuid: Option<Text<'a>>,
     forked_from: Option<IgnoredAny>,
     usage_metadata: Option<Usage>,
 }
@@ -48,7 +47,7 @@ impl Sum for UsageSum {
         if record.kind != "assistant" || record.forked_from.is_some() {
             return;
         }
-        let name = record.uuid.map_or_else(|| format!("nameless {}", self.by_reply.len()), Cow::into_owned);
+        let name = record.uuid.map_or_else(|| format!("nameless {}", self.by_reply.len()), Text::into_owned);
         self.by_reply.insert(name.into(), usage);
     }
 

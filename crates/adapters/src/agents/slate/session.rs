@@ -26,7 +26,7 @@ pub(super) fn head(place: &Place) -> io::Result<Head> {
     for _ in 0..3 {
         let bytes = read_small(&place.path, FILE_LIMIT)?;
         // The name of the file leads to the messages, so it must be the session's own.
-        if let Some(file) = SessionFile::parse(&bytes).filter(|file| file.id == place.id) {
+        if let Some(file) = SessionFile::parse(&bytes).filter(|file| *file.id == *place.id) {
             return Ok(Head {
                 id: place.id.clone(),
                 parent: file.parent().map(clean),
