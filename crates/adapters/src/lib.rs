@@ -74,6 +74,12 @@ impl Root {
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), store: None, keys: Keys::default() }
     }
+
+    /// The folder that this variable names, else this one in the home.
+    pub(crate) fn moved_by(environ: &Environ, variable: &str, in_home: &str) -> Option<Self> {
+        let moved = environ.path(variable);
+        moved.or_else(|| environ.path("HOME").map(|home| home.join(in_home))).map(Self::at)
+    }
 }
 
 /// A folder in which news about live sessions appears, with so many levels of folders below it.

@@ -123,28 +123,32 @@ fn all() -> Vec<Written> {
             ending: &[],
             running: false,
         },
-        Written {
-            adapter: &Kimi,
-            place: "sessions/wd_w_0/c2000000-1111-4111-8111-111111111111/agents/main/wire.jsonl",
-            opening: &[r#"{"type":"metadata","created_at":1794700000000}"#],
-            prompt: r#"{"type":"turn.prompt","agentId":"main","input":[{"type":"text","text":"say PROMPT"}],"origin":{"kind":"user"},"turnId":0,"time":1794700000000}"#,
-            reply: |n| {
-                format!(
-                    r#"{{"type":"usage.record","agentId":"main","model":"m","usage":{{"inputOther":2,"output":1}},"time":{}}}"#,
-                    1_794_700_000_000 + n
-                )
-            },
-            ending: &[
-                r#"{"type":"llm.request","agentId":"main","model":"m","time":1794700009000}"#,
-                r#"{"type":"context.append_loop_event","agentId":"main","event":{"type":"content.part","part":{"type":"text","text":"yes"}},"time":1794700009000}"#,
-                r#"{"type":"turn.prompt","agentId":"main","input":[{"type":"text","text":"more"}],"origin":{"kind":"user"},"turnId":1,"time":1794700009000}"#,
-                r#"{"type":"turn.ended","agentId":"main","turnId":0,"reason":"completed","time":1794700009001}"#,
-            ],
-            running: false,
-        },
+        kimi(),
         pi(&Pi, "sessions/--w--/2026-11-15T07-01-35-000Z_c2000000-1111-4111-8111-111111111111.jsonl"),
         pi(&PiRust, "sessions/--w--/2026-11-15T07-01-35.000Z_c2000000.jsonl"),
     ]
+}
+
+fn kimi() -> Written {
+    Written {
+        adapter: &Kimi,
+        place: "sessions/wd_w_0/c2000000-1111-4111-8111-111111111111/agents/main/wire.jsonl",
+        opening: &[r#"{"type":"metadata","created_at":1794700000000}"#],
+        prompt: r#"{"type":"turn.prompt","agentId":"main","input":[{"type":"text","text":"say PROMPT"}],"origin":{"kind":"user"},"turnId":0,"time":1794700000000}"#,
+        reply: |n| {
+            format!(
+                r#"{{"type":"usage.record","agentId":"main","model":"m","usage":{{"inputOther":2,"output":1}},"time":{}}}"#,
+                1_794_700_000_000 + n
+            )
+        },
+        ending: &[
+            r#"{"type":"llm.request","agentId":"main","model":"m","time":1794700009000}"#,
+            r#"{"type":"context.append_loop_event","agentId":"main","event":{"type":"content.part","part":{"type":"text","text":"yes"}},"time":1794700009000}"#,
+            r#"{"type":"turn.prompt","agentId":"main","input":[{"type":"text","text":"more"}],"origin":{"kind":"user"},"turnId":1,"time":1794700009000}"#,
+            r#"{"type":"turn.ended","agentId":"main","turnId":0,"reason":"completed","time":1794700009001}"#,
+        ],
+        running: false,
+    }
 }
 
 fn pi(adapter: &'static dyn Adapter, place: &'static str) -> Written {
@@ -282,7 +286,7 @@ fn half_a_last_line_is_a_write_in_progress_and_any_other_broken_line_is_damage()
         let name = written.name();
         assert!(!warned([&whole[..], b"{\"type\":\"ha"].concat()), "{name}: it is being written");
         assert!(warned([&whole[..], b"{\"type\":\"ha\n"].concat()), "{name}: nobody goes on with this line");
-        let first = written.opening.iter().map(|line| format!("{line}\n")).collect::<String>();
+        let first = written.opening.iter().flat_map(|line| [*line, "\n"]).collect::<String>();
         let begun = format!("{first}{{\"oops\n{}\n", written.prompt);
         assert!(warned(begun.clone().into_bytes()), "{name}: it is between two records");
         assert!(!warned(begun.replace("{\"oops\n", "").into_bytes()), "{name}");

@@ -48,8 +48,7 @@ impl Adapter for ClaudeCode {
     }
 
     fn root(&self, environ: &Environ) -> Option<Root> {
-        let moved = environ.path("CLAUDE_CONFIG_DIR");
-        moved.or_else(|| environ.path("HOME").map(|home| home.join(".claude"))).map(Root::at)
+        Root::moved_by(environ, "CLAUDE_CONFIG_DIR", ".claude")
     }
 
     fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {

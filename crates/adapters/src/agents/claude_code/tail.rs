@@ -16,7 +16,6 @@ const TITLE_REACH_WHOLE: u64 = 64 << 10;
 const LONG: usize = 4 << 10;
 
 /// Reads records newest first until nothing more is wanted.
-#[expect(clippy::struct_excessive_bools, reason = "each is one thing already heard")]
 #[derive(Default)]
 pub(super) struct Tail {
     /// The file belongs to a sub-agent: its own records are the side chain.

@@ -253,7 +253,7 @@ mod tests {
         };
         let (copy, own) = (reply("m1", ""), reply("m2", ""));
         let marked = reply("m3", r#","forkedFrom":{"sessionId":"s"}"#);
-        let [copy, own, marked] = [&copy, &own, &marked].map(|line| line.as_bytes());
+        let [copy, own, marked] = [&copy, &own, &marked].map(String::as_bytes);
         let request = request.as_bytes();
         assert_eq!(input(&[copy, copy]), Some(5), "without a request nothing tells copies");
         assert_eq!(input(&[copy, request, own]), Some(5));

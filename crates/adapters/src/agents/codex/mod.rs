@@ -53,8 +53,7 @@ impl Adapter for Codex {
     }
 
     fn root(&self, environ: &Environ) -> Option<Root> {
-        let moved = environ.path("CODEX_HOME");
-        moved.or_else(|| environ.path("HOME").map(|home| home.join(".codex"))).map(Root::at)
+        Root::moved_by(environ, "CODEX_HOME", ".codex")
     }
 
     fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {

@@ -41,8 +41,7 @@ impl Adapter for Copilot {
     }
 
     fn root(&self, environ: &Environ) -> Option<Root> {
-        let moved = environ.path("COPILOT_HOME");
-        moved.or_else(|| environ.path("HOME").map(|home| home.join(".copilot"))).map(Root::at)
+        Root::moved_by(environ, "COPILOT_HOME", ".copilot")
     }
 
     fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {

@@ -10,7 +10,6 @@ use super::records::{ASKS_A_PERSON, Record, is_certainly_bulk, is_known};
 use crate::transcript::read::{self, Latest, Line, WORDS_REACH, keep};
 
 /// Reads events newest first until nothing more is wanted.
-#[expect(clippy::struct_excessive_bools, reason = "each is one thing already heard")]
 #[derive(Default)]
 pub(super) struct Tail {
     /// Its model is the one that spoke last.

@@ -41,8 +41,7 @@ impl Adapter for Kimi {
     }
 
     fn root(&self, environ: &Environ) -> Option<Root> {
-        let moved = environ.path("KIMI_CODE_HOME");
-        moved.or_else(|| environ.path("HOME").map(|home| home.join(".kimi-code"))).map(Root::at)
+        Root::moved_by(environ, "KIMI_CODE_HOME", ".kimi-code")
     }
 
     fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
