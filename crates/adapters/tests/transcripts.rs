@@ -351,3 +351,29 @@ fn a_sub_agent_of_gemini_that_lies_among_its_parents_is_found() {
         [main, ("bbbbbbbb-2".to_owned(), child, None), ("cccccccc-3".to_owned(), None, kind)]
     );
 }
+
+#[test]
+fn a_reply_of_gemini_that_stands_in_two_files_of_its_session_counts_once() {
+    let place = tempfile::tempdir().unwrap();
+    let chats = place.path().join("tmp/w/chats");
+    fs::create_dir_all(&chats).unwrap();
+    let reply = |id: &str| {
+        format!(
+            r#"{{"id":"{id}","timestamp":"2026-11-15T07:00:01Z","type":"gemini","content":"yes","tokens":{{"input":2,"output":1,"cached":0}},"model":"m"}}"#
+        )
+    };
+    let header = r#""sessionId":"aaaaaaaa-1","startTime":"2026-11-15T07:00:00Z","kind":"main""#;
+    // The older file is one document, written over several lines.
+    let document = format!("{{\n {header},\n \"messages\": [\n  {},\n  {}\n ]\n}}\n", reply("a"), reply("b"));
+    fs::write(chats.join("session-2026-11-15T07-00-aaaaaaaa.json"), document).unwrap();
+    let lines = format!("{{{header}}}\n{}\n{}\n", reply("b"), reply("c"));
+    fs::write(chats.join("session-2026-11-15T07-05-aaaaaaaa.jsonl"), lines).unwrap();
+    let memory = Arc::new(Memory::new(later));
+    for _ in 0..2 {
+        let memory = Some(Arc::clone(&memory));
+        let scope = Scope { usage: true, memory, ..Scope::new(Reach::All { since: None }) };
+        let harvest = Gemini.survey(&Root::at(place.path()), &scope);
+        assert_eq!(only(&harvest).facts.tokens.unwrap().output, Some(3), "{harvest:?}");
+        assert!(harvest.warnings.is_empty(), "{harvest:?}");
+    }
+}
