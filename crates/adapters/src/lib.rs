@@ -17,7 +17,7 @@ mod wire;
 
 use std::path::{Path, PathBuf};
 
-use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead, Stamp};
+use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead, Stamp};
 use jiff::Timestamp;
 
 pub use agentctl_files::watch::WatchTarget;
@@ -90,6 +90,12 @@ impl Root {
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), store: None, keys: Keys::default() }
     }
+
+    /// The folder that this variable names, else this one in the home.
+    pub(crate) fn moved_by(environ: &Environ, variable: &str, in_home: &str) -> Option<Self> {
+        let moved = environ.path(variable);
+        moved.or_else(|| environ.path("HOME").map(|home| home.join(in_home))).map(Self::at)
+    }
 }
 
 /// Why a transcript could not be read.
@@ -141,6 +147,16 @@ pub trait Adapter: Send + Sync {
     /// Cheap: name and argv only, so that only these processes are looked at closely. Helpers of the vendor
     /// that must not become sessions may be recognised here and left out by `join`.
     fn recognises(&self, head: &ProcessHead) -> bool;
+
+    /// Whether this process works under this root: it is known to, or its own variables lead there.
+    fn is_ours(&self, root: &Root, kernel: &KernelView, process: &Process) -> bool {
+        kernel.is_ours(process) || self.leads_to(root, process)
+    }
+
+    /// The process's own variables resolve to this root.
+    fn leads_to(&self, root: &Root, process: &Process) -> bool {
+        process.environ.seen().and_then(|environ| self.root(environ)).as_ref() == Some(root)
+    }
 
     /// Pure: who carries what.
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined;

@@ -1,6 +1,5 @@
 //! How much an adapter is asked for.
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -48,31 +47,16 @@ pub struct Scope<'a> {
     pub memory: Option<Arc<Memory>>,
 }
 
-impl Scope<'_> {
+impl<'a> Scope<'a> {
+    /// The smallest question about these sessions.
+    pub fn new(reach: Reach<'a>) -> Self {
+        let progress = Progress::default();
+        Self { reach, usage: false, subagents: false, text_limit: None, progress, memory: None }
+    }
+
     /// What the whole file was counted to, if that is wanted and known.
     pub(crate) fn recall(&self, path: &Path, opened: &Opened) -> Option<Counted> {
         self.memory.as_ref().filter(|_| self.usage)?.recall(path, opened)
-    }
-
-    /// Whatever is known already, or counted now; nothing where nobody wants it.
-    pub(crate) fn counted(
-        &self,
-        path: &Path,
-        opened: &Opened,
-        known: Option<Counted>,
-        count: impl FnOnce() -> io::Result<Counted>,
-    ) -> io::Result<Counted> {
-        match known {
-            Some(counted) => Ok(counted),
-            None if !self.usage => Ok(Counted::default()),
-            None => {
-                let counted = count()?;
-                if let Some(memory) = &self.memory {
-                    memory.keep(path, opened, counted);
-                }
-                Ok(counted)
-            }
-        }
     }
 }
 

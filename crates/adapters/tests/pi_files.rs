@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use agentctl_adapters::agents::pi::Pi;
 use agentctl_adapters::agents::pi_rust::PiRust;
-use agentctl_adapters::{Adapter, Progress, Reach, Root, Scope};
+use agentctl_adapters::{Adapter, Reach, Root, Scope};
 use agentctl_model::{Found, Harvest, Role, TurnState};
 use proptest::prelude::*;
 
@@ -43,14 +43,8 @@ fn survey(adapter: &dyn Adapter, bytes: &[u8], usage: bool) -> (tempfile::TempDi
     let file = folder.path().join("sessions/--w--/any.jsonl");
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
     std::fs::write(&file, bytes).unwrap();
-    let scope = Scope {
-        reach: Reach::All { since: None },
-        usage,
-        subagents: true,
-        text_limit: Some(200),
-        progress: Progress::default(),
-        memory: None,
-    };
+    let scope =
+        Scope { usage, subagents: true, text_limit: Some(200), ..Scope::new(Reach::All { since: None }) };
     let harvest = adapter.survey(&Root::at(folder.path()), &scope);
     (folder, file, harvest)
 }

@@ -102,12 +102,10 @@ fn write(path: &Path, bytes: &[u8]) -> File {
 
 fn survey(adapter: &dyn Adapter, root: &Path, usage: bool, progress: &Progress) -> Harvest {
     let scope = Scope {
-        reach: Reach::All { since: None },
         usage,
         subagents: true,
-        text_limit: None,
         progress: progress.clone(),
-        memory: None,
+        ..Scope::new(Reach::All { since: None })
     };
     on_behalf_of(Some(progress), || adapter.survey(&Root::at(root), &scope))
 }

@@ -6,9 +6,13 @@ pub(crate) mod refusal;
 pub(crate) mod scene;
 pub(crate) mod stdout;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use agentctl_model::{FirstWords, Intent, KernelView, Process, Refusal, Session, SpawnPlan, StopWay};
+use agentctl_model::{
+    CleanSignal, FirstWords, IdSource, Intent, KernelView, Process, Refusal, Session, SpawnPlan, Stdin,
+    StopWay,
+};
 
 use crate::Root;
 use crate::gateway::HostError;
@@ -46,11 +50,15 @@ pub trait Control: Send + Sync {
     fn stop_way(&self, session: &Session, process: &Process) -> StopWay;
 
     /// What the agent leaves in the environment of its tools to name the session: pairs of variable and value, of which
-    /// one suffices.
-    fn tool_marks(&self, id: &str, pid: Option<u32>) -> Vec<(&'static str, String)>;
+    /// one suffices. Nothing where its tools are told nothing of the session.
+    fn tool_marks(&self, _id: &str, _pid: Option<u32>) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
 
     /// Every variable that the agent sets for its children. Nothing that agentctl starts inherits them.
-    fn marks(&self) -> &'static [&'static str];
+    fn marks(&self) -> &'static [&'static str] {
+        &[]
+    }
 
     /// Tells the server that carries a session to break off its turn.
     fn interrupt(&self, _root: &Root, _kernel: &KernelView, session: &Session) -> Result<(), HostError> {
@@ -109,6 +117,23 @@ pub fn fits_an_argument(words: &str, agent: &str) -> Result<(), Refusal> {
         return Err(Refusal::new(reason).hint("put the text into a file and name the file in a short prompt"));
     }
     Ok(())
+}
+
+/// A run in the directory of the intent that is given its words by stdin.
+pub(crate) fn told_by_stdin(program: &str, args: Vec<String>, intent: &Intent, id: IdSource) -> SpawnPlan {
+    SpawnPlan {
+        program: program.to_owned(),
+        args,
+        env: BTreeMap::new(),
+        cwd: intent.cwd.clone(),
+        stdin: Stdin::Words,
+        id,
+    }
+}
+
+/// For agents that take an interrupt for what it is only without a terminal: in one it would clear the line.
+pub(crate) fn interrupt_without_a_terminal(is_headless: bool) -> StopWay {
+    StopWay::Signal(if is_headless { CleanSignal::Interrupt } else { CleanSignal::Terminate })
 }
 
 /// A flag and its value: in one argument where the value, standing alone, would be taken for a flag itself.

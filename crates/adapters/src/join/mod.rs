@@ -1,13 +1,15 @@
 //! Joins that several agents share. Pure: registrations and processes in, claims out.
 
 pub mod node;
+#[cfg(test)]
+pub(crate) mod scene;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use agentctl_model::{
-    Claim, Evidence, Fit, Found, Harvest, Holder, KernelView, Owner, Process, ProcessRef, Registration,
-    Relation, Testimony, Tie, TurnState, Witness,
+    Claim, Evidence, Fit, Found, Harvest, Holder, KernelView, Owner, Pending, PendingKind, Process,
+    ProcessRef, Registration, Relation, Testimony, Tie, TurnState, Witness,
 };
 
 /// How a tie reads that rests on nothing but the contract's rule.
@@ -189,4 +191,21 @@ pub fn subagents(harvest: &Harvest, claims: &[Claim]) -> Vec<Claim> {
 pub fn subagent_of(found: &Found) -> Option<&str> {
     let parent = found.facts.parent.as_ref()?;
     (parent.relation == Relation::Subagent).then_some(parent.id.as_str())
+}
+
+/// The records of an agent say what a live session waits for.
+pub(crate) fn tell_what_is_pending(claims: &mut [Claim], harvest: &Harvest) {
+    for claim in claims {
+        let found = harvest.found.iter().find(|found| found.id == claim.id);
+        let Some(turn) = found.and_then(|found| found.facts.turn.as_ref()) else { continue };
+        let kind = match turn.state {
+            TurnState::Approval => PendingKind::Approval,
+            TurnState::Question => PendingKind::Question,
+            _ => continue,
+        };
+        let pending = Pending { kind, summary: turn.detail.clone(), since: turn.last, answerable: false };
+        let word = claim.testimony.get_or_insert_with(Testimony::default);
+        word.pending = vec![pending];
+        word.since = turn.last;
+    }
 }

@@ -2,15 +2,18 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use agentctl_model::{Found, Harvest};
+use agentctl_model::{Found, Harvest, Registration};
 use jiff::Timestamp;
 
 use crate::transcript::parallel;
 use crate::{Reach, Scope};
 
 /// One session that was read, with what was odd about it.
+#[derive(Default)]
 pub(crate) struct ReadSession {
-    pub(crate) found: Found,
+    pub(crate) found: Option<Found>,
+    /// The agent's notes of who carries it.
+    pub(crate) registrations: Vec<Registration>,
     pub(crate) warning: Option<String>,
     pub(crate) drift: BTreeMap<String, u64>,
 }
@@ -25,22 +28,31 @@ pub(crate) fn gather<P: Sync>(
     harvest: &mut Harvest,
     read: impl Fn(&P, Option<Timestamp>, &Scope<'_>) -> Gathered + Sync,
 ) {
+    // Collected where they stand: the rows of ten thousand sessions are megabytes.
+    let sessions = read_all(places, scope, read).into_iter();
+    let mut found: Vec<Found> = sessions.filter_map(|outcome| taken(outcome, harvest)).collect();
+    drop_older_copies(&mut found);
+    harvest.found = found;
+}
+
+/// What reading every place gave, in their order.
+pub(crate) fn read_all<P: Sync, R: Send>(
+    places: &[P],
+    scope: &Scope<'_>,
+    read: impl Fn(&P, Option<Timestamp>, &Scope<'_>) -> Result<R, String> + Sync,
+) -> Vec<Result<R, String>> {
     let since = match scope.reach {
         Reach::All { since } => since,
         Reach::Live(_) | Reach::Ids(_) => None,
     };
-    let outcomes = parallel::map(places, |place, (): &mut ()| {
+    parallel::map(places, |place, (): &mut ()| {
         scope.progress.tick();
         // Thousands of files that nobody waits for are not even opened.
         if scope.progress.is_given_up() {
             return Err("nobody waits for it any more".to_owned());
         }
         read(place, since, scope)
-    });
-    // Collected where they stand: the rows of ten thousand sessions are megabytes.
-    let mut found: Vec<Found> = outcomes.into_iter().filter_map(|outcome| taken(outcome, harvest)).collect();
-    drop_older_copies(&mut found);
-    harvest.found = found;
+    })
 }
 
 /// The session, once what was odd about it has been told.
@@ -48,16 +60,21 @@ fn taken(outcome: Gathered, harvest: &mut Harvest) -> Option<Found> {
     match outcome {
         Ok(session) => {
             let session = session?;
+            harvest.registrations.extend(session.registrations);
             harvest.warnings.extend(session.warning);
-            for (kind, count) in session.drift {
-                *harvest.drift.entry(kind).or_default() += count;
-            }
-            Some(session.found)
+            add_drift(harvest, session.drift);
+            session.found
         }
         Err(warning) => {
             harvest.left_out(warning);
             None
         }
+    }
+}
+
+pub(crate) fn add_drift(harvest: &mut Harvest, drift: BTreeMap<String, u64>) {
+    for (kind, count) in drift {
+        *harvest.drift.entry(kind).or_default() += count;
     }
 }
 

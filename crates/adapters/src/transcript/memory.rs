@@ -21,9 +21,13 @@ const TICKS: SignedDuration = SignedDuration::from_secs(2);
 const MOST: usize = 100_000;
 
 /// What reading a whole conversation gave.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Counted {
     pub tokens: Option<Tokens>,
+    /// In dollars, where the agent says it with every reply.
+    pub cost: Option<f64>,
+    /// The last title, where it may stand anywhere; empty if it was taken away.
+    pub title: Option<Box<str>>,
     /// Tokens were lost to a damaged record.
     pub damaged: bool,
     /// Lines too long to read.
@@ -59,7 +63,7 @@ impl Memory {
     /// What was counted when the file was read the last time, if it is still the same.
     pub fn recall(&self, path: &Path, opened: &Opened) -> Option<Counted> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(path).filter(|(then, _)| *then == opened.state).map(|(_, counted)| *counted)
+        known.get(path).filter(|(then, _)| *then == opened.state).map(|(_, counted)| counted.clone())
     }
 
     /// Remembers what was counted, if the file has been the same since it was opened.
@@ -114,8 +118,8 @@ mod tests {
         let counted = Counted { too_long: 7, ..Counted::default() };
         let memory = Memory::new(later);
         assert_eq!(memory.recall(&path, &open()), None);
-        memory.keep(&path, &open(), counted);
-        assert_eq!(memory.recall(&path, &open()), Some(counted));
+        memory.keep(&path, &open(), counted.clone());
+        assert_eq!(memory.recall(&path, &open()), Some(counted.clone()));
         assert_eq!(memory.recall(Path::new("/elsewhere"), &open()), None);
         // Written to, and made to look the same by the size and the time that anybody can set.
         let (then, modified) = (open().state, fs::metadata(&path).unwrap().modified().unwrap());
@@ -128,7 +132,7 @@ mod tests {
         // Written to while it was counted.
         let early = open();
         fs::write(&path, b"three").unwrap();
-        memory.keep(&path, &early, counted);
+        memory.keep(&path, &early, counted.clone());
         assert_eq!((memory.recall(&path, &early), memory.recall(&path, &open())), (None, None));
         // So young that it may change once more and look the same.
         let hasty = Memory::new(earlier);

@@ -6,3 +6,5 @@ pub(crate) mod gather;
 pub mod jsonl;
 pub mod memory;
 pub mod parallel;
+pub(crate) mod read;
+pub(crate) mod show;

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use agentctl_model::{
-    CleanSignal, Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session,
-    SpawnPlan, Stdin, StopWay,
+    Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session, SpawnPlan, Stdin,
+    StopWay,
 };
 use serde_json::Value;
 
 use super::ClaudeCode;
 use super::processes::is_headless;
-use crate::control::{Control, flag_with};
+use crate::control::{Control, flag_with, interrupt_without_a_terminal, told_by_stdin};
 
 const PROGRAM: &str = "claude";
 
@@ -50,14 +50,7 @@ impl Control for ClaudeCode {
             args.push("--fork-session".to_owned());
         }
         args.extend(intent.more.iter().cloned());
-        Ok(SpawnPlan {
-            program: PROGRAM.to_owned(),
-            args,
-            env: BTreeMap::new(),
-            cwd: intent.cwd.clone(),
-            stdin: Stdin::Words,
-            id: IdSource::Known(id.clone()),
-        })
+        Ok(told_by_stdin(PROGRAM, args, intent, IdSource::Known(id.clone())))
     }
 
     /// The last `result` says what went wrong, whatever its subtype says.
@@ -82,12 +75,8 @@ impl Control for ClaudeCode {
                 id: IdSource::Known(session.id.clone()),
             });
         }
-        // Headless, an interrupt is written down as one. In a terminal it would only clear the line.
-        StopWay::Signal(if is_headless(&process.head) {
-            CleanSignal::Interrupt
-        } else {
-            CleanSignal::Terminate
-        })
+        // Headless, an interrupt is written down as one.
+        interrupt_without_a_terminal(is_headless(&process.head))
     }
 
     fn tool_marks(&self, id: &str, _pid: Option<u32>) -> Vec<(&'static str, String)> {

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use agentctl_model::{
-    Capability, Entry, Environ, Harvest, Holder, Joined, KernelView, Process, ProcessHead, Registration,
+    Capability, Entry, Environ, Harvest, Holder, Joined, KernelView, ProcessHead, Registration,
 };
 
 use crate::transcript::folder::absence;
@@ -49,8 +49,7 @@ impl Adapter for ClaudeCode {
     }
 
     fn root(&self, environ: &Environ) -> Option<Root> {
-        let moved = environ.path("CLAUDE_CONFIG_DIR");
-        moved.or_else(|| environ.path("HOME").map(|home| home.join(".claude"))).map(Root::at)
+        Root::moved_by(environ, "CLAUDE_CONFIG_DIR", ".claude")
     }
 
     fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
@@ -73,7 +72,7 @@ impl Adapter for ClaudeCode {
     }
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
-        join::join(harvest, kernel, |process| kernel.is_ours(process) || self.is_ours(process, root))
+        join::join(harvest, kernel, |process| self.is_ours(root, kernel, process))
     }
 
     fn watch(&self, root: &Root) -> Vec<WatchTarget> {
@@ -92,13 +91,6 @@ impl Adapter for ClaudeCode {
 
     fn control(&self) -> Option<&'static dyn Control> {
         Some(&ClaudeCode)
-    }
-}
-
-impl ClaudeCode {
-    /// The process's own variables resolve to this root.
-    fn is_ours(&self, process: &Process, root: &Root) -> bool {
-        process.environ.seen().and_then(|environ| self.root(environ)).is_some_and(|own| own.path == root.path)
     }
 }
 
@@ -189,10 +181,7 @@ fn live_places(
     let mut nameless = Vec::new();
     for process in &kernel.processes {
         let registered = registered.contains(&process.pid());
-        if registered
-            || processes::is_helper(&process.head)
-            || !(kernel.is_ours(process) || ClaudeCode.is_ours(process, root))
-        {
+        if registered || processes::is_helper(&process.head) || !ClaudeCode.is_ours(root, kernel, process) {
             continue;
         }
         cwds.extend(process.cwd.seen().map(|cwd| cwd.to_string_lossy().into_owned()));

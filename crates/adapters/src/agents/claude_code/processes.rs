@@ -83,20 +83,9 @@ pub(super) fn is_uuid(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use agentctl_model::ProcessRef;
+    use crate::join::scene::head;
 
     const ID: &str = "11111111-1111-4111-8111-111111111111";
-
-    fn head(comm: &str, argv: &[&str]) -> ProcessHead {
-        ProcessHead {
-            process: ProcessRef { pid: 1, start: 1, boot: 1 },
-            parent: 0,
-            uid: None,
-            comm: comm.into(),
-            argv: argv.iter().map(ToString::to_string).collect(),
-            started_at: None,
-        }
-    }
 
     #[test]
     fn helpers_are_claude_but_never_sessions() {

@@ -1,10 +1,10 @@
 //! The records of a Claude Code transcript: only the fields that are used, all optional. Pure.
 
-use std::borrow::Cow;
-
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+
+use crate::transcript::jsonl::text::Text;
 
 /// One line of a transcript.
 #[expect(clippy::struct_excessive_bools, reason = "the agent's own flags")]
@@ -12,38 +12,26 @@ use serde_json::value::RawValue;
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Record<'a> {
     #[serde(borrow, rename = "type")]
-    pub(super) kind: Cow<'a, str>,
-    #[serde(borrow)]
-    pub(super) subtype: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    timestamp: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) cwd: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) git_branch: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) version: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) session_id: Option<Cow<'a, str>>,
+    pub(super) kind: Text<'a>,
+    pub(super) subtype: Option<Text<'a>>,
+    timestamp: Option<Text<'a>>,
+    pub(super) cwd: Option<Text<'a>>,
+    pub(super) git_branch: Option<Text<'a>>,
+    pub(super) version: Option<Text<'a>>,
+    pub(super) session_id: Option<Text<'a>>,
     pub(super) is_sidechain: bool,
     pub(super) is_meta: bool,
     pub(super) is_compact_summary: bool,
     pub(super) is_api_error_message: bool,
     pub(super) is_aborted_mid_stream: bool,
     /// Where a copied record came from: this one belongs to the session that was forked.
-    #[serde(borrow)]
     pub(super) forked_from: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) message: Option<Message<'a>>,
     /// Of a queued prompt.
-    #[serde(borrow)]
-    pub(super) operation: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    pub(super) operation: Option<Text<'a>>,
     pub(super) content: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) custom_title: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) ai_title: Option<Cow<'a, str>>,
+    pub(super) custom_title: Option<Text<'a>>,
+    pub(super) ai_title: Option<Text<'a>>,
     #[serde(rename = "totalCostUSD")]
     pub(super) total_cost_usd: Option<f64>,
     pub(super) has_unknown_model_cost: bool,
@@ -53,10 +41,8 @@ pub(super) struct Record<'a> {
 #[serde(default)]
 pub(super) struct Message<'a> {
     #[serde(borrow)]
-    pub(super) model: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) stop_reason: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    pub(super) model: Option<Text<'a>>,
+    pub(super) stop_reason: Option<Text<'a>>,
     pub(super) content: Option<&'a RawValue>,
 }
 
@@ -76,22 +62,13 @@ pub(super) struct Usage {
 #[serde(default)]
 pub(super) struct Block<'a> {
     #[serde(borrow, rename = "type")]
-    pub(super) kind: Cow<'a, str>,
-    #[serde(borrow)]
-    pub(super) text: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) name: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    pub(super) kind: Text<'a>,
+    pub(super) text: Option<Text<'a>>,
+    pub(super) name: Option<Text<'a>>,
     pub(super) input: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) content: Option<&'a RawValue>,
     pub(super) is_error: Option<bool>,
 }
-
-/// A string, borrowed from the line where it has no escapes.
-#[derive(Deserialize)]
-#[serde(transparent)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The placeholder the agent writes where no model spoke.
 pub(super) const NO_MODEL: &str = "<synthetic>";
@@ -134,7 +111,7 @@ impl<'a> Record<'a> {
         let Some(content) = self.message.as_ref().and_then(|message| message.content) else {
             return Vec::new();
         };
-        if let Ok(Text(text)) = serde_json::from_str(content.get()) {
+        if let Ok(text) = serde_json::from_str::<Text<'_>>(content.get()) {
             return vec![Block { kind: "text".into(), text: Some(text), ..Block::default() }];
         }
         serde_json::from_str(content.get()).unwrap_or_default()

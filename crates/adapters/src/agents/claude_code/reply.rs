@@ -152,6 +152,53 @@ mod tests {
         agrees(SPELLED.as_bytes());
     }
 
+    /// Replies as the agent writes them: 30 MB of words and tool calls, of some 1.5 KB each.
+    fn transcript() -> Vec<Vec<u8>> {
+        let (mut lines, mut size) = (Vec::new(), 0);
+        while size < 30 << 20 {
+            let words = "let answer = compute(x, y); // as asked\\n".repeat(1 + (lines.len() * 37) % 55);
+            let (number, block) = (lines.len(), lines.len() % 2);
+            let content = [
+                format!(r#"{{"type":"text","text":"{words}"}}"#),
+                format!(
+                    r#"{{"type":"tool_use","id":"t","name":"Write","input":{{"path":"/w/a","content":"{words}"}}}}"#
+                ),
+            ];
+            let line = format!(
+                r#"{{"parentUuid":"p","isSidechain":false,"message":{{"id":"m{number}","type":"message","role":"assistant","model":"x","content":[{}],"stop_reason":"tool_use","usage":{{"input_tokens":7,"cache_creation_input_tokens":1,"cache_read_input_tokens":2,"output_tokens":3,"service_tier":"standard"}}}},"requestRef":"r","type":"assistant","uuid":"u","timestamp":"2026-11-15T06:51:03.000Z","cwd":"/w","version":"2.1.325"}}"#,
+                content[block]
+            );
+            size += line.len();
+            lines.push(line.into_bytes());
+        }
+        lines
+    }
+
+    /// Says something about an optimised build only: `cargo test --release -p agentctl-adapters -- --ignored glance --nocapture`.
+    #[test]
+    #[ignore = "a measurement"]
+    fn how_much_a_glance_gains() {
+        let lines = transcript();
+        let timed = |parse: fn(&[u8]) -> bool| {
+            let begun = std::time::Instant::now();
+            assert!(lines.iter().all(|line| parse(line)));
+            begun.elapsed()
+        };
+        // By turns, so that a busy machine slows both down.
+        let (mut glances, mut serdes) = (Vec::new(), Vec::new());
+        for _ in 0..41 {
+            glances.push(timed(|line| Reply::glance(line).is_some()));
+            serdes.push(timed(|line| serde_json::from_slice::<Reply<'_>>(line).is_ok()));
+        }
+        glances.sort_unstable();
+        serdes.sort_unstable();
+        let (glance, serde) = (glances[20], serdes[20]);
+        println!(
+            "a glance {glance:?}, serde {serde:?}: {:.2} times",
+            serde.as_secs_f64() / glance.as_secs_f64()
+        );
+    }
+
     #[test]
     fn what_is_not_certain_is_left_to_serde() {
         for line in [

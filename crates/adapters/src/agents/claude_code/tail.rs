@@ -1,15 +1,11 @@
 //! What the end of a transcript says: the turn, the last words, the model. Pure.
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
-
 use agentctl_model::text::clean_cut;
 use agentctl_model::{Turn, TurnState};
-use jiff::Timestamp;
 
 use super::records::{KNOWN_TYPES, NO_MODEL, Record, Said, is_certainly_bulk, said};
 use crate::transcript::call;
-use crate::transcript::jsonl::Scan;
+use crate::transcript::read::{self, Latest, Line, WORDS_REACH, keep};
 
 /// The agent repeats titles close to the end, and its registry names live sessions: the first window is enough.
 const TITLE_REACH: u64 = 14 << 10;
@@ -18,24 +14,15 @@ const TITLE_REACH: u64 = 14 << 10;
 const TITLE_REACH_WHOLE: u64 = 64 << 10;
 /// Longer lines are looked at for what they cannot be before they are parsed.
 const LONG: usize = 4 << 10;
-/// How far back the last words are looked for once everything else is known.
-const WORDS_REACH: u64 = 8 << 20;
 
 /// Reads records newest first until nothing more is wanted.
-#[expect(clippy::struct_excessive_bools, reason = "each is one thing already heard")]
 #[derive(Default)]
 pub(super) struct Tail {
     /// The file belongs to a sub-agent: its own records are the side chain.
-    pub(super) sidechain: bool,
-    pub(super) text_limit: Option<usize>,
+    sidechain: bool,
     title_reach: u64,
-
-    pub(super) turn: Option<Turn>,
-    turn_began_known: bool,
+    pub(super) latest: Latest,
     turn_closed: bool,
-    pub(super) updated_at: Option<Timestamp>,
-    pub(super) last_message: Option<String>,
-    pub(super) model: Option<String>,
     pub(super) cwd: Option<String>,
     pub(super) branch: Option<String>,
     pub(super) version: Option<String>,
@@ -44,28 +31,19 @@ pub(super) struct Tail {
     pub(super) ai_title: Option<String>,
     pub(super) cost: Option<f64>,
     cost_outdated: bool,
-    pub(super) records: u64,
-    lines: u64,
-    /// Lines that are no records, but for the last one.
-    pub(super) broken: u64,
-    /// The last line is no record: damaged, or still being written.
-    pub(super) last_broken: bool,
-    pub(super) drift: BTreeMap<String, u64>,
 }
 
 impl Tail {
     /// `whole`: the file is read to its beginning for other reasons.
     pub(super) fn new(sidechain: bool, text_limit: Option<usize>, whole: bool) -> Self {
         let title_reach = if whole { TITLE_REACH_WHOLE } else { TITLE_REACH };
-        Self { sidechain, text_limit, title_reach, ..Self::default() }
-    }
-
-    pub(super) fn title(&self) -> Option<String> {
-        self.custom_title.clone().or_else(|| self.ai_title.clone())
+        Self { sidechain, title_reach, latest: Latest::new(text_limit), ..Self::default() }
     }
 
     fn essentials_known(&self) -> bool {
-        self.turn.is_some() && self.cwd.is_some() && (self.model.is_some() || self.failed_at_once())
+        self.latest.turn.is_some()
+            && self.cwd.is_some()
+            && (self.latest.model.is_some() || self.failed_at_once())
     }
 
     /// The turn is known, and this long line is neither the agent's nor the prompt that began it.
@@ -73,6 +51,7 @@ impl Tail {
         let contains = |word: &[u8]| memchr::memmem::find(line, word).is_some();
         self.cwd.is_some()
             && self
+                .latest
                 .turn
                 .as_ref()
                 .is_some_and(|turn| turn.state != TurnState::Open || contains(b"\"tool_result\""))
@@ -81,25 +60,13 @@ impl Tail {
 
     /// The only reply is an error: there may be no model at all.
     fn failed_at_once(&self) -> bool {
-        self.turn.as_ref().is_some_and(|turn| turn.state == TurnState::Failed)
-    }
-
-    fn enough(&self, distance: u64) -> bool {
-        let words = self.last_message.is_some() || distance > WORDS_REACH;
-        let title = self.custom_title.is_some() || distance >= self.title_reach;
-        self.essentials_known() && words && title
+        self.latest.turn.as_ref().is_some_and(|turn| turn.state == TurnState::Failed)
     }
 
     fn take(&mut self, record: &Record<'_>) {
-        self.records += 1;
-        if self.updated_at.is_none() {
-            self.updated_at = record.at();
+        if self.latest.updated_at.is_none() {
+            self.latest.updated_at = record.at();
         }
-        let keep = |slot: &mut Option<String>, value: Option<&str>| {
-            if slot.is_none() {
-                *slot = value.map(|text| clean_cut(text, None));
-            }
-        };
         // The branch is the one of the directory it was recorded with.
         if self.cwd.is_none() {
             keep(&mut self.branch, record.branch());
@@ -111,16 +78,16 @@ impl Tail {
         }
         match record.kind.as_ref() {
             "custom-title" => {
-                keep(&mut self.custom_title, record.custom_title.as_deref().filter(|t| !t.is_empty()));
+                keep(&mut self.custom_title, record.custom_title.as_deref());
             }
-            "ai-title" => keep(&mut self.ai_title, record.ai_title.as_deref().filter(|t| !t.is_empty())),
+            "ai-title" => keep(&mut self.ai_title, record.ai_title.as_deref()),
             "cost-state" if !self.cost_outdated && self.cost.is_none() && !record.has_unknown_model_cost => {
                 self.cost = record.total_cost_usd;
             }
             "assistant" => self.take_words(record),
             "user" | "system" => {}
             other if !KNOWN_TYPES.contains(&other) => {
-                *self.drift.entry(clean_cut(other, Some(60))).or_default() += 1;
+                self.latest.drifted(other);
             }
             _ => {}
         }
@@ -134,24 +101,18 @@ impl Tail {
             return;
         }
         let model = record.message.as_ref().and_then(|message| message.model.as_deref());
-        if self.model.is_none() {
-            self.model = model.filter(|model| *model != NO_MODEL).map(str::to_owned);
-        }
-        if self.last_message.is_none() && !record.is_api_error_message && !record.is_filler() {
-            self.last_message =
-                record.text().filter(|text| !text.trim().is_empty()).map(|t| clean_cut(&t, self.text_limit));
+        self.latest.used(model.filter(|model| *model != NO_MODEL));
+        if self.latest.last_message.is_none() && !record.is_api_error_message && !record.is_filler() {
+            self.latest.said(record.text());
         }
     }
 
     fn take_turn(&mut self, record: &Record<'_>) {
         let said = said(record, self.sidechain);
-        if self.turn.is_some() {
+        if self.latest.turn.is_some() {
             // Only where the open turn began is still wanted.
-            if said == Said::Prompt && !self.turn_began_known {
-                self.turn_began_known = true;
-                if let Some(turn) = &mut self.turn {
-                    turn.began = record.at();
-                }
+            if said == Said::Prompt {
+                self.latest.began(record.at());
             }
             return;
         }
@@ -168,16 +129,15 @@ impl Tail {
             Said::Interrupted => TurnState::Interrupted,
         };
         let mut turn = Turn::new(state, record.at());
-        if said == Said::Prompt {
-            turn.began = record.at();
-            self.turn_began_known = true;
-        }
         turn.detail = match said {
             Said::Error => record.text().map(|text| clean_cut(&text, Some(500))),
             Said::AgentGoesOn => tool_call(record),
             _ => None,
         };
-        self.turn = Some(turn);
+        self.latest.turn = Some(turn);
+        if said == Said::Prompt {
+            self.latest.began(record.at());
+        }
     }
 }
 
@@ -191,15 +151,13 @@ fn tool_call(record: &Record<'_>) -> Option<String> {
     Some(call::words(tool.name.as_deref().unwrap_or("tool"), &what))
 }
 
-impl Scan for Tail {
-    fn line(&mut self, line: &[u8], distance: u64) -> ControlFlow<()> {
-        self.lines += 1;
-        if is_certainly_bulk(line) {
-            self.records += 1;
-        } else if line.len() > LONG && self.turn_needs_no(line) {
-            // A long answer of a tool: only the agent's own words and short notes are still wanted.
-            self.records += 1;
-        } else if self.essentials_known() && self.last_message.is_some() {
+impl read::Tail for Tail {
+    fn line(&mut self, line: &[u8], _: u64) -> Line {
+        // A long answer of a tool: only the agent's own words and short notes are still wanted.
+        if is_certainly_bulk(line) || (line.len() > LONG && self.turn_needs_no(line)) {
+            return Line::Record;
+        }
+        if self.essentials_known() && self.latest.last_message.is_some() {
             // Only a title is still wanted, and titles are short.
             if line.len() < 4096
                 && memchr::memmem::find(line, b"-title").is_some()
@@ -207,31 +165,32 @@ impl Scan for Tail {
             {
                 self.take(&record);
             }
-        } else if let Some(record) = Record::parse(line) {
-            self.take(&record);
-        } else if self.lines == 1 {
-            self.last_broken = true;
-        } else {
-            self.broken += 1;
+            return Line::Record;
         }
-        if self.enough(distance) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        Line::is_record(Record::parse(line).inspect(|record| self.take(record)).is_some())
     }
 
-    fn wants_more(&self, distance: u64) -> bool {
-        !self.enough(distance)
+    fn enough(&self, distance: u64) -> bool {
+        let words = self.latest.last_message.is_some() || distance > WORDS_REACH;
+        let title = self.custom_title.is_some() || distance >= self.title_reach;
+        self.essentials_known() && words && title
+    }
+
+    fn latest(&mut self) -> &mut Latest {
+        &mut self.latest
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transcript::jsonl::scan_back;
+    use crate::transcript::read::read_back;
 
     /// Lines oldest first, as a file holds them.
     fn read(lines: &[&str]) -> Tail {
         let mut tail = Tail::new(false, None, true);
         let bytes = lines.join("\n") + "\n";
-        scan_back(bytes.as_bytes(), bytes.len() as u64, &mut tail).unwrap();
+        read_back(&mut tail, (bytes.as_bytes(), bytes.len() as u64)).unwrap();
         tail
     }
 
@@ -251,7 +210,7 @@ mod tests {
         let words = format!(
             r#"{{"type":"assistant","cwd":"/w","message":{{"model":"m","stop_reason":"end_turn","content":"{long}"}}}}"#
         );
-        assert_eq!(read(&[title, &words]).title().as_deref(), Some("mine"));
+        assert_eq!(read(&[title, &words]).custom_title.as_deref(), Some("mine"));
     }
 
     #[test]
@@ -260,7 +219,7 @@ mod tests {
         let stop = r#"{"type":"user","message":{"content":"[Request interrupted by user]"}}"#;
         let filler = r#"{"type":"assistant","message":{"model":"<synthetic>","stop_reason":"stop_sequence","content":"No response requested."}}"#;
         let tail = read(&[words, stop, filler]);
-        assert_eq!(tail.turn.map(|turn| turn.state), Some(TurnState::Interrupted));
-        assert_eq!(tail.last_message.as_deref(), Some("so"));
+        assert_eq!(tail.latest.turn.map(|turn| turn.state), Some(TurnState::Interrupted));
+        assert_eq!(tail.latest.last_message.as_deref(), Some("so"));
     }
 }

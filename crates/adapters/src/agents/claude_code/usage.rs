@@ -8,10 +8,11 @@ use memchr::memmem::Finder;
 
 use super::records::{NO_MODEL, Usage};
 use super::reply::Reply;
-use crate::transcript::jsonl::whole::Passage;
+use crate::transcript::memory::Counted;
+use crate::transcript::read::Sum;
 
 /// Every record with usage has this key, whatever its spacing; lines without it need not even be split.
-pub(super) const MARK: &str = "\"usage\"";
+const MARK: &str = "\"usage\"";
 
 /// The agent writes down each request before the reply to it, in the transcript of the session that asked.
 const REQUEST: &[u8] = b"\"api-request";
@@ -40,6 +41,7 @@ fn is_request(line: &[u8]) -> bool {
 /// without any request tells nothing of copies.
 #[derive(Default)]
 pub(super) struct UsageSum {
+    sidechain: bool,
     /// What follows is this session's own.
     own: bool,
     /// Lines that hold usage and are no records, and whether the last line is such a one.
@@ -51,15 +53,37 @@ pub(super) struct UsageSum {
     last: (String, Vec<u8>),
 }
 
-impl UsageSum {
-    pub(super) fn passage(&mut self, passage: Passage<'_>, sidechain: bool) {
-        self.last_broken &= passage == Passage::Without(b"");
-        match passage {
-            Passage::Line(line, _) if !self.own && is_request(line) => self.begin_own(),
-            Passage::Line(line, at) => self.line(line, at, sidechain),
-            Passage::Without(lines) if !self.own && hold_request(lines) => self.begin_own(),
-            Passage::Without(_) => {}
+impl Sum for UsageSum {
+    fn marks(&self) -> &'static [&'static str] {
+        &[MARK]
+    }
+
+    fn line(&mut self, line: &[u8], at: usize) {
+        self.last_broken = false;
+        if !self.own && is_request(line) {
+            self.begin_own();
+        } else {
+            self.reply(line, at);
         }
+    }
+
+    fn others(&mut self, lines: &[u8]) {
+        self.last_broken &= lines.is_empty();
+        if !self.own && hold_request(lines) {
+            self.begin_own();
+        }
+    }
+
+    fn counted(self, torn: bool) -> Counted {
+        // A last line that is still being written is no damage.
+        let damaged = self.broken > u64::from(self.last_broken && torn);
+        Counted { damaged, tokens: self.total(), ..Counted::default() }
+    }
+}
+
+impl UsageSum {
+    pub(super) fn new(sidechain: bool) -> Self {
+        Self { sidechain, ..Self::default() }
     }
 
     /// The first request: what was counted before it are copies.
@@ -71,7 +95,7 @@ impl UsageSum {
     }
 
     /// A line whose first mention of usage stands at `at`.
-    fn line(&mut self, line: &[u8], at: usize, sidechain: bool) {
+    fn reply(&mut self, line: &[u8], at: usize) {
         // The agent repeats a message's usage with each of its blocks: what is written the same need not be read again.
         let id = message_id(line);
         let repeats = id.is_some_and(|id| id == self.last.0) && line[at..].starts_with(&self.last.1);
@@ -85,7 +109,7 @@ impl UsageSum {
             return;
         };
         let written = reply.message.as_ref().and_then(|message| message.usage_as_written);
-        if self.count(reply, sidechain)
+        if self.count(reply)
             && let (Some(id), Some(written)) = (id, written)
             // The first mention is the message's own usage, not that of a text or a tool before it.
             && let Some(mention) = line[at..].get(..MARK.len() + 1 + written.len())
@@ -99,8 +123,8 @@ impl UsageSum {
     }
 
     /// Counts a reply; says whether it was one of this session's own.
-    fn count(&mut self, reply: Reply<'_>, sidechain: bool) -> bool {
-        if reply.kind != "assistant" || reply.is_sidechain != sidechain || reply.forked_from.is_some() {
+    fn count(&mut self, reply: Reply<'_>) -> bool {
+        if reply.kind != "assistant" || reply.is_sidechain != self.sidechain || reply.forked_from.is_some() {
             return false;
         }
         let Some(message) = reply.message else { return false };
@@ -118,13 +142,8 @@ impl UsageSum {
         true
     }
 
-    /// Whether usage was lost to a damaged record; a last line that is still being written is none.
-    pub(super) fn is_damaged(&self, torn: bool) -> bool {
-        self.broken > u64::from(self.last_broken && torn)
-    }
-
     /// `None` when no usage was ever recorded.
-    pub(super) fn total(self) -> Option<Tokens> {
+    fn total(self) -> Option<Tokens> {
         let mut all = self.by_message.into_values().chain(self.nameless).peekable();
         all.peek()?;
         let sum = all.fold(Usage::default(), |sum, one| Usage {
@@ -157,9 +176,12 @@ static ID: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(",\"message\
 mod tests {
     use super::*;
 
-    /// As the scan hands a line over.
-    fn mentioned(line: &[u8]) -> Passage<'_> {
-        Passage::Line(line, memchr::memmem::find(line, MARK.as_bytes()).unwrap())
+    /// As the scan hands lines over.
+    fn give(sum: &mut UsageSum, lines: &[u8]) {
+        match memchr::memmem::find(lines, MARK.as_bytes()) {
+            Some(at) => sum.line(lines, at),
+            None => sum.others(lines),
+        }
     }
 
     #[test]
@@ -170,8 +192,8 @@ mod tests {
             )
         };
         let counted = |line: &str, sidechain| {
-            let mut sum = UsageSum { own: true, ..UsageSum::default() };
-            sum.passage(mentioned(line.as_bytes()), sidechain);
+            let mut sum = UsageSum { own: true, ..UsageSum::new(sidechain) };
+            give(&mut sum, line.as_bytes());
             sum.total().map(|tokens| (tokens.input, tokens.output, tokens.cache_read, tokens.cache_write))
         };
         let whole = Some((Some(7), Some(3), Some(2), Some(1)));
@@ -187,7 +209,7 @@ mod tests {
         let mut sum = UsageSum { own: true, ..UsageSum::default() };
         let grown = plain.replace("\"output_tokens\":3", "\"output_tokens\":30");
         for line in [&plain, &plain, &grown, &plain, &grown] {
-            sum.passage(mentioned(line.as_bytes()), false);
+            give(&mut sum, line.as_bytes());
         }
         assert_eq!(
             sum.total().and_then(|tokens| tokens.output),
@@ -207,7 +229,7 @@ mod tests {
             br#"{"type":"assistant","isSidechain":true,"message":{"id":"m4","usage":{"input_tokens":99}}}"#;
         let block = br#"{"parentUuid":"p","isSidechain":false,"message":{"id":"m1","usage":{"input_tokens":10,"output_tokens":3}},"type":"assistant"}"#;
         for line in [&reply[..], reply, block, spaced, grown, error, other] {
-            sum.passage(mentioned(line), false);
+            give(&mut sum, line);
         }
         let tokens = sum.total().unwrap();
         assert_eq!((tokens.input, tokens.output), (Some(11), Some(5)), "the last line has the whole figure");
@@ -222,30 +244,30 @@ mod tests {
             )
         };
         let request = "{\"type\":\"mode\"}\n{\"type\":\"api-request\",\"id\":\"r\"}\n";
-        let input = |passages: &[Passage<'_>]| {
+        let input = |passages: &[&[u8]]| {
             let mut sum = UsageSum::default();
             for passage in passages {
-                sum.passage(*passage, false);
+                give(&mut sum, passage);
             }
             sum.total().and_then(|tokens| tokens.input)
         };
         let (copy, own) = (reply("m1", ""), reply("m2", ""));
         let marked = reply("m3", r#","forkedFrom":{"sessionId":"s"}"#);
-        let [copy, own, marked] = [&copy, &own, &marked].map(|line| mentioned(line.as_bytes()));
-        let request = Passage::Without(request.as_bytes());
+        let [copy, own, marked] = [&copy, &own, &marked].map(String::as_bytes);
+        let request = request.as_bytes();
         assert_eq!(input(&[copy, copy]), Some(5), "without a request nothing tells copies");
         assert_eq!(input(&[copy, request, own]), Some(5));
         assert_eq!(input(&[request, copy, own]), Some(10));
         assert_eq!(input(&[request, marked, own]), Some(5));
-        let spaced = Passage::Without(b"{ \"type\" : \"api-request\"}\n");
+        let spaced = b"{ \"type\" : \"api-request\"}\n";
         assert_eq!(input(&[copy, spaced, own]), Some(5), "whatever its spacing");
-        let quoted = Passage::Without(br#"{"type":"user","text":"{\"type\":\"api-request\"}"}"#);
+        let quoted = br#"{"type":"user","text":"{\"type\":\"api-request\"}"}"#;
         assert_eq!(input(&[copy, quoted, own]), Some(10), "a text that quotes one is none");
-        let quoting = mentioned(br#"{"type":"api-request","tail":{"usage":1}}"#);
+        let quoting = br#"{"type":"api-request","tail":{"usage":1}}"#;
         assert_eq!(input(&[copy, quoting, own]), Some(5));
-        let glued = Passage::Without(b"{\"parentUuid\":\"e{\"type\":\"api-request\"}\n");
+        let glued = b"{\"parentUuid\":\"e{\"type\":\"api-request\"}\n";
         assert_eq!(input(&[copy, glued, own]), Some(10), "half a line is not understood");
-        let old = mentioned(br#"{"type":"assistant","message":{"id":"m0","usage":{"input_tokens":7}}}"#);
+        let old = br#"{"type":"assistant","message":{"id":"m0","usage":{"input_tokens":7}}}"#;
         assert_eq!(input(&[old, copy]), Some(12), "begun by a version that writes no requests");
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use ruzstd::decoding::StreamingDecoder;
 
 use crate::Progress;
+use crate::transcript::read::BothEnds;
 
 /// How much of each end is kept of a rollout that is larger than both.
 const KEPT: usize = 8 << 20;
@@ -14,22 +15,6 @@ const LIMIT: u64 = 1 << 30;
 const LARGEST_RATIO: u64 = 256;
 const LITTLE: u64 = 64 << 20;
 const CHUNK: usize = 256 << 10;
-
-/// The beginning and the end of what was compressed; one and the same where it is small.
-pub(super) struct BothEnds {
-    head: Option<Vec<u8>>,
-    tail: Vec<u8>,
-}
-
-impl BothEnds {
-    pub(super) fn head(&self) -> &[u8] {
-        self.head.as_deref().unwrap_or(&self.tail)
-    }
-
-    pub(super) fn tail(&self) -> &[u8] {
-        &self.tail
-    }
-}
 
 /// Decodes a compressed rollout of `size` bytes in bounded memory and time.
 pub(super) fn decode(source: impl Read, size: u64, progress: &Progress) -> io::Result<BothEnds> {
@@ -76,7 +61,7 @@ mod tests {
     #[test]
     fn a_small_rollout_is_whole_at_both_ends() {
         let ends = both_ends_of(b"one\ntwo\n");
-        assert_eq!((ends.head(), ends.tail()), (&b"one\ntwo\n"[..], &b"one\ntwo\n"[..]));
+        assert_eq!((ends.head(), ends.tail.as_slice()), (&b"one\ntwo\n"[..], &b"one\ntwo\n"[..]));
     }
 
     #[test]
@@ -85,7 +70,7 @@ mod tests {
         plain.resize(5 * KEPT, b'x');
         plain.extend(b"\nlast\n");
         let ends = both_ends_of(&plain);
-        assert!(ends.head().starts_with(b"first\n") && ends.tail().ends_with(b"\nlast\n"));
+        assert!(ends.head().starts_with(b"first\n") && ends.tail.as_slice().ends_with(b"\nlast\n"));
         assert!(ends.tail.len() <= 2 * KEPT && ends.head().len() == KEPT);
     }
 

@@ -1,11 +1,10 @@
 //! How Codex is started, taken up again and ended. Making a plan is pure.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use agentctl_model::{
     CleanSignal, Conversation, FirstWords, IdSource, Intent, KernelView, Permission, Process, Refusal,
-    Session, SpawnPlan, Stdin, StopWay,
+    Session, SpawnPlan, StopWay,
 };
 use serde_json::Value;
 
@@ -14,9 +13,9 @@ use super::processes::{Role, role};
 use super::server::socket_of;
 use super::steer::Steered;
 use super::{Codex, locks};
-use crate::Root;
-use crate::control::{Answer, Control, no_way_in};
+use crate::control::{Answer, Control, no_way_in, told_by_stdin};
 use crate::gateway::HostError;
+use crate::{Adapter, Root};
 
 const PROGRAM: &str = "codex";
 
@@ -71,14 +70,7 @@ impl Control for Codex {
             args.push(id.clone());
         }
         args.push("-".to_owned());
-        Ok(SpawnPlan {
-            program: PROGRAM.to_owned(),
-            args,
-            env: BTreeMap::new(),
-            cwd: intent.cwd.clone(),
-            stdin: Stdin::Words,
-            id,
-        })
+        Ok(told_by_stdin(PROGRAM, args, intent, id))
     }
 
     /// The first event names the thread.
@@ -177,7 +169,7 @@ impl Codex {
     ) -> Result<Steered<'s>, HostError> {
         let carries = |process: &&Process| {
             role(&process.head) == Role::Server
-                && self.is_ours(process, root)
+                && self.is_ours(root, kernel, process)
                 && session.processes.iter().any(|entry| entry.pid == process.pid())
         };
         let server = kernel.processes.iter().find(carries);

@@ -1,22 +1,16 @@
 //! What the beginning of a rollout says: who it is, where it came from, what was asked first. Pure.
 
-use std::ops::ControlFlow;
-
 use agentctl_model::text::clean_cut;
 use agentctl_model::{Parent, Relation};
 use jiff::Timestamp;
 
 use super::records::{Beginning, Meta, Record, Said, Usage, beginning, without_instructions};
-
-/// The first prompt stands within the first dozen records; a fork's first counter a few tools later.
-const LINES: u32 = 400;
+use crate::transcript::read::{self, First, Line};
 
 #[derive(Debug, Default)]
 pub(super) struct Head {
-    text_limit: Option<usize>,
-    lines: u32,
+    pub(super) first: First,
     pub(super) origin: Option<Origin>,
-    pub(super) prompt: Option<String>,
     /// What the counters stood at when a fork began.
     pub(super) inherited: Option<Usage>,
 }
@@ -67,25 +61,33 @@ impl Origin {
     }
 }
 
-impl Head {
-    pub(super) fn new(text_limit: Option<usize>) -> Self {
-        Self { text_limit, ..Self::default() }
-    }
+impl read::Head for Head {
+    /// The first prompt stands within the first dozen records; a fork's first counter a few tools later.
+    const LINES: u32 = 400;
 
-    pub(super) fn line(&mut self, line: &[u8]) -> ControlFlow<()> {
-        self.lines += 1;
+    fn line(&mut self, line: &[u8]) -> Line {
         let beginning = beginning(line);
         let is_first = beginning.as_ref().is_some_and(|beginning| beginning.kind == b"session_meta");
         if is_first && self.origin.is_none() {
             self.origin = Meta::parse(&without_instructions(line)).map(|meta| Origin::of(&meta));
-        } else if beginning.is_none_or(|beginning| self.wants(&beginning))
-            && let Some(record) = Record::parse(line)
-        {
-            self.take(&record);
+            return Line::is_record(self.origin.is_some());
         }
-        let is_fork = self.origin.as_ref().is_some_and(|origin| origin.is_fork);
-        let known = self.origin.is_some() && self.prompt.is_some() && (!is_fork || self.inherited.is_some());
-        if known || self.lines >= LINES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if beginning.is_some_and(|beginning| !self.wants(&beginning)) {
+            return Line::Record;
+        }
+        Line::is_record(Record::parse(line).inspect(|record| self.take(record)).is_some())
+    }
+
+    fn is_known(&self) -> bool {
+        let origin = self.origin.as_ref();
+        let counted = |origin: &Origin| !origin.is_fork || self.inherited.is_some();
+        self.first.prompt.is_some() && origin.is_some_and(counted)
+    }
+}
+
+impl Head {
+    pub(super) fn new(text_limit: Option<usize>) -> Self {
+        Self { first: First::new(text_limit), ..Self::default() }
     }
 
     /// Something that is still wanted may stand in a record that begins so.
@@ -106,9 +108,7 @@ impl Head {
             return;
         }
         match record.said(&record.payload()) {
-            Said::Prompt(text) if self.prompt.is_none() => {
-                self.prompt = Some(clean_cut(&text, self.text_limit));
-            }
+            Said::Prompt(text) => self.first.asked(Some(text)),
             Said::Total { total, reply: Some(reply) } if self.inherited.is_none() => {
                 self.inherited = Some(total.less(&reply));
             }

@@ -22,11 +22,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use agentctl_model::{
-    Capability, Coverage, Entry, Environ, Harvest, Holder, Joined, KernelView, Process, ProcessHead,
+    Capability, Coverage, Entry, Environ, Harvest, Holder, Joined, KernelView, ProcessHead,
 };
 
 use crate::transcript::gather::gather;
-use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
+use crate::transcript::jsonl::follow::{Follow, JsonlFollower, Told};
 use crate::transcript::jsonl::open::open_regular;
 use crate::transcript::jsonl::peek::{last_entries, read_last};
 use crate::{
@@ -54,8 +54,7 @@ impl Adapter for Codex {
     }
 
     fn root(&self, environ: &Environ) -> Option<Root> {
-        let moved = environ.path("CODEX_HOME");
-        moved.or_else(|| environ.path("HOME").map(|home| home.join(".codex"))).map(Root::at)
+        Root::moved_by(environ, "CODEX_HOME", ".codex")
     }
 
     fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
@@ -93,21 +92,16 @@ impl Adapter for Codex {
     }
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
-        join::join(&root.path, harvest, kernel, |process| {
-            kernel.is_ours(process) || self.is_ours(process, root)
-        })
+        join::join(&root.path, harvest, kernel, |process| self.is_ours(root, kernel, process))
     }
 
     fn ask(&self, root: &Root, kernel: &KernelView, joined: &mut Joined) {
-        ask::ask_servers(&root.path, kernel, joined, |process| {
-            kernel.is_ours(process) || self.is_ours(process, root)
-        });
+        ask::ask_servers(&root.path, kernel, joined, |process| self.is_ours(root, kernel, process));
     }
 
     fn lines(&self, root: &Root, kernel: &dyn Fn() -> KernelView) -> Vec<Line> {
         let view = kernel();
-        let ours =
-            view.processes.iter().filter(|process| view.is_ours(process) || self.is_ours(process, root));
+        let ours = view.processes.iter().filter(|process| self.is_ours(root, &view, process));
         let sockets: BTreeSet<PathBuf> =
             ours.filter_map(|process| server::socket_of(&root.path, process)).collect();
         sockets
@@ -146,13 +140,6 @@ impl Adapter for Codex {
     }
 }
 
-impl Codex {
-    /// The process's own variables resolve to this root.
-    fn is_ours(&self, process: &Process, root: &Root) -> bool {
-        process.environ.seen().and_then(|environ| self.root(environ)).is_some_and(|own| own.path == root.path)
-    }
-}
-
 fn is_compressed(place: &Path) -> bool {
     place.extension().is_some_and(|extension| extension == "zst")
 }
@@ -160,16 +147,7 @@ fn is_compressed(place: &Path) -> bool {
 fn read_compressed(place: &Path, limit: usize) -> std::io::Result<Vec<Entry>> {
     let opened = open_regular(place)?;
     let ends = compressed::decode(&opened.file, opened.size, &Progress::default())?;
-    last_entries(ends.tail(), ends.tail().len() as u64, entries::entries, limit)
-}
-
-/// A conversation that is over: everything once, then nothing.
-struct Told(Vec<Entry>);
-
-impl Follow for Told {
-    fn next(&mut self) -> Result<Vec<Entry>, ReadError> {
-        Ok(std::mem::take(&mut self.0))
-    }
+    last_entries(ends.tail.as_slice(), ends.tail.len() as u64, entries::entries, limit)
 }
 
 /// The kernel picks: threads whose lock is held, and rollouts that a process holds open.

@@ -166,18 +166,7 @@ pub(super) fn listens_on(head: &ProcessHead) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use agentctl_model::ProcessRef;
-
-    fn head(comm: &str, argv: &[&str]) -> ProcessHead {
-        ProcessHead {
-            process: ProcessRef { pid: 1, start: 1, boot: 1 },
-            parent: 0,
-            uid: None,
-            comm: comm.into(),
-            argv: argv.iter().map(ToString::to_string).collect(),
-            started_at: None,
-        }
-    }
+    use crate::join::scene::head;
 
     #[test]
     fn every_process_has_its_role() {

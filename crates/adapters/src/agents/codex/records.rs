@@ -13,16 +13,16 @@ use serde_json::value::RawValue;
 
 use crate::transcript::call;
 use crate::transcript::jsonl::lenient::lenient;
+use crate::transcript::jsonl::text::Text;
 
 /// One line of a rollout.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Record<'a> {
     #[serde(borrow)]
-    timestamp: Option<Cow<'a, str>>,
-    #[serde(borrow, rename = "type")]
-    pub(super) kind: Cow<'a, str>,
-    #[serde(borrow)]
+    timestamp: Option<Text<'a>>,
+    #[serde(rename = "type")]
+    pub(super) kind: Text<'a>,
     payload: Option<&'a RawValue>,
 }
 
@@ -31,37 +31,22 @@ pub(super) struct Record<'a> {
 #[serde(default)]
 pub(super) struct Payload<'a> {
     #[serde(borrow, rename = "type")]
-    pub(super) kind: Cow<'a, str>,
-    #[serde(borrow)]
-    pub(super) turn_id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) cwd: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) model: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    last_agent_message: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    pub(super) kind: Text<'a>,
+    pub(super) turn_id: Option<Text<'a>>,
+    pub(super) cwd: Option<Text<'a>>,
+    pub(super) model: Option<Text<'a>>,
+    last_agent_message: Option<Text<'a>>,
     error: Option<&'a RawValue>,
-    #[serde(borrow)]
     message: Option<&'a RawValue>,
-    #[serde(borrow)]
     item: Option<&'a RawValue>,
-    #[serde(borrow)]
     info: Option<&'a RawValue>,
-    #[serde(borrow)]
     usage: Option<&'a RawValue>,
-    #[serde(borrow)]
     thread_token_usage: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) name: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    pub(super) name: Option<Text<'a>>,
     arguments: Option<&'a RawValue>,
-    #[serde(borrow)]
     input: Option<&'a RawValue>,
-    #[serde(borrow)]
     output: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) call_id: Option<Cow<'a, str>>,
+    pub(super) call_id: Option<Text<'a>>,
 }
 
 /// The first record of a rollout.
@@ -69,28 +54,22 @@ pub(super) struct Payload<'a> {
 #[serde(default)]
 pub(super) struct Meta<'a> {
     #[serde(borrow)]
-    pub(super) id: Option<Cow<'a, str>>,
+    pub(super) id: Option<Text<'a>>,
     /// The root thread: of a sub-agent that is its parent.
-    #[serde(borrow)]
-    pub(super) session_id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    timestamp: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) cwd: Option<Cow<'a, str>>,
-    #[serde(borrow, deserialize_with = "lenient")]
-    pub(super) originator: Option<Cow<'a, str>>,
-    #[serde(borrow, deserialize_with = "lenient")]
-    pub(super) cli_version: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    pub(super) session_id: Option<Text<'a>>,
+    timestamp: Option<Text<'a>>,
+    pub(super) cwd: Option<Text<'a>>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) originator: Option<Text<'a>>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) cli_version: Option<Text<'a>>,
     source: Option<&'a RawValue>,
-    #[serde(borrow, deserialize_with = "lenient")]
-    pub(super) thread_source: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) parent_thread_id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) forked_from_id: Option<Cow<'a, str>>,
-    #[serde(borrow, deserialize_with = "lenient")]
-    pub(super) agent_nickname: Option<Cow<'a, str>>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) thread_source: Option<Text<'a>>,
+    pub(super) parent_thread_id: Option<Text<'a>>,
+    pub(super) forked_from_id: Option<Text<'a>>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) agent_nickname: Option<Text<'a>>,
     #[serde(deserialize_with = "lenient")]
     git: Option<Git>,
 }
@@ -138,7 +117,7 @@ struct Info<'a> {
 #[serde(default)]
 struct ErrorNote<'a> {
     #[serde(borrow)]
-    message: Option<Cow<'a, str>>,
+    message: Option<Text<'a>>,
 }
 
 /// A finished item of a new rollout.
@@ -146,8 +125,7 @@ struct ErrorNote<'a> {
 #[serde(default)]
 struct Item<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
+    kind: Text<'a>,
     content: Option<&'a RawValue>,
 }
 
@@ -155,7 +133,7 @@ struct Item<'a> {
 #[serde(default)]
 struct Part<'a> {
     #[serde(borrow)]
-    text: Option<Cow<'a, str>>,
+    text: Option<Text<'a>>,
 }
 
 /// What one record says.
@@ -223,7 +201,7 @@ impl<'a> Record<'a> {
     pub(super) fn said(&self, payload: &Payload<'a>) -> Said {
         match self.kind.as_ref() {
             "turn_context" => {
-                let keep = |value: &Option<Cow<'_, str>>| value.as_deref().map(|text| clean_cut(text, None));
+                let keep = |value: &Option<Text<'_>>| value.as_deref().map(|text| clean_cut(text, None));
                 Said::Context { cwd: keep(&payload.cwd), model: keep(&payload.model) }
             }
             "event_msg" => payload.event(),
@@ -327,7 +305,7 @@ impl Payload<'_> {
 
 fn error_words(error: &RawValue) -> Option<String> {
     let told = serde_json::from_str::<ErrorNote<'_>>(error.get()).ok().and_then(|note| note.message);
-    let text = told.map(Cow::into_owned).or_else(|| serde_json::from_str::<String>(error.get()).ok())?;
+    let text = told.map(Text::into_owned).or_else(|| serde_json::from_str::<String>(error.get()).ok())?;
     Some(clean_cut(&text, Some(500)))
 }
 

@@ -1,5 +1,6 @@
 use super::*;
-use crate::{Progress, Reach};
+use crate::Reach;
+use crate::transcript::read::read_bytes;
 use agentctl_model::{Relation, Tokens, TurnState};
 use proptest::prelude::*;
 
@@ -40,23 +41,19 @@ fn recorded(name: &str) -> &'static [u8] {
     RECORDED.iter().find(|(known, _)| *known == name).unwrap().1
 }
 
-fn ends_of(bytes: &[u8]) -> Ends {
-    let scope = Scope {
-        reach: Reach::All { since: None },
-        usage: false,
-        subagents: true,
-        text_limit: None,
-        progress: Progress::default(),
-        memory: None,
-    };
-    let whole: (&dyn ReadAt, u64) = (&bytes, bytes.len() as u64);
-    both_ends(whole, whole, &scope).unwrap()
+fn ends_of(bytes: &[u8]) -> Option<(Head, Tail, Counted, Option<&'static str>)> {
+    let scope = Scope { subagents: true, ..Scope::new(Reach::All { since: None }) };
+    read_bytes(&Rollout { compressed: false, scope: &scope }, bytes).ok().flatten()
+}
+
+fn facts_with(id: &str, bytes: &[u8]) -> Facts {
+    let (head, tail, counted, _) = ends_of(bytes).unwrap();
+    let place = Place { id: id.into(), path: "/p".into(), compressed: false, archived: false };
+    facts(head, tail, &counted, &place)
 }
 
 fn facts_of(bytes: &[u8]) -> Facts {
-    let Ends { head, tail, .. } = ends_of(bytes);
-    let place = Place { id: "own".into(), path: "/p".into(), compressed: false, archived: false };
-    facts(&place, head, tail)
+    facts_with("own", bytes)
 }
 
 fn state(bytes: &[u8]) -> Option<TurnState> {
@@ -82,10 +79,7 @@ fn a_fork_and_a_sub_agent_name_their_parents_and_count_their_own() {
 fn without_its_first_record_the_id_says_when_it_began() {
     let bytes = recorded("interrupted");
     let first = bytes.iter().position(|byte| *byte == b'\n').unwrap();
-    let Ends { head, tail, .. } = ends_of(&bytes[first + 1..]);
-    let id = "01a1de02-3f69-7400-ad71-c7bf8fe9c780".to_owned();
-    let place = Place { id, path: "/p".into(), compressed: false, archived: false };
-    let facts = facts(&place, head, tail);
+    let facts = facts_with("01a1de02-3f69-7400-ad71-c7bf8fe9c780", &bytes[first + 1..]);
     assert_eq!(facts.started_at.unwrap().to_string(), "2026-11-15T07:00:51.689Z");
     assert_eq!(facts.cwd.as_deref(), Some("/home/dev/proj"), "of the last turn");
 }
@@ -172,11 +166,11 @@ fn opening_a_thread_does_not_make_its_old_turn_newer() {
 #[test]
 fn half_a_last_line_is_a_write_in_progress_and_a_broken_middle_is_damage() {
     let whole = recorded("interrupted");
-    let cut = ends_of(&whole[..whole.len() - 40]);
-    assert_eq!(cut.tail.broken, 0);
+    let warning = |bytes: &[u8]| ends_of(bytes).unwrap().3;
+    assert_eq!(warning(&whole[..whole.len() - 40]), None);
     let middle = whole.len() / 2;
     let damaged = [&whole[..middle], b"\n{\"oops\n", &whole[middle..]].concat();
-    assert!(ends_of(&damaged).tail.broken > 0);
+    assert_eq!(warning(&damaged), Some("has a damaged record"));
 }
 
 /// A recorded rollout that was cut, mutated, or run together with another one.
@@ -214,11 +208,11 @@ proptest! {
         for line in bytes.split(|byte| *byte == b'\n') {
             let _ = super::super::entries::entries(line);
         }
-        let Ends { head, mut tail, .. } = ends_of(&bytes);
+        let Some((head, mut tail, ..)) = ends_of(&bytes) else { return Ok(()) };
         let _ = tail.turn();
         let origin = head.origin.unwrap_or_default();
         let parent = origin.parent.map(|parent| parent.id);
-        for text in [tail.cwd.take(), tail.model.take(), origin.cwd, origin.branch, parent].into_iter().flatten() {
+        for text in [tail.cwd.take(), tail.latest.model.take(), origin.cwd, origin.branch, parent].into_iter().flatten() {
             prop_assert!(stands_in(&bytes, &text), "{text}");
         }
         if let Some(total) = tail.total {

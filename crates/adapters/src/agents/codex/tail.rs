@@ -1,17 +1,11 @@
 //! What the end of a rollout says: the turn, the last words, the counters, where and with which model. Pure.
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
-
-use agentctl_model::text::clean_cut;
 use agentctl_model::{Turn, TurnState};
 use jiff::Timestamp;
 
 use super::records::{Beginning, Payload, Record, Said, Usage, beginning};
-use crate::transcript::jsonl::Scan;
+use crate::transcript::read::{self, Latest, Line, WORDS_REACH};
 
-/// How far back the last words and the counters are looked for once everything else is known.
-const WORDS_REACH: u64 = 8 << 20;
 /// How far back the beginning of the last turn is looked for: one turn of this size has never been seen.
 const TURN_REACH: u64 = 64 << 20;
 
@@ -25,13 +19,12 @@ struct Ending {
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing already heard")]
 #[derive(Default)]
 pub(super) struct Tail {
-    text_limit: Option<usize>,
+    pub(super) latest: Latest,
     /// The counters are wanted however far back they are.
     usage: bool,
 
     /// Endings newer than the beginning of any turn, newest first.
     endings: Vec<Ending>,
-    turn: Option<Turn>,
     decided: bool,
     /// The newest record that belongs to a turn: opening a thread writes records too, and those do not count.
     worked_at: Option<Timestamp>,
@@ -39,43 +32,26 @@ pub(super) struct Tail {
     pending_call: Option<String>,
     talked: bool,
 
-    pub(super) updated_at: Option<Timestamp>,
-    pub(super) last_message: Option<String>,
     context_seen: bool,
     pub(super) cwd: Option<String>,
-    pub(super) model: Option<String>,
     pub(super) total: Option<Usage>,
-    pub(super) records: u64,
-    /// Lines in the middle that are no records.
-    pub(super) broken: u64,
-    pub(super) drift: BTreeMap<String, u64>,
 }
 
 impl Tail {
     pub(super) fn new(text_limit: Option<usize>, usage: bool) -> Self {
-        Self { text_limit, usage, ..Self::default() }
+        Self { latest: Latest::new(text_limit), usage, ..Self::default() }
     }
 
     /// The last turn. `None`: people and agent talked, and nothing says where a turn began or ended.
     pub(super) fn turn(&mut self) -> Option<Turn> {
         if !self.decided {
-            self.turn = match self.endings.first() {
+            self.latest.turn = match self.endings.first() {
                 Some(ending) => Some(ending.turn.clone()),
                 None if self.talked => None,
-                None => Some(Turn::new(TurnState::NotBegun, self.updated_at)),
+                None => Some(Turn::new(TurnState::NotBegun, self.latest.updated_at)),
             };
         }
-        self.turn.clone()
-    }
-
-    fn enough(&self, distance: u64) -> bool {
-        if distance > TURN_REACH {
-            return true;
-        }
-        let far = distance > WORDS_REACH;
-        let words = self.last_message.is_some() || far;
-        let counted = self.total.is_some() || (far && !self.usage);
-        self.decided && self.context_seen && words && counted
+        self.latest.turn.clone()
     }
 
     fn take(&mut self, record: &Record<'_>, payload: &Payload<'_>) {
@@ -88,8 +64,8 @@ impl Tail {
             Said::Context { cwd, model } => {
                 // What the newest one leaves out, an older one says.
                 self.cwd = self.cwd.take().or(cwd);
-                self.model = self.model.take().or(model);
-                self.context_seen = self.cwd.is_some() && self.model.is_some();
+                self.latest.model = self.latest.model.take().or(model);
+                self.context_seen = self.cwd.is_some() && self.latest.model.is_some();
                 // The beginning of an ended turn lies right before this and says nothing more.
                 self.decide_by_ending(payload.turn_id.as_deref());
             }
@@ -117,7 +93,7 @@ impl Tail {
                 }
             }
             Said::Output { id } => self.answered.extend(id.filter(|_| !self.decided)),
-            Said::Unknown(kind) => *self.drift.entry(kind).or_default() += 1,
+            Said::Unknown(kind) => self.latest.drifted(&kind),
             Said::Work | Said::Nothing => {}
         }
     }
@@ -130,7 +106,7 @@ impl Tail {
             b"token_usage_record" => self.total.is_some(),
             b"event_msg" => match beginning.inner {
                 b"token_count" => self.total.is_some(),
-                b"item_completed" => beginning.is_bulk() || (ended && self.last_message.is_some()),
+                b"item_completed" => beginning.is_bulk() || (ended && self.latest.last_message.is_some()),
                 _ => false,
             },
             _ => beginning.is_bulk() || beginning.is_bookkeeping(),
@@ -144,9 +120,7 @@ impl Tail {
     }
 
     fn heard(&mut self, words: Option<String>) {
-        if self.last_message.is_none() {
-            self.last_message = words.map(|text| clean_cut(&text, self.text_limit));
-        }
+        self.latest.said(words);
     }
 
     fn decide_by_ending(&mut self, turn_id: Option<&str>) {
@@ -154,7 +128,7 @@ impl Tail {
             return;
         }
         if let Some(ending) = self.endings.iter().find(|ending| ending.turn_id.as_deref() == turn_id) {
-            self.turn = Some(ending.turn.clone());
+            self.latest.turn = Some(ending.turn.clone());
             self.decided = true;
         }
     }
@@ -177,33 +151,44 @@ impl Tail {
                 ..Turn::new(TurnState::Open, self.worked_at.or(at))
             },
         };
-        self.turn = Some(turn);
+        self.latest.turn = Some(turn);
         self.decided = true;
     }
 }
 
-impl Scan for Tail {
-    fn line(&mut self, line: &[u8], distance: u64) -> ControlFlow<()> {
+impl read::Tail for Tail {
+    fn line(&mut self, line: &[u8], _: u64) -> Line {
         // A half-written last line has a fine beginning too; records end with their closing brace.
         let whole = line.last() == Some(&b'}');
         let beginning = if whole { beginning(line) } else { None };
         if let Some(beginning) = beginning.filter(|beginning| self.can_skip(beginning)) {
-            self.records += 1;
-            if self.updated_at.is_none() {
-                self.updated_at = beginning.time();
+            if self.latest.updated_at.is_none() {
+                self.latest.updated_at = beginning.time();
             }
             if self.worked_at.is_none() && !beginning.is_bookkeeping() {
                 self.worked(beginning.time());
             }
-        } else if let Some(record) = Record::parse(line) {
-            self.records += 1;
-            if self.updated_at.is_none() {
-                self.updated_at = record.at();
-            }
-            self.take(&record, &record.payload());
-        } else if self.records > 0 {
-            self.broken += 1;
+            return Line::Record;
         }
-        if self.enough(distance) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        let Some(record) = Record::parse(line) else { return Line::Broken };
+        if self.latest.updated_at.is_none() {
+            self.latest.updated_at = record.at();
+        }
+        self.take(&record, &record.payload());
+        Line::Record
+    }
+
+    fn enough(&self, distance: u64) -> bool {
+        if distance > TURN_REACH {
+            return true;
+        }
+        let far = distance > WORDS_REACH;
+        let words = self.latest.last_message.is_some() || far;
+        let counted = self.total.is_some() || (far && !self.usage);
+        self.decided && self.context_seen && words && counted
+    }
+
+    fn latest(&mut self) -> &mut Latest {
+        &mut self.latest
     }
 }

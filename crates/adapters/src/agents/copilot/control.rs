@@ -1,16 +1,14 @@
 //! How Copilot is started, taken up again and ended. Pure.
 
-use std::collections::BTreeMap;
-
 use agentctl_model::{
     CleanSignal, Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session,
-    SpawnPlan, Stdin, StopWay,
+    SpawnPlan, StopWay,
 };
 
 use super::Copilot;
-use crate::control::Control;
 use crate::control::refusal::{no_fork, no_system_prompt};
 use crate::control::stdout::{newest_first, words_at};
+use crate::control::{Control, told_by_stdin};
 
 const NAME: &str = "Copilot";
 
@@ -45,14 +43,7 @@ impl Control for Copilot {
             Some(Permission::Bypass) => args.push("--allow-all".to_owned()),
         }
         args.extend(intent.more.iter().cloned());
-        Ok(SpawnPlan {
-            program: "copilot".to_owned(),
-            args,
-            env: BTreeMap::new(),
-            cwd: intent.cwd.clone(),
-            stdin: Stdin::Words,
-            id: IdSource::Known(id.clone()),
-        })
+        Ok(told_by_stdin("copilot", args, intent, IdSource::Known(id.clone())))
     }
 
     /// An error after the last reply is why it ended.

@@ -1,13 +1,11 @@
 //! Events as entries for `peek` and `logs`. Pure.
 
-use agentctl_model::text::{clean, clean_cut};
-use agentctl_model::{Entry, EntryKind, Role};
+use agentctl_model::text::clean_cut;
+use agentctl_model::{Entry, Role};
 use serde_json::value::RawValue;
 
 use super::records::{Record, is_certainly_bulk};
-
-/// A tool's answer can be megabytes; nobody reads that in a peek.
-const TOOL_TEXT: usize = 2000;
+use crate::transcript::show::At;
 
 /// What one event shows.
 pub(super) fn entries(line: &[u8]) -> Vec<Entry> {
@@ -15,45 +13,27 @@ pub(super) fn entries(line: &[u8]) -> Vec<Entry> {
         return Vec::new();
     }
     let Some(record) = Record::parse(line).filter(Record::is_main) else { return Vec::new() };
-    let at = record.at();
-    let make = |role, kind, text: String, tool: Option<&str>| Entry {
-        at,
-        role,
-        kind,
-        text,
-        tool: tool.map(|name| clean_cut(name, Some(100))),
-    };
-    let data = &record.data;
+    let (at, data) = (At(record.at()), &record.data);
     match record.kind.as_ref() {
-        "user.message" => record
-            .prompt()
-            .map(|text| make(Role::User, EntryKind::Message, clean(text), None))
-            .into_iter()
-            .collect(),
+        "user.message" => record.prompt().map(|text| at.said(Role::User, text)).into_iter().collect(),
         "assistant.message" => {
-            let words = record.words().map(|text| make(Role::Agent, EntryKind::Message, clean(text), None));
-            let calls = data.tool_requests.iter().map(|call| {
-                let arguments = call.arguments.map_or("", RawValue::get);
-                let text = clean_cut(arguments, Some(TOOL_TEXT));
-                make(Role::Tool, EntryKind::ToolCall, text, call.name.as_deref())
-            });
+            let words = record.words().map(|text| at.said(Role::Agent, text));
+            let calls = data
+                .tool_requests
+                .iter()
+                .map(|call| at.called(call.name.as_deref(), call.arguments.map_or("", RawValue::get)));
             words.into_iter().chain(calls).collect()
         }
         "tool.execution_complete" => {
             let failed = data.success == Some(false);
             let answer = if failed { data.error.or(data.result) } else { data.result };
             let text = answer.map(answer_text).unwrap_or_default();
-            let kind = if failed { EntryKind::Error } else { EntryKind::ToolResult };
-            vec![make(Role::Tool, kind, clean_cut(&text, Some(TOOL_TEXT)), data.tool_name.as_deref())]
+            vec![at.answered(data.tool_name.as_deref(), failed, &text)]
         }
-        "session.error" => {
-            let text = clean(data.message.as_deref().unwrap_or("error"));
-            vec![make(Role::System, EntryKind::Error, text, None)]
-        }
+        "session.error" => vec![at.failed(data.message.as_deref().unwrap_or("error"))],
         "abort" => {
             let why = data.reason.as_deref().unwrap_or("no reason given");
-            let text = clean_cut(&format!("interrupted ({why})"), Some(200));
-            vec![make(Role::System, EntryKind::Notice, text, None)]
+            vec![at.noted(&clean_cut(&format!("interrupted ({why})"), Some(200)))]
         }
         _ => Vec::new(),
     }

@@ -2,13 +2,11 @@
 
 use std::collections::HashSet;
 
-use agentctl_model::{
-    Claim, Harvest, Holder, Joined, KernelView, Pending, PendingKind, Process, Testimony, Tie, TurnState,
-};
+use agentctl_model::{Claim, Harvest, Holder, Joined, KernelView, Process, Tie};
 
 use super::processes::{id_in_argv, is_copilot, is_headless, is_session};
 use crate::join::node::{claim_wrappers, named_claim, named_stray, unwrapped};
-use crate::join::{alive, by_registration};
+use crate::join::{alive, by_registration, tell_what_is_pending};
 
 /// A note counts if its process holds the file beside it open; then the argv, for a process that is starting or going.
 pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Process) -> bool) -> Joined {
@@ -61,25 +59,4 @@ fn unconfirmed(process: &Process, harvest: &Harvest, kernel: &KernelView) -> Vec
             claim
         })
         .collect()
-}
-
-/// The events say what a live session waits for.
-fn tell_what_is_pending(claims: &mut [Claim], harvest: &Harvest) {
-    for claim in claims {
-        let turn = harvest
-            .found
-            .iter()
-            .find(|found| found.id == claim.id)
-            .and_then(|found| found.facts.turn.as_ref());
-        let Some(turn) = turn else { continue };
-        let kind = match turn.state {
-            TurnState::Approval => PendingKind::Approval,
-            TurnState::Question => PendingKind::Question,
-            _ => continue,
-        };
-        let pending = Pending { kind, summary: turn.detail.clone(), since: turn.last, answerable: false };
-        let word = claim.testimony.get_or_insert_with(Testimony::default);
-        word.pending = vec![pending];
-        word.since = turn.last;
-    }
 }

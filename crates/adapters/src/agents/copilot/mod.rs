@@ -14,14 +14,13 @@ mod workspace;
 
 use std::path::Path;
 
-use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead};
+use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
 
 use crate::transcript::folder::absence;
+use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::peek::read_last;
-use crate::transcript::parallel;
 use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace};
-use places::Place;
 
 pub struct Copilot;
 
@@ -43,8 +42,7 @@ impl Adapter for Copilot {
     }
 
     fn root(&self, environ: &Environ) -> Option<Root> {
-        let moved = environ.path("COPILOT_HOME");
-        moved.or_else(|| environ.path("HOME").map(|home| home.join(".copilot"))).map(Root::at)
+        Root::moved_by(environ, "COPILOT_HOME", ".copilot")
     }
 
     fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
@@ -59,19 +57,16 @@ impl Adapter for Copilot {
         let mut harvest = Harvest::complete(Vec::new());
         let state = root.path.join("session-state");
         let places = match scope.reach {
-            Reach::Live(kernel) => places::live(
-                &state,
-                kernel,
-                |process| kernel.is_ours(process) || self.is_ours(process, root),
-                &mut harvest,
-            ),
+            Reach::Live(kernel) => {
+                places::live(&state, kernel, |process| self.is_ours(root, kernel, process), &mut harvest)
+            }
             Reach::Ids(_) | Reach::All { .. } => {
                 let mut all = places::all(&state, &mut harvest);
                 all.retain(|place| scope.reach.names(&place.id));
                 all
             }
         };
-        read_sessions(&places, scope, &mut harvest);
+        gather(&places, scope, &mut harvest, session::read);
         harvest
     }
 
@@ -80,7 +75,7 @@ impl Adapter for Copilot {
     }
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
-        join::join(harvest, kernel, |process| kernel.is_ours(process) || self.is_ours(process, root))
+        join::join(harvest, kernel, |process| self.is_ours(root, kernel, process))
     }
 
     fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
@@ -101,37 +96,6 @@ impl Adapter for Copilot {
     }
 }
 
-impl Copilot {
-    /// The process's own variables resolve to this root.
-    fn is_ours(&self, process: &Process, root: &Root) -> bool {
-        process.environ.seen().and_then(|environ| self.root(environ)).is_some_and(|own| own.path == root.path)
-    }
-}
-
 fn is_workspace(place: &Path) -> bool {
     place.extension().is_some_and(|extension| extension == "yaml")
-}
-
-fn read_sessions(places: &[Place], scope: &Scope<'_>, harvest: &mut Harvest) {
-    let since = match scope.reach {
-        Reach::All { since } => since,
-        Reach::Live(_) | Reach::Ids(_) => None,
-    };
-    let read = parallel::map(places, |place, (): &mut ()| {
-        scope.progress.tick();
-        session::read(place, since, scope)
-    });
-    for outcome in read {
-        match outcome {
-            Ok(session) => {
-                harvest.registrations.extend(session.registrations);
-                harvest.warnings.extend(session.warnings);
-                harvest.found.extend(session.found);
-                for (kind, count) in session.drift {
-                    *harvest.drift.entry(kind).or_default() += count;
-                }
-            }
-            Err(warning) => harvest.left_out(warning),
-        }
-    }
 }

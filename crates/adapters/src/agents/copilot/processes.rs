@@ -43,17 +43,10 @@ pub(super) fn is_folder_name(id: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use agentctl_model::ProcessRef;
+    use crate::join::scene;
 
     fn head(argv: &[&str]) -> ProcessHead {
-        ProcessHead {
-            process: ProcessRef { pid: 1, start: 1, boot: 1 },
-            parent: 0,
-            uid: None,
-            comm: "MainThread".into(),
-            argv: argv.iter().map(ToString::to_string).collect(),
-            started_at: None,
-        }
+        scene::head("MainThread", argv)
     }
 
     #[test]

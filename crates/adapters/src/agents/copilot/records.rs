@@ -3,27 +3,24 @@
 //! The agent ships a schema of its events (`schemas/session-events.schema.json` beside its program); the names here are
 //! that schema's. Events that it calls ephemeral are never stored.
 
-use std::borrow::Cow;
-
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::transcript::call;
 use crate::transcript::jsonl::lenient::lenient;
+use crate::transcript::jsonl::text::Text;
 
 /// One line of the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Record<'a> {
     #[serde(borrow, rename = "type")]
-    pub(super) kind: Cow<'a, str>,
-    #[serde(borrow)]
-    timestamp: Option<Cow<'a, str>>,
+    pub(super) kind: Text<'a>,
+    timestamp: Option<Text<'a>>,
     /// Of a sub-agent; absent for the main conversation.
-    #[serde(borrow)]
-    agent_id: Option<Cow<'a, str>>,
-    #[serde(borrow, deserialize_with = "lenient")]
+    agent_id: Option<Text<'a>>,
+    #[serde(deserialize_with = "lenient")]
     pub(super) data: Data<'a>,
 }
 
@@ -32,77 +29,54 @@ pub(super) struct Record<'a> {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Data<'a> {
     #[serde(borrow)]
-    pub(super) content: Option<Cow<'a, str>>,
+    pub(super) content: Option<Text<'a>>,
     /// Of a message that the machinery put in the user's name (a skill, another agent).
-    #[serde(borrow)]
-    pub(super) source: Option<Cow<'a, str>>,
+    pub(super) source: Option<Text<'a>>,
     pub(super) is_autopilot_continuation: bool,
-    #[serde(borrow)]
-    pub(super) model: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) new_model: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) selected_model: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) current_model: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) copilot_version: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) start_time: Option<Cow<'a, str>>,
-    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) model: Option<Text<'a>>,
+    pub(super) new_model: Option<Text<'a>>,
+    pub(super) selected_model: Option<Text<'a>>,
+    pub(super) current_model: Option<Text<'a>>,
+    pub(super) copilot_version: Option<Text<'a>>,
+    pub(super) start_time: Option<Text<'a>>,
+    #[serde(deserialize_with = "lenient")]
     pub(super) context: Option<Context<'a>>,
     /// Of `session.context_changed`, which carries the context itself.
-    #[serde(borrow)]
-    pub(super) cwd: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) branch: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) detached_from_spawning_parent_session_id: Option<Cow<'a, str>>,
-    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) cwd: Option<Text<'a>>,
+    pub(super) branch: Option<Text<'a>>,
+    pub(super) detached_from_spawning_parent_session_id: Option<Text<'a>>,
+    #[serde(deserialize_with = "lenient")]
     pub(super) tool_requests: Vec<ToolRequest<'a>>,
-    #[serde(borrow)]
-    pub(super) parent_tool_call_id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) tool_call_id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) tool_name: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    pub(super) parent_tool_call_id: Option<Text<'a>>,
+    pub(super) tool_call_id: Option<Text<'a>>,
+    pub(super) tool_name: Option<Text<'a>>,
     pub(super) arguments: Option<&'a RawValue>,
     pub(super) success: Option<bool>,
-    #[serde(borrow)]
     pub(super) result: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) error: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) message: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) reason: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) request_id: Option<Cow<'a, str>>,
-    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) message: Option<Text<'a>>,
+    pub(super) reason: Option<Text<'a>>,
+    pub(super) request_id: Option<Text<'a>>,
+    #[serde(deserialize_with = "lenient")]
     pub(super) permission_request: Option<PermissionRequest<'a>>,
     pub(super) resolved_by_hook: bool,
-    #[serde(borrow)]
-    pub(super) shutdown_type: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) error_reason: Option<Cow<'a, str>>,
+    pub(super) shutdown_type: Option<Text<'a>>,
+    pub(super) error_reason: Option<Text<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Context<'a> {
     #[serde(borrow)]
-    pub(super) cwd: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) branch: Option<Cow<'a, str>>,
+    pub(super) cwd: Option<Text<'a>>,
+    pub(super) branch: Option<Text<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ToolRequest<'a> {
     #[serde(borrow)]
-    pub(super) name: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    pub(super) name: Option<Text<'a>>,
     pub(super) arguments: Option<&'a RawValue>,
 }
 
@@ -111,19 +85,13 @@ pub(super) struct ToolRequest<'a> {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct PermissionRequest<'a> {
     #[serde(borrow)]
-    kind: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    full_command_text: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    file_name: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    path: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    url: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    tool_name: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    intention: Option<Cow<'a, str>>,
+    kind: Option<Text<'a>>,
+    full_command_text: Option<Text<'a>>,
+    file_name: Option<Text<'a>>,
+    path: Option<Text<'a>>,
+    url: Option<Text<'a>>,
+    tool_name: Option<Text<'a>>,
+    intention: Option<Text<'a>>,
 }
 
 impl PermissionRequest<'_> {

@@ -1,66 +1,70 @@
 //! One session folder as one session, and the notes in it about who carries it.
 
-use std::collections::BTreeMap;
-use std::io::ErrorKind;
+use std::io;
 
 use agentctl_model::text::{clean_cut, one_line};
-use agentctl_model::{
-    Evidence, Fact, Facts, Found, Holder, Parent, Registration, Relation, Stamp, Turn, TurnState, Witness,
-};
+use agentctl_model::{Facts, Found, Holder, Parent, Registration, Relation, Turn, TurnState};
 use jiff::Timestamp;
-use memchr::memmem::Finder;
 
 use super::head::Head;
 use super::places::{Place, note_pid};
 use super::tail::Tail;
-use super::usage::{self, UsageSum};
+use super::usage::UsageSum;
 use super::workspace::Workspace;
 use crate::Scope;
 use crate::join::said_by_registry;
-use crate::transcript::jsonl::head::scan_head;
-use crate::transcript::jsonl::open::{Opened, open_regular, read_small};
-use crate::transcript::jsonl::scan_back;
-use crate::transcript::jsonl::whole::lines_containing;
+use crate::transcript::gather::{Gathered, ReadSession};
+use crate::transcript::jsonl::open::read_small;
 use crate::transcript::memory::Counted;
+use crate::transcript::read::{self, Format, Read};
 
-/// A first prompt of some megabytes is read; more is not waited for.
-const HEAD_BUDGET: usize = 8 << 20;
+struct Events<'s> {
+    session: &'s str,
+    scope: &'s Scope<'s>,
+}
 
-/// One session that was read, with what was odd about it.
-#[derive(Default)]
-pub(super) struct ReadSession {
-    /// `None` for a folder without a conversation.
-    pub(super) found: Option<Found>,
-    pub(super) registrations: Vec<Registration>,
-    pub(super) warnings: Vec<String>,
-    pub(super) drift: BTreeMap<String, u64>,
+impl<'s> Format for Events<'s> {
+    type Head = Head;
+    type Tail = Tail;
+    type Sum = UsageSum<'s>;
+
+    const EMPTY_IS_SESSION: bool = true;
+
+    fn head(&self) -> Head {
+        Head::new(self.scope.text_limit)
+    }
+
+    fn tail(&self, _: &Head) -> io::Result<Option<Tail>> {
+        Ok(Some(Tail::new(self.scope.text_limit)))
+    }
+
+    fn sum(&self, _: &Head, _: &Tail, _: bool) -> Option<UsageSum<'s>> {
+        self.scope.usage.then(|| UsageSum::new(self.session))
+    }
 }
 
 /// Reads one folder. `Err` names what had to be left out.
-pub(super) fn read(
-    place: &Place,
-    since: Option<Timestamp>,
-    scope: &Scope<'_>,
-) -> Result<ReadSession, String> {
-    let mut session = ReadSession { registrations: notes(place), ..ReadSession::default() };
-    let path = place.events();
-    let opened = match open_regular(&path) {
-        Ok(opened) => opened,
+pub(super) fn read(place: &Place, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
+    let mut registrations = notes(place);
+    // What somebody may carry is read, however old it is.
+    let since = since.filter(|_| registrations.is_empty());
+    let (path, events) = (place.events(), Events { session: &place.id, scope });
+    let session = match read::read(&events, &path, since, scope)? {
+        Read::Told(reading) => reading.into_session(place.id.clone(), &path, |head, tail, counted| {
+            let mut facts = facts(head, tail, counted);
+            add_workspace(place, &mut facts);
+            facts
+        }),
+        Read::Passed => ReadSession::default(),
         // Nothing was asked yet. The session is there as long as somebody carries it.
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            for note in &mut session.registrations {
+        Read::Gone => {
+            for note in &mut registrations {
                 note.found = Some(at_empty_prompt(place));
             }
-            return Ok(session);
+            ReadSession::default()
         }
-        Err(error) => return Err(format!("{}: {error}", path.display())),
     };
-    let untouched = opened.modified.is_some_and(|modified| since.is_some_and(|since| modified < since));
-    if !untouched || !session.registrations.is_empty() {
-        read_events(place, &opened, scope, &mut session)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
-    }
-    Ok(session)
+    Ok(Some(ReadSession { registrations, ..session }))
 }
 
 /// The agent's own notes of the processes that carry the session, stale ones included.
@@ -100,62 +104,15 @@ fn at_empty_prompt(place: &Place) -> Found {
     }
 }
 
-fn read_events(
-    place: &Place,
-    opened: &Opened,
-    scope: &Scope<'_>,
-    session: &mut ReadSession,
-) -> std::io::Result<()> {
-    let mut tail = Tail::new(scope.text_limit);
-    let seen = scan_back(&opened.file, opened.size, &mut tail)?;
-    if tail.records == 0 && opened.size > 0 {
-        return Err(std::io::Error::new(ErrorKind::InvalidData, "holds no readable event"));
-    }
-    let mut head = Head::new(scope.text_limit);
-    scan_head(&opened.file, opened.size, HEAD_BUDGET, |line| head.line(line))?;
-    let known = scope.recall(&place.events(), opened);
-    let counted = scope.counted(&place.events(), opened, known, || {
-        let mut sum = UsageSum::new(&place.id);
-        lines_containing(&opened.file, &Finder::new(usage::MARK), |line| sum.line(line))?;
-        Ok(Counted { tokens: sum.total(), ..Counted::default() })
-    })?;
-    if tail.broken > 0 || seen.too_long > 0 {
-        let what = if tail.broken > 0 { "has a damaged event" } else { "has a line too long to read" };
-        session.warnings.push(format!("{}: {what}", place.events().display()));
-    }
-    session.drift = std::mem::take(&mut tail.drift);
-    let mut facts = facts(tail, head);
-    facts.tokens = counted.tokens;
-    add_workspace(place, &mut facts);
-    let evidence = facts
-        .turn
-        .as_ref()
-        .map(|turn| Evidence::new(Witness::Transcript, Fact::TurnIs(turn.state), turn.last));
-    session.found = Some(Found {
-        id: place.id.clone(),
-        slot: None,
-        place: place.events(),
-        stamp: Some(Stamp { size: opened.size, modified: opened.modified }),
-        facts,
-        evidence: evidence.into_iter().collect(),
-    });
-    Ok(())
-}
-
-fn facts(tail: Tail, head: Head) -> Facts {
+fn facts(head: Head, tail: Tail, counted: &Counted) -> Facts {
     let mut facts = Facts {
-        model: tail.model().or(head.model),
-        turn: Some(tail.turn.unwrap_or_else(|| Turn::new(TurnState::NotBegun, tail.updated_at))),
-        prompt: head.prompt,
-        last_message: tail.last_message,
         cwd: tail.cwd.or(head.cwd),
         branch: tail.branch,
-        started_at: head.started_at,
-        updated_at: tail.updated_at,
         stopped_at: tail.shut_down_at,
         parent: head.spawned_by.map(|id| Parent { id, relation: Relation::Subagent }),
-        ..Facts::default()
+        ..tail.latest.into_facts(head.first, counted)
     };
+    facts.model = facts.model.or(tail.chosen_model).or(head.model);
     if let Some(version) = head.version {
         facts.meta.insert("version".to_owned(), version.into());
     }

@@ -1,38 +1,26 @@
 //! What the end of a session's events says: the turn, the last words, the model. Pure.
 
-use std::collections::{BTreeMap, HashSet};
-use std::ops::ControlFlow;
+use std::collections::HashSet;
 
 use agentctl_model::text::clean_cut;
 use agentctl_model::{Turn, TurnState};
 use jiff::Timestamp;
 
 use super::records::{ASKS_A_PERSON, Record, is_certainly_bulk, is_known};
-use crate::transcript::jsonl::Scan;
-
-/// How far back the last words are looked for once everything else is known.
-const WORDS_REACH: u64 = 8 << 20;
+use crate::transcript::read::{self, Latest, Line, WORDS_REACH, keep};
 
 /// Reads events newest first until nothing more is wanted.
-#[expect(clippy::struct_excessive_bools, reason = "each is one thing already heard")]
 #[derive(Default)]
 pub(super) struct Tail {
-    text_limit: Option<usize>,
-    pub(super) turn: Option<Turn>,
-    pub(super) updated_at: Option<Timestamp>,
-    pub(super) last_message: Option<String>,
-    /// The model that spoke last.
-    used_model: Option<String>,
+    /// Its model is the one that spoke last.
+    pub(super) latest: Latest,
     /// The model that was chosen last.
-    chosen_model: Option<String>,
+    pub(super) chosen_model: Option<String>,
     pub(super) cwd: Option<String>,
     pub(super) branch: Option<String>,
     /// The session was closed in good order.
     shut_down: bool,
     pub(super) shut_down_at: Option<Timestamp>,
-    pub(super) records: u64,
-    pub(super) broken: u64,
-    pub(super) drift: BTreeMap<String, u64>,
     /// The newest event of the turn.
     newest: Option<Timestamp>,
     /// A model call ended: whether the turn did depends on what it asked for.
@@ -43,41 +31,30 @@ pub(super) struct Tail {
     answered_requests: HashSet<String>,
     /// What stands open inside the turn: a tool, an approval, a question.
     open: Option<(TurnState, Option<String>)>,
-    began_known: bool,
 }
 
 impl Tail {
     pub(super) fn new(text_limit: Option<usize>) -> Self {
-        Self { text_limit, ..Self::default() }
-    }
-
-    pub(super) fn model(&self) -> Option<String> {
-        self.used_model.clone().or_else(|| self.chosen_model.clone())
+        Self { latest: Latest::new(text_limit), ..Self::default() }
     }
 
     fn take(&mut self, record: &Record<'_>) {
-        self.records += 1;
-        self.updated_at = self.updated_at.max(record.at());
+        self.latest.updated_at = self.latest.updated_at.max(record.at());
         if !is_known(&record.kind) {
-            *self.drift.entry(clean_cut(&record.kind, Some(60))).or_default() += 1;
+            self.latest.drifted(&record.kind);
         }
         self.take_surroundings(record);
         if !record.is_main() {
             return;
         }
-        if self.last_message.is_none() {
-            self.last_message = record.words().map(|text| clean_cut(text, self.text_limit));
+        self.latest.said(record.words());
+        if record.kind == "assistant.message" {
+            self.latest.used(record.data.model.as_deref());
         }
-        if self.used_model.is_none() && record.kind == "assistant.message" {
-            self.used_model = record.data.model.as_deref().filter(|name| !name.is_empty()).map(str::to_owned);
-        }
-        if self.turn.is_none() {
+        if self.latest.turn.is_none() {
             self.take_turn(record);
-        } else if !self.began_known && record.kind == "user.message" {
-            self.began_known = true;
-            if let Some(turn) = &mut self.turn {
-                turn.began = record.at();
-            }
+        } else if record.kind == "user.message" {
+            self.latest.began(record.at());
         }
     }
 
@@ -128,11 +105,8 @@ impl Tail {
             "assistant.turn_start" if self.call_ended => self.decide(TurnState::Finished, at, None),
             "assistant.turn_start" | "assistant.message" => self.decide(TurnState::Open, at, None),
             "user.message" => {
-                self.began_known = true;
                 self.decide(TurnState::Open, at, None);
-                if let Some(turn) = &mut self.turn {
-                    turn.began = at;
-                }
+                self.latest.began(at);
             }
             "tool.execution_complete" => {
                 self.newest = self.newest.max(at);
@@ -174,31 +148,24 @@ impl Tail {
         let state = if open && self.shut_down { TurnState::Interrupted } else { state };
         let mut turn = Turn::new(state, self.newest.max(at));
         turn.detail = detail;
-        self.turn = Some(turn);
+        self.latest.turn = Some(turn);
+    }
+}
+
+impl read::Tail for Tail {
+    fn line(&mut self, line: &[u8], _: u64) -> Line {
+        if is_certainly_bulk(line) {
+            return Line::Record;
+        }
+        Line::is_record(Record::parse(line).inspect(|record| self.take(record)).is_some())
     }
 
     fn enough(&self, distance: u64) -> bool {
-        let spoken = self.last_message.is_some() && self.used_model.is_some();
-        self.turn.is_some() && (spoken || distance > WORDS_REACH)
+        self.latest.turn.is_some() && (self.latest.is_spoken() || distance > WORDS_REACH)
     }
-}
 
-fn keep(slot: &mut Option<String>, value: Option<&str>) {
-    if slot.is_none() {
-        *slot = value.filter(|text| !text.is_empty()).map(|text| clean_cut(text, None));
-    }
-}
-
-impl Scan for Tail {
-    fn line(&mut self, line: &[u8], distance: u64) -> ControlFlow<()> {
-        if is_certainly_bulk(line) {
-            self.records += 1;
-        } else if let Some(record) = Record::parse(line) {
-            self.take(&record);
-        } else if self.records > 0 {
-            self.broken += 1;
-        }
-        if self.enough(distance) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    fn latest(&mut self) -> &mut Latest {
+        &mut self.latest
     }
 }
 

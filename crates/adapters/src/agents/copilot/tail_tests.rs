@@ -1,5 +1,5 @@
 use super::*;
-use crate::transcript::jsonl::scan_back;
+use crate::transcript::read::read_back;
 
 fn event(kind: &str, second: u8, data: &str) -> String {
     format!(
@@ -10,12 +10,12 @@ fn event(kind: &str, second: u8, data: &str) -> String {
 fn tail(events: &[String]) -> Tail {
     let bytes = events.join("\n") + "\n";
     let mut tail = Tail::new(None);
-    scan_back(bytes.as_bytes(), bytes.len() as u64, &mut tail).unwrap();
+    read_back(&mut tail, (bytes.as_bytes(), bytes.len() as u64)).unwrap();
     tail
 }
 
 fn state(events: &[String]) -> TurnState {
-    tail(events).turn.expect("a turn").state
+    tail(events).latest.turn.expect("a turn").state
 }
 
 fn begun() -> Vec<String> {
@@ -91,12 +91,12 @@ fn an_approval_and_a_question_wait_until_they_are_answered() {
         5,
         r#""requestId":"r","permissionRequest":{"kind":"shell","fullCommandText":"rm -rf build"}"#,
     );
-    let waiting = tail(&and(calling(), std::slice::from_ref(&asked))).turn.unwrap();
+    let waiting = tail(&and(calling(), std::slice::from_ref(&asked))).latest.turn.unwrap();
     assert_eq!(waiting.state, TurnState::Approval);
     assert_eq!(waiting.detail.as_deref(), Some("shell: rm -rf build"));
     assert_eq!(waiting.last.unwrap().to_string(), "2026-11-15T07:00:05Z");
     let answered = and(calling(), &[asked, event("permission.completed", 6, r#""requestId":"r""#)]);
-    let running = tail(&answered).turn.unwrap();
+    let running = tail(&answered).latest.turn.unwrap();
     assert_eq!((running.state, running.detail.as_deref()), (TurnState::Open, Some("bash: make test")));
     let mut question = calling();
     question[4] = event(
@@ -115,17 +115,17 @@ fn a_sub_agent_says_nothing_about_the_main_turn() {
         r#"{"type":"assistant.turn_end","agentId":"a1","data":{},"timestamp":"2026-11-15T07:00:06Z"}"#.into(),
     );
     let tail = tail(&events);
-    assert_eq!(tail.turn.as_ref().unwrap().state, TurnState::Open);
-    assert_eq!((tail.model().as_deref(), tail.last_message.as_deref()), (Some("m2"), None));
+    assert_eq!(tail.latest.turn.as_ref().unwrap().state, TurnState::Open);
+    assert_eq!((tail.latest.model.as_deref(), tail.latest.last_message.as_deref()), (Some("m2"), None));
     assert_eq!((tail.cwd.as_deref(), tail.branch.as_deref()), (Some("/w"), Some("main")));
 }
 
 #[test]
-fn an_unknown_event_is_drift_and_half_a_line_at_the_end_is_not_damage() {
+fn an_unknown_event_is_drift_and_half_a_line_at_the_end_says_nothing() {
     let events = and(begun(), &[event("brand_new.thing", 4, ""), r#"{"type":"assis"#.into()]);
     let tail = tail(&events);
-    assert_eq!(tail.drift.get("brand_new.thing"), Some(&1));
-    assert_eq!((tail.broken, tail.turn.unwrap().state), (0, TurnState::Open));
+    assert_eq!(tail.latest.drift.get("brand_new.thing"), Some(&1));
+    assert_eq!(tail.latest.turn.unwrap().state, TurnState::Open);
 }
 
 #[test]

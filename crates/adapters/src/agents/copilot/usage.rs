@@ -1,26 +1,27 @@
 //! Token totals: every model call once, this session's own only. Pure.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use agentctl_model::Tokens;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use crate::transcript::jsonl::text::Text;
+use crate::transcript::memory::Counted;
+use crate::transcript::read::{Sum, plus};
+
 /// What every accounting record contains; other lines need not even be split.
-pub(super) const MARK: &str = "session.usage_record";
+const MARK: &str = "session.usage_record";
 
 /// The few fields that count, so that everything else is skipped instead of read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Record<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    id: Option<Cow<'a, str>>,
+    kind: Text<'a>,
+    id: Option<Text<'a>>,
     /// Of a sub-agent.
     agent_id: Option<IgnoredAny>,
-    #[serde(borrow)]
     data: Data<'a>,
 }
 
@@ -46,9 +47,8 @@ struct Usage<'a> {
 #[serde(rename_all = "camelCase", default)]
 struct Accounting<'a> {
     #[serde(borrow)]
-    source_session_id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    usage_id: Option<Cow<'a, str>>,
+    source_session_id: Option<Text<'a>>,
+    usage_id: Option<Text<'a>>,
 }
 
 /// Sums the accounting records. A call of a sub-agent, or one that was copied out of another session, is not counted.
@@ -61,8 +61,14 @@ impl<'s> UsageSum<'s> {
     pub(super) fn new(session: &'s str) -> Self {
         Self { session, by_call: HashMap::new() }
     }
+}
 
-    pub(super) fn line(&mut self, line: &[u8]) {
+impl Sum for UsageSum<'_> {
+    fn marks(&self) -> &'static [&'static str] {
+        &[MARK]
+    }
+
+    fn line(&mut self, line: &[u8], _: usize) {
         // A tool's answer may quote the mark: as the agent writes it, the record itself begins with it.
         if line.starts_with(b"{\"type\":\"") && !line[9..].starts_with(MARK.as_bytes()) {
             return;
@@ -90,15 +96,8 @@ impl<'s> UsageSum<'s> {
         self.by_call.insert(name.into(), tokens);
     }
 
-    /// `None` when no usage was ever recorded.
-    pub(super) fn total(self) -> Option<Tokens> {
-        let add = |a: Option<u64>, b: Option<u64>| Some(a.unwrap_or(0).saturating_add(b.unwrap_or(0)));
-        self.by_call.into_values().reduce(|sum, one| Tokens {
-            input: add(sum.input, one.input),
-            output: add(sum.output, one.output),
-            cache_read: add(sum.cache_read, one.cache_read),
-            cache_write: add(sum.cache_write, one.cache_write),
-        })
+    fn counted(self, _: bool) -> Counted {
+        Counted { tokens: self.by_call.into_values().reduce(plus), ..Counted::default() }
     }
 }
 
@@ -119,11 +118,11 @@ mod tests {
         let copied = record("2", r#","accounting":{"sourceSessionId":"parent","usageId":"u0"}"#);
         let sub = record("3", "").replace(r#""id":"3""#, r#""id":"3","agentId":"a""#);
         for line in [&own, &own, &copied, &sub, &record("4", "")] {
-            sum.line(line.as_bytes());
+            sum.line(line.as_bytes(), 0);
         }
         let expected =
             Tokens { input: Some(170), output: Some(46), cache_read: Some(22), cache_write: Some(10) };
-        assert_eq!(sum.total(), Some(expected));
-        assert_eq!(UsageSum::new("me").total(), None);
+        assert_eq!(sum.counted(false).tokens, Some(expected));
+        assert_eq!(UsageSum::new("me").counted(false).tokens, None);
     }
 }

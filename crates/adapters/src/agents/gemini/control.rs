@@ -4,13 +4,13 @@ use std::path::Path;
 
 use agentctl_model::{
     CleanSignal, Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session,
-    SpawnPlan, Stdin, StopWay,
+    SpawnPlan, StopWay,
 };
 
 use super::{Gemini, no_file};
 use crate::control::refusal::{fits_stdin, no_fork, no_system_prompt, nothing_stored};
 use crate::control::stdout::{newest_first, words_at};
-use crate::control::{Control, flag_with};
+use crate::control::{Control, flag_with, told_by_stdin};
 
 const NAME: &str = "Gemini CLI";
 /// What it reads of its stdin; it drops the rest and goes on.
@@ -49,13 +49,9 @@ impl Control for Gemini {
         }
         args.extend(intent.more.iter().cloned());
         Ok(SpawnPlan {
-            program: "gemini".to_owned(),
-            args,
             // One process instead of two, of which the outer one would swallow every signal.
             env: [("GEMINI_CLI_NO_RELAUNCH".to_owned(), "true".to_owned())].into(),
-            cwd: intent.cwd.clone(),
-            stdin: Stdin::Words,
-            id: IdSource::Known(id.clone()),
+            ..told_by_stdin("gemini", args, intent, IdSource::Known(id.clone()))
         })
     }
 
@@ -70,10 +66,6 @@ impl Control for Gemini {
     }
 
     /// Its tools are told that they run in Gemini CLI, but not in which session.
-    fn tool_marks(&self, _id: &str, _pid: Option<u32>) -> Vec<(&'static str, String)> {
-        Vec::new()
-    }
-
     fn marks(&self) -> &'static [&'static str] {
         &["GEMINI_CLI"]
     }

@@ -3,15 +3,15 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-use agentctl_model::text::{clean, clean_cut};
+use agentctl_model::text::clean;
 use agentctl_model::{Entry, EntryKind, Role};
 use serde_json::value::RawValue;
 
 use super::records::{Message, Record, Said, ToolCall};
 use crate::transcript::jsonl::Scan;
-
-/// A tool's answer can be megabytes; nobody reads that in a peek.
-const TOOL_TEXT: usize = 2000;
+use crate::transcript::jsonl::lenient::as_text;
+use crate::transcript::read::Line;
+use crate::transcript::show::At;
 
 /// Everything one message shows, tools included.
 pub(super) fn of_message(message: &Message<'_>) -> Vec<Entry> {
@@ -44,17 +44,10 @@ fn words_of(message: &Message<'_>) -> Option<Entry> {
 }
 
 fn tools_of(message: &Message<'_>) -> Vec<Entry> {
-    let at = message.last_at();
+    let at = At(message.last_at());
     let both = message.tool_calls.iter().flat_map(|call| {
-        let tool = call.name.as_deref().map(|name| clean_cut(name, Some(100)));
-        let make = |kind, text: &str| {
-            let text = clean_cut(text, Some(TOOL_TEXT));
-            Entry { at, role: Role::Tool, kind, text, tool: tool.clone() }
-        };
-        let asked = make(EntryKind::ToolCall, call.args.map_or("", RawValue::get));
-        let failed = call.status.as_deref() == Some("error");
-        let kind = if failed { EntryKind::Error } else { EntryKind::ToolResult };
-        [asked, make(kind, &answer(call))]
+        let (tool, failed) = (call.name.as_deref(), call.status.as_deref() == Some("error"));
+        [at.called(tool, call.args.map_or("", RawValue::get)), at.answered(tool, failed, &answer(call))]
     });
     both.collect()
 }
@@ -93,7 +86,7 @@ impl LastEntries {
     pub(super) fn take(&mut self, message: &Message<'_>) {
         let is_new = self.seen.insert(message.id.as_ref().to_owned());
         if self.rewound_to.is_some() {
-            self.rewound_to.take_if(|target| *target == message.id);
+            self.rewound_to.take_if(|target| **target == *message.id);
         } else if is_new {
             self.entries.extend(of_message(message).into_iter().rev());
         }
@@ -101,7 +94,7 @@ impl LastEntries {
 
     fn take_rewritten(&mut self, messages: &[Message<'_>]) {
         if let Some(target) = &self.rewound_to {
-            if let Some(from) = messages.iter().position(|message| message.id == *target) {
+            if let Some(from) = messages.iter().position(|message| *message.id == **target) {
                 self.seen.extend(messages[from..].iter().map(|message| message.id.as_ref().to_owned()));
                 self.rewound_to = None;
             }
@@ -109,6 +102,15 @@ impl LastEntries {
             let newest_first = messages.iter().rev();
             self.rewritten =
                 newest_first.map(|message| (message.id.as_ref().to_owned(), of_message(message))).collect();
+        }
+    }
+
+    fn take_record(&mut self, record: Record<'_>) {
+        match record {
+            Record::Message(message) => self.take(&message),
+            Record::Set(set) => self.take_rewritten(set.messages.as_deref().unwrap_or_default()),
+            Record::RewindTo(id) if self.rewound_to.is_none() => self.rewound_to = Some(id.into_owned()),
+            _ => {}
         }
     }
 
@@ -129,14 +131,9 @@ impl LastEntries {
 
 impl Scan for LastEntries {
     fn line(&mut self, line: &[u8], _: u64) -> ControlFlow<()> {
-        match Record::parse(line) {
-            Some(Record::Message(message)) => self.take(&message),
-            Some(Record::Set(set)) => self.take_rewritten(set.messages.as_deref().unwrap_or_default()),
-            Some(Record::RewindTo(id)) if self.rewound_to.is_none() => {
-                self.rewound_to = Some(id.into_owned());
-            }
-            _ => {}
-        }
+        as_text(line, |line| {
+            Line::is_record(Record::parse(line).map(|record| self.take_record(record)).is_some())
+        });
         if self.entries.len() >= self.limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }

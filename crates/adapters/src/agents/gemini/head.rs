@@ -1,54 +1,53 @@
 //! What the beginning of a session file says: whose it is, when it started, the first prompt. Pure.
 
-use std::ops::ControlFlow;
-
-use agentctl_model::text::clean_cut;
-use jiff::Timestamp;
 
 use super::records::{Header, Message, Record, Said, directory_in_context};
-
-/// The first prompt stands near the beginning; a file without one is not read to its end for it.
-const LINES: u32 = 60;
+use crate::transcript::read::{self, First, Line};
 
 /// Reads records oldest first until the first prompt is known.
 #[derive(Default)]
 pub(super) struct Head {
-    text_limit: Option<usize>,
+    pub(super) first: First,
     pub(super) session_id: Option<String>,
     pub(super) is_subagent: bool,
-    pub(super) started_at: Option<Timestamp>,
-    pub(super) prompt: Option<String>,
+    /// The session whose sub-agent this is, where the record says it.
+    pub(super) parent: Option<String>,
     /// Named in the context of the session.
     pub(super) directory: Option<String>,
-    lines: u32,
 }
 
-impl Head {
-    pub(super) fn new(text_limit: Option<usize>) -> Self {
-        Self { text_limit, ..Self::default() }
-    }
-
-    pub(super) fn line(&mut self, line: &[u8]) -> ControlFlow<()> {
-        self.lines += 1;
+impl read::Head for Head {
+    fn line(&mut self, line: &[u8]) -> Line {
         match Record::parse(line) {
             Some(Record::Header(header)) => self.take_header(&header),
             Some(Record::Message(message)) => self.take_message(&message),
             Some(Record::Set(set)) => {
                 set.messages.iter().flatten().for_each(|message| self.take_message(message));
             }
-            Some(Record::RewindTo(_) | Record::Other) | None => {}
+            Some(Record::RewindTo(_) | Record::Other) => {}
+            None => return Line::Broken,
         }
-        let known = self.prompt.is_some() && self.session_id.is_some();
-        if known || self.lines >= LINES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        Line::Record
     }
 
-    pub(super) fn take_header(&mut self, header: &Header<'_>) {
+    fn is_known(&self) -> bool {
+        self.first.prompt.is_some() && self.session_id.is_some()
+    }
+}
+
+impl Head {
+    pub(super) fn new(text_limit: Option<usize>) -> Self {
+        Self { first: First::new(text_limit), ..Self::default() }
+    }
+
+    fn take_header(&mut self, header: &Header<'_>) {
         if self.session_id.is_none() {
-            let id = header.session_id.as_deref().filter(|id| !id.is_empty());
-            self.session_id = id.map(str::to_owned);
+            let id = |id: Option<&str>| id.filter(|id| !id.is_empty()).map(str::to_owned);
+            self.session_id = id(header.session_id.as_deref());
             self.is_subagent = header.kind.as_deref() == Some("subagent");
+            self.parent = id(header.parent_session_id.as_deref()).filter(|_| self.is_subagent);
         }
-        self.started_at = self.started_at.or_else(|| header.started_at());
+        self.first.started(header.started_at());
         for message in &header.messages {
             self.take_message(message);
         }
@@ -58,11 +57,10 @@ impl Head {
         if self.directory.is_none() {
             self.directory = directory_in_context(message);
         }
-        if self.prompt.is_none() {
+        if self.first.prompt.is_none() {
             let content = message.content();
-            if message.said(&content) == Said::Prompt {
-                self.prompt = content.text.map(|text| clean_cut(&text, self.text_limit));
-            }
+            let is_prompt = message.said(&content) == Said::Prompt;
+            self.first.asked(content.text.filter(|_| is_prompt));
         }
     }
 }

@@ -34,7 +34,9 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
         claims.push(claim);
     }
     let claimed: Vec<&str> = claims.iter().map(|claim: &Claim| claim.id.as_str()).collect();
-    let mains = harvest.found.iter().filter(|found| subagent_of(found).is_none());
+    // Of a sub-agent that does not say whose it is, only its kind is known.
+    let is_main = |found: &&Found| subagent_of(found).is_none() && !found.facts.meta.contains_key("kind");
+    let mains = harvest.found.iter().filter(is_main);
     let paired = only_candidates(&nameless, mains, &claimed, kernel, |process| is_headless(&process.head));
     let carried: HashSet<_> = paired.iter().map(|claim| claim.owner.process).collect();
     claims.extend(paired);

@@ -19,10 +19,10 @@ use std::path::{Path, PathBuf};
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead};
 
 use crate::transcript::folder::absence;
-use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
+use crate::transcript::gather::{add_drift, read_all};
+use crate::transcript::jsonl::follow::{Follow, JsonlFollower, Told};
 use crate::transcript::jsonl::open::{open_regular, read_small};
 use crate::transcript::jsonl::{LINE_LIMIT, scan_back};
-use crate::transcript::parallel;
 use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace};
 use entries::LastEntries;
 use places::Place;
@@ -66,7 +66,7 @@ impl Adapter for Gemini {
         let projects = Projects::read(&root.path);
         let places = match &scope.reach {
             Reach::Live(kernel) => {
-                let ours = |process: &Process| kernel.is_ours(process) || self.is_ours(process, root);
+                let ours = |process: &Process| self.is_ours(root, kernel, process);
                 places::live(&root.path, &projects, kernel, ours, scope.subagents, &mut harvest)
             }
             reach => places::stored(&root.path, reach, scope.subagents, &mut harvest),
@@ -80,7 +80,7 @@ impl Adapter for Gemini {
     }
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
-        join::join(harvest, kernel, |process| kernel.is_ours(process) || self.is_ours(process, root))
+        join::join(harvest, kernel, |process| self.is_ours(root, kernel, process))
     }
 
     fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
@@ -96,20 +96,13 @@ impl Adapter for Gemini {
         if is_document(place) || place == no_file() {
             // The agent goes on in another file: this one has been said to its end.
             let told = last_entries(place, backlog).unwrap_or_default();
-            return Ok(Box::new(ToldToTheEnd(told)));
+            return Ok(Box::new(Told(told)));
         }
         Ok(Box::new(JsonlFollower::start(place, entries::of_line, backlog)?))
     }
 
     fn control(&self) -> Option<&'static dyn Control> {
         Some(&Gemini)
-    }
-}
-
-impl Gemini {
-    /// The process's own variables resolve to this root.
-    fn is_ours(&self, process: &Process, root: &Root) -> bool {
-        process.environ.seen().and_then(|environ| self.root(environ)).is_some_and(|own| own == *root)
     }
 }
 
@@ -136,44 +129,23 @@ fn last_entries(place: &Path, limit: usize) -> std::io::Result<Vec<Entry>> {
     Ok(last.finish())
 }
 
-/// A conversation that will not grow.
-struct ToldToTheEnd(Vec<Entry>);
-
-impl Follow for ToldToTheEnd {
-    fn next(&mut self) -> Result<Vec<Entry>, ReadError> {
-        Ok(std::mem::take(&mut self.0))
-    }
-}
-
 fn read_files(places: &[Place], projects: &Projects, scope: &Scope<'_>, harvest: &mut Harvest) {
-    let since = match scope.reach {
-        Reach::All { since } => since,
-        Reach::Live(_) | Reach::Ids(_) => None,
-    };
-    let read = parallel::map(places, |place, (): &mut ()| {
-        scope.progress.tick();
-        session::read(place, since, scope)
-    });
     let mut files = Vec::with_capacity(places.len());
-    for outcome in read {
+    for outcome in read_all(places, scope, |place, since, _| session::read(place, since, scope)) {
         match outcome {
             Ok(file) => files.extend(file),
             Err(warning) => harvest.left_out(warning),
         }
     }
     let mut directories: HashMap<PathBuf, Option<String>> = HashMap::new();
-    for mut file in session::joined(files) {
-        harvest.warnings.extend(file.warning.take());
-        for (kind, count) in std::mem::take(&mut file.drift) {
-            *harvest.drift.entry(kind).or_default() += count;
-        }
+    for file in session::joined(files) {
         let directory = directories
             .entry(file.project.clone())
             .or_insert_with(|| projects.directory(&file.project))
             .clone();
-        let found = file.into_found(directory);
-        if scope.reach.names(&found.id) {
-            harvest.found.push(found);
-        }
+        let session = file.into_session(directory, scope);
+        harvest.warnings.extend(session.warning);
+        add_drift(harvest, session.drift);
+        harvest.found.extend(session.found.filter(|found| scope.reach.names(&found.id)));
     }
 }

@@ -58,19 +58,12 @@ pub(super) fn is_headless(head: &ProcessHead) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use agentctl_model::ProcessRef;
+    use crate::join::scene;
 
     const ID: &str = "11111111-1111-4111-8111-111111111111";
 
     fn head(argv: &[&str]) -> ProcessHead {
-        ProcessHead {
-            process: ProcessRef { pid: 1, start: 1, boot: 1 },
-            parent: 0,
-            uid: None,
-            comm: "MainThread".into(),
-            argv: ["node", "/n/.bin/gemini"].iter().chain(argv).map(ToString::to_string).collect(),
-            started_at: None,
-        }
+        scene::head("MainThread", &[&["node", "/n/.bin/gemini"], argv].concat())
     }
 
     #[test]

@@ -3,14 +3,13 @@
 //! A file is replayed, not read: `$set` replaces, `$rewindTo` takes back, and a message that is written again stays where
 //! it was first.
 
-use std::borrow::Cow;
-
 use agentctl_model::text::{clean_cut, one_line};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::transcript::jsonl::lenient::lenient;
+use crate::transcript::jsonl::text::Text;
 
 /// One line of a file.
 #[derive(Debug)]
@@ -19,7 +18,7 @@ pub(super) enum Record<'a> {
     Header(Header<'a>),
     Message(Message<'a>),
     Set(Set<'a>),
-    RewindTo(Cow<'a, str>),
+    RewindTo(Text<'a>),
     /// None of these.
     Other,
 }
@@ -28,17 +27,16 @@ pub(super) enum Record<'a> {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Header<'a> {
     #[serde(borrow)]
-    pub(super) session_id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    start_time: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    last_updated: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) kind: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) summary: Option<Cow<'a, str>>,
+    pub(super) session_id: Option<Text<'a>>,
+    start_time: Option<Text<'a>>,
+    last_updated: Option<Text<'a>>,
+    pub(super) kind: Option<Text<'a>>,
+    /// Of a sub-agent that says whose it is.
+    #[serde(deserialize_with = "lenient")]
+    pub(super) parent_session_id: Option<Text<'a>>,
+    pub(super) summary: Option<Text<'a>>,
     /// Of an older document, which is one header with everything in it.
-    #[serde(borrow, deserialize_with = "lenient")]
+    #[serde(deserialize_with = "lenient")]
     pub(super) messages: Vec<Message<'a>>,
 }
 
@@ -46,13 +44,11 @@ pub(super) struct Header<'a> {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Set<'a> {
     #[serde(borrow)]
-    pub(super) session_id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    last_updated: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) summary: Option<Cow<'a, str>>,
+    pub(super) session_id: Option<Text<'a>>,
+    last_updated: Option<Text<'a>>,
+    pub(super) summary: Option<Text<'a>>,
     /// The whole conversation anew.
-    #[serde(borrow, deserialize_with = "lenient")]
+    #[serde(deserialize_with = "lenient")]
     pub(super) messages: Option<Vec<Message<'a>>>,
 }
 
@@ -60,16 +56,13 @@ pub(super) struct Set<'a> {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Message<'a> {
     #[serde(borrow)]
-    pub(super) id: Cow<'a, str>,
-    #[serde(borrow)]
-    timestamp: Option<Cow<'a, str>>,
-    #[serde(borrow, rename = "type")]
-    pub(super) kind: Cow<'a, str>,
-    #[serde(borrow)]
+    pub(super) id: Text<'a>,
+    timestamp: Option<Text<'a>>,
+    #[serde(rename = "type")]
+    pub(super) kind: Text<'a>,
     content: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) model: Option<Cow<'a, str>>,
-    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) model: Option<Text<'a>>,
+    #[serde(deserialize_with = "lenient")]
     pub(super) tool_calls: Vec<ToolCall<'a>>,
     #[serde(deserialize_with = "lenient")]
     pub(super) tokens: Option<Usage>,
@@ -79,16 +72,11 @@ pub(super) struct Message<'a> {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ToolCall<'a> {
     #[serde(borrow)]
-    pub(super) name: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    pub(super) name: Option<Text<'a>>,
     pub(super) args: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) status: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    timestamp: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    pub(super) status: Option<Text<'a>>,
+    timestamp: Option<Text<'a>>,
     pub(super) result: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) result_display: Option<&'a RawValue>,
 }
 
@@ -106,13 +94,11 @@ pub(super) struct Usage {
 #[serde(rename_all = "camelCase", default)]
 struct Part<'a> {
     #[serde(borrow)]
-    text: Option<Cow<'a, str>>,
+    text: Option<Text<'a>>,
     /// The text is what the model thought, not what it said.
     #[serde(deserialize_with = "lenient")]
     thought: bool,
-    #[serde(borrow)]
     function_call: Option<&'a RawValue>,
-    #[serde(borrow)]
     function_response: Option<&'a RawValue>,
 }
 
@@ -122,12 +108,10 @@ struct Part<'a> {
 struct Keys<'a> {
     #[serde(borrow, rename = "$set")]
     set: Option<&'a RawValue>,
-    #[serde(borrow, rename = "$rewindTo")]
-    rewind_to: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    session_id: Option<Cow<'a, str>>,
+    #[serde(rename = "$rewindTo")]
+    rewind_to: Option<Text<'a>>,
+    id: Option<Text<'a>>,
+    session_id: Option<Text<'a>>,
 }
 
 impl<'a> Record<'a> {
@@ -206,7 +190,7 @@ impl<'a> Message<'a> {
     fn parts(&self) -> Vec<Part<'a>> {
         let Some(content) = self.content else { return Vec::new() };
         let content = content.get();
-        if let Ok(text) = serde_json::from_str::<Cow<'a, str>>(content) {
+        if let Ok(text) = serde_json::from_str::<Text<'a>>(content) {
             return vec![Part { text: Some(text), ..Part::default() }];
         }
         serde_json::from_str(content)

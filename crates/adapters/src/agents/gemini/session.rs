@@ -1,128 +1,102 @@
 //! One file as one session, and several files of one session as one.
 
-use std::collections::{BTreeMap, HashMap};
-use std::io::ErrorKind;
+use std::collections::HashMap;
+use std::io;
 use std::path::PathBuf;
 
-use agentctl_model::text::clean_cut;
-use agentctl_model::{Evidence, Fact, Facts, Found, Parent, Relation, Stamp, Turn, TurnState, Witness};
+use agentctl_model::{Facts, Parent, Relation, Tokens};
 use jiff::Timestamp;
-use memchr::memmem::Finder;
 
 use super::head::Head;
+use super::is_document;
 use super::places::Place;
 use super::processes::is_id;
-use super::records::Record;
 use super::tail::Tail;
-use super::usage::{self, UsageSum};
+use super::usage::UsageSum;
 use crate::Scope;
-use crate::transcript::jsonl::head::scan_head;
-use crate::transcript::jsonl::open::{Opened, open_regular, read_small};
-use crate::transcript::jsonl::whole::lines_containing;
-use crate::transcript::jsonl::{LINE_LIMIT, scan_back};
+use crate::transcript::gather::ReadSession;
+use crate::transcript::jsonl::LINE_LIMIT;
+use crate::transcript::jsonl::open::{Opened, open_regular, read_opened};
+use crate::transcript::read::{self, BothEnds, Format, Reading, add_up};
 
-/// A first prompt of some megabytes is read; more is not waited for.
-const HEAD_BUDGET: usize = 8 << 20;
+pub(super) struct Chat<'s> {
+    is_document: bool,
+    scope: &'s Scope<'s>,
+}
 
-/// One file that was read, with what was odd about it.
-pub(super) struct ReadFile {
+impl Format for Chat<'_> {
+    type Head = Head;
+    type Tail = Tail;
+    type Sum = UsageSum;
+
+    fn head(&self) -> Head {
+        Head::new(self.scope.text_limit)
+    }
+
+    fn tail(&self, _: &Head) -> io::Result<Option<Tail>> {
+        Ok(Some(Tail::new(self.scope.text_limit)))
+    }
+
+    fn sum(&self, _: &Head, _: &Tail, _: bool) -> Option<UsageSum> {
+        self.scope.usage.then(UsageSum::default)
+    }
+
+    fn unpacked(&self, opened: &Opened) -> io::Result<Option<BothEnds>> {
+        self.is_document.then(|| document(opened)).transpose()
+    }
+}
+
+/// Older versions wrote a session as one document: it is read as one line.
+fn document(opened: &Opened) -> io::Result<BothEnds> {
+    if opened.size > LINE_LIMIT as u64 {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "is too large to be read whole"));
+    }
+    let mut tail = read_opened(opened)?;
+    // Outside of strings a line break is nothing but space, and no string holds one.
+    tail.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
+    Ok(BothEnds { head: None, tail })
+}
+
+/// One session that was read, of one file or of several.
+pub(super) struct ReadFile<'s> {
     pub(super) place: PathBuf,
     pub(super) project: PathBuf,
-    pub(super) warning: Option<String>,
-    pub(super) drift: BTreeMap<String, u64>,
     id: String,
     parent: Option<String>,
-    stamp: Stamp,
-    head: Head,
-    tail: Tail,
-    usage: UsageSum,
+    reading: Reading<Chat<'s>>,
+    /// Other files of the same session.
+    others: Vec<PathBuf>,
 }
 
 /// Reads one file: `Ok(None)` if it was not written since then, or is gone, or holds no conversation. The agent deletes
 /// files itself, so that one which has vanished is nothing that could not be read.
-pub(super) fn read(
+pub(super) fn read<'s>(
     place: &Place,
     since: Option<Timestamp>,
-    scope: &Scope<'_>,
-) -> Result<Option<ReadFile>, String> {
-    let named = |error: std::io::Error| format!("{}: {error}", place.path.display());
-    let opened = match open_regular(&place.path) {
-        Ok(opened) => opened,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(named(error)),
-    };
-    if opened.modified.is_some_and(|modified| since.is_some_and(|since| modified < since)) {
-        return Ok(None);
+    scope: &'s Scope<'s>,
+) -> Result<Option<ReadFile<'s>>, String> {
+    let chat = Chat { is_document: is_document(&place.path), scope };
+    let Some(mut reading) = read::read(&chat, &place.path, since, scope)?.told() else { return Ok(None) };
+    reading.tail.finish();
+    let is_wanted = reading.tail.has_content && (scope.subagents || !reading.head.is_subagent);
+    let Some(id) = reading.head.session_id.take().filter(|_| is_wanted) else { return Ok(None) };
+    if !is_id(&id) {
+        return Err(format!("{}: its session id cannot be shown", place.path.display()));
     }
-    let mut file = ReadFile {
+    Ok(Some(ReadFile {
         place: place.path.clone(),
         project: place.project.clone(),
-        warning: None,
-        drift: BTreeMap::new(),
-        id: String::new(),
-        parent: place.parent.clone(),
-        stamp: Stamp { size: opened.size, modified: opened.modified },
-        head: Head::new(scope.text_limit),
-        tail: Tail::new(scope.text_limit),
-        usage: UsageSum::default(),
-    };
-    let is_document = place.path.extension().is_some_and(|extension| extension == "json");
-    let read =
-        if is_document { read_document(&mut file, scope) } else { read_lines(&mut file, &opened, scope) };
-    read.map_err(named)?;
-    file.tail.finish();
-    if file.tail.records == 0 && opened.size > 0 {
-        return Err(named(std::io::Error::new(ErrorKind::InvalidData, "holds no readable record")));
-    }
-    file.drift = std::mem::take(&mut file.tail.drift);
-    match file.head.session_id.take() {
-        Some(id) if !is_id(&id) => {
-            Err(named(std::io::Error::new(ErrorKind::InvalidData, "its session id cannot be shown")))
-        }
-        // A sub-agent beside its parent's file, of an older version, does not say whose it is.
-        Some(_) if file.head.is_subagent && file.parent.is_none() => Ok(None),
-        Some(id) if file.tail.has_content => Ok(Some(ReadFile { id, ..file })),
-        _ => Ok(None),
-    }
-}
-
-fn read_lines(file: &mut ReadFile, opened: &Opened, scope: &Scope<'_>) -> std::io::Result<()> {
-    let seen = scan_back(&opened.file, opened.size, &mut file.tail)?;
-    scan_head(&opened.file, opened.size, HEAD_BUDGET, |line| file.head.line(line))?;
-    if scope.usage {
-        lines_containing(&opened.file, &Finder::new(usage::MARK), |line| file.usage.line(line))?;
-    }
-    file.warning = match (file.tail.broken, seen.too_long) {
-        (0, 0) => None,
-        (0, _) => Some("has a line too long to read"),
-        _ => Some("has a damaged record"),
-    }
-    .map(|what| format!("{}: {what}", file.place.display()));
-    Ok(())
-}
-
-/// Older versions wrote a session as one document.
-fn read_document(file: &mut ReadFile, scope: &Scope<'_>) -> std::io::Result<()> {
-    if file.stamp.size > LINE_LIMIT as u64 {
-        return Err(std::io::Error::new(ErrorKind::FileTooLarge, "is too large to be read whole"));
-    }
-    let bytes = read_small(&file.place, LINE_LIMIT as u64)?;
-    let Some(Record::Header(document)) = Record::parse(&bytes) else { return Ok(()) };
-    file.head.take_header(&document);
-    file.tail.records = 1;
-    file.tail.updated_at = document.updated_at();
-    file.tail.summary = document.summary.as_deref().map(|text| clean_cut(text, Some(4096)));
-    file.tail.take_document(&document.messages);
-    if scope.usage {
-        document.messages.iter().for_each(|message| file.usage.message(message));
-    }
-    Ok(())
+        id,
+        parent: place.parent.clone().or_else(|| reading.head.parent.take().filter(|id| is_id(id))),
+        reading,
+        others: Vec::new(),
+    }))
 }
 
 /// Files of one session become one: the one with the newest turn speaks, the others add what is older.
-pub(super) fn joined(files: Vec<ReadFile>) -> Vec<ReadFile> {
+pub(super) fn joined(files: Vec<ReadFile<'_>>) -> Vec<ReadFile<'_>> {
     let mut by_id: HashMap<String, usize> = HashMap::with_capacity(files.len());
-    let mut sessions: Vec<ReadFile> = Vec::with_capacity(files.len());
+    let mut sessions: Vec<ReadFile<'_>> = Vec::with_capacity(files.len());
     for file in files {
         match by_id.get(&file.id) {
             None => {
@@ -143,15 +117,17 @@ pub(super) fn joined(files: Vec<ReadFile>) -> Vec<ReadFile> {
     sessions
 }
 
-fn newest(file: &ReadFile) -> Option<Timestamp> {
-    file.tail.turn.as_ref().and_then(|turn| turn.last)
+fn newest(file: &ReadFile<'_>) -> Option<Timestamp> {
+    file.reading.tail.latest.turn.as_ref().and_then(|turn| turn.last)
 }
 
-impl ReadFile {
+impl ReadFile<'_> {
     fn add(&mut self, other: Self) {
-        self.usage.add(other.usage);
-        self.warning = self.warning.take().or(other.warning);
-        let (mine, theirs) = (&mut self.head, other.head);
+        self.others.push(other.place);
+        self.others.extend(other.others);
+        let (reading, other) = (&mut self.reading, other.reading);
+        reading.warning = reading.warning.or(other.warning);
+        let (mine, theirs) = (&mut reading.head.first, other.head.first);
         let began_earlier = theirs.started_at.is_some() && theirs.started_at < mine.started_at;
         if began_earlier || mine.prompt.is_none() {
             mine.prompt = theirs.prompt.or_else(|| mine.prompt.take());
@@ -159,42 +135,51 @@ impl ReadFile {
         if began_earlier {
             mine.started_at = theirs.started_at;
         }
-        let (mine, theirs) = (&mut self.tail, other.tail);
+        reading.tail.summary = reading.tail.summary.take().or(other.tail.summary);
+        let (mine, theirs) = (&mut reading.tail.latest, other.tail.latest);
         mine.updated_at = mine.updated_at.max(theirs.updated_at);
         mine.last_message = mine.last_message.take().or(theirs.last_message);
         mine.model = mine.model.take().or(theirs.model);
-        mine.summary = mine.summary.take().or(theirs.summary);
         for (kind, count) in other.drift {
-            *self.drift.entry(kind).or_default() += count;
+            *reading.drift.entry(kind).or_default() += count;
         }
     }
 
-    pub(super) fn into_found(self, directory: Option<String>) -> Found {
-        let (head, tail) = (self.head, self.tail);
-        let facts = Facts {
-            name: tail.summary,
-            turn: Some(tail.turn.unwrap_or_else(|| Turn::new(TurnState::NotBegun, tail.updated_at))),
-            prompt: head.prompt,
-            last_message: tail.last_message,
-            cwd: directory.or(head.directory),
-            model: tail.model,
-            started_at: head.started_at,
-            updated_at: tail.updated_at,
-            tokens: self.usage.total(),
-            parent: self.parent.map(|id| Parent { id, relation: Relation::Subagent }),
-            ..Facts::default()
-        };
-        let evidence = facts
-            .turn
-            .as_ref()
-            .map(|turn| Evidence::new(Witness::Transcript, Fact::TurnIs(turn.state), turn.last));
-        Found {
-            id: self.id,
-            slot: None,
-            place: self.place,
-            stamp: Some(self.stamp),
-            facts,
-            evidence: evidence.into_iter().collect(),
+    pub(super) fn into_session(mut self, directory: Option<String>, scope: &Scope<'_>) -> ReadSession {
+        if scope.usage && !self.others.is_empty() {
+            let counted = counted_together(std::iter::once(&self.place).chain(&self.others));
+            if counted.is_err() {
+                self.reading.warning =
+                    Some("could not be counted together with the other files of its session");
+            }
+            self.reading.counted.tokens = counted.unwrap_or_default();
+        }
+        let parent = self.parent;
+        self.reading.into_session(self.id, &self.place, |head, tail, counted| {
+            let mut facts = Facts {
+                name: tail.summary,
+                cwd: directory.or(head.directory),
+                ..tail.latest.into_facts(head.first, counted)
+            };
+            if head.is_subagent && parent.is_none() {
+                facts.meta.insert("kind".to_owned(), "subagent".into());
+            }
+            facts.parent = parent.map(|id| Parent { id, relation: Relation::Subagent });
+            facts
+        })
+    }
+}
+
+/// A reply may stand in several files of one session, and counts once.
+fn counted_together<'p>(files: impl Iterator<Item = &'p PathBuf>) -> io::Result<Option<Tokens>> {
+    let mut sum = UsageSum::default();
+    for path in files {
+        let opened = open_regular(path)?;
+        if is_document(path) {
+            add_up(&mut sum, &document(&opened)?.tail.as_slice())?;
+        } else {
+            add_up(&mut sum, &opened.file)?;
         }
     }
+    Ok(sum.total())
 }

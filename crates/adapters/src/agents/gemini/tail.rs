@@ -1,17 +1,13 @@
 //! What the end of a session file says, replayed backwards: the turn, the last words, the model. Pure.
 
-use std::collections::{BTreeMap, HashSet};
-use std::ops::ControlFlow;
+use std::collections::HashSet;
 
 use agentctl_model::text::clean_cut;
 use agentctl_model::{Turn, TurnState};
 use jiff::Timestamp;
 
 use super::records::{KNOWN_TYPES, Message, Record, Said, Set};
-use crate::transcript::jsonl::Scan;
-
-/// How far back the last words are looked for once everything else is known.
-const WORDS_REACH: u64 = 8 << 20;
+use crate::transcript::read::{self, Latest, Line, WORDS_REACH};
 
 /// Why a prompt that was taken back has no better name.
 const ROLLED_BACK: &str = "the agent took the prompt back: an error, or it was cancelled";
@@ -19,15 +15,8 @@ const ROLLED_BACK: &str = "the agent took the prompt back: an error, or it was c
 /// Reads records newest first until nothing more is wanted.
 #[derive(Default)]
 pub(super) struct Tail {
-    text_limit: Option<usize>,
-    pub(super) turn: Option<Turn>,
-    pub(super) updated_at: Option<Timestamp>,
-    pub(super) last_message: Option<String>,
-    pub(super) model: Option<String>,
+    pub(super) latest: Latest,
     pub(super) summary: Option<String>,
-    pub(super) records: u64,
-    pub(super) broken: u64,
-    pub(super) drift: BTreeMap<String, u64>,
     /// Something was asked or said, whether it was taken back or not.
     pub(super) has_content: bool,
     /// The newest form of these was read already.
@@ -52,11 +41,11 @@ struct Last {
 
 impl Tail {
     pub(super) fn new(text_limit: Option<usize>) -> Self {
-        Self { text_limit, ..Self::default() }
+        Self { latest: Latest::new(text_limit), ..Self::default() }
     }
 
     /// A whole document, oldest message first.
-    pub(super) fn take_document(&mut self, messages: &[Message<'_>]) {
+    fn take_document(&mut self, messages: &[Message<'_>]) {
         for message in messages.iter().rev() {
             self.take_message(message);
         }
@@ -69,28 +58,27 @@ impl Tail {
         let Some(rewritten) = self.conversation.take() else { return };
         if !self.has_content {
             self.has_content = true;
-            self.turn = rewritten.turn;
+            self.latest.turn = rewritten.latest.turn;
         }
-        self.last_message = self.last_message.take().or(rewritten.last_message);
-        self.model = self.model.take().or(rewritten.model);
-        self.updated_at = self.updated_at.max(rewritten.updated_at);
+        self.latest.last_message = self.latest.last_message.take().or(rewritten.latest.last_message);
+        self.latest.model = self.latest.model.take().or(rewritten.latest.model);
+        self.latest.updated_at = self.latest.updated_at.max(rewritten.latest.updated_at);
     }
 
     /// Nothing older can change what was read.
-    pub(super) fn settle(&mut self) {
-        if self.turn.is_none()
+    fn settle(&mut self) {
+        if self.latest.turn.is_none()
             && let Some(last) = self.last.take()
         {
-            self.turn = Some(turn(last));
+            self.latest.turn = Some(turn(last));
         }
     }
 
     fn take(&mut self, record: &Record<'_>) {
-        self.records += 1;
         match record {
             Record::Header(header) => {
-                self.updated_at = self.updated_at.max(header.updated_at());
-                keep(&mut self.summary, header.summary.as_deref());
+                self.latest.updated_at = self.latest.updated_at.max(header.updated_at());
+                title(&mut self.summary, header.summary.as_deref());
                 self.rewritten = None;
                 if !header.messages.is_empty() {
                     self.take_document(&header.messages);
@@ -105,34 +93,34 @@ impl Tail {
             }
             Record::Message(message) => self.take_message(message),
             Record::Other => {
-                *self.drift.entry("a record of no known kind".to_owned()).or_default() += 1;
+                self.latest.drifted("a record of no known kind");
             }
         }
     }
 
     fn take_set(&mut self, set: &Set<'_>) {
-        self.updated_at = self.updated_at.max(set.updated_at());
-        keep(&mut self.summary, set.summary.as_deref());
+        self.latest.updated_at = self.latest.updated_at.max(set.updated_at());
+        title(&mut self.summary, set.summary.as_deref());
         if set.session_id.is_some() {
             // A process that takes the session up again writes the whole conversation: nothing was taken back.
             self.rewritten = None;
         }
         let Some(messages) = &set.messages else { return };
         if let Some(target) = &self.rewound_to {
-            if let Some(from) = messages.iter().position(|message| message.id == *target) {
+            if let Some(from) = messages.iter().position(|message| *message.id == **target) {
                 self.seen.extend(messages[from..].iter().map(|message| message.id.as_ref().to_owned()));
                 self.rewound_to = None;
             }
             return;
         }
-        if self.conversation.is_none() && self.last_message.is_none() {
-            let mut rewritten = Self::new(self.text_limit);
+        if self.conversation.is_none() && self.latest.last_message.is_none() {
+            let mut rewritten = Self::new(self.latest.text_limit);
             rewritten.take_document(messages);
             self.conversation = rewritten.has_content.then(|| Box::new(rewritten));
         }
         if self.last.is_some() {
             self.settle();
-        } else if self.turn.is_none() && self.rewritten.is_none() {
+        } else if self.latest.turn.is_none() && self.rewritten.is_none() {
             let ids = messages.iter().map(|message| message.id.as_ref().to_owned()).collect();
             self.rewritten = Some((ids, set.updated_at()));
         }
@@ -140,30 +128,30 @@ impl Tail {
 
     fn take_message(&mut self, message: &Message<'_>) {
         if !KNOWN_TYPES.contains(&message.kind.as_ref()) {
-            *self.drift.entry(clean_cut(&message.kind, Some(60))).or_default() += 1;
+            self.latest.drifted(&message.kind);
         }
-        self.updated_at = self.updated_at.max(message.last_at());
+        self.latest.updated_at = self.latest.updated_at.max(message.last_at());
         let content = message.content();
         let said = message.said(&content);
         self.has_content |= !matches!(said, Said::Nothing | Said::Error);
         if message.kind == "gemini" {
-            keep(&mut self.model, message.model.as_deref());
+            self.latest.used(message.model.as_deref());
         }
         if !self.seen.insert(message.id.as_ref().to_owned()) {
             return;
         }
         if let Some(target) = &self.rewound_to {
-            if *target == message.id {
+            if **target == *message.id {
                 self.rewound_to = None;
             }
             return;
         }
-        if self.last_message.is_none() && message.kind == "gemini" {
-            self.last_message = content.text.as_ref().map(|text| clean_cut(text, self.text_limit));
+        if self.latest.last_message.is_none() && message.kind == "gemini" {
+            self.latest.said(content.text.as_deref());
         }
-        if self.turn.is_none() && said != Said::Nothing {
+        if self.latest.turn.is_none() && said != Said::Nothing {
             self.take_turn(message, said, content.text.as_deref());
-        } else if let (Said::Prompt, Some(turn)) = (said, &mut self.turn)
+        } else if let (Said::Prompt, Some(turn)) = (said, &mut self.latest.turn)
             && turn.began.is_none()
         {
             turn.began = message.at();
@@ -179,7 +167,7 @@ impl Tail {
             let mut turn = Turn::new(TurnState::Failed, message.last_at().max(at));
             turn.began = message.at().filter(|_| said == Said::Prompt);
             turn.detail = Some(ROLLED_BACK.to_owned());
-            self.turn = Some(turn);
+            self.latest.turn = Some(turn);
             return;
         }
         let words = message.tool_calls.last().map(super::records::ToolCall::words);
@@ -190,7 +178,7 @@ impl Tail {
             Some(last) if last.at < this.at => self.last = Some(this),
             Some(_) => {
                 self.settle();
-                if let (Said::Prompt, Some(turn)) = (said, &mut self.turn)
+                if let (Said::Prompt, Some(turn)) = (said, &mut self.latest.turn)
                     && turn.began.is_none()
                 {
                     turn.began = message.at();
@@ -198,11 +186,6 @@ impl Tail {
             }
             None => self.last = Some(this),
         }
-    }
-
-    fn enough(&self, distance: u64) -> bool {
-        let spoken = self.last_message.is_some() && self.model.is_some();
-        self.turn.is_some() && (spoken || distance > WORDS_REACH)
     }
 }
 
@@ -219,20 +202,24 @@ fn turn(last: Last) -> Turn {
     turn
 }
 
-fn keep(slot: &mut Option<String>, value: Option<&str>) {
+/// The newest title counts.
+fn title(slot: &mut Option<String>, value: Option<&str>) {
     if slot.is_none() {
         *slot = value.filter(|text| !text.trim().is_empty()).map(|text| clean_cut(text, Some(4096)));
     }
 }
 
-impl Scan for Tail {
-    fn line(&mut self, line: &[u8], distance: u64) -> ControlFlow<()> {
-        if let Some(record) = Record::parse(line) {
-            self.take(&record);
-        } else if self.records > 0 {
-            self.broken += 1;
-        }
-        if self.enough(distance) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+impl read::Tail for Tail {
+    fn line(&mut self, line: &[u8], _: u64) -> Line {
+        Line::is_record(Record::parse(line).inspect(|record| self.take(record)).is_some())
+    }
+
+    fn enough(&self, distance: u64) -> bool {
+        self.latest.turn.is_some() && (self.latest.is_spoken() || distance > WORDS_REACH)
+    }
+
+    fn latest(&mut self) -> &mut Latest {
+        &mut self.latest
     }
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::transcript::jsonl::scan_back;
+use crate::transcript::read::read_back;
 
 fn at(second: u8) -> String {
     format!("2026-11-15T07:00:{second:02}Z")
@@ -44,13 +44,13 @@ fn done(second: u8) -> String {
 fn tail(lines: &[String]) -> Tail {
     let bytes = lines.join("\n") + "\n";
     let mut tail = Tail::new(None);
-    scan_back(bytes.as_bytes(), bytes.len() as u64, &mut tail).unwrap();
+    read_back(&mut tail, (bytes.as_bytes(), bytes.len() as u64)).unwrap();
     tail.finish();
     tail
 }
 
 fn state(lines: &[String]) -> Option<TurnState> {
-    tail(lines).turn.map(|turn| turn.state)
+    tail(lines).latest.turn.map(|turn| turn.state)
 }
 
 fn begun() -> Vec<String> {
@@ -94,13 +94,13 @@ fn the_last_message_in_replay_speaks_for_the_turn() {
 #[test]
 fn a_prompt_that_was_taken_back_failed() {
     let first = and(begun(), &[user("a", 1), set(&[context()], 2)]);
-    let turn = tail(&first).turn.unwrap();
+    let turn = tail(&first).latest.turn.unwrap();
     assert_eq!((turn.state, turn.last.unwrap().to_string()), (TurnState::Failed, at(2)));
     assert!(turn.detail.is_some());
     let kept = [context(), user("a", 1), gemini("b", 2, "hi", "")];
     let later = and(begun(), &[user("a", 1), gemini("b", 2, "hi", ""), user("d", 3), set(&kept, 4)]);
     assert_eq!(state(&later), Some(TurnState::Failed));
-    assert_eq!(tail(&later).last_message.as_deref(), Some("hi"));
+    assert_eq!(tail(&later).latest.last_message.as_deref(), Some("hi"));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn taking_a_session_up_again_takes_nothing_back_and_ages_no_turn() {
     // Killed with the turn open, then opened again: its messages are written anew with new times.
     let rewritten = set(&[context(), user("a", 30)], 30);
     let opened = [header(30), set(&[context()], 30), r#"{"$set":{"sessionId":"s"}}"#.to_owned(), rewritten];
-    let turn = tail(&and(and(begun(), &[user("a", 1)]), &opened)).turn.unwrap();
+    let turn = tail(&and(and(begun(), &[user("a", 1)]), &opened)).latest.turn.unwrap();
     assert_eq!((turn.state, turn.last.unwrap().to_string()), (TurnState::Open, at(1)));
     let without_header = and(and(begun(), &[user("a", 1), gemini("b", 2, "hi", "")]), &opened[2..]);
     assert_eq!(state(&without_header), Some(TurnState::Finished));
@@ -130,20 +130,20 @@ fn a_rewind_takes_back_what_came_after() {
             r#"{"$rewindTo":"d"}"#.to_owned(),
         ],
     );
-    let tail_ = tail(&lines);
-    assert_eq!(tail_.turn.unwrap().state, TurnState::Finished);
-    assert_eq!(tail_.last_message.as_deref(), Some("kept"));
+    let read = tail(&lines);
+    assert_eq!(read.latest.turn.unwrap().state, TurnState::Finished);
+    assert_eq!(read.latest.last_message.as_deref(), Some("kept"));
     let all = and(begun(), &[user("a", 1), r#"{"$rewindTo":"unknown"}"#.to_owned()]);
-    let tail_ = tail(&all);
-    assert!(tail_.turn.is_none() && tail_.has_content);
+    let read = tail(&all);
+    assert!(read.latest.turn.is_none() && read.has_content);
 }
 
 #[test]
 fn a_finished_conversation_that_was_compacted_is_still_finished() {
     let summary = [user("s1", 5), gemini("s2", 5, "Got it.", "")];
     let read = tail(&[header(0), user("u", 1), gemini("g", 2, "done", ""), set(&summary, 5)]);
-    assert_eq!(read.turn.map(|turn| turn.state), Some(TurnState::Finished));
-    assert_eq!(read.last_message.as_deref(), Some("done"));
+    assert_eq!(read.latest.turn.map(|turn| turn.state), Some(TurnState::Finished));
+    assert_eq!(read.latest.last_message.as_deref(), Some("done"));
 }
 
 #[test]
@@ -151,10 +151,13 @@ fn a_conversation_that_stands_only_in_a_rewrite_is_one() {
     let whole = [context(), user("u", 1), gemini("g", 2, "done", "")];
     let read = tail(&[header(0), set(&whole, 3)]);
     assert!(read.has_content);
-    assert_eq!(read.turn.map(|turn| turn.state), Some(TurnState::Finished));
-    assert_eq!((read.last_message.as_deref(), read.model.as_deref()), (Some("done"), Some("m")));
+    assert_eq!(read.latest.turn.map(|turn| turn.state), Some(TurnState::Finished));
+    assert_eq!(
+        (read.latest.last_message.as_deref(), read.latest.model.as_deref()),
+        (Some("done"), Some("m"))
+    );
     let read = tail(&[header(0), set(&whole, 3), user("v", 4)]);
-    assert_eq!(read.turn.map(|turn| turn.state), Some(TurnState::Open));
-    assert_eq!(read.last_message.as_deref(), Some("done"));
+    assert_eq!(read.latest.turn.map(|turn| turn.state), Some(TurnState::Open));
+    assert_eq!(read.latest.last_message.as_deref(), Some("done"));
     assert!(!tail(&[header(0), set(&[context()], 3)]).has_content, "a context is none");
 }

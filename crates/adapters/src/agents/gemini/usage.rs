@@ -2,16 +2,15 @@
 //!
 //! The replayed conversation would lose some: a session that is taken up again is rewritten without its tokens.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use agentctl_model::Tokens;
 use serde::Deserialize;
 
-use super::records::{Message, Usage};
-
-/// Every reply with usage has this key; lines without it need not even be split.
-pub(super) const MARK: &str = "\"tokens\"";
+use super::records::{Record, Usage};
+use crate::transcript::jsonl::text::Text;
+use crate::transcript::memory::Counted;
+use crate::transcript::read::Sum;
 
 /// The usage of replies by their id.
 #[derive(Default)]
@@ -19,36 +18,48 @@ pub(super) struct UsageSum {
     by_reply: HashMap<String, Usage>,
 }
 
-impl UsageSum {
-    pub(super) fn line(&mut self, line: &[u8]) {
+impl Sum for UsageSum {
+    fn marks(&self) -> &'static [&'static str] {
+        &["\"tokens\""]
+    }
+
+    fn line(&mut self, line: &[u8], _: usize) {
         /// The few fields that count: a line with a tool's answer has megabytes of others.
         #[derive(Deserialize)]
         struct Reply<'a> {
             #[serde(borrow)]
-            id: Cow<'a, str>,
-            #[serde(borrow, rename = "type")]
-            kind: Cow<'a, str>,
+            id: Text<'a>,
+            #[serde(rename = "type")]
+            kind: Text<'a>,
             tokens: Option<Usage>,
         }
         // A message that is written again carries the same figures.
         if beginning_id(line).is_some_and(|id| self.by_reply.contains_key(id)) {
             return;
         }
-        let Ok(reply) = serde_json::from_slice::<Reply<'_>>(line) else { return };
-        if let (Some(usage), "gemini") = (reply.tokens, reply.kind.as_ref()) {
-            self.by_reply.insert(reply.id.into_owned(), usage);
+        match serde_json::from_slice::<Reply<'_>>(line) {
+            Ok(reply) => self.add(reply.id, &reply.kind, reply.tokens),
+            // An older document is one header with everything in it.
+            Err(_) => {
+                if let Some(Record::Header(header)) = Record::parse(line) {
+                    for message in header.messages {
+                        self.add(message.id, &message.kind, message.tokens);
+                    }
+                }
+            }
         }
     }
 
-    pub(super) fn message(&mut self, message: &Message<'_>) {
-        if let (Some(usage), "gemini") = (message.tokens, message.kind.as_ref()) {
-            self.by_reply.insert(message.id.as_ref().to_owned(), usage);
-        }
+    fn counted(self, _: bool) -> Counted {
+        Counted { tokens: self.total(), ..Counted::default() }
     }
+}
 
-    /// The same session in a second file.
-    pub(super) fn add(&mut self, other: Self) {
-        self.by_reply.extend(other.by_reply);
+impl UsageSum {
+    fn add(&mut self, id: Text<'_>, kind: &str, usage: Option<Usage>) {
+        if let (Some(usage), "gemini") = (usage, kind) {
+            self.by_reply.insert(id.into_owned(), usage);
+        }
     }
 
     /// `None` when no usage was ever recorded. There is no figure for what was written to a cache.
@@ -87,11 +98,10 @@ mod tests {
         let rewritten = format!(r#"{{"$set":{{"messages":[{}]}}}}"#, reply("z", 999));
         let mut sum = UsageSum::default();
         for line in [reply("a", 101), reply("a", 101), reply("b", 101), rewritten] {
-            sum.line(line.as_bytes());
+            sum.line(line.as_bytes(), 0);
         }
-        let mut twin = UsageSum::default();
-        twin.line(reply("b", 101).as_bytes());
-        sum.add(twin);
+        let document = format!(r#"{{"sessionId":"s","messages":[{}]}}"#, reply("b", 101));
+        sum.line(document.as_bytes(), 0);
         let expected = Tokens { input: Some(180), output: Some(46), cache_read: Some(22), cache_write: None };
         assert_eq!(sum.total(), Some(expected));
         assert_eq!(UsageSum::default().total(), None);

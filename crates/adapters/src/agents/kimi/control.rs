@@ -13,6 +13,7 @@ use crate::control::{Control, fits_an_argument};
 
 const NAME: &str = "Kimi Code";
 
+/// Nothing in the environment of its tools names the agent or the session.
 impl Control for Kimi {
     /// A run with a prompt reads no stdin, decides everything by itself (it refuses `--plan`, `--auto` and `--yolo`), and takes a
     /// session up only in the directory that it was begun in.
@@ -69,15 +70,6 @@ impl Control for Kimi {
     /// signal ends the process at once and nothing is written down; an interrupt does the same.
     fn stop_way(&self, _session: &Session, _process: &Process) -> StopWay {
         StopWay::Signal(CleanSignal::Terminate)
-    }
-
-    /// Nothing in the environment of its tools names the agent or the session.
-    fn tool_marks(&self, _id: &str, _pid: Option<u32>) -> Vec<(&'static str, String)> {
-        Vec::new()
-    }
-
-    fn marks(&self) -> &'static [&'static str] {
-        &[]
     }
 }
 

@@ -1,13 +1,10 @@
 //! Records as entries for `peek` and `logs`. Pure.
 
-use agentctl_model::text::{clean, clean_cut};
-use agentctl_model::{Entry, EntryKind, Role};
+use agentctl_model::{Entry, Role};
 use serde_json::value::RawValue;
 
 use super::records::{Record, is_certainly_bulk};
-
-/// A tool's answer can be megabytes; nobody reads that in a peek.
-const TOOL_TEXT: usize = 2000;
+use crate::transcript::show::At;
 
 /// What one record shows.
 pub(super) fn entries(line: &[u8]) -> Vec<Entry> {
@@ -19,34 +16,20 @@ pub(super) fn entries(line: &[u8]) -> Vec<Entry> {
 }
 
 fn of_record(record: &Record<'_>) -> Option<Entry> {
-    let at = record.at();
-    let make = |role, kind, text: String, tool: Option<&str>| {
-        Some(Entry { at, role, kind, text, tool: tool.map(|name| clean_cut(name, Some(100))) })
-    };
-    match record.kind.as_ref() {
-        "context.append_message" => make(Role::User, EntryKind::Message, clean(&record.typed()?), None),
-        "context.append_loop_event" => {
-            let event = &record.event;
-            match event.kind.as_ref() {
-                "content.part" => make(Role::Agent, EntryKind::Message, clean(record.words()?), None),
-                "tool.call" => {
-                    let arguments = clean_cut(event.args.map_or("", RawValue::get), Some(TOOL_TEXT));
-                    make(Role::Tool, EntryKind::ToolCall, arguments, event.name.as_deref())
-                }
-                "tool.result" => {
-                    let failed = event.result.is_error == Some(true);
-                    let kind = if failed { EntryKind::Error } else { EntryKind::ToolResult };
-                    let answer = event.result.output.map(answer_text).unwrap_or_default();
-                    make(Role::Tool, kind, clean_cut(&answer, Some(TOOL_TEXT)), None)
-                }
-                _ => None,
-            }
+    let (at, event) = (At(record.at()), &record.event);
+    match (record.kind.as_ref(), event.kind.as_ref()) {
+        ("context.append_message", _) => Some(at.said(Role::User, &record.typed()?)),
+        ("context.append_loop_event", "content.part") => Some(at.said(Role::Agent, record.words()?)),
+        ("context.append_loop_event", "tool.call") => {
+            Some(at.called(event.name.as_deref(), event.args.map_or("", RawValue::get)))
         }
-        "turn.ended" => match record.reason.as_deref()? {
-            "failed" | "blocked" => {
-                make(Role::System, EntryKind::Error, clean(record.error().unwrap_or("the turn failed")), None)
-            }
-            "cancelled" => make(Role::System, EntryKind::Notice, "interrupted".to_owned(), None),
+        ("context.append_loop_event", "tool.result") => {
+            let answer = event.result.output.map(answer_text).unwrap_or_default();
+            Some(at.answered(None, event.result.is_error == Some(true), &answer))
+        }
+        ("turn.ended", _) => match record.reason.as_deref()? {
+            "failed" | "blocked" => Some(at.failed(record.error().unwrap_or("the turn failed"))),
+            "cancelled" => Some(at.noted("interrupted")),
             _ => None,
         },
         _ => None,

@@ -5,13 +5,11 @@
 
 use std::collections::HashSet;
 
-use agentctl_model::{
-    Claim, Harvest, Joined, KernelView, Pending, PendingKind, Process, Stray, Testimony, Tie, TurnState,
-};
+use agentctl_model::{Harvest, Joined, KernelView, Process, Stray, Tie};
 
 use super::processes::{carriers, is_kimi};
 use crate::control::LAUNCH_MARK;
-use crate::join::{alive, claim, only_candidates};
+use crate::join::{alive, claim, only_candidates, tell_what_is_pending};
 
 pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Process) -> bool) -> Joined {
     let mut joined = Joined { blind: unseen(kernel), ..Joined::default() };
@@ -53,21 +51,4 @@ fn unseen(kernel: &KernelView) -> Option<String> {
 
 fn stray(process: &Process) -> Stray {
     Stray::of(&process.head, process.cwd.seen().map(|cwd| cwd.to_string_lossy().into_owned()))
-}
-
-/// The records say what a live session waits for.
-fn tell_what_is_pending(claims: &mut [Claim], harvest: &Harvest) {
-    for claim in claims {
-        let found = harvest.found.iter().find(|found| found.id == claim.id);
-        let Some(turn) = found.and_then(|found| found.facts.turn.as_ref()) else { continue };
-        let kind = match turn.state {
-            TurnState::Approval => PendingKind::Approval,
-            TurnState::Question => PendingKind::Question,
-            _ => continue,
-        };
-        let pending = Pending { kind, summary: turn.detail.clone(), since: turn.last, answerable: false };
-        let word = claim.testimony.get_or_insert_with(Testimony::default);
-        word.pending = vec![pending];
-        word.since = turn.last;
-    }
 }

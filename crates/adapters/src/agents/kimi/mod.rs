@@ -14,7 +14,7 @@ mod usage;
 
 use std::path::Path;
 
-use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead};
+use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
 
 use crate::transcript::folder::absence;
 use crate::transcript::gather::gather;
@@ -42,8 +42,7 @@ impl Adapter for Kimi {
     }
 
     fn root(&self, environ: &Environ) -> Option<Root> {
-        let moved = environ.path("KIMI_CODE_HOME");
-        moved.or_else(|| environ.path("HOME").map(|home| home.join(".kimi-code"))).map(Root::at)
+        Root::moved_by(environ, "KIMI_CODE_HOME", ".kimi-code")
     }
 
     fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
@@ -57,12 +56,9 @@ impl Adapter for Kimi {
         }
         let mut harvest = Harvest::complete(Vec::new());
         let places = match &scope.reach {
-            Reach::Live(kernel) => places::live(
-                &root.path,
-                kernel,
-                |process| kernel.is_ours(process) || self.is_ours(process, root),
-                &mut harvest,
-            ),
+            Reach::Live(kernel) => {
+                places::live(&root.path, kernel, |process| self.is_ours(root, kernel, process), &mut harvest)
+            }
             reach => places::stored(&root.path, reach, &mut harvest),
         };
         gather(&places, scope, &mut harvest, session::read);
@@ -74,7 +70,7 @@ impl Adapter for Kimi {
     }
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
-        join::join(harvest, kernel, |process| kernel.is_ours(process) || self.is_ours(process, root))
+        join::join(harvest, kernel, |process| self.is_ours(root, kernel, process))
     }
 
     /// The records of a session lie four levels below the sessions' folder.
@@ -96,12 +92,5 @@ impl Adapter for Kimi {
 
     fn control(&self) -> Option<&'static dyn Control> {
         Some(&Kimi)
-    }
-}
-
-impl Kimi {
-    /// The process's own variables resolve to this root.
-    fn is_ours(&self, process: &Process, root: &Root) -> bool {
-        process.environ.seen().and_then(|environ| self.root(environ)).is_some_and(|own| own.path == root.path)
     }
 }

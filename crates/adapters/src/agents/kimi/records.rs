@@ -3,8 +3,6 @@
 //! One line is one event of the agent's core. A turn begins with `turn.prompt` and ends with `turn.ended`; what happens in between
 //! are `context.append_loop_event`s and `interaction.*`. The `agent.*` events say the same again, later and with earlier times.
 
-use std::borrow::Cow;
-
 use agentctl_model::text::visible;
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -13,43 +11,43 @@ use serde_json::value::RawValue;
 use super::state::moment;
 use crate::transcript::call;
 use crate::transcript::jsonl::lenient::lenient;
+use crate::transcript::jsonl::text::Text;
 
 /// One line of the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Record<'a> {
     #[serde(borrow, rename = "type")]
-    pub(super) kind: Cow<'a, str>,
+    pub(super) kind: Text<'a>,
     time: Option<i64>,
     /// Of the first record alone.
     #[serde(rename = "created_at")]
     created_at: Option<i64>,
-    #[serde(borrow)]
-    agent_id: Option<Cow<'a, str>>,
+    agent_id: Option<Text<'a>>,
     /// What was asked, of `turn.prompt`.
-    #[serde(borrow, deserialize_with = "lenient")]
+    #[serde(deserialize_with = "lenient")]
     input: Vec<Part<'a>>,
-    #[serde(borrow, deserialize_with = "lenient")]
+    #[serde(deserialize_with = "lenient")]
     origin: Origin<'a>,
-    #[serde(borrow, deserialize_with = "lenient")]
+    #[serde(deserialize_with = "lenient")]
     message: Message<'a>,
-    #[serde(borrow, deserialize_with = "lenient")]
+    #[serde(deserialize_with = "lenient")]
     pub(super) event: LoopEvent<'a>,
     /// How a turn or a prompt ended.
-    #[serde(borrow, deserialize_with = "lenient")]
-    pub(super) reason: Option<Cow<'a, str>>,
-    #[serde(borrow, deserialize_with = "lenient")]
+    #[serde(deserialize_with = "lenient")]
+    pub(super) reason: Option<Text<'a>>,
+    #[serde(deserialize_with = "lenient")]
     error: Failure<'a>,
     /// Of an interaction: which one, and what it is.
-    #[serde(borrow, deserialize_with = "lenient")]
-    pub(super) id: Option<Cow<'a, str>>,
-    #[serde(borrow, rename = "kind", deserialize_with = "lenient")]
-    pub(super) what: Option<Cow<'a, str>>,
-    #[serde(borrow, deserialize_with = "lenient")]
+    #[serde(deserialize_with = "lenient")]
+    pub(super) id: Option<Text<'a>>,
+    #[serde(rename = "kind", deserialize_with = "lenient")]
+    pub(super) what: Option<Text<'a>>,
+    #[serde(deserialize_with = "lenient")]
     request: Request<'a>,
-    #[serde(borrow, deserialize_with = "lenient")]
-    pub(super) model: Option<Cow<'a, str>>,
-    #[serde(borrow, deserialize_with = "lenient")]
+    #[serde(deserialize_with = "lenient")]
+    pub(super) model: Option<Text<'a>>,
+    #[serde(deserialize_with = "lenient")]
     environment_disclosure: Surroundings<'a>,
 }
 
@@ -57,17 +55,17 @@ pub(super) struct Record<'a> {
 #[serde(default)]
 struct Origin<'a> {
     #[serde(borrow)]
-    kind: Option<Cow<'a, str>>,
+    kind: Option<Text<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Message<'a> {
     #[serde(borrow)]
-    role: Option<Cow<'a, str>>,
-    #[serde(borrow, deserialize_with = "lenient")]
+    role: Option<Text<'a>>,
+    #[serde(deserialize_with = "lenient")]
     content: Vec<Part<'a>>,
-    #[serde(borrow, deserialize_with = "lenient")]
+    #[serde(deserialize_with = "lenient")]
     origin: Origin<'a>,
 }
 
@@ -76,9 +74,8 @@ struct Message<'a> {
 #[serde(default)]
 pub(super) struct Part<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    text: Option<Cow<'a, str>>,
+    kind: Option<Text<'a>>,
+    text: Option<Text<'a>>,
 }
 
 /// What happens inside of a turn.
@@ -86,16 +83,13 @@ pub(super) struct Part<'a> {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct LoopEvent<'a> {
     #[serde(borrow, rename = "type")]
-    pub(super) kind: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) kind: Text<'a>,
+    #[serde(deserialize_with = "lenient")]
     part: Part<'a>,
-    #[serde(borrow)]
-    pub(super) tool_call_id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) name: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    pub(super) tool_call_id: Option<Text<'a>>,
+    pub(super) name: Option<Text<'a>>,
     pub(super) args: Option<&'a RawValue>,
-    #[serde(borrow, deserialize_with = "lenient")]
+    #[serde(deserialize_with = "lenient")]
     pub(super) result: ToolResult<'a>,
 }
 
@@ -111,7 +105,7 @@ pub(super) struct ToolResult<'a> {
 #[serde(default)]
 struct Failure<'a> {
     #[serde(borrow)]
-    message: Option<Cow<'a, str>>,
+    message: Option<Text<'a>>,
 }
 
 /// What a person is asked: leave for a tool, or questions.
@@ -119,12 +113,11 @@ struct Failure<'a> {
 #[serde(rename_all = "camelCase", default)]
 struct Request<'a> {
     #[serde(borrow)]
-    tool_name: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    action: Option<Cow<'a, str>>,
-    #[serde(borrow, deserialize_with = "lenient")]
+    tool_name: Option<Text<'a>>,
+    action: Option<Text<'a>>,
+    #[serde(deserialize_with = "lenient")]
     display: Display<'a>,
-    #[serde(borrow, deserialize_with = "lenient")]
+    #[serde(deserialize_with = "lenient")]
     questions: Vec<Question<'a>>,
 }
 
@@ -132,21 +125,21 @@ struct Request<'a> {
 #[serde(default)]
 struct Display<'a> {
     #[serde(borrow)]
-    command: Option<Cow<'a, str>>,
+    command: Option<Text<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Question<'a> {
     #[serde(borrow)]
-    question: Option<Cow<'a, str>>,
+    question: Option<Text<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Surroundings<'a> {
     #[serde(borrow)]
-    cwd: Option<Cow<'a, str>>,
+    cwd: Option<Text<'a>>,
 }
 
 impl<'a> Record<'a> {

@@ -3,24 +3,22 @@
 //! Its `lastTurnReason` is that of the last turn that *ended*: it stays while the next turn runs, and after a kill. So the turn is
 //! read in the records, never here.
 
-use std::borrow::Cow;
-
 use agentctl_model::text::{clean_cut, one_line};
 use jiff::Timestamp;
 use serde::Deserialize;
+
+use crate::transcript::jsonl::text::Text;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct State<'a> {
     #[serde(borrow)]
-    cwd: Option<Cow<'a, str>>,
+    cwd: Option<Text<'a>>,
     created_at: Option<i64>,
     updated_at: Option<i64>,
-    #[serde(borrow)]
-    title: Option<Cow<'a, str>>,
+    title: Option<Text<'a>>,
     is_custom_title: Option<bool>,
-    #[serde(borrow)]
-    forked_from: Option<Cow<'a, str>>,
+    forked_from: Option<Text<'a>>,
     archived: Option<bool>,
 }
 

@@ -1,29 +1,18 @@
 //! What the end of the records says: the turn, the last words, the model. Pure.
 
-use std::collections::{BTreeMap, HashSet};
-use std::ops::ControlFlow;
+use std::collections::HashSet;
 
 use agentctl_model::text::clean_cut;
 use agentctl_model::{Turn, TurnState};
 use jiff::Timestamp;
 
 use super::records::{Record, is_certainly_bulk, is_known};
-use crate::transcript::jsonl::Scan;
-
-/// How far back the last words are looked for once everything else is known.
-const WORDS_REACH: u64 = 8 << 20;
+use crate::transcript::read::{self, Latest, Line, WORDS_REACH};
 
 /// Reads records newest first until nothing more is wanted.
 #[derive(Default)]
 pub(super) struct Tail {
-    text_limit: Option<usize>,
-    pub(super) turn: Option<Turn>,
-    pub(super) updated_at: Option<Timestamp>,
-    pub(super) last_message: Option<String>,
-    pub(super) model: Option<String>,
-    pub(super) records: u64,
-    pub(super) broken: u64,
-    pub(super) drift: BTreeMap<String, u64>,
+    pub(super) latest: Latest,
     /// The newest record of the turn.
     newest: Option<Timestamp>,
     /// The prompt is over, and so: the turn's own end stands before this, with the error.
@@ -31,34 +20,29 @@ pub(super) struct Tail {
     answered: HashSet<String>,
     /// What stands open inside the turn: a tool, an approval, a question.
     open: Option<(TurnState, Option<String>)>,
-    began_known: bool,
 }
 
 impl Tail {
     pub(super) fn new(text_limit: Option<usize>) -> Self {
-        Self { text_limit, ..Self::default() }
+        Self { latest: Latest::new(text_limit), ..Self::default() }
     }
 
     fn take(&mut self, record: &Record<'_>) {
-        self.records += 1;
-        self.updated_at = self.updated_at.max(record.at());
+        self.latest.updated_at = self.latest.updated_at.max(record.at());
         if !is_known(&record.kind) {
-            *self.drift.entry(clean_cut(&record.kind, Some(60))).or_default() += 1;
+            self.latest.drifted(&record.kind);
         }
         if !record.is_main() {
             return;
         }
-        if self.last_message.is_none() {
-            self.last_message = record.words().map(|text| clean_cut(text, self.text_limit));
+        self.latest.said(record.words());
+        if record.kind == "llm.request" {
+            self.latest.used(record.model.as_deref());
         }
-        if self.model.is_none() && record.kind == "llm.request" {
-            self.model =
-                record.model.as_deref().filter(|name| !name.is_empty()).map(|name| clean_cut(name, None));
-        }
-        if self.turn.is_none() {
+        if self.latest.turn.is_none() {
             self.take_turn(record);
-        } else if !self.began_known && record.kind == "turn.prompt" {
-            self.began(record.at());
+        } else if record.kind == "turn.prompt" {
+            self.latest.began(record.at());
         }
     }
 
@@ -71,7 +55,7 @@ impl Tail {
             "prompt.aborted" => self.over = self.over.or(Some(TurnState::Interrupted)),
             "turn.prompt" => {
                 self.decide(self.over.unwrap_or(TurnState::Open), record.at(), None);
-                self.began(record.at());
+                self.latest.began(record.at());
             }
             // Everything before this is a copy of another session's records.
             "forked" => self.decide(TurnState::NotBegun, record.at(), None),
@@ -121,19 +105,7 @@ impl Tail {
         };
         let mut turn = Turn::new(state, self.newest.max(at));
         turn.detail = detail;
-        self.turn = Some(turn);
-    }
-
-    fn began(&mut self, at: Option<Timestamp>) {
-        self.began_known = true;
-        if let Some(turn) = self.turn.as_mut().filter(|turn| turn.state != TurnState::NotBegun) {
-            turn.began = at;
-        }
-    }
-
-    fn enough(&self, distance: u64) -> bool {
-        let spoken = self.last_message.is_some() && self.model.is_some() && self.began_known;
-        self.turn.is_some() && (spoken || distance > WORDS_REACH)
+        self.latest.turn = Some(turn);
     }
 }
 
@@ -147,16 +119,21 @@ fn ending(reason: Option<&str>) -> TurnState {
     }
 }
 
-impl Scan for Tail {
-    fn line(&mut self, line: &[u8], distance: u64) -> ControlFlow<()> {
+impl read::Tail for Tail {
+    fn line(&mut self, line: &[u8], _: u64) -> Line {
         if is_certainly_bulk(line) {
-            self.records += 1;
-        } else if let Some(record) = Record::parse(line) {
-            self.take(&record);
-        } else if self.records > 0 {
-            self.broken += 1;
+            return Line::Record;
         }
-        if self.enough(distance) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        Line::is_record(Record::parse(line).inspect(|record| self.take(record)).is_some())
+    }
+
+    fn enough(&self, distance: u64) -> bool {
+        let spoken = self.latest.is_spoken() && self.latest.began_known;
+        self.latest.turn.is_some() && (spoken || distance > WORDS_REACH)
+    }
+
+    fn latest(&mut self) -> &mut Latest {
+        &mut self.latest
     }
 }
 

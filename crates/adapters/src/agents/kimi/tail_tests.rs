@@ -1,5 +1,5 @@
 use super::*;
-use crate::transcript::jsonl::scan_back;
+use crate::transcript::read::read_back;
 
 fn record(kind: &str, second: i64, more: &str) -> String {
     let more = if more.is_empty() { String::new() } else { format!(",{more}") };
@@ -13,12 +13,12 @@ fn looped(kind: &str, second: i64, more: &str) -> String {
 fn tail(lines: &[String]) -> Tail {
     let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
     let mut tail = Tail::new(None);
-    scan_back(text.as_bytes(), text.len() as u64, &mut tail).unwrap();
+    read_back(&mut tail, (text.as_bytes(), text.len() as u64)).unwrap();
     tail
 }
 
 fn state(lines: &[String]) -> TurnState {
-    tail(lines).turn.map_or(TurnState::NotBegun, |turn| turn.state)
+    tail(lines).latest.turn.map_or(TurnState::NotBegun, |turn| turn.state)
 }
 
 fn begun() -> Vec<String> {
@@ -83,17 +83,17 @@ fn an_approval_and_a_question_wait_until_they_are_answered() {
         5,
         r#""id":"i1","kind":"approval","request":{"toolName":"Bash","action":"Running: rm","display":{"command":"rm -rf build"}}"#,
     );
-    let waiting = tail(&and(calling(), std::slice::from_ref(&asked))).turn.unwrap();
+    let waiting = tail(&and(calling(), std::slice::from_ref(&asked))).latest.turn.unwrap();
     assert_eq!((waiting.state, waiting.detail.as_deref()), (TurnState::Approval, Some("Bash: rm -rf build")));
     let answer = record("interaction.resolved", 6, r#""id":"i1","response":{"decision":"approved"}"#);
-    let running = tail(&and(calling(), &[asked.clone(), answer])).turn.unwrap();
+    let running = tail(&and(calling(), &[asked.clone(), answer])).latest.turn.unwrap();
     assert_eq!((running.state, running.detail.as_deref()), (TurnState::Open, Some("Bash: make test")));
     assert_eq!(running.last, crate::agents::kimi::state::moment(1_794_700_006_000));
     let question = asked.replace("approval", "question").replace(
         r#""toolName":"Bash""#,
         r#""questions":[{"question":"Which colour?"}],"toolName":"AskUserQuestion""#,
     );
-    let asking = tail(&and(begun(), &[question])).turn.unwrap();
+    let asking = tail(&and(begun(), &[question])).latest.turn.unwrap();
     assert_eq!((asking.state, asking.detail.as_deref()), (TurnState::Question, Some("Which colour?")));
     assert_eq!(state(&and(calling(), &[asked, ended("cancelled")])), TurnState::Interrupted);
 }
@@ -109,16 +109,19 @@ fn the_error_the_words_and_the_model_are_told() {
         r#""turnId":0,"reason":"failed","error":{"code":"provider.api_error","message":"400 no"}"#,
     );
     let tail = tail(&and(calling(), &[spoken, thought, result, failed]));
-    let turn = tail.turn.unwrap();
+    let turn = tail.latest.turn.unwrap();
     assert_eq!((turn.state, turn.detail.as_deref()), (TurnState::Failed, Some("400 no")));
     assert_eq!(turn.began, crate::agents::kimi::state::moment(1_794_700_001_000));
-    assert_eq!((tail.last_message.as_deref(), tail.model.as_deref()), (Some("I see."), Some("m-large")));
+    assert_eq!(
+        (tail.latest.last_message.as_deref(), tail.latest.model.as_deref()),
+        (Some("I see."), Some("m-large"))
+    );
 }
 
 #[test]
-fn an_unknown_record_is_drift_and_half_a_line_at_the_end_is_not_damage() {
+fn an_unknown_record_is_drift_and_half_a_line_at_the_end_says_nothing() {
     let lines = and(begun(), &[record("brand_new.thing", 4, ""), r#"{"type":"turn.en"#.into()]);
     let tail = tail(&lines);
-    assert_eq!(tail.drift.get("brand_new.thing"), Some(&1));
-    assert_eq!((tail.broken, tail.turn.unwrap().state), (0, TurnState::Open));
+    assert_eq!(tail.latest.drift.get("brand_new.thing"), Some(&1));
+    assert_eq!(tail.latest.turn.unwrap().state, TurnState::Open);
 }

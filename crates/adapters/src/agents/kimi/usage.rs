@@ -1,21 +1,19 @@
 //! Token totals: every model call of the main agent once, this session's own only. Pure.
 
-use std::borrow::Cow;
-
 use agentctl_model::Tokens;
 use serde::Deserialize;
 
-/// What an accounting record begins with, and what ends the copied part of a fork. Lines without either need not be split.
-pub(super) const MARKS: [&str; 2] = ["\"usage.record\"", "\"forked\""];
+use crate::transcript::jsonl::text::Text;
+use crate::transcript::memory::Counted;
+use crate::transcript::read::{Sum, plus};
 
 /// The few fields that count, so that everything else is skipped instead of read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Record<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    agent_id: Option<Cow<'a, str>>,
+    kind: Text<'a>,
+    agent_id: Option<Text<'a>>,
     usage: Option<Usage>,
 }
 
@@ -29,24 +27,30 @@ struct Usage {
     input_cache_creation: Option<u64>,
 }
 
+/// No usage was ever recorded as long as there is no sum.
 #[derive(Default)]
 pub(super) struct UsageSum(Option<Tokens>);
 
-impl UsageSum {
-    pub(super) fn line(&mut self, line: &[u8]) {
+impl Sum for UsageSum {
+    /// What an accounting record begins with, and what ends the copied part of a fork.
+    fn marks(&self) -> &'static [&'static str] {
+        &["\"usage.record\"", "\"forked\""]
+    }
+
+    fn line(&mut self, line: &[u8], _: usize) {
         let Ok(record) = serde_json::from_slice::<Record<'_>>(line) else { return };
         if record.agent_id.as_deref().is_some_and(|agent| agent != "main") {
             return;
         }
         match (record.kind.as_ref(), record.usage) {
             ("usage.record", Some(usage)) => {
-                let sum = self.0.unwrap_or_default();
-                self.0 = Some(Tokens {
-                    input: add(sum.input, usage.input_other),
-                    output: add(sum.output, usage.output),
-                    cache_read: add(sum.cache_read, usage.input_cache_read),
-                    cache_write: add(sum.cache_write, usage.input_cache_creation),
-                });
+                let one = Tokens {
+                    input: usage.input_other,
+                    output: usage.output,
+                    cache_read: usage.input_cache_read,
+                    cache_write: usage.input_cache_creation,
+                };
+                self.0 = Some(plus(self.0.unwrap_or_default(), one));
             }
             // Whatever stands before this was another session's.
             ("forked", _) => self.0 = None,
@@ -54,16 +58,8 @@ impl UsageSum {
         }
     }
 
-    /// `None` when no usage was ever recorded.
-    pub(super) fn total(self) -> Option<Tokens> {
-        self.0
-    }
-}
-
-fn add(sum: Option<u64>, more: Option<u64>) -> Option<u64> {
-    match (sum, more) {
-        (Some(sum), Some(more)) => Some(sum.saturating_add(more)),
-        (one, other) => one.or(other),
+    fn counted(self, _: bool) -> Counted {
+        Counted { tokens: self.0, ..Counted::default() }
     }
 }
 
@@ -81,9 +77,9 @@ mod tests {
         let total = |lines: &[&String]| {
             let mut sum = UsageSum::default();
             for line in lines {
-                sum.line(line.as_bytes());
+                sum.line(line.as_bytes(), 0);
             }
-            sum.total()
+            sum.counted(false).tokens
         };
         let (main, sub) = (call("main"), call("agent-0"));
         let two = Tokens { input: Some(210), output: Some(20), cache_read: Some(40), cache_write: Some(0) };

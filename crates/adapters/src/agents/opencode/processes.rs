@@ -168,17 +168,10 @@ pub(crate) fn id_in_argv(head: &ProcessHead) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use agentctl_model::ProcessRef;
+    use crate::join::scene;
 
     fn head(argv: &[&str]) -> ProcessHead {
-        ProcessHead {
-            process: ProcessRef { pid: 1, start: 1, boot: 1 },
-            parent: 0,
-            uid: None,
-            comm: "opencode".into(),
-            argv: argv.iter().map(ToString::to_string).collect(),
-            started_at: None,
-        }
+        scene::head("opencode", argv)
     }
 
     #[test]

@@ -115,7 +115,7 @@ pub(crate) fn read<C: Conversation>(
         name: head.title.clone().filter(|title| !title.is_empty() && !records::is_default_title(title)),
         prompt: opening.prompt,
         last_message: recent.words,
-        cwd: head.directory.clone(),
+        cwd: head.directory.clone().filter(|directory| !directory.is_empty()),
         model: recent.model.or_else(|| head.model.clone()),
         started_at: head.created,
         updated_at: touched.max(recent.turn.last),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Progress, Reach};
+use crate::Reach;
 
 /// Messages oldest first; each is its own id's index.
 struct Told(Vec<String>);
@@ -38,14 +38,7 @@ fn input_of(total: Option<u64>, messages: &[String]) -> Option<u64> {
         total: Some(Total { tokens, cost: None }),
         ..Head::default()
     };
-    let scope = Scope {
-        reach: Reach::All { since: None },
-        usage: true,
-        subagents: true,
-        text_limit: None,
-        progress: Progress::default(),
-        memory: None,
-    };
+    let scope = Scope { usage: true, subagents: true, ..Scope::new(Reach::All { since: None }) };
     let Ok(session) = read(&head, PathBuf::new(), None, Witness::Database, &Told(messages.to_vec()), &scope);
     session.found.facts.tokens.and_then(|tokens| tokens.input)
 }
@@ -61,4 +54,15 @@ fn a_fork_whose_first_copy_is_damaged_still_counts_only_its_own() {
 fn totals_that_were_never_kept_up_leave_it_to_the_messages() {
     assert_eq!(input_of(None, &[reply(2000, 7), reply(3000, 8)]), Some(15));
     assert_eq!(input_of(None, &[]), None);
+}
+
+#[test]
+fn a_row_with_an_empty_directory_says_nothing_of_one() {
+    let cwd = |directory: &str| {
+        let head = Head { directory: Some(directory.into()), ..Head::default() };
+        let scope = Scope::new(Reach::All { since: None });
+        let Ok(session) = read(&head, PathBuf::new(), None, Witness::Database, &Told(Vec::new()), &scope);
+        session.found.facts.cwd
+    };
+    assert_eq!((cwd(""), cwd("/w").as_deref()), (None, Some("/w")));
 }

@@ -272,7 +272,6 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::Progress;
 
     #[test]
     fn a_broken_database_takes_no_other_with_it() {
@@ -285,14 +284,7 @@ mod tests {
         drop(whole);
         fs::write(folder.path().join("opencode-dev.db"), "no database at all, and longer than a header")
             .unwrap();
-        let scope = Scope {
-            reach: Reach::All { since: None },
-            usage: false,
-            subagents: true,
-            text_limit: None,
-            progress: Progress::default(),
-            memory: None,
-        };
+        let scope = Scope { subagents: true, ..Scope::new(Reach::All { since: None }) };
         let look = || survey(&Root::at(folder.path()), &scope, |_| true);
         let harvest = look();
         let ids: Vec<&str> = harvest.found.iter().map(|found| found.id.as_str()).collect();

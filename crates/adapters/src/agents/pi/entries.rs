@@ -1,12 +1,10 @@
 //! Records as entries for `peek` and `logs`. Pure.
 
-use agentctl_model::text::{clean, clean_cut};
+use agentctl_model::text::clean_cut;
 use agentctl_model::{Entry, EntryKind, Role};
 
 use super::records::{Message, Record, text_of};
-
-/// A tool's answer can be megabytes; nobody reads that in a peek.
-const TOOL_TEXT: usize = 2000;
+use crate::transcript::show::At;
 
 /// What one line shows.
 pub(super) fn entries(line: &[u8]) -> Vec<Entry> {
@@ -15,56 +13,41 @@ pub(super) fn entries(line: &[u8]) -> Vec<Entry> {
 
 /// What one record shows.
 pub(super) fn of_record(record: &Record<'_>) -> Vec<Entry> {
-    let entry = |role, kind, text: String, tool| Entry { at: record.at(), role, kind, text, tool };
+    let at = At(record.at());
     match (record.kind.as_ref(), &record.message) {
-        ("message", Some(message)) => of_message(message, &entry),
+        ("message", Some(message)) => of_message(message, at),
         ("custom_message", _) if record.display == Some(true) => {
-            let text = record.content.and_then(text_of);
-            text.map(|text| entry(Role::System, EntryKind::Notice, clean(&text), None)).into_iter().collect()
+            record.content.and_then(text_of).map(|text| at.noted(&text)).into_iter().collect()
         }
-        ("compaction", _) => {
-            vec![entry(Role::System, EntryKind::Notice, "the conversation was compacted".to_owned(), None)]
-        }
+        ("compaction", _) => vec![at.noted("the conversation was compacted")],
         _ => Vec::new(),
     }
 }
 
-fn of_message(
-    message: &Message<'_>,
-    entry: &dyn Fn(Role, EntryKind, String, Option<String>) -> Entry,
-) -> Vec<Entry> {
-    let said = |role| {
-        let text = message.text();
-        text.map(|text| entry(role, EntryKind::Message, clean(&text), None)).into_iter().collect::<Vec<_>>()
-    };
+fn of_message(message: &Message<'_>, at: At) -> Vec<Entry> {
+    let said = |role| message.text().map(|text| at.said(role, &text)).into_iter();
     match message.role.as_ref() {
-        "user" => said(Role::User),
+        "user" => said(Role::User).collect(),
         "assistant" => {
-            let mut all = said(Role::Agent);
-            for call in message.blocks().iter().filter(|block| block.kind == "toolCall") {
-                let input = call.arguments.map_or("", |arguments| arguments.get());
-                let tool = call.name.as_deref().map(clean);
-                all.push(entry(Role::Tool, EntryKind::ToolCall, clean_cut(input, Some(TOOL_TEXT)), tool));
-            }
-            if let Some(error) = message.error_message.as_deref() {
-                all.push(entry(Role::System, EntryKind::Error, clean_cut(error, Some(TOOL_TEXT)), None));
-            }
-            all
+            let blocks = message.blocks();
+            let calls = blocks.iter().filter(|block| block.kind == "toolCall").map(|call| {
+                at.called(call.name.as_deref(), call.arguments.map_or("", |arguments| arguments.get()))
+            });
+            let error = message.error_message.as_deref();
+            let error = error.map(|error| at.failed(&clean_cut(error, Some(2000))));
+            said(Role::Agent).chain(calls).chain(error).collect()
         }
         "toolResult" => {
-            let kind = if message.is_error == Some(true) { EntryKind::Error } else { EntryKind::ToolResult };
-            let text = clean_cut(&message.text().unwrap_or_default(), Some(TOOL_TEXT));
-            vec![entry(Role::Tool, kind, text, message.tool_name.as_deref().map(clean))]
+            let text = message.text().unwrap_or_default();
+            vec![at.answered(message.tool_name.as_deref(), message.is_error == Some(true), &text)]
         }
         // The user's own command: his words, and what the shell said.
         "bashExecution" => {
             let command = message.command.as_deref().unwrap_or_default();
-            let output = clean_cut(message.output.as_deref().unwrap_or_default(), Some(TOOL_TEXT));
-            let tool = Some("bash".to_owned());
-            vec![
-                entry(Role::User, EntryKind::ToolCall, clean(command), tool.clone()),
-                entry(Role::Tool, EntryKind::ToolResult, output, tool),
-            ]
+            let output = message.output.as_deref().unwrap_or_default();
+            let (kind, tool) = (EntryKind::ToolCall, Some("bash".to_owned()));
+            let asked = Entry { kind, tool, ..at.said(Role::User, command) };
+            vec![asked, at.answered(Some("bash"), false, output)]
         }
         _ => Vec::new(),
     }

@@ -1,57 +1,46 @@
 //! What the beginning of a session file says: the header, the first prompt, an early title. Pure.
 
-use std::ops::ControlFlow;
-
-use agentctl_model::text::clean_cut;
-
 use super::header::Heading;
 use super::records::{Header, Record};
-
-/// The first prompt stands near the beginning; a file without one is not read to its end for it.
-const LINES: u32 = 60;
+use crate::transcript::read::{self, First, Line};
 
 /// Reads lines oldest first until the first prompt is known.
 #[derive(Debug, Default)]
 pub(super) struct Head {
-    text_limit: Option<usize>,
+    pub(super) first: First,
     pub(super) heading: Option<Heading>,
-    pub(super) prompt: Option<String>,
     /// The last title before the first prompt; empty if it was taken away.
     pub(super) name: Option<String>,
-    lines: u32,
+}
+
+impl read::Head for Head {
+    fn line(&mut self, line: &[u8]) -> Line {
+        if self.heading.is_none() {
+            // Pi itself passes over anything that stands before the header.
+            self.heading = Header::parse(line).as_ref().map(Heading::of);
+            return Line::Record;
+        }
+        if is_certainly_system(line) {
+            return Line::Record;
+        }
+        Line::is_record(Record::parse(line).inspect(|record| self.take(record)).is_some())
+    }
+
+    fn is_known(&self) -> bool {
+        self.first.prompt.is_some()
+    }
 }
 
 impl Head {
     pub(super) fn new(text_limit: Option<usize>) -> Self {
-        Self { text_limit, ..Self::default() }
-    }
-
-    pub(super) fn line(&mut self, line: &[u8]) -> ControlFlow<()> {
-        if line.iter().all(u8::is_ascii_whitespace) {
-            return ControlFlow::Continue(());
-        }
-        self.lines += 1;
-        if self.heading.is_none() {
-            // Pi itself passes over anything that stands before the header.
-            self.heading = Header::parse(line).as_ref().map(Heading::of);
-        } else if !is_certainly_system(line)
-            && let Some(record) = Record::parse(line)
-        {
-            self.take(&record);
-        }
-        if self.prompt.is_some() || self.lines >= LINES {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        Self { first: First::new(text_limit), ..Self::default() }
     }
 
     fn take(&mut self, record: &Record<'_>) {
         match (record.kind.as_ref(), record.role()) {
             ("session_info", _) => self.name = record.title(),
             ("message", "user") => {
-                let text = record.message.as_ref().and_then(super::records::Message::text);
-                self.prompt = text.map(|text| clean_cut(&text, self.text_limit));
+                self.first.asked(record.message.as_ref().and_then(super::records::Message::text));
             }
             _ => {}
         }

@@ -12,8 +12,10 @@ use super::records::Record;
 use super::session::heading;
 use crate::ReadError;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower, end_of_lines};
+use crate::transcript::jsonl::lenient::as_text;
 use crate::transcript::jsonl::open::{Opened, open_regular};
 use crate::transcript::jsonl::{Scan, scan_back};
+use crate::transcript::read::Line;
 
 /// Collects entries newest first (`collect` turns them round); abandoned branches and attempts that were tried again are not shown.
 struct Collect {
@@ -37,19 +39,11 @@ impl Collect {
             lines: Vec::new(),
         }
     }
-}
 
-impl Scan for Collect {
-    fn line(&mut self, line: &[u8], _: u64) -> ControlFlow<()> {
-        if self.entries.len() >= self.limit || self.branch.is_at_its_root() {
-            return ControlFlow::Break(());
-        }
-        let Some(record) = Record::parse(line) else {
-            self.branch.lost();
-            return ControlFlow::Continue(());
-        };
+    fn take(&mut self, line: &[u8]) -> Line {
+        let Some(record) = Record::parse(line) else { return Line::Broken };
         if !self.branch.takes(&record) {
-            return ControlFlow::Continue(());
+            return Line::Record;
         }
         self.on_branch += 1;
         if let ("context_edit", Some(target)) = (record.kind.as_ref(), record.target_id.as_deref()) {
@@ -64,6 +58,18 @@ impl Scan for Collect {
                 self.lines.push(line.to_vec());
             }
             self.entries.extend(shown.into_iter().rev());
+        }
+        Line::Record
+    }
+}
+
+impl Scan for Collect {
+    fn line(&mut self, line: &[u8], _: u64) -> ControlFlow<()> {
+        if self.entries.len() >= self.limit || self.branch.is_at_its_root() {
+            return ControlFlow::Break(());
+        }
+        if as_text(line, |line| self.take(line)) == Line::Broken {
+            self.branch.lost();
         }
         ControlFlow::Continue(())
     }

@@ -1,39 +1,30 @@
 //! The records of a Pi session file, as Pi and Pi Rust write them: only the fields that are used, all optional. Pure.
 
-use std::borrow::Cow;
-
 use agentctl_model::text::clean_cut;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+
+use crate::transcript::jsonl::text::Text;
 
 /// The record that names the session. It is no part of the tree.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Header<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
+    kind: Text<'a>,
     version: Option<&'a RawValue>,
-    #[serde(borrow)]
-    id: Cow<'a, str>,
-    #[serde(borrow)]
+    id: Text<'a>,
     timestamp: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) cwd: Option<Cow<'a, str>>,
+    pub(super) cwd: Option<Text<'a>>,
     /// The file that this session was forked from.
-    #[serde(borrow)]
-    parent_session: Option<Cow<'a, str>>,
+    parent_session: Option<Text<'a>>,
     /// The same in the words of Pi Rust. Everything below is Pi Rust's alone.
-    #[serde(borrow)]
-    branched_from: Option<Cow<'a, str>>,
+    branched_from: Option<Text<'a>>,
     /// The active leaf, where it is not the last record.
-    #[serde(borrow)]
-    pub(super) leaf_id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) provider: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) model_id: Option<Cow<'a, str>>,
+    pub(super) leaf_id: Option<Text<'a>>,
+    pub(super) provider: Option<Text<'a>>,
+    pub(super) model_id: Option<Text<'a>>,
 }
 
 impl<'a> Header<'a> {
@@ -67,31 +58,21 @@ impl<'a> Header<'a> {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Record<'a> {
     #[serde(borrow, rename = "type")]
-    pub(super) kind: Cow<'a, str>,
-    #[serde(borrow)]
-    pub(super) id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) parent_id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    pub(super) kind: Text<'a>,
+    pub(super) id: Option<Text<'a>>,
+    pub(super) parent_id: Option<Text<'a>>,
     pub(super) timestamp: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) message: Option<Message<'a>>,
     /// Of a model change.
-    #[serde(borrow)]
-    pub(super) provider: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) model_id: Option<Cow<'a, str>>,
+    pub(super) provider: Option<Text<'a>>,
+    pub(super) model_id: Option<Text<'a>>,
     /// The title, in a `session_info`.
-    #[serde(borrow)]
-    pub(super) name: Option<Cow<'a, str>>,
+    pub(super) name: Option<Text<'a>>,
     /// What a `context_edit` takes back.
-    #[serde(borrow)]
-    pub(super) target_id: Option<Cow<'a, str>>,
+    pub(super) target_id: Option<Text<'a>>,
     /// Of compactions, branch summaries and extra model calls.
-    #[serde(borrow)]
     pub(super) usage: Option<&'a RawValue>,
     /// Of an extension's message.
-    #[serde(borrow)]
     pub(super) content: Option<&'a RawValue>,
     pub(super) display: Option<bool>,
 }
@@ -101,27 +82,18 @@ pub(super) struct Record<'a> {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Message<'a> {
     #[serde(borrow)]
-    pub(super) role: Cow<'a, str>,
-    #[serde(borrow)]
+    pub(super) role: Text<'a>,
     pub(super) content: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) provider: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) model: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    pub(super) provider: Option<Text<'a>>,
+    pub(super) model: Option<Text<'a>>,
     pub(super) usage: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) stop_reason: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) error_message: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) tool_name: Option<Cow<'a, str>>,
+    pub(super) stop_reason: Option<Text<'a>>,
+    pub(super) error_message: Option<Text<'a>>,
+    pub(super) tool_name: Option<Text<'a>>,
     pub(super) is_error: Option<bool>,
     /// Of a command that the user ran himself.
-    #[serde(borrow)]
-    pub(super) command: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) output: Option<Cow<'a, str>>,
+    pub(super) command: Option<Text<'a>>,
+    pub(super) output: Option<Text<'a>>,
 }
 
 /// One block of a message.
@@ -129,12 +101,9 @@ pub(super) struct Message<'a> {
 #[serde(default)]
 pub(super) struct Block<'a> {
     #[serde(borrow, rename = "type")]
-    pub(super) kind: Cow<'a, str>,
-    #[serde(borrow)]
-    pub(super) text: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) name: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    pub(super) kind: Text<'a>,
+    pub(super) text: Option<Text<'a>>,
+    pub(super) name: Option<Text<'a>>,
     pub(super) arguments: Option<&'a RawValue>,
 }
 
@@ -189,7 +158,7 @@ impl<'a> Message<'a> {
 }
 
 fn blocks_of<'a>(content: &'a RawValue) -> Vec<Block<'a>> {
-    if let Ok(text) = serde_json::from_str::<Cow<'a, str>>(content.get()) {
+    if let Ok(text) = serde_json::from_str::<Text<'a>>(content.get()) {
         return vec![Block { kind: "text".into(), text: Some(text), ..Block::default() }];
     }
     serde_json::from_str(content.get()).unwrap_or_default()
@@ -214,7 +183,7 @@ pub(super) fn model_name(provider: Option<&str>, model: Option<&str>) -> Option<
 
 /// A time as text, or as milliseconds since 1970.
 fn time_of(value: &RawValue) -> Option<Timestamp> {
-    match serde_json::from_str::<Cow<'_, str>>(value.get()) {
+    match serde_json::from_str::<Text<'_>>(value.get()) {
         Ok(text) => text.parse().ok(),
         Err(_) => value.get().parse().ok().and_then(|millis| Timestamp::from_millisecond(millis).ok()),
     }

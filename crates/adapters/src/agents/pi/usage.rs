@@ -5,6 +5,9 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::records::Record;
+use super::tail::TITLE_MARK;
+use crate::transcript::memory::Counted;
+use crate::transcript::read::{Sum, plus};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -27,10 +30,12 @@ struct Cost {
 pub(super) struct Totals {
     /// A fork begins with copies of its parent's records: what is older than this was not its own doing.
     own_since: Option<Timestamp>,
+    /// No usage was ever recorded as long as there is none.
     tokens: Option<Tokens>,
     cost: f64,
     /// The last title; empty if it was taken away.
-    pub(super) name: Option<String>,
+    title: Option<String>,
+    only_title: bool,
 }
 
 impl Totals {
@@ -38,16 +43,22 @@ impl Totals {
         Self { own_since, ..Self::default() }
     }
 
-    pub(super) fn line(&mut self, line: &[u8]) {
-        // Most lines hold neither word and are passed over unparsed.
-        let told = |word: &[u8]| memchr::memmem::find(line, word).is_some();
-        if !told(b"\"usage\"") && !told(b"session_info") {
-            return;
-        }
+    /// Only the title is wanted, wherever in the file it stands.
+    pub(super) fn only_title() -> Self {
+        Self { only_title: true, ..Self::default() }
+    }
+}
+
+impl Sum for Totals {
+    fn marks(&self) -> &'static [&'static str] {
+        if self.only_title { &[TITLE_MARK] } else { &["\"usage\"", TITLE_MARK] }
+    }
+
+    fn line(&mut self, line: &[u8], _: usize) {
         let Some(record) = Record::parse(line) else { return };
         let usage = match (record.kind.as_ref(), record.role()) {
             ("session_info", _) => {
-                self.name = record.title();
+                self.title = record.title();
                 return;
             }
             ("message", "assistant" | "toolResult") => {
@@ -63,28 +74,27 @@ impl Totals {
         }
     }
 
+    fn counted(self, _: bool) -> Counted {
+        Counted {
+            tokens: self.tokens,
+            // Pi writes 0 where it knows no price.
+            cost: (self.cost > 0.0).then_some(self.cost),
+            title: self.title.map(Into::into),
+            ..Counted::default()
+        }
+    }
+}
+
+impl Totals {
     fn add(&mut self, usage: &Usage) {
-        let sum = self.tokens.get_or_insert_default();
-        let add = |part: &mut Option<u64>, more: Option<u64>| {
-            if let Some(more) = more {
-                *part = Some(part.unwrap_or(0).saturating_add(more));
-            }
+        let one = Tokens {
+            input: usage.input,
+            output: usage.output,
+            cache_read: usage.cache_read,
+            cache_write: usage.cache_write,
         };
-        add(&mut sum.input, usage.input);
-        add(&mut sum.output, usage.output);
-        add(&mut sum.cache_read, usage.cache_read);
-        add(&mut sum.cache_write, usage.cache_write);
+        self.tokens = Some(plus(self.tokens.unwrap_or_default(), one));
         self.cost += usage.cost.as_ref().and_then(|cost| cost.total).unwrap_or(0.0);
-    }
-
-    /// `None` when no usage was ever recorded.
-    pub(super) fn tokens(&self) -> Option<Tokens> {
-        self.tokens
-    }
-
-    /// Pi writes 0 where it knows no price.
-    pub(super) fn cost(&self) -> Option<f64> {
-        (self.cost > 0.0).then_some(self.cost)
     }
 }
 
@@ -92,12 +102,12 @@ impl Totals {
 mod tests {
     use super::*;
 
-    fn totals(own_since: Option<&str>, lines: &[&str]) -> Totals {
+    fn totals(own_since: Option<&str>, lines: &[&str]) -> Counted {
         let mut totals = Totals::new(own_since.map(|time| time.parse().unwrap()));
         for line in lines {
-            totals.line(line.as_bytes());
+            totals.line(line.as_bytes(), 0);
         }
-        totals
+        totals.counted(false)
     }
 
     #[test]
@@ -112,10 +122,10 @@ mod tests {
             r#"{"type":"message","message":{"role":"assistant","usage":"none"}}"#,
         ];
         let sum = totals(None, &lines);
-        let tokens = sum.tokens().unwrap();
+        let tokens = sum.tokens.unwrap();
         assert_eq!((tokens.input, tokens.output), (Some(11111), Some(2)));
         assert_eq!((tokens.cache_read, tokens.cache_write), (Some(7), None), "not reported is not zero");
-        assert_eq!(sum.cost(), Some(0.75));
+        assert_eq!(sum.cost, Some(0.75));
     }
 
     #[test]
@@ -125,7 +135,7 @@ mod tests {
         };
         let (before, same, after) = (at("10.762"), at("10.763"), at("11.000"));
         let fork = totals(Some("2026-11-15T07:04:10.763Z"), &[&before, &same, &after]);
-        assert_eq!(fork.tokens().unwrap().input, Some(2));
+        assert_eq!(fork.tokens.unwrap().input, Some(2));
     }
 
     #[test]
@@ -134,6 +144,6 @@ mod tests {
             None,
             &[r#"{"type":"session_info","name":"a"}"#, r#"{"type":"session_info","name":" b "}"#],
         );
-        assert_eq!((none.tokens(), none.cost(), none.name.as_deref()), (None, None, Some("b")));
+        assert_eq!((none.tokens, none.cost, none.title.as_deref()), (None, None, Some("b")));
     }
 }

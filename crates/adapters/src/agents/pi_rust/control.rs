@@ -4,19 +4,17 @@
 //! install it beside Pi, and who has it under another name says so in the settings. Nothing is written into its folder
 //! beforehand: the id is in the header that it prints before it asks the model anything.
 
-use std::collections::BTreeMap;
-
 use agentctl_model::{
-    CleanSignal, Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session,
-    SpawnPlan, Stdin, StopWay,
+    Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session, SpawnPlan, StopWay,
 };
 
 use super::PiRust;
 use crate::agents::pi;
-use crate::control::Control;
 use crate::control::refusal::{named_by_path, no_fork};
 use crate::control::stdout::{in_order, words_at};
+use crate::control::{Control, interrupt_without_a_terminal, told_by_stdin};
 
+/// It tells its tools nothing about the session.
 impl Control for PiRust {
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
         // What comes by stdin is taken like an argument, and an argument like this names a file.
@@ -47,14 +45,7 @@ impl Control for PiRust {
             args.push(format!("--append-system-prompt={more}"));
         }
         args.extend(intent.more.iter().cloned());
-        Ok(SpawnPlan {
-            program: "pi-rust".to_owned(),
-            args,
-            env: BTreeMap::new(),
-            cwd: intent.cwd.clone(),
-            stdin: Stdin::Words,
-            id,
-        })
+        Ok(told_by_stdin("pi-rust", args, intent, id))
     }
 
     fn learn_id(&self, said: FirstWords<'_>) -> Option<String> {
@@ -68,20 +59,7 @@ impl Control for PiRust {
 
     /// In a run without a terminal an interrupt breaks off the turn; what it does on other signals is not known.
     fn stop_way(&self, _session: &Session, process: &Process) -> StopWay {
-        StopWay::Signal(if pi::is_headless(&process.head) {
-            CleanSignal::Interrupt
-        } else {
-            CleanSignal::Terminate
-        })
-    }
-
-    /// It tells its tools nothing about the session.
-    fn tool_marks(&self, _id: &str, _pid: Option<u32>) -> Vec<(&'static str, String)> {
-        Vec::new()
-    }
-
-    fn marks(&self) -> &'static [&'static str] {
-        &[]
+        interrupt_without_a_terminal(pi::is_headless(&process.head))
     }
 }
 

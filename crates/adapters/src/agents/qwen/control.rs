@@ -1,18 +1,16 @@
 //! How Qwen Code is started, taken up again and ended. Pure.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use agentctl_model::{
-    CleanSignal, Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session,
-    SpawnPlan, Stdin, StopWay,
+    Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session, SpawnPlan, StopWay,
 };
 
 use super::processes::is_headless;
 use super::{Qwen, is_transcript};
 use crate::control::refusal::{fits_stdin, nothing_stored};
 use crate::control::stdout::{in_order, newest_first, words_at};
-use crate::control::{Control, flag_with};
+use crate::control::{Control, flag_with, interrupt_without_a_terminal, told_by_stdin};
 
 const NAME: &str = "Qwen Code";
 /// What it reads of its stdin; it drops the rest and goes on.
@@ -57,14 +55,7 @@ impl Control for Qwen {
             args.push(format!("--append-system-prompt={more}"));
         }
         args.extend(intent.more.iter().cloned());
-        Ok(SpawnPlan {
-            program: "qwen".to_owned(),
-            args,
-            env: BTreeMap::new(),
-            cwd: intent.cwd.clone(),
-            stdin: Stdin::Words,
-            id,
-        })
+        Ok(told_by_stdin("qwen", args, intent, id))
     }
 
     fn learn_id(&self, said: FirstWords<'_>) -> Option<String> {
@@ -79,13 +70,9 @@ impl Control for Qwen {
     }
 
     /// Both signals end its tools and write down that they were cancelled; in a tool an interrupt takes 0.3 s and a
-    /// termination 3 s. In a terminal an interrupt would only clear the line.
+    /// termination 3 s.
     fn stop_way(&self, _session: &Session, process: &Process) -> StopWay {
-        StopWay::Signal(if is_headless(&process.head) {
-            CleanSignal::Interrupt
-        } else {
-            CleanSignal::Terminate
-        })
+        interrupt_without_a_terminal(is_headless(&process.head))
     }
 
     fn tool_marks(&self, id: &str, _pid: Option<u32>) -> Vec<(&'static str, String)> {

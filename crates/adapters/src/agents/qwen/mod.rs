@@ -69,7 +69,7 @@ impl Adapter for Qwen {
         let mut harvest = Harvest::complete(Vec::new());
         let mut places = match scope.reach {
             Reach::Live(kernel) => {
-                let ours = |process: &Process| kernel.is_ours(process) || self.is_ours(process, root);
+                let ours = |process: &Process| self.is_ours(root, kernel, process);
                 places::live(store, kernel, ours, scope.subagents, &mut harvest)
             }
             Reach::Ids(_) | Reach::All { .. } => places::all(store, scope.subagents, &mut harvest),
@@ -87,7 +87,7 @@ impl Adapter for Qwen {
     }
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
-        join::join(harvest, kernel, |process| kernel.is_ours(process) || self.is_ours(process, root))
+        join::join(harvest, kernel, |process| self.is_ours(root, kernel, process))
     }
 
     fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
@@ -105,13 +105,6 @@ impl Adapter for Qwen {
 
     fn control(&self) -> Option<&'static dyn Control> {
         Some(&Qwen)
-    }
-}
-
-impl Qwen {
-    /// The process's own variables resolve to this root.
-    fn is_ours(&self, process: &Process, root: &Root) -> bool {
-        process.environ.seen().and_then(|environ| self.root(environ)).is_some_and(|own| own == *root)
     }
 }
 

@@ -1,42 +1,34 @@
 //! The records of a Qwen Code transcript: only the fields that are used, all optional. Pure.
 
-use std::borrow::Cow;
-
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::transcript::call;
 use crate::transcript::jsonl::lenient::lenient;
+use crate::transcript::jsonl::text::Text;
 
 /// One line of a transcript.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Record<'a> {
     #[serde(borrow, rename = "type")]
-    pub(super) kind: Cow<'a, str>,
-    #[serde(borrow)]
-    pub(super) subtype: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    timestamp: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) session_id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) cwd: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) git_branch: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) version: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) model: Option<Cow<'a, str>>,
-    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) kind: Text<'a>,
+    pub(super) subtype: Option<Text<'a>>,
+    timestamp: Option<Text<'a>>,
+    pub(super) session_id: Option<Text<'a>>,
+    pub(super) cwd: Option<Text<'a>>,
+    pub(super) git_branch: Option<Text<'a>>,
+    pub(super) version: Option<Text<'a>>,
+    pub(super) model: Option<Text<'a>>,
+    #[serde(deserialize_with = "lenient")]
     pub(super) message: Message<'a>,
-    #[serde(borrow, deserialize_with = "lenient")]
+    #[serde(deserialize_with = "lenient")]
     pub(super) system_payload: Payload<'a>,
-    #[serde(borrow, deserialize_with = "lenient")]
+    #[serde(deserialize_with = "lenient")]
     pub(super) tool_call_result: ToolCallResult<'a>,
     /// A copy out of the session that was forked.
-    #[serde(borrow, deserialize_with = "lenient")]
+    #[serde(deserialize_with = "lenient")]
     pub(super) forked_from: Option<ForkedFrom<'a>>,
 }
 
@@ -52,13 +44,11 @@ pub(super) struct Message<'a> {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Part<'a> {
     #[serde(borrow)]
-    text: Option<Cow<'a, str>>,
+    text: Option<Text<'a>>,
     /// The text is what the model thought, not what it said.
     #[serde(deserialize_with = "lenient")]
     thought: bool,
-    #[serde(borrow)]
     pub(super) function_call: Option<FunctionCall<'a>>,
-    #[serde(borrow)]
     pub(super) function_response: Option<FunctionResponse<'a>>,
 }
 
@@ -66,8 +56,7 @@ pub(super) struct Part<'a> {
 #[serde(default)]
 pub(super) struct FunctionCall<'a> {
     #[serde(borrow)]
-    pub(super) name: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    pub(super) name: Option<Text<'a>>,
     pub(super) args: Option<&'a RawValue>,
 }
 
@@ -75,8 +64,7 @@ pub(super) struct FunctionCall<'a> {
 #[serde(default)]
 pub(super) struct FunctionResponse<'a> {
     #[serde(borrow)]
-    pub(super) name: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    pub(super) name: Option<Text<'a>>,
     pub(super) response: Option<&'a RawValue>,
 }
 
@@ -84,14 +72,14 @@ pub(super) struct FunctionResponse<'a> {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ToolCallResult<'a> {
     #[serde(borrow)]
-    pub(super) status: Option<Cow<'a, str>>,
+    pub(super) status: Option<Text<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ForkedFrom<'a> {
     #[serde(borrow)]
-    pub(super) session_id: Option<Cow<'a, str>>,
+    pub(super) session_id: Option<Text<'a>>,
 }
 
 /// The payloads of all system records in one: their names do not collide.
@@ -100,17 +88,13 @@ pub(super) struct ForkedFrom<'a> {
 pub(super) struct Payload<'a> {
     #[serde(borrow, deserialize_with = "lenient")]
     pub(super) ui_event: Event<'a>,
-    #[serde(borrow)]
-    pub(super) custom_title: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) parent_session_id: Option<Cow<'a, str>>,
+    pub(super) custom_title: Option<Text<'a>>,
+    pub(super) parent_session_id: Option<Text<'a>>,
     /// What a person typed, where the message carries more than that.
-    #[serde(borrow)]
-    pub(super) display_text: Option<Cow<'a, str>>,
+    pub(super) display_text: Option<Text<'a>>,
     /// How a turn ended: completed, cancelled, error.
-    #[serde(borrow)]
-    pub(super) state: Option<Cow<'a, str>>,
-    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) state: Option<Text<'a>>,
+    #[serde(deserialize_with = "lenient")]
     pub(super) error: Failure<'a>,
 }
 
@@ -118,11 +102,9 @@ pub(super) struct Payload<'a> {
 #[serde(default)]
 pub(super) struct Event<'a> {
     #[serde(borrow, rename = "event.name")]
-    pub(super) name: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    prompt_id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) error_message: Option<Cow<'a, str>>,
+    pub(super) name: Option<Text<'a>>,
+    prompt_id: Option<Text<'a>>,
+    pub(super) error_message: Option<Text<'a>>,
 }
 
 impl Event<'_> {
@@ -136,7 +118,7 @@ impl Event<'_> {
 #[serde(default)]
 pub(super) struct Failure<'a> {
     #[serde(borrow)]
-    pub(super) message: Option<Cow<'a, str>>,
+    pub(super) message: Option<Text<'a>>,
 }
 
 impl<'a> Record<'a> {

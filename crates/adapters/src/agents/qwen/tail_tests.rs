@@ -1,5 +1,5 @@
 use super::*;
-use crate::transcript::jsonl::scan_back;
+use crate::transcript::read::read_back;
 
 fn record(kind: &str, second: u8, more: &str) -> String {
     format!(
@@ -10,7 +10,7 @@ fn record(kind: &str, second: u8, more: &str) -> String {
 fn tail(records: &[String]) -> Tail {
     let bytes = records.join("\n") + "\n";
     let mut tail = Tail::new(None);
-    scan_back(bytes.as_bytes(), bytes.len() as u64, &mut tail).unwrap();
+    read_back(&mut tail, (bytes.as_bytes(), bytes.len() as u64)).unwrap();
     tail
 }
 
@@ -80,7 +80,7 @@ fn records_speak_for_the_turn() {
         (vec![prompt(), words(), record("system", 9, r#","subtype":"rewind""#)], TurnState::Ended),
     ];
     for (records, expected) in cases {
-        assert_eq!(tail(&records).turn.expect("a turn").state, expected, "{records:#?}");
+        assert_eq!(tail(&records).latest.turn.expect("a turn").state, expected, "{records:#?}");
     }
 }
 
@@ -89,16 +89,16 @@ fn the_end_says_more_than_the_turn() {
     let title =
         record("system", 7, r#","subtype":"custom_title","systemPayload":{"customTitle":"my title"}"#);
     let tail = tail(&[prompt(), words(), title, record("brand_new", 8, "")]);
-    assert_eq!(tail.last_message.as_deref(), Some("done"));
-    assert_eq!((tail.title.as_deref(), tail.model.as_deref()), (Some("my title"), Some("m")));
-    assert_eq!(tail.updated_at.unwrap().to_string(), "2026-11-15T07:00:08Z");
-    assert_eq!(tail.drift.get("brand_new"), Some(&1));
+    assert_eq!(tail.latest.last_message.as_deref(), Some("done"));
+    assert_eq!((tail.title.as_deref(), tail.latest.model.as_deref()), (Some("my title"), Some("m")));
+    assert_eq!(tail.latest.updated_at.unwrap().to_string(), "2026-11-15T07:00:08Z");
+    assert_eq!(tail.latest.drift.get("brand_new"), Some(&1));
 }
 
 #[test]
 fn an_open_call_is_named_and_a_question_waits() {
-    let turn = tail(&[prompt(), call()]).turn.unwrap();
+    let turn = tail(&[prompt(), call()]).latest.turn.unwrap();
     assert_eq!(turn.detail.as_deref(), Some("run_shell_command: make  test"));
     let question = call().replace("run_shell_command", "ask_user_question");
-    assert_eq!(tail(&[prompt(), question]).turn.unwrap().state, TurnState::Question);
+    assert_eq!(tail(&[prompt(), question]).latest.turn.unwrap().state, TurnState::Question);
 }

@@ -1,22 +1,21 @@
 //! Token totals: the usage of every reply once. Pure.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use agentctl_model::Tokens;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// Every reply with usage has this key; lines without it need not even be split.
-pub(super) const MARK: &str = "\"usageMetadata\"";
+use crate::transcript::jsonl::text::Text;
+use crate::transcript::memory::Counted;
+use crate::transcript::read::Sum;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Record<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    uuid: Option<Cow<'a, str>>,
+    kind: Text<'a>,
+    uuid: Option<Text<'a>>,
     forked_from: Option<IgnoredAny>,
     usage_metadata: Option<Usage>,
 }
@@ -37,19 +36,29 @@ pub(super) struct UsageSum {
     by_reply: HashMap<Box<str>, Usage>,
 }
 
-impl UsageSum {
-    pub(super) fn line(&mut self, line: &[u8]) {
+impl Sum for UsageSum {
+    fn marks(&self) -> &'static [&'static str] {
+        &["\"usageMetadata\""]
+    }
+
+    fn line(&mut self, line: &[u8], _: usize) {
         let Ok(record) = serde_json::from_slice::<Record<'_>>(line) else { return };
         let Some(usage) = record.usage_metadata else { return };
         if record.kind != "assistant" || record.forked_from.is_some() {
             return;
         }
-        let name = record.uuid.map_or_else(|| format!("nameless {}", self.by_reply.len()), Cow::into_owned);
+        let name = record.uuid.map_or_else(|| format!("nameless {}", self.by_reply.len()), Text::into_owned);
         self.by_reply.insert(name.into(), usage);
     }
 
+    fn counted(self, _: bool) -> Counted {
+        Counted { tokens: self.total(), ..Counted::default() }
+    }
+}
+
+impl UsageSum {
     /// `None` when no usage was ever recorded. There is no figure for what was written to a cache.
-    pub(super) fn total(self) -> Option<Tokens> {
+    fn total(self) -> Option<Tokens> {
         if self.by_reply.is_empty() {
             return None;
         }
@@ -80,7 +89,7 @@ mod tests {
         let copied = reply("c", r#","forkedFrom":{"sessionId":"p"}"#);
         let mut sum = UsageSum::default();
         for line in [reply("a", ""), reply("a", ""), reply("b", ""), copied] {
-            sum.line(line.as_bytes());
+            sum.line(line.as_bytes(), 0);
         }
         let expected = Tokens { input: Some(180), output: Some(46), cache_read: Some(22), cache_write: None };
         assert_eq!(sum.total(), Some(expected));

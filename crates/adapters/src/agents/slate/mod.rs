@@ -9,9 +9,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use agentctl_model::{
-    Capability, Coverage, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead,
-};
+use agentctl_model::{Capability, Coverage, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
 
 use crate::agents::opencode::join;
 use crate::agents::opencode::processes::Program;
@@ -59,7 +57,7 @@ impl Adapter for Slate {
         if let Err(error) = agentctl_files::entries(&root.path) {
             return failed(error);
         }
-        let question = Question::new(&SLATE, scope, |process| self.is_ours(process, root));
+        let question = Question::new(&SLATE, scope, |process| self.leads_to(root, process));
         if question.reaches_nothing() {
             return Harvest::complete(Vec::new());
         }
@@ -74,7 +72,7 @@ impl Adapter for Slate {
     }
 
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
-        join::join(&SLATE, harvest, kernel, |process| kernel.is_ours(process) || self.is_ours(process, root))
+        join::join(&SLATE, harvest, kernel, |process| self.is_ours(root, kernel, process))
     }
 
     fn read(&self, place: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
@@ -91,13 +89,6 @@ impl Adapter for Slate {
             backlog: Some(backlog),
         };
         Ok(Box::new(follower))
-    }
-}
-
-impl Slate {
-    /// The process's own variables resolve to this root.
-    fn is_ours(&self, process: &Process, root: &Root) -> bool {
-        process.environ.seen().and_then(|environ| self.root(environ)).as_ref() == Some(root)
     }
 }
 
@@ -162,14 +153,7 @@ mod tests {
     #[test]
     fn its_processes_are_told_by_name_and_script() {
         use crate::agents::opencode::processes::Kind;
-        let head = |argv: &[&str]| ProcessHead {
-            process: agentctl_model::ProcessRef { pid: 1, start: 1, boot: 1 },
-            parent: 0,
-            uid: None,
-            comm: String::new(),
-            argv: argv.iter().map(ToString::to_string).collect(),
-            started_at: None,
-        };
+        let head = |argv: &[&str]| crate::join::scene::head("", argv);
         assert_eq!(SLATE.kind(&head(&["/x/bin/slate", "run", "hi", "--yolo"])), Kind::Run);
         assert_eq!(SLATE.kind(&head(&["node", "/x/bin/slate", "run"])), Kind::Wrapper);
         assert_eq!(SLATE.kind(&head(&["slate", "serve", "--host", "127.0.0.1"])), Kind::Server);

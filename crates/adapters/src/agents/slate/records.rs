@@ -9,6 +9,7 @@ use serde_json::Number;
 use serde_json::value::RawValue;
 
 use crate::transcript::jsonl::lenient::lenient;
+use crate::transcript::jsonl::text::Text;
 
 fn moment(number: Option<&Number>) -> Option<Timestamp> {
     // The agent writes 0 where it has no time.
@@ -26,32 +27,29 @@ struct Times {
 #[serde(default)]
 struct Slot<'a> {
     #[serde(borrow)]
-    model: Option<Cow<'a, str>>,
+    model: Option<Text<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct AgentConfig<'a> {
     #[serde(borrow, rename = "slotID")]
-    slot: Option<Cow<'a, str>>,
+    slot: Option<Text<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct SessionFile<'a> {
     #[serde(borrow)]
-    pub(super) id: Cow<'a, str>,
-    #[serde(borrow)]
-    pub(super) directory: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) title: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) version: Option<Cow<'a, str>>,
-    #[serde(borrow, rename = "rootSessionID")]
-    root: Option<Cow<'a, str>>,
-    #[serde(borrow, rename = "modelConfig", deserialize_with = "lenient")]
+    pub(super) id: Text<'a>,
+    pub(super) directory: Option<Text<'a>>,
+    pub(super) title: Option<Text<'a>>,
+    pub(super) version: Option<Text<'a>>,
+    #[serde(rename = "rootSessionID")]
+    root: Option<Text<'a>>,
+    #[serde(rename = "modelConfig", deserialize_with = "lenient")]
     models: HashMap<Cow<'a, str>, Slot<'a>>,
-    #[serde(borrow, rename = "agentConfig", deserialize_with = "lenient")]
+    #[serde(rename = "agentConfig", deserialize_with = "lenient")]
     agent: AgentConfig<'a>,
     #[serde(deserialize_with = "lenient")]
     time: Times,
@@ -64,7 +62,7 @@ impl<'a> SessionFile<'a> {
 
     /// The session of which this one is a sub-agent.
     pub(super) fn parent(&self) -> Option<&str> {
-        self.root.as_deref().filter(|root| !root.is_empty() && *root != self.id)
+        self.root.as_deref().filter(|root| !root.is_empty() && *root != &*self.id)
     }
 
     /// The model of the slot that this session runs in.
@@ -86,17 +84,16 @@ impl<'a> SessionFile<'a> {
 #[serde(default)]
 struct Content<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    text: Option<Cow<'a, str>>,
+    kind: Text<'a>,
+    text: Option<Text<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Message<'a> {
     #[serde(borrow)]
-    pub(super) role: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) role: Text<'a>,
+    #[serde(deserialize_with = "lenient")]
     content: Vec<Content<'a>>,
     timestamp: Option<Number>,
 }
@@ -126,9 +123,8 @@ impl<'a> Message<'a> {
 #[serde(default)]
 struct Span<'a> {
     #[serde(borrow)]
-    kind: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    status: Option<Cow<'a, str>>,
+    kind: Option<Text<'a>>,
+    status: Option<Text<'a>>,
 }
 
 /// One line of the trace.
@@ -136,13 +132,11 @@ struct Span<'a> {
 #[serde(default)]
 pub(super) struct Event<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    pub(super) id: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "lenient")]
+    kind: Text<'a>,
+    pub(super) id: Text<'a>,
+    #[serde(deserialize_with = "lenient")]
     span: Span<'a>,
     /// Words, or an object with a message.
-    #[serde(borrow)]
     error: Option<&'a RawValue>,
     timestamp: Option<Number>,
 }

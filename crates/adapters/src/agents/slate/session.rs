@@ -5,9 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use agentctl_model::text::{clean, clean_cut};
-use agentctl_model::{
-    Entry, EntryKind, Evidence, Fact, Facts, Found, Parent, Relation, Role, Turn, TurnState, Witness,
-};
+use agentctl_model::{Entry, Facts, Found, Parent, Relation, Role, Turn, TurnState};
 use jiff::Timestamp;
 
 use super::records::{Event, Message, SessionFile, Step};
@@ -15,6 +13,8 @@ use crate::agents::opencode::session::{Conversation, Head};
 use crate::agents::opencode::tree::{Place, Tree};
 use crate::transcript::jsonl::open::{open_regular, read_small};
 use crate::transcript::jsonl::{Scan, scan_back};
+use crate::transcript::read::evidence;
+use crate::transcript::show::At;
 use crate::{ReadError, Scope};
 
 const FILE_LIMIT: u64 = 64 << 20;
@@ -26,7 +26,7 @@ pub(super) fn head(place: &Place) -> io::Result<Head> {
     for _ in 0..3 {
         let bytes = read_small(&place.path, FILE_LIMIT)?;
         // The name of the file leads to the messages, so it must be the session's own.
-        if let Some(file) = SessionFile::parse(&bytes).filter(|file| file.id == place.id) {
+        if let Some(file) = SessionFile::parse(&bytes).filter(|file| *file.id == *place.id) {
             return Ok(Head {
                 id: place.id.clone(),
                 parent: file.parent().map(clean),
@@ -70,10 +70,6 @@ pub(super) fn read(data: &Path, place: PathBuf, head: Head, scope: &Scope<'_>) -
     }
     let trace = Trace::read(&trace_of(data, &head.id))?;
     let turn = turn(&trace, last_role.as_deref());
-    let evidence = match &turn {
-        Some(turn) => Evidence::new(Witness::Transcript, Fact::TurnIs(turn.state), turn.last),
-        None => Evidence::new(Witness::Transcript, Fact::TurnNotSaid, head.updated),
-    };
     let mut facts = Facts {
         prompt: first_prompt(&tree, &head.id, scope)?,
         turn,
@@ -81,7 +77,7 @@ pub(super) fn read(data: &Path, place: PathBuf, head: Head, scope: &Scope<'_>) -
             .title
             .filter(|title| !title.is_empty() && !crate::agents::opencode::is_default_title(title)),
         last_message: words,
-        cwd: head.directory,
+        cwd: head.directory.filter(|directory| !directory.is_empty()),
         model: head.model,
         started_at: head.created,
         updated_at: head.updated.max(trace.last),
@@ -91,7 +87,8 @@ pub(super) fn read(data: &Path, place: PathBuf, head: Head, scope: &Scope<'_>) -
     if let Some(version) = head.version {
         facts.meta.insert("version".to_owned(), version.into());
     }
-    let found = Found { id: head.id, slot: None, place, stamp: None, facts, evidence: vec![evidence] };
+    let found =
+        Found { id: head.id, slot: None, place, stamp: None, evidence: vec![evidence(&facts)], facts };
     Ok((found, is_damaged || trace.is_damaged))
 }
 
@@ -197,14 +194,7 @@ pub(super) fn entries(place: &Path, id: &str) -> Result<Vec<(String, Entry)>, Re
                 _ => continue,
             };
             if let Some(words) = message.words() {
-                let entry = Entry {
-                    at: message.at(),
-                    role,
-                    kind: EntryKind::Message,
-                    text: clean(&words),
-                    tool: None,
-                };
-                entries.push((message_id, entry));
+                entries.push((message_id, At(message.at()).said(role, &words)));
             }
         }
         let mut errors = Errors(Vec::new());
@@ -226,9 +216,7 @@ impl Scan for Errors {
         if let Some(event) = Event::parse(line)
             && let Step::Failed(Some(words)) = event.step()
         {
-            let (role, kind) = (Role::System, EntryKind::Error);
-            let entry = Entry { at: event.at(), role, kind, text: clean(&words), tool: None };
-            self.0.push((event.id.into_owned(), entry));
+            self.0.push((event.id.to_string(), At(event.at()).failed(&words)));
         }
         ControlFlow::Continue(())
     }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use agentctl_model::Entry;
 use jiff::Timestamp;
 
+use super::lenient::shown;
 use super::open::open_regular;
 use super::scan::{BARREN, no_lines};
 use super::{LINE_LIMIT, ReadAt, Scan, scan_back};
@@ -18,6 +19,15 @@ use crate::ReadError;
 /// What is new in a conversation since the last time. Never blocks.
 pub trait Follow: Send {
     fn next(&mut self) -> Result<Vec<Entry>, ReadError>;
+}
+
+/// A conversation that will not grow: everything once, then nothing.
+pub(crate) struct Told(pub(crate) Vec<Entry>);
+
+impl Follow for Told {
+    fn next(&mut self) -> Result<Vec<Entry>, ReadError> {
+        Ok(std::mem::take(&mut self.0))
+    }
 }
 
 /// Turns one record into what it shows: nothing, one entry, or several.
@@ -38,7 +48,7 @@ fn backlog_start(path: &Path, parse: ParseEntries, backlog: usize) -> std::io::R
             if self.missing == 0 {
                 return ControlFlow::Break(());
             }
-            self.missing = self.missing.saturating_sub((self.parse)(line).len());
+            self.missing = self.missing.saturating_sub(shown(self.parse, line).len());
             self.distance = distance;
             ControlFlow::Continue(())
         }
@@ -146,7 +156,7 @@ impl JsonlFollower {
         if !self.given.insert(hasher.finish()) && self.replaying {
             return;
         }
-        for entry in (self.parse)(line) {
+        for entry in shown(self.parse, line) {
             if self.replaying && entry.at < self.newest {
                 continue;
             }

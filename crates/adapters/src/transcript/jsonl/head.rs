@@ -14,37 +14,12 @@ pub enum Piece<'a> {
     Line(&'a [u8]),
     /// The beginning of a line whose end lies behind the window: it comes again, longer, if it is not enough.
     Fragment(&'a [u8]),
+    /// A last line without a line break: whether it is half a record is the parser's to see.
+    Last(&'a [u8]),
 }
 
 /// Hands complete lines to `take`, oldest first, until it breaks, the file ends, or `budget` bytes were read.
-/// A last line without a line break is handed over too: whether it is half a record is the parser's to see.
 pub fn scan_head(
-    source: &(impl ReadAt + ?Sized),
-    size: u64,
-    budget: usize,
-    mut take: impl FnMut(&[u8]) -> ControlFlow<()>,
-) -> io::Result<()> {
-    if let Some(bytes) = source.in_memory().filter(|bytes| bytes.len() <= budget) {
-        lines_of(bytes, |piece| match piece {
-            Piece::Line(line) | Piece::Fragment(line) => take(line),
-        });
-        return Ok(());
-    }
-    with_scratch(|bytes| {
-        let rest = read_lines(source, size, budget, bytes, &mut |piece| match piece {
-            Piece::Line(line) => take(line),
-            Piece::Fragment(_) => ControlFlow::Continue(()),
-        })?;
-        if let Some(rest) = rest {
-            let _ = take(&bytes[rest]);
-        }
-        Ok(())
-    })
-}
-
-/// The same, for callers that can use the beginning of a line of megabytes. A last line without a line break is a
-/// fragment to them.
-pub fn scan_head_pieces(
     source: &(impl ReadAt + ?Sized),
     size: u64,
     budget: usize,
@@ -54,7 +29,13 @@ pub fn scan_head_pieces(
         lines_of(bytes, take);
         return Ok(());
     }
-    with_scratch(|bytes| read_lines(source, size, budget, bytes, &mut take)).map(drop)
+    with_scratch(|bytes| {
+        let rest = read_lines(source, size, budget, bytes, &mut take)?;
+        if let Some(rest) = rest {
+            let _ = take(Piece::Last(&bytes[rest]));
+        }
+        Ok(())
+    })
 }
 
 /// The lines of what needs no reading.
@@ -68,7 +49,7 @@ fn lines_of(bytes: &[u8], mut take: impl FnMut(Piece<'_>) -> ControlFlow<()>) {
         }
     }
     if !rest.is_empty() {
-        let _ = take(Piece::Fragment(rest));
+        let _ = take(Piece::Last(rest));
     }
 }
 
@@ -112,8 +93,10 @@ mod tests {
 
     fn lines(bytes: &[u8], budget: usize) -> Vec<String> {
         let mut lines = Vec::new();
-        let take = |line: &[u8]| {
-            lines.push(String::from_utf8_lossy(line).into_owned());
+        let take = |piece: Piece<'_>| {
+            if let Piece::Line(line) | Piece::Last(line) = piece {
+                lines.push(String::from_utf8_lossy(line).into_owned());
+            }
             ControlFlow::Continue(())
         };
         scan_head(&bytes, bytes.len() as u64, budget, take).unwrap();

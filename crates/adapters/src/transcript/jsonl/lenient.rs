@@ -1,7 +1,12 @@
-//! Records whose inner parts may have any shape: what does not fit is absent, and the rest of the record stays.
+//! Records whose parts may have any shape, and lines that may hold any bytes: what does not fit is absent or replaced, and the
+//! rest of the record stays.
 
+use agentctl_model::Entry;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+
+use super::follow::ParseEntries;
+use crate::transcript::read::Line;
 
 /// For `#[serde(borrow, deserialize_with = "lenient")]`: a value of another shape than expected is the default.
 pub fn lenient<'de, D, T>(from: D) -> Result<T, D::Error>
@@ -11,4 +16,22 @@ where
 {
     let raw = <&'de RawValue>::deserialize(from)?;
     Ok(serde_json::from_str(raw.get()).unwrap_or_default())
+}
+
+/// Gives a line to `take`; one that is no text is given once more, with every byte that is none replaced.
+pub(crate) fn as_text(line: &[u8], mut take: impl FnMut(&[u8]) -> Line) -> Line {
+    match take(line) {
+        Line::Broken if std::str::from_utf8(line).is_err() => take(String::from_utf8_lossy(line).as_bytes()),
+        other => other,
+    }
+}
+
+/// The same for what is shown of a line.
+pub(crate) fn shown(parse: ParseEntries, line: &[u8]) -> Vec<Entry> {
+    let entries = parse(line);
+    if entries.is_empty() && std::str::from_utf8(line).is_err() {
+        parse(String::from_utf8_lossy(line).as_bytes())
+    } else {
+        entries
+    }
 }

@@ -9,6 +9,7 @@ pub mod open;
 pub mod peek;
 mod scan;
 mod scratch;
+pub mod text;
 pub mod walk;
 pub mod whole;
 

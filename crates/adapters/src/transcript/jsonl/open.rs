@@ -50,3 +50,11 @@ pub fn open_regular(path: &Path) -> io::Result<Opened> {
     let state = FileState::of(&metadata);
     Ok(Opened { file, size: metadata.len(), modified, state })
 }
+
+/// All of an opened file, as far as it went when it was opened.
+pub fn read_opened(opened: &Opened) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(opened.size).unwrap_or(usize::MAX)];
+    let got = fill(&opened.file, &mut bytes, 0)?;
+    bytes.truncate(got);
+    Ok(bytes)
+}

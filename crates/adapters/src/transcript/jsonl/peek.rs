@@ -7,6 +7,7 @@ use std::path::Path;
 use agentctl_model::Entry;
 
 use super::follow::ParseEntries;
+use super::lenient::shown;
 use super::open::open_regular;
 use super::{ReadAt, Scan, scan_back};
 use crate::ReadError;
@@ -20,7 +21,7 @@ struct Collect {
 
 impl Scan for Collect {
     fn line(&mut self, line: &[u8], _: u64) -> ControlFlow<()> {
-        self.entries.extend((self.parse)(line).into_iter().rev());
+        self.entries.extend(shown(self.parse, line).into_iter().rev());
         if self.entries.len() >= self.limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }

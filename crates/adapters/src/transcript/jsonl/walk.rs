@@ -2,6 +2,10 @@
 //!
 //! It knows JSON only as machines write it, without spaces, and is never surer than `serde_json`: what it walks to
 //! the end of, serde reads too. `None` is no verdict, only a line that somebody slower has to judge.
+//!
+//! It stays because it is faster where it counts: of replies as the bench corpus has them (half of them shorter than 1.5 KB) it
+//! finds the usage 1.6 times as fast as typed serde does (1.4 to 1.75 in three runs; only 1.1 times where every line has 10 KB).
+//! `how_much_a_glance_gains` in `claude_code/reply.rs` measures it on a made-up transcript of 30 MB.
 
 /// Deeper lines are left to others.
 const DEEPEST: u8 = 100;

@@ -1,0 +1,137 @@
+//! What is asked of both ends of every transcript, and what it makes of a session. Pure.
+
+use std::collections::BTreeMap;
+
+use agentctl_model::text::clean_cut;
+use agentctl_model::{Evidence, Fact, Facts, Tokens, Turn, TurnState, Witness};
+use jiff::Timestamp;
+
+use crate::transcript::memory::Counted;
+
+/// What is asked of the beginning of every transcript.
+#[derive(Debug, Default)]
+pub(crate) struct First {
+    pub(crate) text_limit: Option<usize>,
+    pub(crate) started_at: Option<Timestamp>,
+    pub(crate) prompt: Option<String>,
+}
+
+impl First {
+    pub(crate) fn new(text_limit: Option<usize>) -> Self {
+        Self { text_limit, ..Self::default() }
+    }
+
+    /// The first text that is given counts.
+    pub(crate) fn asked(&mut self, text: Option<impl AsRef<str>>) {
+        if self.prompt.is_none() {
+            self.prompt = text.map(|text| clean_cut(text.as_ref(), self.text_limit));
+        }
+    }
+
+    /// The first time that is given counts.
+    pub(crate) fn started(&mut self, at: Option<Timestamp>) {
+        self.started_at = self.started_at.or(at);
+    }
+
+    pub(crate) fn is_known(&self) -> bool {
+        self.prompt.is_some() && self.started_at.is_some()
+    }
+}
+
+/// What is asked of the end of every transcript.
+#[derive(Debug, Default)]
+pub(crate) struct Latest {
+    pub(crate) text_limit: Option<usize>,
+    pub(crate) turn: Option<Turn>,
+    pub(crate) updated_at: Option<Timestamp>,
+    pub(crate) last_message: Option<String>,
+    pub(crate) model: Option<String>,
+    /// Kinds of records that are not known, and how many of each.
+    pub(crate) drift: BTreeMap<String, u64>,
+    /// Where the turn began was looked for already.
+    pub(crate) began_known: bool,
+}
+
+impl Latest {
+    pub(crate) fn new(text_limit: Option<usize>) -> Self {
+        Self { text_limit, ..Self::default() }
+    }
+
+    /// The newest words of the agent count; blank ones are none.
+    pub(crate) fn said(&mut self, text: Option<impl AsRef<str>>) {
+        if self.last_message.is_none() {
+            let text = text.filter(|text| !text.as_ref().trim().is_empty());
+            self.last_message = text.map(|text| clean_cut(text.as_ref(), self.text_limit));
+        }
+    }
+
+    /// The newest model counts.
+    pub(crate) fn used(&mut self, model: Option<&str>) {
+        keep(&mut self.model, model);
+    }
+
+    /// A record of a kind that nobody knows.
+    pub(crate) fn drifted(&mut self, kind: &str) {
+        *self.drift.entry(clean_cut(kind, Some(60))).or_default() += 1;
+    }
+
+    /// The turn that is told began here, unless a newer prompt began it.
+    pub(crate) fn began(&mut self, at: Option<Timestamp>) {
+        if !self.began_known
+            && let Some(turn) = &mut self.turn
+        {
+            self.began_known = true;
+            if turn.state != TurnState::NotBegun {
+                turn.began = at;
+            }
+        }
+    }
+
+    pub(crate) fn is_spoken(&self) -> bool {
+        self.last_message.is_some() && self.model.is_some()
+    }
+
+    /// The facts of both ends; whatever else an agent says is its own to add.
+    pub(crate) fn into_facts(self, first: First, counted: &Counted) -> Facts {
+        Facts {
+            turn: Some(self.turn.unwrap_or_else(|| Turn::new(TurnState::NotBegun, self.updated_at))),
+            prompt: first.prompt,
+            last_message: self.last_message,
+            model: self.model,
+            started_at: first.started_at,
+            updated_at: self.updated_at,
+            tokens: counted.tokens,
+            cost: counted.cost,
+            ..Facts::default()
+        }
+    }
+}
+
+/// Going back, the first value that is met counts; an empty one is none.
+pub(crate) fn keep(slot: &mut Option<String>, value: Option<&str>) {
+    if slot.is_none() {
+        *slot = value.filter(|text| !text.is_empty()).map(|text| clean_cut(text, None));
+    }
+}
+
+/// Two counts as one; what neither says stays unknown.
+pub(crate) fn plus(one: Tokens, other: Tokens) -> Tokens {
+    let add = |one: Option<u64>, other: Option<u64>| match (one, other) {
+        (Some(one), Some(other)) => Some(one.saturating_add(other)),
+        (one, other) => one.or(other),
+    };
+    Tokens {
+        input: add(one.input, other.input),
+        output: add(one.output, other.output),
+        cache_read: add(one.cache_read, other.cache_read),
+        cache_write: add(one.cache_write, other.cache_write),
+    }
+}
+
+/// What the transcript witnesses.
+pub(crate) fn evidence(facts: &Facts) -> Evidence {
+    match &facts.turn {
+        Some(turn) => Evidence::new(Witness::Transcript, Fact::TurnIs(turn.state), turn.last),
+        None => Evidence::new(Witness::Transcript, Fact::TurnNotSaid, facts.updated_at),
+    }
+}

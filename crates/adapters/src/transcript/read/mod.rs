@@ -1,0 +1,305 @@
+//! Reading one transcript: its beginning, its end, and the whole of it where totals are wanted.
+//!
+//! Every agent that keeps conversations in files of JSON lines is read through here. This module opens the file through the
+//! door, bounds every read, counts what was damaged or too long, and uses the daemon's memory of counted files. An agent adds
+//! a [`Format`]: what one line of its records says. A format is pure; it is given lines and never reads.
+
+mod ends;
+mod format;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use agentctl_model::{Facts, Found, Stamp};
+use jiff::Timestamp;
+use memchr::memmem::Finder;
+
+use super::gather::ReadSession;
+use super::jsonl::head::{Piece, scan_head};
+use super::jsonl::lenient::as_text;
+use super::jsonl::open::{Opened, open_regular};
+use super::jsonl::whole::{CHUNK, Passage, scan_containing, scan_whole};
+use super::jsonl::{ReadAt, Scan, scan_back};
+use super::memory::Counted;
+use crate::Scope;
+pub(crate) use ends::{First, Latest, evidence, keep, plus};
+pub(crate) use format::{BothEnds, Format, Head, Line, Sum, Tail, WORDS_REACH};
+
+/// A first prompt of some megabytes is read; more is not waited for.
+const HEAD_BUDGET: usize = 8 << 20;
+
+/// One transcript that was looked at.
+pub(crate) enum Read<F: Format> {
+    /// There is no such file.
+    Gone,
+    /// It is not asked for, or nothing was written into it so far.
+    Passed,
+    Told(Reading<F>),
+}
+
+/// One transcript that was read.
+pub(crate) struct Reading<F: Format> {
+    pub(crate) head: F::Head,
+    pub(crate) tail: F::Tail,
+    pub(crate) counted: Counted,
+    pub(crate) stamp: Stamp,
+    /// What is odd about the file.
+    pub(crate) warning: Option<&'static str>,
+    pub(crate) drift: BTreeMap<String, u64>,
+}
+
+impl<F: Format> Read<F> {
+    /// For those to whom a file that is gone is like one that is not asked for.
+    pub(crate) fn told(self) -> Option<Reading<F>> {
+        match self {
+            Self::Told(reading) => Some(reading),
+            Self::Gone | Self::Passed => None,
+        }
+    }
+}
+
+impl<F: Format> Reading<F> {
+    /// The session that this file holds, once its facts were made of both ends.
+    pub(crate) fn into_session(
+        self,
+        id: String,
+        path: &Path,
+        facts: impl FnOnce(F::Head, F::Tail, &Counted) -> Facts,
+    ) -> ReadSession {
+        let facts = facts(self.head, self.tail, &self.counted);
+        ReadSession {
+            found: Some(Found {
+                id,
+                slot: None,
+                place: path.to_owned(),
+                stamp: Some(self.stamp),
+                evidence: vec![evidence(&facts)],
+                facts,
+            }),
+            registrations: Vec::new(),
+            warning: self.warning.map(|what| format!("{}: {what}", path.display())),
+            drift: self.drift,
+        }
+    }
+}
+
+/// Reads one transcript, if it was written since then. `Err` names what had to be left out.
+pub(crate) fn read<F: Format>(
+    format: &F,
+    path: &Path,
+    since: Option<Timestamp>,
+    scope: &Scope<'_>,
+) -> Result<Read<F>, String> {
+    let named = |error: io::Error| format!("{}: {error}", path.display());
+    let opened = match open_regular(path) {
+        Ok(opened) => opened,
+        // Deleted, or moved to where it will be found, since the folder was listed.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Read::Gone),
+        Err(_) if !format.tells_of_failure() => return Ok(Read::Passed),
+        Err(error) => return Err(named(error)),
+    };
+    let old = opened.modified.is_some_and(|modified| since.is_some_and(|since| modified < since));
+    if old || (opened.size == 0 && !F::EMPTY_IS_SESSION) {
+        return Ok(Read::Passed);
+    }
+    read_opened(format, path, &opened, scope).map_err(named)
+}
+
+fn read_opened<F: Format>(
+    format: &F,
+    path: &Path,
+    opened: &Opened,
+    scope: &Scope<'_>,
+) -> io::Result<Read<F>> {
+    let known = scope.recall(path, opened);
+    let both = |begin: (&dyn ReadAt, u64), end: (&dyn ReadAt, u64)| {
+        read_ends(format, begin, end, |sum, torn| match known.clone() {
+            Some(known) => Ok(known),
+            None => {
+                sum.map_or_else(|| Ok(Counted::default()), |sum| count(sum, end.0, torn, path, opened, scope))
+            }
+        })
+    };
+    let reading = if let Some(ends) = format.unpacked(opened)? {
+        let (head, tail) = (ends.head(), ends.tail.as_slice());
+        both((&head, head.len() as u64), (&tail, tail.len() as u64))?
+    } else {
+        let whole = F::Sum::READS_ALL && scope.usage && known.is_none();
+        let at_once = if whole { CHUNK.max(F::AT_ONCE) } else { F::AT_ONCE };
+        opened.read_through(at_once, |source, size| both((source, size), (source, size)))?
+    };
+    Ok(reading.map_or(Read::Passed, |(head, tail, counted, warning)| {
+        Read::Told(told(head, tail, counted, warning, opened))
+    }))
+}
+
+fn told<F: Format>(
+    head: F::Head,
+    mut tail: F::Tail,
+    counted: Counted,
+    warning: Option<&'static str>,
+    opened: &Opened,
+) -> Reading<F> {
+    let drift = std::mem::take(&mut tail.latest().drift);
+    let stamp = Stamp { size: opened.size, modified: opened.modified };
+    Reading { head, tail, counted, stamp, warning, drift }
+}
+
+/// What both ends say, what was counted, and what is odd.
+pub(crate) type Ends<F> = (<F as Format>::Head, <F as Format>::Tail, Counted, Option<&'static str>);
+
+fn read_ends<F: Format>(
+    format: &F,
+    begin: (&dyn ReadAt, u64),
+    end: (&dyn ReadAt, u64),
+    count: impl FnOnce(Option<F::Sum>, bool) -> io::Result<Counted>,
+) -> io::Result<Option<Ends<F>>> {
+    let mut head = format.head();
+    let broken_first = read_first(format, &mut head, begin)?;
+    if format.refuses(&head) {
+        return Ok(None);
+    }
+    let Some(mut tail) = format.tail(&head)? else { return Ok(None) };
+    let mut seen = read_back(&mut tail, end)?;
+    if let Some(other) = format.other_tail(&tail) {
+        tail = other;
+        seen = read_back(&mut tail, end)?;
+    }
+    if seen.records == 0 && end.1 > 0 {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "holds no readable record"));
+    }
+    let counted = count(format.sum(&head, &tail, seen.whole), seen.torn)?;
+    let warning =
+        match (broken_first > 0 || seen.damaged || counted.damaged, seen.too_long + counted.too_long) {
+            (false, 0) => None,
+            (false, _) => Some("has a line too long to read"),
+            (true, _) => Some("has a damaged record"),
+        };
+    Ok(Some((head, tail, counted, warning)))
+}
+
+/// Reads the beginning; answers how many of its lines are no records.
+fn read_first<F: Format>(
+    format: &F,
+    head: &mut F::Head,
+    (source, size): (&dyn ReadAt, u64),
+) -> io::Result<u32> {
+    let (mut lines, mut broken) = (0, 0);
+    scan_head(source, size, HEAD_BUDGET, |piece| {
+        match piece {
+            Piece::Fragment(fragment) => head.fragment(fragment),
+            Piece::Line(line) | Piece::Last(line) if line.iter().all(u8::is_ascii_whitespace) => {}
+            Piece::Line(line) | Piece::Last(line) => match as_text(line, |line| head.line(line)) {
+                Line::Copy => {}
+                Line::Record => lines += 1,
+                Line::Broken => {
+                    lines += 1;
+                    // The last line may still be in writing.
+                    broken += u32::from(matches!(piece, Piece::Line(_)));
+                }
+            },
+        }
+        let enough = head.is_known() || lines >= F::Head::LINES || format.refuses(head);
+        if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    Ok(broken)
+}
+
+/// What reading the end went through.
+pub(crate) struct SeenBack {
+    records: u64,
+    damaged: bool,
+    whole: bool,
+    torn: bool,
+    too_long: u32,
+}
+
+/// Reads the end.
+pub(crate) fn read_back(
+    tail: &mut impl Tail,
+    (source, size): (&(impl ReadAt + ?Sized), u64),
+) -> io::Result<SeenBack> {
+    let mut back = Back { tail, records: 0, broken: 0, broken_last: 0 };
+    let seen = scan_back(source, size, &mut back)?;
+    // A last line without its line break may still be in writing.
+    let damaged = back.broken > 0 || back.broken_last > u32::from(seen.torn);
+    Ok(SeenBack {
+        records: back.records,
+        damaged,
+        whole: seen.whole,
+        torn: seen.torn,
+        too_long: seen.too_long,
+    })
+}
+
+struct Back<'t, T> {
+    tail: &'t mut T,
+    records: u64,
+    /// Lines that are no records, in front of a record and behind all of them.
+    broken: u32,
+    broken_last: u32,
+}
+
+impl<T: Tail> Scan for Back<'_, T> {
+    fn line(&mut self, line: &[u8], distance: u64) -> ControlFlow<()> {
+        match as_text(line, |line| self.tail.line(line, distance)) {
+            Line::Record | Line::Copy => self.records += 1,
+            Line::Broken if self.records == 0 => self.broken_last += 1,
+            Line::Broken => {
+                self.broken += 1;
+                self.tail.lost();
+            }
+        }
+        if self.tail.enough(distance) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn wants_more(&self, distance: u64) -> bool {
+        !self.tail.enough(distance)
+    }
+}
+
+/// Counts the whole file, and remembers the totals where somebody asks again.
+fn count<S: Sum>(
+    mut sum: S,
+    source: &dyn ReadAt,
+    torn: bool,
+    path: &Path,
+    opened: &Opened,
+    scope: &Scope<'_>,
+) -> io::Result<Counted> {
+    let too_long = add_up(&mut sum, source)?;
+    let counted = Counted { too_long, ..sum.counted(torn) };
+    if scope.usage
+        && let Some(memory) = &scope.memory
+    {
+        memory.keep(path, opened, counted.clone());
+    }
+    Ok(counted)
+}
+
+/// Gives every line that counts to `sum`; answers how many lines were too long.
+pub(crate) fn add_up(sum: &mut impl Sum, source: &dyn ReadAt) -> io::Result<u32> {
+    match sum.marks() {
+        [mark] => scan_containing(source, &Finder::new(mark), |passage| match passage {
+            Passage::Line(line, at) => sum.line(line, at),
+            Passage::Without(lines) => sum.others(lines),
+        }),
+        marks => {
+            let marks: Vec<Finder<'_>> = marks.iter().map(Finder::new).collect();
+            scan_whole(source, |line| {
+                if marks.iter().any(|mark| mark.find(line).is_some()) {
+                    sum.line(line, 0);
+                }
+            })
+        }
+    }
+}
+
+/// Both ends of what stands in memory, with nothing counted.
+#[cfg(test)]
+pub(crate) fn read_bytes<F: Format>(format: &F, bytes: &[u8]) -> io::Result<Option<Ends<F>>> {
+    let source: (&dyn ReadAt, u64) = (&bytes, bytes.len() as u64);
+    read_ends(format, source, source, |_, _| Ok(Counted::default()))
+}
