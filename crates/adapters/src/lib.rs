@@ -13,7 +13,7 @@ pub mod join;
 pub mod scope;
 pub mod sqlite;
 pub mod transcript;
-mod wire;
+pub mod wire;
 
 use std::path::{Path, PathBuf};
 

@@ -9,9 +9,10 @@ use agentctl_model::text::{clean_cut, one_line};
 use serde_json::{Value, json};
 
 use super::ask::{Request, Word, word_at};
-use super::http::{PATIENTLY, Reply, escaped, post};
+use super::http::{PATIENTLY, Reply, post};
 use crate::Answer;
 use crate::gateway::HostError;
+use crate::wire::http::escaped;
 
 /// One session of one server.
 pub(super) struct Steered {
