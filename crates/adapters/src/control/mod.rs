@@ -11,7 +11,7 @@ use std::path::Path;
 use agentctl_model::{FirstWords, Intent, KernelView, Process, Refusal, Session, SpawnPlan, StopWay};
 
 use crate::Root;
-use crate::gateway::HostError;
+use crate::gateway::ServerError;
 
 /// What a person says to a session that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub trait Control: Send + Sync {
     fn marks(&self) -> &'static [&'static str];
 
     /// Tells the server that carries a session to break off its turn.
-    fn interrupt(&self, _root: &Root, _kernel: &KernelView, session: &Session) -> Result<(), HostError> {
+    fn interrupt(&self, _root: &Root, _kernel: &KernelView, session: &Session) -> Result<(), ServerError> {
         Err(no_way_in(session, "be interrupted").into())
     }
 
@@ -70,7 +70,7 @@ pub trait Control: Send + Sync {
         _kernel: &KernelView,
         session: &Session,
         _words: &str,
-    ) -> Result<(), HostError> {
+    ) -> Result<(), ServerError> {
         Err(no_way_in(session, "be spoken to").into())
     }
 
@@ -81,7 +81,7 @@ pub trait Control: Send + Sync {
         _kernel: &KernelView,
         session: &Session,
         _answer: &Answer,
-    ) -> Result<(), HostError> {
+    ) -> Result<(), ServerError> {
         Err(no_way_in(session, "be answered").into())
     }
 

@@ -16,7 +16,7 @@ use super::steer::Steered;
 use super::{Codex, locks};
 use crate::Root;
 use crate::control::{Answer, Control, no_way_in};
-use crate::gateway::HostError;
+use crate::gateway::ServerError;
 
 const PROGRAM: &str = "codex";
 
@@ -127,7 +127,7 @@ impl Control for Codex {
         ]
     }
 
-    fn interrupt(&self, root: &Root, kernel: &KernelView, session: &Session) -> Result<(), HostError> {
+    fn interrupt(&self, root: &Root, kernel: &KernelView, session: &Session) -> Result<(), ServerError> {
         self.reach(root, kernel, session, "be interrupted")?.interrupt()
     }
 
@@ -137,7 +137,7 @@ impl Control for Codex {
         kernel: &KernelView,
         session: &Session,
         words: &str,
-    ) -> Result<(), HostError> {
+    ) -> Result<(), ServerError> {
         fits(words)?;
         self.reach(root, kernel, session, "be spoken to")?.send(words)
     }
@@ -148,7 +148,7 @@ impl Control for Codex {
         kernel: &KernelView,
         session: &Session,
         answer: &Answer,
-    ) -> Result<(), HostError> {
+    ) -> Result<(), ServerError> {
         self.reach(root, kernel, session, "be answered")?.answer(answer)
     }
 
@@ -174,7 +174,7 @@ impl Codex {
         kernel: &KernelView,
         session: &'s Session,
         what: &str,
-    ) -> Result<Steered<'s>, HostError> {
+    ) -> Result<Steered<'s>, ServerError> {
         let carries = |process: &&Process| {
             role(&process.head) == Role::Server
                 && self.is_ours(process, root)

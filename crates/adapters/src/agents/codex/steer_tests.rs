@@ -6,10 +6,10 @@ use tungstenite::Message;
 use super::*;
 
 /// The server's own no, which silence is not.
-fn no<T>(said: Result<T, HostError>) -> Refusal {
+fn no<T>(said: Result<T, ServerError>) -> Refusal {
     match said {
-        Err(HostError::Refused(refusal)) => refusal,
-        Err(HostError::Unheard(why)) => panic!("not heard: {why}"),
+        Err(ServerError::Refused(refusal)) => refusal,
+        Err(ServerError::Unheard(why)) => panic!("not heard: {why}"),
         Ok(_) => panic!("it said yes"),
     }
 }
@@ -141,7 +141,7 @@ fn only_an_open_turn_is_interrupted() {
     let wanted = ["thread/read", "thread/turns/list", "turn/interrupt", "thread/backgroundTerminals/clean"];
     assert_eq!(methods(active), wanted);
     let nobody = Steered::reach(Path::new("/none/s"), "t").err();
-    assert!(matches!(nobody, Some(HostError::Unheard(_))), "a server that is away is no refusal");
+    assert!(matches!(nobody, Some(ServerError::Unheard(_))), "a server that is away is no refusal");
     let gone = Scripted::start(script("notLoaded"));
     assert_eq!(no(gone.reach().interrupt()).reason, "the app-server has let go of t");
 }

@@ -29,7 +29,7 @@ pub(super) fn root(environ: &Environ) -> Option<Root> {
     let environ = with_files(environ, &dotenv_files(environ));
     if let Some(url) = said(&environ, "OPENCLAW_GATEWAY_URL") {
         // An address from the environment is opened with keys from the environment only.
-        return Some(Root { keys: keys_of(&environ), ..at(url) });
+        return Some(Root { keys: Some(keys_of(&environ)), ..at(url) });
     }
     let state = state?;
     let config = path(&environ, "OPENCLAW_CONFIG_PATH").unwrap_or_else(|| config_in(&state));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     fn token(root: &Root) -> Option<&str> {
-        root.keys.token.as_ref().map(Secret::reveal)
+        root.keys.as_ref()?.token.as_ref().map(Secret::reveal)
     }
 
     fn address(root: &Root) -> &str {
@@ -291,7 +291,7 @@ mod tests {
             assert_eq!(token(&found(&[])), expected, "{written}");
         }
         write("auth.json5", "{mode: 'password', token: 'no', password: 'yes'}");
-        let keys = found(&[]).keys;
+        let keys = found(&[]).keys.unwrap();
         assert_eq!((keys.token, keys.password.as_ref().map(Secret::reveal)), (None, Some("yes")));
         write("openclaw.json", "{$include: './gone.json'}");
         assert!(trouble(&found(&[]).path).unwrap().contains("gone.json"));

@@ -98,12 +98,14 @@ impl Fleet {
             return Err(Unfit::new(UnfitKind::Unknown, why));
         }
         // What lives in a gateway takes none, and says so itself.
-        if let (Some(WorktreeOrder { repository, branch, base }), None) = (&worktree, source.adapter.host()) {
+        if let (Some(WorktreeOrder { repository, branch, base }), None) =
+            (&worktree, source.adapter.gateway())
+        {
             check(repository, branch, base.as_deref()).map_err(|error| no_such_tree(&error))?;
         }
         let callback = if manner.callback != Addressee::default() {
             Some(self.callback_to(manner.callback, gateway)?)
-        } else if gateway.is_some() && source.adapter.host().is_none() {
+        } else if gateway.is_some() && source.adapter.gateway().is_none() {
             let message = format!("{} lives in no gateway, and nobody is to be told", slot.adapter);
             return Err(Unfit::new(UnfitKind::Refused, message));
         } else {

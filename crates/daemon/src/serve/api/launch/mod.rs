@@ -126,8 +126,13 @@ pub(crate) async fn launch(
         })?;
         let worktree = body.worktree.map(WorktreeBody::order).transpose()?;
         let gateway = body.manner.gateway.as_deref();
-        let hosted =
-            launcher.fleet.place_to_launch(&choice.adapter, gateway).map_err(unfit)?.adapter.host().is_some();
+        let hosted = launcher
+            .fleet
+            .place_to_launch(&choice.adapter, gateway)
+            .map_err(unfit)?
+            .adapter
+            .gateway()
+            .is_some();
         let elsewhere = launcher.fleet.works_elsewhere(&choice.adapter, gateway).map_err(unfit)?;
         let cwd = match (&body.cwd, hosted) {
             (Some(given), true) if elsewhere => given.clone(),
