@@ -100,7 +100,7 @@ fn facts(tail: Tail, head: Head, place: &Place) -> Facts {
         ..Facts::default()
     };
     if let Some(version) = tail.version {
-        facts.meta = Map::with_capacity(1);
+        facts.meta = Map::with_capacity(1).into();
         facts.meta.insert("version".to_owned(), version.into());
     }
     if let Some(parent) = &place.parent {
