@@ -173,9 +173,9 @@ fn what_is_too_large_is_refused_before_it_is_read() {
         assert!(error.to_string().contains("too large"), "{error}");
     }
     // Each part is small, and together they are too much.
-    let part = |first: u8| [&[first, 0x7e, 0xff, 0xff][..], &[b'x'; 0xffff]].concat();
+    let part = |first: u8| [&[first, 0x7e, 0xff, 0xff][..], &vec![b'x'; 0xffff]].concat();
     let mut parts = part(0x01);
-    for _ in 0..LARGEST / 0xffff + 1 {
+    for _ in 0..=LARGEST / 0xffff {
         parts.extend(part(0x00));
     }
     let error = greeted(&parts).hear().unwrap_err();

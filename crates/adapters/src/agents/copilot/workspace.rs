@@ -94,11 +94,12 @@ mod tests {
     /// Each of these is small enough to be read, and would take all memory or all time if it were believed.
     #[test]
     fn hostile_files_cost_next_to_nothing() {
-        let mut laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
-        for level in 1..12 {
+        let laugh = |level: usize| {
             let aliases = vec![format!("*a{}", level - 1); 9].join(", ");
-            laughs.push_str(&format!("a{level}: &a{level} [{aliases}]\n"));
-        }
+            format!("a{level}: &a{level} [{aliases}]\n")
+        };
+        let laughs: String = (1..12).map(laugh).collect();
+        let laughs = format!("a0: &a0 [x, x, x, x, x, x, x, x, x]\n{laughs}");
         let text_bomb = format!("a: &a {}\nname: [{}]\n", "x".repeat(30 << 10), "*a, ".repeat(8 << 10));
         let hostile = [
             format!("{laughs}name: *a11\n"),

@@ -56,7 +56,7 @@ impl ServerFeed {
         };
         events.stream().wait_until(until);
         loop {
-            match events.next() {
+            match events.next_event() {
                 Ok(None) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(Some(event)) if news(&event.data) == News::Nothing => {}
                 Ok(Some(_)) => return Ok(News::Changed),

@@ -55,7 +55,7 @@ impl<S: Read> Events<S> {
     /// The next event; `None` when the server ended the stream. An error of the stream that says that nothing came in time
     /// loses nothing, and it may be asked again. So it may behind an event that is too large, which is an error of the
     /// kind `FileTooLarge`.
-    pub fn next(&mut self) -> io::Result<Option<Event>> {
+    pub fn next_event(&mut self) -> io::Result<Option<Event>> {
         loop {
             while self.read == self.decoded.len() {
                 self.decoded.clear();

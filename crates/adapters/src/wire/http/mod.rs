@@ -47,11 +47,9 @@ impl<'a> Request<'a> {
         for (name, value) in *headers {
             request.extend([*name, ": ", value, "\r\n"]);
         }
-        let lines = request.matches("\r\n").count();
-        let all = 4 + headers.len();
         // A line break inside a target or a value would begin a header of its own.
-        if lines != all || request.chars().filter(|character| character.is_ascii_control()).count() != 2 * all
-        {
+        let (lines, breaks) = (4 + headers.len(), request.matches("\r\n").count());
+        if breaks != lines || request.bytes().filter(u8::is_ascii_control).count() != 2 * lines {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a request with control characters"));
         }
         if let Some(body) = body {

@@ -195,7 +195,7 @@ fn events_are_taken_out_of_chunks_wherever_these_are_cut() {
         let mut events = events(&says, most);
         events.stream().hesitates = true;
         let mut next = || loop {
-            match events.next() {
+            match events.next_event() {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 other => break (other.unwrap(), events.cursor().map(str::to_owned)),
             }
@@ -215,14 +215,14 @@ fn an_event_that_is_too_large_is_passed_over_and_said() {
         let says = streamed(&format!("data: 1\n\nid: 2\n{large}\nid: 3\ndata: 3\n\n"));
         for most in [3, usize::MAX] {
             let mut events = events(&says, most);
-            assert_eq!(events.next().unwrap(), Some(event("", "1")));
-            assert_eq!(events.next().unwrap_err().kind(), io::ErrorKind::FileTooLarge);
-            assert_eq!(events.next().unwrap(), Some(event("", "3")));
+            assert_eq!(events.next_event().unwrap(), Some(event("", "1")));
+            assert_eq!(events.next_event().unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+            assert_eq!(events.next_event().unwrap(), Some(event("", "3")));
             assert!(events.held() <= 1024 + 2 * PIECE, "{} bytes are kept", events.held());
         }
     }
     let endless = streamed(&"x".repeat(1 << 20));
-    assert_eq!(events(&endless, usize::MAX).next().unwrap(), None, "a line without an end is no event");
+    assert_eq!(events(&endless, usize::MAX).next_event().unwrap(), None, "a line without an end is no event");
 }
 
 proptest! {
@@ -233,6 +233,6 @@ proptest! {
         let says = [format!("HTTP/1.1 200 OK\r\n{coding}\r\n").as_bytes(), &noise].concat();
         let _ = Response::read(Recorded::new(&says, 3)).and_then(|mut response| response.whole(LARGEST));
         let mut events = events(&says, 3);
-        while matches!(events.next(), Ok(Some(_))) {}
+        while matches!(events.next_event(), Ok(Some(_))) {}
     }
 }

@@ -38,7 +38,7 @@ impl Stream {
     /// The next event; `None` when the daemon ended the stream. An error of kind `WouldBlock` says that nothing came in
     /// time: nothing is lost, and it may be asked again.
     pub(crate) fn next(&mut self) -> io::Result<Option<Event>> {
-        self.0.next()
+        self.0.next_event()
     }
 }
 
