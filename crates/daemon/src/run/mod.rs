@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use agentctl_files::kernel::random;
+use agentctl_files::kernel;
 use agentctl_fleet::keep::outbox::OutboxFolder;
 use agentctl_fleet::{Store, StoreError};
 use data_encoding::HEXLOWER;
@@ -149,7 +149,7 @@ pub fn run(options: Options) -> Result<Ended, RunError> {
         source,
     })?;
     let fuses = Fuses::at(&home);
-    let life = format!("{:x}{}", began_at.as_millisecond(), HEXLOWER.encode(&random::<2>()?));
+    let life = format!("{:x}{}", began_at.as_millisecond(), HEXLOWER.encode(&kernel::random::<2>()?));
     let shared = Arc::new(Shared {
         settings: options.settings,
         home,

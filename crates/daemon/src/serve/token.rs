@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use agentctl_files::kernel::random;
+use agentctl_files::kernel;
 use agentctl_fleet::keep::whole_file;
 use data_encoding::HEXLOWER;
 
@@ -70,7 +70,7 @@ impl Token {
         let secret = if let Some(secret) = read(path)? {
             secret
         } else {
-            let secret = HEXLOWER.encode(&random::<32>()?);
+            let secret = HEXLOWER.encode(&kernel::random::<32>()?);
             whole_file::replace(path, secret.as_bytes(), "token")?;
             secret
         };

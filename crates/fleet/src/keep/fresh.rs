@@ -2,12 +2,12 @@
 
 use std::io;
 
-use agentctl_files::kernel::random;
+use agentctl_files::kernel;
 use data_encoding::HEXLOWER;
 
 /// A random UUID, for agents that let the caller choose a session's id.
 pub fn uuid() -> io::Result<String> {
-    let mut bytes = random::<16>()?;
+    let mut bytes = kernel::random::<16>()?;
     bytes[6] = (bytes[6] & 0x0f) | 0x40;
     bytes[8] = (bytes[8] & 0x3f) | 0x80;
     let text = HEXLOWER.encode(&bytes);
@@ -16,12 +16,12 @@ pub fn uuid() -> io::Result<String> {
 
 /// The id of a launch.
 pub fn launch_id() -> io::Result<String> {
-    Ok(format!("l-{}", HEXLOWER.encode(&random::<8>()?)))
+    Ok(format!("l-{}", HEXLOWER.encode(&kernel::random::<8>()?)))
 }
 
 /// The id of a group of launches.
 pub fn group_id() -> io::Result<String> {
-    Ok(format!("g-{}", HEXLOWER.encode(&random::<3>()?)))
+    Ok(format!("g-{}", HEXLOWER.encode(&kernel::random::<3>()?)))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Fuses over HTTP.
 
-use agentctl_files::kernel::random;
+use agentctl_files::kernel;
 use agentctl_fleet::StoreError;
 use agentctl_model::Status;
 use axum::Extension as Extended;
@@ -37,7 +37,7 @@ pub(crate) async fn set(
         let detail = format!("session {} has stopped, there is nothing left to limit", stopped.key.id);
         return Err(Problem::refused(detail).hint("set it once the session goes on"));
     }
-    let id = random::<4>().map_err(|error| Problem::failed(format!("no random id: {error}")))?;
+    let id = kernel::random::<4>().map_err(|error| Problem::failed(format!("no random id: {error}")))?;
     let id = HEXLOWER.encode(&id);
     let key = found.map(|found| found.key);
     let fuse = spec.fuse(format!("f-{id}"), key, clock::now()).map_err(Problem::usage)?;
