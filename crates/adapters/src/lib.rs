@@ -13,7 +13,7 @@ pub mod join;
 pub mod scope;
 pub mod sqlite;
 pub mod transcript;
-mod wire;
+pub mod wire;
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ pub use agentctl_files::watch::WatchTarget;
 pub use control::opening::Opening;
 pub use control::{Answer, Control};
 pub use feed::{Feed, Line};
-pub use gateway::Host;
+pub use gateway::Gateway;
 pub use gateway::far_end::{FarEnd, FarEnds};
 pub use gateway::keys::{Keys, Secret};
 pub use scope::{Progress, Reach, Scope};
@@ -78,17 +78,18 @@ pub enum Trace {
 }
 
 /// One place an adapter reads: a config root, and where the agent's variables moved its sessions, if they did; or a
-/// gateway, whose path is its address, with what opens it.
+/// gateway, whose path is its address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Root {
     pub path: PathBuf,
     pub store: Option<PathBuf>,
-    pub keys: Keys,
+    /// What opens a gateway; a folder has none.
+    pub keys: Option<Keys>,
 }
 
 impl Root {
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), store: None, keys: Keys::default() }
+        Self { path: path.into(), store: None, keys: None }
     }
 
     /// The folder that this variable names, else this one in the home.
@@ -124,16 +125,6 @@ pub trait Adapter: Send + Sync {
     /// A root that the user configured by path alone; what is written there may name variables.
     fn configured_root(&self, path: &Path, _environ: &Environ) -> Root {
         Root::at(path)
-    }
-
-    /// A gateway that the user configured by its address; `None` for agents that have none.
-    fn gateway(&self, _address: &str, _keys: Keys) -> Option<Root> {
-        None
-    }
-
-    /// Whether this root will want to know which machine asks (`Keys::device`).
-    fn wants_device(&self, _root: &Root) -> bool {
-        false
     }
 
     /// What the live process of a session that is stored at `place` leaves in the agent's files.
@@ -200,25 +191,10 @@ pub trait Adapter: Send + Sync {
         None
     }
 
-    /// The same for sessions that live in a server: an adapter has plans for processes or this, never both.
-    fn host(&self) -> Option<&'static dyn Host> {
+    /// Everything about sessions that live in a gateway: its doors and what can be done there. An adapter has plans for
+    /// processes (`control`) or this, never both.
+    fn gateway(&self) -> Option<&'static dyn Gateway> {
         None
-    }
-
-    /// The same as `read` for a conversation that lies behind a door: the root has the keys.
-    fn read_at(&self, _root: &Root, place: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
-        self.read(place, id, limit)
-    }
-
-    /// The same as `follow` for a conversation that lies behind a door.
-    fn follow_at(
-        &self,
-        _root: &Root,
-        place: &Path,
-        id: &str,
-        backlog: usize,
-    ) -> Result<Box<dyn Follow>, ReadError> {
-        self.follow(place, id, backlog)
     }
 }
 

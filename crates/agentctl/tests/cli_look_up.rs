@@ -17,7 +17,7 @@ const BOUND: u64 = 1 << 20;
 fn with_a_large_transcript() -> TestHome {
     let home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
     let recorded =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../adapters/tests/fixtures/claude-code/tool-calls.jsonl");
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/recorded/claude-code/tool-calls/.claude/projects/-home-dev-w-plain/22222222-2222-4222-8222-222222222222.jsonl");
     let projects = home.path().join(".claude/projects/-w");
     fs::create_dir_all(&projects).unwrap();
     let text = fs::read(&recorded).unwrap();

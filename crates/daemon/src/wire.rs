@@ -37,7 +37,9 @@ pub struct CallerSource {
 impl Caller {
     /// `None` for a caller with keys to a gateway: those do not travel, so it asks for itself.
     pub fn of(fleet: &Fleet) -> Option<Self> {
-        if fleet.sources().iter().any(|source| source.root.keys != Keys::default()) {
+        let has_keys =
+            |source: &Source| source.root.keys.as_ref().is_some_and(|keys| *keys != Keys::default());
+        if fleet.sources().iter().any(has_keys) {
             return None;
         }
         let source = |source: &Source| CallerSource {
@@ -69,7 +71,7 @@ impl Caller {
         let source = |one: CallerSource| {
             let adapter = known.iter().find(|adapter| adapter.card().name == one.adapter);
             let adapter = *adapter.ok_or_else(|| format!("no adapter is called `{}`", one.adapter))?;
-            let root = agentctl_adapters::Root { path: one.root, store: one.store, keys: Keys::default() };
+            let root = agentctl_adapters::Root { path: one.root, store: one.store, keys: None };
             Ok(Source { adapter, root, timeout: Duration::from_millis(one.timeout_ms) })
         };
         self.sources.into_iter().map(source).collect()

@@ -9,9 +9,11 @@ pub fn nowhere() -> io::Result<File> {
     File::options().write(true).open("/dev/null")
 }
 
-/// Fills the bytes with what nobody can foresee.
-pub fn random(bytes: &mut [u8]) -> io::Result<()> {
-    File::open("/dev/urandom")?.read_exact(bytes)
+/// Bytes that nobody can foresee.
+pub fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// A second way to this process's own standard error, for children.

@@ -125,16 +125,22 @@ impl Fleet {
     /// The last `limit` entries of a session, oldest first.
     pub fn read(&self, session: &Surveyed, limit: usize) -> Result<Vec<Entry>, ReadError> {
         let (place, id) = (&session.place, &session.key.id);
-        self.source_of(session)
-            .map_or_else(|| Ok(Vec::new()), |source| source.adapter.read_at(&source.root, place, id, limit))
+        let Some(source) = self.source_of(session) else { return Ok(Vec::new()) };
+        match source.adapter.gateway() {
+            Some(gateway) => gateway.read(&source.root, id, limit),
+            None => source.adapter.read(place, id, limit),
+        }
     }
 
     /// Entries as they are written, beginning with the last `backlog`.
     pub fn follow(&self, session: &Surveyed, backlog: usize) -> Result<Option<Box<dyn Follow>>, ReadError> {
         let (place, id) = (&session.place, &session.key.id);
-        self.source_of(session)
-            .map(|source| source.adapter.follow_at(&source.root, place, id, backlog))
-            .transpose()
+        let Some(source) = self.source_of(session) else { return Ok(None) };
+        let follow = match source.adapter.gateway() {
+            Some(gateway) => gateway.follow(&source.root, id, backlog),
+            None => source.adapter.follow(place, id, backlog),
+        };
+        follow.map(Some)
     }
 
     /// The agent's own command that opens a session in a terminal. The variable for the root is left out where `environ`

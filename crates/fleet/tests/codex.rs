@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -16,6 +15,7 @@ use agentctl_fleet::{Fleet, Query, Since, Source, Wanted};
 use agentctl_model::{HeldLock, Outcome, PendingKind, Relation, Session, Status, Survey};
 use agentctl_process::fake::{Scripted, ScriptedProcess};
 use jiff::Timestamp;
+use tungstenite::Message;
 
 const ONE: &str = "01a1de02-0000-7000-8000-000000000001";
 const TWO: &str = "01a1de02-0000-7000-8000-000000000002";
@@ -497,39 +497,17 @@ fn a_root_that_cannot_be_read_gives_no_verdict() {
 /// Answers one client as an app-server does, saying `status` of every thread.
 fn serve(listener: UnixListener, status: &'static str) {
     std::thread::spawn(move || {
-        let (mut client, _) = listener.accept().unwrap();
-        let mut held: Vec<u8> = Vec::new();
-        let mut chunk = [0; 4096];
-        let mut greeted = false;
-        while let Ok(got @ 1..) = client.read(&mut chunk) {
-            held.extend_from_slice(&chunk[..got]);
-            if !greeted && held.ends_with(b"\r\n\r\n") {
-                greeted = true;
-                held.clear();
-                client.write_all(b"HTTP/1.1 101 Switching Protocols\r\n\r\n").unwrap();
-            }
-            // Frames below 64 KiB, masked with zeros: two bytes, perhaps two of length, four of mask.
-            while greeted && held.len() > 8 {
-                let (length, from) = match held[1] & 0x7f {
-                    126 => (usize::from(u16::from_be_bytes([held[2], held[3]])), 8),
-                    short => (usize::from(short), 6),
-                };
-                if held.len() < from + length {
-                    break;
-                }
-                let text = String::from_utf8(held[from..from + length].to_vec()).unwrap();
-                held.drain(..from + length);
-                let Some(number) = text.strip_prefix(r#"{"id":"#).and_then(|rest| rest.split(',').next())
-                else {
-                    continue;
-                };
-                let answer = format!(
-                    r#"{{"id":{number},"result":{{"thread":{{"id":"{ONE}","status":{status}}},"pad":"{}"}}}}"#,
-                    "p".repeat(200)
-                );
-                let length = u16::try_from(answer.len()).unwrap().to_be_bytes();
-                client.write_all(&[&[0x81, 126], &length[..], answer.as_bytes()].concat()).unwrap();
-            }
+        let (client, _) = listener.accept().unwrap();
+        let mut client = tungstenite::accept(client).unwrap();
+        while let Ok(Message::Text(text)) = client.read() {
+            let Some(number) = text.strip_prefix(r#"{"id":"#).and_then(|rest| rest.split(',').next()) else {
+                continue;
+            };
+            let answer = format!(
+                r#"{{"id":{number},"result":{{"thread":{{"id":"{ONE}","status":{status}}},"pad":"{}"}}}}"#,
+                "p".repeat(200)
+            );
+            client.send(Message::text(answer)).unwrap();
         }
     });
 }

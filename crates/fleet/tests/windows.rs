@@ -76,7 +76,7 @@ impl Scene {
         let root = match &self.gateway {
             Some(gateway) => {
                 let keys = Keys { token: Secret::new("s3cret-of-the-test"), ..Keys::default() };
-                self.adapter.gateway(&gateway.url(), keys).unwrap()
+                self.adapter.gateway().unwrap().root_at(&gateway.url(), keys).unwrap()
             }
             None => self.adapter.root(&Environ::from_iter([("HOME", self.path())])).unwrap(),
         };

@@ -29,8 +29,8 @@ pub use process::{
     ProcessRef, Seat, Standing, Witnesses,
 };
 pub use session::{
-    Capability, Facts, Found, LaunchInfo, Parent, Pending, PendingKind, ProcessEntry, Relation, Session,
-    SessionKey, Stamp, Tokens,
+    Capability, Facts, Found, LaunchInfo, Meta, NativeSession, Parent, Pending, PendingKind, ProcessEntry,
+    Relation, Session, SessionKey, Stamp, Tokens,
 };
 pub use status::{
     Liveness, Outcome, Owner, Owners, Rule, Status, Turn, TurnState, Verdict, Word, derive, prevailing,

@@ -1,5 +1,6 @@
 //! One session: its identity, what the disk says of it, and the object users see.
 
+use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 
 use jiff::Timestamp;
@@ -117,7 +118,45 @@ pub struct Facts {
     pub tokens: Option<Tokens>,
     pub cost: Option<f64>,
     pub parent: Option<Parent>,
-    pub meta: Map<String, Value>,
+    pub meta: Meta,
+}
+
+/// Extras of one adapter. What agentctl itself goes by has a field of its own; as a map these are the others.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Meta {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native: Option<Box<NativeSession>>,
+    #[serde(flatten)]
+    others: Map<String, Value>,
+}
+
+/// The session of another agent that a gateway runs behind one of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NativeSession {
+    pub adapter: String,
+    pub id: String,
+    /// The config root that it lives in, where the gateway says so.
+    pub root: Option<String>,
+}
+
+impl From<Map<String, Value>> for Meta {
+    fn from(others: Map<String, Value>) -> Self {
+        Self { native: None, others }
+    }
+}
+
+impl Deref for Meta {
+    type Target = Map<String, Value>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.others
+    }
+}
+
+impl DerefMut for Meta {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.others
+    }
 }
 
 /// A file as it was when it was read: equal stamps mean that nothing was written since.
@@ -248,7 +287,8 @@ pub struct Session {
     /// Why this status, strongest first; never empty.
     pub evidence: Vec<Evidence>,
     /// Extras of one adapter.
-    pub meta: Map<String, Value>,
+    #[schemars(with = "Map<String, Value>")]
+    pub meta: Meta,
 }
 
 impl Session {

@@ -15,7 +15,7 @@ use agentctl_model::{
 };
 
 use crate::Root;
-use crate::gateway::HostError;
+use crate::gateway::ServerError;
 
 /// What a person says to a session that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub trait Control: Send + Sync {
     }
 
     /// Tells the server that carries a session to break off its turn.
-    fn interrupt(&self, _root: &Root, _kernel: &KernelView, session: &Session) -> Result<(), HostError> {
+    fn interrupt(&self, _root: &Root, _kernel: &KernelView, session: &Session) -> Result<(), ServerError> {
         Err(no_way_in(session, "be interrupted").into())
     }
 
@@ -72,7 +72,7 @@ pub trait Control: Send + Sync {
         _kernel: &KernelView,
         session: &Session,
         _words: &str,
-    ) -> Result<(), HostError> {
+    ) -> Result<(), ServerError> {
         Err(no_way_in(session, "be spoken to").into())
     }
 
@@ -83,7 +83,7 @@ pub trait Control: Send + Sync {
         _kernel: &KernelView,
         session: &Session,
         _answer: &Answer,
-    ) -> Result<(), HostError> {
+    ) -> Result<(), ServerError> {
         Err(no_way_in(session, "be answered").into())
     }
 

@@ -23,6 +23,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
@@ -270,19 +271,8 @@ fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 fn uri(path: &Path, query: &str) -> String {
-    use std::fmt::Write;
-    let mut uri = String::from("file:");
-    for byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'/' | b'.' | b'-' | b'_' | b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => {
-                uri.push(char::from(*byte));
-            }
-            other => {
-                let _ = write!(uri, "%{other:02X}");
-            }
-        }
-    }
-    uri + "?" + query
+    const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
+    format!("file:{}?{query}", percent_encode(path.as_os_str().as_bytes(), ESCAPED))
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {

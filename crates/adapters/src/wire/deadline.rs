@@ -49,13 +49,18 @@ impl<S: Socket> Bounded<S> {
         Self { socket, deadline }
     }
 
-    fn call<T>(&mut self, call: impl FnOnce(&mut S) -> io::Result<T>) -> io::Result<T> {
-        self.socket.bound_next_call(left_until(self.deadline)?)?;
-        call(&mut self.socket).map_err(|error| match error.kind() {
-            // How the system says that the time of one call is over.
-            io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
-            _ => error,
-        })
+    fn call<T>(&mut self, mut call: impl FnMut(&mut S) -> io::Result<T>) -> io::Result<T> {
+        loop {
+            self.socket.bound_next_call(left_until(self.deadline)?)?;
+            match call(&mut self.socket) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // How the system says that the time of one call is over.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                other => return other,
+            }
+        }
     }
 }
 

@@ -6,8 +6,10 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Instant;
 
+use data_encoding::HEXLOWER;
+use ring::digest::{SHA256, digest};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{CryptoProvider, ring as provider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
@@ -15,7 +17,6 @@ use rustls::{
     StreamOwned,
 };
 use rustls_platform_verifier::BuilderVerifierExt;
-use sha2::{Digest, Sha256};
 
 use crate::wire::deadline::{Bounded, Timed};
 
@@ -63,7 +64,7 @@ impl Timed for TlsStream {
 }
 
 fn config(pin: Option<&Pin>) -> Result<ClientConfig, Error> {
-    let provider = Arc::new(ring::default_provider());
+    let provider = Arc::new(provider::default_provider());
     let builder =
         ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
     Ok(match pin {
@@ -92,12 +93,7 @@ impl Pin {
     }
 
     fn of(certificate: &CertificateDer<'_>) -> Self {
-        use std::fmt::Write;
-        let mut text = String::with_capacity(64);
-        for byte in Sha256::digest(certificate) {
-            let _ = write!(text, "{byte:02x}");
-        }
-        Self(text)
+        Self(HEXLOWER.encode(digest(&SHA256, certificate).as_ref()))
     }
 }
 

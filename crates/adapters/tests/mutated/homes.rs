@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agentctl_adapters::cancel::on_behalf_of;
-use agentctl_adapters::{Adapter, Keys, Progress, Reach, Root, Scope};
+use agentctl_adapters::{Adapter, FarEnd, FarEnds, Keys, Progress, Reach, Root, Scope};
 use agentctl_model::{Environ, Harvest};
 use agentctl_testkit::agents::openclaw::{Act, Ledger, ScriptedGateway, Step};
 use serde_json::Value;
@@ -36,7 +36,7 @@ pub(crate) fn of(adapter: &'static dyn Adapter) -> Vec<Home> {
     let homes: Vec<Home> = cases
         .iter()
         .filter_map(|case| {
-            if adapter.host().is_some() { behind_gateway(adapter, case) } else { on_disk(adapter, case) }
+            if adapter.gateway().is_some() { behind_gateway(adapter, case) } else { on_disk(adapter, case) }
         })
         .collect();
     assert!(!homes.is_empty(), "{name} has no recorded home in {}", recorded.display());
@@ -86,7 +86,9 @@ fn behind_gateway(adapter: &'static dyn Adapter, case: &Path) -> Option<Home> {
         },
         other => ledger.answer(other),
     });
-    let root = adapter.gateway(&gateway.url(), Keys { approvals: Some(true), ..Keys::default() }).unwrap();
+    let far_ends = FarEnds::new(|_, _| FarEnd::Ours);
+    let keys = Keys { approvals: Some(true), far_ends, ..Keys::default() };
+    let root = adapter.gateway().unwrap().root_at(&gateway.url(), keys).unwrap();
     Some(Home::new(adapter, case, folder, root, Some(gateway)))
 }
 
@@ -111,21 +113,17 @@ impl Home {
     /// Everything that can be asked of a home: the sessions, and what was said in each.
     pub(crate) fn survey(&self) -> Harvest {
         let progress = Progress::awaited_for(Duration::from_secs(20));
-        let scope = Scope {
-            reach: Reach::All { since: None },
-            usage: true,
-            subagents: true,
-            text_limit: None,
-            progress: progress.clone(),
-            memory: None,
-        };
+        let all = Scope::new(Reach::All { since: None });
+        let scope = Scope { usage: true, subagents: true, progress: progress.clone(), ..all };
         let harvest = on_behalf_of(Some(&progress), || self.adapter.survey(&self.root, &scope));
         for found in &harvest.found {
             // An error is an answer; a panic or no answer is none.
-            let _ = self.adapter.read_at(&self.root, &found.place, &found.id, 50);
-            if let (None, Ok(mut follow)) =
-                (&self.gateway, self.adapter.follow_at(&self.root, &found.place, &found.id, 10))
-            {
+            if let Some(gateway) = self.adapter.gateway() {
+                let _ = gateway.read(&self.root, &found.id, 50);
+                continue;
+            }
+            let _ = self.adapter.read(&found.place, &found.id, 50);
+            if let Ok(mut follow) = self.adapter.follow(&found.place, &found.id, 10) {
                 let _ = follow.next();
             }
         }

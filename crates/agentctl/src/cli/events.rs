@@ -8,7 +8,7 @@ use agentctl_daemon::joined;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::link::client::{ServerEvent, Stream};
+use crate::link::client::{Event, Stream};
 use crate::link::daemon_process::DaemonProcess;
 use crate::output::Output;
 use crate::surroundings::Surroundings;
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         if let Some(exit) = pass_on(&mut stream, &interrupt, out)? {
             return Ok(exit);
         }
-        cursor = stream.cursor.take().or(cursor);
+        cursor = stream.cursor().map(str::to_owned).or(cursor);
     }
 }
 
@@ -62,7 +62,7 @@ impl Args {
         if self.snapshot {
             pairs.push(("snapshot", "true".to_owned()));
         }
-        let stream = process.client().listen(&format!("/v1/events?{}", joined(&pairs)), cursor)?;
+        let mut stream = process.client().listen(&format!("/v1/events?{}", joined(&pairs)), cursor)?;
         stream.wait_at_most(BREATH)?;
         Ok(stream)
     }
@@ -72,7 +72,7 @@ impl Args {
 fn pass_on(stream: &mut Stream, interrupt: &Interrupt, out: &mut Output) -> Result<Option<Exit>, Failure> {
     loop {
         match stream.next() {
-            Ok(Some(ServerEvent { data, .. })) => {
+            Ok(Some(Event { data, .. })) => {
                 writeln!(out, "{data}")?;
                 out.flush()?;
             }

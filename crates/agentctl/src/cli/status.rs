@@ -116,7 +116,10 @@ impl Sheet<'_> {
         self.folder("records", Some(place).filter(|place| *place != session.config_root))?;
         let can: Vec<&str> = session.capabilities.iter().map(|capability| capability.word()).collect();
         self.maybe("can", Some(can.join(", ")).filter(|can| !can.is_empty()).as_deref())?;
-        for (key, value) in &session.meta {
+        if let Some(native) = &session.meta.native {
+            self.line("native", &format!("{} {}", native.adapter, native.id), Tone::Dim)?;
+        }
+        for (key, value) in session.meta.iter() {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             self.line(key, &value, Tone::Dim)?;
         }

@@ -45,7 +45,7 @@ impl Hints {
     fn from(daemon: Option<&Client>, target: &str) -> Self {
         let daemon = daemon.filter(|daemon| !daemon.is_silent());
         let stream = daemon.and_then(|daemon| daemon.listen(target, None).ok());
-        Self(stream.filter(|stream| stream.wait_at_most(BREATH).is_ok()))
+        Self(stream.and_then(|mut stream| stream.wait_at_most(BREATH).is_ok().then_some(stream)))
     }
 
     pub(crate) fn are_given(&self) -> bool {

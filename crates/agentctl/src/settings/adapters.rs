@@ -62,19 +62,17 @@ impl AdapterForm {
     pub(super) fn mistake(&self, name: &str) -> Option<(&'static str, String)> {
         let adapter =
             agentctl_adapters::registry().into_iter().find(|adapter| adapter.card().name == name)?;
-        if self.approvals.is_some() && adapter.host().is_none() {
-            let words = format!("adapters.{name}: {name} has no gateways, so `approvals` means nothing");
-            return Some(("approvals", words));
-        }
-        let mut urls = self.gateways.iter().flatten().map(|gateway| gateway.url.as_str());
-        let odd = urls.find(|url| adapter.gateway(url, Keys::default()).is_none())?;
-        let example = agentctl_adapters::registry()
-            .into_iter()
-            .find(|adapter| adapter.gateway("ws://127.0.0.1:1", Keys::default()).is_some());
-        let words = match example {
-            Some(other) if other.card().name != name => format!("adapters.{name}: {name} has no gateways"),
-            _ => format!("adapters.{name}: `{odd}` is no address of a gateway, expected ws://HOST:PORT"),
+        let Some(gateway) = adapter.gateway() else {
+            let no_gateways = format!("adapters.{name}: {name} has no gateways");
+            if self.approvals.is_some() {
+                return Some(("approvals", format!("{no_gateways}, so `approvals` means nothing")));
+            }
+            let names_one = self.gateways.as_ref().is_some_and(|gateways| !gateways.is_empty());
+            return names_one.then_some(("gateways", no_gateways));
         };
+        let mut urls = self.gateways.iter().flatten().map(|gateway| gateway.url.as_str());
+        let odd = urls.find(|url| gateway.root_at(url, Keys::default()).is_none())?;
+        let words = format!("adapters.{name}: `{odd}` is no address of a gateway, expected ws://HOST:PORT");
         Some(("gateways", words))
     }
 

@@ -17,8 +17,8 @@ use agentctl_fleet::{Price, Prices};
 use agentctl_model::Environ;
 use serde::Deserialize;
 
-pub(crate) use self::adapters::GatewaySettings;
-use self::adapters::{AdapterForm, AdapterName, AdapterSettings};
+pub(crate) use self::adapters::AdapterSettings;
+use self::adapters::{AdapterForm, AdapterName};
 pub(crate) use self::mistakes::{Mistake, Spoils};
 use self::prices::PriceForm;
 use self::tellings::{Notify, NotifyForm, Webhook, WebhookForm};

@@ -3,14 +3,13 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use agentctl_files::own;
+use agentctl_files::{kernel, own};
+use data_encoding::HEXLOWER;
 
 /// Makes the key. One that another process made at the same moment stays.
 pub(super) fn make(folder: &Path, path: &Path) -> io::Result<()> {
     own::make_folder(folder)?;
-    let mut seed = [0u8; 32];
-    agentctl_files::kernel::random(&mut seed)?;
-    let digits: String = seed.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(digit).collect();
+    let digits = HEXLOWER.encode(&kernel::random::<32>()?);
     // The final name appears with its content, or not at all.
     let part = folder.join(format!("device.key.{}", std::process::id()));
     let written = own::create_anew(&part)
@@ -21,10 +20,6 @@ pub(super) fn make(folder: &Path, path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         other => other,
     }
-}
-
-fn digit(value: u8) -> char {
-    char::from_digit(value.into(), 16).unwrap_or('0')
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use agentctl_adapters::{Adapter, Root, Secret};
+use agentctl_adapters::{Adapter, Gateway, Keys, Root, Secret};
 use agentctl_daemon::{Home, HomeError};
 use agentctl_files::own;
 use agentctl_fleet::act::launch::Launcher;
@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::link::client::{Client, Silence};
 use crate::render::path;
 use crate::render::style::Colour;
-use crate::settings::{GatewaySettings, Mistake, Origin, Settings};
+use crate::settings::{AdapterSettings, Mistake, Origin, Settings};
 
 mod device_key;
 
@@ -190,9 +190,8 @@ impl Surroundings {
             if chosen.enabled.value {
                 let timeout = chosen.timeout.value;
                 let mut roots = self.roots(adapter, &chosen.roots.value);
-                self.add_gateways(adapter, &chosen.gateways.value, &mut roots);
-                for root in &mut roots {
-                    root.keys.approvals = chosen.approvals.value;
+                if let Some(gateway) = adapter.gateway() {
+                    self.add_gateways(gateway, &chosen, &mut roots);
                 }
                 sources.extend(roots.into_iter().map(|root| Source { adapter, root, timeout }));
             }
@@ -217,30 +216,28 @@ impl Surroundings {
         roots
     }
 
-    /// The configured gateways, with their keys: one that is known already only gets the keys it lacks.
-    fn add_gateways(
-        &self,
-        adapter: &'static dyn Adapter,
-        gateways: &[GatewaySettings],
-        roots: &mut Vec<Root>,
-    ) {
-        for gateway in gateways {
-            let mut keys = gateway.keys.clone();
+    /// The configured gateways, and what opens all of them: one that is known already only gets the keys it lacks.
+    fn add_gateways(&self, gateway: &dyn Gateway, chosen: &AdapterSettings, roots: &mut Vec<Root>) {
+        for configured in &chosen.gateways.value {
+            let mut keys = configured.keys.clone();
             let written =
-                gateway.token_file.as_ref().and_then(|path| agentctl_files::read_text(path, LARGEST).ok());
+                configured.token_file.as_ref().and_then(|path| agentctl_files::read_text(path, LARGEST).ok());
             keys.token = keys.token.or_else(|| written.and_then(Secret::new));
-            let Some(root) = adapter.gateway(&gateway.url, keys) else { continue };
+            let Some(root) = gateway.root_at(&configured.url, keys.clone()) else { continue };
             match roots.iter_mut().find(|known| known.path == root.path) {
                 Some(known) => {
-                    known.keys.token = root.keys.token.or_else(|| known.keys.token.take());
-                    known.keys.password = root.keys.password.or_else(|| known.keys.password.take());
-                    known.keys.pin = root.keys.pin.or_else(|| known.keys.pin.take());
+                    let known = known.keys.get_or_insert_default();
+                    known.token = keys.token.or_else(|| known.token.take());
+                    known.password = keys.password.or_else(|| known.password.take());
+                    known.pin = keys.pin.or_else(|| known.pin.take());
                 }
                 None => roots.push(root),
             }
         }
-        for root in roots.iter_mut().filter(|root| adapter.wants_device(root)) {
-            root.keys.device = self.device_key();
+        for root in roots {
+            let keys = root.keys.take().unwrap_or_default();
+            let device = if gateway.wants_device(root) { self.device_key() } else { None };
+            root.keys = Some(Keys { device, approvals: chosen.approvals.value, ..keys });
         }
     }
 

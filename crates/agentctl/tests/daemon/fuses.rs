@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use agentctl_testkit::{Background, Signal, until};
+use agentctl_testkit::{Background, Output, Signal, until};
 use serde_json::{Value, json};
 
 use crate::house::{House, SOON};
@@ -113,6 +113,7 @@ fn the_session_of_a_fuse_is_found_as_by_every_command() {
     let stopped = set(&["--session", "22222222"]);
     assert_eq!(stopped.code, Some(7), "{stopped:?}");
     assert!(stopped.stderr.contains("has stopped"), "{stopped:?}");
+    assert!(stopped.stderr.contains("hint: set it once the session goes on"), "{stopped:?}");
     let body = json!({"session": "22222222", "adapter": "claude-code", "maxTokens": 5}).to_string();
     let problem = house.write("POST", "/v1/fuses", &body);
     assert_eq!((problem.status, &problem.json()["code"]), (409, &"refused".into()));
@@ -229,6 +230,10 @@ fn a_damaged_file_of_fuses_is_told_and_kept_while_everything_else_works() {
         fs::write(&file, damaged).unwrap();
         let mut daemon = house.daemon(&[]);
         assert!(!house.run(&["list", "-a", "-q", "--since", "all"]).ok().stdout.is_empty());
+        let found_here = house.run(&["fuses"]);
+        let hint =
+            |output: &Output| output.stderr.lines().find(|line| line.starts_with("hint:")).map(str::to_owned);
+        assert!(hint(&found_here).is_some(), "{found_here:?}");
         for refused in [
             house.run(&["fuses"]),
             house.run(&["fuse", "set", folder, "--ttl", "1h"]),
@@ -236,6 +241,7 @@ fn a_damaged_file_of_fuses_is_told_and_kept_while_everything_else_works() {
         ] {
             assert_eq!(refused.code, Some(1), "{refused:?}");
             assert!(refused.stderr.contains("fuses.json is damaged"), "{refused:?}");
+            assert_eq!(hint(&refused), hint(&found_here), "whether the daemon found it out or this process");
         }
         until(SOON, "the log to say so", || {
             let log = fs::read_to_string(house.home.agentctl_home().join("daemon.log")).ok()?;

@@ -14,8 +14,10 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use agentctl_files::kernel;
 use agentctl_fleet::keep::outbox::OutboxFolder;
 use agentctl_fleet::{Store, StoreError};
+use data_encoding::HEXLOWER;
 use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -26,7 +28,7 @@ use crate::knock::knock;
 use crate::run::log::Log;
 use crate::serve::bodies::Bodies;
 use crate::serve::single_flight::SingleFlight;
-use crate::serve::token::{Token, random_hex};
+use crate::serve::token::Token;
 use crate::settings::Settings;
 use crate::shared::{Phase, Shared};
 use crate::tell::commands::Commands;
@@ -148,7 +150,7 @@ pub fn run(options: Options) -> Result<Ended, RunError> {
         source,
     })?;
     let fuses = Fuses::at(&home);
-    let life = format!("{:x}{}", began_at.as_millisecond(), random_hex(2)?);
+    let life = format!("{:x}{}", began_at.as_millisecond(), HEXLOWER.encode(&kernel::random::<2>()?));
     let shared = Arc::new(Shared {
         settings: options.settings,
         home,

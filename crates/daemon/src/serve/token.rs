@@ -1,7 +1,6 @@
 //! The token of `http.token`: made once, 256 bits, for this user alone. There is no way to serve TCP without it.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -11,7 +10,9 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
+use agentctl_files::kernel;
 use agentctl_fleet::keep::whole_file;
+use data_encoding::HEXLOWER;
 
 /// The token is 64 digits.
 const LARGEST: u64 = 4 << 10;
@@ -69,7 +70,7 @@ impl Token {
         let secret = if let Some(secret) = read(path)? {
             secret
         } else {
-            let secret = random_hex(32)?;
+            let secret = HEXLOWER.encode(&kernel::random::<32>()?);
             whole_file::replace(path, secret.as_bytes(), "token")?;
             secret
         };
@@ -109,24 +110,6 @@ fn read(path: &Path) -> io::Result<Option<String>> {
 fn equal(one: &[u8], other: &[u8]) -> bool {
     let differences = one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b));
     one.len() == other.len() && differences == 0
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut digits, byte| {
-        // Writing into a string cannot fail.
-        let _ = write!(digits, "{byte:02x}");
-        digits
-    })
-}
-
-/// So many random bytes, as hexadecimal digits.
-pub(crate) fn random_hex(bytes: usize) -> io::Result<String> {
-    let mut random = vec![0; bytes];
-    let mut filled = 0;
-    while filled < bytes {
-        filled += rustix::rand::getrandom(&mut random[filled..], rustix::rand::GetRandomFlags::empty())?;
-    }
-    Ok(hex(&random))
 }
 
 #[cfg(test)]

@@ -252,7 +252,7 @@ enum Side {
 
 impl Side {
     fn of(source: &Source) -> Self {
-        if source.adapter.host().is_none() { Self::Here } else { Self::Far }
+        if source.adapter.gateway().is_none() { Self::Here } else { Self::Far }
     }
 }
 

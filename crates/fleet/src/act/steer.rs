@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use agentctl_adapters::gateway::HostError;
+use agentctl_adapters::gateway::ServerError;
 use agentctl_adapters::{Answer, Control, Root};
 use agentctl_model::{KernelView, Pending, PendingKind, Refusal, Session, Status, Surveyed};
 use schemars::JsonSchema;
@@ -33,11 +33,11 @@ impl From<Refusal> for SpeakError {
     }
 }
 
-impl From<HostError> for SpeakError {
-    fn from(error: HostError) -> Self {
+impl From<ServerError> for SpeakError {
+    fn from(error: ServerError) -> Self {
         match error {
-            HostError::Refused(refusal) => Self::Refused(refusal),
-            HostError::Unheard(why) => Self::Silent(why),
+            ServerError::Refused(refusal) => Self::Refused(refusal),
+            ServerError::Unheard(why) => Self::Silent(why),
         }
     }
 }
@@ -85,8 +85,8 @@ impl Fleet {
     /// Says something to a live session.
     pub fn send(&self, target: &Surveyed, words: &str) -> Result<(), SpeakError> {
         self.refuse_stopped(target)?;
-        if let Some(host) = self.host_of(target) {
-            return host.send(target, words);
+        if let Some(server) = self.server_of(target) {
+            return server.send(target, words);
         }
         let words = words.to_owned();
         let way = self.way_in(target)?;
@@ -99,8 +99,8 @@ impl Fleet {
     /// Answers what a live session waits for.
     pub fn answer(&self, target: &Surveyed, answer: Answer) -> Result<(), SpeakError> {
         self.refuse_stopped(target)?;
-        if let Some(host) = self.host_of(target) {
-            return host.answer(target, &answer);
+        if let Some(server) = self.server_of(target) {
+            return server.answer(target, &answer);
         }
         let way = self.way_in(target)?;
         let said = within(PATIENCE, &target.key.adapter, move || {
@@ -151,7 +151,7 @@ impl Fleet {
 fn within(
     patience: Duration,
     agent: &str,
-    speak: impl FnOnce() -> Result<(), HostError> + Send + 'static,
+    speak: impl FnOnce() -> Result<(), ServerError> + Send + 'static,
 ) -> Result<(), SpeakError> {
     let (answers, inbox) = channel();
     std::thread::spawn(move || {
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(within(long, "x", || Err(Refusal::new("no").into())), Err(SpeakError::Refused(refusal)));
         let silent = |said: Result<(), SpeakError>| matches!(said, Err(SpeakError::Silent(_)));
         assert!(silent(within(long, "x", || panic!("broken"))));
-        assert!(silent(within(long, "x", || Err(HostError::Unheard("connection reset".into())))));
+        assert!(silent(within(long, "x", || Err(ServerError::Unheard("connection reset".into())))));
         // Never answers: the other end is kept until the test is over.
         let (_kept, never) = channel::<()>();
         assert!(silent(within(Duration::from_millis(50), "x", move || {

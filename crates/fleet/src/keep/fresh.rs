@@ -2,34 +2,26 @@
 
 use std::io;
 
+use agentctl_files::kernel;
+use data_encoding::HEXLOWER;
+
 /// A random UUID, for agents that let the caller choose a session's id.
 pub fn uuid() -> io::Result<String> {
-    let mut bytes = random::<16>()?;
+    let mut bytes = kernel::random::<16>()?;
     bytes[6] = (bytes[6] & 0x0f) | 0x40;
     bytes[8] = (bytes[8] & 0x3f) | 0x80;
-    let text = hex(&bytes);
+    let text = HEXLOWER.encode(&bytes);
     Ok([&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]].join("-"))
 }
 
 /// The id of a launch.
 pub fn launch_id() -> io::Result<String> {
-    Ok(format!("l-{}", hex(&random::<8>()?)))
+    Ok(format!("l-{}", HEXLOWER.encode(&kernel::random::<8>()?)))
 }
 
 /// The id of a group of launches.
 pub fn group_id() -> io::Result<String> {
-    Ok(format!("g-{}", hex(&random::<3>()?)))
-}
-
-fn random<const N: usize>() -> io::Result<[u8; N]> {
-    let mut bytes = [0; N];
-    agentctl_files::kernel::random(&mut bytes)?;
-    Ok(bytes)
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    Ok(format!("g-{}", HEXLOWER.encode(&kernel::random::<3>()?)))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 
 use agentctl_adapters::transcript::jsonl::open::read_small;
 use agentctl_model::text;
+use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 use ring::digest::{Context, SHA256};
 
@@ -18,7 +19,6 @@ use super::config::{Config, is_relative};
 use super::git::{config, git, hooks_folder};
 use super::view::TreesError;
 use super::{Made, WorktreeError, plan, plant, take_back};
-use crate::keep::fresh::hex;
 use crate::keep::marks::Marks;
 
 /// The hooks that making a tree runs.
@@ -247,7 +247,7 @@ impl Content {
     }
 
     fn programs(self) -> Option<Programs> {
-        let digest = hex(self.digest.finish().as_ref());
+        let digest = HEXLOWER.encode(self.digest.finish().as_ref());
         (!self.named.is_empty()).then_some(Programs { named: self.named, digest })
     }
 }

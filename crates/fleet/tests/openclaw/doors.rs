@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use agentctl_adapters::agents::openclaw::{Gateway, OpenClaw, Watch};
 use agentctl_adapters::feed::News;
-use agentctl_adapters::{Adapter, Feed, Keys, Pin, Root, Secret};
+use agentctl_adapters::{Adapter, Feed, Gateway as _, Keys, Pin, Root, Secret};
 use agentctl_fleet::{Fleet, Selector, Source};
 use agentctl_model::{Outcome, SessionKey, Status};
 use agentctl_testkit::agents::openclaw::{Act, Ledger, ScriptedGateway, Step, tls};
@@ -50,7 +50,7 @@ fn a_stranger_tells_who_it_is_and_then_what_to_do() {
     assert!(alone.error.unwrap().contains("grants no operator.read scope"));
 
     let mut known = root(&gateway);
-    known.keys.device = Secret::new("07".repeat(32));
+    known.keys.as_mut().unwrap().device = Secret::new("07".repeat(32));
     let refused = told(known.clone()).error.unwrap();
     assert!(refused.contains("`openclaw devices approve req-7`"), "{refused}");
     assert!(!refused.contains("s3cret-of-the-test") && !refused.contains("0707"), "{refused}");
@@ -165,7 +165,7 @@ fn a_long_connection_tells_when_to_read_again_and_when_the_gateway_is_another_on
             (_, answer) => answer,
         }
     });
-    let mut watch = Watch::new(Gateway::of(&OpenClaw.gateway(&gateway.url(), keys()).unwrap()).unwrap());
+    let mut watch = Watch::new(Gateway::of(&OpenClaw.root_at(&gateway.url(), keys()).unwrap()).unwrap());
     let mut news = || {
         until(PATIENT, "news", || match watch.next(Duration::from_millis(200)) {
             Ok(News::Nothing) => None,
@@ -212,7 +212,7 @@ fn approvals_take_an_administrator_and_reading_does_not() {
         ledger.answer(step)
     });
     let mut modest = root(&gateway);
-    modest.keys.approvals = Some(false);
+    modest.keys.as_mut().unwrap().approvals = Some(false);
     let survey = fleet(vec![modest], PATIENT).survey(&everything());
     let status = |survey: &agentctl_model::Survey| session(survey, "agent:main:x").unwrap().status;
     assert_eq!(status(&survey), Status::Running);
@@ -220,7 +220,7 @@ fn approvals_take_an_administrator_and_reading_does_not() {
     assert!(evidence.contains("its approvals were not looked at"), "{evidence}");
     assert_eq!(*seen.lock().unwrap(), [json!(["operator.read"])]);
     let mut local = root(&gateway);
-    local.keys.approvals = None;
+    local.keys.as_mut().unwrap().approvals = None;
     let asked = fleet(vec![local], PATIENT).survey(&everything());
     assert_eq!(status(&asked), Status::Waiting);
     assert!(session(&asked, "agent:main:x").unwrap().pending[0].answerable);
@@ -239,7 +239,7 @@ fn a_port_of_our_own_is_opened_and_one_that_nobody_looked_at_is_not() {
     assert_eq!((survey.sources[0].coverage.as_str(), survey.sessions.len()), ("complete", 1), "{survey:?}");
 
     let unguarded = Keys { token: keys().token, ..Keys::default() };
-    let alone = Gateway::of(&OpenClaw.gateway(&gateway.url(), unguarded).unwrap()).unwrap();
+    let alone = Gateway::of(&OpenClaw.root_at(&gateway.url(), unguarded).unwrap()).unwrap();
     let refused = alone.stop("k").unwrap_err().to_string();
     assert!(refused.contains("nobody looked") && refused.contains("no key was sent"), "{refused}");
 }
@@ -251,7 +251,7 @@ fn over_tls_only_the_pinned_certificate_is_trusted() {
     assert!(gateway.url().starts_with("wss://127.0.0.1"));
     let told = |pin: Option<&str>| {
         let mut root = root(&gateway);
-        root.keys.pin = pin.map(Pin::new);
+        root.keys.as_mut().unwrap().pin = pin.map(Pin::new);
         fleet(vec![root], PATIENT).survey(&everything()).sources[0].clone()
     };
     let trusted = told(Some(tls::FINGERPRINT));

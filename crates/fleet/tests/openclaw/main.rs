@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use agentctl_adapters::agents::openclaw::OpenClaw;
-use agentctl_adapters::{Adapter, FarEnd, FarEnds, Keys, Pin, Root, Secret};
+use agentctl_adapters::{FarEnd, FarEnds, Gateway as _, Keys, Pin, Root, Secret};
 use agentctl_fleet::{Fleet, Query, Since, Source, Wanted};
 use agentctl_model::{Session, Survey};
 use agentctl_process::fake::Scripted;
@@ -59,13 +59,13 @@ fn keys() -> Keys {
 
 fn root(gateway: &ScriptedGateway) -> Root {
     let keys = Keys { approvals: Some(true), ..keys() };
-    OpenClaw.gateway(&gateway.url(), keys).unwrap()
+    OpenClaw.root_at(&gateway.url(), keys).unwrap()
 }
 
 /// The same behind TLS, trusted by its fingerprint.
 fn secure_root(gateway: &ScriptedGateway) -> Root {
     let mut root = root(gateway);
-    root.keys.pin = Some(Pin::new(tls::FINGERPRINT));
+    root.keys.as_mut().unwrap().pin = Some(Pin::new(tls::FINGERPRINT));
     root
 }
 

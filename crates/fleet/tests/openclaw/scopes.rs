@@ -66,7 +66,7 @@ fn no_call_asks_for_more_than_it_needs() {
     assert_eq!(decided, [json!(JUDGE)]);
 
     let list = |mut root: Root, approvals| {
-        root.keys.approvals = Some(approvals);
+        root.keys.as_mut().unwrap().approvals = Some(approvals);
         fleet(vec![root], PATIENT)
     };
     let modest = office.scopes_of(|root| drop(list(root, false).survey(&everything())));

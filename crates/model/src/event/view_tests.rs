@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::evidence::{Evidence, Witness};
+use crate::session::NativeSession;
 use crate::status::Rule;
 use crate::survey::{Coverage, Surveyed};
 
@@ -206,8 +207,8 @@ fn an_answer_of_some_agents_leaves_the_others_alone() {
 fn pair(front: Option<Status>, native: Option<Status>) -> Vec<Surveyed> {
     let front = front.map(|status| {
         let mut front = surveyed("/one", 1, status);
-        let named = serde_json::json!({"adapter": "a", "id": "2", "root": "/two"});
-        front.session.meta.insert("native".into(), named);
+        let native = NativeSession { adapter: "a".into(), id: "2".into(), root: Some("/two".into()) };
+        front.session.meta.native = Some(Box::new(native));
         // What rests in a gateway is in no process.
         front.session.pid = None;
         front

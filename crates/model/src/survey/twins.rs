@@ -4,37 +4,33 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::session::{Session, SessionKey};
+use crate::session::{NativeSession, Session, SessionKey};
 use crate::status::Status;
 use crate::survey::Survey;
 
-/// What a gateway says in `meta.native` of the session that it runs.
-#[derive(PartialEq, Eq, Hash)]
-struct Native<'s> {
-    adapter: &'s str,
-    id: &'s str,
-}
-
+/// The adapter and the id of a session that a gateway runs.
+type Named<'s> = (&'s str, &'s str);
 type Seen<'s> = (&'s SessionKey, &'s Session);
 
 /// The sessions that are not to be shown beside their twins.
 pub(crate) fn hidden<'s>(sessions: impl Iterator<Item = Seen<'s>> + Clone) -> HashSet<SessionKey> {
-    let fronts: Vec<(Seen<'s>, Native<'s>)> =
-        sessions.clone().filter_map(|seen| Some((seen, native_of(seen.1)?))).collect();
-    let mut behind: HashMap<Native<'s>, Vec<Seen<'s>>> =
-        fronts.iter().map(|(_, Native { adapter, id })| (Native { adapter, id }, Vec::new())).collect();
+    let fronts: Vec<(Seen<'s>, &'s NativeSession)> =
+        sessions.clone().filter_map(|seen| Some((seen, seen.1.meta.native.as_deref()?))).collect();
+    let mut behind: HashMap<Named<'s>, Vec<Seen<'s>>> =
+        fronts.iter().map(|(_, native)| (named(native), Vec::new())).collect();
     if behind.is_empty() {
         return HashSet::new();
     }
     for seen in sessions {
-        if let Some(known) = behind.get_mut(&Native { adapter: &seen.0.adapter, id: &seen.0.id }) {
+        if let Some(known) = behind.get_mut(&(seen.0.adapter.as_str(), seen.0.id.as_str())) {
             known.push(seen);
         }
     }
-    let pair = |(front, native): &(Seen<'s>, Native<'s>)| {
+    let pair = |(front, native): &(Seen<'s>, &'s NativeSession)| {
         // Two homes can have one id: where the gateway does not say which one it uses, the id alone must be enough.
-        let root = front.1.meta["native"]["root"].as_str();
-        let mut fits = behind[native].iter().filter(|(key, _)| root.is_none_or(|root| key.root == root));
+        let root = native.root.as_deref();
+        let mut fits =
+            behind[&named(native)].iter().filter(|(key, _)| root.is_none_or(|root| key.root == root));
         match (fits.next(), fits.next()) {
             (Some(native), None) => Some((*front, *native)),
             _ => None,
@@ -46,9 +42,8 @@ pub(crate) fn hidden<'s>(sessions: impl Iterator<Item = Seen<'s>> + Clone) -> Ha
         .collect()
 }
 
-fn native_of(session: &Session) -> Option<Native<'_>> {
-    let native = session.meta.get("native")?;
-    Some(Native { adapter: native["adapter"].as_str()?, id: native["id"].as_str()? })
+fn named(native: &NativeSession) -> Named<'_> {
+    (&native.adapter, &native.id)
 }
 
 /// Somebody else works in it, outside of the gateway, or it waits for a person and the gateway does not know.
@@ -70,7 +65,7 @@ impl Survey {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::evidence::{Evidence, Witness};
@@ -85,9 +80,10 @@ mod tests {
         (key, serde_json::from_value(session).unwrap())
     }
 
-    fn front(id: &str, status: Status, root: &Value) -> (SessionKey, Session) {
+    fn front(id: &str, status: Status, root: Option<&str>) -> (SessionKey, Session) {
         let (key, mut session) = seen("openclaw", "ws://here", id, status);
-        session.meta.insert("native".into(), json!({"adapter": "codex", "id": "n", "root": root}));
+        let native = NativeSession { adapter: "codex".into(), id: "n".into(), root: root.map(str::to_owned) };
+        session.meta.native = Some(Box::new(native));
         (key, session)
     }
 
@@ -116,7 +112,7 @@ mod tests {
             (Stopped, Unknown, front_goes, "it may live"),
         ] {
             let pair = [
-                front("f", of_front, &json!("/a")),
+                front("f", of_front, Some("/a")),
                 seen("codex", "/a", "n", of_native),
                 seen("codex", "/a", "other", of_native),
                 seen("claude-code", "/a", "n", of_native),
@@ -129,22 +125,34 @@ mod tests {
 
     #[test]
     fn a_twin_is_in_the_home_that_the_gateway_uses() {
-        let both = |root: &Value| {
+        let both = |root: Option<&str>| {
             let native = |root| seen("codex", root, "n", Status::Running);
             hides(&[native("/a"), front("f", Status::Running, root), native("/b")])
         };
-        assert_eq!(both(&json!("/b")), ["/b n"]);
-        assert!(both(&json!("/c")).is_empty(), "in a home that is not ours");
-        assert!(both(&Value::Null).is_empty(), "it could be either");
-        let one = [front("f", Status::Running, &Value::Null), seen("codex", "/b", "n", Status::Running)];
+        assert_eq!(both(Some("/b")), ["/b n"]);
+        assert!(both(Some("/c")).is_empty(), "in a home that is not ours");
+        assert!(both(None).is_empty(), "it could be either");
+        let one = [front("f", Status::Running, None), seen("codex", "/b", "n", Status::Running)];
         assert_eq!(hides(&one), ["/b n"], "the only one with this id");
     }
 
     #[test]
     fn of_two_fronts_one_is_left() {
         let native = seen("codex", "/a", "n", Status::Running);
-        let fronts = [front("f", Status::Idle, &json!("/a")), front("g", Status::Running, &json!("/a"))];
+        let fronts = [front("f", Status::Idle, Some("/a")), front("g", Status::Running, Some("/a"))];
         let [first, second] = fronts;
         assert_eq!(hides(&[first, native, second]), ["/a n", "ws://here f"]);
+    }
+
+    #[test]
+    fn a_native_session_travels_among_the_extras() {
+        let (_, mut front) = front("f", Status::Idle, Some("/a"));
+        front.meta.insert("version".into(), "1".into());
+        let written = serde_json::to_value(&front).unwrap();
+        let native = json!({"adapter": "codex", "id": "n", "root": "/a"});
+        assert_eq!(written["meta"], json!({"native": native, "version": "1"}));
+        assert_eq!(serde_json::from_value::<Session>(written).unwrap(), front);
+        let (_, plain) = seen("codex", "/a", "n", Status::Idle);
+        assert_eq!(serde_json::to_value(&plain).unwrap()["meta"], json!({}));
     }
 }

@@ -65,7 +65,7 @@ fn facts(mut head: Head, tail: Tail, counted: &Counted, place: &Place) -> Facts 
         ..tail.latest.into_facts(head.into_first(), counted)
     };
     if let Some(version) = tail.version {
-        facts.meta = Map::with_capacity(1);
+        facts.meta = Map::with_capacity(1).into();
         facts.meta.insert("version".to_owned(), version.into());
     }
     if let Some(parent) = &place.parent {

@@ -14,7 +14,7 @@ use super::server::socket_of;
 use super::steer::Steered;
 use super::{Codex, locks};
 use crate::control::{Answer, Control, no_way_in, told_by_stdin};
-use crate::gateway::HostError;
+use crate::gateway::ServerError;
 use crate::{Adapter, Root};
 
 const PROGRAM: &str = "codex";
@@ -119,7 +119,7 @@ impl Control for Codex {
         ]
     }
 
-    fn interrupt(&self, root: &Root, kernel: &KernelView, session: &Session) -> Result<(), HostError> {
+    fn interrupt(&self, root: &Root, kernel: &KernelView, session: &Session) -> Result<(), ServerError> {
         self.reach(root, kernel, session, "be interrupted")?.interrupt()
     }
 
@@ -129,7 +129,7 @@ impl Control for Codex {
         kernel: &KernelView,
         session: &Session,
         words: &str,
-    ) -> Result<(), HostError> {
+    ) -> Result<(), ServerError> {
         fits(words)?;
         self.reach(root, kernel, session, "be spoken to")?.send(words)
     }
@@ -140,7 +140,7 @@ impl Control for Codex {
         kernel: &KernelView,
         session: &Session,
         answer: &Answer,
-    ) -> Result<(), HostError> {
+    ) -> Result<(), ServerError> {
         self.reach(root, kernel, session, "be answered")?.answer(answer)
     }
 
@@ -166,7 +166,7 @@ impl Codex {
         kernel: &KernelView,
         session: &'s Session,
         what: &str,
-    ) -> Result<Steered<'s>, HostError> {
+    ) -> Result<Steered<'s>, ServerError> {
         let carries = |process: &&Process| {
             role(&process.head) == Role::Server
                 && self.is_ours(root, kernel, process)

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use agentctl_model::Process;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tungstenite::Bytes;
 
 use super::processes::listens_on;
 use crate::wire::deadline::Bounded;
@@ -49,7 +50,7 @@ impl Server {
     }
 
     /// Says one request and waits for its answer, success or error; what else the server tells meanwhile is passed over.
-    pub(super) fn call(&mut self, method: &str, params: &Value) -> io::Result<Vec<u8>> {
+    pub(super) fn call(&mut self, method: &str, params: &Value) -> io::Result<Bytes> {
         let number = self.asked;
         self.asked += 1;
         self.socket.say(&json!({"id": number, "method": method, "params": params}).to_string())?;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::server::Server;
 use crate::Answer;
-use crate::gateway::HostError;
+use crate::gateway::ServerError;
 
 /// Long enough for a machine under load; one whole conversation, not one answer.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -33,15 +33,15 @@ enum State {
 }
 
 impl<'t> Steered<'t> {
-    pub(super) fn reach(socket: &Path, thread: &'t str) -> Result<Self, HostError> {
+    pub(super) fn reach(socket: &Path, thread: &'t str) -> Result<Self, ServerError> {
         let server = Server::connect(socket, PATIENCE).map_err(|error| {
-            HostError::Unheard(format!("the app-server at {} did not answer: {error}", socket.display()))
+            ServerError::Unheard(format!("the app-server at {} did not answer: {error}", socket.display()))
         })?;
         Ok(Self { server, thread })
     }
 
     /// A running turn takes the words up; an idle thread begins a new turn with them.
-    pub(super) fn send(&mut self, words: &str) -> Result<(), HostError> {
+    pub(super) fn send(&mut self, words: &str) -> Result<(), ServerError> {
         let input = json!([{"type": "text", "text": words}]);
         if let State::Active { .. } = self.state()?
             && let Some(turn) = self.open_turn()?
@@ -57,7 +57,7 @@ impl<'t> Steered<'t> {
     }
 
     /// Breaks off the turn, and ends the commands that it left running.
-    pub(super) fn interrupt(&mut self) -> Result<(), HostError> {
+    pub(super) fn interrupt(&mut self) -> Result<(), ServerError> {
         self.break_off()?;
         // Servers that do not know the request end their commands by themselves.
         let clean = json!({"threadId": self.thread});
@@ -65,7 +65,7 @@ impl<'t> Steered<'t> {
         Ok(())
     }
 
-    fn break_off(&mut self) -> Result<(), HostError> {
+    fn break_off(&mut self) -> Result<(), ServerError> {
         let mut refused = String::new();
         for _ in 0..TRIES {
             // The server never answers about a turn that is over: it is asked only about one that is open.
@@ -81,7 +81,7 @@ impl<'t> Steered<'t> {
     }
 
     /// Answers the first thing that the thread waits for.
-    pub(super) fn answer(&mut self, answer: &Answer) -> Result<(), HostError> {
+    pub(super) fn answer(&mut self, answer: &Answer) -> Result<(), ServerError> {
         if !matches!(self.state()?, State::Active { waits: true }) {
             return Err(Refusal::new(format!("{} waits for nothing", self.thread)).into());
         }
@@ -100,7 +100,7 @@ impl<'t> Steered<'t> {
         Ok(())
     }
 
-    fn state(&mut self) -> Result<State, HostError> {
+    fn state(&mut self) -> Result<State, ServerError> {
         let question = json!({"threadId": self.thread, "includeTurns": false});
         let read = self.call("thread/read", &question)?.map_err(|words| said("thread/read", &words))?;
         let status = &read["thread"]["status"];
@@ -114,7 +114,7 @@ impl<'t> Steered<'t> {
         }
     }
 
-    fn open_turn(&mut self) -> Result<Option<String>, HostError> {
+    fn open_turn(&mut self) -> Result<Option<String>, ServerError> {
         let question = json!({"threadId": self.thread, "limit": 1});
         let turns = self.call("thread/turns/list", &question)?;
         let turns = turns.map_err(|words| said("thread/turns/list", &words))?;
@@ -123,7 +123,7 @@ impl<'t> Steered<'t> {
     }
 
     /// The result of a request, or the server's own words about why there is none.
-    fn call(&mut self, method: &str, params: &Value) -> Result<Result<Value, String>, HostError> {
+    fn call(&mut self, method: &str, params: &Value) -> Result<Result<Value, String>, ServerError> {
         let answer = self.server.call(method, params).map_err(|error| self.silent(&error))?;
         let mut answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
         Ok(match answer["error"]["message"].as_str() {
@@ -132,7 +132,7 @@ impl<'t> Steered<'t> {
         })
     }
 
-    fn hear_until(&mut self, wanted: impl Fn(&Value) -> bool) -> Result<Value, HostError> {
+    fn hear_until(&mut self, wanted: impl Fn(&Value) -> bool) -> Result<Value, ServerError> {
         loop {
             let message = self.server.hear().map_err(|error| silent(self.thread, &error))?;
             if wanted(&message) {
@@ -141,16 +141,16 @@ impl<'t> Steered<'t> {
         }
     }
 
-    fn silent(&self, error: &io::Error) -> HostError {
+    fn silent(&self, error: &io::Error) -> ServerError {
         silent(self.thread, error)
     }
 }
 
-fn silent(thread: &str, error: &io::Error) -> HostError {
-    HostError::Unheard(format!("the app-server stopped talking about {thread}: {error}"))
+fn silent(thread: &str, error: &io::Error) -> ServerError {
+    ServerError::Unheard(format!("the app-server stopped talking about {thread}: {error}"))
 }
 
-fn said(method: &str, words: &str) -> HostError {
+fn said(method: &str, words: &str) -> ServerError {
     let words = clean_cut(&one_line(words), Some(300));
     Refusal::new(format!("the app-server refused {method}: {words}")).into()
 }

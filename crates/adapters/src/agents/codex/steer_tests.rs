@@ -1,14 +1,15 @@
-use std::io::{Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::sync::mpsc::{Receiver, channel};
+
+use tungstenite::Message;
 
 use super::*;
 
 /// The server's own no, which silence is not.
-fn no<T>(said: Result<T, HostError>) -> Refusal {
+fn no<T>(said: Result<T, ServerError>) -> Refusal {
     match said {
-        Err(HostError::Refused(refusal)) => refusal,
-        Err(HostError::Unheard(why)) => panic!("not heard: {why}"),
+        Err(ServerError::Refused(refusal)) => refusal,
+        Err(ServerError::Unheard(why)) => panic!("not heard: {why}"),
         Ok(_) => panic!("it said yes"),
     }
 }
@@ -26,13 +27,15 @@ impl Scripted {
         let listener = UnixListener::bind(folder.path().join("s")).unwrap();
         let (tell, heard) = channel();
         std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            greet(&mut stream);
-            while let Some(message) = receive(&mut stream) {
+            let (stream, _) = listener.accept().unwrap();
+            let mut client = tungstenite::accept(stream).unwrap();
+            while let Ok(Message::Text(text)) = client.read() {
+                let message = serde_json::from_str(&text).unwrap();
                 let answers = script(&message);
                 let _ = tell.send(message);
                 for answer in answers {
-                    say(&mut stream, &answer);
+                    // The client may have what it wants and be gone.
+                    let _ = client.send(Message::text(answer.to_string()));
                 }
             }
         });
@@ -47,40 +50,6 @@ impl Scripted {
     fn told(self) -> Vec<Value> {
         self.heard.iter().filter(|message| message["method"] != "initialize").skip(1).collect()
     }
-}
-
-fn greet(stream: &mut UnixStream) {
-    let mut heard = Vec::new();
-    while !heard.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        stream.read_exact(&mut byte).unwrap();
-        heard.extend(byte);
-    }
-    stream.write_all(b"HTTP/1.1 101 Switching Protocols\r\n\r\n").unwrap();
-}
-
-fn receive(stream: &mut UnixStream) -> Option<Value> {
-    let mut head = [0; 2];
-    stream.read_exact(&mut head).ok()?;
-    let length = match head[1] & 0x7f {
-        126 => {
-            let mut length = [0; 2];
-            stream.read_exact(&mut length).ok()?;
-            usize::from(u16::from_be_bytes(length))
-        }
-        short => usize::from(short),
-    };
-    // The mask of zeros, then the text.
-    let mut rest = vec![0; 4 + length];
-    stream.read_exact(&mut rest).ok()?;
-    serde_json::from_slice(&rest[4..]).ok()
-}
-
-fn say(stream: &mut UnixStream, message: &Value) {
-    let text = message.to_string();
-    let length = u16::try_from(text.len()).unwrap().to_be_bytes();
-    // The client may have what it wants and be gone.
-    let _ = stream.write_all(&[&[0x81, 0x7e], &length[..], text.as_bytes()].concat());
 }
 
 fn result(message: &Value, result: &Value) -> Value {
@@ -172,7 +141,7 @@ fn only_an_open_turn_is_interrupted() {
     let wanted = ["thread/read", "thread/turns/list", "turn/interrupt", "thread/backgroundTerminals/clean"];
     assert_eq!(methods(active), wanted);
     let nobody = Steered::reach(Path::new("/none/s"), "t").err();
-    assert!(matches!(nobody, Some(HostError::Unheard(_))), "a server that is away is no refusal");
+    assert!(matches!(nobody, Some(ServerError::Unheard(_))), "a server that is away is no refusal");
     let gone = Scripted::start(script("notLoaded"));
     assert_eq!(no(gone.reach().interrupt()).reason, "the app-server has let go of t");
 }

@@ -123,7 +123,7 @@ fn facts(head: Head, tail: Tail, counted: &Counted) -> Facts {
 fn add_workspace(place: &Place, facts: &mut Facts) {
     let Ok(bytes) = read_small(&place.workspace(), 64 << 10) else { return };
     let workspace = Workspace::parse(&String::from_utf8_lossy(&bytes));
-    if let Some(cwd) = workspace.get("cwd").map(|cwd| clean_cut(cwd, None))
+    if let Some(cwd) = workspace.cwd.as_deref().map(|cwd| clean_cut(cwd, None))
         && facts.cwd.as_ref() != Some(&cwd)
     {
         // The branch was recorded for another directory.
@@ -131,14 +131,16 @@ fn add_workspace(place: &Place, facts: &mut Facts) {
         facts.cwd = Some(cwd);
     }
     if facts.branch.is_none() {
-        facts.branch = workspace.get("branch").map(|branch| clean_cut(branch, Some(250)));
+        facts.branch = workspace.branch.as_deref().map(|branch| clean_cut(branch, Some(250)));
     }
-    let time = |key: &str| workspace.get(key).and_then(|text| text.parse().ok());
-    facts.started_at = time("created_at").or(facts.started_at);
-    facts.updated_at = facts.updated_at.or_else(|| time("updated_at"));
+    let time = |text: Option<&str>| text.and_then(|text| text.parse().ok());
+    facts.started_at = time(workspace.created_at.as_deref()).or(facts.started_at);
+    facts.updated_at = facts.updated_at.or_else(|| time(workspace.updated_at.as_deref()));
+    let is_user_named = workspace.user_named == Some(true);
     facts.name = workspace
-        .get("name")
-        .filter(|name| workspace.is_user_named() || !repeats(name, facts.prompt.as_deref()))
+        .name
+        .as_deref()
+        .filter(|name| is_user_named || !repeats(name, facts.prompt.as_deref()))
         .map(|name| clean_cut(&one_line(name), Some(200)));
 }
 

@@ -1,134 +1,125 @@
-//! `workspace.yaml`: flat keys with one value each, read without a YAML parser. Pure.
+//! `workspace.yaml`: what the agent wrote down about a session beside its events. Pure.
 
-use std::collections::HashMap;
+use serde::Deserialize;
+use serde_saphyr::DuplicateKeyPolicy;
 
-/// The file's keys and values. Anything that is not a flat key is passed over.
-pub(super) struct Workspace(HashMap<String, String>);
+/// The keys that matter; the file has more. What is empty or missing is not known.
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(super) struct Workspace {
+    pub(super) cwd: Option<String>,
+    pub(super) branch: Option<String>,
+    pub(super) name: Option<String>,
+    /// Whether a person gave the name.
+    pub(super) user_named: Option<bool>,
+    pub(super) created_at: Option<String>,
+    pub(super) updated_at: Option<String>,
+}
 
 impl Workspace {
+    /// A file that is no such YAML says nothing. The agent writes flat keys: nesting is bounded, and anchors, with which a
+    /// small file can become a huge one, are refused.
     pub(super) fn parse(text: &str) -> Self {
-        let mut values = HashMap::new();
-        let mut lines = text.lines().peekable();
-        while let Some(line) = lines.next() {
-            let Some((key, value)) = line.split_once(':') else { continue };
-            if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-                continue;
-            }
-            let value = value.trim();
-            let value = match value.as_bytes().first() {
-                Some(b'|' | b'>') => {
-                    let mut block = Vec::new();
-                    while let Some(next) = lines.next_if(|next| next.starts_with(' ') || next.is_empty()) {
-                        block.push(next.trim());
-                    }
-                    Some(block.join("\n").trim().to_owned())
-                }
-                Some(quote @ (b'\'' | b'"')) => {
-                    // A long quoted text goes on in indented lines; a line break in it is one space.
-                    let mut quoted = value.to_owned();
-                    while unquote(&quoted, *quote).is_none() {
-                        let Some(next) = lines.next_if(|next| next.starts_with(' ') || next.is_empty())
-                        else {
-                            break;
-                        };
-                        quoted.push(if next.is_empty() { '\n' } else { ' ' });
-                        quoted.push_str(next.trim());
-                    }
-                    unquote(&quoted, *quote)
-                }
-                _ => plain(value),
-            };
-            if let Some(value) = value {
-                values.insert(key.to_owned(), value);
-            }
+        let options = serde_saphyr::options! {
+            with_snippet: false,
+            duplicate_keys: DuplicateKeyPolicy::LastWins,
+            budget: serde_saphyr::budget! {
+                max_documents: 1,
+                max_depth: 8,
+                max_nodes: 4096,
+                max_events: 16_384,
+                max_anchors: 0,
+                max_aliases: 0,
+                max_merge_keys: 0,
+            },
+        };
+        let mut workspace: Self = serde_saphyr::from_str_with_options(text, options).unwrap_or_default();
+        let texts = [
+            &mut workspace.cwd,
+            &mut workspace.branch,
+            &mut workspace.name,
+            &mut workspace.created_at,
+            &mut workspace.updated_at,
+        ];
+        for text in texts {
+            text.take_if(|text| text.is_empty());
         }
-        Self(values)
+        workspace
     }
-
-    pub(super) fn get(&self, key: &str) -> Option<&str> {
-        self.0.get(key).map(String::as_str).filter(|value| !value.is_empty())
-    }
-
-    /// A person gave the name.
-    pub(super) fn is_user_named(&self) -> bool {
-        self.get("user_named") == Some("true")
-    }
-}
-
-/// A value without quotes; a comment behind it is not part of it.
-fn plain(value: &str) -> Option<String> {
-    let value = value.split(" #").next().unwrap_or(value).trim();
-    (!matches!(value, "" | "null" | "~")).then(|| value.to_owned())
-}
-
-/// The text between the quotes, `None` while the closing one is missing.
-fn unquote(text: &str, quote: u8) -> Option<String> {
-    let mut characters = text.strip_prefix(char::from(quote))?.chars().peekable();
-    let mut value = String::new();
-    while let Some(character) = characters.next() {
-        match character {
-            '\'' if quote == b'\'' => {
-                // Two in a row are one inside the text.
-                if characters.next_if_eq(&'\'').is_none() {
-                    return Some(value);
-                }
-                value.push('\'');
-            }
-            '"' if quote == b'"' => return Some(value),
-            '\\' if quote == b'"' => value.push(escaped(&mut characters)?),
-            other => value.push(other),
-        }
-    }
-    None
-}
-
-fn escaped(characters: &mut impl Iterator<Item = char>) -> Option<char> {
-    let digits = match characters.next()? {
-        'n' => return Some('\n'),
-        't' => return Some('\t'),
-        'r' => return Some('\r'),
-        'x' => 2,
-        'u' => 4,
-        'U' => 8,
-        // A quote, a backslash, a slash; of the rest only control characters would differ.
-        other => return Some(other),
-    };
-    let hex: String = characters.take(digits).collect();
-    Some(u32::from_str_radix(&hex, 16).ok().and_then(char::from_u32).unwrap_or('\u{fffd}'))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     #[test]
     fn flat_values_are_read_however_they_are_quoted() {
-        let text = "id: a-b\ncwd: /home/dev/odd dir. \u{fc}n\u{ef}/x\nname: '[[it''s]]: x'\nuser_named: true\n\
-                    empty: ''\nnothing: null\ndouble: \"a \\\"b\\\" \\u00e9\"\nblock: |-\n  one\n  two\nlist:\n  - x: 1\n\
-                    folded: 'one\n  two'\nlast: z # note\n";
-        let workspace = Workspace::parse(text);
-        for (key, value) in [
-            ("id", "a-b"),
-            ("cwd", "/home/dev/odd dir. \u{fc}n\u{ef}/x"),
-            ("name", "[[it's]]: x"),
-            ("double", "a \"b\" \u{e9}"),
-            ("block", "one\ntwo"),
-            ("folded", "one two"),
-            ("last", "z"),
+        let name = |text: &str| Workspace::parse(&format!("id: a-b\n{text}\nfork_count: 0\n")).name;
+        for (text, value) in [
+            ("name: plain", "plain"),
+            ("name: '[[it''s]]: x'", "[[it's]]: x"),
+            ("name: \"a \\\"b\\\" \\u00e9\"", "a \"b\" \u{e9}"),
+            ("name: |-\n  one\n  two", "one\ntwo"),
+            ("name: 'one\n  two'", "one two"),
+            ("name: z # note", "z"),
+            ("name: 42", "42"),
+            ("name: true", "true"),
+            ("name: first\nname: last", "last"),
+            ("list:\n  - x: 1\nname: behind it", "behind it"),
         ] {
-            assert_eq!(workspace.get(key), Some(value), "{key}");
+            assert_eq!(name(text).as_deref(), Some(value), "{text}");
         }
-        assert!(workspace.is_user_named());
-        for key in ["empty", "nothing", "list", "x"] {
-            assert_eq!(workspace.get(key), None, "{key}");
+        for nothing in ["name: ''", "name: null", "name: ~", "name:", "nickname: x"] {
+            assert_eq!(name(nothing), None, "{nothing}");
         }
+        let whole = Workspace::parse(
+            "id: a-b\ncwd: /home/dev/odd dir. \u{fc}n\u{ef}/x\nbranch: main\nuser_named: true\n\
+             created_at: 2026-11-15T07:14:31.128Z\n",
+        );
+        assert_eq!(whole.cwd.as_deref(), Some("/home/dev/odd dir. \u{fc}n\u{ef}/x"));
+        assert_eq!((whole.branch.as_deref(), whole.user_named), (Some("main"), Some(true)));
+        assert_eq!(whole.created_at.as_deref(), Some("2026-11-15T07:14:31.128Z"));
     }
 
     #[test]
-    fn half_a_file_ends() {
-        for text in ["", "name: 'open", "name: \"open\\", "name: |", ":", "name: \"\\u12"] {
-            let _ = Workspace::parse(text);
+    fn half_a_file_says_nothing() {
+        for text in ["", "name: 'open", "name: \"open\\", ":", "name: \"\\u12", "name: 'open\n  still", "- a"]
+        {
+            assert_eq!(Workspace::parse(text), Workspace::default(), "{text}");
         }
-        assert_eq!(Workspace::parse("name: 'open\n  still").get("name"), None);
+    }
+
+    /// Each of these is small enough to be read, and would take all memory or all time if it were believed.
+    #[test]
+    fn hostile_files_cost_next_to_nothing() {
+        let laugh = |level: usize| {
+            let aliases = vec![format!("*a{}", level - 1); 9].join(", ");
+            format!("a{level}: &a{level} [{aliases}]\n")
+        };
+        let laughs: String = (1..12).map(laugh).collect();
+        let laughs = format!("a0: &a0 [x, x, x, x, x, x, x, x, x]\n{laughs}");
+        let text_bomb = format!("a: &a {}\nname: [{}]\n", "x".repeat(30 << 10), "*a, ".repeat(8 << 10));
+        let hostile = [
+            format!("{laughs}name: *a11\n"),
+            format!("{laughs}cwd: /x\n"),
+            text_bomb,
+            "cwd: &a /x\nname: *a\n".to_owned(),
+            "base: {name: x}\n<<: {name: y}\n".to_owned(),
+            format!("name: {}", "[".repeat(60 << 10)),
+            format!("name: {}x{}", "[".repeat(1000), "]".repeat(1000)),
+            format!("x: {}", "- ".repeat(30 << 10)),
+            format!("x: [{}]", "1,".repeat(30 << 10)),
+            "---\na: 1\n".repeat(6 << 10),
+            "a: &a [*a]\n".to_owned(),
+            "? ".repeat(30 << 10),
+        ];
+        let began = Instant::now();
+        for text in hostile {
+            let shown: String = text.chars().take(60).collect();
+            assert_eq!(Workspace::parse(&text), Workspace::default(), "{shown}");
+        }
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     }
 }

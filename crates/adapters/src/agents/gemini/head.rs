@@ -1,6 +1,5 @@
 //! What the beginning of a session file says: whose it is, when it started, the first prompt. Pure.
 
-
 use super::records::{Header, Message, Record, Said, directory_in_context};
 use crate::transcript::read::{self, First, Line};
 

@@ -1,8 +1,9 @@
 //! The identity of this machine towards a gateway that does not know it yet: an Ed25519 key, and the text it signs.
 
-use ed25519_dalek::{Signer, SigningKey};
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER, HEXLOWER_PERMISSIVE};
+use ring::digest::{SHA256, digest};
+use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use crate::Secret;
 
@@ -24,26 +25,21 @@ pub(super) struct Challenge<'a> {
     pub(super) at_ms: i64,
 }
 
-pub(super) struct Device(SigningKey);
+pub(super) struct Device(Ed25519KeyPair);
 
 impl Device {
     /// The key with this seed; `None` when it is none.
     pub(super) fn from_seed(seed: &Secret) -> Option<Self> {
-        let digits = seed.reveal().as_bytes();
-        let mut bytes = [0; 32];
-        if digits.len() != 64 {
-            return None;
-        }
-        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-        }
-        Some(Self(SigningKey::from_bytes(&bytes)))
+        let seed = HEXLOWER_PERMISSIVE.decode(seed.reveal().as_bytes()).ok()?;
+        Ed25519KeyPair::from_seed_unchecked(&seed).ok().map(Self)
     }
 
     pub(super) fn id(&self) -> String {
-        let digits =
-            |byte: u8| [byte >> 4, byte & 15].map(|digit| char::from_digit(digit.into(), 16).unwrap_or('0'));
-        Sha256::digest(self.0.verifying_key().as_bytes()).into_iter().flat_map(digits).collect()
+        HEXLOWER.encode(digest(&SHA256, self.public_key()).as_ref())
+    }
+
+    fn public_key(&self) -> &[u8] {
+        self.0.public_key().as_ref()
     }
 
     /// The `device` of a `connect`.
@@ -51,8 +47,8 @@ impl Device {
         let signed = self.0.sign(self.text(claims, challenge).as_bytes());
         json!({
             "id": self.id(),
-            "publicKey": base64url(self.0.verifying_key().as_bytes()),
-            "signature": base64url(&signed.to_bytes()),
+            "publicKey": BASE64URL_NOPAD.encode(self.public_key()),
+            "signature": BASE64URL_NOPAD.encode(signed.as_ref()),
             "signedAt": challenge.at_ms,
             "nonce": challenge.nonce,
         })
@@ -65,21 +61,6 @@ impl Device {
         let (at, nonce, platform) = (challenge.at_ms, challenge.nonce, platform.trim().to_ascii_lowercase());
         format!("v3|{id}|{client}|{mode}|{role}|{scopes}|{at}|{secret}|{nonce}|{platform}|")
     }
-}
-
-/// Without padding, as the gateway wants it.
-pub(super) fn base64url(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let word =
-            chunk.iter().fold(0u32, |word, byte| (word << 8) | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for position in 0..=chunk.len() {
-            let letter = (word >> (18 - 6 * position)) & 63;
-            text.push(char::from(LETTERS[letter as usize]));
-        }
-    }
-    text
 }
 
 #[cfg(test)]
@@ -111,7 +92,13 @@ mod tests {
 
     #[test]
     fn what_is_no_seed_is_no_device() {
-        for odd in ["x", "é".repeat(32).as_str(), "g".repeat(64).as_str()] {
+        for odd in [
+            "x",
+            "é".repeat(32).as_str(),
+            "g".repeat(64).as_str(),
+            "00".repeat(31).as_str(),
+            &"00".repeat(33),
+        ] {
             assert!(Device::from_seed(&Secret::new(odd).unwrap()).is_none(), "{odd}");
         }
     }

@@ -83,7 +83,7 @@ impl Gateway {
     /// The gateway behind a root; `None` when the root is no address.
     pub fn of(root: &Root) -> Option<Self> {
         let address = Address::parse(root.path.to_str()?)?;
-        Some(Self { address, keys: root.keys.clone(), patience: PATIENCE })
+        Some(Self { address, keys: root.keys.clone().unwrap_or_default(), patience: PATIENCE })
     }
 
     /// With this patience for letting us in and for each answer, instead of the usual one.

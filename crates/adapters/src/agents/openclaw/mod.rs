@@ -1,6 +1,7 @@
 //! OpenClaw: sessions that live in a gateway. There is no process per session and no file to read; the gateway's word,
 //! asked for over WebSocket, is all there is, and only while it can be heard.
 
+mod acts;
 mod address;
 mod client;
 mod config;
@@ -11,7 +12,6 @@ mod fold;
 mod follow;
 mod gateway;
 mod history;
-mod host;
 mod json5;
 mod list;
 mod natives;
@@ -29,8 +29,7 @@ use std::path::Path;
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
 
-use crate::{Adapter, Card, Follow, Host, Keys, Line, Looks, ReadError, Root, Scope, Trace, WatchTarget};
-use address::Address;
+use crate::{Adapter, Card, Follow, Line, Looks, ReadError, Root, Scope, Trace, WatchTarget};
 
 pub use gateway::{Decision, Gateway, Launch, Launched, Sent, Stopped};
 pub use rows::{Approval, ApprovalRequest};
@@ -71,14 +70,6 @@ impl Adapter for OpenClaw {
         places::written(path, environ)
     }
 
-    fn gateway(&self, address: &str, keys: Keys) -> Option<Root> {
-        Address::parse(address).map(|address| Root { keys, ..Root::at(address.to_string()) })
-    }
-
-    fn wants_device(&self, root: &Root) -> bool {
-        root.path.to_str().and_then(Address::parse).is_some_and(|address| !address.is_loopback())
-    }
-
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
         survey::survey(root, scope)
     }
@@ -92,8 +83,8 @@ impl Adapter for OpenClaw {
         Joined::default()
     }
 
-    fn host(&self) -> Option<&'static dyn Host> {
-        Some(&host::HANDS)
+    fn gateway(&self) -> Option<&'static dyn crate::Gateway> {
+        Some(&OpenClaw)
     }
 
     fn lines(&self, root: &Root, _: &dyn Fn() -> KernelView) -> Vec<Line> {
@@ -105,25 +96,12 @@ impl Adapter for OpenClaw {
         Vec::new()
     }
 
+    /// Without keys, so of a gateway that wants none; [`Gateway::read`](crate::Gateway::read) has them.
     fn read(&self, place: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
         follow::read_last(&Root::at(place), id, limit)
     }
 
     fn follow(&self, place: &Path, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
-        self.follow_at(&Root::at(place), place, id, backlog)
-    }
-
-    fn read_at(&self, root: &Root, _: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
-        follow::read_last(root, id, limit)
-    }
-
-    fn follow_at(
-        &self,
-        root: &Root,
-        _: &Path,
-        id: &str,
-        backlog: usize,
-    ) -> Result<Box<dyn Follow>, ReadError> {
-        Ok(Box::new(follow::Follower::start(root, id, backlog)))
+        Ok(Box::new(follow::Follower::start(&Root::at(place), id, backlog)))
     }
 }

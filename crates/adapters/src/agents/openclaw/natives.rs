@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
+use data_encoding::BASE64URL_NOPAD;
+use ring::digest::{SHA256, digest};
 use rusqlite::{Connection, OptionalExtension};
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 
-use super::device::base64url;
 use super::rows::Row;
 use crate::sqlite::{self, Error};
 
@@ -80,7 +80,8 @@ fn codex(database: &Connection, row: &Row) -> rusqlite::Result<Option<Native>> {
     let Some(agent) = row.agent_id.as_deref() else { return Ok(None) };
     let query = "SELECT value_json FROM plugin_state_entries \
         WHERE plugin_id = 'codex' AND namespace = 'app-server-thread-bindings' AND entry_key = ?1";
-    let key = format!("session-key:{agent}:{}", base64url(&Sha256::digest(&row.key)));
+    let hash = digest(&SHA256, row.key.as_bytes());
+    let key = format!("session-key:{agent}:{}", BASE64URL_NOPAD.encode(hash.as_ref()));
     let stored = database.prepare_cached(query)?.query_row([key], |row| row.get::<_, String>(0));
     Ok(stored.optional()?.and_then(|json| thread_of(&json, row.session_id.as_deref())))
 }

@@ -29,7 +29,7 @@ pub(super) fn root(environ: &Environ) -> Option<Root> {
     let environ = with_files(environ, &dotenv_files(environ));
     if let Some(url) = said(&environ, "OPENCLAW_GATEWAY_URL") {
         // An address from the environment is opened with keys from the environment only.
-        return Some(Root { keys: keys_of(&environ), ..at(url) });
+        return Some(Root { keys: Some(keys_of(&environ)), ..at(url) });
     }
     let state = state?;
     let config = path(&environ, "OPENCLAW_CONFIG_PATH").unwrap_or_else(|| config_in(&state));
@@ -172,14 +172,14 @@ fn with_files(environ: &Environ, files: &[PathBuf]) -> Environ {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Secret;
+    use crate::{Keys, Secret};
 
     fn environ(pairs: &[(&str, &str)]) -> Environ {
         pairs.iter().copied().collect()
     }
 
     fn token(root: &Root) -> Option<&str> {
-        root.keys.token.as_ref().map(Secret::reveal)
+        root.keys.as_ref()?.token.as_ref().map(Secret::reveal)
     }
 
     fn address(root: &Root) -> &str {
@@ -221,7 +221,8 @@ mod tests {
         let told = root(&environ(&[("OPENCLAW_GATEWAY_URL", "ws://me:s3cret@box")])).unwrap();
         assert_eq!(address(&told), "ws://box");
         let given = environ(&[("OPENCLAW_GATEWAY_URL", "ws://box.local"), ("HOME", "/nowhere")]);
-        assert_eq!(root(&given), Some(Root::at("ws://box.local:18789")), "no other keys");
+        let without = Root { keys: Some(Keys::default()), ..Root::at("ws://box.local:18789") };
+        assert_eq!(root(&given), Some(without), "no other keys");
     }
 
     #[test]
@@ -291,7 +292,7 @@ mod tests {
             assert_eq!(token(&found(&[])), expected, "{written}");
         }
         write("auth.json5", "{mode: 'password', token: 'no', password: 'yes'}");
-        let keys = found(&[]).keys;
+        let keys = found(&[]).keys.unwrap();
         assert_eq!((keys.token, keys.password.as_ref().map(Secret::reveal)), (None, Some("yes")));
         write("openclaw.json", "{$include: './gone.json'}");
         assert!(trouble(&found(&[]).path).unwrap().contains("gone.json"));

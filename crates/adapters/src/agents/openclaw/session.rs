@@ -5,8 +5,8 @@ use std::path::Path;
 
 use agentctl_model::text::{clean_cut, one_line};
 use agentctl_model::{
-    Evidence, Facts, Found, Parent, Pending, PendingKind, Relation, Remote, Testimony, Tokens, Turn,
-    TurnState, Witness, Word,
+    Evidence, Facts, Found, NativeSession, Parent, Pending, PendingKind, Relation, Remote, Testimony, Tokens,
+    Turn, TurnState, Witness, Word,
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -73,8 +73,8 @@ impl Snapshot {
         if let Some(native) = self.natives.get(&row.key) {
             let root = native.root.as_deref().map(|root| clean_cut(&root.to_string_lossy(), None));
             let id = clean_cut(&native.id, Some(NAME));
-            let named = json!({"adapter": native.adapter, "id": id, "root": root});
-            facts.meta.insert("native".to_owned(), named);
+            let native = NativeSession { adapter: native.adapter.to_owned(), id, root };
+            facts.meta.native = Some(Box::new(native));
         }
         facts
     }
@@ -164,7 +164,7 @@ fn facts(row: &Row, job: Option<&Job>, folder: Option<&str>) -> Facts {
         tokens: last_run(row),
         cost: None,
         parent: parent(row),
-        meta: meta(row, job),
+        meta: meta(row, job).into(),
     }
 }
 

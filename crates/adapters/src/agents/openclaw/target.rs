@@ -34,7 +34,7 @@ pub(super) fn configured(settings: &Value, variables: &Variables, state: &Path) 
         let password =
             environ.password.or_else(|| given(&remote["password"])).or_else(|| given(&local["password"]));
         let pin = text(&remote["tlsFingerprint"]).map(|pin| Pin::new(&pin));
-        return Root { keys: Keys { token, password, pin, ..Keys::default() }, ..at(&url) };
+        return Root { keys: Some(Keys { token, password, pin, ..Keys::default() }), ..at(&url) };
     }
     let secure = gateway["tls"]["enabled"].as_bool() == Some(true);
     let address = Address::local(port(gateway, &variables.own), secure);
@@ -54,7 +54,8 @@ pub(super) fn configured(settings: &Value, variables: &Variables, state: &Path) 
     };
     // Its gateway is this machine's own: what it stores lies here.
     let store = Some(state.to_owned());
-    Root { path: address.to_string().into(), store, keys: Keys { token, password, pin, ..Keys::default() } }
+    let keys = Some(Keys { token, password, pin, ..Keys::default() });
+    Root { path: address.to_string().into(), store, keys }
 }
 
 /// The variable, the config, else the port that OpenClaw counts out for a profile.
@@ -133,7 +134,7 @@ mod tests {
     }
 
     fn token(root: &Root) -> Option<&str> {
-        root.keys.token.as_ref().map(Secret::reveal)
+        root.keys.as_ref()?.token.as_ref().map(Secret::reveal)
     }
 
     fn address(root: &Root) -> &str {
@@ -151,7 +152,7 @@ mod tests {
         let nowhere = Path::new("/nowhere");
         let far = configured(&settings, &variables, nowhere);
         assert_eq!((address(&far), token(&far)), ("wss://gw.example:443", Some("far")));
-        assert_eq!(far.keys.pin, Some(Pin::new("abcd")));
+        assert_eq!(far.keys.unwrap().pin, Some(Pin::new("abcd")));
         let near =
             configured(&json5::parse("{gateway: {auth: {token: 'local'}}}").unwrap(), &variables, nowhere);
         assert_eq!((address(&near), token(&near)), ("ws://127.0.0.1:18789", Some("local")));

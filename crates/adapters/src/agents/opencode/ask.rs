@@ -15,9 +15,10 @@ use agentctl_model::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::http::{SOON, escaped, get};
+use super::http::{SOON, get};
 use super::turn::told;
 use crate::transcript::call;
+use crate::wire::http::escaped;
 
 /// What a session does right now: `busy`, `retry`; an idle one is not in the list.
 #[derive(Debug, Default, Deserialize)]

@@ -14,7 +14,7 @@ use super::processes::{Kind, OPENCODE};
 use super::steer::Steered;
 use crate::Root;
 use crate::control::{Answer, Control, no_way_in};
-use crate::gateway::HostError;
+use crate::gateway::ServerError;
 
 const PROGRAM: &str = "opencode";
 
@@ -132,7 +132,7 @@ impl Control for OpenCode {
         &["OPENCODE", "OPENCODE_PID"]
     }
 
-    fn interrupt(&self, root: &Root, kernel: &KernelView, session: &Session) -> Result<(), HostError> {
+    fn interrupt(&self, root: &Root, kernel: &KernelView, session: &Session) -> Result<(), ServerError> {
         self.reach(root, kernel, session, "be interrupted")?.interrupt()
     }
 
@@ -142,7 +142,7 @@ impl Control for OpenCode {
         kernel: &KernelView,
         session: &Session,
         words: &str,
-    ) -> Result<(), HostError> {
+    ) -> Result<(), ServerError> {
         self.reach(root, kernel, session, "be spoken to")?.send(words)
     }
 
@@ -152,7 +152,7 @@ impl Control for OpenCode {
         kernel: &KernelView,
         session: &Session,
         answer: &Answer,
-    ) -> Result<(), HostError> {
+    ) -> Result<(), ServerError> {
         self.reach(root, kernel, session, "be answered")?.answer(answer)
     }
 }
@@ -165,7 +165,7 @@ impl OpenCode {
         kernel: &KernelView,
         session: &Session,
         what: &str,
-    ) -> Result<Steered, HostError> {
+    ) -> Result<Steered, ServerError> {
         let carries = |process: &&Process| {
             self.is_ours(process, root) && session.processes.iter().any(|entry| entry.pid == process.pid())
         };

@@ -1,24 +1,24 @@
 //! Listening to a server of OpenCode: `GET /global/event` tells of everything that this process runs, in any directory.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use super::http::local;
+use super::http::ask;
 use crate::feed::{Feed, Lost, News};
+use crate::wire::deadline::{Bounded, Timed};
+use crate::wire::http::{Events, Request};
 
 /// How long a server may take to greet.
 const GREETING: Duration = Duration::from_secs(5);
-/// No line that matters is longer; of one that is, only the end is heard.
-const LONGEST_LINE: usize = 1 << 20;
+/// No event that matters is larger.
+const LARGEST_EVENT: usize = 1 << 20;
 
 pub(super) struct ServerFeed {
     address: SocketAddr,
-    stream: Option<TcpStream>,
-    /// The line that is not whole yet.
-    line: Vec<u8>,
+    events: Option<Events<Bounded<TcpStream>>>,
 }
 
 #[derive(Deserialize)]
@@ -34,51 +34,35 @@ struct Event {
 
 impl ServerFeed {
     pub(super) fn new(address: SocketAddr) -> Self {
-        Self { address, stream: None, line: Vec::new() }
+        Self { address, events: None }
     }
 
-    fn connect(&mut self) -> io::Result<News> {
-        let mut stream = TcpStream::connect_timeout(&local(self.address), GREETING)?;
-        stream.set_write_timeout(Some(GREETING))?;
-        stream.set_read_timeout(Some(GREETING))?;
-        // As of old, so that no line is cut by the sizes of chunks.
-        let request = format!(
-            "GET /global/event HTTP/1.0\r\nHost: {}\r\nAccept: text/event-stream\r\n\r\n",
-            self.address
-        );
-        stream.write_all(request.as_bytes())?;
-        let mut status = [0; 12];
-        stream.read_exact(&mut status)?;
-        if !status.ends_with(b" 200") {
+    fn connect(&self) -> io::Result<Events<Bounded<TcpStream>>> {
+        let host = self.address.to_string();
+        let request = Request { accept: "text/event-stream", ..Request::get(&host, "/global/event") };
+        let response = ask(self.address, &request, GREETING)?;
+        if response.head.status != 200 {
             let words = format!("the server at {} has no events for us", self.address);
             return Err(io::Error::new(io::ErrorKind::Unsupported, words));
         }
-        self.line.clear();
-        self.stream = Some(stream);
-        Ok(News::Changed)
+        Ok(response.events(LARGEST_EVENT))
     }
 
     fn listen(&mut self, patience: Duration) -> io::Result<News> {
         let until = Instant::now() + patience;
-        let mut chunk = [0; 16 << 10];
+        let Some(events) = &mut self.events else {
+            self.events = Some(self.connect()?);
+            return Ok(News::Changed);
+        };
+        events.stream().wait_until(until);
         loop {
-            let Some(stream) = &mut self.stream else { return self.connect() };
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(News::Nothing);
-            }
-            stream.set_read_timeout(Some(left))?;
-            match stream.read(&mut chunk) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => {
-                    if take(&mut self.line, &chunk[..count]) == News::Changed {
-                        return Ok(News::Changed);
-                    }
-                }
-                Err(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
-                    return Ok(News::Nothing);
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            match events.next_event() {
+                Ok(None) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(Some(event)) if news(&event.data) == News::Nothing => {}
+                Ok(Some(_)) => return Ok(News::Changed),
+                // What it was about is not known: whoever looks again finds out.
+                Err(error) if error.kind() == io::ErrorKind::FileTooLarge => return Ok(News::Changed),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(News::Nothing),
                 Err(error) => return Err(error),
             }
         }
@@ -88,36 +72,17 @@ impl ServerFeed {
 impl Feed for ServerFeed {
     fn next(&mut self, patience: Duration) -> Result<News, Lost> {
         self.listen(patience).map_err(|error| {
-            self.stream = None;
+            self.events = None;
             Lost::new(error.to_string())
         })
     }
 }
 
-/// Takes what arrived; says whether a whole line of it is news. Where a server sends in chunks all the same, their sizes are
-/// lines of their own and say nothing.
-fn take(line: &mut Vec<u8>, arrived: &[u8]) -> News {
-    let mut heard = News::Nothing;
-    for piece in arrived.split_inclusive(|byte| *byte == b'\n') {
-        line.extend_from_slice(piece);
-        if line.len() > LONGEST_LINE {
-            line.clear();
-        }
-        if piece.ends_with(b"\n") {
-            if news(line) == News::Changed {
-                heard = News::Changed;
-            }
-            line.clear();
-        }
-    }
-    heard
-}
-
-/// Whether a line tells of something that can change a list. The words of a reply in the making do not.
-fn news(line: &[u8]) -> News {
-    let event = line.strip_prefix(b"data:").and_then(|data| serde_json::from_slice::<Wrapped>(data).ok());
+/// Whether an event tells of something that can change a list. The words of a reply in the making do not.
+fn news(data: &str) -> News {
+    let event = serde_json::from_str::<Wrapped>(data);
     match event.as_ref().map(|event| event.payload.kind.as_str()) {
-        Some(kind)
+        Ok(kind)
             if kind.starts_with("session.")
                 || kind.starts_with("permission.")
                 || kind.starts_with("question.")
@@ -131,26 +96,52 @@ fn news(line: &[u8]) -> News {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+
     use super::*;
 
     #[test]
-    fn whole_lines_about_sessions_are_news() {
-        let mut line = Vec::new();
-        let event = |kind: &str| format!("data: {{\"payload\":{{\"id\":\"evt_1\",\"type\":\"{kind}\"}}}}\n");
+    fn events_about_sessions_are_news() {
+        let event = |kind: &str| format!("{{\"payload\":{{\"id\":\"evt_1\",\"type\":\"{kind}\"}}}}");
         for kind in
             ["session.status", "session.idle", "permission.asked", "question.asked", "message.updated"]
         {
-            assert_eq!(take(&mut line, event(kind).as_bytes()), News::Changed, "{kind}");
+            assert_eq!(news(&event(kind)), News::Changed, "{kind}");
         }
         for kind in ["server.heartbeat", "message.part.delta", "plugin.added"] {
-            assert_eq!(take(&mut line, event(kind).as_bytes()), News::Nothing, "{kind}");
+            assert_eq!(news(&event(kind)), News::Nothing, "{kind}");
         }
-        let whole = format!("4f\r\n{}\r\n", event("session.idle"));
-        let (first, second) = whole.as_bytes().split_at(20);
-        assert_eq!(take(&mut line, first), News::Nothing);
-        assert_eq!(take(&mut line, second), News::Changed);
-        assert_eq!(take(&mut line, &vec![b'x'; LONGEST_LINE + 1]), News::Nothing);
-        assert!(line.is_empty(), "what has no end is not kept");
+        assert_eq!(news("no JSON"), News::Nothing);
+    }
+
+    /// Writes each piece when it is asked for, so that the feed must take what there is.
+    #[test]
+    fn a_server_is_heard_until_it_goes_away() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut feed = ServerFeed::new(listener.local_addr().unwrap());
+        let (say, said) = std::sync::mpsc::channel::<String>();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 1024]);
+            let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+            stream.write_all(head.as_bytes()).unwrap();
+            for text in said {
+                write!(stream, "{:x}\r\n{text}\r\n", text.len()).unwrap();
+            }
+        });
+        let long = Duration::from_mins(1);
+        assert_eq!(feed.next(long).unwrap(), News::Changed, "it was not heard before");
+        assert_eq!(feed.next(Duration::from_millis(20)).unwrap(), News::Nothing);
+        say.send("data: {\"payload\":{\"type\":\"server.heartbeat\"}}\n\ndata: {\"payload\":".into())
+            .unwrap();
+        assert_eq!(feed.next(Duration::from_millis(100)).unwrap(), News::Nothing);
+        say.send("{\"type\":\"session.idle\"}}\n\n".into()).unwrap();
+        assert_eq!(feed.next(long).unwrap(), News::Changed);
+        say.send(format!("data: {}\n\n", "x".repeat(LARGEST_EVENT))).unwrap();
+        assert_eq!(feed.next(long).unwrap(), News::Changed, "too large to be understood");
+        drop(say);
+        assert!(feed.next(long).is_err());
+        server.join().unwrap();
     }
 
     #[test]

@@ -9,9 +9,10 @@ use agentctl_model::text::{clean_cut, one_line};
 use serde_json::{Value, json};
 
 use super::ask::{Request, Word, word_at};
-use super::http::{PATIENTLY, Reply, escaped, post};
+use super::http::{PATIENTLY, Reply, post};
 use crate::Answer;
-use crate::gateway::HostError;
+use crate::gateway::ServerError;
+use crate::wire::http::escaped;
 
 /// One session of one server.
 pub(super) struct Steered {
@@ -23,12 +24,12 @@ pub(super) struct Steered {
 
 impl Steered {
     /// The first of the addresses that speaks as OpenCode's own server does.
-    pub(super) fn reach(addresses: &[SocketAddr], directory: &str, id: &str) -> Result<Self, HostError> {
+    pub(super) fn reach(addresses: &[SocketAddr], directory: &str, id: &str) -> Result<Self, ServerError> {
         let word_of = |address: &SocketAddr| Some((*address, word_at(*address, directory, PATIENTLY)?));
         let answering = addresses.iter().find_map(word_of);
         let (address, word) = answering.ok_or_else(|| {
             let places: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-            HostError::Unheard(format!(
+            ServerError::Unheard(format!(
                 "the server at {} does not answer as one of OpenCode; one that wants a password can only be used where that is known",
                 places.join(", ")
             ))
@@ -37,13 +38,13 @@ impl Steered {
     }
 
     /// The server keeps the words until the session takes them up.
-    pub(super) fn send(&self, words: &str) -> Result<(), HostError> {
+    pub(super) fn send(&self, words: &str) -> Result<(), ServerError> {
         let prompt = json!({"parts": [{"type": "text", "text": words}]});
         self.post(&format!("/session/{}/prompt_async", escaped(&self.id)), &prompt)
     }
 
     /// Breaks off the turn with its tools. A session that is not at work has nothing to break off.
-    pub(super) fn interrupt(&self) -> Result<(), HostError> {
+    pub(super) fn interrupt(&self) -> Result<(), ServerError> {
         if !self.word.works_on(&self.id) {
             return Ok(());
         }
@@ -51,7 +52,7 @@ impl Steered {
     }
 
     /// Answers the first thing that the session waits for.
-    pub(super) fn answer(&self, answer: &Answer) -> Result<(), HostError> {
+    pub(super) fn answer(&self, answer: &Answer) -> Result<(), ServerError> {
         let (approval, question) = self.word.waiting(&self.id);
         match (approval, question, answer) {
             (Some(asked), _, Answer::Approve) => self.permit(asked, "once"),
@@ -76,11 +77,11 @@ impl Steered {
         }
     }
 
-    fn permit(&self, asked: &Request, reply: &str) -> Result<(), HostError> {
+    fn permit(&self, asked: &Request, reply: &str) -> Result<(), ServerError> {
         self.post(&format!("/permission/{}/reply", escaped(asked.id())), &json!({"reply": reply}))
     }
 
-    fn post(&self, path: &str, body: &Value) -> Result<(), HostError> {
+    fn post(&self, path: &str, body: &Value) -> Result<(), ServerError> {
         let target = format!("{path}?directory={}", escaped(&self.directory));
         let address = self.address;
         match post(address, &target, &body.to_string()) {
@@ -89,7 +90,9 @@ impl Steered {
                 let words = clean_cut(&one_line(&String::from_utf8_lossy(&body)), Some(300));
                 Err(Refusal::new(format!("the server at {address} refused {path}: {status} {words}")).into())
             }
-            Err(error) => Err(HostError::Unheard(format!("the server at {address} did not answer: {error}"))),
+            Err(error) => {
+                Err(ServerError::Unheard(format!("the server at {address} did not answer: {error}")))
+            }
         }
     }
 }

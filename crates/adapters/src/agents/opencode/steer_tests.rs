@@ -5,10 +5,10 @@ use std::sync::mpsc::{Receiver, channel};
 use super::*;
 
 /// The server's own no, which silence is not.
-fn no<T>(said: Result<T, HostError>) -> Refusal {
+fn no<T>(said: Result<T, ServerError>) -> Refusal {
     match said {
-        Err(HostError::Refused(refusal)) => refusal,
-        Err(HostError::Unheard(why)) => panic!("not heard: {why}"),
+        Err(ServerError::Refused(refusal)) => refusal,
+        Err(ServerError::Unheard(why)) => panic!("not heard: {why}"),
         Ok(_) => panic!("it said yes"),
     }
 }

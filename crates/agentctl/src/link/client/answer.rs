@@ -1,76 +1,67 @@
 //! One whole answer of the daemon.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io;
 
+use agentctl_adapters::wire::http::{Head, Response};
+use agentctl_daemon::Problem;
+use agentctl_daemon::wire::VERSION;
+
+use super::OWN_VERSION;
 use super::patient::Patient;
+use crate::exit_codes::Exit;
+use crate::failure::Failure;
 
-/// The most that a head may take: it is ours, so more than this is not a daemon.
-const HEAD: u64 = 64 << 10;
-
-/// Ten thousand sessions are some tens of megabytes.
-const LARGEST: u64 = 1 << 30;
+/// No answer is larger: a list of a hundred thousand sessions is some hundred megabytes.
+const LARGEST: usize = 1 << 30;
 
 #[derive(Debug)]
 pub(crate) struct Answer {
-    pub(crate) status: u16,
-    headers: Vec<(String, String)>,
+    head: Head,
     pub(crate) body: Vec<u8>,
 }
 
 impl Answer {
     pub(super) fn read(stream: Patient) -> io::Result<Self> {
-        let mut reader = BufReader::with_capacity(64 << 10, stream);
-        let (status, headers) = head(&mut reader)?;
-        let mut answer = Self { status, headers, body: Vec::new() };
-        let length = answer.header("content-length").and_then(|length| length.parse::<u64>().ok());
-        match length {
-            // What is cut short is no answer.
-            Some(length) if length > LARGEST => return Err(broken("an answer that is too long")),
-            Some(length) => {
-                reader.take(length).read_to_end(&mut answer.body)?;
-                if answer.body.len() as u64 != length {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-            }
-            None => return Err(broken("an answer without its length")),
+        let mut response = Response::read(stream)?;
+        // What is cut short is no answer, so each must say where it ends.
+        if !response.says_its_end() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "an answer without its length"));
         }
-        Ok(answer)
+        let body = response.whole(LARGEST)?;
+        Ok(Self { head: response.head, body })
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        header(&self.headers, name)
+        self.head.header(name)
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        self.status == 200
+        self.head.status == 200
     }
-}
 
-pub(super) type Headers = Vec<(String, String)>;
+    /// Only a daemon of this version gives the answers that we would give.
+    pub(crate) fn is_of_our_version(&self) -> bool {
+        self.header(VERSION) == Some(OWN_VERSION)
+    }
 
-pub(super) fn header<'h>(headers: &'h Headers, name: &str) -> Option<&'h str> {
-    headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
-}
-
-/// The status line and the headers.
-pub(super) fn head(reader: &mut impl BufRead) -> io::Result<(u16, Headers)> {
-    let mut head = reader.take(HEAD);
-    let mut line = String::new();
-    head.read_line(&mut line)?;
-    let status = line.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok());
-    let status = status.ok_or_else(|| broken("no HTTP answer"))?;
-    let mut headers = Headers::new();
-    loop {
-        line.clear();
-        if head.read_line(&mut line)? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+    /// Why it was not done, as if this process had found it out.
+    pub(super) fn failure(&self) -> Failure {
+        let Ok(problem) = serde_json::from_slice::<Problem>(&self.body) else {
+            return Failure::new(Exit::Failed, format!("the daemon answered {}", self.head.status));
+        };
+        let exit = match problem.code.as_str() {
+            "usage" => Exit::Usage,
+            "not-found" => Exit::NotFound,
+            "ambiguous" => Exit::Ambiguous,
+            "incomplete" => Exit::Incomplete,
+            "refused" | "forbidden" => Exit::Refused,
+            _ => Exit::Failed,
+        };
+        let failure = Failure::new(exit, problem.detail.clone());
+        // A hint that names a route is for programs: it is no next step for somebody at a command line.
+        match &problem.hint {
+            Some(hint) if !hint.starts_with("GET /") => failure.hint(hint),
+            _ => failure,
         }
-        let Some((name, value)) = line.trim_end().split_once(':') else { break };
-        headers.push((name.to_owned(), value.trim().to_owned()));
     }
-    Ok((status, headers))
-}
-
-pub(super) fn broken(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, what)
 }

@@ -4,13 +4,13 @@ mod answer;
 mod patient;
 mod stream;
 
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use agentctl_daemon::Problem;
-use agentctl_daemon::wire::{CALLER, VERSION};
+use agentctl_adapters::wire::http::Request;
+use agentctl_daemon::wire::CALLER;
 
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -18,11 +18,14 @@ use crate::failure::Failure;
 pub(crate) use answer::Answer;
 use patient::Patient;
 pub(crate) use patient::is_silent;
-pub(crate) use stream::{ServerEvent, Stream};
+pub(crate) use stream::{Event, Stream};
 
 /// How long a daemon may take to say that it is there: where we can look ourselves, and where nobody else can do it.
 const HURRIED: Duration = Duration::from_millis(700);
 const PATIENT: Duration = Duration::from_secs(2);
+
+/// What the daemon is called on its own socket.
+const HOST: &str = "agentctl";
 
 pub(crate) const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -133,19 +136,7 @@ impl Client {
         if answer.is_done() {
             return Ok(answer.body);
         }
-        let problem = serde_json::from_slice::<Problem>(&answer.body);
-        let Ok(problem) = problem else {
-            return Err(Failure::new(Exit::Failed, format!("the daemon answered {}", answer.status)));
-        };
-        let exit = match problem.code.as_str() {
-            "usage" => Exit::Usage,
-            "not-found" => Exit::NotFound,
-            "ambiguous" => Exit::Ambiguous,
-            "incomplete" => Exit::Incomplete,
-            "refused" | "forbidden" => Exit::Refused,
-            _ => Exit::Failed,
-        };
-        Err(Failure::new(exit, problem.detail.clone()))
+        Err(answer.failure())
     }
 
     fn send(&self, ask: Ask<'_>, cursor: Option<&str>) -> io::Result<Patient> {
@@ -159,28 +150,10 @@ impl Client {
             stream.bear_slowness();
         }
         let Ask { method, target, accept, body } = ask;
-        let mut head = format!(
-            "{method} {target} HTTP/1.1\r\nHost: agentctl\r\nConnection: close\r\nAccept: {accept}\r\n\
-             X-Agentctl: 1\r\n"
-        );
-        let headers = [(CALLER, self.caller.as_deref()), ("Last-Event-ID", cursor)];
-        for (name, value) in headers.iter().filter_map(|(name, value)| value.map(|value| (name, value))) {
-            head.extend([name, ": ", value, "\r\n"]);
-        }
-        if let Some(body) = body {
-            let length = body.len().to_string();
-            head.extend(["Content-Type: application/json\r\nContent-Length: ", &length, "\r\n"]);
-        }
-        head.push_str("\r\n");
-        head.push_str(body.unwrap_or_default());
-        stream.write_all(head.as_bytes())?;
+        let mut headers = vec![("X-Agentctl", "1")];
+        headers.extend(self.caller.as_deref().map(|caller| (CALLER, caller)));
+        headers.extend(cursor.map(|cursor| ("Last-Event-ID", cursor)));
+        Request { method, target, host: HOST, accept, headers: &headers, body }.write_to(&mut stream)?;
         Ok(stream)
-    }
-}
-
-impl Answer {
-    /// Only a daemon of this version gives the answers that we would give.
-    pub(crate) fn is_of_our_version(&self) -> bool {
-        self.header(VERSION) == Some(OWN_VERSION)
     }
 }

@@ -7,6 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use agentctl_adapters::wire::http::Request;
+
+use super::HOST;
+
 /// After so much silence it is asked whether it is there at all.
 const SILENCE: Duration = Duration::from_millis(500);
 /// The longest silence of a daemon that is there. Reading ten thousand sessions takes a while.
@@ -107,8 +111,7 @@ pub(super) fn is_there(socket: &Path, patience: Duration) -> io::Result<()> {
     let mut stream = connect(socket, patience)?;
     stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(patience))?;
-    let ask = b"GET /healthz HTTP/1.1\r\nHost: agentctl\r\nConnection: close\r\n\r\n";
-    stream.write_all(ask).map_err(silence)?;
+    Request::get(HOST, "/healthz").write_to(&mut stream).map_err(silence)?;
     match stream.read(&mut [0; 16]).map_err(silence)? {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),
         _ => Ok(()),

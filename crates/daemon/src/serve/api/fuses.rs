@@ -1,12 +1,13 @@
 //! Fuses over HTTP.
 
-use agentctl_files::is_folder_within;
+use agentctl_files::{is_folder_within, kernel};
 use agentctl_fleet::{Purpose, StoreError};
 use agentctl_model::{EventKind, Status};
 use axum::Extension as Extended;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use data_encoding::HEXLOWER;
 
 use super::asked::Id;
 use super::body::Body;
@@ -16,7 +17,6 @@ use crate::fuses::{Extension, FuseSpec, deadline, session_of, tell};
 use crate::run::clock;
 use crate::serve::problem::Problem;
 use crate::serve::server::Peer;
-use crate::serve::token::random_hex;
 
 pub(crate) async fn list(State(app): State<App>) -> Result<Response, Problem> {
     beside(move || json(&app.fuses.all()?)).await.map(answer)
@@ -37,7 +37,8 @@ pub(crate) async fn set(
         let detail = format!("session {} has stopped, there is nothing left to limit", stopped.key.id);
         return Err(Problem::refused(detail).hint("set it once the session goes on"));
     }
-    let id = random_hex(4).map_err(|error| Problem::failed(format!("no random id: {error}")))?;
+    let id = kernel::random::<4>().map_err(|error| Problem::failed(format!("no random id: {error}")))?;
+    let id = HEXLOWER.encode(&id);
     let key = found.map(|found| found.key);
     let fuse = spec.fuse(format!("f-{id}"), key, clock::now()).map_err(Problem::usage)?;
     beside(move || {

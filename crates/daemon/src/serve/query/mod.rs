@@ -2,10 +2,11 @@
 
 mod parameter;
 
-use std::fmt::Write;
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use agentctl_fleet::{Narrowing, Query, Since, Sort, StatusWord, Wanted};
+use percent_encoding::percent_decode_str;
 
 pub(crate) use self::parameter::{LENGTH, Parameter, Parameters};
 use crate::serve::problem::Problem;
@@ -152,34 +153,19 @@ pub fn joined(pairs: &[(&str, String)]) -> String {
 
 /// Everything but letters, digits and `-._~` as `%XX`.
 pub fn encode(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            // Writing into a string cannot fail.
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
+    agentctl_adapters::wire::http::escaped(text)
 }
 
 fn decode(text: &str) -> Result<String, Problem> {
     let bad = || Problem::usage(format!("`{text}` is not well encoded"));
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'+' => b' ',
-            b'%' => {
-                let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
-                let (high, low) = digit(rest.next()).zip(digit(rest.next())).ok_or_else(bad)?;
-                u8::try_from(high * 16 + low).map_err(|_| bad())?
-            }
-            other => other,
-        });
+    // Decoding passes a `%` that begins no escape on as it is.
+    let is_escape =
+        |rest: &str| rest.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+    if !text.split('%').skip(1).all(is_escape) {
+        return Err(bad());
     }
-    String::from_utf8(bytes).map_err(|_| bad())
+    let plain = text.replace('+', " ");
+    percent_decode_str(&plain).decode_utf8().map(Cow::into_owned).map_err(|_| bad())
 }
 
 #[cfg(test)]

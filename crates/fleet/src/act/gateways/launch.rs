@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use agentctl_adapters::gateway::{Begun, Errand, Host, HostError, Request};
+use agentctl_adapters::gateway::{Begun, Errand, Gateway, Request, ServerError};
 use agentctl_model::{Conversation, Outcome, Refusal, Status, Surveyed, text};
 use jiff::Timestamp;
 
@@ -43,7 +43,7 @@ enum Cancelled {
 }
 
 /// Of a source, what outlives the fleet it was taken from.
-struct HostedSource(Source, &'static dyn Host);
+struct HostedSource(Source, &'static dyn Gateway);
 
 impl std::fmt::Debug for HostedSource {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -54,7 +54,7 @@ impl std::fmt::Debug for HostedSource {
 impl Server<'_> {
     pub(super) fn request(&self, order: &LaunchOrder, words: &str) -> Result<Request, Refusal> {
         refuse_what_needs_a_process(order)?;
-        self.host.request(&self.source.root, &errand(order, words))
+        self.gateway.request(&self.source.root, &errand(order, words))
     }
 
     pub(crate) fn launch(
@@ -66,12 +66,12 @@ impl Server<'_> {
     ) -> Result<Hosted, LaunchError> {
         self.request(&order, words)?;
         // A folder of another machine is none that anybody holds here.
-        let is_ours = order.cwd_is_chosen && self.host.is_here(&self.source.root);
+        let is_ours = order.cwd_is_chosen && self.gateway.is_here(&self.source.root);
         if is_ours && !order.force && order.is_new() {
             refuse_a_held_directory(self.fleet, caller, &order.cwd)?;
         }
         let id = fresh::launch_id().map_err(|error| LaunchError::failed(error.to_string()))?;
-        let begun = self.host.begin(&self.source.root, &errand(&order, words)).map_err(failed)?;
+        let begun = self.gateway.begin(&self.source.root, &errand(&order, words)).map_err(failed)?;
         let record = Record {
             version: launches::VERSION,
             id,
@@ -84,7 +84,7 @@ impl Server<'_> {
         };
         // The session is there whether this can be written or not; without it only its labels are lost.
         let folder = write_down(&caller.launches(), &record, words, now).ok();
-        let source = HostedSource(self.source.clone(), self.host);
+        let source = HostedSource(self.source.clone(), self.gateway);
         Ok(Hosted {
             record,
             folder,
@@ -103,14 +103,14 @@ impl Hosted {
         if self.cancelled.is_some() {
             return;
         }
-        let HostedSource(source, host) = &self.source;
-        self.cancelled = Some(match host.stop(&source.root, &self.begun.id) {
+        let HostedSource(source, gateway) = &self.source;
+        self.cancelled = Some(match gateway.stop(&source.root, &self.begun.id) {
             Ok(_) => {
                 self.forget();
                 Cancelled::BrokenOff
             }
-            Err(HostError::Refused(refusal)) => Cancelled::Failed(refusal.reason),
-            Err(HostError::Unheard(why)) => Cancelled::Failed(why),
+            Err(ServerError::Refused(refusal)) => Cancelled::Failed(refusal.reason),
+            Err(ServerError::Unheard(why)) => Cancelled::Failed(why),
         });
     }
 
@@ -198,10 +198,10 @@ fn is_at_work(session: &Surveyed) -> bool {
     matches!(session.session.status, Status::Running | Status::Waiting)
 }
 
-fn failed(error: HostError) -> LaunchError {
+fn failed(error: ServerError) -> LaunchError {
     match error {
-        HostError::Refused(refusal) => LaunchError { refused: false, ..refusal.into() },
-        HostError::Unheard(why) => LaunchError::failed(why),
+        ServerError::Refused(refusal) => LaunchError { refused: false, ..refusal.into() },
+        ServerError::Unheard(why) => LaunchError::failed(why),
     }
 }
 

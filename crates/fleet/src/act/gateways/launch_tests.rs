@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use agentctl_adapters::gateway::Addressee;
-use agentctl_adapters::{Adapter, Answer, Card, Follow, Looks, ReadError, Root, Scope};
+use agentctl_adapters::{Adapter, Answer, Card, Follow, Keys, Looks, ReadError, Root, Scope};
 use agentctl_model::{Entry, Environ, Harvest, Joined, KernelView, ProcessHead, Session};
 use agentctl_process::fake::Scripted;
 
@@ -25,7 +25,19 @@ static SILENT: Behind = Behind(&DEAF);
 
 struct Behind(&'static Far);
 
-impl Host for Far {
+impl Gateway for Far {
+    fn root_at(&self, _: &str, _: Keys) -> Option<Root> {
+        None
+    }
+    fn wants_device(&self, _: &Root) -> bool {
+        false
+    }
+    fn read(&self, _: &Root, _: &str, _: usize) -> Result<Vec<Entry>, ReadError> {
+        Ok(Vec::new())
+    }
+    fn follow(&self, root: &Root, _: &str, _: usize) -> Result<Box<dyn Follow>, ReadError> {
+        Err(ReadError::new(&root.path, std::io::ErrorKind::Unsupported.into()))
+    }
     fn is_reachable(&self, _: &Root) -> bool {
         true
     }
@@ -39,22 +51,22 @@ impl Host for Far {
         let to = root.path.to_string_lossy().into_owned();
         Ok(Request { to, method: "begin", params: errand.cwd.map(|cwd| cwd.display().to_string()).into() })
     }
-    fn begin(&self, _: &Root, _: &Errand<'_>) -> Result<Begun, HostError> {
+    fn begin(&self, _: &Root, _: &Errand<'_>) -> Result<Begun, ServerError> {
         Ok(Begun { id: "s-1".into(), run: None })
     }
     fn shows(&self, _: &Session, _: &Begun) -> bool {
         false
     }
-    fn stop(&self, _: &Root, _: &str) -> Result<bool, HostError> {
-        self.hears_a_stop.then_some(true).ok_or_else(|| HostError::Unheard("connection refused".into()))
+    fn stop(&self, _: &Root, _: &str) -> Result<bool, ServerError> {
+        self.hears_a_stop.then_some(true).ok_or_else(|| ServerError::Unheard("connection refused".into()))
     }
-    fn send(&self, _: &Root, _: &str, _: &str, _: &str) -> Result<(), HostError> {
+    fn send(&self, _: &Root, _: &str, _: &str, _: &str) -> Result<(), ServerError> {
         Ok(())
     }
-    fn tell(&self, _: &Root, _: &Addressee, _: &str, _: &str) -> Result<(), HostError> {
+    fn tell(&self, _: &Root, _: &Addressee, _: &str, _: &str) -> Result<(), ServerError> {
         Ok(())
     }
-    fn answer(&self, _: &Root, _: &str, _: &Answer) -> Result<(), HostError> {
+    fn answer(&self, _: &Root, _: &str, _: &Answer) -> Result<(), ServerError> {
         Ok(())
     }
 }
@@ -93,7 +105,7 @@ impl Adapter for Behind {
     fn follow(&self, place: &Path, _: &str, _: usize) -> Result<Box<dyn Follow>, ReadError> {
         Err(ReadError::new(place, std::io::ErrorKind::Unsupported.into()))
     }
-    fn host(&self) -> Option<&'static dyn Host> {
+    fn gateway(&self) -> Option<&'static dyn Gateway> {
         Some(self.0)
     }
 }
@@ -135,7 +147,7 @@ impl Scene {
         let plan = self.fleet.plan_launch(&request, "go".into(), &BTreeMap::new()).unwrap();
         let order = plan.slots.into_iter().next().unwrap().order.unwrap();
         assert_eq!(order.root, gateway);
-        let server = self.fleet.host_named("far", gateway).unwrap();
+        let server = self.fleet.server_named("far", gateway).unwrap();
         server.launch(order, "go", &self.caller, Timestamp::UNIX_EPOCH)
     }
 

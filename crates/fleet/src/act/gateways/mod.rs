@@ -11,7 +11,7 @@ mod refuse;
 use std::time::{Duration, Instant};
 
 use agentctl_adapters::Answer;
-use agentctl_adapters::gateway::{Addressee, Host, HostError, Request};
+use agentctl_adapters::gateway::{Addressee, Gateway, Request, ServerError};
 use agentctl_model::{Refusal, SpawnPlan, Status, Surveyed};
 
 use crate::act::steer::SpeakError;
@@ -48,13 +48,13 @@ pub struct Untold {
 pub(crate) struct Server<'f> {
     fleet: &'f Fleet,
     source: &'f Source,
-    host: &'static dyn Host,
+    gateway: &'static dyn Gateway,
 }
 
 impl Fleet {
     /// Whether this session lives in a server and not in a process here.
     pub fn is_hosted(&self, target: &Surveyed) -> bool {
-        self.host_of(target).is_some()
+        self.server_of(target).is_some()
     }
 
     /// The callbacks of launches that are over and that nobody has heard.
@@ -83,26 +83,26 @@ impl Fleet {
 
     /// What a launch would start or send. Refuses what makes no sense for this agent.
     pub fn preview(&self, order: &LaunchOrder, words: &str) -> Result<Preview, Refusal> {
-        match self.host_named(&order.adapter, &order.root) {
+        match self.server_named(&order.adapter, &order.root) {
             Some(server) => server.request(order, words).map(Preview::Request),
             None => self.plan(order, &order.intent(words.to_owned(), order.cwd.clone())).map(Preview::Spawn),
         }
     }
 
-    pub(crate) fn host_of(&self, target: &Surveyed) -> Option<Server<'_>> {
-        self.host_named(&target.key.adapter, &target.key.root)
+    pub(crate) fn server_of(&self, target: &Surveyed) -> Option<Server<'_>> {
+        self.server_named(&target.key.adapter, &target.key.root)
     }
 
-    pub(crate) fn host_named(&self, adapter: &str, root: &str) -> Option<Server<'_>> {
+    pub(crate) fn server_named(&self, adapter: &str, root: &str) -> Option<Server<'_>> {
         let source = self.source(adapter, root)?;
-        Some(Server { fleet: self, source, host: source.adapter.host()? })
+        Some(Server { fleet: self, source, gateway: source.adapter.gateway()? })
     }
 }
 
 impl Server<'_> {
     /// Breaks off the turn; the session stays and takes the next message.
     pub(crate) fn stop(&self, target: &Surveyed, grace: Duration) -> Result<Stopped, StopError> {
-        let aborted = self.host.stop(&self.source.root, &target.key.id)?;
+        let aborted = self.gateway.stop(&self.source.root, &target.key.id)?;
         let began = Instant::now();
         loop {
             let survey = self.fleet.survey_of(target);
@@ -127,19 +127,19 @@ impl Server<'_> {
     }
 
     pub(crate) fn interrupt(&self, target: &Surveyed) -> Result<(), StopError> {
-        Ok(self.host.stop(&self.source.root, &target.key.id).map(drop)?)
+        Ok(self.gateway.stop(&self.source.root, &target.key.id).map(drop)?)
     }
 
     pub(crate) fn send(&self, target: &Surveyed, words: &str) -> Result<(), SpeakError> {
         let once = fresh::uuid().map_err(|error| SpeakError::Silent(error.to_string()))?;
-        Ok(self.host.send(&self.source.root, &target.key.id, words, &once)?)
+        Ok(self.gateway.send(&self.source.root, &target.key.id, words, &once)?)
     }
 
     pub(crate) fn answer(&self, target: &Surveyed, answer: &Answer) -> Result<(), SpeakError> {
-        Ok(self.host.answer(&self.source.root, &target.key.id, answer)?)
+        Ok(self.gateway.answer(&self.source.root, &target.key.id, answer)?)
     }
 
-    pub(crate) fn tell(&self, to: &Addressee, words: &str, once: &str) -> Result<(), HostError> {
-        self.host.tell(&self.source.root, to, words, once)
+    pub(crate) fn tell(&self, to: &Addressee, words: &str, once: &str) -> Result<(), ServerError> {
+        self.gateway.tell(&self.source.root, to, words, once)
     }
 }

@@ -11,16 +11,16 @@ use crate::{Fleet, Source};
 impl Fleet {
     /// The gateways that are known, in their order: the one of the agent's own settings first, then as configured.
     pub fn gateways(&self) -> impl Iterator<Item = &Source> {
-        self.sources
-            .iter()
-            .filter(|source| source.adapter.host().is_some_and(|host| host.is_reachable(&source.root)))
+        self.sources.iter().filter(|source| {
+            source.adapter.gateway().is_some_and(|gateway| gateway.is_reachable(&source.root))
+        })
     }
 
     /// Where a new session of this agent would be. Of several gateways the one that was named, else the first.
     pub fn place_to_launch(&self, adapter: &str, gateway: Option<&str>) -> Result<&Source, SlotError> {
         let mut of_adapter = self.sources.iter().filter(|source| source.name() == adapter);
         let first = of_adapter.next().ok_or_else(|| SlotError::unknown(adapter))?;
-        if first.adapter.host().is_none() {
+        if first.adapter.gateway().is_none() {
             return Ok(first);
         }
         let mut gateways = self.gateways().filter(|source| source.name() == adapter);
@@ -38,7 +38,7 @@ impl Fleet {
 
     /// The same for an order that is already made.
     pub fn goes_elsewhere(&self, order: &LaunchOrder) -> bool {
-        self.host_named(&order.adapter, &order.root).is_some_and(|server| is_elsewhere(server.source))
+        self.server_named(&order.adapter, &order.root).is_some_and(|server| is_elsewhere(server.source))
     }
 
     /// Who in a gateway is told: in the one that was named, else in the first.
@@ -57,8 +57,9 @@ impl Fleet {
     /// A gateway that was configured twice under one name is still two: nobody chooses for the user.
     fn gateway_named(&self, said: &str, adapter: Option<&str>) -> Result<&Source, SlotError> {
         let known = || self.gateways().filter(|source| adapter.is_none_or(|name| source.name() == name));
-        let is_meant =
-            |source: &&Source| source.adapter.host().is_some_and(|host| host.is_meant(&source.root, said));
+        let is_meant = |source: &&Source| {
+            source.adapter.gateway().is_some_and(|gateway| gateway.is_meant(&source.root, said))
+        };
         let fits: Vec<&Source> = known().filter(is_meant).collect();
         let list =
             |sources: &[&Source]| sources.iter().map(|source| shown(&source.root.path)).collect::<Vec<_>>();
@@ -82,7 +83,8 @@ impl Fleet {
 }
 
 fn is_elsewhere(source: &Source) -> bool {
-    source.adapter.host().is_some_and(|host| host.is_reachable(&source.root) && !host.is_here(&source.root))
+    let gateway = source.adapter.gateway();
+    gateway.is_some_and(|gateway| gateway.is_reachable(&source.root) && !gateway.is_here(&source.root))
 }
 
 fn shown(root: &Path) -> String {

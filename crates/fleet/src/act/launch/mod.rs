@@ -127,7 +127,7 @@ impl Fleet {
 
     /// The working tree that is made for it. What lives in a server takes none.
     pub fn tree_of<'o>(&self, order: &'o LaunchOrder) -> Option<&'o WorktreeOrder> {
-        order.worktree.as_ref().filter(|_| self.host_named(&order.adapter, &order.root).is_none())
+        order.worktree.as_ref().filter(|_| self.server_named(&order.adapter, &order.root).is_none())
     }
 
     /// Writes the record and starts the runner, in the caller's environment; or asks the server in which the session is to
@@ -139,8 +139,8 @@ impl Fleet {
         caller: &Caller,
         now: Timestamp,
     ) -> Result<Launching, LaunchError> {
-        if let Some(host) = self.host_named(&order.adapter, &order.root) {
-            return host
+        if let Some(server) = self.server_named(&order.adapter, &order.root) {
+            return server
                 .launch(order, words, caller, now)
                 .map(|hosted| Launching(Work::Hosted(Box::new(hosted))));
         }

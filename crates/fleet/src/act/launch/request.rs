@@ -100,12 +100,14 @@ impl Fleet {
             return Err(SlotError::new(SlotErrorKind::Unknown, why));
         }
         // What lives in a gateway takes none, and says so itself.
-        if let (Some(WorktreeOrder { repository, branch, base }), None) = (&worktree, source.adapter.host()) {
+        if let (Some(WorktreeOrder { repository, branch, base }), None) =
+            (&worktree, source.adapter.gateway())
+        {
             check(repository, branch, base.as_deref()).map_err(|error| no_such_tree(&error))?;
         }
         let callback = if options.callback != Addressee::default() {
             Some(self.callback_to(options.callback, gateway)?)
-        } else if gateway.is_some() && source.adapter.host().is_none() {
+        } else if gateway.is_some() && source.adapter.gateway().is_none() {
             let message = format!("{} lives in no gateway, and nobody is to be told", choice.adapter);
             return Err(SlotError::new(SlotErrorKind::Refused, message));
         } else {

@@ -4,7 +4,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use agentctl_adapters::gateway::HostError;
+use agentctl_adapters::gateway::ServerError;
 use agentctl_model::{Outcome, Surveyed, text};
 use jiff::Timestamp;
 
@@ -32,8 +32,8 @@ impl Runner<'_> {
                     let done = Callback { delivered_at: Some(now()), error: None, given_up: false };
                     return self.folder.write_callback(&done);
                 }
-                Err(HostError::Refused(refusal)) => (refusal.reason, false),
-                Err(HostError::Unheard(why)) => (why, began.elapsed() < GIVE_UP),
+                Err(ServerError::Refused(refusal)) => (refusal.reason, false),
+                Err(ServerError::Unheard(why)) => (why, began.elapsed() < GIVE_UP),
             };
             let state = Callback { delivered_at: None, error: Some(error), given_up: !may_come };
             self.folder.write_callback(&state)?;
@@ -46,10 +46,10 @@ impl Runner<'_> {
     }
 
     /// Under the name of this launch, so that it is heard once however often it is told.
-    fn tell_once(&self, order: &CallbackOrder, words: &str) -> Result<(), HostError> {
-        let server = self.fleet.host_named(&order.adapter, &order.root);
+    fn tell_once(&self, order: &CallbackOrder, words: &str) -> Result<(), ServerError> {
+        let server = self.fleet.server_named(&order.adapter, &order.root);
         let server = server.ok_or_else(|| {
-            HostError::Unheard(format!("no gateway at {} is configured any more", order.root))
+            ServerError::Unheard(format!("no gateway at {} is configured any more", order.root))
         })?;
         server.tell(&order.to, words, &format!("agentctl-{}", self.record.id))
     }

@@ -1,6 +1,6 @@
 //! Why a session was not stopped. A refusal is a no, said here or by the agent; everything else was tried.
 
-use agentctl_adapters::gateway::HostError;
+use agentctl_adapters::gateway::ServerError;
 use agentctl_model::{Refusal, Status};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,11 +37,11 @@ impl From<Refusal> for StopError {
     }
 }
 
-impl From<HostError> for StopError {
-    fn from(error: HostError) -> Self {
+impl From<ServerError> for StopError {
+    fn from(error: ServerError) -> Self {
         match error {
-            HostError::Refused(refusal) => refusal.into(),
-            HostError::Unheard(why) => Self::tried(NotStopped::Unheard, why),
+            ServerError::Refused(refusal) => refusal.into(),
+            ServerError::Unheard(why) => Self::tried(NotStopped::Unheard, why),
         }
     }
 }
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(kind(Some(Status::Running)), NotStopped::AtWork);
         assert_eq!(kind(Some(Status::Unknown)), NotStopped::Unheard);
         assert_eq!(kind(None), NotStopped::Unheard, "not in the survey");
-        let away = StopError::from(HostError::Unheard("connection refused".into()));
+        let away = StopError::from(ServerError::Unheard("connection refused".into()));
         assert_eq!(away.kind, NotStopped::Unheard);
     }
 }

@@ -8,7 +8,7 @@ pub(crate) mod termination;
 use std::time::{Duration, Instant};
 
 use agentctl_adapters::Control;
-use agentctl_adapters::gateway::HostError;
+use agentctl_adapters::gateway::ServerError;
 use agentctl_files::is_folder_within;
 use agentctl_model::{
     CleanSignal, EndedBy, Observed, Process, ProcessEntry, Refusal, Rule, Session, SpawnPlan, Status,
@@ -86,8 +86,8 @@ impl Fleet {
         if target.session.status == Status::Stopped {
             return Ok(Stopped::already());
         }
-        if let Some(host) = self.host_of(target) {
-            return host.stop(target, patience.grace);
+        if let Some(server) = self.server_of(target) {
+            return server.stop(target, patience.grace);
         }
         let (source, control) = self.control_of(target)?;
         if let (true, Some(parent)) = (target.session.is_subagent(), &target.session.parent_id) {
@@ -159,8 +159,8 @@ impl Fleet {
 
     /// The first, clean step alone: the turn is to be broken off, and nothing harder follows.
     pub fn interrupt(&self, by: &EndedBy, target: &Surveyed) -> Result<(), StopError> {
-        if let Some(host) = self.host_of(target) {
-            return host.interrupt(target);
+        if let Some(server) = self.server_of(target) {
+            return server.interrupt(target);
         }
         let (source, control) = self.control_of(target)?;
         let carriers = self.carriers(target)?;
@@ -229,7 +229,12 @@ impl Fleet {
     }
 
     /// Asks the server that carries the session to break off its turn.
-    fn ask_owner(&self, target: &Surveyed, source: &Source, control: &dyn Control) -> Result<(), HostError> {
+    fn ask_owner(
+        &self,
+        target: &Surveyed,
+        source: &Source,
+        control: &dyn Control,
+    ) -> Result<(), ServerError> {
         let look = KernelSnapshot::take(self.kernel.as_ref());
         let view = look.view(self.kernel.as_ref(), source, None, &self.ledger());
         control.interrupt(&source.root, &view, &target.session)

@@ -168,7 +168,7 @@ impl Record {
     pub fn lives_in_a_server(&self) -> bool {
         let known = agentctl_adapters::registry().into_iter();
         let mut of_agent = known.filter(|adapter| adapter.card().name == self.order.adapter);
-        of_agent.any(|adapter| adapter.host().is_some())
+        of_agent.any(|adapter| adapter.gateway().is_some())
     }
 }
 

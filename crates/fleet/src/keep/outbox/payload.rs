@@ -1,6 +1,6 @@
 //! The body of a webhook, as it is on the wire.
 
-use agentctl_model::{DirectoryHolder, Fuse, Session, SourceReport};
+use agentctl_model::{DirectoryHolder, Fuse, Meta, Session, SourceReport};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -19,7 +19,8 @@ pub struct Payload<'a> {
     pub exit_status: Option<&'a str>,
     /// What the agent said last; of a session that waits the request, and of a fuse its label.
     pub summary: Option<&'a str>,
-    pub meta: Option<&'a Map<String, Value>>,
+    #[schemars(with = "Option<Map<String, Value>>")]
+    pub meta: Option<&'a Meta>,
     pub timestamp: Timestamp,
     pub session: Option<&'a Session>,
     pub source: Option<&'a SourceReport>,

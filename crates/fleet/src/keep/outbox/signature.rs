@@ -2,14 +2,13 @@
 //!
 //! Whoever takes a webhook on under a secret of its own signs it at once: the signature is written down, the secret never.
 
+use data_encoding::HEXLOWER;
 use ring::hmac;
-
-use crate::keep::fresh::hex;
 
 /// HMAC-SHA256 of the body, in hexadecimal digits.
 pub fn sign(secret: &str, body: &[u8]) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
-    hex(hmac::sign(&key, body).as_ref())
+    HEXLOWER.encode(hmac::sign(&key, body).as_ref())
 }
 
 #[cfg(test)]

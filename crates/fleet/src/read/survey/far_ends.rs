@@ -15,8 +15,8 @@ const ROOT: u32 = 0;
 pub(crate) fn guarded(mut sources: Vec<Source>, kernel: &Arc<dyn Kernel>) -> Vec<Source> {
     let asked = Arc::clone(kernel);
     let far_ends = FarEnds::new(move |near, far| far_end(asked.as_ref(), near, far));
-    for source in &mut sources {
-        source.root.keys.far_ends = far_ends.clone();
+    for keys in sources.iter_mut().filter_map(|source| source.root.keys.as_mut()) {
+        keys.far_ends = far_ends.clone();
     }
     sources
 }

@@ -31,7 +31,7 @@ impl Fleet {
             let named = |line| SourceLine {
                 adapter: source.name(),
                 root: source.root.clone(),
-                hosted: source.adapter.host().is_some(),
+                hosted: source.adapter.gateway().is_some(),
                 line,
             };
             lines.extend(of_source.into_iter().map(named));

@@ -192,7 +192,7 @@ impl Fleet {
             (Wanted::All { .. }, _) => Sessions::All { since },
             (Wanted::Ids(ids), _) => Sessions::Ids(ids.clone()),
             // What lives where it cannot be seen leaves no process to look for: the records must be asked.
-            (Wanted::Live, Some(_)) if !seat.sees_all && source.adapter.host().is_none() => {
+            (Wanted::Live, Some(_)) if !seat.sees_all && source.adapter.gateway().is_none() => {
                 Sessions::All { since: seat.booted_at }
             }
             (Wanted::Live, Some(look)) => {

@@ -4,26 +4,25 @@
 use std::path::Path;
 
 use agentctl_files::real_path_within;
-use agentctl_model::Surveyed;
-use serde_json::Value;
+use agentctl_model::{NativeSession, Surveyed};
 
 use crate::Source;
 
 pub(crate) fn settle(sessions: &mut [Surveyed], sources: &[Source]) {
     for one in sessions {
-        let Some(native) = one.session.meta.get_mut("native") else { continue };
+        let Some(native) = &mut one.session.meta.native else { continue };
         if let Some(ours) = ours(native, sources) {
-            native["root"] = ours.into();
+            native.root = Some(ours);
         }
     }
 }
 
 /// Our own name for the root; `None` when it has it already, is not said, or is none of ours.
-fn ours(native: &Value, sources: &[Source]) -> Option<String> {
-    let root = Path::new(native["root"].as_str()?);
+fn ours(native: &NativeSession, sources: &[Source]) -> Option<String> {
+    let root = Path::new(native.root.as_deref()?);
     let mut roots = sources
         .iter()
-        .filter(|source| native["adapter"] == source.name())
+        .filter(|source| native.adapter == source.name())
         .map(|source| source.root.path.as_path());
     if roots.clone().any(|known| known == root) {
         return None;
@@ -35,8 +34,6 @@ fn ours(native: &Value, sources: &[Source]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::read::list::made::{session, surveyed};
 
@@ -50,17 +47,19 @@ mod tests {
         let adapter = *adapters.iter().find(|adapter| adapter.card().name == "codex").unwrap();
         let root = agentctl_adapters::Root::at(&link);
         let sources = [Source { adapter, root, timeout: std::time::Duration::ZERO }];
-        let settled = |adapter: &str, root: Value| {
+        let settled = |adapter: &str, root: Option<&Path>| {
             let mut one = session("x", agentctl_model::Status::Idle, None);
-            one.meta.insert("native".into(), json!({"adapter": adapter, "id": "n", "root": root}));
+            let root = root.map(|root| root.to_str().unwrap().to_owned());
+            let native = NativeSession { adapter: adapter.to_owned(), id: "n".to_owned(), root };
+            one.meta.native = Some(Box::new(native));
             let mut sessions = [surveyed(one)];
             settle(&mut sessions, &sources);
-            sessions[0].session.meta["native"]["root"].clone()
+            sessions[0].session.meta.native.clone().unwrap().root.map(std::path::PathBuf::from)
         };
-        assert_eq!(settled("codex", json!(real)), json!(link));
-        assert_eq!(settled("codex", json!(link)), json!(link));
-        assert_eq!(settled("claude-code", json!(real)), json!(real), "another agent's");
-        assert_eq!(settled("codex", json!("/nowhere")), json!("/nowhere"));
-        assert_eq!(settled("codex", Value::Null), Value::Null);
+        assert_eq!(settled("codex", Some(&real)), Some(link.clone()));
+        assert_eq!(settled("codex", Some(&link)), Some(link));
+        assert_eq!(settled("claude-code", Some(&real)), Some(real), "another agent's");
+        assert_eq!(settled("codex", Some(Path::new("/nowhere"))), Some("/nowhere".into()));
+        assert_eq!(settled("codex", None), None);
     }
 }

@@ -207,7 +207,8 @@ fn fill(facts: &mut Facts, live: &Facts) {
     facts.model = facts.model.take().or_else(|| live.model.clone());
     facts.started_at = facts.started_at.or(live.started_at);
     facts.updated_at = facts.updated_at.or(live.updated_at);
-    for (key, value) in &live.meta {
+    facts.meta.native = facts.meta.native.take().or_else(|| live.meta.native.clone());
+    for (key, value) in live.meta.iter() {
         facts.meta.entry(key.clone()).or_insert_with(|| value.clone());
     }
 }

@@ -71,6 +71,10 @@ impl Connection {
                 }
             }
             Act::Forever(bytes) => {
+                // The parts of a message belong to one that has begun.
+                if bytes.first() == Some(&0x00) {
+                    self.stream.write_all(&frame(0x01, b""))?;
+                }
                 // What the client answers to it is never read: sooner or later nobody can write any more.
                 while !self.stopping.load(Ordering::Relaxed) {
                     self.stream.write_all(&bytes)?;

@@ -27,8 +27,15 @@ pub enum Step<'a> {
 type Lines = Arc<Mutex<HashMap<usize, TcpStream>>>;
 type Script = Box<dyn Fn(Step<'_>) -> Act + Send + Sync>;
 
-const ACCEPTED: &[u8] =
-    b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
+/// The proper answer to a client that asks for WebSocket.
+fn accepted(request: &str) -> String {
+    let key = request.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: ")).unwrap_or_default();
+    format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+        Sec-WebSocket-Accept: {}\r\n\r\n",
+        tungstenite::handshake::derive_accept_key(key.as_bytes())
+    )
+}
 
 /// The running gateway; it goes away when dropped.
 pub struct ScriptedGateway {
@@ -142,11 +149,11 @@ pub(super) struct Connection {
 
 impl Connection {
     fn serve(mut self, script: &Script) -> io::Result<()> {
-        wire::read_http_head(&mut self.stream)?;
+        let accepted = accepted(&wire::read_http_head(&mut self.stream)?);
         match script(Step::Upgrade) {
-            Act::Proper(_) => self.stream.write_all(ACCEPTED)?,
+            Act::Proper(_) => self.stream.write_all(accepted.as_bytes())?,
             Act::Then(_, worse) => {
-                self.stream.write_all(ACCEPTED)?;
+                self.stream.write_all(accepted.as_bytes())?;
                 return self.misbehave(*worse);
             }
             other => return self.misbehave(other),

@@ -131,7 +131,7 @@ pub(crate) async fn launch(
             .place_to_launch(&choice.adapter, gateway)
             .map_err(bad_slot)?
             .adapter
-            .host()
+            .gateway()
             .is_some();
         let elsewhere = launcher.fleet.works_elsewhere(&choice.adapter, gateway).map_err(bad_slot)?;
         let cwd = match (&body.cwd, hosted) {

@@ -1,20 +1,34 @@
-//! Acting on sessions of a gateway. What is true afterwards is for the next survey to say.
+//! The doors of gateways, and acting on sessions behind them. What is true afterwards is for the next survey to say.
 
 use std::path::Path;
 
-use agentctl_model::{Permission, Refusal, Session};
+use agentctl_model::{Entry, Permission, Refusal, Session};
 
+use super::OpenClaw;
 use super::address::Address;
+use super::follow::{Follower, read_last};
 use super::gateway::{Decision, Gateway, Launch};
 use super::trouble::Trouble;
-use crate::gateway::{Addressee, Begun, Errand, Host, HostError, Request};
-use crate::{Answer, Root};
+use crate::gateway::{Addressee, Begun, Errand, Request, ServerError};
+use crate::{Answer, Follow, Keys, ReadError, Root};
 
-pub(super) struct Hands;
+impl crate::Gateway for OpenClaw {
+    fn root_at(&self, address: &str, keys: Keys) -> Option<Root> {
+        Address::parse(address).map(|address| Root { keys: Some(keys), ..Root::at(address.to_string()) })
+    }
 
-pub(super) static HANDS: Hands = Hands;
+    fn wants_device(&self, root: &Root) -> bool {
+        address(root).is_some_and(|address| !address.is_loopback())
+    }
 
-impl Host for Hands {
+    fn read(&self, root: &Root, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
+        read_last(root, id, limit)
+    }
+
+    fn follow(&self, root: &Root, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
+        Ok(Box::new(Follower::start(root, id, backlog)))
+    }
+
     fn is_reachable(&self, root: &Root) -> bool {
         Gateway::of(root).is_some()
     }
@@ -46,7 +60,7 @@ impl Host for Hands {
         })
     }
 
-    fn begin(&self, root: &Root, errand: &Errand<'_>) -> Result<Begun, HostError> {
+    fn begin(&self, root: &Root, errand: &Errand<'_>) -> Result<Begun, ServerError> {
         let gateway = door(root)?;
         if let Some(key) = errand.session {
             let sent =
@@ -64,16 +78,16 @@ impl Host for Hands {
         matches!(session.status, Running | Waiting) || (last.is_some() && last == begun.run.as_deref())
     }
 
-    fn stop(&self, root: &Root, id: &str) -> Result<bool, HostError> {
+    fn stop(&self, root: &Root, id: &str) -> Result<bool, ServerError> {
         door(root)?.stop(id).map(|stopped| stopped.aborted).map_err(|trouble| said(&trouble))
     }
 
-    fn send(&self, root: &Root, id: &str, words: &str, once: &str) -> Result<(), HostError> {
+    fn send(&self, root: &Root, id: &str, words: &str, once: &str) -> Result<(), ServerError> {
         door(root)?.send(id, words, Some(once)).map(drop).map_err(|trouble| said(&trouble))
     }
 
     /// A session that was named must be there; an agent has its main session, which its first message makes.
-    fn tell(&self, root: &Root, to: &Addressee, words: &str, once: &str) -> Result<(), HostError> {
+    fn tell(&self, root: &Root, to: &Addressee, words: &str, once: &str) -> Result<(), ServerError> {
         let gateway = door(root)?;
         let told = match (&to.session, &to.agent) {
             (Some(session), agent) => {
@@ -86,7 +100,7 @@ impl Host for Hands {
     }
 
     /// The one that waits longest. It is looked up now: what a list showed before may be answered already.
-    fn answer(&self, root: &Root, id: &str, answer: &Answer) -> Result<(), HostError> {
+    fn answer(&self, root: &Root, id: &str, answer: &Answer) -> Result<(), ServerError> {
         let decision = match answer {
             Answer::Approve => Decision::AllowOnce,
             Answer::Deny => Decision::Deny,
@@ -153,20 +167,20 @@ fn text(cwd: &Path) -> Result<&str, Refusal> {
 }
 
 /// Its no is a no. When it was not heard to the end, the request may have been carried out all the same.
-fn said(trouble: &Trouble) -> HostError {
+fn said(trouble: &Trouble) -> ServerError {
     match trouble {
         // "Not now" is no no: it starts, stops, or is busy.
-        Trouble::Refused { refusal, .. } if refusal.passes() => HostError::Unheard(trouble.to_string()),
+        Trouble::Refused { refusal, .. } if refusal.passes() => ServerError::Unheard(trouble.to_string()),
         Trouble::Refused { .. } | Trouble::NoScope { .. } | Trouble::Unsafe(_) => {
-            HostError::Refused(Refusal::new(trouble.to_string()))
+            ServerError::Refused(Refusal::new(trouble.to_string()))
         }
-        Trouble::Unreachable(_) => HostError::Unheard(format!("the gateway is not there: {trouble}")),
+        Trouble::Unreachable(_) => ServerError::Unheard(format!("the gateway is not there: {trouble}")),
         Trouble::Lost { .. }
         | Trouble::Silent { .. }
         | Trouble::Odd { .. }
         | Trouble::TooHeavy { .. }
         | Trouble::Unwanted => {
-            HostError::Unheard(format!("{trouble}; whether the gateway took it is not known"))
+            ServerError::Unheard(format!("{trouble}; whether the gateway took it is not known"))
         }
     }
 }
@@ -174,6 +188,7 @@ fn said(trouble: &Trouble) -> HostError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Gateway as _;
     use serde_json::json;
 
     fn errand(session: Option<&'static str>) -> Errand<'static> {
@@ -183,7 +198,7 @@ mod tests {
     #[test]
     fn requests_say_only_what_was_asked_for() {
         let root = Root::at("ws://127.0.0.1:7");
-        let params = |errand: Errand<'_>| HANDS.request(&root, &errand).unwrap().params;
+        let params = |errand: Errand<'_>| OpenClaw.request(&root, &errand).unwrap().params;
         assert_eq!(params(errand(None)), json!({"message": "go"}));
         assert_eq!(params(errand(Some("k"))), json!({"key": "k", "message": "go", "idempotencyKey": "o-1"}));
         let whole = Errand { model: Some("fake/one"), cwd: Some(Path::new("/w")), ..errand(None) };
@@ -213,18 +228,18 @@ mod tests {
         let root = Root::at("ws://box.local:18789");
         for said in ["ws://box.local:18789", "WS://Box.local", "box.local", "box.local:18789", " box.local "]
         {
-            assert!(HANDS.is_meant(&root, said), "{said}");
+            assert!(OpenClaw.is_meant(&root, said), "{said}");
         }
         for said in ["wss://box.local:18789", "box.local:1", "box", "", "ws://box.local:18789/other"] {
-            assert!(!HANDS.is_meant(&root, said), "{said}");
+            assert!(!OpenClaw.is_meant(&root, said), "{said}");
         }
-        assert!(!HANDS.is_here(&root) && HANDS.is_here(&Root::at("ws://[::1]:7")));
-        assert!(!HANDS.is_meant(&Root::at("/home/dev/.openclaw"), "/home/dev/.openclaw"));
+        assert!(!OpenClaw.is_here(&root) && OpenClaw.is_here(&Root::at("ws://[::1]:7")));
+        assert!(!OpenClaw.is_meant(&Root::at("/home/dev/.openclaw"), "/home/dev/.openclaw"));
     }
 
     #[test]
     fn a_folder_is_no_gateway() {
-        let refused = HANDS.request(&Root::at("/home/dev/.openclaw"), &errand(None)).unwrap_err();
+        let refused = OpenClaw.request(&Root::at("/home/dev/.openclaw"), &errand(None)).unwrap_err();
         assert!(refused.reason.contains("/home/dev/.openclaw is no address"), "{refused:?}");
     }
 }
