@@ -426,7 +426,7 @@ const LEAVING_NOTHING: [&dyn Adapter; 7] = [&Pi, &PiRust, &Gemini, &Kimi, &Slate
 #[test]
 fn every_agent_that_leaves_nothing_has_a_scene() {
     let nothing = registry().into_iter().filter(|adapter| adapter.card().trace == Trace::Nothing);
-    for adapter in nothing.filter(|adapter| adapter.host().is_none()) {
+    for adapter in nothing.filter(|adapter| adapter.gateway().is_none()) {
         assert!(LEAVING_NOTHING.iter().any(|known| name(*known) == name(adapter)), "{}", name(adapter));
     }
 }
