@@ -92,7 +92,7 @@ pub(crate) fn about(session: Option<&Session>) -> Variables {
         let value = session.and_then(pick).map(|value| agentctl_model::text::one_line(value));
         value.unwrap_or_default().replace('\0', "")
     };
-    let status = session.map(|session| session.status.word().to_owned()).unwrap_or_default();
+    let status = session.map(|session| session.status.as_str().to_owned()).unwrap_or_default();
     let mut variables = hook_variables(session, &Known::default());
     variables.extend([
         ("AGENTCTL_STATUS", status),

@@ -23,7 +23,7 @@ pub fn hook_variables(session: Option<&Session>, known: &Known) -> Vec<(&'static
     let nothing = &None;
     let cwd = known.cwd.clone().or_else(|| session.and_then(|session| session.cwd.clone()));
     let exit = known.exit_code.or_else(|| session.and_then(|session| session.launch.as_ref()?.exit_code));
-    let outcome = session.and_then(|session| session.outcome).map_or("", Outcome::word);
+    let outcome = session.and_then(|session| session.outcome).map_or("", Outcome::as_str);
     let variables = [
         ("AGENTCTL_SESSION_ID", said(|session| Some(&session.id), nothing)),
         // A folder may have any name: it is told as it is.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use agentctl_model::{Claim, Harvest, Holder, Joined, KernelView, Process, Tie};
+use agentctl_model::{Claim, Harvest, Joined, KernelView, OwnerIdentity, Process, Tie};
 
 use super::processes::{id_in_argv, is_copilot, is_headless, is_session};
 use crate::join::node::{claim_wrappers, named_claim, named_stray, unwrapped};
@@ -47,10 +47,9 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
 /// Sessions whose note names this process, where it cannot be seen which files it holds.
 fn unconfirmed(process: &Process, harvest: &Harvest, kernel: &KernelView) -> Vec<Claim> {
     let Some(why) = process.open_files.why_not() else { return Vec::new() };
-    let noted = harvest
-        .registrations
-        .iter()
-        .filter(|note| matches!(note.holder, Holder::OpenFile { pid, .. } if pid == process.noted_pid()));
+    let noted = harvest.registrations.iter().filter(
+        |note| matches!(note.holder, OwnerIdentity::OpenFile { pid, .. } if pid == process.noted_pid()),
+    );
     noted
         .map(|note| {
             let how = alive(process, kernel, &format!("but its open files cannot be seen: {why}"));

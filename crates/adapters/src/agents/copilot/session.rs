@@ -3,7 +3,7 @@
 use std::io;
 
 use agentctl_model::text::{clean_cut, one_line};
-use agentctl_model::{Facts, Found, Holder, Parent, Registration, Relation, Turn, TurnState};
+use agentctl_model::{Facts, Found, OwnerIdentity, Parent, Registration, Relation, Turn, TurnState};
 use jiff::Timestamp;
 
 use super::head::Head;
@@ -81,7 +81,7 @@ fn notes(place: &Place) -> Vec<Registration> {
         Registration {
             id: place.id.clone(),
             slot: None,
-            holder: Holder::OpenFile { pid, path: folder.join(format!("inuse.{pid}.hold")) },
+            holder: OwnerIdentity::OpenFile { pid, path: folder.join(format!("inuse.{pid}.hold")) },
             testimony: Some(said_by_registry(format!("{note} names pid {pid}"))),
             place: place.folder.join(note),
             headless: false,

@@ -119,7 +119,7 @@ fn ended_as(session: &Surveyed, how: &str, fleet: &Fleet, out: &mut Output) -> E
     let Some(outcome) = object.outcome.filter(|_| went_wrong(session)) else { return Exit::Done };
     let words = fleet.complaint(session).map(|words| format!(": {}", text::clean(&words)));
     let id = text::one_line(&object.id);
-    out.error(&format!("the turn of {id} {how}, {}{}", outcome.word(), words.unwrap_or_default()));
+    out.error(&format!("the turn of {id} {how}, {}{}", outcome.as_str(), words.unwrap_or_default()));
     Exit::Failed
 }
 

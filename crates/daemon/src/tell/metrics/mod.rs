@@ -42,7 +42,7 @@ impl Metrics {
         let mut counted = self.counted();
         match (event.kind, &event.session) {
             (EventKind::SessionStopped, Some(session)) => {
-                *counted.ended.entry(session.outcome.map_or("unknown", Outcome::word)).or_default() += 1;
+                *counted.ended.entry(session.outcome.map_or("unknown", Outcome::as_str)).or_default() += 1;
                 if let Some(seconds) = duration(session, Some(message.at)) {
                     counted.durations += 1;
                     counted.duration_sum += seconds;

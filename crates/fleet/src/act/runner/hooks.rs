@@ -79,7 +79,7 @@ impl Hooks {
 
 /// A hook's words go to the runner's log; one that does not end is ended.
 fn run(command: &str, environ: Environ, cwd: PathBuf) {
-    let log = || agentctl_files::kernel::own_errors().or_else(|_| agentctl_files::kernel::nowhere());
+    let log = || agentctl_files::kernel::own_errors().or_else(|_| agentctl_files::kernel::dev_null());
     let (Ok(stdout), Ok(stderr)) = (log(), log()) else { return };
     let args = vec!["-c".into(), command.into()];
     let order = Order { program: "/bin/sh".into(), args, environ, cwd, stdin: None, stdout, stderr };

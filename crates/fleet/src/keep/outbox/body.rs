@@ -15,7 +15,7 @@ pub fn body(event: &Event, at: Timestamp, found_later: bool) -> String {
         adapter: event.adapter.as_deref(),
         duration_seconds: session.and_then(|session| duration(session, seen_at)),
         // The same word whoever tells it: an exit code is known of some ends only, and stands in the launch.
-        exit_status: session.and_then(|session| session.outcome).map(Outcome::word),
+        exit_status: session.and_then(|session| session.outcome).map(Outcome::as_str),
         summary: session.and_then(summary).or_else(|| event.fuse.as_ref()?.label.as_deref()),
         meta: session.map(|session| &session.meta),
         timestamp: at,

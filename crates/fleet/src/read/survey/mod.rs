@@ -18,7 +18,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use agentctl_model::{
-    Coverage, EndedLaunch, Found, Harvest, Holder, Joined, Registration, Session, SourceReport, Stamp,
+    Coverage, EndedLaunch, Found, Harvest, Joined, OwnerIdentity, Registration, Session, SourceReport, Stamp,
     Survey, Surveyed, Tie, TurnState,
 };
 use jiff::{SignedDuration, Timestamp};
@@ -187,7 +187,7 @@ impl Fleet {
         ledger: &Ledger,
     ) -> Vec<(Source, SourceRequest)> {
         let first = matches!(query.wanted, Wanted::Live).then(look);
-        let seat = self.kernel.seat();
+        let seat = self.kernel.namespace_view();
         let sessions = |source: &Source| match (&query.wanted, &first) {
             (Wanted::All { .. }, _) => Sessions::All { since },
             (Wanted::Ids(ids), _) => Sessions::Ids(ids.clone()),
@@ -350,7 +350,7 @@ fn add_living(reading: &mut SourceReading, living: SourceReading) {
         Coverage::Complete | Coverage::NotInstalled => {}
         Coverage::Partial => harvest.coverage = Coverage::Partial,
         silent => {
-            let why = silent.error().unwrap_or_else(|| silent.word().to_owned());
+            let why = silent.error().unwrap_or_else(|| silent.as_str().to_owned());
             harvest.left_out(format!("what its live processes carry was not readings: {why}"));
         }
     }
@@ -368,7 +368,7 @@ fn merge(harvest: &mut Harvest, again: Harvest, ids: &[String]) {
     }
     // A lock file that was cleared away gives its inode to the next one: where locks were read again, only what was found
     // then counts.
-    let is_lock = |note: &Registration| matches!(note.holder, Holder::Lock { .. });
+    let is_lock = |note: &Registration| matches!(note.holder, OwnerIdentity::Lock { .. });
     let locks_were_read = again.registrations.iter().any(is_lock);
     let is_replaced = |old: &Registration| {
         ids.contains(&old.id)
@@ -411,7 +411,7 @@ fn conclude(
         let mut report = SourceReport {
             adapter: name.to_owned(),
             root: root.clone(),
-            coverage: harvest.coverage.word().to_owned(),
+            coverage: harvest.coverage.as_str().to_owned(),
             error: harvest.coverage.error(),
             warnings: std::mem::take(&mut harvest.warnings),
             sessions: None,
