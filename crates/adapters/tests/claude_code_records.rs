@@ -9,7 +9,7 @@ use std::path::Path;
 use agentctl_adapters::agents::claude_code::ClaudeCode;
 use agentctl_adapters::{Adapter, Progress, Reach, Root, Scope};
 use agentctl_model::text::clean;
-use agentctl_model::{Facts, Harvest, Holder, Tokens};
+use agentctl_model::{Facts, Harvest, OwnerIdentity, Tokens};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -291,7 +291,7 @@ proptest! {
         for note in &harvest.registrations {
             let said: Value = serde_json::from_str(&String::from_utf8_lossy(&bytes)).unwrap();
             prop_assert_eq!(Some(note.id.clone()), said["sessionId"].as_str().map(clean));
-            let Holder::Process { pid, start, .. } = note.holder.clone() else { panic!("{note:?}") };
+            let OwnerIdentity::Process { pid, start, .. } = note.holder.clone() else { panic!("{note:?}") };
             prop_assert_eq!(Some(u64::from(pid)), said["pid"].as_u64());
             prop_assert_eq!(Some(start), said["procStart"].as_str().and_then(|start| start.parse().ok()));
         }

@@ -49,7 +49,7 @@ fn intents(adapter: &str) -> Vec<(String, Intent)> {
     ];
     for permission in Permission::ALL {
         all.push((
-            format!("launch, {}", permission.word()),
+            format!("launch, {}", permission.as_str()),
             Intent { permission: Some(permission), ..new.clone() },
         ));
     }

@@ -39,7 +39,7 @@ const MORE_DOORS: [(&str, &str); 8] = [
     ("is_folder_within", "not opened; the same way as within"),
     ("own::create_new", "as own::open, and was not there before"),
     ("own::create_anew", "the same; what lay there is taken away and not touched"),
-    ("kernel::nowhere", "/dev/null"),
+    ("kernel::dev_null", "/dev/null"),
     ("kernel::random", "/dev/urandom"),
     ("kernel::own_errors", "/proc/self/fd/2"),
     ("kernel::own_status", "/proc/self/status"),

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::os::fd::RawFd;
 
 /// For output that nobody wants.
-pub fn nowhere() -> io::Result<File> {
+pub fn dev_null() -> io::Result<File> {
     File::options().write(true).open("/dev/null")
 }
 

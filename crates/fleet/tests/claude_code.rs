@@ -404,7 +404,7 @@ impl Kernel for Finishes {
     fn inspect(
         &self,
         head: &agentctl_model::ProcessHead,
-        want: agentctl_process::Want,
+        want: agentctl_process::InspectRequest,
     ) -> Option<agentctl_model::Process> {
         self.inner.inspect(head, want)
     }

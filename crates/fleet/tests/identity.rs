@@ -21,7 +21,7 @@ use agentctl_adapters::agents::qwen::Qwen;
 use agentctl_adapters::agents::slate::Slate;
 use agentctl_adapters::{Adapter, Trace, registry};
 use agentctl_fleet::{Fleet, Question, Source, Wanted};
-use agentctl_model::{Environ, Outcome, PidNamespace, Seat, Session, Status};
+use agentctl_model::{Environ, NamespaceView, Outcome, PidNamespace, Session, Status};
 use agentctl_process::fake::{Scripted, ScriptedProcess, US};
 use jiff::Timestamp;
 use serde_json::json;
@@ -218,13 +218,18 @@ const HERE: PidNamespace = PidNamespace { machine: Some(0xabc), number: 4_026_53
 
 /// Below the first namespace: its first process started in minute 5, before anything that is recorded here; the machine in
 /// minute 0.
-fn inside() -> Seat {
-    Seat { sees_all: false, namespace: Some(HERE), born_at: Some(minute(5)), booted_at: Some(minute(0)) }
+fn inside() -> NamespaceView {
+    NamespaceView {
+        sees_all: false,
+        namespace: Some(HERE),
+        born_at: Some(minute(5)),
+        booted_at: Some(minute(0)),
+    }
 }
 
 /// The same, and whoever wrote the records went with the machine.
-fn rebooted() -> Seat {
-    Seat { booted_at: Some(minute(60)), born_at: Some(minute(70)), ..inside() }
+fn rebooted() -> NamespaceView {
+    NamespaceView { booted_at: Some(minute(60)), born_at: Some(minute(70)), ..inside() }
 }
 
 #[track_caller]
@@ -241,17 +246,17 @@ fn is_dead(session: &Session) {
 
 #[test]
 fn a_noted_pid_counts_in_the_namespace_that_the_note_names() {
-    let asked = |domain: &str, seat: Seat| {
+    let asked = |domain: &str, seat: NamespaceView| {
         let home = Home::noting(42, 6000);
         let place = ".claude/sessions/42.json";
         let note = fs::read_to_string(home.path().join(place)).unwrap();
         let domain = format!(r#""pidDomain":"{domain}","status""#);
         home.write(place, &note.replace(r#""status""#, &domain));
-        home.session(&ClaudeCode, Scripted::new().seat(seat))
+        home.session(&ClaudeCode, Scripted::new().namespace_view(seat))
     };
     let ours = "linux:00000000000000000000000000000abc:pid:[4026532001]";
     is_dead(&asked(ours, inside()));
-    is_dead(&asked("linux:00000000000000000000000000000abc:pid:[4026532002]", Seat::ALL));
+    is_dead(&asked("linux:00000000000000000000000000000abc:pid:[4026532002]", NamespaceView::ALL));
     for elsewhere in [
         "linux:00000000000000000000000000000abc:pid:[4026532002]",
         "linux:00000000000000000000000000000abd:pid:[4026532001]",
@@ -261,7 +266,7 @@ fn a_noted_pid_counts_in_the_namespace_that_the_note_names() {
         is_in_doubt(&asked(elsewhere, inside()));
         is_dead(&asked(elsewhere, rebooted()));
     }
-    is_in_doubt(&asked(ours, Seat { namespace: None, ..inside() }));
+    is_in_doubt(&asked(ours, NamespaceView { namespace: None, ..inside() }));
 }
 
 /// Whatever the number is and whenever it started: it may be a process of ours by its number, and somebody else's.
@@ -273,9 +278,9 @@ fn a_noted_pid_without_its_namespace_proves_nothing() {
             let sh = |pid, start| ScriptedProcess::new(pid, &["sh"]).start(start);
             Scripted::new().process(sh(1, 5000)).process(sh(60, 9000))
         };
-        is_in_doubt(&home.session(&ClaudeCode, beside().seat(inside())));
+        is_in_doubt(&home.session(&ClaudeCode, beside().namespace_view(inside())));
         is_dead(&home.session(&ClaudeCode, beside()));
-        is_dead(&home.session(&ClaudeCode, beside().seat(rebooted())));
+        is_dead(&home.session(&ClaudeCode, beside().namespace_view(rebooted())));
     }
 }
 
@@ -286,7 +291,7 @@ fn a_file_that_is_kept_open_says_in_every_namespace_whether_anybody_lives() {
     let files: [(&dyn Adapter, PathBuf); 2] = [(&Codex, lock), (&Copilot, home.hold(42))];
     for (adapter, file) in files {
         let asked = |seat, open: Option<&[PathBuf]>| {
-            let kernel = Scripted::new().seat(seat);
+            let kernel = Scripted::new().namespace_view(seat);
             home.session(
                 adapter,
                 match open {
@@ -298,7 +303,7 @@ fn a_file_that_is_kept_open_says_in_every_namespace_whether_anybody_lives() {
         is_dead(&asked(inside(), Some(&[])));
         is_in_doubt(&asked(inside(), Some(&[file])));
         is_in_doubt(&asked(inside(), None));
-        is_dead(&asked(Seat::ALL, None));
+        is_dead(&asked(NamespaceView::ALL, None));
     }
 }
 
@@ -312,7 +317,7 @@ fn a_lock_that_cannot_be_looked_at_may_be_held_while_the_session_rests() {
     home.write(&rollout, &format!("{began}{over}\n"));
     let lock = home.path().join(format!(".codex/thread-writer-locks/{ID}.lock"));
     let taken_at = |at| fs::File::open(&lock).unwrap().set_modified(minute(at).into()).unwrap();
-    let asked = |seat| home.session(&Codex, Scripted::new().seat(seat));
+    let asked = |seat| home.session(&Codex, Scripted::new().namespace_view(seat));
     // A lock that is taken again is not written again: then the records are newer.
     taken_at(-1);
     is_in_doubt(&asked(inside()));
@@ -325,9 +330,9 @@ fn a_lock_that_cannot_be_looked_at_may_be_held_while_the_session_rests() {
 fn a_rollout_whose_openings_cannot_be_seen_is_in_doubt() {
     let home = Home::noting(42, 42);
     fs::remove_dir_all(home.path().join(".codex/thread-writer-locks")).unwrap();
-    is_dead(&home.session(&Codex, Scripted::new().seat(inside()).open_elsewhere(&[])));
-    is_in_doubt(&home.session(&Codex, Scripted::new().seat(inside())));
-    is_dead(&home.session(&Codex, Scripted::new().seat(rebooted())));
+    is_dead(&home.session(&Codex, Scripted::new().namespace_view(inside()).open_elsewhere(&[])));
+    is_in_doubt(&home.session(&Codex, Scripted::new().namespace_view(inside())));
+    is_dead(&home.session(&Codex, Scripted::new().namespace_view(rebooted())));
 }
 
 /// A home with one session of an agent that leaves nothing, its turn open (or over) at minute 30, and its id.
@@ -435,11 +440,15 @@ fn every_agent_that_leaves_nothing_has_a_scene() {
 fn an_open_turn_that_nothing_ties_to_a_process_may_be_somebody_elses() {
     for adapter in LEAVING_NOTHING {
         let (home, id) = leaving_nothing(adapter, true);
-        let asked = |seat| home.session_called(&id, adapter, Scripted::new().seat(seat).open_elsewhere(&[]));
-        is_dead(&asked(Seat::ALL));
+        let asked = |seat| {
+            home.session_called(&id, adapter, Scripted::new().namespace_view(seat).open_elsewhere(&[]))
+        };
+        is_dead(&asked(NamespaceView::ALL));
         is_in_doubt(&asked(inside()));
         is_dead(&asked(rebooted()));
-        let live = home.fleet(adapter, Scripted::new().seat(inside())).survey(&Question::new(Wanted::Live));
+        let live = home
+            .fleet(adapter, Scripted::new().namespace_view(inside()))
+            .survey(&Question::new(Wanted::Live));
         assert_eq!(live.sessions.len(), 1, "{} is in the list of the live ones", name(adapter));
     }
 }
@@ -448,7 +457,8 @@ fn an_open_turn_that_nothing_ties_to_a_process_may_be_somebody_elses() {
 fn a_turn_that_is_over_needs_no_process() {
     for adapter in LEAVING_NOTHING {
         let (home, id) = leaving_nothing(adapter, false);
-        let session = home.session_called(&id, adapter, Scripted::new().seat(inside()).open_elsewhere(&[]));
+        let session =
+            home.session_called(&id, adapter, Scripted::new().namespace_view(inside()).open_elsewhere(&[]));
         assert_eq!(
             (session.status, session.outcome),
             (Status::Stopped, Some(Outcome::Completed)),
@@ -461,7 +471,7 @@ fn a_turn_that_is_over_needs_no_process() {
 fn an_agent_of_our_own_namespace_is_running() {
     let (home, id) = leaving_nothing(&Pi, true);
     let process = home.process(42, &["pi", "--session-id", &id]).exe("/usr/bin/node");
-    let session = home.session_called(&id, &Pi, Scripted::new().process(process).seat(inside()));
+    let session = home.session_called(&id, &Pi, Scripted::new().process(process).namespace_view(inside()));
     assert_eq!((session.status, session.pid), (Status::Running, Some(42)), "{session:#?}");
 }
 
@@ -474,7 +484,7 @@ fn a_sub_agent_is_where_its_parent_is() {
     home.write(".local/share/slate/storage/session/p/ses_child.json", &child.to_string());
     let asked = |kernel: Scripted| {
         let question = Question { subagents: true, ..Question::new(Wanted::All { since: None }) };
-        let survey = home.fleet(&Slate, kernel.seat(inside())).survey(&question);
+        let survey = home.fleet(&Slate, kernel.namespace_view(inside())).survey(&question);
         let child = survey.sessions.into_iter().find(|found| found.key.id == "ses_child").unwrap().session;
         assert!(child.is_subagent());
         *child
@@ -503,7 +513,7 @@ fn an_exit_that_our_runner_saw_is_the_end_in_every_namespace() {
         },
     });
     home.write("launches/l/launch.json", &record.to_string());
-    let asked = || home.session(&Pi, Scripted::new().seat(inside()));
+    let asked = || home.session(&Pi, Scripted::new().namespace_view(inside()));
     assert!(asked().launch.is_some(), "the record is read");
     is_in_doubt(&asked());
     let exit = json!({"exitCode": null, "exitSignal": 9, "exitedAt": minute(31), "timedOut": false,
@@ -516,9 +526,9 @@ fn an_exit_that_our_runner_saw_is_the_end_in_every_namespace() {
 fn a_turn_without_a_note_that_is_older_than_the_namespace_is_in_doubt() {
     let home = Home::noting(42, 42);
     fs::remove_file(home.path().join(".claude/sessions/42.json")).unwrap();
-    let asked = |seat| home.session(&ClaudeCode, Scripted::new().seat(seat)).status;
-    assert_eq!(asked(Seat::ALL), Status::Stopped);
-    assert_eq!(asked(Seat { born_at: Some(minute(20)), ..inside() }), Status::Unknown);
+    let asked = |seat| home.session(&ClaudeCode, Scripted::new().namespace_view(seat)).status;
+    assert_eq!(asked(NamespaceView::ALL), Status::Stopped);
+    assert_eq!(asked(NamespaceView { born_at: Some(minute(20)), ..inside() }), Status::Unknown);
     assert_eq!(asked(inside()), Status::Stopped, "a Claude that lives has a note");
 }
 
@@ -543,6 +553,6 @@ fn a_note_of_qwen_counts_for_a_qwen_of_this_root_only() {
     assert_eq!(asked(home.process(1234, &argv).inner_pid(7)).1, Some(1234));
     assert_eq!(asked(home.process(7, &["sleep", "9"])), (Status::Stopped, None));
     assert_eq!(asked(home.process(7, &argv).variable("HOME", "/another")), (Status::Stopped, None));
-    let inside = Scripted::new().seat(inside());
+    let inside = Scripted::new().namespace_view(inside());
     assert_eq!(home.session(&Qwen, inside).status, Status::Unknown);
 }

@@ -29,7 +29,7 @@ pub enum ChangeKind {
 
 impl ChangeKind {
     /// The event's name.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Started => "session.started",
             Self::Running => "session.running",

@@ -35,7 +35,7 @@ fn report(root: &str, coverage: &Coverage) -> SourceReport {
     SourceReport {
         adapter: "a".into(),
         root: root.into(),
-        coverage: coverage.word().into(),
+        coverage: coverage.as_str().into(),
         error: coverage.error(),
         warnings: vec![],
         sessions: None,
@@ -49,7 +49,7 @@ fn survey(sessions: Vec<Surveyed>, coverages: &[Coverage]) -> Survey {
 }
 
 fn kinds(changes: &[Change]) -> Vec<&'static str> {
-    changes.iter().map(|change| change.kind.word()).collect()
+    changes.iter().map(|change| change.kind.as_str()).collect()
 }
 
 /// One session, as it truly is: not there, or in a status.
@@ -224,7 +224,7 @@ fn told_of(looks: &[(Option<Status>, Option<Status>)]) -> (Vec<Vec<String>>, Vec
         let (changes, after) = view.diff(&survey(pair(*front, *native), &complete));
         let words = changes.iter().map(|change| {
             let session = change.session.as_ref().unwrap();
-            format!("{} {}", session.id, change.kind.word())
+            format!("{} {}", session.id, change.kind.as_str())
         });
         told.push(words.collect());
         view = after;

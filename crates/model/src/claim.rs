@@ -20,7 +20,7 @@ pub enum Tie {
 
 /// What a live owner itself says of the session at this moment; it stands above older records.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Testimony {
+pub struct LiveReport {
     pub turn: Option<Turn>,
     pub detail: Option<String>,
     pub pending: Vec<Pending>,
@@ -39,7 +39,7 @@ pub struct Claim {
     /// "agent", or what else the process is to the session ("wrapper", "server").
     pub role: &'static str,
     pub command: String,
-    pub testimony: Option<Testimony>,
+    pub testimony: Option<LiveReport>,
     /// What is known of a session that has no storage yet (an agent at its empty prompt).
     pub found: Option<Found>,
 }

@@ -28,7 +28,7 @@ pub enum Witness {
 }
 
 impl Witness {
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
             Self::Registry => "registry",
@@ -58,7 +58,7 @@ impl fmt::Display for Fact {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoProcess => out.write_str("no live process carries this session"),
-            Self::TurnIs(state) => write!(out, "last records: {}", state.words()),
+            Self::TurnIs(state) => write!(out, "last records: {}", state.describe()),
             Self::TurnNotSaid => out.write_str("the records do not say whether a turn is open"),
             Self::Said(words) => out.write_str(words),
         }

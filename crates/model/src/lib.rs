@@ -15,23 +15,24 @@ pub mod text;
 pub mod transcript;
 
 pub use change::{Change, ChangeKind, View};
-pub use claim::{Claim, Joined, Stray, Testimony, Tie};
+pub use claim::{Claim, Joined, LiveReport, Stray, Tie};
 pub use evidence::{Evidence, Fact, Witness};
-pub use launch::exit::{EndedBy, EndedLaunch, Ender, Fit, LaunchExit, SeenExit};
+pub use launch::exit::{EndCause, EndedBy, EndedLaunch, ExitMatch, LaunchExit, SeenExit};
 pub use launch::intent::{Conversation, Intent, Permission};
 pub use launch::plan::{CleanSignal, FirstWords, IdSource, Refusal, SpawnPlan, Stdin, StopWay};
 pub use process::{
-    Environ, HeldLock, KernelView, Launched, Observed, OpenFile, PidNamespace, Process, ProcessHead,
-    ProcessRef, Seat, Standing, Witnesses,
+    Environ, HeldLock, KernelView, Launched, NamespaceView, Observed, OpenFile, PidNamespace, Process,
+    ProcessHead, ProcessRef, RootMembership, Witnesses,
 };
 pub use session::{
     Capability, Facts, Found, LaunchInfo, Parent, Pending, PendingKind, ProcessEntry, Relation, Session,
     SessionKey, Stamp, Tokens,
 };
 pub use status::{
-    Liveness, Outcome, Owner, Owners, Rule, Status, Turn, TurnState, Verdict, Word, derive, prevailing,
+    Liveness, Outcome, Owner, Owners, RemoteState, Rule, Status, Turn, TurnState, Verdict, derive, prevailing,
 };
 pub use survey::{
-    Carrier, Coverage, Ended, Harvest, Holder, Registration, Remote, SourceReport, Survey, Surveyed,
+    Coverage, Ended, Harvest, OwnerIdentity, OwnerProcess, Registration, Remote, SourceReport, Survey,
+    Surveyed,
 };
 pub use transcript::{Entry, EntryKind, Role};

@@ -181,7 +181,7 @@ impl PidNamespace {
 
 /// From where the process table is looked at: a pid means something within its namespace only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seat {
+pub struct NamespaceView {
     /// Every process of the machine can be seen. Elsewhere absence proves nothing about the namespaces above and beside.
     pub sees_all: bool,
     /// The namespace that we sit in: everybody in it can be seen.
@@ -191,14 +191,14 @@ pub struct Seat {
     pub booted_at: Option<Timestamp>,
 }
 
-impl Seat {
+impl NamespaceView {
     /// Nothing is hidden.
     pub const ALL: Self = Self { sees_all: true, namespace: None, born_at: None, booted_at: None };
 }
 
 /// Whether a process works under the config root in question.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum RootMembership {
     /// Its variables lead to this root, or it has a file there open for writing.
     Ours,
     /// They lead to another one.
@@ -234,7 +234,7 @@ pub struct KernelView {
     /// Processes the adapter recognised, all of them ours to look at: of this user, and none of agentctl's own.
     pub processes: Vec<Process>,
     /// Where each of them belongs, by pid.
-    pub standings: HashMap<u32, Standing>,
+    pub standings: HashMap<u32, RootMembership>,
     /// Children and grandchildren of those (tool processes carry the agents' marks in their environment).
     pub offspring: Vec<Process>,
     pub locks: Observed<Vec<HeldLock>>,
@@ -254,7 +254,7 @@ pub struct Launched {
 impl KernelView {
     /// Whether this process works under the root in question, as far as the kernel can tell.
     pub fn is_ours(&self, process: &Process) -> bool {
-        self.standings.get(&process.pid()) == Some(&Standing::Ours)
+        self.standings.get(&process.pid()) == Some(&RootMembership::Ours)
     }
 
     /// The session that this process was started for, where agentctl started it.

@@ -88,7 +88,7 @@ impl Capability {
     pub const ALL: [Self; 7] =
         [Self::Peek, Self::Stop, Self::Resume, Self::Send, Self::Approve, Self::Interrupt, Self::Fork];
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Peek => "peek",
             Self::Stop => "stop",

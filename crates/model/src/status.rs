@@ -27,7 +27,7 @@ pub enum Status {
 impl Status {
     pub const ALL: [Self; 5] = [Self::Running, Self::Waiting, Self::Idle, Self::Stopped, Self::Unknown];
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
             Self::Waiting => "waiting",
@@ -55,7 +55,7 @@ pub enum Outcome {
 impl Outcome {
     pub const ALL: [Self; 4] = [Self::Completed, Self::Failed, Self::Interrupted, Self::Died];
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Completed => "completed",
             Self::Failed => "failed",
@@ -80,7 +80,7 @@ pub enum TurnState {
 }
 
 impl TurnState {
-    pub fn words(self) -> &'static str {
+    pub fn describe(self) -> &'static str {
         match self {
             Self::NotBegun => "no turn yet",
             Self::Open => "a turn is open",
@@ -171,7 +171,7 @@ impl Owners {
 
 /// The word of a gateway: all there is about a remote session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Word {
+pub enum RemoteState {
     Running,
     Ready,
     Ended,
@@ -187,7 +187,7 @@ pub enum Liveness {
     /// Looked after reading the records; nobody carries it.
     Gone { looked_at: Timestamp },
     /// A gateway said so.
-    Remote { word: Word, evidence: Evidence },
+    Remote { word: RemoteState, evidence: Evidence },
     /// Could not look, or several fit, or this platform has no such witness. Not the same as gone.
     Unobservable { why: String, looked_at: Timestamp },
 }
@@ -230,7 +230,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    pub fn words(self) -> &'static str {
+    pub fn describe(self) -> &'static str {
         match self {
             Self::CannotLook => "it cannot be seen who carries the session, so no status is claimed",
             Self::NobodyCarriesIt => {
@@ -309,8 +309,8 @@ pub fn derive(
             (S::Stopped, when_gone, R::ExitNotWrittenYet)
         }
         (Liveness::Gone { .. }, _) => (S::Stopped, when_gone, R::NobodyCarriesIt),
-        (Liveness::Remote { word: Word::Ended, .. }, _) => (S::Stopped, when_gone, R::GatewayEnded),
-        (Liveness::Remote { word: Word::Unsaid, .. }, _) => (S::Unknown, None, R::GatewayDoesNotSay),
+        (Liveness::Remote { word: RemoteState::Ended, .. }, _) => (S::Stopped, when_gone, R::GatewayEnded),
+        (Liveness::Remote { word: RemoteState::Unsaid, .. }, _) => (S::Unknown, None, R::GatewayDoesNotSay),
         (Liveness::Alive(owners), _) if not_theirs(turn, owners) => match state {
             _ if owners.end_with_the_turn() => (S::Running, None, R::HeadlessRunNotEnded),
             Some(open) if open.is_open() => (S::Idle, when_gone, R::TurnOlderThanItsOwners),
@@ -318,8 +318,8 @@ pub fn derive(
             _ => (S::Idle, when_gone, R::TurnEnded),
         },
         (_, Some(T::Approval | T::Question)) => (S::Waiting, None, R::WaitsForPerson),
-        (Liveness::Remote { word: Word::Running, .. }, _) => (S::Running, None, R::GatewayRunning),
-        (Liveness::Remote { word: Word::Ready, .. }, _) => (S::Idle, when_gone, R::GatewayReady),
+        (Liveness::Remote { word: RemoteState::Running, .. }, _) => (S::Running, None, R::GatewayRunning),
+        (Liveness::Remote { word: RemoteState::Ready, .. }, _) => (S::Idle, when_gone, R::GatewayReady),
         (Liveness::Alive(owners), None | Some(T::NotBegun)) if owners.end_with_the_turn() => {
             (S::Running, None, R::HeadlessRunNotEnded)
         }
@@ -343,7 +343,7 @@ pub fn derive(
     match exit {
         // Only where it says more than the records: of a turn that they leave open, and who ended it.
         Some(LaunchExit::Seen(exit)) if was_left_open || (status == S::Stopped && exit.by.is_some()) => {
-            evidence.push(Evidence::said(Witness::Launch, exit.words(), Some(exit.at)));
+            evidence.push(Evidence::said(Witness::Launch, exit.describe(), Some(exit.at)));
         }
         Some(LaunchExit::Unwritten) if status == S::Stopped => {
             evidence.push(Evidence::said(Witness::Launch, LaunchExit::UNWRITTEN, None));

@@ -27,7 +27,7 @@ fn alive(headless: bool) -> Liveness {
     Liveness::Alive(Owners { first: owner(headless), rest: vec![] })
 }
 
-fn remote(word: Word) -> Liveness {
+fn remote(word: RemoteState) -> Liveness {
     Liveness::Remote { word, evidence: Evidence::said(Witness::Gateway, "hasActiveRun", None) }
 }
 
@@ -80,7 +80,7 @@ fn every(status: S, outcomes: [Option<O>; 8]) -> Vec<(S, Option<O>)> {
 #[test]
 fn nobody_carries_it() {
     assert_eq!(column(LATER, &gone()), every(S::Stopped, ENDED_AS_RECORDED));
-    assert_eq!(column(LATER, &remote(Word::Ended)), every(S::Stopped, ENDED_AS_RECORDED));
+    assert_eq!(column(LATER, &remote(RemoteState::Ended)), every(S::Stopped, ENDED_AS_RECORDED));
 }
 
 #[test]
@@ -168,12 +168,12 @@ fn the_gateways_word_decides_for_remote_sessions() {
     let mut running = every(S::Running, [None; 8]);
     running[2] = (S::Waiting, None);
     running[3] = (S::Waiting, None);
-    assert_eq!(column(LATER, &remote(Word::Running)), running);
+    assert_eq!(column(LATER, &remote(RemoteState::Running)), running);
     let mut ready = every(S::Idle, ENDED_AS_RECORDED);
     ready[2] = (S::Waiting, None);
     ready[3] = (S::Waiting, None);
-    assert_eq!(column(LATER, &remote(Word::Ready)), ready);
-    assert_eq!(column(LATER, &remote(Word::Unsaid)), every(S::Unknown, [None; 8]));
+    assert_eq!(column(LATER, &remote(RemoteState::Ready)), ready);
+    assert_eq!(column(LATER, &remote(RemoteState::Unsaid)), every(S::Unknown, [None; 8]));
 }
 
 #[test]

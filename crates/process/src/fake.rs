@@ -16,11 +16,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use agentctl_model::{
-    Environ, HeldLock, Observed, OpenFile, Process, ProcessHead, ProcessRef, Seat, Witnesses,
+    Environ, HeldLock, NamespaceView, Observed, OpenFile, Process, ProcessHead, ProcessRef, Witnesses,
 };
 use jiff::Timestamp;
 
-use crate::{Kernel, OpenHow, Want};
+use crate::{InspectRequest, Kernel, OpenHow};
 
 /// The boot of every scripted process.
 pub const BOOT: u128 = 1;
@@ -163,7 +163,7 @@ struct Table {
     locks: Vec<HeldLock>,
     blind: Option<String>,
     locks_blind: Option<String>,
-    seat: Option<Seat>,
+    seat: Option<NamespaceView>,
     open_elsewhere: Option<Vec<PathBuf>>,
 }
 
@@ -205,7 +205,7 @@ impl Scripted {
 
     /// Looked at from here, instead of from where all can be seen.
     #[must_use]
-    pub fn seat(self, seat: Seat) -> Self {
+    pub fn namespace_view(self, seat: NamespaceView) -> Self {
         self.script().now.seat = Some(seat);
         self
     }
@@ -300,7 +300,7 @@ impl Kernel for Scripted {
         }
     }
 
-    fn inspect(&self, head: &ProcessHead, want: Want) -> Option<Process> {
+    fn inspect(&self, head: &ProcessHead, want: InspectRequest) -> Option<Process> {
         let script = self.script();
         let found = script.now.processes.iter().find(|process| process.reference() == head.process)?;
         let mut process = (!found.gone_when_inspected).then(|| found.process.clone())?;
@@ -333,12 +333,12 @@ impl Kernel for Scripted {
         None
     }
 
-    fn us(&self) -> Option<u32> {
+    fn own_uid(&self) -> Option<u32> {
         Some(US)
     }
 
-    fn seat(&self) -> Seat {
-        self.script().now.seat.unwrap_or(Seat::ALL)
+    fn namespace_view(&self) -> NamespaceView {
+        self.script().now.seat.unwrap_or(NamespaceView::ALL)
     }
 
     fn is_open(&self, path: &Path, _how: OpenHow) -> Observed<bool> {
@@ -352,7 +352,7 @@ impl Kernel for Scripted {
         Observed::Seen(elsewhere.iter().any(|file| file == path) || table.processes.iter().any(has_it))
     }
 
-    fn again(&self, process: ProcessRef, want: Want) -> Observed<Option<Process>> {
+    fn again(&self, process: ProcessRef, want: InspectRequest) -> Observed<Option<Process>> {
         let head = self.script().now.processes.iter().find(|found| found.reference() == process).cloned();
         Observed::Seen(head.and_then(|found| self.inspect(&found.process.head, want)))
     }
@@ -385,7 +385,7 @@ mod tests {
         let kernel = Scripted::new().process(ScriptedProcess::new(7, &["a"])).lock(7, 1, 2);
         let head = ScriptedProcess::new(7, &["a"]).process.head;
         kernel.starts(ScriptedProcess::new(7, &["b"]).start(99));
-        assert_eq!(kernel.inspect(&head, Want::default()), None, "the pid has another owner");
+        assert_eq!(kernel.inspect(&head, InspectRequest::default()), None, "the pid has another owner");
         kernel.ends(7);
         assert_eq!(kernel.locks(), Observed::Seen(Vec::new()));
         kernel.goes_blind("gone blind");
@@ -399,9 +399,11 @@ mod tests {
         let agent = ScriptedProcess::new(7, &["a"]).open("/f", true);
         let head = agent.process.head.clone();
         let kernel = Scripted::new().process(agent);
-        let unasked = kernel.inspect(&head, Want::default()).expect("alive");
+        let unasked = kernel.inspect(&head, InspectRequest::default()).expect("alive");
         assert!(unasked.open_files.why_not().is_some());
-        let asked = kernel.inspect(&head, Want { open_files: true, ..Want::default() }).expect("alive");
+        let asked = kernel
+            .inspect(&head, InspectRequest { open_files: true, ..InspectRequest::default() })
+            .expect("alive");
         assert_eq!(asked.open_files.seen().map(Vec::len), Some(1));
     }
 }

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use agentctl_model::{HeldLock, Observed, Process, ProcessHead, ProcessRef, Seat, Witnesses};
+use agentctl_model::{HeldLock, NamespaceView, Observed, Process, ProcessHead, ProcessRef, Witnesses};
 
 pub mod fake;
 #[cfg(target_os = "linux")]
@@ -26,7 +26,7 @@ pub use spawn::{Ending, Order, Started, identity, spawn};
 
 /// Which expensive looks are wanted of one process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Want {
+pub struct InspectRequest {
     pub open_files: bool,
     pub listening: bool,
 }
@@ -47,7 +47,7 @@ pub trait Kernel: Send + Sync {
     fn heads(&self) -> Observed<Vec<ProcessHead>>;
 
     /// The expensive look at one of them; `None` when that process is gone by now (its pid may be another's).
-    fn inspect(&self, head: &ProcessHead, want: Want) -> Option<Process>;
+    fn inspect(&self, head: &ProcessHead, want: InspectRequest) -> Option<Process>;
 
     /// Who holds which file lock.
     fn locks(&self) -> Observed<Vec<HeldLock>>;
@@ -65,7 +65,7 @@ pub trait Kernel: Send + Sync {
     fn memory(&self, process: ProcessRef) -> Option<u64>;
 
     /// The user that this program acts as; `None` where the backend cannot say.
-    fn us(&self) -> Option<u32> {
+    fn own_uid(&self) -> Option<u32> {
         None
     }
 
@@ -76,12 +76,12 @@ pub trait Kernel: Send + Sync {
     }
 
     /// From where this backend looks.
-    fn seat(&self) -> Seat {
-        Seat::ALL
+    fn namespace_view(&self) -> NamespaceView {
+        NamespaceView::ALL
     }
 
     /// The expensive look at exactly this process, without the list of all; `Seen(None)` when it is gone.
-    fn again(&self, process: ProcessRef, want: Want) -> Observed<Option<Process>> {
+    fn again(&self, process: ProcessRef, want: InspectRequest) -> Observed<Option<Process>> {
         match self.heads() {
             Observed::Unobservable(why) => Observed::Unobservable(why),
             Observed::Seen(heads) => {

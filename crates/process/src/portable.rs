@@ -9,7 +9,7 @@ use agentctl_model::{
 use jiff::Timestamp;
 use sysinfo::{Pid, Process, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System, UpdateKind};
 
-use crate::{Kernel, Want};
+use crate::{InspectRequest, Kernel};
 
 /// Stands in every identity of this backend.
 pub const BOOT: u128 = 0;
@@ -40,7 +40,7 @@ impl Kernel for Portable {
         Observed::Seen(heads)
     }
 
-    fn inspect(&self, head: &ProcessHead, _want: Want) -> Option<SeenProcess> {
+    fn inspect(&self, head: &ProcessHead, _want: InspectRequest) -> Option<SeenProcess> {
         let kind = for_heads()
             .with_exe(UpdateKind::Always)
             .with_cwd(UpdateKind::Always)
@@ -72,7 +72,7 @@ impl Kernel for Portable {
         }
     }
 
-    fn us(&self) -> Option<u32> {
+    fn own_uid(&self) -> Option<u32> {
         let system = look(ProcessesToUpdate::Some(&[asker()]), for_heads()).ok()?;
         system.process(asker()).and_then(|us| us.effective_user_id().or(us.user_id())).map(|uid| **uid)
     }

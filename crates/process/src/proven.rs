@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use agentctl_model::{Observed, Process, ProcessHead, ProcessRef};
 
 use crate::signal::{Sent, Signal, SignalError, platform};
-use crate::{Kernel, Want};
+use crate::{InspectRequest, Kernel};
 
 /// A process that was held, then looked at, and found to be one that may be signalled.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ impl Proven {
     pub fn of(
         kernel: &dyn Kernel,
         process: ProcessRef,
-        want: Want,
+        want: InspectRequest,
         judge: impl FnOnce(&Process) -> Result<(), String>,
     ) -> Result<Option<Self>, SignalError> {
         Self::pinned(kernel, process, want, |seen| {
@@ -28,7 +28,7 @@ impl Proven {
 
     /// The same for agentctl's own daemon, which is nothing else.
     pub fn of_agentctl(kernel: &dyn Kernel, process: ProcessRef) -> Result<Option<Self>, SignalError> {
-        Self::pinned(kernel, process, Want::default(), |seen| {
+        Self::pinned(kernel, process, InspectRequest::default(), |seen| {
             if is_agentctl(seen) { Ok(()) } else { Err("it is not agentctl".to_owned()) }
         })
     }
@@ -36,7 +36,7 @@ impl Proven {
     fn pinned(
         kernel: &dyn Kernel,
         process: ProcessRef,
-        want: Want,
+        want: InspectRequest,
         judge: impl FnOnce(&Process) -> Result<(), String>,
     ) -> Result<Option<Self>, SignalError> {
         // The order matters: what is held first and recognised then is the same.
@@ -58,7 +58,7 @@ impl Proven {
 }
 
 fn of_this_user(kernel: &dyn Kernel, head: &ProcessHead) -> Result<(), String> {
-    match (head.uid, kernel.us()) {
+    match (head.uid, kernel.own_uid()) {
         (Some(uid), Some(us)) if uid != us => Err(format!("it belongs to user {uid}")),
         _ => Ok(()),
     }

@@ -6,8 +6,8 @@ use agentctl_model::{Permission, Refusal};
 
 /// The agent has nothing that this permission mode could mean.
 pub(crate) fn no_permission_mode(agent: &str, wanted: Permission, takes: &[Permission]) -> Refusal {
-    let takes: Vec<&str> = takes.iter().map(|mode| mode.word()).collect();
-    let reason = format!("{agent} has no permission mode `{}`", wanted.word());
+    let takes: Vec<&str> = takes.iter().map(|mode| mode.as_str()).collect();
+    let reason = format!("{agent} has no permission mode `{}`", wanted.as_str());
     Refusal::new(reason).hint(format!("it takes {}", takes.join(" and ")))
 }
 

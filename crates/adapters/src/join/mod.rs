@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use agentctl_model::{
-    Claim, Evidence, Fit, Found, Harvest, Holder, KernelView, Owner, Process, ProcessRef, Registration,
-    Relation, Testimony, Tie, TurnState, Witness,
+    Claim, Evidence, ExitMatch, Found, Harvest, KernelView, LiveReport, Owner, OwnerIdentity, Process,
+    ProcessRef, Registration, Relation, Tie, TurnState, Witness,
 };
 
 /// How a tie reads that rests on nothing but the contract's rule.
@@ -48,21 +48,21 @@ pub fn by_registration(harvest: &Harvest, kernel: &KernelView) -> Vec<Claim> {
     };
     let confirmed = harvest.registrations.iter().filter_map(|note| {
         let (process, why) = match &note.holder {
-            Holder::Process { pid, start, .. } => {
+            OwnerIdentity::Process { pid, start, .. } => {
                 (only(pid, &|process| process.head.process.start == *start)?, "start time matches")
             }
-            Holder::Since { pid, at } => {
+            OwnerIdentity::Since { pid, at } => {
                 let was_running =
                     |process: &Process| process.head.started_at.is_none_or(|start| start <= *at);
                 (only(pid, &was_running)?, "was running when its pid was written down")
             }
-            Holder::Lock { device, inode } => {
+            OwnerIdentity::Lock { device, inode } => {
                 let locks = kernel.locks.seen()?;
                 let held = locks.iter().find(|lock| lock.device == *device && lock.inode == *inode)?;
                 let process = trusted.iter().find(|process| process.pid() == held.pid)?;
                 (*process, "holds the session's lock")
             }
-            Holder::OpenFile { pid, path } => {
+            OwnerIdentity::OpenFile { pid, path } => {
                 let holds = |process: &Process| {
                     process.open_files.seen().is_some_and(|files| files.iter().any(|file| file.path == *path))
                 };
@@ -120,8 +120,8 @@ pub fn only_candidates<'f>(
                 std::ptr::eq(*other, *session) || carrier.head.process == process.head.process
             });
             let (tie, why) = match (fit, rivals.count()) {
-                (Fit::Fits, 1) => (Tie::OnlyCandidate, ONLY_CANDIDATE.to_owned()),
-                (Fit::InDoubt, 1) => {
+                (ExitMatch::Fits, 1) => (Tie::OnlyCandidate, ONLY_CANDIDATE.to_owned()),
+                (ExitMatch::InDoubt, 1) => {
                     let why = "may have taken it up since the process that agentctl started is gone";
                     (Tie::OneOfSeveral, format!("{why}, nothing ties them"))
                 }
@@ -144,11 +144,11 @@ fn fitting<'a>(
     processes: &[&'a Process],
     candidates: &[&'a Found],
     kernel: &KernelView,
-) -> Vec<(&'a Found, &'a Process, Fit)> {
+) -> Vec<(&'a Found, &'a Process, ExitMatch)> {
     let pairs =
         candidates.iter().flat_map(|session| processes.iter().map(move |process| (*session, *process)));
     let judged = pairs.map(|(session, process)| (session, process, kernel.fit(process, session)));
-    judged.filter(|(.., fit)| *fit != Fit::Excluded).collect()
+    judged.filter(|(.., fit)| *fit != ExitMatch::Excluded).collect()
 }
 
 /// The processes that no claim names.
@@ -158,8 +158,8 @@ pub fn unclaimed<'k>(kernel: &'k KernelView, claims: &[Claim]) -> Vec<&'k Proces
 }
 
 /// The testimony of a registration that says nothing but who holds the session.
-pub fn said_by_registry(words: String) -> Testimony {
-    Testimony { evidence: vec![Evidence::said(Witness::Registry, words, None)], ..Testimony::default() }
+pub fn said_by_registry(words: String) -> LiveReport {
+    LiveReport { evidence: vec![Evidence::said(Witness::Registry, words, None)], ..LiveReport::default() }
 }
 
 /// A sub-agent at work is carried by its parent's process. A finished one is nobody's.

@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         Column::whole("SESSIONS CAN"),
     ]);
     for entry in &entries {
-        let can: Vec<&str> = entry.capabilities.iter().map(|capability| capability.word()).collect();
+        let can: Vec<&str> = entry.capabilities.iter().map(|capability| capability.as_str()).collect();
         let name = Cell::plain(entry.name);
         let observed = Cell::new(entry.known_good, Tone::Dim);
         table.row(vec![

@@ -47,10 +47,10 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         writeln!(out, "  {}", text::one_line(detail))?;
     }
     writeln!(out)?;
-    labelled(out, "rule", found.rule.words())?;
+    labelled(out, "rule", found.rule.describe())?;
     for evidence in &session.evidence {
         let when = evidence.at.map(|at| format!(", {} ago", time::ago(now, at))).unwrap_or_default();
-        let label = format!("{}{when}", evidence.source.word());
+        let label = format!("{}{when}", evidence.source.as_str());
         labelled(out, &label, &evidence.fact.to_string())?;
     }
     let records = path::shown(&found.place.to_string_lossy(), surroundings.home.as_deref());

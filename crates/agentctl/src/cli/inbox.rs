@@ -178,7 +178,7 @@ fn waited(item: &InboxItem, now: Timestamp) -> Cell {
 fn what(item: &InboxItem) -> Cell {
     let look = style::look(item.session.status, item.session.outcome);
     let word = match (item.kind, item.session.outcome) {
-        (InboxKind::Failure, Some(outcome)) => outcome.word(),
+        (InboxKind::Failure, Some(outcome)) => outcome.as_str(),
         (kind, _) => kind.word(),
     };
     let glyph = if item.kind == InboxKind::Failure { '✕' } else { look.glyph };

@@ -120,8 +120,8 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
 
 /// The words that `--status` knows. Tables say "done", so a person may too.
 fn status_words() -> impl TypedValueParser<Value = StatusWord> {
-    let statuses = Status::ALL.map(|status| (status.word(), "status"));
-    let outcomes = Outcome::ALL.map(|outcome| (outcome.word(), "how the last turn ended"));
+    let statuses = Status::ALL.map(|status| (status.as_str(), "status"));
+    let outcomes = Outcome::ALL.map(|outcome| (outcome.as_str(), "how the last turn ended"));
     let words = statuses.into_iter().chain(outcomes).map(|(word, help)| PossibleValue::new(word).help(help));
     let done = PossibleValue::new("done").help("the same as completed");
     PossibleValuesParser::new(words.chain(std::iter::once(done))).try_map(|word| StatusWord::parse(&word))

@@ -60,7 +60,7 @@ impl Sheet<'_> {
         let look = style::look(session.status, session.outcome);
         let time = style::time_in_status(session, self.now).map(|d| format!(" for {}", time::short(d)));
         let outcome = session.outcome.filter(|_| session.status != agentctl_model::Status::Stopped);
-        let outcome = outcome.map(|outcome| format!(", last turn {}", outcome.word()));
+        let outcome = outcome.map(|outcome| format!(", last turn {}", outcome.as_str()));
         let status = format!(
             "{} {}{}{}",
             look.glyph,
@@ -113,7 +113,7 @@ impl Sheet<'_> {
         self.maybe("launch", session.launch.as_ref().map(|launch| launch.id.as_str()))?;
         self.folder("config root", Some(&session.config_root))?;
         self.folder("records", Some(place).filter(|place| *place != session.config_root))?;
-        let can: Vec<&str> = session.capabilities.iter().map(|capability| capability.word()).collect();
+        let can: Vec<&str> = session.capabilities.iter().map(|capability| capability.as_str()).collect();
         self.maybe("can", Some(can.join(", ")).filter(|can| !can.is_empty()).as_deref())?;
         for (key, value) in &session.meta {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -122,7 +122,7 @@ impl Sheet<'_> {
         for (index, evidence) in session.evidence.iter().enumerate() {
             let label = if index == 0 { "because" } else { "" };
             let age = evidence.at.map(|at| format!(" ({} ago)", time::ago(self.now, at))).unwrap_or_default();
-            self.line(label, &format!("{}: {}{age}", evidence.source.word(), evidence.fact), Tone::Plain)?;
+            self.line(label, &format!("{}: {}{age}", evidence.source.as_str(), evidence.fact), Tone::Plain)?;
         }
         Ok(())
     }

@@ -114,7 +114,7 @@ fn tell(target: &Surveyed, stopped: &Stopped, fleet: &Fleet, out: &mut Output) -
         writeln!(out, "{id} was {word} already")?;
         return still_open(stopped, out);
     }
-    let outcome = fleet.after_stop(target).and_then(|now| now.session.outcome).map(Outcome::word);
+    let outcome = fleet.after_stop(target).and_then(|now| now.session.outcome).map(Outcome::as_str);
     // What a server keeps is no less open because its turn was ended.
     let done = if stopped.open_in.is_some() { "turn ended" } else { "stopped" };
     let words = match (stopped.survived.is_empty(), outcome) {

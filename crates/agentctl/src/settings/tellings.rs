@@ -104,8 +104,8 @@ impl TryFrom<String> for Change {
     type Error = String;
 
     fn try_from(word: String) -> Result<Self, String> {
-        let statuses = Status::ALL.into_iter().map(Status::word);
-        known(word, "status or outcome", statuses.chain(Outcome::ALL.into_iter().map(Outcome::word)))
+        let statuses = Status::ALL.into_iter().map(Status::as_str);
+        known(word, "status or outcome", statuses.chain(Outcome::ALL.into_iter().map(Outcome::as_str)))
             .map(Self)
     }
 }

@@ -90,8 +90,8 @@ pub(crate) fn about(session: Option<&Session>) -> Variables {
     let text =
         |value: Option<&String>| value.map(|value| agentctl_model::text::one_line(value)).unwrap_or_default();
     let exit = session.and_then(|session| session.launch.as_ref()?.exit_code);
-    let status = session.map(|session| session.status.word().to_owned()).unwrap_or_default();
-    let outcome = session.and_then(|session| session.outcome).map_or("", Outcome::word);
+    let status = session.map(|session| session.status.as_str().to_owned()).unwrap_or_default();
+    let outcome = session.and_then(|session| session.outcome).map_or("", Outcome::as_str);
     vec![
         ("AGENTCTL_SESSION_ID", text(session.map(|session| &session.id))),
         ("AGENTCTL_CWD", session.and_then(|session| session.cwd.clone()).unwrap_or_default()),

@@ -126,7 +126,7 @@ pub(crate) struct News {
 impl From<Change> for News {
     fn from(change: Change) -> Self {
         Self {
-            kind: change.kind.word().to_owned(),
+            kind: change.kind.as_str().to_owned(),
             adapter: Some(change.adapter),
             session_id: change.key.map(|key| key.id),
             previous: change.previous,

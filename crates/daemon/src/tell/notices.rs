@@ -72,11 +72,11 @@ impl Said {
             // A second wait is a second notice, unless the agent says that it is the first one still.
             let since = session.pending.iter().filter_map(|pending| pending.since).min().or(session.since);
             if since.is_none() || since != self.wait {
-                self.words.retain(|word| word != Status::Waiting.word());
+                self.words.retain(|word| word != Status::Waiting.as_str());
             }
             self.wait = since;
         }
-        let words = [Some(session.status.word()), session.outcome.map(agentctl_model::Outcome::word)];
+        let words = [Some(session.status.as_str()), session.outcome.map(agentctl_model::Outcome::as_str)];
         let fresh = words.into_iter().flatten().filter(|word| !self.words.iter().any(|said| said == word));
         let fresh: Vec<String> = fresh.map(str::to_owned).collect();
         self.words.extend(fresh.iter().cloned());
@@ -146,7 +146,7 @@ mod tests {
     }
 
     fn say(notices: &Notices, session: &Session) -> Vec<String> {
-        notices.fresh_words(session, &format!("session.{}", session.status.word()))
+        notices.fresh_words(session, &format!("session.{}", session.status.as_str()))
     }
 
     /// As an agent tells it that says since when its turn is open, and when it wrote last.

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use agentctl_model::{Observed, Process, ProcessEntry, ProcessHead, ProcessRef};
-use agentctl_process::{Want, is_agentctl};
+use agentctl_process::{InspectRequest, is_agentctl};
 
 use crate::act::stop::termination::{Hunt, entry};
 use crate::keep::launches::{Ledger, MARK};
@@ -71,7 +71,7 @@ impl Fleet {
                 .collect(),
             live: &live,
         };
-        let us = self.kernel.us();
+        let us = self.kernel.own_uid();
         let ours = heads.iter().filter(|head| is_of(us, head));
         let found = ours
             .filter_map(|head| search.judge(head))
@@ -130,7 +130,7 @@ impl Search<'_> {
         if self.carriers.contains(&pid) || minded() {
             return None;
         }
-        let process = self.fleet.kernel.inspect(head, Want::default())?;
+        let process = self.fleet.kernel.inspect(head, InspectRequest::default())?;
         if is_agentctl(&process) {
             return None;
         }

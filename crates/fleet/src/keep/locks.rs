@@ -115,7 +115,7 @@ impl fmt::Display for DirectoryHolder {
         let directory = text::one_line(&self.directory);
         if let (Some(id), Some(adapter)) = (&self.session_id, &self.adapter) {
             write!(out, "{adapter} session {} works in {directory}", text::one_line(id))?;
-            let status = self.status.map_or("unknown", Status::word);
+            let status = self.status.map_or("unknown", Status::as_str);
             let pid = self.pid.map(|pid| format!(", pid {pid}")).unwrap_or_default();
             return write!(out, " ({status}{pid})");
         }

@@ -34,7 +34,7 @@ impl<'a> Explanation<'a> {
             outcome: session.outcome,
             status_detail: session.status_detail.as_deref(),
             rule: found.rule,
-            rule_text: found.rule.words(),
+            rule_text: found.rule.describe(),
             evidence: &session.evidence,
             sources,
         }

@@ -109,7 +109,7 @@ impl Fleet {
     ) -> Result<PutAwayReport, NotPutAway> {
         let (session, key) = (&target.session, &target.key);
         if !has_failed(session) {
-            let look = session.outcome.map_or(session.status.word(), Outcome::word);
+            let look = session.outcome.map_or(session.status.as_str(), Outcome::as_str);
             let reason = format!("session {} has no failure to put away: it is {look}", session.id);
             return Err(Refusal::new(reason).hint("`agentctl inbox` shows what can be").into());
         }

@@ -85,7 +85,7 @@ fn who_is_named_is_searched_for_and_whoever_is_not_found_by_the_whole_list_is_go
     let (asked, survey, _) = named("0192-of-another-agent");
     assert_eq!((ids(&survey).len(), asked.len()), (0, 1), "no key of a gateway begins so: {asked:?}");
     let (_, survey, _) = named("agent:main:cron:weekly");
-    assert_eq!(survey.sessions[0].session.outcome.map(agentctl_model::Outcome::word), Some("completed"));
+    assert_eq!(survey.sessions[0].session.outcome.map(agentctl_model::Outcome::as_str), Some("completed"));
 }
 
 /// Who is not known to rest belongs into the list; who is known to needs nobody's jobs.

@@ -6,7 +6,7 @@ mod home;
 mod server;
 
 use agentctl_fleet::{Question, Wanted};
-use agentctl_model::{Outcome, PendingKind, Relation, Seat, Status};
+use agentctl_model::{NamespaceView, Outcome, PendingKind, Relation, Status};
 use agentctl_process::fake::{Scripted, ScriptedProcess};
 use jiff::Timestamp;
 use serde_json::json;
@@ -453,7 +453,8 @@ fn a_database_that_is_open_here_says_nothing_of_those_in_another_pid_namespace()
         home.step(id, made + 1, None, "");
     }
     let moment = |second| Some(Timestamp::from_millisecond(at(second)).unwrap());
-    let inside = Seat { sees_all: false, namespace: None, born_at: moment(50), booted_at: moment(0) };
+    let inside =
+        NamespaceView { sees_all: false, namespace: None, born_at: moment(50), booted_at: moment(0) };
     let database = std::fs::canonicalize(home.data().join("opencode.db")).unwrap();
     let neighbour = home.process(7, &["opencode", "run", "-s", "ses_2"], "/w", 190).open(database, true);
     let asked = |kernel: Scripted| {
@@ -463,6 +464,9 @@ fn a_database_that_is_open_here_says_nothing_of_those_in_another_pid_namespace()
     };
     let died = (Status::Stopped, Some(Outcome::Died));
     assert_eq!(asked(table(std::slice::from_ref(&neighbour))), died);
-    assert_eq!(asked(Scripted::new().seat(inside).open_elsewhere(&[])), died, "nobody has it open");
-    assert_eq!(asked(table(&[neighbour]).seat(inside).open_elsewhere(&[])), (Status::Unknown, None));
+    assert_eq!(asked(Scripted::new().namespace_view(inside).open_elsewhere(&[])), died, "nobody has it open");
+    assert_eq!(
+        asked(table(&[neighbour]).namespace_view(inside).open_elsewhere(&[])),
+        (Status::Unknown, None)
+    );
 }

@@ -15,7 +15,7 @@ const TERMINATE: i32 = 15;
 /// What made agentctl end a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Ender {
+pub enum EndCause {
     /// Somebody asked for it.
     Stop,
     /// The time was up that its launch gave it.
@@ -27,30 +27,30 @@ pub enum Ender {
 /// Why agentctl ended a process that it had started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EndedBy {
-    pub by: Ender,
+    pub by: EndCause,
     /// The limit that was reached, as it was set; `null` where there was none or it is not known.
     pub limit: Option<String>,
 }
 
 impl EndedBy {
     pub fn stop() -> Self {
-        Self { by: Ender::Stop, limit: None }
+        Self { by: EndCause::Stop, limit: None }
     }
 
     pub fn timeout(limit: Option<String>) -> Self {
-        Self { by: Ender::Timeout, limit }
+        Self { by: EndCause::Timeout, limit }
     }
 
     pub fn fuse(limit: String) -> Self {
-        Self { by: Ender::Fuse, limit: Some(limit) }
+        Self { by: EndCause::Fuse, limit: Some(limit) }
     }
 
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         let limit = self.limit.as_ref().map(|limit| format!(" ({limit})")).unwrap_or_default();
         match self.by {
-            Ender::Stop => "stopped with `agentctl stop`".to_owned(),
-            Ender::Timeout => format!("stopped by agentctl: its time was up{limit}"),
-            Ender::Fuse => format!("stopped by agentctl: its fuse was spent{limit}"),
+            EndCause::Stop => "stopped with `agentctl stop`".to_owned(),
+            EndCause::Timeout => format!("stopped by agentctl: its time was up{limit}"),
+            EndCause::Fuse => format!("stopped by agentctl: its fuse was spent{limit}"),
         }
     }
 }
@@ -77,8 +77,8 @@ impl SeenExit {
         updated_at.is_some_and(|at| at <= self.at)
     }
 
-    pub fn words(&self) -> String {
-        let by = self.by.as_ref().map(|by| format!("; it was {}", by.words())).unwrap_or_default();
+    pub fn describe(&self) -> String {
+        let by = self.by.as_ref().map(|by| format!("; it was {}", by.describe())).unwrap_or_default();
         let how = match (self.code, self.signal) {
             (_, Some(signal)) => format!("signal {signal}"),
             (Some(code), None) => format!("exit code {code}"),
@@ -118,7 +118,7 @@ impl LaunchExit {
 
 /// What is written down about a process and a session that nothing ties to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fit {
+pub enum ExitMatch {
     /// Nothing speaks against it that the process carries the session.
     Fits,
     /// The process that carried it went unseen: this one may have taken it up since, or not.
@@ -129,17 +129,19 @@ pub enum Fit {
 impl KernelView {
     /// A process that was launched for another session carries that one. And a session is left as its launched process
     /// left it until there is a newer record: whoever took it up writes one.
-    pub fn fit(&self, process: &Process, session: &Found) -> Fit {
+    pub fn fit(&self, process: &Process, session: &Found) -> ExitMatch {
         match self.launched_for(process) {
-            Some(id) if id == session.id => return Fit::Fits,
-            Some(_) => return Fit::Excluded,
+            Some(id) if id == session.id => return ExitMatch::Fits,
+            Some(_) => return ExitMatch::Excluded,
             None => {}
         }
-        let Some(ended) = self.ended.iter().find(|ended| ended.id == session.id) else { return Fit::Fits };
+        let Some(ended) = self.ended.iter().find(|ended| ended.id == session.id) else {
+            return ExitMatch::Fits;
+        };
         match &ended.exit {
-            LaunchExit::Unseen | LaunchExit::Unwritten => Fit::InDoubt,
-            LaunchExit::Seen(exit) if exit.is_the_end(session.facts.updated_at) => Fit::Excluded,
-            LaunchExit::Seen(_) => Fit::Fits,
+            LaunchExit::Unseen | LaunchExit::Unwritten => ExitMatch::InDoubt,
+            LaunchExit::Seen(exit) if exit.is_the_end(session.facts.updated_at) => ExitMatch::Excluded,
+            LaunchExit::Seen(_) => ExitMatch::Fits,
         }
     }
 }

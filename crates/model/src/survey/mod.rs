@@ -9,11 +9,11 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::claim::{Stray, Testimony, Tie};
+use crate::claim::{LiveReport, Stray, Tie};
 use crate::evidence::Evidence;
 use crate::process::{PidNamespace, ProcessRef};
 use crate::session::{Found, Session, SessionKey};
-use crate::status::{Rule, Status, Word};
+use crate::status::{RemoteState, Rule, Status};
 
 /// How much of a source was heard.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum Coverage {
 }
 
 impl Coverage {
-    pub fn word(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Complete => "complete",
             Self::Partial => "partial",
@@ -57,7 +57,7 @@ impl Coverage {
 
 /// By what the kernel can tell that a process carries a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Holder {
+pub enum OwnerIdentity {
     /// The agent wrote down pid and start time; both must match. Some write down where the pid counts, too.
     Process { pid: u32, start: u64, namespace: Option<PidNamespace> },
     /// Whoever holds a lock on this file.
@@ -73,12 +73,12 @@ pub enum Holder {
 pub struct Registration {
     pub id: String,
     pub slot: Option<String>,
-    pub holder: Holder,
+    pub holder: OwnerIdentity,
     /// The file that says so, for evidence.
     pub place: PathBuf,
     pub headless: bool,
     /// What the live holder says of the session now.
-    pub testimony: Option<Testimony>,
+    pub testimony: Option<LiveReport>,
     /// What the note itself says of a session that has no records yet.
     pub found: Option<Found>,
 }
@@ -88,11 +88,11 @@ pub struct Registration {
 pub struct Remote {
     pub id: String,
     pub slot: Option<String>,
-    pub word: Word,
+    pub word: RemoteState,
     /// Its words, and when they were heard.
     pub evidence: Evidence,
     /// What else it says of the session at this moment, such as what it waits for.
-    pub testimony: Testimony,
+    pub testimony: LiveReport,
 }
 
 /// What one source gave.
@@ -183,12 +183,12 @@ pub struct Surveyed {
     pub rule: Rule,
     /// The processes that carry it, in the order of `session.processes`. Whoever acts on them looks for himself.
     #[serde(skip)]
-    pub carriers: Vec<Carrier>,
+    pub carriers: Vec<OwnerProcess>,
 }
 
 /// A process that carries a session, by its identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Carrier {
+pub struct OwnerProcess {
     pub process: ProcessRef,
     /// As in [`crate::Claim::role`].
     pub role: &'static str,
@@ -258,7 +258,7 @@ mod tests {
         SourceReport {
             adapter: "a".into(),
             root: "/r".into(),
-            coverage: coverage.word().into(),
+            coverage: coverage.as_str().into(),
             error: coverage.error(),
             warnings: vec![],
             sessions: None,

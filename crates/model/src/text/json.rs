@@ -10,18 +10,18 @@ use crate::text;
 
 /// On one line.
 pub fn write(out: impl Write, value: &impl Serialize) -> serde_json::Result<()> {
-    value.serialize(&mut Serializer::with_formatter(out, Harmless(CompactFormatter)))
+    value.serialize(&mut Serializer::with_formatter(out, SafeFormatter(CompactFormatter)))
 }
 
 /// For a person.
 pub fn write_indented(out: impl Write, value: &impl Serialize) -> serde_json::Result<()> {
-    value.serialize(&mut Serializer::with_formatter(out, Harmless(PrettyFormatter::new())))
+    value.serialize(&mut Serializer::with_formatter(out, SafeFormatter(PrettyFormatter::new())))
 }
 
 /// A formatter that leaves out what must never reach a terminal.
-struct Harmless<F>(F);
+struct SafeFormatter<F>(F);
 
-impl<F: Formatter> Formatter for Harmless<F> {
+impl<F: Formatter> Formatter for SafeFormatter<F> {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
         if fragment.is_ascii() && !fragment.contains('\u{7f}') {
             return out.write_all(fragment.as_bytes());

@@ -2,24 +2,24 @@
 
 use agentctl_model::OpenFile;
 
-use super::entry::{Blind, Entry};
+use super::entry::{Entry, LookError};
 
 /// Sockets, pipes and other things without a path are left out. A file that was unlinked keeps the kernel's
 /// ` (deleted)` mark: what lies under its old name now is not the file that is open.
-pub(super) fn open_files(entry: &Entry, buffer: &mut Vec<u8>) -> Result<Vec<OpenFile>, Blind> {
+pub(super) fn open_files(entry: &Entry, buffer: &mut Vec<u8>) -> Result<Vec<OpenFile>, LookError> {
     let mut files = Vec::new();
     for descriptor in entry.numbers("fd")? {
         match open_file(entry, descriptor, buffer) {
             Ok(file) => files.extend(file),
             // Closed since the folder was listed.
-            Err(Blind::Gone) => {}
+            Err(LookError::Gone) => {}
             Err(other) => return Err(other),
         }
     }
     Ok(files)
 }
 
-fn open_file(entry: &Entry, descriptor: u32, buffer: &mut Vec<u8>) -> Result<Option<OpenFile>, Blind> {
+fn open_file(entry: &Entry, descriptor: u32, buffer: &mut Vec<u8>) -> Result<Option<OpenFile>, LookError> {
     let path = entry.link(format!("fd/{descriptor}"))?;
     if !path.is_absolute() {
         return Ok(None);

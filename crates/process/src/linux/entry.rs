@@ -18,7 +18,7 @@ use super::stat::Stat;
 
 /// Why a look at a process gave nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Blind {
+pub(super) enum LookError {
     /// It is not there any more.
     Gone,
     /// It is there, and this user may not look.
@@ -29,7 +29,7 @@ pub(super) enum Blind {
     Failed(Errno),
 }
 
-impl From<Errno> for Blind {
+impl From<Errno> for LookError {
     fn from(error: Errno) -> Self {
         match error {
             Errno::NOENT | Errno::SRCH => Self::Gone,
@@ -39,7 +39,7 @@ impl From<Errno> for Blind {
     }
 }
 
-impl Blind {
+impl LookError {
     /// Why `what` was not seen, in words.
     pub(super) fn why(self, what: &str) -> String {
         match self {
@@ -77,7 +77,7 @@ pub(super) struct Entry(OwnedFd);
 
 impl Entry {
     /// Opens the entry `name` (a pid, or a thread id) of the folder `parent`.
-    pub(super) fn open(parent: impl AsFd, name: impl rustix::path::Arg) -> Result<Self, Blind> {
+    pub(super) fn open(parent: impl AsFd, name: impl rustix::path::Arg) -> Result<Self, LookError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self(openat(parent, name, flags, Mode::empty())?))
     }
@@ -88,7 +88,7 @@ impl Entry {
     }
 
     /// Which folder the process means by this path: from its own root, or from where it stands.
-    pub(super) fn folder_within(&self, path: &Path) -> Result<FileId, Blind> {
+    pub(super) fn folder_within(&self, path: &Path) -> Result<FileId, LookError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let start = |link: &str| openat(&self.0, link, flags, Mode::empty());
         let folder = if path.is_absolute() {
@@ -99,13 +99,13 @@ impl Entry {
         Ok(fstat(folder)?.into())
     }
 
-    pub(super) fn stat(&self, buffer: &mut Vec<u8>) -> Result<Stat, Blind> {
+    pub(super) fn stat(&self, buffer: &mut Vec<u8>) -> Result<Stat, LookError> {
         self.read("stat", buffer)?;
-        Stat::parse(buffer).ok_or(Blind::Failed(Errno::ILSEQ))
+        Stat::parse(buffer).ok_or(LookError::Failed(Errno::ILSEQ))
     }
 
     /// Reads a whole file of the entry into `buffer`, replacing what was in it.
-    pub(super) fn read(&self, name: impl rustix::path::Arg, buffer: &mut Vec<u8>) -> Result<(), Blind> {
+    pub(super) fn read(&self, name: impl rustix::path::Arg, buffer: &mut Vec<u8>) -> Result<(), LookError> {
         let file = openat(&self.0, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         buffer.clear();
         loop {
@@ -123,7 +123,7 @@ impl Entry {
     }
 
     /// Reads a table that is given piece by piece, until nothing more comes.
-    pub(super) fn read_to_end(&self, name: &str, buffer: &mut Vec<u8>) -> Result<(), Blind> {
+    pub(super) fn read_to_end(&self, name: &str, buffer: &mut Vec<u8>) -> Result<(), LookError> {
         use std::io::Read;
         let file = openat(&self.0, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         buffer.clear();
@@ -135,7 +135,7 @@ impl Entry {
 
     /// Reads what a process has since its program was loaded: its arguments and its variables. For a moment within
     /// `execve` both are empty, and a process that was just launched is looked at in that very moment.
-    pub(super) fn read_loaded(&self, name: &str, buffer: &mut Vec<u8>) -> Result<(), Blind> {
+    pub(super) fn read_loaded(&self, name: &str, buffer: &mut Vec<u8>) -> Result<(), LookError> {
         for _ in 0..LOOKS_WHILE_LOADING {
             self.read(name, buffer)?;
             if !buffer.is_empty() {
@@ -149,16 +149,16 @@ impl Entry {
             }
             std::thread::sleep(BETWEEN_LOOKS);
         }
-        Err(Blind::Loading)
+        Err(LookError::Loading)
     }
 
-    pub(super) fn link(&self, name: impl rustix::path::Arg) -> Result<PathBuf, Blind> {
+    pub(super) fn link(&self, name: impl rustix::path::Arg) -> Result<PathBuf, LookError> {
         let target = readlinkat(&self.0, name, Vec::new())?;
         Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
     }
 
     /// Where the link leads, or led: the kernel appends ` (deleted)` to a path that was unlinked.
-    pub(super) fn link_even_if_deleted(&self, name: &str) -> Result<PathBuf, Blind> {
+    pub(super) fn link_even_if_deleted(&self, name: &str) -> Result<PathBuf, LookError> {
         let target = self.link(name)?;
         Ok(match without_deleted_mark(&target) {
             Some(former) if !self.leads_to(name, &target) => former,
@@ -173,18 +173,18 @@ impl Entry {
     }
 
     /// Which file a link leads to, even if that has no name any more.
-    pub(super) fn target_of(&self, name: &str) -> Result<FileId, Blind> {
+    pub(super) fn target_of(&self, name: &str) -> Result<FileId, LookError> {
         Ok(statat(&self.0, name, AtFlags::empty())?.into())
     }
 
     /// The names in a subfolder that are numbers: threads or file descriptors.
-    pub(super) fn numbers(&self, folder: &str) -> Result<Vec<u32>, Blind> {
+    pub(super) fn numbers(&self, folder: &str) -> Result<Vec<u32>, LookError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         numbers(openat(&self.0, folder, flags, Mode::empty())?)
     }
 
     /// The entry that still has memory and files: this one, or that of a live thread when the first thread has ended.
-    pub(super) fn body(&self, stat: &Stat, buffer: &mut Vec<u8>) -> Result<Option<Self>, Blind> {
+    pub(super) fn body(&self, stat: &Stat, buffer: &mut Vec<u8>) -> Result<Option<Self>, LookError> {
         if !stat.is_hollow() {
             return Ok(None);
         }
@@ -193,16 +193,16 @@ impl Entry {
                 Ok(entry) if entry.stat(buffer).is_ok_and(|stat| !stat.is_hollow()) => {
                     return Ok(Some(entry));
                 }
-                Ok(_) | Err(Blind::Gone) => {}
+                Ok(_) | Err(LookError::Gone) => {}
                 Err(other) => return Err(other),
             }
         }
-        Err(Blind::Gone)
+        Err(LookError::Gone)
     }
 }
 
 /// The entries of an open folder whose names are numbers, in the kernel's order.
-pub(super) fn numbers(folder: impl AsFd) -> Result<Vec<u32>, Blind> {
+pub(super) fn numbers(folder: impl AsFd) -> Result<Vec<u32>, LookError> {
     let mut buffer = [MaybeUninit::uninit(); CHUNK];
     let mut entries = RawDir::new(folder, &mut buffer);
     let mut numbers = Vec::new();
@@ -230,8 +230,8 @@ mod tests {
 
     #[test]
     fn running_out_of_descriptors_says_nothing_about_the_process() {
-        assert_eq!(Blind::from(Errno::MFILE), Blind::Failed(Errno::MFILE));
-        assert_eq!(Blind::from(Errno::SRCH), Blind::Gone);
-        assert_eq!(Blind::from(Errno::ACCESS), Blind::Denied(Errno::ACCESS));
+        assert_eq!(LookError::from(Errno::MFILE), LookError::Failed(Errno::MFILE));
+        assert_eq!(LookError::from(Errno::SRCH), LookError::Gone);
+        assert_eq!(LookError::from(Errno::ACCESS), LookError::Denied(Errno::ACCESS));
     }
 }

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use agentctl_model::HeldLock;
 use rustix::fs::major;
 
-use super::entry::{Blind, Entry};
+use super::entry::{Entry, LookError};
 use super::locks;
 
 /// Only file systems without a disk of their own (major number 0) have two numbers.
@@ -26,7 +26,7 @@ pub(super) fn as_stat_names_them(held: Vec<HeldLock>, proc: &OwnedFd) -> Vec<Hel
 }
 
 /// Whether one of the open files of a process is this one, with a lock on it.
-pub(super) fn holds(holder: &Entry, device: u64, inode: u64) -> Result<bool, Blind> {
+pub(super) fn holds(holder: &Entry, device: u64, inode: u64) -> Result<bool, LookError> {
     let mut buffer = Vec::new();
     for descriptor in holder.numbers("fd")? {
         // It may have been closed meanwhile.
@@ -52,7 +52,7 @@ fn device_seen_by_holder(lock: HeldLock, proc: &OwnedFd, buffer: &mut Vec<u8>) -
     })
 }
 
-fn carries(holder: &Entry, descriptor: u32, lock: HeldLock, buffer: &mut Vec<u8>) -> Result<bool, Blind> {
+fn carries(holder: &Entry, descriptor: u32, lock: HeldLock, buffer: &mut Vec<u8>) -> Result<bool, LookError> {
     holder.read(format!("fdinfo/{descriptor}"), buffer)?;
     Ok(locks::of_descriptor(&String::from_utf8_lossy(buffer)).contains(&lock))
 }

@@ -11,7 +11,7 @@ mod entry;
 mod holders;
 mod lease;
 mod locks;
-mod seat;
+mod namespaces;
 mod sockets;
 mod stat;
 mod strings;
@@ -23,14 +23,14 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentctl_model::{HeldLock, Observed, Process, ProcessHead, ProcessRef, Seat, Witnesses};
+use agentctl_model::{HeldLock, NamespaceView, Observed, Process, ProcessHead, ProcessRef, Witnesses};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-use crate::{Kernel, OpenHow, Want};
+use crate::{InspectRequest, Kernel, OpenHow};
 use clock::StartClock;
-use entry::{Blind, Entry};
+use entry::{Entry, LookError};
 use stat::Stat;
 
 /// How long whoever is ending is waited for: a second at most.
@@ -64,13 +64,13 @@ impl Linux {
         Self { root, boot }
     }
 
-    fn folder(&self) -> Result<OwnedFd, Blind> {
+    fn folder(&self) -> Result<OwnedFd, LookError> {
         Ok(open(&self.root, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
     }
 
     fn all_heads(&self) -> Result<Vec<ProcessHead>, String> {
         let boot = self.boot.clone()?;
-        let blind = |blind: Blind| blind.why(&self.root.display().to_string());
+        let blind = |blind: LookError| blind.why(&self.root.display().to_string());
         let clock = StartClock::now();
         let folder = self.folder().map_err(blind)?;
         let pids = entry::numbers(&folder).map_err(blind)?;
@@ -78,7 +78,7 @@ impl Linux {
         for pid in pids {
             match head(&folder, pid, boot, clock, &mut buffer) {
                 Ok(head) => heads.extend(head),
-                Err(Blind::Gone | Blind::Denied(_)) => {}
+                Err(LookError::Gone | LookError::Denied(_)) => {}
                 // Leaving it out would call it dead.
                 Err(failed) => return Err(failed.why(&format!("process {pid}"))),
             }
@@ -86,7 +86,7 @@ impl Linux {
         Ok(heads)
     }
 
-    fn open_pid(&self, pid: u32, buffer: &mut Vec<u8>) -> Result<(Entry, Stat), Blind> {
+    fn open_pid(&self, pid: u32, buffer: &mut Vec<u8>) -> Result<(Entry, Stat), LookError> {
         let entry = Entry::open(self.folder()?, pid.to_string())?;
         let stat = entry.stat(buffer)?;
         Ok((entry, stat))
@@ -102,11 +102,11 @@ impl Linux {
         pids.into_iter().any(|pid| self.open_pid(pid, &mut buffer).is_ok_and(|(_, stat)| stat.is_ending()))
     }
 
-    fn look_closely(&self, process: ProcessRef, want: Want) -> Result<Process, Blind> {
+    fn look_closely(&self, process: ProcessRef, want: InspectRequest) -> Result<Process, LookError> {
         let mut buffer = Vec::new();
         let (entry, stat) = self.open_pid(process.pid, &mut buffer)?;
         if !self.is_same(process, &stat) {
-            return Err(Blind::Gone);
+            return Err(LookError::Gone);
         }
         let thread = entry.body(&stat, &mut buffer)?;
         let body = thread.as_ref().unwrap_or(&entry);
@@ -125,11 +125,11 @@ impl Linux {
             Observed::Unobservable("not looked at".into())
         };
         let argv = argv(body, &mut buffer)?;
-        let inner_pid = seat::inner_pid(&entry, process.pid, &mut buffer);
+        let inner_pid = namespaces::inner_pid(&entry, process.pid, &mut buffer);
         // A process that died meanwhile has no files and no variables: that must not be taken for what it had.
         let stat = entry.stat(&mut buffer)?;
         if !self.is_same(process, &stat) || body.stat(&mut buffer)?.is_hollow() {
-            return Err(Blind::Gone);
+            return Err(LookError::Gone);
         }
         let head = ProcessHead {
             process,
@@ -153,10 +153,10 @@ impl Kernel for Linux {
         self.all_heads().map_or_else(Observed::Unobservable, Observed::Seen)
     }
 
-    fn inspect(&self, head: &ProcessHead, want: Want) -> Option<Process> {
+    fn inspect(&self, head: &ProcessHead, want: InspectRequest) -> Option<Process> {
         match self.look_closely(head.process, want) {
             Ok(process) => Some(process),
-            Err(Blind::Gone) => None,
+            Err(LookError::Gone) => None,
             Err(blind) => {
                 let why = blind.why(&format!("process {}", head.process.pid));
                 Some(Process {
@@ -211,7 +211,7 @@ impl Kernel for Linux {
         pages.checked_mul(u64::try_from(rustix::param::page_size()).ok()?)
     }
 
-    fn us(&self) -> Option<u32> {
+    fn own_uid(&self) -> Option<u32> {
         Some(rustix::process::geteuid().as_raw())
     }
 
@@ -220,14 +220,14 @@ impl Kernel for Linux {
         observed(look(), "the sockets of this machine")
     }
 
-    fn seat(&self) -> Seat {
-        seat::look(&self.root)
+    fn namespace_view(&self) -> NamespaceView {
+        namespaces::look(&self.root)
     }
 
-    fn again(&self, process: ProcessRef, want: Want) -> Observed<Option<Process>> {
+    fn again(&self, process: ProcessRef, want: InspectRequest) -> Observed<Option<Process>> {
         match self.look_closely(process, want) {
             Ok(seen) => Observed::Seen(Some(seen)),
-            Err(Blind::Gone) => Observed::Seen(None),
+            Err(LookError::Gone) => Observed::Seen(None),
             Err(blind) => Observed::Unobservable(blind.why(&format!("process {}", process.pid))),
         }
     }
@@ -237,7 +237,7 @@ impl Kernel for Linux {
             let (entry, stat) = self.open_pid(process.pid, &mut Vec::new()).ok()?;
             self.is_same(process, &stat).then(|| entry.folder_within(theirs).ok()).flatten()
         };
-        theirs == ours || seat::folder(ours).is_some_and(|here| there() == Some(here))
+        theirs == ours || namespaces::folder(ours).is_some_and(|here| there() == Some(here))
     }
 
     fn is_open(&self, path: &Path, how: OpenHow) -> Observed<bool> {
@@ -254,7 +254,7 @@ impl Kernel for Linux {
     }
 
     fn is_lent(&self, folder: &Path) -> bool {
-        seat::is_lent(&self.root, folder)
+        namespaces::is_lent(&self.root, folder)
     }
 
     fn is_alive(&self, process: ProcessRef) -> Observed<bool> {
@@ -263,10 +263,10 @@ impl Kernel for Linux {
         }
         match self.open_pid(process.pid, &mut Vec::new()) {
             Ok((_, stat)) => Observed::Seen(self.is_same(process, &stat)),
-            Err(Blind::Gone) if is_hidden(process.pid) => {
+            Err(LookError::Gone) if is_hidden(process.pid) => {
                 Observed::Unobservable(format!("process {} is hidden from this user", process.pid))
             }
-            Err(Blind::Gone) => Observed::Seen(false),
+            Err(LookError::Gone) => Observed::Seen(false),
             Err(blind) => Observed::Unobservable(blind.why(&format!("process {}", process.pid))),
         }
     }
@@ -280,7 +280,7 @@ fn head(
     boot: u128,
     clock: StartClock,
     buffer: &mut Vec<u8>,
-) -> Result<Option<ProcessHead>, Blind> {
+) -> Result<Option<ProcessHead>, LookError> {
     let entry = Entry::open(folder, pid.to_string())?;
     let stat = entry.stat(buffer)?;
     if stat.kernel_thread || !stat.is_alive() {
@@ -298,16 +298,16 @@ fn head(
     }))
 }
 
-fn argv(entry: &Entry, buffer: &mut Vec<u8>) -> Result<Vec<String>, Blind> {
+fn argv(entry: &Entry, buffer: &mut Vec<u8>) -> Result<Vec<String>, LookError> {
     match entry.read_loaded("cmdline", buffer) {
         Ok(()) => Ok(strings::argv(buffer)),
         // Another user's process that hides its arguments looks the same.
-        Err(Blind::Loading) => Ok(Vec::new()),
+        Err(LookError::Loading) => Ok(Vec::new()),
         Err(other) => Err(other),
     }
 }
 
-fn observed<T>(look: Result<T, Blind>, what: &str) -> Observed<T> {
+fn observed<T>(look: Result<T, LookError>, what: &str) -> Observed<T> {
     look.map_or_else(|blind| Observed::Unobservable(blind.why(what)), Observed::Seen)
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::entry::{Blind, Entry};
+use super::entry::{Entry, LookError};
 
 const TABLES: [&str; 2] = ["net/tcp", "net/tcp6"];
 
@@ -14,17 +14,17 @@ const LOOKS: usize = 3;
 const LISTENING: &str = "0A";
 
 /// The addresses that can be reached from here: a process in another network namespace has none of those.
-pub(super) fn listening(entry: &Entry, buffer: &mut Vec<u8>) -> Result<Vec<SocketAddr>, Blind> {
+pub(super) fn listening(entry: &Entry, buffer: &mut Vec<u8>) -> Result<Vec<SocketAddr>, LookError> {
     let mut sockets = HashSet::new();
     for descriptor in entry.numbers("fd")? {
         match entry.link(format!("fd/{descriptor}")) {
             Ok(target) => sockets.extend(target.to_str().and_then(socket)),
             // Closed since the folder was listed.
-            Err(Blind::Gone) => {}
+            Err(LookError::Gone) => {}
             Err(other) => return Err(other),
         }
     }
-    let here = rustix::fs::readlink("/proc/self/ns/net", Vec::new()).map_err(Blind::from)?;
+    let here = rustix::fs::readlink("/proc/self/ns/net", Vec::new()).map_err(LookError::from)?;
     if sockets.is_empty() || entry.link("ns/net")?.as_os_str().as_encoded_bytes() != here.as_bytes() {
         return Ok(Vec::new());
     }
@@ -39,7 +39,11 @@ pub(super) fn listening(entry: &Entry, buffer: &mut Vec<u8>) -> Result<Vec<Socke
 
 /// The user at the other end of a connection of ours. That end is a socket of its own, which belongs to whoever accepted
 /// it: nobody can give the port to somebody else between this look and what is sent.
-pub(super) fn accepted_by(entry: &Entry, near: SocketAddr, far: SocketAddr) -> Result<Option<u32>, Blind> {
+pub(super) fn accepted_by(
+    entry: &Entry,
+    near: SocketAddr,
+    far: SocketAddr,
+) -> Result<Option<u32>, LookError> {
     let mut buffer = Vec::new();
     // The kernel gives the tables in pieces, and a row can slip between two of them.
     for _ in 0..LOOKS {
@@ -53,11 +57,11 @@ pub(super) fn accepted_by(entry: &Entry, near: SocketAddr, far: SocketAddr) -> R
     Ok(None)
 }
 
-fn read(entry: &Entry, table: &str, buffer: &mut Vec<u8>) -> Result<Option<String>, Blind> {
+fn read(entry: &Entry, table: &str, buffer: &mut Vec<u8>) -> Result<Option<String>, LookError> {
     match entry.read_to_end(table, buffer) {
         Ok(()) => Ok(Some(String::from_utf8_lossy(buffer).into_owned())),
         // A kernel without IPv6 has no such table.
-        Err(Blind::Gone) if table != TABLES[0] => Ok(None),
+        Err(LookError::Gone) if table != TABLES[0] => Ok(None),
         Err(other) => Err(other),
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agentctl_model::{ProcessHead, ProcessRef};
-use agentctl_process::{Sent, Signal, Want};
+use agentctl_process::{InspectRequest, Sent, Signal};
 
 use crate::backend::{Backend, DEADLINE, on_each_backend, until};
 use crate::child::Kept;
@@ -33,7 +33,7 @@ fn a_killed_child_is_dead_before_and_after_it_is_reaped(backend: &Backend) {
 fn assert_dead(backend: &Backend, head: &ProcessHead) {
     assert_eq!(backend.find(head.process.pid), None);
     assert!(!backend.is_alive(head.process));
-    assert_eq!(backend.kernel.inspect(head, Want::default()), None);
+    assert_eq!(backend.kernel.inspect(head, InspectRequest::default()), None);
     assert_eq!((backend.signal)(head.process, Signal::Kill).expect("an answer"), Sent::AlreadyGone);
 }
 

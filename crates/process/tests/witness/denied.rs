@@ -3,7 +3,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use agentctl_process::Want;
+use agentctl_process::InspectRequest;
 
 use crate::backend::{Backend, on_each_backend};
 use crate::child::Kept;
@@ -21,8 +21,10 @@ fn a_process_of_another_user_is_never_missing(backend: &Backend) {
         assert_eq!(head.uid, Some(NOBODY));
     }
     assert!(backend.is_alive(head.process));
-    let process =
-        backend.kernel.inspect(&head, Want { open_files: true, ..Want::default() }).expect("not missing");
+    let process = backend
+        .kernel
+        .inspect(&head, InspectRequest { open_files: true, ..InspectRequest::default() })
+        .expect("not missing");
     assert_eq!(process.head.process, head.process);
 }
 
@@ -58,7 +60,7 @@ mod linux_as_nobody {
             let head = backend.head(pid);
             let process = backend
                 .kernel
-                .inspect(&head, Want { open_files: true, ..Want::default() })
+                .inspect(&head, InspectRequest { open_files: true, ..InspectRequest::default() })
                 .expect("not missing");
             for why in [
                 process.environ.why_not(),
@@ -85,7 +87,7 @@ mod linux_as_nobody {
         let child = rustix::process::geteuid().is_root().then(Kept::sleeper);
         as_nobody(|| {
             let head = backend.head(child.as_ref().map_or(1, Kept::pid));
-            let process = backend.kernel.inspect(&head, Want::default()).expect("not missing");
+            let process = backend.kernel.inspect(&head, InspectRequest::default()).expect("not missing");
             assert!(process.environ.why_not().is_some() && process.cwd.why_not().is_some());
         });
     }

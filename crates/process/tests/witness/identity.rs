@@ -1,7 +1,7 @@
 //! A pid is not a process.
 
 use agentctl_model::{ProcessHead, ProcessRef};
-use agentctl_process::{Sent, Signal, Want};
+use agentctl_process::{InspectRequest, Sent, Signal};
 
 use crate::backend::{Backend, DEADLINE, on_each_backend};
 use crate::child::Kept;
@@ -17,7 +17,7 @@ fn a_reused_pid_is_another_process(backend: &Backend) {
     for predecessor in [earlier, other_boot] {
         assert!(!backend.is_alive(predecessor));
         let stale = ProcessHead { process: predecessor, ..head.clone() };
-        assert_eq!(backend.kernel.inspect(&stale, Want::default()), None);
+        assert_eq!(backend.kernel.inspect(&stale, InspectRequest::default()), None);
         assert_eq!((backend.signal)(predecessor, Signal::Kill).expect("an answer"), Sent::AlreadyGone);
         assert!((backend.wait_gone)(predecessor, DEADLINE), "the predecessor is gone");
     }

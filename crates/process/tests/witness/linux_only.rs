@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use agentctl_model::{HeldLock, Observed, OpenFile, ProcessHead, ProcessRef};
-use agentctl_process::Want;
+use agentctl_process::InspectRequest;
 
 use crate::accomplice;
 use crate::backend::{Backend, until};
@@ -86,7 +86,10 @@ fn a_process_lives_as_long_as_its_last_thread() {
     let head = backend.head(child.pid());
     assert_eq!(head.argv.last().map(String::as_str), Some(PROGRAM));
     assert!(backend.is_alive(head.process));
-    let process = backend.kernel.inspect(&head, Want { open_files: true, ..Want::default() }).expect("alive");
+    let process = backend
+        .kernel
+        .inspect(&head, InspectRequest { open_files: true, ..InspectRequest::default() })
+        .expect("alive");
     assert_eq!((process.cwd.seen(), process.variable("MARK")), (Some(&place), Some("here")));
     assert!(process.open_files.seen().is_some() && process.exe.seen().is_some());
     assert!(!(backend.wait_gone)(head.process, std::time::Duration::from_millis(30)));
@@ -117,7 +120,10 @@ fn open_files_are_seen_with_what_they_are_open_for() {
     let mut child = accomplice::start("holds_files", &place);
     child.says("holding");
     let head = backend.head(child.pid());
-    let process = backend.kernel.inspect(&head, Want { open_files: true, ..Want::default() }).expect("alive");
+    let process = backend
+        .kernel
+        .inspect(&head, InspectRequest { open_files: true, ..InspectRequest::default() })
+        .expect("alive");
     let mut files: Vec<OpenFile> = process.open_files.seen().expect("open files").clone();
     files.retain(|file| file.path.starts_with(&place));
     files.sort_by(|a, b| a.path.cmp(&b.path));
@@ -142,7 +148,7 @@ fn a_program_whose_real_name_ends_in_deleted_keeps_it() {
     copy_of_sleep(&program);
     let child = Kept::start(Command::new(&program).arg("600"));
     let head = backend.head(child.pid());
-    let process = backend.kernel.inspect(&head, Want::default()).expect("alive");
+    let process = backend.kernel.inspect(&head, InspectRequest::default()).expect("alive");
     assert_eq!(process.exe, Observed::Seen(program));
 }
 
@@ -157,7 +163,7 @@ fn a_process_that_was_just_launched_is_seen_with_all_it_has() {
         let child = Kept::start(Command::new("sleep").arg("600").env("AGENTCTL_LAUNCH_ID", "x"));
         let process = ProcessRef { pid: child.pid(), start: start_of(child.pid()), ..head.process };
         let head = ProcessHead { process, ..head };
-        let process = backend.kernel.inspect(&head, Want::default()).expect("alive");
+        let process = backend.kernel.inspect(&head, InspectRequest::default()).expect("alive");
         assert_eq!(process.variable("AGENTCTL_LAUNCH_ID"), Some("x"));
         assert_eq!(process.head.argv, ["sleep", "600"]);
     }
@@ -214,8 +220,10 @@ fn listening_sockets_are_seen_with_their_port() {
     let is_this = |head: &&ProcessHead| head.process.pid == std::process::id();
     let this = heads.seen().expect("a process table").iter().find(is_this).expect("this process");
     let listens = || {
-        let process =
-            backend.kernel.inspect(this, Want { listening: true, ..Want::default() }).expect("alive");
+        let process = backend
+            .kernel
+            .inspect(this, InspectRequest { listening: true, ..InspectRequest::default() })
+            .expect("alive");
         process.listening.seen().expect("its sockets").contains(&address)
     };
     assert!(listens());

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::{Arc, Barrier};
 
 use agentctl_model::{Observed, ProcessHead};
-use agentctl_process::Want;
+use agentctl_process::InspectRequest;
 
 use crate::backend::{Backend, on_each_backend};
 use crate::child::Kept;
@@ -39,7 +39,7 @@ fn a_child_is_seen_with_all_it_has(backend: &Backend) {
     let (early, late) = (before - start, start - jiff::Timestamp::now());
     assert!(early.get_seconds() <= 2 && late.get_seconds() <= 1, "{start} for a start after {before}");
 
-    let process = backend.kernel.inspect(&head, Want::default()).expect("alive");
+    let process = backend.kernel.inspect(&head, InspectRequest::default()).expect("alive");
     // The start time is converted anew at each look, and the clocks are not in step to the millisecond.
     assert_eq!(ProcessHead { started_at: head.started_at, ..process.head.clone() }, head);
     assert_eq!(process.cwd.seen(), Some(&place));
@@ -68,7 +68,8 @@ fn a_replaced_program_is_still_named(backend: &Backend) {
     copy_of_sleep(&program);
     let child = Kept::start(Command::new(&program).arg("600"));
     std::fs::remove_file(&program).expect("removed");
-    let process = backend.kernel.inspect(&backend.loaded_head(child.pid()), Want::default()).expect("alive");
+    let process =
+        backend.kernel.inspect(&backend.loaded_head(child.pid()), InspectRequest::default()).expect("alive");
     assert_eq!(process.exe, Observed::Seen(program));
 }
 
@@ -100,11 +101,14 @@ fn files_are_seen_or_said_to_be_unseen(backend: &Backend) {
     let child = Kept::sleeper();
     let head = backend.loaded_head(child.pid());
     let witnesses = backend.kernel.witnesses();
-    let process = backend.kernel.inspect(&head, Want { open_files: true, ..Want::default() }).expect("alive");
+    let process = backend
+        .kernel
+        .inspect(&head, InspectRequest { open_files: true, ..InspectRequest::default() })
+        .expect("alive");
     assert_eq!(process.open_files.seen().is_some(), witnesses.open_files, "{:?}", process.open_files);
     assert_eq!(backend.kernel.locks().seen().is_some(), witnesses.locks);
     assert_eq!(process.environ.seen().is_some(), witnesses.environ);
-    let unasked = backend.kernel.inspect(&head, Want::default()).expect("alive");
+    let unasked = backend.kernel.inspect(&head, InspectRequest::default()).expect("alive");
     assert!(unasked.open_files.why_not().is_some(), "what nobody looked at is not empty");
 }
 

@@ -18,7 +18,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use agentctl_model::{
-    Capability, Entry, Environ, Harvest, Holder, Joined, KernelView, Process, ProcessHead, Registration,
+    Capability, Entry, Environ, Harvest, Joined, KernelView, OwnerIdentity, Process, ProcessHead,
+    Registration,
 };
 
 use crate::transcript::folder::absence;
@@ -174,7 +175,7 @@ fn live_places(
     for note in &harvest.registrations {
         // It counts as registered below, so that nothing is looked for on its behalf.
         let is_spare = note.found.as_ref().is_some_and(registry::is_spare);
-        let Holder::Process { pid, start, .. } = note.holder else { continue };
+        let OwnerIdentity::Process { pid, start, .. } = note.holder else { continue };
         let holder = kernel.processes.iter().find(|process| {
             process.noted_pid() == pid && process.head.process.start == start && kernel.is_ours(process)
         });

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use agentctl_model::text::clean_cut;
 use agentctl_model::{
-    Evidence, Facts, Found, Holder, Pending, PendingKind, PidNamespace, Registration, Testimony, Turn,
-    TurnState, Witness,
+    Evidence, Facts, Found, LiveReport, OwnerIdentity, Pending, PendingKind, PidNamespace, Registration,
+    Turn, TurnState, Witness,
 };
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -48,7 +48,7 @@ fn millis(value: Option<i64>) -> Option<Timestamp> {
 pub(super) fn parse(bytes: &[u8], place: &Path) -> Option<Registration> {
     let note: Note = serde_json::from_slice(bytes).ok()?;
     let id = clean_cut(note.session_id.as_deref()?, Some(200));
-    let holder = Holder::Process {
+    let holder = OwnerIdentity::Process {
         pid: note.pid?,
         start: note.proc_start.as_deref()?.parse().ok()?,
         namespace: note.pid_domain.as_deref().and_then(namespace),
@@ -67,7 +67,7 @@ pub(super) fn parse(bytes: &[u8], place: &Path) -> Option<Registration> {
         holder,
         place: place.to_owned(),
         headless: note.entrypoint.as_deref().is_some_and(|entry| entry.starts_with("sdk")),
-        testimony: Some(Testimony {
+        testimony: Some(LiveReport {
             evidence: vec![Evidence::said(Witness::Registry, clean_cut(&words, Some(300)), at)],
             since: at,
             ..status(&note, at)
@@ -90,11 +90,11 @@ fn namespace(domain: &str) -> Option<PidNamespace> {
 }
 
 /// The registry's status as a turn. Without a status the process is starting: it does not say.
-fn status(note: &Note, at: Option<Timestamp>) -> Testimony {
+fn status(note: &Note, at: Option<Timestamp>) -> LiveReport {
     // The word of a live process is about now: it carries no record time that could look old.
     let turn = |state| Some(Turn { began: at, ..Turn::new(state, None) });
     match note.status.as_deref() {
-        Some("busy") => Testimony { turn: turn(TurnState::Open), ..Testimony::default() },
+        Some("busy") => LiveReport { turn: turn(TurnState::Open), ..LiveReport::default() },
         Some("waiting") => {
             // In general words only: the tool that wants to run is in the transcript.
             let what = note.waiting_for.as_deref().map(|what| clean_cut(what, Some(200)));
@@ -105,16 +105,16 @@ fn status(note: &Note, at: Option<Timestamp>) -> Testimony {
             } else {
                 (TurnState::Approval, PendingKind::Approval)
             };
-            Testimony {
+            LiveReport {
                 turn: turn(state),
                 detail: what,
                 pending: vec![Pending { kind, summary: None, since: at, answerable: false }],
-                ..Testimony::default()
+                ..LiveReport::default()
             }
         }
         // How the last turn ended is the transcript's word.
-        Some("idle") => Testimony { turn: turn(TurnState::Ended), ..Testimony::default() },
-        _ => Testimony::default(),
+        Some("idle") => LiveReport { turn: turn(TurnState::Ended), ..LiveReport::default() },
+        _ => LiveReport::default(),
     }
 }
 
@@ -181,7 +181,7 @@ mod tests {
     fn the_note_says_in_which_namespace_its_pid_counts() {
         let namespace = |domain: &str| {
             let note = note(&format!(r#","pidDomain":"{domain}""#));
-            let Holder::Process { namespace, .. } = note.holder else { panic!("{note:?}") };
+            let OwnerIdentity::Process { namespace, .. } = note.holder else { panic!("{note:?}") };
             namespace.map(|namespace| (namespace.machine, namespace.number))
         };
         assert_eq!(namespace("linux:00ff:pid:[4026532001]"), Some((Some(255), 4_026_532_001)));

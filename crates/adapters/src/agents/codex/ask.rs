@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use agentctl_model::{
-    Claim, Evidence, Joined, KernelView, Pending, PendingKind, Process, ProcessRef, Testimony, Turn,
+    Claim, Evidence, Joined, KernelView, LiveReport, Pending, PendingKind, Process, ProcessRef, Turn,
     TurnState, Witness,
 };
 use jiff::Timestamp;
@@ -75,7 +75,7 @@ struct Status {
 
 /// What an answer to `thread/read` says of the thread. Pure. `None` when it says nothing: the server answers for
 /// threads that it does not own too, and then knows only their files.
-fn testimony(answer: &[u8], id: &str, as_of: Timestamp) -> Option<Testimony> {
+fn testimony(answer: &[u8], id: &str, as_of: Timestamp) -> Option<LiveReport> {
     let thread = serde_json::from_slice::<Answer>(answer).ok()?.result.thread;
     if thread.id != id {
         return None;
@@ -98,9 +98,9 @@ fn testimony(answer: &[u8], id: &str, as_of: Timestamp) -> Option<Testimony> {
         .map(|kind| Pending { kind, summary: None, since: None, answerable: true })
         .into_iter()
         .collect();
-    Some(Testimony {
+    Some(LiveReport {
         turn: Some(Turn::new(state, None)),
-        detail: Some(state.words().to_owned()),
+        detail: Some(state.describe().to_owned()),
         pending,
         since: None,
         evidence: vec![Evidence::said(

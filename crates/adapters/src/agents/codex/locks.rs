@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use agentctl_model::{Facts, Found, Harvest, Holder, Registration, Stamp, Turn, TurnState};
+use agentctl_model::{Facts, Found, Harvest, OwnerIdentity, Registration, Stamp, Turn, TurnState};
 use jiff::Timestamp;
 
 use super::places::is_uuid;
@@ -56,7 +56,7 @@ fn note(id: &str, path: &Path, metadata: &fs::Metadata) -> Registration {
     Registration {
         id: id.to_owned(),
         slot: None,
-        holder: Holder::Lock { device: metadata.dev(), inode: metadata.ino() },
+        holder: OwnerIdentity::Lock { device: metadata.dev(), inode: metadata.ino() },
         place: path.to_owned(),
         headless: false,
         testimony: None,

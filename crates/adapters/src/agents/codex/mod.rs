@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use agentctl_model::{
-    Capability, Coverage, Entry, Environ, Harvest, Holder, Joined, KernelView, Process, ProcessHead,
+    Capability, Coverage, Entry, Environ, Harvest, Joined, KernelView, OwnerIdentity, Process, ProcessHead,
 };
 
 use crate::transcript::gather::gather;
@@ -181,8 +181,8 @@ fn live_places(home: &Path, kernel: &KernelView, harvest: &mut Harvest) -> Vec<P
         .collect();
     places.sort();
     places.dedup();
-    let held = |holder: &Holder| match (holder, kernel.locks.seen()) {
-        (Holder::Lock { device, inode }, Some(locks)) => {
+    let held = |holder: &OwnerIdentity| match (holder, kernel.locks.seen()) {
+        (OwnerIdentity::Lock { device, inode }, Some(locks)) => {
             locks.iter().any(|lock| lock.device == *device && lock.inode == *inode)
         }
         // Where locks cannot be seen, any of them may be held.

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use agentctl_model::{
-    Claim, Harvest, Holder, Joined, KernelView, Pending, PendingKind, Process, Testimony, Tie, TurnState,
+    Claim, Harvest, Joined, KernelView, LiveReport, OwnerIdentity, Pending, PendingKind, Process, Tie,
+    TurnState,
 };
 
 use super::processes::{id_in_argv, is_copilot, is_headless, is_session};
@@ -49,10 +50,9 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
 /// Sessions whose note names this process, where it cannot be seen which files it holds.
 fn unconfirmed(process: &Process, harvest: &Harvest, kernel: &KernelView) -> Vec<Claim> {
     let Some(why) = process.open_files.why_not() else { return Vec::new() };
-    let noted = harvest
-        .registrations
-        .iter()
-        .filter(|note| matches!(note.holder, Holder::OpenFile { pid, .. } if pid == process.noted_pid()));
+    let noted = harvest.registrations.iter().filter(
+        |note| matches!(note.holder, OwnerIdentity::OpenFile { pid, .. } if pid == process.noted_pid()),
+    );
     noted
         .map(|note| {
             let how = alive(process, kernel, &format!("but its open files cannot be seen: {why}"));
@@ -78,7 +78,7 @@ fn tell_what_is_pending(claims: &mut [Claim], harvest: &Harvest) {
             _ => continue,
         };
         let pending = Pending { kind, summary: turn.detail.clone(), since: turn.last, answerable: false };
-        let word = claim.testimony.get_or_insert_with(Testimony::default);
+        let word = claim.testimony.get_or_insert_with(LiveReport::default);
         word.pending = vec![pending];
         word.since = turn.last;
     }

@@ -5,7 +5,8 @@ use std::io::ErrorKind;
 
 use agentctl_model::text::{clean_cut, one_line};
 use agentctl_model::{
-    Evidence, Fact, Facts, Found, Holder, Parent, Registration, Relation, Stamp, Turn, TurnState, Witness,
+    Evidence, Fact, Facts, Found, OwnerIdentity, Parent, Registration, Relation, Stamp, Turn, TurnState,
+    Witness,
 };
 use jiff::Timestamp;
 use memchr::memmem::Finder;
@@ -77,7 +78,7 @@ fn notes(place: &Place) -> Vec<Registration> {
         Registration {
             id: place.id.clone(),
             slot: None,
-            holder: Holder::OpenFile { pid, path: folder.join(format!("inuse.{pid}.hold")) },
+            holder: OwnerIdentity::OpenFile { pid, path: folder.join(format!("inuse.{pid}.hold")) },
             testimony: Some(said_by_registry(format!("{note} names pid {pid}"))),
             place: place.folder.join(note),
             headless: false,

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use agentctl_model::{
-    Claim, Harvest, Joined, KernelView, Pending, PendingKind, Process, Stray, Testimony, Tie, TurnState,
+    Claim, Harvest, Joined, KernelView, LiveReport, Pending, PendingKind, Process, Stray, Tie, TurnState,
 };
 
 use super::processes::{carriers, is_kimi};
@@ -66,7 +66,7 @@ fn tell_what_is_pending(claims: &mut [Claim], harvest: &Harvest) {
             _ => continue,
         };
         let pending = Pending { kind, summary: turn.detail.clone(), since: turn.last, answerable: false };
-        let word = claim.testimony.get_or_insert_with(Testimony::default);
+        let word = claim.testimony.get_or_insert_with(LiveReport::default);
         word.pending = vec![pending];
         word.since = turn.last;
     }

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use agentctl_model::text::{clean_cut, one_line};
 use agentctl_model::{
-    Evidence, Facts, Found, Parent, Pending, PendingKind, Relation, Remote, Testimony, Tokens, Turn,
-    TurnState, Witness, Word,
+    Evidence, Facts, Found, LiveReport, Parent, Pending, PendingKind, Relation, Remote, RemoteState, Tokens,
+    Turn, TurnState, Witness,
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -84,19 +84,19 @@ impl Snapshot {
         let job_runs = job.and_then(|job| job.state.as_ref()).and_then(|state| state.running_at_ms);
         let (word, said) = match row.has_active_run {
             Some(true) if self.approvals.is_none() => {
-                (Word::Running, "hasActiveRun is true; its approvals were not looked at")
+                (RemoteState::Running, "hasActiveRun is true; its approvals were not looked at")
             }
-            Some(true) => (Word::Running, "hasActiveRun is true"),
-            Some(false) if !row.is_automation() => (Word::Ready, "hasActiveRun is false"),
-            Some(false) if job_runs.is_some() => (Word::Running, "the cron job is running"),
+            Some(true) => (RemoteState::Running, "hasActiveRun is true"),
+            Some(false) if !row.is_automation() => (RemoteState::Ready, "hasActiveRun is false"),
+            Some(false) if job_runs.is_some() => (RemoteState::Running, "the cron job is running"),
             Some(false) if self.jobs.is_none() => {
-                (Word::Unsaid, "hasActiveRun is false, the cron jobs were not heard")
+                (RemoteState::Unsaid, "hasActiveRun is false, the cron jobs were not heard")
             }
-            Some(false) => (Word::Ended, "an automation, hasActiveRun is false"),
-            None => (Word::Unsaid, "the row has no hasActiveRun"),
+            Some(false) => (RemoteState::Ended, "an automation, hasActiveRun is false"),
+            None => (RemoteState::Unsaid, "the row has no hasActiveRun"),
         };
-        let mut testimony = Testimony::default();
-        if word == Word::Running {
+        let mut testimony = LiveReport::default();
+        if word == RemoteState::Running {
             testimony.since = job_runs.or_else(|| began(row)).map(|at| at.0);
             testimony.pending = approvals.iter().map(|approval| pending(approval)).collect();
             if let Some(first) = testimony.pending.first() {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use agentctl_model::text::{clean_cut, one_line, visible};
 use agentctl_model::{
-    Claim, Evidence, Joined, KernelView, Pending, PendingKind, Process, ProcessRef, Testimony, Tie, Turn,
+    Claim, Evidence, Joined, KernelView, LiveReport, Pending, PendingKind, Process, ProcessRef, Tie, Turn,
     TurnState, Witness,
 };
 use serde::Deserialize;
@@ -211,10 +211,10 @@ fn hear(
     for claim in claims.iter_mut().filter(|claim| concerns(claim)) {
         let said = |words: String| Evidence::said(Witness::Gateway, words, Some(kernel.as_of));
         let Some(doing) = word.doing.get(&claim.id) else {
-            claim.testimony = Some(Testimony {
+            claim.testimony = Some(LiveReport {
                 turn: Some(Turn::new(TurnState::Ended, None)),
                 evidence: vec![said(format!("the server at {address} does not work on it"))],
-                ..Testimony::default()
+                ..LiveReport::default()
             });
             continue;
         };
@@ -225,7 +225,7 @@ fn hear(
     }
 }
 
-fn testimony(word: &Word, doing: &Doing, id: &str, said: impl Fn(&str) -> Evidence) -> Testimony {
+fn testimony(word: &Word, doing: &Doing, id: &str, said: impl Fn(&str) -> Evidence) -> LiveReport {
     let of_this = |requests: &'_ [Request], kind| -> Vec<Pending> {
         let mine = requests.iter().filter(|request| request.session == id);
         mine.map(|request| Pending { kind, summary: summary(request), since: None, answerable: true })
@@ -247,7 +247,7 @@ fn testimony(word: &Word, doing: &Doing, id: &str, said: impl Fn(&str) -> Eviden
     }
     let pending: Vec<Pending> = approvals.into_iter().chain(questions).collect();
     let detail = pending.first().and_then(|pending| pending.summary.clone());
-    Testimony { turn: Some(turn), detail, pending, since: None, evidence: vec![said(words)] }
+    LiveReport { turn: Some(turn), detail, pending, since: None, evidence: vec![said(words)] }
 }
 
 /// Where the call itself is not known, what it was matched by; each of those stands on a line of its own.

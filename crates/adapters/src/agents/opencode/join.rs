@@ -7,8 +7,8 @@
 use std::collections::HashSet;
 
 use agentctl_model::{
-    Claim, Evidence, Facts, Fit, Found, Harvest, Joined, KernelView, Owner, Process, Relation, Stray,
-    Testimony, Tie, Turn, TurnState, Witness,
+    Claim, Evidence, ExitMatch, Facts, Found, Harvest, Joined, KernelView, LiveReport, Owner, Process,
+    Relation, Stray, Tie, Turn, TurnState, Witness,
 };
 use jiff::Timestamp;
 
@@ -176,7 +176,7 @@ fn leave_doubts(
             let kind = program.kind(&process.head);
             let in_reach = kind != Kind::Terminal
                 || found.facts.cwd.as_ref().is_some_and(|cwd| program.directories(process).contains(cwd));
-            if in_time && in_reach && kernel.fit(process, found) != Fit::Excluded {
+            if in_time && in_reach && kernel.fit(process, found) != ExitMatch::Excluded {
                 let how = alive(process, kernel, "it may run this turn, nothing ties them");
                 let mut claim = claim(&found.id, process, Tie::OneOfSeveral, false, how);
                 if kind == Kind::Server {
@@ -196,10 +196,10 @@ fn notice_steps_left_open(harvest: &Harvest, claims: &mut [Claim]) {
         let Some(open) = time(found, LEFT_OPEN).filter(|_| closed) else { continue };
         if claim.owner.started_at.is_some_and(|start| open >= start) {
             let words = "a step from the lifetime of this process is open behind the last message";
-            claim.testimony = Some(Testimony {
+            claim.testimony = Some(LiveReport {
                 turn: Some(Turn::new(TurnState::Open, Some(open))),
                 evidence: vec![Evidence::said(Witness::Database, words, Some(open))],
-                ..Testimony::default()
+                ..LiveReport::default()
             });
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use agentctl_model::{
-    Claim, Harvest, Joined, KernelView, Pending, PendingKind, Process, Testimony, Tie, TurnState,
+    Claim, Harvest, Joined, KernelView, LiveReport, Pending, PendingKind, Process, Tie, TurnState,
 };
 
 use super::processes::{id_in_argv, is_headless, is_qwen, is_server, may_carry};
@@ -71,7 +71,7 @@ fn tell_what_is_pending(claim: &mut Claim, harvest: &Harvest) {
     if turn.state == TurnState::Question {
         let summary = turn.detail.clone();
         let pending = Pending { kind: PendingKind::Question, summary, since: turn.last, answerable: false };
-        let word = claim.testimony.get_or_insert_with(Testimony::default);
+        let word = claim.testimony.get_or_insert_with(LiveReport::default);
         word.pending = vec![pending];
         word.since = turn.last;
     }

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use agentctl_model::text::clean_cut;
-use agentctl_model::{Facts, Found, Holder, Registration, Turn, TurnState};
+use agentctl_model::{Facts, Found, OwnerIdentity, Registration, Turn, TurnState};
 use jiff::Timestamp;
 use serde::Deserialize;
 
@@ -32,8 +32,8 @@ pub(super) fn parse(bytes: &[u8], place: &Path) -> Option<Registration> {
     let at = note.started_at.and_then(moment);
     let start = note.process_start_identity.as_deref().and_then(start_ticks);
     let holder = match (start, at) {
-        (Some(start), _) => Holder::Process { pid: note.pid, start, namespace: None },
-        (None, Some(at)) => Holder::Since { pid: note.pid, at },
+        (Some(start), _) => OwnerIdentity::Process { pid: note.pid, start, namespace: None },
+        (None, Some(at)) => OwnerIdentity::Since { pid: note.pid, at },
         (None, None) => return None,
     };
     let name = place.file_name().unwrap_or_default().to_string_lossy();
@@ -82,7 +82,7 @@ mod tests {
         );
         let note = parse(bytes.as_bytes(), Path::new("/c/x.runtime.json")).unwrap();
         let at = Timestamp::from_millisecond(1_794_736_276_108).unwrap();
-        assert_eq!(note.holder, Holder::Since { pid: 23304, at });
+        assert_eq!(note.holder, OwnerIdentity::Since { pid: 23304, at });
         assert_eq!(note.found.unwrap().facts.cwd.as_deref(), Some("/w"));
     }
 
@@ -94,7 +94,7 @@ mod tests {
             )
         };
         let note = parse(lock("active").as_bytes(), Path::new("/l/x.lock")).unwrap();
-        assert_eq!(note.holder, Holder::Process { pid: 7, start: 4711, namespace: None });
+        assert_eq!(note.holder, OwnerIdentity::Process { pid: 7, start: 4711, namespace: None });
         assert!(parse(lock("released").as_bytes(), Path::new("/l/x.lock")).is_none());
         assert!(parse(br#"{"pid":7,"session_id":"../x","started_at":1}"#, Path::new("/l/x")).is_none());
         assert!(parse(b"{", Path::new("/l/x")).is_none());

@@ -286,8 +286,8 @@ pub(super) fn permission_parser() -> impl clap::builder::TypedValueParser<Value 
         Permission::AcceptEdits => "edit files without asking",
         Permission::Bypass => "do everything without asking",
     };
-    let values = Permission::ALL.map(|mode| PossibleValue::new(mode.word()).help(help(mode)));
+    let values = Permission::ALL.map(|mode| PossibleValue::new(mode.as_str()).help(help(mode)));
     PossibleValuesParser::new(values).map(|word| {
-        Permission::ALL.into_iter().find(|mode| mode.word() == word).unwrap_or(Permission::Default)
+        Permission::ALL.into_iter().find(|mode| mode.as_str() == word).unwrap_or(Permission::Default)
     })
 }

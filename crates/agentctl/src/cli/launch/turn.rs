@@ -123,7 +123,11 @@ fn ended_as(session: &Surveyed, fleet: &Fleet, out: &mut Output) -> Exit {
     let Some(outcome) = object.outcome.filter(|_| went_wrong(session)) else { return Exit::Done };
     let words = fleet.complaint(session).map(|words| format!(": {}", text::clean(&words)));
     let id = text::one_line(&object.id);
-    out.error(&format!("the turn of {id} is over already, {}{}", outcome.word(), words.unwrap_or_default()));
+    out.error(&format!(
+        "the turn of {id} is over already, {}{}",
+        outcome.as_str(),
+        words.unwrap_or_default()
+    ));
     Exit::Failed
 }
 

@@ -41,7 +41,7 @@ impl Metrics {
         let mut counted = self.counted();
         match (event.kind.as_str(), &event.session) {
             ("session.stopped", Some(session)) => {
-                *counted.ended.entry(session.outcome.map_or("unknown", Outcome::word)).or_default() += 1;
+                *counted.ended.entry(session.outcome.map_or("unknown", Outcome::as_str)).or_default() += 1;
                 if let Some(seconds) = duration(session, Some(event.at)) {
                     counted.durations += 1;
                     counted.duration_sum += seconds;

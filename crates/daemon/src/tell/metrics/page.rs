@@ -29,7 +29,7 @@ pub(crate) fn page(standing: &Standing<'_>, metrics: &Metrics) -> String {
         for status in LIVE {
             let of = |session: &&&Session| session.adapter == *adapter && session.status == status;
             let count = standing.sessions.iter().filter(of).count();
-            let labels = format!("adapter=\"{adapter}\",status=\"{}\"", status.word());
+            let labels = format!("adapter=\"{adapter}\",status=\"{}\"", status.as_str());
             page.sample("agentctl_sessions_current", &labels, count);
         }
     }

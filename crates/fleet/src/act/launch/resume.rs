@@ -97,7 +97,7 @@ impl Fleet {
             return Ok(());
         }
         let pid = session.pid.map(|pid| format!(" in process {pid}")).unwrap_or_default();
-        let message = format!("session {} is live{pid} ({})", session.id, session.status.word());
+        let message = format!("session {} is live{pid} ({})", session.id, session.status.as_str());
         Err(LaunchError::refused(message).hint(self.instead_of(&[Offer::Resume], found)))
     }
 }

@@ -58,7 +58,7 @@ impl Runner<'_> {
 /// What is told: who, how it ended, and its last words.
 fn words(adapter: &str, id: Option<&str>, session: Option<&Surveyed>, exit: &Exit) -> String {
     let object = session.map(|surveyed| &surveyed.session);
-    let outcome = object.and_then(|session| session.outcome).map_or("ended", Outcome::word);
+    let outcome = object.and_then(|session| session.outcome).map_or("ended", Outcome::as_str);
     let exit = match (exit.timed_out, exit.exit_code, exit.exit_signal) {
         (true, ..) => ", its time was up".to_owned(),
         (_, Some(code), _) => format!(", exit code {code}"),

@@ -62,7 +62,7 @@ impl Hooks {
         let mut environ = caller.clean_environ();
         let object = session.map(|surveyed| &surveyed.session);
         let text = |value: Option<String>| value.unwrap_or_default();
-        let outcome = object.and_then(|session| session.outcome).map(|outcome| outcome.word().to_owned());
+        let outcome = object.and_then(|session| session.outcome).map(|outcome| outcome.as_str().to_owned());
         let model = object.and_then(|session| session.model.clone()).or_else(|| self.model.clone());
         // The session of a process that has ended does not say any more what is checked out where it worked.
         let branch = object.and_then(|session| session.branch.clone()).or_else(|| branch_of(&self.cwd));
@@ -85,7 +85,7 @@ impl Hooks {
 
 /// A hook's words go to the runner's log; one that does not end is ended.
 fn run(command: &str, environ: Environ, cwd: PathBuf) {
-    let log = || agentctl_files::kernel::own_errors().or_else(|_| agentctl_files::kernel::nowhere());
+    let log = || agentctl_files::kernel::own_errors().or_else(|_| agentctl_files::kernel::dev_null());
     let (Ok(stdout), Ok(stderr)) = (log(), log()) else { return };
     let args = vec!["-c".into(), command.into()];
     let order = Order { program: "/bin/sh".into(), args, environ, cwd, stdin: None, stdout, stderr };

@@ -50,7 +50,7 @@ impl From<HostError> for StopError {
 pub(crate) fn not_broken_off(took: &str, id: &str, now: Option<Status>) -> StopError {
     let (kind, then) = match now {
         Some(status @ (Status::Running | Status::Waiting)) => {
-            (NotStopped::AtWork, format!("still says that session {id} is {}", status.word()))
+            (NotStopped::AtWork, format!("still says that session {id} is {}", status.as_str()))
         }
         _ => (NotStopped::Unheard, format!("has not been heard of session {id} since")),
     };

@@ -14,7 +14,7 @@ use agentctl_model::{
     CleanSignal, EndedBy, Observed, Process, ProcessEntry, Refusal, Rule, Session, SpawnPlan, Status,
     StopWay, Survey, Surveyed, Tie, text,
 };
-use agentctl_process::{Kernel, Order, Proven, Signal, SignalError, Want, spawn};
+use agentctl_process::{InspectRequest, Kernel, Order, Proven, Signal, SignalError, spawn};
 
 use crate::act::caller::Caller;
 use crate::act::stop::termination::{Bag, Hunt};
@@ -200,7 +200,7 @@ impl Fleet {
             }
         };
         // How a session ends can depend on whether its process can be asked.
-        let want = Want { listening: true, ..Want::default() };
+        let want = InspectRequest { listening: true, ..InspectRequest::default() };
         let alive = target.carriers.iter().filter_map(|carrier| {
             let head = heads.iter().find(|head| head.process == carrier.process)?;
             Some((self.kernel.inspect(head, want)?, carrier.role))
@@ -351,7 +351,7 @@ fn tell(
     let mut told = Vec::new();
     for carrier in agents {
         let judge = |seen: &Process| may_carry(kernel, source, seen);
-        match Proven::of(kernel, carrier.process, Want::default(), judge) {
+        match Proven::of(kernel, carrier.process, InspectRequest::default(), judge) {
             Ok(Some(proven)) => {
                 // One that cannot be signalled is found alive in the end, and reported.
                 let _ = proven.signal(kind);
@@ -370,7 +370,7 @@ fn run(adapter: &str, plan: &SpawnPlan, caller: &Caller, grace: Duration) -> Res
     let failed = |why: String| Refusal::new(format!("{words} could not be run: {why}"));
     let program = caller.programs.get(adapter).cloned().unwrap_or_else(|| plan.program.clone().into());
     let program = caller.find_program(&program).ok_or_else(|| failed("not found on the PATH".to_owned()))?;
-    let nowhere = || agentctl_files::kernel::nowhere().map_err(|error| failed(error.to_string()));
+    let nowhere = || agentctl_files::kernel::dev_null().map_err(|error| failed(error.to_string()));
     let order = Order {
         program,
         args: plan.args.iter().map(Into::into).collect(),
@@ -392,7 +392,7 @@ mod tests {
     use std::sync::Arc;
 
     use agentctl_adapters::{Root, registry};
-    use agentctl_model::{Carrier, ProcessRef};
+    use agentctl_model::{OwnerProcess, ProcessRef};
     use agentctl_process::fake::Scripted;
 
     use super::*;
@@ -402,7 +402,7 @@ mod tests {
     fn a_session_whose_process_cannot_be_seen_is_not_called_stopped() {
         let mut running = surveyed(session("a", Status::Running, None));
         let process = ProcessRef { pid: 42, start: 1, boot: 1 };
-        running.carriers.push(Carrier { process, role: "agent", tie: Tie::Exact });
+        running.carriers.push(OwnerProcess { process, role: "agent", tie: Tie::Exact });
         let source = Source {
             adapter: registry()[0],
             root: Root::at("/home/dev/.claude"),

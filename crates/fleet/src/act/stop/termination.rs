@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use agentctl_model::{Observed, Process, ProcessEntry, ProcessHead, ProcessRef};
-use agentctl_process::{Kernel, Proven, Sent, Signal, SignalError, Want, is_agentctl, wait_gone};
+use agentctl_process::{InspectRequest, Kernel, Proven, Sent, Signal, SignalError, is_agentctl, wait_gone};
 
 use crate::Source;
 use crate::act::launch::RUNNER;
@@ -44,7 +44,7 @@ impl Hunt<'_> {
     /// Looks for everybody that belongs to the family now.
     pub(crate) fn gather(&mut self) {
         let Observed::Seen(heads) = self.kernel.heads() else { return };
-        let us = self.kernel.us();
+        let us = self.kernel.own_uid();
         let ours = heads.into_iter().filter(|head| is_of(us, head));
         let members: Vec<Member> = ours.filter_map(|head| self.member(head)).collect();
         // Whoever was known once stays: a parent that ended in between leaves children without a chain.
@@ -59,7 +59,7 @@ impl Hunt<'_> {
     }
 
     fn member(&self, head: ProcessHead) -> Option<Member> {
-        let process = self.kernel.inspect(&head, Want::default())?;
+        let process = self.kernel.inspect(&head, InspectRequest::default())?;
         let named = self.marks.iter().any(|(name, value)| process.variable(name) == Some(value.as_str()));
         let is_agentctl = is_agentctl(&process) || is_runner(&head);
         let launch = process.variable(MARK).map(str::to_owned);
@@ -126,7 +126,7 @@ impl Hunt<'_> {
     /// Everybody else must not have become a part of another launch.
     fn prove(&self, process: ProcessRef) -> Result<Option<Proven>, SignalError> {
         let is_carrier = self.carriers.contains(&process);
-        Proven::of(self.kernel, process, Want::default(), |seen| match (is_carrier, self.source) {
+        Proven::of(self.kernel, process, InspectRequest::default(), |seen| match (is_carrier, self.source) {
             (true, Some(source)) => may_carry(self.kernel, source, seen),
             (true, None) => Ok(()),
             (false, _) => match seen.variable(MARK) {

@@ -37,7 +37,7 @@ impl<'a> Telling<'a> {
     pub fn body(&self) -> String {
         let session = self.session;
         let seen_at = (!self.found_later).then_some(self.at);
-        let outcome = session.and_then(|session| session.outcome).map(Outcome::word);
+        let outcome = session.and_then(|session| session.outcome).map(Outcome::as_str);
         let label = self.fuse.and_then(|fuse| fuse.get("label")?.as_str());
         let value = Payload {
             hook_type: self.kind,

@@ -15,8 +15,8 @@ pub enum StatusWord {
 
 impl StatusWord {
     pub fn parse(word: &str) -> Result<Self, String> {
-        let status = Status::ALL.into_iter().find(|status| status.word() == word).map(Self::Status);
-        let outcome = Outcome::ALL.into_iter().find(|outcome| outcome.word() == word).map(Self::Outcome);
+        let status = Status::ALL.into_iter().find(|status| status.as_str() == word).map(Self::Status);
+        let outcome = Outcome::ALL.into_iter().find(|outcome| outcome.as_str() == word).map(Self::Outcome);
         // Tables say "done", so a person may too.
         let done = (word == "done").then_some(Self::Outcome(Outcome::Completed));
         status.or(outcome).or(done).ok_or_else(|| {
@@ -27,14 +27,14 @@ impl StatusWord {
 
     /// Every word that there is.
     pub fn words() -> impl Iterator<Item = &'static str> {
-        let statuses = Status::ALL.into_iter().map(Status::word);
-        statuses.chain(Outcome::ALL.into_iter().map(Outcome::word))
+        let statuses = Status::ALL.into_iter().map(Status::as_str);
+        statuses.chain(Outcome::ALL.into_iter().map(Outcome::as_str))
     }
 
     pub fn word(self) -> &'static str {
         match self {
-            Self::Status(status) => status.word(),
-            Self::Outcome(outcome) => outcome.word(),
+            Self::Status(status) => status.as_str(),
+            Self::Outcome(outcome) => outcome.as_str(),
         }
     }
 

@@ -26,7 +26,7 @@ fn far_end(kernel: &dyn Kernel, near: SocketAddr, far: SocketAddr) -> FarEnd {
         return FarEnd::NeverShown;
     }
     match kernel.accepted_by(near, far) {
-        Observed::Seen(Some(uid)) if uid == ROOT || Some(uid) == kernel.us() => FarEnd::Ours,
+        Observed::Seen(Some(uid)) if uid == ROOT || Some(uid) == kernel.own_uid() => FarEnd::Ours,
         Observed::Seen(Some(uid)) => FarEnd::Stranger { uid },
         Observed::Seen(None) => FarEnd::Elsewhere,
         Observed::Unobservable(why) => FarEnd::Unseen(why),

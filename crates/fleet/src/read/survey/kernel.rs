@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 
 use agentctl_adapters::Looks;
 use agentctl_model::{
-    Harvest, HeldLock, Holder, KernelView, Launched, Observed, Process, ProcessHead, Standing,
+    Harvest, HeldLock, KernelView, Launched, Observed, OwnerIdentity, Process, ProcessHead, RootMembership,
 };
-use agentctl_process::{Kernel, Want, is_agentctl};
+use agentctl_process::{InspectRequest, Kernel, is_agentctl};
 use jiff::Timestamp;
 
 use crate::Source;
@@ -47,7 +47,7 @@ impl Look {
         let looks = source.adapter.card().looks;
         let empty = Vec::new();
         let heads = self.heads.seen().unwrap_or(&empty);
-        let us = kernel.us();
+        let us = kernel.own_uid();
         let wanted = |head: &&ProcessHead| is_of(us, head) && source.adapter.recognises(head);
         let recognised: Vec<&ProcessHead> = heads.iter().filter(wanted).collect();
         let offspring = if looks.offspring { descendants(heads, &recognised) } else { Vec::new() };
@@ -90,7 +90,7 @@ pub(crate) fn is_of(us: Option<u32>, head: &ProcessHead) -> bool {
     us.is_none() || head.uid.is_none() || head.uid == us
 }
 
-fn standings(kernel: &dyn Kernel, source: &Source, processes: &[Process]) -> HashMap<u32, Standing> {
+fn standings(kernel: &dyn Kernel, source: &Source, processes: &[Process]) -> HashMap<u32, RootMembership> {
     processes.iter().map(|process| (process.pid(), standing(kernel, source, process))).collect()
 }
 
@@ -113,7 +113,7 @@ fn call_files_as_we_do(kernel: &dyn Kernel, process: &mut Process, source: &Sour
 }
 
 fn names_locks(harvest: &Harvest) -> bool {
-    harvest.registrations.iter().any(|note| matches!(note.holder, Holder::Lock { .. }))
+    harvest.registrations.iter().any(|note| matches!(note.holder, OwnerIdentity::Lock { .. }))
 }
 
 /// The processes that our launches started: by the mark, unless they are only a tool's doing. A tool and what it starts
@@ -154,7 +154,7 @@ fn launched(processes: &[Process], heads: &[ProcessHead], source: &Source, ledge
 }
 
 fn inspect(kernel: &dyn Kernel, heads: &[&ProcessHead], looks: Looks) -> Vec<Process> {
-    let want = Want { open_files: looks.open_files, listening: looks.listening };
+    let want = InspectRequest { open_files: looks.open_files, listening: looks.listening };
     heads.iter().filter_map(|head| kernel.inspect(head, want)).collect()
 }
 

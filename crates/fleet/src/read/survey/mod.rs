@@ -170,7 +170,7 @@ impl Fleet {
         ledger: &Ledger,
     ) -> Vec<(Source, Errand)> {
         let first = matches!(wanted, Wanted::Live).then(look);
-        let seat = self.kernel.seat();
+        let seat = self.kernel.namespace_view();
         let errand = |source: &Source| match (wanted, &first) {
             (Wanted::All { since }, _) => Errand::All { since: *since },
             (Wanted::Ids(ids), _) => Errand::Ids(ids.clone()),
@@ -308,7 +308,7 @@ fn add_living(heard: &mut Heard, living: Heard) {
         Coverage::Complete | Coverage::NotInstalled => {}
         Coverage::Partial => harvest.coverage = Coverage::Partial,
         silent => {
-            let why = silent.error().unwrap_or_else(|| silent.word().to_owned());
+            let why = silent.error().unwrap_or_else(|| silent.as_str().to_owned());
             harvest.left_out(format!("what its live processes carry was not heard: {why}"));
         }
     }
@@ -362,7 +362,7 @@ fn conclude(
         let mut report = SourceReport {
             adapter: name.to_owned(),
             root: root.clone(),
-            coverage: harvest.coverage.word().to_owned(),
+            coverage: harvest.coverage.as_str().to_owned(),
             error: harvest.coverage.error(),
             warnings: std::mem::take(&mut harvest.warnings),
             sessions: None,

@@ -4,22 +4,22 @@
 use std::path::Path;
 
 use agentctl_adapters::Root;
-use agentctl_model::{Observed, Process, Standing};
-use agentctl_process::{Kernel, Want};
+use agentctl_model::{Observed, Process, RootMembership};
+use agentctl_process::{InspectRequest, Kernel};
 
 use crate::Source;
 
 /// By its variables, else by a file below the root that it has open for writing.
-pub(crate) fn standing(kernel: &dyn Kernel, source: &Source, process: &Process) -> Standing {
+pub(crate) fn standing(kernel: &dyn Kernel, source: &Source, process: &Process) -> RootMembership {
     let own = process.environ.seen().and_then(|environ| source.adapter.root(environ));
     if own.is_some_and(|own| is_same_root(kernel, process, &own, &source.root)) {
-        return Standing::Ours;
+        return RootMembership::Ours;
     }
     // An agent that keeps nothing open is not searched for files: its variables have said where it works.
     let wanted = process.environ.seen().is_none() || source.adapter.card().looks.open_files;
     let looked = match &process.open_files {
         Observed::Unobservable(_) if wanted => {
-            kernel.inspect(&process.head, Want { open_files: true, ..Want::default() })
+            kernel.inspect(&process.head, InspectRequest { open_files: true, ..InspectRequest::default() })
         }
         _ => None,
     };
@@ -28,11 +28,11 @@ pub(crate) fn standing(kernel: &dyn Kernel, source: &Source, process: &Process) 
         .seen()
         .is_some_and(|files| files.iter().any(|file| file.writable && is_below(&file.path, &source.root)))
     {
-        return Standing::Ours;
+        return RootMembership::Ours;
     }
     match process.environ.why_not() {
-        Some(why) => Standing::Unseen(why.to_owned()),
-        None => Standing::Elsewhere,
+        Some(why) => RootMembership::Unseen(why.to_owned()),
+        None => RootMembership::Elsewhere,
     }
 }
 
@@ -68,12 +68,12 @@ pub(crate) fn may_carry(kernel: &dyn Kernel, source: &Source, process: &Process)
         return Err(format!("it is not known as {title}"));
     }
     match standing(kernel, source, process) {
-        Standing::Ours => Ok(()),
+        RootMembership::Ours => Ok(()),
         _ if names_root(kernel, source, process) => Ok(()),
-        Standing::Elsewhere => {
+        RootMembership::Elsewhere => {
             Err(format!("it works under another root than {}", source.root.path.display()))
         }
-        Standing::Unseen(why) => Err(format!("under which root it works cannot be seen: {why}")),
+        RootMembership::Unseen(why) => Err(format!("under which root it works cannot be seen: {why}")),
     }
 }
 
@@ -86,7 +86,7 @@ fn names_root(kernel: &dyn Kernel, source: &Source, process: &Process) -> bool {
     }
     let Observed::Seen(heads) = kernel.heads() else { return false };
     let children = heads.iter().filter(|head| head.parent == process.pid());
-    let mut looked = children.filter_map(|head| kernel.inspect(head, Want::default()));
+    let mut looked = children.filter_map(|head| kernel.inspect(head, InspectRequest::default()));
     looked.any(|child| {
         child
             .environ

@@ -13,9 +13,10 @@ use std::path::Path;
 use agentctl_adapters::Trace;
 use agentctl_adapters::join::subagent_of;
 use agentctl_model::{
-    Found, Harvest, Holder, Joined, Observed, ProcessHead, Registration, Seat, Standing, TurnState,
+    Found, Harvest, Joined, NamespaceView, Observed, OwnerIdentity, ProcessHead, Registration,
+    RootMembership, TurnState,
 };
-use agentctl_process::{Kernel, OpenHow, Want, is_agentctl};
+use agentctl_process::{InspectRequest, Kernel, OpenHow, is_agentctl};
 use jiff::Timestamp;
 
 use crate::Source;
@@ -38,7 +39,7 @@ pub(crate) fn unseen(
         .map(|claim| claim.id.as_str())
         .chain(harvest.remote.iter().map(|remote| remote.id.as_str()))
         .collect();
-    let seat = kernel.seat();
+    let seat = kernel.namespace_view();
     let Some(heads) = look.living() else { return Unseen::new() };
     let eyes =
         Eyes { kernel, look, source, heads, seat, lent: !seat.sees_all && kernel.is_lent(&source.root.path) };
@@ -76,7 +77,7 @@ struct Eyes<'a> {
     look: &'a Look,
     source: &'a Source,
     heads: &'a [ProcessHead],
-    seat: Seat,
+    seat: NamespaceView,
     /// The root came in from outside.
     lent: bool,
 }
@@ -86,28 +87,32 @@ impl Eyes<'_> {
     fn stranger(&self, note: &Registration) -> Option<String> {
         let by_pid = |pid: u32| self.heads.iter().find(|head| head.process.pid == pid);
         let head = match &note.holder {
-            Holder::Process { pid, start, .. } => by_pid(*pid).filter(|head| head.process.start == *start)?,
+            OwnerIdentity::Process { pid, start, .. } => {
+                by_pid(*pid).filter(|head| head.process.start == *start)?
+            }
             // Whoever else has that pid since then never wrote the note.
-            Holder::Since { pid, at } => by_pid(*pid).filter(|head| {
+            OwnerIdentity::Since { pid, at } => by_pid(*pid).filter(|head| {
                 self.source.adapter.recognises(head) && head.started_at.is_none_or(|start| start <= *at)
             })?,
-            Holder::Lock { device, inode } => {
+            OwnerIdentity::Lock { device, inode } => {
                 let locks = self.look.locks(self.kernel).seen()?;
                 by_pid(locks.iter().find(|lock| lock.device == *device && lock.inode == *inode)?.pid)?
             }
-            Holder::OpenFile { pid, path } => by_pid(*pid).filter(|head| {
-                let seen = self.kernel.inspect(head, Want { open_files: true, ..Want::default() });
+            OwnerIdentity::OpenFile { pid, path } => by_pid(*pid).filter(|head| {
+                let seen = self
+                    .kernel
+                    .inspect(head, InspectRequest { open_files: true, ..InspectRequest::default() });
                 seen.is_some_and(|seen| {
                     seen.open_files.seen().is_none_or(|files| files.iter().any(|file| file.path == *path))
                 })
             })?,
         };
-        let process = self.kernel.inspect(head, Want::default())?;
+        let process = self.kernel.inspect(head, InspectRequest::default())?;
         if is_agentctl(&process) {
             return None;
         }
         let (pid, name) = (head.process.pid, name_of(&note.place));
-        if !is_of(self.kernel.us(), head) {
+        if !is_of(self.kernel.own_uid(), head) {
             // Somebody who could not even write here is not meant.
             let owner = fs::metadata(&self.source.root.path).ok()?.uid();
             let uid = head.uid.filter(|uid| *uid == owner)?;
@@ -115,11 +120,11 @@ impl Eyes<'_> {
         }
         let title = self.source.adapter.card().title;
         match standing(self.kernel, self.source, &process) {
-            Standing::Ours if !self.source.adapter.recognises(head) => {
+            RootMembership::Ours if !self.source.adapter.recognises(head) => {
                 Some(format!("{name} names process {pid}, which lives and is not known as {title}"))
             }
-            Standing::Ours | Standing::Elsewhere => None,
-            Standing::Unseen(why) => {
+            RootMembership::Ours | RootMembership::Elsewhere => None,
+            RootMembership::Unseen(why) => {
                 Some(format!("{name} names process {pid}; under which root it works cannot be seen: {why}"))
             }
         }
@@ -134,17 +139,19 @@ impl Eyes<'_> {
         let noted_at = note.found.as_ref().and_then(|found| found.facts.started_at);
         match &note.holder {
             // Everybody in our own namespace can be seen.
-            Holder::Process { namespace: Some(there), .. } if self.seat.namespace == Some(*there) => None,
-            Holder::Process { pid, namespace, .. } => {
+            OwnerIdentity::Process { namespace: Some(there), .. } if self.seat.namespace == Some(*there) => {
+                None
+            }
+            OwnerIdentity::Process { pid, namespace, .. } => {
                 let which = if namespace.is_some() { "of another" } else { "and does not say of which" };
                 (!self.is_before_boot(noted_at.or_else(|| written(&note.place))))
                     .then(|| beyond(&format!("{name} names process {pid} {which} pid namespace")))
             }
-            Holder::Since { pid, at } => (!self.is_before_boot(Some(*at))).then(|| {
+            OwnerIdentity::Since { pid, at } => (!self.is_before_boot(Some(*at))).then(|| {
                 beyond(&format!("{name} names process {pid} and does not say of which pid namespace"))
             }),
-            Holder::Lock { .. } => self.held(&note.place, OpenHow::ForWriting, note, harvest),
-            Holder::OpenFile { path, .. } => self.held(path, OpenHow::AtAll, note, harvest),
+            OwnerIdentity::Lock { .. } => self.held(&note.place, OpenHow::ForWriting, note, harvest),
+            OwnerIdentity::OpenFile { path, .. } => self.held(path, OpenHow::AtAll, note, harvest),
         }
     }
 
@@ -220,7 +227,7 @@ impl Eyes<'_> {
 
     fn is_held_here(&self, file: &Path) -> bool {
         let Some(real) = agentctl_files::real_path_within(file) else { return false };
-        let want = Want { open_files: true, ..Want::default() };
+        let want = InspectRequest { open_files: true, ..InspectRequest::default() };
         let agents = self.heads.iter().filter(|head| self.source.adapter.recognises(head));
         let mut looked = agents.filter_map(|head| self.kernel.inspect(head, want));
         looked.any(|process| {

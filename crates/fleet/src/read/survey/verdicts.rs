@@ -5,9 +5,9 @@ use std::collections::HashMap;
 
 use agentctl_adapters::Card;
 use agentctl_model::{
-    Carrier, Claim, Coverage, EndedBy, Facts, Found, Harvest, Joined, LaunchExit, Liveness, Outcome, Owners,
-    Pending, ProcessEntry, Remote, Rule, SeenExit, Session, SessionKey, Status, Surveyed, Testimony, Tie,
-    Turn, TurnState, Verdict, derive, prevailing, text,
+    Claim, Coverage, EndedBy, Facts, Found, Harvest, Joined, LaunchExit, LiveReport, Liveness, Outcome,
+    OwnerProcess, Owners, Pending, ProcessEntry, Remote, Rule, SeenExit, Session, SessionKey, Status,
+    Surveyed, Tie, Turn, TurnState, Verdict, derive, prevailing, text,
 };
 use jiff::Timestamp;
 
@@ -111,7 +111,7 @@ impl Case<'_> {
         };
         let firm = claims.iter().filter(|claim| claim.tie != Tie::OneOfSeveral);
         let carriers = firm
-            .map(|claim| Carrier { process: claim.owner.process, role: claim.role, tie: claim.tie })
+            .map(|claim| OwnerProcess { process: claim.owner.process, role: claim.role, tie: claim.tie })
             .collect();
         let session = self.session(found.id, found.facts, verdict, claims, about);
         Surveyed { key, session: Box::new(session), place: found.place, rule, carriers }
@@ -188,8 +188,8 @@ struct About {
 }
 
 /// Of several live owners, the word of the one that most needs a person, then of one at work.
-fn weightiest(claims: &[Claim]) -> Option<&Testimony> {
-    let weight = |word: &&Testimony| match word.turn.as_ref().map(|turn| turn.state) {
+fn weightiest(claims: &[Claim]) -> Option<&LiveReport> {
+    let weight = |word: &&LiveReport| match word.turn.as_ref().map(|turn| turn.state) {
         Some(TurnState::Approval | TurnState::Question) => 3,
         Some(TurnState::Open) => 2,
         Some(_) => 1,
@@ -214,16 +214,16 @@ fn fill(facts: &mut Facts, live: &Facts) {
 fn detail(
     verdict: &Verdict,
     turn: Option<&Turn>,
-    testimony: Option<&Testimony>,
+    testimony: Option<&LiveReport>,
     liveness: &Liveness,
     exit: Option<&SeenExit>,
 ) -> Option<String> {
     let recorded = || turn.and_then(|turn| turn.detail.clone());
-    let by = || exit.and_then(|exit| exit.by.as_ref()).map(EndedBy::words);
+    let by = || exit.and_then(|exit| exit.by.as_ref()).map(EndedBy::describe);
     match (verdict.status(), verdict.outcome()) {
         (Status::Unknown, _) => match liveness {
             Liveness::Unobservable { why, .. } => Some(why.clone()),
-            _ => Some(verdict.rule().words().to_owned()),
+            _ => Some(verdict.rule().describe().to_owned()),
         },
         (Status::Waiting, _) => testimony.and_then(|word| word.detail.clone()).or_else(recorded),
         (Status::Stopped, Some(Outcome::Interrupted)) => by(),
@@ -249,7 +249,7 @@ fn is_of_these_records(exit: &LaunchExit, updated_at: Option<Timestamp>) -> bool
 }
 
 /// By the agent's own records only; when a process went away is nobody's record.
-fn since(verdict: &Verdict, turn: Option<&Turn>, testimony: Option<&Testimony>) -> Option<Timestamp> {
+fn since(verdict: &Verdict, turn: Option<&Turn>, testimony: Option<&LiveReport>) -> Option<Timestamp> {
     let said = testimony.and_then(|word| word.since);
     match verdict.status() {
         Status::Running | Status::Waiting => said.or_else(|| turn.and_then(|turn| turn.began)),
@@ -265,7 +265,7 @@ fn short(words: &str) -> String {
 }
 
 /// What it waits for, in the words of the records where they tell more (the tool that wants to run).
-fn pending(verdict: &Verdict, recorded: Option<&Turn>, testimony: Option<&Testimony>) -> Vec<Pending> {
+fn pending(verdict: &Verdict, recorded: Option<&Turn>, testimony: Option<&LiveReport>) -> Vec<Pending> {
     let waiting = testimony.filter(|_| verdict.status() == Status::Waiting);
     let mut pending = waiting.map(|word| word.pending.clone()).unwrap_or_default();
     let tool = recorded.filter(|turn| turn.state == TurnState::Open).and_then(|turn| turn.detail.as_ref());

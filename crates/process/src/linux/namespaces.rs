@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use agentctl_model::{PidNamespace, Seat};
+use agentctl_model::{NamespaceView, PidNamespace};
 use rustix::fs::{Mode, OFlags, fstat, open};
 
 use super::clock::StartClock;
@@ -16,13 +16,13 @@ const FIRST: &str = "pid:[4026531836]";
 /// The machine's own id.
 const MACHINE: &str = "/etc/machine-id";
 
-pub(super) fn look(proc: &Path) -> Seat {
+pub(super) fn look(proc: &Path) -> NamespaceView {
     if sees_all(proc) {
-        return Seat::ALL;
+        return NamespaceView::ALL;
     }
     let clock = StartClock::now();
     let first = fs::read(proc.join("1/stat")).ok().and_then(|line| Stat::parse(&line));
-    Seat {
+    NamespaceView {
         sees_all: false,
         namespace: namespace(proc),
         born_at: first.and_then(|stat| clock.at(stat.start)),
