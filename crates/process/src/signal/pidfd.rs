@@ -1,4 +1,4 @@
-//! Linux: a pidfd pins the process, so that between the check and the signal the pid cannot change hands.
+//! Linux: a pidfd pins the process, so the pid cannot be reused between the check and the signal.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use super::{Sent, Signal, SignalError};
 use crate::Kernel;
 use crate::linux::Linux;
 
-/// A process that is held: its pid cannot become another's.
+/// A process that is held by a pidfd.
 #[derive(Debug)]
 pub struct Pinned {
     process: ProcessRef,
@@ -40,7 +40,8 @@ pub fn wait_gone(process: ProcessRef, deadline: Duration) -> bool {
     }
 }
 
-/// Holds the process; `None` when it is gone. The order matters: what is pinned first and recognised then is the same.
+/// Pins the process; `None` when it has exited. The pidfd is opened before the identity is checked, so the check and the
+/// signal concern the same process.
 pub(crate) fn pin(process: ProcessRef) -> Result<Option<Pinned>, SignalError> {
     let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
     let handle = match pidfd_open(pid, PidfdFlags::empty()) {
@@ -59,13 +60,14 @@ pub(crate) fn pin(process: ProcessRef) -> Result<Option<Pinned>, SignalError> {
     }
 }
 
-/// Whether `/proc` calls the held process by the pid that it was held by. Where it was mounted for another pid namespace,
-/// one number names two processes. A process that has ended has no pid: that is found out next.
+/// Whether `/proc` shows the pinned process under the same pid. If `/proc` was mounted for another pid namespace, one number
+/// means two processes. A process that has ended has no pid (0 or -1); the caller checks for that next.
 fn is_the_pid_of(handle: &OwnedFd, pid: u32) -> bool {
-    let told = agentctl_files::kernel::own_descriptor(handle.as_raw_fd()).ok();
-    let told = told.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("Pid:")));
-    told.and_then(|told| told.trim().parse::<i64>().ok())
-        .is_none_or(|told| told == i64::from(pid) || told <= 0)
+    let fdinfo = agentctl_files::kernel::own_descriptor(handle.as_raw_fd()).ok();
+    let shown = fdinfo.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("Pid:")));
+    shown
+        .and_then(|shown| shown.trim().parse::<i64>().ok())
+        .is_none_or(|shown| shown == i64::from(pid) || shown <= 0)
 }
 
 /// A pidfd becomes readable when the last thread of the process has ended, reaped or not.
@@ -73,7 +75,7 @@ fn ends_within(pinned: &OwnedFd, deadline: Duration) -> bool {
     let begin = Instant::now();
     loop {
         let left = deadline.saturating_sub(begin.elapsed());
-        // A wait too long for the kernel to count is a wait without end.
+        // A time that the kernel cannot represent is a wait without end.
         let timeout = Timespec::try_from(left).ok();
         match poll(&mut [PollFd::new(pinned, PollFlags::IN)], timeout.as_ref()) {
             Err(Errno::INTR) => {}
