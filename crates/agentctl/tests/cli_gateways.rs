@@ -106,20 +106,30 @@ fn a_gateway_elsewhere_gets_to_know_this_machine_and_a_public_one_no_secret() {
 /// Accepts one connection after the other as a gateway does, up to where the client shows its keys, and prints all that
 /// it is told.
 const IMPOSTOR: &str = r#"
-import socket, sys
+import base64, hashlib, re, socket
 listener = socket.create_server(("127.0.0.1", 0))
 print(listener.getsockname()[1], flush=True)
+def plain(frame):
+    """The text of a client's frame, which is masked by four bytes behind its length."""
+    if not frame or frame[0] != 0x81:
+        return frame
+    start = {126: 4, 127: 10}.get(frame[1] & 0x7f, 2)
+    mask, text = frame[start:start + 4], frame[start + 4:]
+    return bytes(byte ^ mask[index % 4] for index, byte in enumerate(text))
 hello = b'{"type":"event","event":"connect.challenge","payload":{"nonce":"n","ts":1}}'
 while True:
     client, _ = listener.accept()
     client.settimeout(20)
     try:
         told = client.recv(65536)
-        client.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
+        key = re.search(rb"(?i)sec-websocket-key: *(\S+)", told).group(1)
+        accept = base64.b64encode(hashlib.sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest())
+        client.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                       b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n")
         client.sendall(bytes([0x81, len(hello)]) + hello)
         while told:
             print(told, flush=True)
-            told = client.recv(65536)
+            told = plain(client.recv(65536))
     except OSError:
         pass
     print("gone", flush=True)

@@ -55,15 +55,10 @@ type Damage = fn(&str) -> Vec<u8>;
 
 #[test]
 fn damage_in_the_first_the_middle_and_the_last_line() {
-    let damages: [(&str, Damage); 4] = [
+    let damages: [(&str, Damage); 3] = [
         ("corrupt", |line| line.replacen(':', ";", 3).into_bytes()),
         ("truncated", |line| [&line.as_bytes()[..line.len() / 2], b"\n"].concat()),
         ("with NULs", |line| [&[0; 512][..], line.as_bytes()].concat()),
-        ("not UTF-8", |line| {
-            let mut bytes = line.as_bytes().to_vec();
-            bytes.splice(60..60, *b"\xff\xfe\xc3\x28");
-            bytes
-        }),
     ];
     for (what, damage) in damages {
         let total = lines().len();
@@ -86,6 +81,27 @@ fn damage_in_the_first_the_middle_and_the_last_line() {
             assert_eq!(row["tokens"]["in"], if hit == 0 { 33 } else { 22 }, "{what} in line {hit}");
             assert_eq!(row["prompt"], if hit == 0 { "second" } else { "first" }, "{what} in line {hit}");
         }
+    }
+}
+
+#[test]
+fn bytes_that_are_not_utf8_are_replaced_and_the_record_counts() {
+    for hit in [0, 3, lines().len() - 1] {
+        let storage = Storage::sound();
+        let mut bytes = Vec::new();
+        for (number, line) in lines().iter().enumerate() {
+            let mut line = line.as_bytes().to_vec();
+            if number == hit {
+                // In the text of the message, which is the last string of a line.
+                let end = line.iter().rposition(|byte| *byte == b'"').unwrap();
+                line.splice(end..end, *b"\xff\xfe\xc3\x28");
+            }
+            bytes.extend(line);
+        }
+        std::fs::write(storage.hurt(), bytes).unwrap();
+        let seen = storage.examine();
+        completed(seen.row(HURT).unwrap());
+        seen.complete();
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use agentctl_model::{Event, Session, SourceReport};
+use agentctl_model::{Event, EventKind, Session, SourceReport};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -22,6 +22,9 @@ const KEPT: usize = 1024;
 pub struct EventMessage {
     /// Give it back as `Last-Event-ID` or `since` to go on behind it.
     pub cursor: String,
+    /// What happened; `reset` when events were missed, `snapshot` where everything stands.
+    #[serde(rename = "type")]
+    pub kind: EventKind,
     pub at: Timestamp,
     #[serde(flatten)]
     pub event: Event,
@@ -35,7 +38,7 @@ pub struct EventMessage {
 
 impl EventMessage {
     pub(crate) fn new(event: Event, cursor: String, at: Timestamp) -> Self {
-        Self { cursor, at, event, sessions: None, sources: None }
+        Self { cursor, kind: event.kind, at, event, sessions: None, sources: None }
     }
 }
 
@@ -138,8 +141,6 @@ pub(crate) fn written(value: &impl Serialize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use agentctl_model::EventKind;
-
     use super::*;
 
     fn numbers(read: Read) -> Option<Vec<u64>> {

@@ -147,8 +147,8 @@ impl fmt::Display for EventKind {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
-    /// What happened; `reset` when events were missed, `snapshot` where everything stands.
-    #[serde(rename = "type")]
+    /// What happened. The message on the wire has it in its own place.
+    #[serde(skip)]
     pub kind: EventKind,
     pub adapter: Option<String>,
     pub session_id: Option<String>,

@@ -12,6 +12,7 @@ mod holders;
 mod lease;
 mod locks;
 mod namespaces;
+mod sock_diag;
 mod sockets;
 mod stat;
 mod strings;

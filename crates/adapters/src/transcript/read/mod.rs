@@ -95,8 +95,8 @@ pub(crate) fn read<F: Format>(
     let named = |error: io::Error| format!("{}: {error}", path.display());
     let opened = match open_regular(path) {
         Ok(opened) => opened,
-        // Deleted, or moved to where it will be found, since the folder was listed.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Read::Gone),
+        // Deleted, or moved to where it will be found, since the folder was listed. A link to nothing is still there.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => return Ok(Read::Gone),
         Err(_) if !format.tells_of_failure() => return Ok(Read::Passed),
         Err(error) => return Err(named(error)),
     };
