@@ -75,6 +75,30 @@ fn without_pidfd_open_it_says_so_and_rests() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn folders_that_cannot_be_watched_are_counted_and_told() {
+    for (what, words) in [
+        ("watches", " folders cannot be watched: No space left on device (os error 28)"),
+        ("instances", "no folder can be watched: inotify: Too many open files (os error 24)"),
+    ] {
+        let house = House::furnished();
+        let Some(_daemon) = house.daemon_with_few_inotify(what) else {
+            return agentctl_testkit::skip("inotify cannot be limited here: there are no user namespaces");
+        };
+        house.settled();
+        let standing = house.run(&["daemon", "status", "--json"]).ok().json()["daemon"].clone();
+        let told = standing["watchIncomplete"].as_str().unwrap_or_default();
+        assert!(told.contains(words), "{standing:#}");
+        // Where nothing at all can be watched, nobody has counted.
+        match standing["unwatchedFolders"].as_u64() {
+            Some(count) => assert!(what == "watches" && told.starts_with(&count.to_string()), "{standing:#}"),
+            None => assert_eq!(what, "instances", "{standing:#}"),
+        }
+        assert!(house.run(&["daemon", "status"]).ok().stdout.contains(words));
+    }
+}
+
+#[test]
 fn what_it_takes_for_itself_it_does_not_leave_to_what_it_starts() {
     let scene = Scene::set();
     let house = &scene.house;

@@ -105,6 +105,26 @@ impl House {
         Some(self.serving(command))
     }
 
+    /// The same where the kernel grants hardly any of these of inotify, in a user namespace of its own; `None` where that
+    /// cannot be arranged.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn daemon_with_few_inotify(&self, what: &str) -> Option<Background> {
+        let limit = format!("/proc/sys/user/max_inotify_{what}");
+        let few = if what == "watches" { 2 } else { 0 };
+        let limited = |program: &str| {
+            let line = format!("echo {few} > {limit} && exec \"$0\" \"$@\"");
+            let mut command = self.home.command("unshare");
+            command.args(["--user", "--map-root-user", "sh", "-c", &line, program]);
+            command
+        };
+        if !limited("true").status().is_ok_and(|status| status.success()) {
+            return None;
+        }
+        let mut command = limited(env!("CARGO_BIN_EXE_agentctl"));
+        command.args(["daemon", "run"]);
+        Some(self.serving(command))
+    }
+
     fn limited(&self, limit: &str, arguments: &[&str]) -> Background {
         let mut command = self.home.command("sh");
         let line = format!("{limit} && exec \"$0\" daemon run \"$@\"");
