@@ -127,7 +127,9 @@ fn one_transcript_of_a_terabyte_hides_nobody_else() {
         assert_eq!(ids(&listed), [good], "{listed:#}");
         let claude = source(&listed, "claude-code");
         assert_eq!(claude["coverage"], "partial", "{claude:#}");
-        assert!(claude["warnings"].to_string().contains(bad), "{claude:#}");
+        let warnings = claude["warnings"].to_string();
+        // It is given up for the line that does not end, long before so much is read that any file is given up.
+        assert!(warnings.contains(bad) && warnings.contains("has no line that ends within"), "{claude:#}");
     }
     assert_eq!(home.agentctl(&["status", good, "--json"]).ok().json()["id"], good);
     assert_eq!(home.agentctl(&["stop", good]).code, Some(0));

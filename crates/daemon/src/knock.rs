@@ -55,7 +55,7 @@ struct Impostor {
 
 /// Whether somebody else was found at the daemon's socket.
 pub fn is_impostor(error: &io::Error) -> bool {
-    error.get_ref().and_then(|inner| inner.downcast_ref::<Impostor>()).is_some()
+    matches!(error.get_ref(), Some(inner) if inner.is::<Impostor>())
 }
 
 /// The process that listens, if it is seen not to be the daemon.

@@ -175,13 +175,19 @@ impl TestHome {
     /// Runs a command to its end. Its output goes to files, because a child that stays behind with our pipes open would
     /// keep the test waiting.
     #[track_caller]
-    pub fn run(&self, mut command: Command) -> Output {
+    pub fn run(&self, command: Command) -> Output {
+        self.run_within(COMMAND_DEADLINE, command)
+    }
+
+    /// The same for a command that must have ended by then.
+    #[track_caller]
+    pub fn run_within(&self, deadline: Duration, mut command: Command) -> Output {
         let (stdout, stderr) = self.output_files();
         command.stdout(create(&stdout)).stderr(create(&stderr));
         let mut child = command.spawn().unwrap_or_else(|error| panic!("start {command:?}: {error}"));
         let arguments: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
         let what = format!("the end of {} {arguments:?}", command.get_program().display());
-        let status = until_seen(COMMAND_DEADLINE, &what, || {
+        let status = until_seen(deadline, &what, || {
             let ended = child.try_wait().expect("wait for the command");
             ended.ok_or_else(|| format!("stdout: {}\nstderr: {}", read(&stdout), read(&stderr)))
         });

@@ -6,41 +6,95 @@ use std::time::{Duration, Instant};
 
 use agentctl_testkit::{until, until_seen};
 
+use serde_json::json;
+
 use crate::events::Listener;
 use crate::house::{House, SOON};
 use crate::launched::Scene;
 use crate::stand_in::StandIn;
 
-#[test]
-fn with_fewer_descriptors_than_it_would_like_it_neither_spins_nor_keeps_anybody_waiting() {
-    let house = House::new();
-    let mut agents: Vec<StandIn> = (0..46).map(|_| StandIn::start(&house.home)).collect();
-    let _daemon = house.daemon_under(64, &[]);
-    house.settled();
-    let standing = house.get("/v1/daemon").json();
-    let words = standing["watchIncomplete"].as_str().unwrap_or_default();
-    assert!(words.contains("looked at every few seconds"), "{standing:#}");
-    let began = Instant::now();
-    for _ in 0..3 {
-        let list = house.run(&["list", "--json"]).ok();
-        let list = list.json();
-        let running = list["sessions"].as_array().unwrap().iter().filter(|one| one["status"] == "running");
-        assert_eq!(running.count(), 46, "{:#}", list["sources"]);
-    }
-    assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
-    // It looks every two seconds, and not whenever it can.
+/// The time between two looks of a daemon that is told of nothing.
+const SWEEP: Duration = Duration::from_secs(15);
+
+/// A daemon that can watch so many of its agents' processes and no more, for this reason.
+fn cannot_watch_all(house: &House, mut agents: Vec<StandIn>, watched: usize, why: &str) {
+    let unwatched = agents.len() - watched;
+    let standing = || house.run(&["daemon", "status", "--json"]).ok().json()["daemon"].clone();
+    until_seen(SOON, "all agents to be seen", || {
+        let standing = standing();
+        let seen = (&standing["watchedProcesses"], &standing["unwatchedProcesses"]);
+        if seen == (&json!(watched), &json!(unwatched)) { Ok(()) } else { Err(format!("{standing:#}")) }
+    });
+    let words = format!("{unwatched} processes cannot be watched: {why}");
+    assert_eq!(standing()["watchIncomplete"], words, "{:#}", standing());
+    assert_eq!(standing()["unwatchedFolders"], 0, "{:#}", standing());
+    let sheet = house.run(&["daemon", "status"]).ok().stdout;
+    assert!(sheet.contains(&format!("{watched} processes\n")) && sheet.contains(&words), "{sheet}");
+    assert!(sheet.lines().all(|line| line.chars().count() <= 80 || !line.contains("watched")), "{sheet}");
+
+    // Between two sweeps it does not look. One may be due right away, but not the next one too.
     let looks = || house.get("/v1/daemon").json()["looks"].as_u64().unwrap();
-    let (before, since) = (looks(), Instant::now());
-    while since.elapsed() < Duration::from_secs(6) {
-        std::thread::sleep(Duration::from_millis(100));
+    let (before, began) = (looks(), Instant::now());
+    until(4 * SWEEP, "two sweeps", || (looks() >= before + 2).then_some(()));
+    let (rose, swept) = (looks() - before, began.elapsed().as_secs_f64() / SWEEP.as_secs_f64());
+    assert!(swept > 0.9, "it spins: {rose} looks in {swept} sweeps");
+
+    for _ in 0..3 {
+        let list = house.run(&["list", "--json"]).ok().json();
+        let running = list["sessions"].as_array().unwrap().iter().filter(|one| one["status"] == "running");
+        assert_eq!(running.count(), agents.len(), "{:#}", list["sources"]);
     }
-    assert!(looks() - before <= 8, "it spins: {} looks in {:?}", looks() - before, since.elapsed());
     // Every end is told, also of those that cannot be watched.
-    let mut events = Listener::open(&house, "type=session.stopped", None);
+    let mut events = Listener::open(house, "type=session.stopped", None);
     for agent in [agents.pop().unwrap(), agents.remove(0)] {
         let id = agent.id.clone();
         drop(agent);
         assert_eq!(events.until("session.stopped", &id)["session"]["outcome"], "died");
+    }
+}
+
+#[test]
+fn with_fewer_descriptors_than_it_would_like_it_says_so_and_rests() {
+    let house = House::new();
+    let agents: Vec<StandIn> = (0..46).map(|_| StandIn::start(&house.home)).collect();
+    let _daemon = house.daemon_under(64, &[]);
+    cannot_watch_all(&house, agents, 16, "the limit of open files allows 16");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn without_pidfd_open_it_says_so_and_rests() {
+    let house = House::new();
+    let Some(daemon) = house.daemon_without_pidfd_open() else {
+        return agentctl_testkit::skip("no call can be taken away here: there is no python3, or no seccomp");
+    };
+    // Those that come while it runs are no different.
+    let agents: Vec<StandIn> = (0..40).map(|_| StandIn::start(&house.home)).collect();
+    cannot_watch_all(&house, agents, 0, "Function not implemented (os error 38)");
+    drop(daemon);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn folders_that_cannot_be_watched_are_counted_and_told() {
+    for (what, words) in [
+        ("watches", " folders cannot be watched: No space left on device (os error 28)"),
+        ("instances", "no folder can be watched: inotify: Too many open files (os error 24)"),
+    ] {
+        let house = House::furnished();
+        let Some(_daemon) = house.daemon_with_few_inotify(what) else {
+            return agentctl_testkit::skip("inotify cannot be limited here: there are no user namespaces");
+        };
+        house.settled();
+        let standing = house.run(&["daemon", "status", "--json"]).ok().json()["daemon"].clone();
+        let told = standing["watchIncomplete"].as_str().unwrap_or_default();
+        assert!(told.contains(words), "{standing:#}");
+        // Where nothing at all can be watched, nobody has counted.
+        match standing["unwatchedFolders"].as_u64() {
+            Some(count) => assert!(what == "watches" && told.starts_with(&count.to_string()), "{standing:#}"),
+            None => assert_eq!(what, "instances", "{standing:#}"),
+        }
+        assert!(house.run(&["daemon", "status"]).ok().stdout.contains(words));
     }
 }
 

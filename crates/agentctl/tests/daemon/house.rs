@@ -12,6 +12,19 @@ use serde_json::Value;
 
 pub(crate) const SOON: Duration = Duration::from_mins(1);
 
+/// Becomes the program that its arguments name, for which there is no `pidfd_open` from then on. A filter of four steps: the
+/// number of the call, whether it is 434, ENOSYS if so, and leave if not.
+#[cfg(target_os = "linux")]
+const WITHOUT_PIDFD_OPEN: &str = "import ctypes,os,struct,sys\n\
+    libc=ctypes.CDLL(None)\n\
+    steps=[(0x20,0,0,0),(0x15,0,1,434),(0x06,0,0,0x50026),(0x06,0,0,0x7fff0000)]\n\
+    steps=ctypes.create_string_buffer(b''.join(struct.pack('HBBI',*step) for step in steps))\n\
+    program=ctypes.create_string_buffer(struct.pack('HxxxxxxQ',4,ctypes.addressof(steps)))\n\
+    zero=ctypes.c_ulong(0)\n\
+    if libc.prctl(38,ctypes.c_ulong(1),zero,zero,zero): sys.exit(98)\n\
+    if libc.prctl(22,ctypes.c_ulong(2),ctypes.byref(program),zero,zero): sys.exit(99)\n\
+    os.execv(sys.argv[1],sys.argv[1:])\n";
+
 pub(crate) struct House {
     pub(crate) home: TestHome,
 }
@@ -74,6 +87,42 @@ impl House {
     /// The same with so many descriptors, unless it asks for more.
     pub(crate) fn daemon_under_soft(&self, descriptors: u64, arguments: &[&str]) -> Background {
         self.limited(&format!("ulimit -S -n {descriptors}"), arguments)
+    }
+
+    /// The same where the kernel refuses `pidfd_open`; `None` where that cannot be arranged.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn daemon_without_pidfd_open(&self) -> Option<Background> {
+        let refused = |program: &str| {
+            let mut command = self.home.command("python3");
+            command.args(["-c", WITHOUT_PIDFD_OPEN, program]);
+            command
+        };
+        if !refused("/bin/true").status().is_ok_and(|status| status.success()) {
+            return None;
+        }
+        let mut command = refused(env!("CARGO_BIN_EXE_agentctl"));
+        command.args(["daemon", "run"]);
+        Some(self.serving(command))
+    }
+
+    /// The same where the kernel grants hardly any of these of inotify, in a user namespace of its own; `None` where that
+    /// cannot be arranged.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn daemon_with_few_inotify(&self, what: &str) -> Option<Background> {
+        let limit = format!("/proc/sys/user/max_inotify_{what}");
+        let few = if what == "watches" { 2 } else { 0 };
+        let limited = |program: &str| {
+            let line = format!("echo {few} > {limit} && exec \"$0\" \"$@\"");
+            let mut command = self.home.command("unshare");
+            command.args(["--user", "--map-root-user", "sh", "-c", &line, program]);
+            command
+        };
+        if !limited("true").status().is_ok_and(|status| status.success()) {
+            return None;
+        }
+        let mut command = limited(env!("CARGO_BIN_EXE_agentctl"));
+        command.args(["daemon", "run"]);
+        Some(self.serving(command))
     }
 
     fn limited(&self, limit: &str, arguments: &[&str]) -> Background {

@@ -1,16 +1,17 @@
 //! Linux: inotify, pidfds and a bell, all waited for at once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use agentctl_files::watch::{Folders, WatchTarget};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::Woken;
+use super::polled::{POLL_INTERVAL, Polled};
+use super::{Watching, Woken};
 use crate::run::descriptors;
 
 /// Wakes the watcher from elsewhere.
@@ -29,12 +30,13 @@ impl Bell {
 }
 
 pub(crate) struct Watcher {
-    folders: Result<Folders, String>,
+    /// Made when folders are to be watched for the first time, and tried again until it can be.
+    folders: Option<Folders>,
+    /// Why no folder at all can be watched.
+    no_folders: Option<String>,
     processes: BTreeMap<u32, OwnedFd>,
-    /// Processes of which the kernel will not tell: only looking again shows their end.
-    unwatched: BTreeSet<u32>,
-    /// Why the last of them is not watched.
-    why_unwatched: Option<String>,
+    /// Processes of which the kernel will not tell.
+    polled: Polled,
     /// How many processes may be watched at once: each costs a descriptor, and a look at the fleet needs some too.
     most_processes: usize,
     bell: Bell,
@@ -42,42 +44,44 @@ pub(crate) struct Watcher {
 
 impl Watcher {
     pub(crate) fn new(bell: Bell) -> Self {
-        let folders = Folders::new().map_err(|error| format!("inotify: {error}"));
         Self {
-            folders,
+            folders: None,
+            no_folders: None,
             processes: BTreeMap::new(),
-            unwatched: BTreeSet::new(),
-            why_unwatched: None,
+            polled: Polled::new(),
             most_processes: descriptors::for_processes(),
             bell,
         }
     }
 
-    /// How many folders and processes are watched.
-    pub(crate) fn count(&self) -> (usize, usize) {
-        (self.folders.as_ref().map_or(0, Folders::count), self.processes.len())
-    }
-
-    /// Why not everything is watched.
-    pub(crate) fn incomplete(&self) -> Option<String> {
-        let folders = match &self.folders {
-            Ok(folders) => folders.incomplete().map(str::to_owned),
-            Err(why) => Some(why.clone()),
-        };
-        let processes = self.why_unwatched.as_ref().map(|why| {
-            let count = self.unwatched.len();
-            format!("{count} processes are looked at every few seconds: {why}")
+    /// What is watched now, and what cannot be.
+    pub(crate) fn standing(&self) -> Watching {
+        let folders = self.folders.as_ref();
+        let unwatched = folders.map(Folders::unwatched);
+        let no_folder = self.no_folders.as_ref().map(|why| format!("no folder can be watched: {why}"));
+        let some_folders = folders.and_then(Folders::why_unwatched).map(|why| {
+            format!("{} cannot be watched: {why}", counted(unwatched.unwrap_or(0), "folder", "folders"))
         });
-        folders.or(processes)
-    }
-
-    /// Whether the end of some process shows only when somebody looks.
-    pub(crate) fn misses_ends(&self) -> bool {
-        !self.unwatched.is_empty()
+        let processes = self.polled.why().map(|why| {
+            format!("{} cannot be watched: {why}", counted(self.polled.count(), "process", "processes"))
+        });
+        Watching {
+            folders: folders.map_or(0, Folders::count),
+            processes: self.processes.len(),
+            unwatched_folders: if self.no_folders.is_some() { None } else { Some(unwatched.unwrap_or(0)) },
+            unwatched_processes: Some(self.polled.count()),
+            incomplete: [no_folder, some_folders, processes].into_iter().flatten().collect(),
+        }
     }
 
     pub(crate) fn watch_folders(&mut self, targets: Vec<WatchTarget>) {
-        if let Ok(folders) = &mut self.folders {
+        if self.folders.is_none() {
+            match Folders::new() {
+                Ok(folders) => (self.folders, self.no_folders) = (Some(folders), None),
+                Err(error) => self.no_folders = Some(format!("inotify: {error}")),
+            }
+        }
+        if let Some(folders) = &mut self.folders {
             folders.watch(targets);
         }
     }
@@ -87,11 +91,10 @@ impl Watcher {
     /// looking would never end.
     pub(crate) fn watch_processes(&mut self, pids: impl IntoIterator<Item = u32>) -> bool {
         let mut before = std::mem::take(&mut self.processes);
-        let missed_before = std::mem::take(&mut self.unwatched);
-        self.why_unwatched = None;
+        let mut unwatched = BTreeMap::new();
         let mut fresh = false;
         for pid in pids {
-            if self.processes.contains_key(&pid) || self.unwatched.contains(&pid) {
+            if self.processes.contains_key(&pid) || unwatched.contains_key(&pid) {
                 continue;
             }
             if let Some(pinned) = before.remove(&pid) {
@@ -104,30 +107,43 @@ impl Watcher {
                     self.processes.insert(pid, pinned);
                 }
                 Err(why) => {
-                    fresh |= !missed_before.contains(&pid);
-                    self.unwatched.insert(pid);
-                    self.why_unwatched = Some(why);
+                    unwatched.insert(pid, why);
                 }
             }
         }
-        fresh
+        self.polled.set(&unwatched) || fresh
     }
 
     fn pin(&self, pid: u32) -> Result<OwnedFd, String> {
         if self.processes.len() >= self.most_processes {
-            return Err(format!("no more than {} can be watched", self.most_processes));
+            return Err(format!("the limit of open files allows {}", self.most_processes));
         }
         let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
         let number = number.ok_or_else(|| format!("{pid} is no process"))?;
         pidfd_open(number, PidfdFlags::NONBLOCK).map_err(|error| error.to_string())
     }
 
-    /// Waits until something happens, at most so long.
+    /// Waits until something happens, at most so long. In between, processes that cannot be watched are polled.
     pub(crate) fn wait(&mut self, longest: Duration) -> Woken {
+        let began = Instant::now();
+        loop {
+            let left = longest.saturating_sub(began.elapsed());
+            let at_once = if self.polled.count() == 0 { left } else { left.min(POLL_INTERVAL) };
+            let mut woken = self.wait_for_the_kernel(at_once);
+            if woken.by_nothing() {
+                woken.ended = self.polled.ended();
+            }
+            if !woken.by_nothing() || began.elapsed() >= longest {
+                return woken;
+            }
+        }
+    }
+
+    fn wait_for_the_kernel(&mut self, longest: Duration) -> Woken {
         let mut watched = vec![PollFd::new(&*self.bell.0, PollFlags::IN)];
         let processes: Vec<u32> = self.processes.keys().copied().collect();
         watched.extend(self.processes.values().map(|pinned| PollFd::new(pinned, PollFlags::IN)));
-        if let Ok(folders) = &self.folders {
+        if let Some(folders) = &self.folders {
             watched.push(PollFd::new(folders, PollFlags::IN));
         }
         let timeout = Timespec::try_from(longest).ok();
@@ -149,11 +165,15 @@ impl Watcher {
                 woken.ended.push(*pid);
             }
         }
-        if let Ok(folders) = &mut self.folders {
+        if let Some(folders) = &mut self.folders {
             woken.files = folders.drain();
         }
         woken
     }
+}
+
+fn counted(count: usize, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
 }
 
 #[cfg(test)]
@@ -176,7 +196,7 @@ mod tests {
         assert!(watcher.wait(Duration::ZERO).by_nothing());
         child.kill().unwrap();
         assert_eq!(watcher.wait(Duration::from_mins(1)).ended, [child.id()]);
-        assert_eq!(watcher.count().1, 0);
+        assert_eq!(watcher.standing().processes, 0);
         child.wait().unwrap();
     }
 
@@ -189,10 +209,31 @@ mod tests {
         for _ in 0..3 {
             assert!(!watcher.watch_processes([nobody]), "looking again without rest");
         }
-        assert!(watcher.misses_ends());
-        assert!(watcher.incomplete().unwrap().contains("1 processes"), "{:?}", watcher.incomplete());
-        assert_eq!(watcher.count().1, 0);
-        assert!(!watcher.watch_processes([]) && !watcher.misses_ends() && watcher.incomplete().is_none());
+        let standing = watcher.standing();
+        assert_eq!((standing.processes, standing.unwatched_processes), (0, Some(1)));
+        let words = standing.incomplete.join("; ");
+        assert!(words.contains("1 process cannot be watched: No such process"), "{words}");
+        assert!(watcher.wait(Duration::ZERO).by_nothing(), "nobody had this pid, so nobody ended");
+        assert!(!watcher.watch_processes([]) && watcher.standing().incomplete.is_empty());
+    }
+
+    #[test]
+    fn the_end_of_a_process_that_cannot_be_watched_is_seen_all_the_same() {
+        let mut watcher = Watcher::new(Bell::new().unwrap());
+        watcher.most_processes = 0;
+        #[expect(clippy::disallowed_methods, reason = "a child of this test")]
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        assert!(watcher.watch_processes([child.id()]));
+        assert!(!watcher.watch_processes([child.id()]));
+        assert!(watcher.wait(Duration::ZERO).by_nothing());
+        child.kill().unwrap();
+        assert_eq!(
+            watcher.wait(Duration::from_mins(1)).ended,
+            [child.id()],
+            "not waited for, and still ended"
+        );
+        assert!(watcher.wait(Duration::ZERO).by_nothing(), "it is told once");
+        child.wait().unwrap();
     }
 
     #[test]
@@ -202,10 +243,10 @@ mod tests {
         let (this, first) = (std::process::id(), 1);
         assert!(watcher.watch_processes([this, first]));
         assert!(!watcher.watch_processes([this, first]));
-        assert_eq!(watcher.count().1, 1);
-        assert!(watcher.misses_ends());
+        let standing = watcher.standing();
+        assert_eq!((standing.processes, standing.unwatched_processes), (1, Some(1)));
         watcher.most_processes = 2;
         assert!(watcher.watch_processes([this, first]), "it is watched as soon as it can be");
-        assert!(!watcher.misses_ends());
+        assert_eq!(watcher.standing().unwatched_processes, Some(0));
     }
 }

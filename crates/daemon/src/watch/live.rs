@@ -18,12 +18,11 @@ use crate::shared::Shared;
 use crate::tell::events::{EventMessage, Posted};
 use crate::watch::feeds::Feeds;
 use crate::watch::pace::Pace;
-use crate::watch::{Bell, Watcher, Woken};
+use crate::watch::{Bell, Watcher, Watching, Woken};
 
 /// The safety net, should nobody tell of a change.
 const SWEEP: Duration = Duration::from_secs(15);
-/// The same while agents live of which nobody tells: their state is in a server that tells nothing by itself, or their
-/// process cannot be watched.
+/// The same while agents live of which nobody tells: their state is in a server that tells nothing by itself.
 const SWEEP_OF_ASKED: Duration = Duration::from_secs(2);
 /// The shortest time between two looks, and how many times the length of the last one it is at least: agents at work
 /// write all the time, and must not be paid for with their own processor.
@@ -47,14 +46,6 @@ pub(crate) struct Live {
     stopped: AtomicBool,
     watching: Mutex<Watching>,
     feeds: Mutex<Feeds>,
-}
-
-/// What is watched, for `daemon status`.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Watching {
-    pub(crate) folders: usize,
-    pub(crate) processes: usize,
-    pub(crate) incomplete: Option<String>,
 }
 
 impl Live {
@@ -168,7 +159,7 @@ pub(crate) fn keep(shared: &Arc<Shared>, looked: &Sender<()>) {
                     live.feeds().listen_to(lines, shared);
                 }
                 let silent = |session: &Session| changes_in_silence(fleet, &live.feeds(), session);
-                if watcher.misses_ends() || live.view().sessions().any(silent) {
+                if live.view().sessions().any(silent) {
                     sweep = SWEEP_OF_ASKED;
                 }
             }
@@ -178,11 +169,15 @@ pub(crate) fn keep(shared: &Arc<Shared>, looked: &Sender<()>) {
             }
             Err(_) => {}
         }
+        let mut watching = watcher.standing();
+        watching.incomplete.extend(complaint.as_ref().map(|why| format!("no look at the fleet: {why}")));
+        *live.watching.lock().unwrap_or_else(PoisonError::into_inner) = watching;
+        // Whoever sees this look counted finds what it led to.
+        if fleet.is_ok() {
+            live.looks.fetch_add(1, Ordering::Release);
+        }
         // Only the first word is waited for.
         let _ = looked.send(());
-        let (folders, processes) = watcher.count();
-        let watching = Watching { folders, processes, incomplete: watcher.incomplete() };
-        *live.watching.lock().unwrap_or_else(PoisonError::into_inner) = watching;
         if !shared.held.is_in_place() {
             shared.log.say("the folder of this daemon is gone or was replaced; ending");
             shared.stop(true);
@@ -305,9 +300,6 @@ fn look(shared: &Arc<Shared>, fleet: &Fleet, side: Side) {
     let far = far_names(fleet);
     let concerns = |adapter: &str| far.contains(&adapter) == (side == Side::Far);
     change(shared, &whole, |view, now| view.diff_among(concerns, now));
-    if side == Side::Here {
-        live.looks.fetch_add(1, Ordering::Relaxed);
-    }
 }
 
 /// Puts another view in the place of this one, and tells what that changes.

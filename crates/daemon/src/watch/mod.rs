@@ -9,6 +9,8 @@ mod linux;
 pub(crate) mod live;
 pub(crate) mod own_files;
 mod pace;
+#[cfg(target_os = "linux")]
+mod polled;
 #[cfg(not(target_os = "linux"))]
 mod unwatched;
 
@@ -16,6 +18,18 @@ mod unwatched;
 pub(crate) use linux::{Bell, Watcher};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use unwatched::{Bell, Watcher};
+
+/// What is watched and what cannot be, for `daemon status`.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Watching {
+    pub(crate) folders: usize,
+    pub(crate) processes: usize,
+    /// `None` where they are not counted.
+    pub(crate) unwatched_folders: Option<usize>,
+    pub(crate) unwatched_processes: Option<usize>,
+    /// Why not everything is watched.
+    pub(crate) incomplete: Vec<String>,
+}
 
 /// Why the waiting ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

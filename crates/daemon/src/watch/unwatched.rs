@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use agentctl_adapters::WatchTarget;
 
-use super::Woken;
+use super::{Watching, Woken};
 
 const PERIOD: Duration = Duration::from_secs(1);
 
@@ -36,17 +36,9 @@ impl Watcher {
         Self { bell }
     }
 
-    pub(crate) fn count(&self) -> (usize, usize) {
-        (0, 0)
-    }
-
-    pub(crate) fn incomplete(&self) -> Option<String> {
-        Some("this system is looked at every second".to_owned())
-    }
-
-    /// Everything is looked at anyway.
-    pub(crate) fn misses_ends(&self) -> bool {
-        false
+    pub(crate) fn standing(&self) -> Watching {
+        let incomplete = vec!["this system is looked at every second".to_owned()];
+        Watching { incomplete, ..Watching::default() }
     }
 
     pub(crate) fn watch_folders(&mut self, _: Vec<WatchTarget>) {}

@@ -1,6 +1,6 @@
 //! Linux: inotify. Only what writes is asked for: our own reading must not wake us.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::io;
 use std::mem::MaybeUninit;
@@ -29,14 +29,28 @@ pub struct Folders {
     descriptor: OwnedFd,
     watched: HashMap<i32, Folder>,
     targets: Vec<WatchTarget>,
-    incomplete: Option<String>,
+    /// Folders that should be watched and cannot be. What is below them is not watched either, and not counted.
+    unwatched: BTreeSet<PathBuf>,
+    /// Why the last of them is not watched.
+    why_unwatched: Option<String>,
 }
 
 impl Folders {
     /// Watches nothing yet.
     pub fn new() -> io::Result<Self> {
         let descriptor = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-        Ok(Self { descriptor, watched: HashMap::new(), targets: Vec::new(), incomplete: None })
+        let (watched, targets) = (HashMap::new(), Vec::new());
+        Ok(Self { descriptor, watched, targets, unwatched: BTreeSet::new(), why_unwatched: None })
+    }
+
+    /// How many folders should be watched and cannot be.
+    pub fn unwatched(&self) -> usize {
+        self.unwatched.len()
+    }
+
+    /// Why the last of them cannot be watched.
+    pub fn why_unwatched(&self) -> Option<&str> {
+        self.why_unwatched.as_deref()
     }
 
     /// How many folders are watched.
@@ -44,10 +58,6 @@ impl Folders {
         self.watched.len()
     }
 
-    /// Why not everything is watched that should be.
-    pub fn incomplete(&self) -> Option<&str> {
-        self.incomplete.as_deref()
-    }
 
     /// Watches exactly these from now on.
     pub fn watch(&mut self, targets: Vec<WatchTarget>) {
@@ -63,7 +73,8 @@ impl Folders {
     }
 
     fn watch_all(&mut self) {
-        self.incomplete = None;
+        self.unwatched.clear();
+        self.why_unwatched = None;
         for target in self.targets.clone() {
             if target.path.is_dir() {
                 self.add(&target.path, target.depth);
@@ -95,8 +106,7 @@ impl Folders {
 
     fn add_one(&mut self, path: &Path, depth: Option<usize>) -> bool {
         if self.watched.len() >= MOST {
-            self.incomplete = Some(format!("more than {MOST} folders"));
-            return false;
+            return self.leave(path, format!("more than {MOST} folders"));
         }
         // One folder may be above one target and part of another. Added to what is asked for already: plainly, the second
         // watch of a folder would take the place of the first, and what only that one wanted would be lost.
@@ -118,11 +128,14 @@ impl Folders {
                 true
             }
             Err(Errno::NOENT | Errno::NOTDIR) => false,
-            Err(error) => {
-                self.incomplete = Some(format!("{}: {error}", path.display()));
-                false
-            }
+            Err(error) => self.leave(path, error.to_string()),
         }
+    }
+
+    fn leave(&mut self, path: &Path, why: String) -> bool {
+        self.unwatched.insert(path.to_owned());
+        self.why_unwatched = Some(why);
+        false
     }
 
     /// Takes what has happened; says whether any of it may matter. New folders are watched from here on.

@@ -18,7 +18,7 @@ impl Folders {
         match *self {}
     }
 
-    pub fn incomplete(&self) -> Option<&str> {
+    pub fn unwatched(&self) -> usize {
         match *self {}
     }
 

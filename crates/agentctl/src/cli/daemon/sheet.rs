@@ -28,8 +28,8 @@ pub(super) fn print(
     line(out, "sessions", &format!("{} live", status.live_sessions))?;
     let watched = format!("{} folders, {} processes", status.watched_folders, status.watched_processes);
     line(out, "watched", &watched)?;
-    if let Some(why) = &status.watch_incomplete {
-        line(out, "", &format!("not everything: {why}"))?;
+    for why in status.watch_incomplete.iter().flat_map(|why| why.split("; ")) {
+        line(out, "", &agentctl_model::text::one_line(why))?;
     }
     for feed in &status.feeds {
         let standing = if feed.heard { "listened to" } else { "cannot be heard, tried again" };

@@ -37,6 +37,12 @@ pub struct DaemonStatus {
     pub sources: Vec<SourceReport>,
     pub watched_folders: usize,
     pub watched_processes: usize,
+    /// How many folders should be watched and cannot be, those below them not counted; `null` when that is not known.
+    #[serde(default)]
+    pub unwatched_folders: Option<usize>,
+    /// How many processes cannot be watched; `null` when that is not known.
+    #[serde(default)]
+    pub unwatched_processes: Option<usize>,
     /// Why not everything is watched; changes are then seen a little later.
     pub watch_incomplete: Option<String>,
     /// The servers of agents that are listened to.
@@ -70,6 +76,8 @@ pub(crate) async fn status(State(app): State<App>) -> Result<Response, Problem> 
 }
 
 fn about(app: &App) -> DaemonStatus {
+    // Counted before what the looks led to is read.
+    let looks = app.live.looks.load(Ordering::Acquire);
     let watching = app.live.watching();
     let (live_sessions, sources) = {
         let view = app.live.view();
@@ -88,9 +96,11 @@ fn about(app: &App) -> DaemonStatus {
         sources,
         watched_folders: watching.folders,
         watched_processes: watching.processes,
-        watch_incomplete: watching.incomplete,
+        unwatched_folders: watching.unwatched_folders,
+        unwatched_processes: watching.unwatched_processes,
+        watch_incomplete: Some(watching.incomplete.join("; ")).filter(|words| !words.is_empty()),
         feeds: app.live.feeds().status(),
-        looks: app.live.looks.load(Ordering::Relaxed),
+        looks,
         cursor: app.hub.cursor(app.hub.newest()),
         listeners: app.hub.listeners(),
         outbox: app.outbox.status(),

@@ -31,7 +31,7 @@ impl LaunchWatch {
 
     /// Waits until something was written, the agent has ended, or it is time to look anyway.
     pub(super) fn wait(&mut self, agent: Option<ProcessRef>, longest: Duration) {
-        let is_whole = self.folders.as_ref().is_some_and(|folders| folders.incomplete().is_none());
+        let is_whole = self.folders.as_ref().is_some_and(|folders| folders.unwatched() == 0);
         let until = Instant::now() + longest.min(if is_whole { SWEEP } else { POLL_INTERVAL });
         while !self.wait_once(agent, until.saturating_duration_since(Instant::now())) {
             if Instant::now() >= until {
