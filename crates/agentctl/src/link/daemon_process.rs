@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agentctl_daemon::{DaemonStatus, Held, Home, RunError, is_impostor};
+use agentctl_daemon::{DaemonLock, DaemonStatus, Home, RunError, is_impostor};
 use agentctl_files::own;
 use agentctl_fleet::KernelLock;
 use agentctl_model::ProcessHead;
@@ -407,7 +407,7 @@ impl<'a> DaemonProcess<'a> {
         if self.home.lock_identity().is_none() {
             return Ok(true);
         }
-        let held: Option<Held> =
+        let held: Option<DaemonLock> =
             self.home.hold().map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
         Ok(held.is_some())
     }

@@ -1,5 +1,5 @@
-//! Being told by the kernel that something happened: files that changed, processes that ended. What it tells is only a
-//! hint to look; what is true is for the survey to say.
+//! Notifications by the kernel that something happened: changed files and ended processes. A notification is
+//! only a reason to survey; the survey determines what is true.
 
 pub(crate) mod feeds;
 mod holders;
@@ -8,24 +8,24 @@ pub(crate) mod launches;
 mod linux;
 pub(crate) mod live;
 pub(crate) mod own_files;
-mod pace;
+mod remote_schedule;
 #[cfg(not(target_os = "linux"))]
 mod unwatched;
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{Bell, Watcher};
+pub(crate) use linux::{Waker, Watcher};
 #[cfg(not(target_os = "linux"))]
-pub(crate) use unwatched::{Bell, Watcher};
+pub(crate) use unwatched::{Waker, Watcher};
 
-/// Why the waiting ended.
+/// Why a wait ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Woken {
     /// Files under the agents' roots changed.
     pub(crate) files: bool,
     /// Processes of live sessions that ended.
     pub(crate) ended: Vec<u32>,
-    /// Somebody rang the bell.
-    pub(crate) bell: bool,
+    /// Another thread woke the watcher.
+    pub(crate) waker: bool,
 }
 
 impl Woken {

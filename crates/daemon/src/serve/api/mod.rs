@@ -1,4 +1,4 @@
-//! The API: one table of routes makes the router and the document, so that they cannot disagree.
+//! The API. One table of routes produces both the router and the document, so that they cannot disagree.
 
 mod asked;
 mod body;
@@ -52,7 +52,7 @@ pub(crate) async fn no_such_route(method: Method, uri: Uri) -> Problem {
         .hint("GET /openapi.json describes every route")
 }
 
-/// Any plain object as an answer.
+/// Serializes any plain object as a response body.
 fn json(value: &impl Serialize) -> Result<Bytes, Problem> {
     let mut body = Vec::new();
     let written = agentctl_model::text::json::write(&mut body, value);
@@ -64,7 +64,7 @@ fn answer(body: Bytes) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-/// Whether the caller reads what a survey knows beyond the public object.
+/// Whether the caller accepts what a survey knows beyond the public object.
 fn wants_whole(headers: &HeaderMap) -> bool {
     headers.get(header::ACCEPT).is_some_and(|accept| accept == WHOLE)
 }
