@@ -107,7 +107,7 @@ impl Output {
         let _ = write!(io::stderr(), "\r{}\u{1b}[K", self.errors.dim(&line));
     }
 
-    /// Errors of standard error are ignored: if it is closed, there is nobody to inform. On a terminal lines
+    /// Errors of standard error are ignored: if it is closed, no one reads them. On a terminal lines
     /// are wrapped between words.
     fn aside(&mut self, label: &str, painted: &str, words: &str) {
         let whole = format!("{label} {words}");

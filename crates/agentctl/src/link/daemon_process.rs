@@ -169,7 +169,7 @@ impl<'a> DaemonProcess<'a> {
             }
             process.prepare()?;
             // Another process is starting a daemon just now.
-            let Some(_alone) = process.try_alone(Duration::ZERO)? else { return Ok(()) };
+            let Some(_start_lock) = process.try_start_lock(Duration::ZERO)? else { return Ok(()) };
             if !process.is_free()? {
                 return Ok(());
             }
@@ -195,15 +195,15 @@ impl<'a> DaemonProcess<'a> {
 
     /// While this lock is held no other process starts a daemon, so a daemon that a restart ended is not
     /// replaced by one that lacks its options.
-    fn try_alone(&self, timeout: Duration) -> Result<Option<KernelLock>, Failure> {
+    fn try_start_lock(&self, timeout: Duration) -> Result<Option<KernelLock>, Failure> {
         let path = self.home.folder().join("start.lock");
         KernelLock::on_file(&path, timeout)
             .map_err(|error| Failure::new(Exit::NoDaemon, format!("cannot lock {}: {error}", path.display())))
     }
 
-    fn alone(&self) -> Result<KernelLock, Failure> {
+    fn start_lock(&self) -> Result<KernelLock, Failure> {
         self.prepare()?;
-        self.try_alone(START_LOCK_TIMEOUT)?.ok_or_else(|| {
+        self.try_start_lock(START_LOCK_TIMEOUT)?.ok_or_else(|| {
             Failure::new(Exit::NoDaemon, "another agentctl has been starting the daemon for a minute")
                 .hint("`agentctl daemon status` says how far it came")
         })
@@ -233,13 +233,13 @@ impl<'a> DaemonProcess<'a> {
         if let Some(status) = self.answering()? {
             return Ok(Started::Already(status));
         }
-        let _alone = self.alone()?;
-        self.start_alone(manner)
+        let _start_lock = self.start_lock()?;
+        self.start_locked(manner)
     }
 
     /// Ends the running daemon and starts one with its options and the requested ones.
     pub(crate) fn restart(&self, manner: Manner) -> Result<DaemonStatus, Failure> {
-        let _alone = self.alone()?;
+        let _start_lock = self.start_lock()?;
         let present = self.presence()?;
         let before = match &present {
             Presence::Answers(status) => Manner::of(status),
@@ -252,7 +252,7 @@ impl<'a> DaemonProcess<'a> {
         let mut ended = false;
         for _ in 0..RESTARTS {
             ended |= self.stop()?;
-            let started = self.start_alone(manner);
+            let started = self.start_locked(manner);
             match started
                 .map_err(|failure| if ended { failure.and("the one before it has ended") } else { failure })?
             {
@@ -302,7 +302,7 @@ impl<'a> DaemonProcess<'a> {
         Err(Failure::new(Exit::NoDaemon, words).hint("end whoever has that port, or name another one"))
     }
 
-    fn start_alone(&self, manner: Manner) -> Result<Started, Failure> {
+    fn start_locked(&self, manner: Manner) -> Result<Started, Failure> {
         let mut manner = manner;
         if let Some(status) = self.answering()? {
             return Ok(Started::Already(status));

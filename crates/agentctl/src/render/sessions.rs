@@ -70,7 +70,7 @@ pub(crate) struct Row<'a> {
     pub(crate) depth: usize,
 }
 
-/// Keys of gateways are longer, and must not take the room of everybody's details.
+/// Keys of gateways are longer, and must not take the room of the details.
 const WIDEST_ID: usize = 16;
 
 /// The table of `list`. On 80 columns the rightmost details are dropped first. What a session waits for is

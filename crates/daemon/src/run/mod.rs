@@ -98,7 +98,7 @@ pub enum RunError {
 }
 
 /// Takes the daemon's lock unless another daemon serves. A process that a killed daemon was just starting can
-/// hold the lock a moment longer than the daemon. Nobody answers at the socket then, so the lock is tried
+/// hold the lock a moment longer than the daemon. No daemon answers at the socket then, so the lock is tried
 /// again.
 fn hold(home: &Home) -> Result<Option<DaemonLock>, HomeError> {
     let until = Instant::now() + UNTIL_ANSWERED;

@@ -148,7 +148,7 @@ impl Live {
     }
 }
 
-/// The thread of the view. Runs until the daemon stops, and signals `surveyed` after each survey.
+/// The thread of the view. Runs until the daemon stops, and signals `surveyed` after each round.
 pub(crate) fn watch_local(shared: &Arc<Shared>, surveyed: &Sender<()>) {
     let live = &shared.live;
     let mut watcher = Watcher::new(live.waker.clone());
@@ -262,7 +262,7 @@ impl Location {
 
 /// The thread of the sessions that live in servers. It is separate so that a server that hangs does not delay
 /// the events of all other sessions, and so that servers are not asked whenever a local agent writes a line.
-/// Runs until the daemon stops, and signals `surveyed` after each survey.
+/// Runs until the daemon stops, and signals `surveyed` after each round.
 pub(crate) fn watch_remote(shared: &Arc<Shared>, surveyed: &Sender<()>) {
     let live = &shared.live;
     let mut watcher = Watcher::new(live.remote_waker.clone());

@@ -85,8 +85,7 @@ fn agent() -> Agent {
         .tls_config(tls)
         .timeout_global(Some(TIMEOUT))
         .http_status_as_error(false)
-        // A receiver that redirects us would let another host see the signature of a message that was never
-        // meant for it.
+        // A redirect would send a signed message to an address that the user did not configure.
         .max_redirects(0)
         .user_agent(concat!("agentctl/", env!("CARGO_PKG_VERSION")))
         .build();
