@@ -1,5 +1,5 @@
-//! Few descriptors, and many of them: a daemon that cannot watch everything looks now and then, never without rest, and what
-//! it takes for itself it does not leave to what it starts.
+//! Few descriptors, and many of them: a daemon that cannot watch everything surveys now and then, never
+//! continuously, and does not pass its own limit on to the processes it starts.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -28,14 +28,14 @@ fn with_fewer_descriptors_than_it_would_like_it_neither_spins_nor_keeps_anybody_
         assert_eq!(running.count(), 46, "{:#}", list["sources"]);
     }
     assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
-    // It looks every two seconds, and not whenever it can.
+    // It surveys every two seconds, and not as often as it can.
     let looks = || house.get("/v1/daemon").json()["looks"].as_u64().unwrap();
     let (before, since) = (looks(), Instant::now());
     while since.elapsed() < Duration::from_secs(6) {
         std::thread::sleep(Duration::from_millis(100));
     }
     assert!(looks() - before <= 8, "it spins: {} looks in {:?}", looks() - before, since.elapsed());
-    // Every end is told, also of those that cannot be watched.
+    // Every end is announced, including those of processes that cannot be watched.
     let mut events = Listener::open(&house, "type=session.stopped", None);
     for agent in [agents.pop().unwrap(), agents.remove(0)] {
         let id = agent.id.clone();

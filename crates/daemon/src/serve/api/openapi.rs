@@ -1,4 +1,4 @@
-//! The OpenAPI document, generated from the table of routes.
+//! The `OpenAPI` document, generated from the table of routes.
 
 use axum::response::Response;
 use schemars::SchemaGenerator;
