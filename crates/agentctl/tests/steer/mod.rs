@@ -16,7 +16,7 @@ use serde_json::Value;
 
 pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
-/// What a tool of the agent runs until it is ended.
+/// What a tool of the agent runs until it is ended. The unusual path makes it easy to find among all processes.
 pub(crate) const ENDLESS: &str = "tail -f /dev/null";
 
 /// One agent with a model, a home and a repository of its own.

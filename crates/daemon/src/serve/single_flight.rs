@@ -43,12 +43,12 @@ impl<T: Clone + Send + 'static> SingleFlight<T> {
             }
         };
         if let Some((waiting, work)) = begin {
-            tokio::spawn(Arc::clone(self).fly(key, waiting, work));
+            tokio::spawn(Arc::clone(self).run(key, waiting, work));
         }
         answer.await.ok()
     }
 
-    async fn fly(self: Arc<Self>, key: String, mut waiting: Vec<oneshot::Sender<T>>, mut work: Work<T>) {
+    async fn run(self: Arc<Self>, key: String, mut waiting: Vec<oneshot::Sender<T>>, mut work: Work<T>) {
         loop {
             let permit = self.room.acquire().await;
             let answer = tokio::task::spawn_blocking(work).await;

@@ -66,7 +66,7 @@ impl Announced {
     }
 
     /// The states that have not been announced yet: the status, and the outcome of the turn.
-    fn fresh_words(&mut self, session: &Session) -> Vec<String> {
+    fn new_states(&mut self, session: &Session) -> Vec<String> {
         self.turn_to(session);
         if session.status == Status::Waiting {
             // A second wait is announced again, unless the agent's records show that it is still the first
@@ -91,7 +91,7 @@ impl Notices {
         // A start is followed by a status, and the exit of a launch by the end of its session.
         let is_change = event.kind.is_of_session() && event.kind != EventKind::SessionStarted;
         let Some(session) = event.session.as_deref().filter(|_| is_change) else { return };
-        for word in self.fresh_words(session, event.kind) {
+        for word in self.new_states(session, event.kind) {
             let wanted = settings.notify().filter(|notify| notify.on.contains(&word));
             if let Some(notify) = wanted {
                 let mut variables = about(Some(session));
@@ -103,14 +103,14 @@ impl Notices {
     }
 
     /// The states of this session that have not been announced yet.
-    fn fresh_words(&self, session: &Session, kind: EventKind) -> Vec<String> {
+    fn new_states(&self, session: &Session, kind: EventKind) -> Vec<String> {
         let who = (session.adapter.clone(), session.config_root.clone(), session.id.clone());
         let mut memory = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
         memory.events += 1;
         let events = memory.events;
         let announced = memory.sessions.entry(who.clone()).or_default();
         announced.last = events;
-        let fresh = announced.fresh_words(session);
+        let fresh = announced.new_states(session);
         match kind {
             EventKind::SessionStopped => announced.ended = true,
             EventKind::SessionGone => drop(memory.sessions.remove(&who)),
@@ -150,7 +150,7 @@ mod tests {
 
     fn say(notices: &Notices, session: &Session) -> Vec<String> {
         notices
-            .fresh_words(session, EventKind::parse(&format!("session.{}", session.status.as_str())).unwrap())
+            .new_states(session, EventKind::parse(&format!("session.{}", session.status.as_str())).unwrap())
     }
 
     /// An agent that records when its turn began and when it wrote last.
@@ -213,7 +213,7 @@ mod tests {
             say(&notices, &session(&number.to_string(), "stopped", Some("failed")));
         }
         assert_eq!(notices.announced.lock().unwrap().sessions.len(), REMEMBERED);
-        notices.fresh_words(&session("2047", "stopped", Some("failed")), EventKind::SessionGone);
+        notices.new_states(&session("2047", "stopped", Some("failed")), EventKind::SessionGone);
         assert_eq!(
             notices.announced.lock().unwrap().sessions.len(),
             REMEMBERED - 1,

@@ -80,7 +80,7 @@ impl Feeds {
 
     /// Whether this agent has servers and all of them are connected. Then none of its changes goes
     /// unannounced.
-    pub(crate) fn hears_all_of(&self, adapter: &str) -> bool {
+    pub(crate) fn all_connected(&self, adapter: &str) -> bool {
         let mut of_adapter = self.open.iter().filter(|((name, ..), _)| *name == adapter).peekable();
         of_adapter.peek().is_some() && of_adapter.all(|(_, feed)| feed.0.heard.load(Ordering::Relaxed))
     }

@@ -170,7 +170,7 @@ pub(crate) fn watch_local(shared: &Arc<Shared>, surveyed: &Sender<()>) {
                     let lines = fleet.lines();
                     live.feeds().listen_to(lines, shared);
                 }
-                let silent = |session: &Session| changes_in_silence(fleet, &live.feeds(), session);
+                let silent = |session: &Session| changes_unannounced(fleet, &live.feeds(), session);
                 if watcher.misses_ends() || live.view().sessions().any(silent) {
                     sweep = POLL_SWEEP;
                 }
@@ -233,10 +233,10 @@ fn handle_wake(shared: &Arc<Shared>, fleet: Option<&Fleet>, woken: &Woken) {
 }
 
 /// Whether the state of the session is in a server that does not announce its changes.
-fn changes_in_silence(fleet: &Fleet, feeds: &Feeds, session: &Session) -> bool {
+fn changes_unannounced(fleet: &Fleet, feeds: &Feeds, session: &Session) -> bool {
     let adapter = fleet.sources().iter().find(|source| source.name() == session.adapter);
     let is_asked = adapter.is_some_and(|source| source.adapter.card().can_be_asked);
-    is_asked && !feeds.hears_all_of(&session.adapter)
+    is_asked && !feeds.all_connected(&session.adapter)
 }
 
 fn targets(fleet: &Fleet) -> Vec<agentctl_adapters::WatchTarget> {

@@ -9,8 +9,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use data_encoding::HEXLOWER;
 
-use super::asked::Id;
 use super::body::Body;
+use super::extract::Id;
 use super::sessions::{find, run_blocking};
 use super::{App, answer, json};
 use crate::fuses::{Extension, FuseSpec, deadline, session_of, tell};

@@ -9,8 +9,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
-use super::asked::Id;
 use super::body::Body;
+use super::extract::Id;
 use super::sessions::{key, run_blocking, shared_survey};
 use super::steer::StopBody;
 use super::{App, answer, json};

@@ -9,7 +9,7 @@ use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 
-use super::asked::Id;
+use super::extract::Id;
 use super::sessions::{find, key, run_blocking, selector, shared_survey};
 use super::{App, answer, json};
 use crate::run::clock;

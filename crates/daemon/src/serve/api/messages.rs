@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use super::asked::Id;
+use super::extract::Id;
 use super::sessions::{find, run_blocking, selector};
 use super::{App, answer, json};
 use crate::serve::problem::Problem;

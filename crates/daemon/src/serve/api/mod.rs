@@ -1,10 +1,10 @@
 //! The API. One table of routes produces both the router and the document, so that they cannot disagree.
 
-mod asked;
 mod body;
 mod daemon;
 mod events;
 mod examples;
+mod extract;
 mod fuses;
 mod groups;
 mod inbox;
@@ -41,7 +41,7 @@ pub(crate) type App = Arc<Shared>;
 pub(crate) fn router() -> Router<App> {
     let mut router = Router::new();
     for route in routes::ROUTES {
-        let check = middleware::from_fn(move |request, next| asked::check_query(route, request, next));
+        let check = middleware::from_fn(move |request, next| extract::check_query(route, request, next));
         router = router.route(route.path, (route.handler)().route_layer(check));
     }
     router

@@ -9,7 +9,7 @@ use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 
-use super::asked::Id;
+use super::extract::Id;
 use super::{App, answer, json, wants_whole};
 use crate::run::descriptors;
 use crate::serve::caller;

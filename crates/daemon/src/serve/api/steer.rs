@@ -13,8 +13,8 @@ use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::asked::Id;
 use super::body::{Body, Length, duration};
+use super::extract::Id;
 use super::sessions::{find, run_blocking, selector};
 use super::{App, answer, json};
 use crate::serve::body_budget::WORDS;

@@ -26,8 +26,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use self::options::OptionsBody;
-use super::asked::Id;
 use super::body::{AbsolutePath, AdapterName, Body, Length, absolute, check_variables, duration};
+use super::extract::Id;
 use super::sessions::{run_blocking, selector};
 use super::{App, answer, json};
 use crate::run::clock;
