@@ -1,4 +1,5 @@
-//! What the daemon asks of the binary: the settings in force now, in the environment that it was started in.
+//! What the daemon needs from the binary: the current settings, in the environment that the daemon was
+//! started in.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use agentctl_model::{EndedBy, SessionKey, Surveyed};
 use crate::failure::Failure;
 use crate::surroundings::{Surroundings, clock};
 
-/// How long a session may take to end the clean way.
+/// How long a session may take to end cleanly.
 const GRACE: Duration = Duration::from_secs(10);
 
 pub(crate) struct Keeper {
@@ -47,8 +48,8 @@ impl Settings for Keeper {
 
     fn webhook(&self) -> Option<WebhookSettings> {
         let settings = self.surroundings.settings().ok()?;
-        // What is sent unsigned, or to the wrong address, cannot be taken back.
-        if settings.spoilt(&["webhook"]).is_some() {
+        // A delivery that was sent unsigned or to the wrong address cannot be undone.
+        if settings.invalid(&["webhook"]).is_some() {
             return None;
         }
         let webhook = settings.webhook;
@@ -61,7 +62,7 @@ impl Settings for Keeper {
 
     fn notify(&self) -> Option<NotifySettings> {
         let settings = self.surroundings.settings().ok()?;
-        if settings.spoilt(&["notify"]).is_some() {
+        if settings.invalid(&["notify"]).is_some() {
             return None;
         }
         let notify = settings.notify;
@@ -76,7 +77,7 @@ fn words(failure: Failure) -> String {
     }
 }
 
-/// What ends sessions whose fuse has burnt down, in the environment that the daemon was started in.
+/// Ends sessions whose fuse has expired, in the environment that the daemon was started in.
 impl Hands for Keeper {
     fn interrupt(&self, session: &SessionKey, by: &EndedBy) -> Result<(), String> {
         let fleet = self.fleet()?;

@@ -1,4 +1,4 @@
-//! How agentctl ends. Scripts rely on these numbers; nothing outside this file and `main` ends the process.
+//! The exit codes of agentctl. Scripts rely on these numbers; only this file and `main` end the process.
 
 use std::process::ExitCode;
 
@@ -36,8 +36,8 @@ impl Exit {
         self as u8
     }
 
-    /// Of several things that were asked for at once, the worst is how the command ends. What was tried in vain is worse
-    /// than what was not tried, and not to know is worse than to know that there is nothing.
+    /// Combines the results of several requests into one exit code, which is the worst. A failed attempt is
+    /// worse than none, and not knowing is worse than knowing that there is nothing.
     pub(crate) fn or_worse(self, other: Self) -> Self {
         let weight = |exit: Self| match exit {
             Self::Done => 0,

@@ -1,4 +1,4 @@
-//! Why a command did not do what was asked: words for a person, a next step, and an exit code.
+//! Why a command failed: a message for a person, a next step, and an exit code.
 
 use std::io;
 
@@ -7,9 +7,9 @@ use crate::exit_codes::Exit;
 /// The error of every command.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Something to tell the user.
+    /// A message for the user.
     Said { message: String, hint: Option<String>, exit: Exit },
-    /// Nobody reads our output any more, which is no error at all.
+    /// The reader of our output has gone, which is not an error.
     ReaderGone,
 }
 
@@ -18,7 +18,7 @@ impl Failure {
         Self::Said { message: message.into(), hint: None, exit }
     }
 
-    /// The same, with what else is so now.
+    /// The same failure, with a further sentence about the current state.
     pub(crate) fn and(self, words: &str) -> Self {
         match self {
             Self::Said { message, hint, exit } => {
@@ -36,7 +36,7 @@ impl Failure {
     }
 }
 
-/// Only writing our own output gives a bare I/O error; whoever reads files names the path instead.
+/// Only writing our own output yields a bare I/O error; code that reads files names the path instead.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {

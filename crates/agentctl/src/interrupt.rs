@@ -1,16 +1,17 @@
-//! Ctrl-C for the commands that go on until it comes: they end by themselves, with the exit code for it.
+//! Ctrl-C for commands that run until they are interrupted: they end by themselves with the matching exit
+//! code.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Set once a person asked to stop.
+/// Set once the user has asked to stop.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Listens from now on. Where the handler cannot be installed, Ctrl-C ends the process as it always does.
+    /// Listens from now on. If the handler cannot be installed, Ctrl-C ends the process as usual.
     pub(crate) fn listen() -> Self {
         let interrupt = Self::default();
         let flag = interrupt.clone();
@@ -27,7 +28,7 @@ impl Interrupt {
                 }
             });
         });
-        // Either it listens now, or the thread gave up and dropped its end.
+        // Either the thread listens now, or it failed and dropped its end.
         let _ = listening.recv();
         interrupt
     }

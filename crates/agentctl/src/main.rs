@@ -1,4 +1,4 @@
-//! The agentctl binary: flags in, words or JSON out. It decides nothing about sessions; the fleet does.
+//! The agentctl binary: reads flags, prints text or JSON. It decides nothing about sessions; the fleet does.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write what is read"))]
 
 mod cli;
@@ -22,8 +22,8 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::surroundings::Surroundings;
 
-/// A list of ten thousand sessions is a few hundred thousand small allocations on several threads: the system's allocator
-/// spends a fifth of the whole time on page faults for them.
+/// A list of ten thousand sessions makes a few hundred thousand small allocations on several threads; the
+/// system's allocator spends a fifth of the total time on page faults for them.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
 
 fn run() -> ExitCode {
     let surroundings = Surroundings::gather();
-    // A shell that asks for completions must hear nothing else, so this comes before anything.
+    // A shell that asks for completions must get no other output, so this comes first.
     let completed = CompleteEnv::with_factory(cli::command)
         .try_complete(std::env::args_os(), surroundings.cwd.as_deref());
     match completed {
@@ -57,7 +57,7 @@ fn run() -> ExitCode {
     let cli = match cli::parse() {
         Ok(cli) => cli,
         Err(refusal) => {
-            // Help and version come this way too; nobody listening is no error.
+            // Help and version come this way too; a closed output is no error.
             let _ = refusal.print();
             return if refusal.use_stderr() { Exit::Usage } else { Exit::Done }.into();
         }
@@ -85,7 +85,7 @@ fn run() -> ExitCode {
             exit
         }
     };
-    // What needs it has said so already.
+    // A command that requires the daemon has already reported it.
     if let Some(silence) = silent_daemon.get().filter(|_| exit != Exit::NoDaemon) {
         out.warn(&format!("{}, so agentctl looked by itself", silence.why));
         out.hint(silence.hint);

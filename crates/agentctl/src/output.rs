@@ -1,5 +1,5 @@
-//! The one way to the screen: everything that is printed goes through [`Output`], so that a closed pipe is
-//! noticed in one place and colours are decided once.
+//! All output goes through [`Output`], so that a closed pipe is noticed in one place and colours are decided
+//! once.
 
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::os::fd::AsFd;
@@ -18,7 +18,7 @@ pub(crate) struct Output {
     pub(crate) paint: Paint,
     errors: Paint,
     terminal: bool,
-    /// What the user says the width is, for when there is no terminal to ask.
+    /// The width that the user has set, for when there is no terminal to ask.
     columns: Option<usize>,
 }
 
@@ -38,19 +38,19 @@ impl Output {
         self.terminal
     }
 
-    /// How many columns a line may take. Asked anew each time: a terminal is resized while a watch runs. Into a pipe
-    /// nothing is cut, unless somebody says how wide it is.
+    /// How many columns a line may take. The terminal is asked each time, because it may be resized during a
+    /// watch. Output into a pipe is not cut, unless the user has set a width.
     pub(crate) fn width(&self) -> usize {
         let unasked = if self.terminal { DEFAULT_COLUMNS } else { UNBOUNDED };
         self.size().map(|(columns, _)| columns).or(self.columns).unwrap_or(unasked)
     }
 
-    /// Nobody's screen is to be spared.
+    /// Whether lines may have any length.
     pub(crate) fn is_unbounded(&self) -> bool {
         self.width() == UNBOUNDED
     }
 
-    /// How many columns a line on standard error may take: it may be a screen where standard output is none.
+    /// How many columns a line on standard error may take: it may be a terminal when standard output is not.
     pub(crate) fn aside_width(&self) -> usize {
         if !io::stderr().is_terminal() {
             return self.width();
@@ -72,7 +72,7 @@ impl Output {
         (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col.into(), size.ws_row.into()))
     }
 
-    /// Lines for a person beside the answer: they are on the screen before anything else happens.
+    /// Prints lines for a person on standard error, before anything else happens.
     pub(crate) fn beside(&mut self, lines: impl IntoIterator<Item = String>) {
         let _ = self.out.flush();
         for line in lines {
@@ -80,7 +80,7 @@ impl Output {
         }
     }
 
-    /// A line on standard error that does not change the exit code.
+    /// Prints a warning on standard error, which does not change the exit code.
     pub(crate) fn warn(&mut self, words: &str) {
         let label = self.errors.attention("warning:");
         self.aside("warning:", &label, words);
@@ -96,7 +96,7 @@ impl Output {
         self.aside("error:", &label, words);
     }
 
-    /// One line about what is going on, replaced by the next one; `None` takes it away. Only for a person at a terminal.
+    /// Shows one line of progress, which the next one replaces; `None` removes it. Only on a terminal.
     pub(crate) fn progress(&mut self, words: Option<&str>) {
         if !io::stderr().is_terminal() {
             return;
@@ -107,8 +107,8 @@ impl Output {
         let _ = write!(io::stderr(), "\r{}\u{1b}[K", self.errors.dim(&line));
     }
 
-    /// Standard error is best effort: when nobody reads it, there is nobody to tell.
-    /// On a screen lines end between words.
+    /// Errors of standard error are ignored: if it is closed, no one reads them. On a terminal lines
+    /// are wrapped between words.
     fn aside(&mut self, label: &str, painted: &str, words: &str) {
         let whole = format!("{label} {words}");
         let whole =
@@ -117,8 +117,8 @@ impl Output {
         let _ = writeln!(io::stderr(), "{painted}{}", whole.strip_prefix(label).unwrap_or(words));
     }
 
-    /// Waits, and says early that nobody reads the output any more. Asking for no event at all still reports
-    /// a reader that went away.
+    /// Waits, and returns early if the reader of the output has gone. Polling for no events still reports a
+    /// closed pipe.
     pub(crate) fn reader_leaves_within(&mut self, duration: Duration) -> io::Result<bool> {
         self.flush()?;
         let deadline = Instant::now() + duration;

@@ -69,7 +69,8 @@ struct Tmux<'m> {
 }
 
 impl<'m> Tmux<'m> {
-    /// With the session `agents`, in which a process carries TOOLS below a shell. `None` when there is no tmux here.
+    /// With the session `agents`, in which a process owns TOOLS below a shell. `None` when there is no tmux
+    /// here.
     fn start(machine: &'m Machine) -> Option<Self> {
         let tmux = Self { machine };
         Command::new("tmux").arg("-V").output().ok()?;
@@ -94,7 +95,7 @@ impl<'m> Tmux<'m> {
         command
     }
 
-    /// The same surroundings for tmux and for us, so that both find the same socket.
+    /// The same environment for tmux and for us, so that both find the same socket.
     fn surround(&self, command: &mut Command) {
         command.env_clear().current_dir("/").env("PATH", std::env::var_os("PATH").unwrap());
         command.env("HOME", self.machine.home()).env("TMUX_TMPDIR", self.machine.home());
@@ -131,7 +132,7 @@ fn a_session_in_tmux_is_gone_to_from_outside_and_from_inside() {
     let way = Ended::of(&tmux.agentctl(&["attach", TOOLS, "--json"]).output().unwrap());
     let way: serde_json::Value = serde_json::from_str(&way.out).unwrap();
     assert_eq!((way["tmux"]["place"].as_str(), way["tmux"]["id"].as_str()), (Some("agents:0.0"), Some("%0")));
-    // Into a pipe nothing can be attached: the command is printed.
+    // A pipe cannot be attached, so the command is printed.
     let piped = Ended::of(&tmux.agentctl(&["attach", TOOLS]).output().unwrap());
     assert_eq!(piped.out, printed.out);
 
@@ -143,7 +144,7 @@ fn a_session_in_tmux_is_gone_to_from_outside_and_from_inside() {
     let go = format!("{agentctl} attach {TOOLS}; sleep 600");
     let inside = Pty::spawn(&tmux.command(&["new-session", "-s", "mine", "sh", "-c", &go]));
     inside.wait_for("this is the pane of the agent");
-    // The client from before may take a moment to be missed.
+    // It may take a moment until the earlier client is gone.
     until(Duration::from_mins(1), "one client, moved to the other session", || {
         let clients = tmux.run(&["list-clients", "-F", "#{session_name}"]).out;
         (clients.trim() == "agents").then_some(())

@@ -1,4 +1,5 @@
-//! What is too large to be read is told, and hides nobody else; what is copied to be read is private and does not stay.
+//! Files that are too large are reported and hide no other session; copies that are made for reading are
+//! private and temporary.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests run processes and write files")]
 
 use std::fs::{self, File};
@@ -28,7 +29,7 @@ fn ids(listed: &Value) -> Vec<&str> {
     listed["sessions"].as_array().unwrap().iter().map(|session| session["id"].as_str().unwrap()).collect()
 }
 
-/// OpenCode's database and its WAL, as they lie there after its writer was killed and the machine started anew.
+/// OpenCode's database and its WAL, as they are after its writer was killed and the machine was restarted.
 fn left_by_opencode(home: &TestHome) -> PathBuf {
     let data = home.path().join(".local/share/opencode");
     fs::create_dir_all(&data).unwrap();
@@ -63,7 +64,7 @@ fn the_copy_of_a_database_is_private_and_bounded_and_does_not_stay() {
         assert_eq!(ids(&listed), ["ses_one"], "{listed:#}");
         assert_eq!((entries(&temporary), entries(&home.agentctl_home().join("copies"))), (vec![], vec![]));
     }
-    // What a killed one left goes with the next start, whatever that is asked.
+    // What a killed process left behind is removed by the next start of any command.
     let left = home.agentctl_home().join("copies/agentctl-copy-x7Yk2p");
     fs::create_dir(&left).unwrap();
     fs::write(left.join("copy.db"), "half of it").unwrap();

@@ -1,4 +1,5 @@
-//! What somebody else left in agentctl's folder, or whose folder it is. Played by root, with files given to nobody.
+//! Files that another user left in agentctl's folder, and a folder of another user. Root plays this with
+//! files given to nobody.
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests run processes and plant files")]
 

@@ -1,5 +1,5 @@
-//! Gateways with the worst manners, as a user meets them: the command ends, stays small, and shows everybody else. And one
-//! with good manners that the machine itself vouches for.
+//! Misbehaving gateways, as a user meets them: the command ends, stays small, and shows all other sessions.
+//! And a well-behaved one whose certificate this machine trusts.
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -13,11 +13,11 @@ use agentctl_testkit::agents::openclaw::{Act, Ledger, ScriptedGateway, Step, fra
 use machine::Machine;
 use serde_json::{Value, json};
 
-/// Far more than a busy machine needs, far less than for ever.
+/// Far more than a busy machine needs, and still bounded.
 const BOUND: Duration = Duration::from_mins(1);
 const KEY: &str = "agent:main:x";
 
-/// What a command printed, and the most memory it ever had, in KiB, as far as the kernel says it.
+/// What a command printed, and its peak memory in KiB, as far as the kernel reports it.
 struct Ran {
     out: Value,
     peak: Option<u64>,
@@ -35,7 +35,7 @@ fn run(machine: &Machine, args: &[&str]) -> Ran {
     let (began, mut peak) = (Instant::now(), None);
     while child.try_wait().unwrap().is_none() {
         assert!(began.elapsed() < BOUND, "{args:?} does not end");
-        // It only grows: the last look says it all.
+        // The value only grows, so the last reading is the peak.
         let status = std::fs::read_to_string(&status).unwrap_or_default();
         let highest = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         peak = highest.and_then(|line| line.split_whitespace().next()?.parse().ok()).or(peak);
@@ -59,7 +59,7 @@ fn ledger() -> Ledger {
     Ledger { rows: vec![row], ..Ledger::default() }
 }
 
-/// Everything that could pile up, from several gateways at once.
+/// Everything that could accumulate, from several gateways at once.
 #[test]
 fn whatever_a_gateway_sends_the_command_ends_and_stays_small() {
     let flood = |act: Act| {
@@ -164,7 +164,7 @@ fn a_gateway_that_hangs_costs_its_own_patience_and_nobody_elses_answer() {
     assert_eq!(failed.count(), gateways.len(), "{:#}", ran.out["sources"]);
 }
 
-/// Who signed the certificate is the system's affair, and this machine's system knows one authority.
+/// The system decides which authorities it trusts; this machine's system knows one.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_certificate_that_the_system_trusts_needs_no_pin() {

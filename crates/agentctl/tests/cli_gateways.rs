@@ -1,4 +1,4 @@
-//! Gateways as a user meets them: found, configured, away, and with secrets that nobody ever sees.
+//! Gateways as a user meets them: found, configured, unreachable, and with secrets that are never shown.
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -103,8 +103,8 @@ fn a_gateway_elsewhere_gets_to_know_this_machine_and_a_public_one_no_secret() {
     assert!(!list.to_string().contains(key.trim()));
 }
 
-/// Accepts one connection after the other as a gateway does, up to where the client shows its keys, and prints all that
-/// it is told.
+/// Accepts one connection after the other as a gateway does, up to where the client shows its keys, and
+/// prints everything that it receives.
 const IMPOSTOR: &str = r#"
 import base64, hashlib, re, socket
 listener = socket.create_server(("127.0.0.1", 0))
@@ -136,7 +136,8 @@ while True:
     client.close()
 "#;
 
-/// Everything that an impostor of this user was told while one list was made, and what the list says of its gateway.
+/// Everything that an impostor of this user received during one list, and what the list reports of its
+/// gateway.
 fn told_to_an_impostor(uid: u32) -> (String, serde_json::Value) {
     let mut command = Command::new("python3");
     let mut impostor =
@@ -169,7 +170,7 @@ fn whoever_listens_at_the_port_of_a_gateway_that_is_down_gets_no_key() {
     let words = source["error"].as_str().unwrap_or_default();
     assert!(words.contains("held by another user (uid 65534), so no key was sent"), "{source:#}");
     assert!(words.contains("wss://"), "{source:#}");
-    // The same program as one of ours gets what a gateway gets.
+    // The same program as a process of our own user gets what a gateway gets.
     let (told, _) = told_to_an_impostor(0);
     assert!(told.contains(SECRETS[1]), "{told}");
 }

@@ -1,4 +1,5 @@
-//! One session works in a folder that is a trap. Everybody else's answers come as if it were not there.
+//! One session works in a folder that is a trap. The answers about all other sessions come as if it did not
+//! exist.
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests run processes and plant traps")]
 
@@ -14,7 +15,7 @@ use machine::agent::Agent;
 use machine::{DIED, Ended, Machine, TOOLS};
 use serde_json::Value;
 
-/// Ten times what is promised.
+/// Ten times the promised time.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 type Trap = (&'static str, fn(&Path));
@@ -46,7 +47,7 @@ fn make_fifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// What the command said, which must end by itself.
+/// The output of the command, which must end by itself.
 fn run(machine: &Machine, args: &[&str]) -> Ended {
     let mut command = machine.command(args);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -99,7 +100,8 @@ fn a_trap_in_the_folder_of_one_session_holds_up_nobody() {
     }
 }
 
-/// What may be in the way of our own files: each command ends, and says what is wrong where it cannot go on.
+/// Obstacles in the place of our own files: each command ends, and reports what is wrong if it cannot
+/// continue.
 #[test]
 fn a_fifo_in_the_place_of_any_file_of_ours_is_told_and_waited_for_by_nobody() {
     let own = [
@@ -137,7 +139,7 @@ fn a_fifo_in_the_place_of_any_file_of_ours_is_told_and_waited_for_by_nobody() {
     }
 }
 
-/// A launch whose exit is a FIFO: its session is judged without it.
+/// A launch whose exit file is a FIFO: the verdict on its session does not use it.
 #[test]
 fn a_fifo_as_the_exit_of_a_launch_hides_no_session() {
     let machine = Machine::furnished();

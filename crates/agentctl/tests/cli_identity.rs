@@ -1,4 +1,5 @@
-//! Forged notes, against the real kernel: whatever a file under an agent's folder says, nobody else's process is ended.
+//! Forged notes, against the real kernel: whatever a file under an agent's folder claims, no process of
+//! anybody else is ended.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(clippy::disallowed_methods, reason = "a test starts what it looks at")]
@@ -41,7 +42,7 @@ impl Drop for Bystander {
     }
 }
 
-/// `sleep` under a name of its own, as it looks once it runs.
+/// `sleep` under another name, as it looks once it runs.
 fn sleep_as(home: &TestHome, name: &str) -> Command {
     let mut command = home.command("bash");
     command.args(["-c", &format!("exec -a {name} sleep 1000")]).current_dir("/");
@@ -77,7 +78,7 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// Stops the session as hard as can be; what is said of it may differ, what happens may not.
+/// Stops the session with force. The report may differ, but no process may be ended.
 fn nobody_is_ended(home: &TestHome, id: &str, bystander: &mut Bystander, what: &str) {
     let status = home.agentctl(&["status", id, "--json"]).ok().json();
     assert!(status["pid"].is_null(), "{what} is no carrier: {status:#}");

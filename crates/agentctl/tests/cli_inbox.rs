@@ -71,7 +71,7 @@ fn a_failure_is_put_away_until_the_next_turn() {
     let kept = std::fs::read_to_string(machine.home().join(".agentctl/marks.json")).unwrap();
     assert!(!kept.contains("died") && kept.contains(DIED), "{kept}");
 
-    // The next turn of the session dies too: that is news.
+    // The next turn of the session dies too, which is a new item.
     let place = machine.transcript("-home-dev-w-sig", DIED);
     let text = std::fs::read_to_string(&place).unwrap();
     let last = text.lines().rfind(|line| line.contains("\"timestamp\":\"")).unwrap();

@@ -88,7 +88,7 @@ fn of_many_at_once_exactly_one_gets_the_lock() {
     assert!(lost.iter().all(|one| one.code == Some(7) && one.err.contains(&winner)), "{lost:?}");
 }
 
-/// Killed at any moment, a writer leaves the old document or the new one, and nobody locked out.
+/// A writer that is killed at any moment leaves the old document or the new one, and no stale lock.
 #[test]
 fn a_writer_that_is_killed_leaves_a_whole_document_and_no_lock_of_its_own() {
     let machine = Machine::empty();
@@ -107,7 +107,7 @@ fn a_writer_that_is_killed_leaves_a_whole_document_and_no_lock_of_its_own() {
     let whole_run = began.elapsed();
     for round in 1..=40 {
         let mut child = start(round);
-        // Not to wait for anything: each round is killed a little later, from the start to after the end.
+        // This sleep waits for nothing: each round is killed a little later, from the start to after the end.
         std::thread::sleep(whole_run * round / 32);
         child.kill().unwrap();
         child.wait().unwrap();
@@ -206,7 +206,7 @@ fn a_second_lock_of_ones_own_says_what_it_changes_and_keeps_the_rest() {
     assert_eq!(locks(&machine)[0]["until"], until);
     assert_eq!(lock(&["--ttl", "5h"]).code, Some(0));
     assert!(locks(&machine)[0]["until"] != until && locks(&machine)[0]["reason"] == "deploying");
-    // Nobody says who: the variables of a test name none.
+    // No user name is known: the variables of a test contain none.
     folder(&machine, "other");
     assert_eq!(machine.run(&["lock", "~/other"]).code, Some(0));
     let uid = String::from_utf8(std::process::Command::new("id").arg("-u").output().unwrap().stdout).unwrap();

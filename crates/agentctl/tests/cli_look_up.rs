@@ -33,13 +33,13 @@ fn with_a_large_transcript() -> TestHome {
     home
 }
 
-/// Every byte that the command read, from whatever file, as the kernel has counted it.
+/// Every byte that the command read from any file, as counted by the kernel.
 fn bytes_read(home: &TestHome, arguments: &[&str]) -> u64 {
     let mut command = home.agentctl_command(arguments);
     let out = File::create(home.path().join("out")).unwrap();
     let child = command.stdout(out.try_clone().unwrap()).stderr(out).spawn().unwrap();
     let pid = Pid::from_child(&child);
-    // It is not reaped before its count was read.
+    // The process is not reaped before its counter was read.
     waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
     let counts = fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap();
     let output = child.wait_with_output().unwrap();
@@ -48,7 +48,7 @@ fn bytes_read(home: &TestHome, arguments: &[&str]) -> u64 {
     read.parse().unwrap()
 }
 
-/// Everything that looks a session up and needs no totals.
+/// Every command that looks a session up and needs no totals.
 const COMMANDS: [&[&str]; 10] = [
     &["stop", ID],
     &["stop", "c2000000"],

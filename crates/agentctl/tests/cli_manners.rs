@@ -1,5 +1,5 @@
-//! What is expected of a command line before anybody reads its help: flags without a command, pipes, colours, columns,
-//! templates, several ids, completions of the shells, pages of the manual.
+//! What users expect of any command line: flags without a command, pipes, colours, columns, templates,
+//! several ids, shell completions, manual pages.
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests run processes and wait for them")]
 
@@ -134,7 +134,7 @@ fn a_template_prints_what_is_asked_for() {
     wanted.sort();
     assert_eq!(ids, wanted);
     let listed = machine.json(&["list", "--since", "all", "--json"]);
-    // When the kernel was looked at differs.
+    // The time at which the kernel was read differs.
     let known =
         |session: &Value| (session["id"].clone(), session["prompt"].clone(), session["startedAt"].clone());
     let lines = format("{{json .}}").out;
@@ -212,7 +212,7 @@ fn every_page_of_the_manual_is_sound() {
     assert!(complaints.is_empty(), "{complaints}");
 }
 
-/// What a shell gets to offer for this line.
+/// What a shell can offer for this line.
 fn offered(machine: &Machine, line: &[&str]) -> String {
     let mut command = machine.command(&[&["--", "agentctl"], line].concat());
     Ended::of(&command.env("COMPLETE", "fish").output().unwrap()).out
@@ -243,7 +243,7 @@ fn a_verb_offers_only_sessions_that_it_fits() {
     }
 }
 
-/// The registration of each shell, sourced by that shell, offers what agentctl says.
+/// The registration of each shell, sourced by that shell, offers what agentctl returns.
 #[test]
 fn real_shells_complete() {
     let machine = Machine::furnished();

@@ -1,4 +1,5 @@
-//! `prune`: expired launch records and what killed launches left behind go; what anybody holds stays.
+//! `prune`: expired launch records and the remains of killed launches are removed; what is still in use
+//! stays.
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests run processes and write files")]
 
@@ -15,7 +16,7 @@ use agentctl_testkit::{Background, Output, TestHome};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-/// A tree of a repository to whose programs nobody has agreed.
+/// A working tree of a repository whose programs the user has not agreed to.
 fn create(repository: &Path, branch: &str, base: Option<&str>) -> Result<Made, WorktreeError> {
     worktree::create(repository, branch, base, &Marks::of(Store::at("/nowhere/agentctl")))
 }
@@ -33,7 +34,7 @@ impl Scene {
         self.home.agentctl_home().join("launches")
     }
 
-    /// A record of a launch that nobody works on any more.
+    /// A record of a launch that no process works on any more.
     fn record(&self, id: &str, change: impl FnOnce(&mut Record)) -> LaunchFolder {
         let order = json!({
             "adapter": "claude-code", "root": self.home.path().join(".claude"), "conversation": "new",
@@ -48,7 +49,7 @@ impl Scene {
         LaunchFolder::create(&self.launches(), &record, "words").unwrap().folder
     }
 
-    /// One whose agent ended so many hours ago.
+    /// One whose agent ended this many hours ago.
     fn ended(&self, id: &str, hours: i64) -> LaunchFolder {
         let folder = self.record(id, |_| {});
         let exit = Exit {
@@ -73,7 +74,7 @@ impl Scene {
         self.home.agentctl(&[&["prune"], flags].concat()).ok()
     }
 
-    /// What a dry run and then a real one take away, by the name of the folder.
+    /// What a dry run and then a real one remove, by the name of the folder.
     fn pruned(&self) -> BTreeSet<String> {
         let before = self.left();
         let names = |output: &Output| -> BTreeSet<String> {
@@ -120,7 +121,7 @@ fn what_somebody_holds_is_never_touched() {
     let scene = Scene::new();
     // A runner holds its folder, whatever is written in it.
     let held = scene.ended("1", 1000).hold().unwrap();
-    // The agent of a dead runner lives.
+    // The agent of a dead runner is alive.
     let mut sleep = scene.home.command("sleep");
     sleep.arg("600");
     let mut agent = Background::spawn(&scene.home, sleep);
@@ -131,11 +132,11 @@ fn what_somebody_holds_is_never_touched() {
         record.session_id = None;
         record.settled = false;
     });
-    // Whoever asked for it has not heard yet that it failed.
+    // The caller has not learned yet that it failed.
     let failed = scene.record("4", |_| {});
     failed.write_failed(&Failed { refused: false, message: "no".into(), hint: None }).unwrap();
     let asker = KernelLock::on_existing(&failed.path().join("prompt"), Duration::ZERO).unwrap();
-    // Somebody is writing a new one.
+    // A new one is being written.
     fs::create_dir(scene.launches().join(".5.new")).unwrap();
     let writer = LaunchFolder::at(scene.launches().join(".5.new")).hold().unwrap();
     assert!(held.is_some() && asker.is_some() && writer.is_some());
@@ -145,7 +146,7 @@ fn what_somebody_holds_is_never_touched() {
     drop((held, asker, writer));
     agent.signal(agentctl_testkit::Signal::KILL);
     agent.wait(Duration::from_secs(30));
-    // The second one ended unseen: its time begins now.
+    // The second one ended unseen: its retention begins now.
     assert_eq!(scene.pruned(), names(["1", "3", "4", ".5.new"]));
     assert!(LaunchFolder::at(scene.launches().join("2")).exit().unwrap().found_gone_at.is_some());
 }
@@ -211,7 +212,7 @@ fn a_launch_takes_old_records_away_by_itself() {
     let failed = scene.home.run(launch);
     assert_eq!(failed.code, Some(1), "{failed:?}");
     assert!(!failed.stderr.contains("prune"), "it is silent: {failed:?}");
-    // The oldest twenty; leftovers are for those who ask.
+    // The oldest twenty are removed; leftovers are removed only by the command.
     let left = scene.left();
     assert_eq!(left.len(), 25 - 20 + 2, "{left:?}");
     assert!(left.contains("30") && left.contains("31"), "{left:?}");

@@ -1,4 +1,4 @@
-//! What the reading commands say about recorded sessions.
+//! What the reading commands report about recorded sessions.
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its answer must stop")]
 

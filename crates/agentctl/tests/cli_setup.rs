@@ -44,7 +44,7 @@ fn roots_come_from_settings_and_variables() {
     );
     let answer = machine.json(&["list", "--json"]);
     assert_eq!(sources_of_claude(&answer), 2, "{answer:#}");
-    // The same recorded session stands under both roots, so the bare id is ambiguous and a root decides.
+    // The same recorded session exists under both roots, so the id alone is ambiguous and a root decides.
     let ambiguous = machine.run(&["status", TOOLS]);
     assert_eq!(ambiguous.code, Some(4));
     assert!(ambiguous.err.contains("ROOT") && ambiguous.err.contains("~/.claude"), "{ambiguous:?}");
@@ -125,7 +125,7 @@ fn an_agent_that_is_turned_off_is_not_called_absent() {
     assert_eq!(asked.code, Some(3));
     assert!(asked.err.contains("claude-code is not read"), "{asked:?}");
     assert!(asked.err.contains("without --adapter"), "{asked:?}");
-    // On this machine another agent is only not there, which says nothing of the machine.
+    // On this machine another agent is merely absent, which says nothing about the machine.
     let other = Machine::furnished().run(&["list", "-a", "--adapter", "codex"]);
     assert!(other.out.starts_with("no session fits") && other.err.is_empty(), "{other:?}");
 }
@@ -173,7 +173,7 @@ fn a_value_of_the_wrong_kind_is_an_error_only_for_what_needs_it() {
         ("[adapters.claude-code]\nbinary = 7\n", &launch, 1),
         ("[adapters.codex]\nbinary = 7\n", &launch, 0),
         ("[adapters.codex]\nroots = 7\n", &["list", "-a"], 0),
-        // Where a session would be stored is not known: silence is no verdict.
+        // The location of the sessions is not known: a missing answer is no verdict.
         ("[adapters.codex]\nroots = 7\n", &["list", "-a", "--strict"], 6),
         ("[adapters.codex]\nroots = 7\n", &["status", "nope"], 6),
         ("[adapters.codex]\nroots = 7\n", &["stop", TOOLS], 0),

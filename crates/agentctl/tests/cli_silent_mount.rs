@@ -1,4 +1,5 @@
-//! Sessions work in a folder whose file system does not answer. Every command ends all the same, and says what it knows.
+//! Sessions work in a folder whose file system does not answer. Every command ends all the same, and reports
+//! what it knows.
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests run processes and mount traps")]
 
@@ -14,11 +15,11 @@ use machine::agent::Agent;
 use machine::{DIED, Ended, INTERRUPTED, Machine, PARENT, TOOLS};
 use serde_json::Value;
 
-/// Ten times what is promised.
+/// Ten times the promised time.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Mounts a file system at its first argument. With `takes` it takes every request and answers none: whoever waits then
-/// cannot even be killed. Without it, nobody takes them.
+/// Mounts a file system at its first argument. With `takes` it accepts every request and answers none: a
+/// waiting process then cannot even be killed. Without it, requests are not accepted.
 const SILENT: &str = "import ctypes,os,struct,sys,time\n\
     libc=ctypes.CDLL(None,use_errno=True)\n\
     fd=os.open('/dev/fuse',os.O_RDWR)\n\
@@ -33,8 +34,8 @@ const SILENT: &str = "import ctypes,os,struct,sys,time\n\
     \x20body=struct.pack('IIIIHHIII',7,31,65536,0,12,9,65536,1,0)+bytes(28)\n\
     \x20os.write(fd,struct.pack('IiQ',16+len(body),0,number)+body)\n";
 
-/// A file system that does not answer, seen by the commands that are run in here alone. It is gone with this value, and
-/// whoever waits for it goes on.
+/// A file system that does not answer, visible only to the commands that are run in here. It ends with this
+/// value, and waiting processes continue.
 struct Mounted<'m> {
     machine: &'m Machine,
     server: Child,
@@ -67,7 +68,7 @@ impl<'m> Mounted<'m> {
         command
     }
 
-    /// What the command said, which must end by itself.
+    /// The output of the command, which must end by itself.
     fn run(&self, args: &[&str], has_daemon: bool) -> Ended {
         let mut command = self.command(args);
         if !has_daemon {
@@ -87,7 +88,7 @@ impl<'m> Mounted<'m> {
         serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{args:?} {error}: {ended:?}"))
     }
 
-    /// The processes of ours that wait for this file system, found by who sees it.
+    /// Our processes that wait for this file system, found by their mount namespace.
     fn waiting(&self) -> usize {
         let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
         let ours = namespace(&self.server.id().to_string());
@@ -155,7 +156,7 @@ fn works_as_if_it_were_not_there(how: &str, has_daemon: bool) {
     let stopped = mounted.run(&["stop", DIED], has_daemon);
     assert_eq!(stopped.code, Some(0), "{stopped:?}");
     assert!(!Path::new(&format!("/proc/{}/fd/0", other.pid())).exists());
-    // However often it is asked, no more than so many processes wait.
+    // The number of waiting processes is bounded, however often a command runs.
     for _ in 0..20 {
         assert_eq!(mounted.run(&["locks"], has_daemon).code, Some(0));
     }
@@ -165,7 +166,7 @@ fn works_as_if_it_were_not_there(how: &str, has_daemon: bool) {
         let stopped = mounted.run(&["daemon", "stop"], true);
         assert_eq!(stopped.code, Some(0), "{stopped:?}");
     } else if how == "unserved" {
-        // What was killed takes a moment to go.
+        // A killed process takes a moment to end.
         agentctl_testkit::until(DEADLINE, "what can be ended to end with its command", || {
             (mounted.waiting() == 0).then_some(())
         });

@@ -7,7 +7,7 @@ mod machine;
 use machine::agent::Agent;
 use machine::{Machine, TOOLS};
 
-/// Every command that speaks to a session, with what it says.
+/// Every command that speaks to a session, with its message.
 const SPEAKING: [&[&str]; 5] =
     [&["send", "hello"], &["send", "--file", "note"], &["approve"], &["deny"], &["answer", "yes"]];
 
@@ -54,7 +54,7 @@ fn an_agent_without_a_way_in_refuses_and_says_where_it_runs() {
         assert!(refused.err.contains(&format!("agentctl stop {TOOLS}")), "{command:?}: {refused:?}");
         assert!(!refused.err.contains("agentctl attach"), "it is in no pane: {refused:?}");
     }
-    // Nor does the next one send anybody back.
+    // The refusal of the next command does not send the user back either.
     let resumed = machine.run(&["resume", TOOLS, "more"]);
     assert_eq!(resumed.code, Some(7), "{resumed:?}");
     assert!(resumed.err.contains(&format!("agentctl stop {TOOLS}")), "{resumed:?}");

@@ -22,14 +22,15 @@ fn start(machine: &Machine, args: &[&str]) -> Child {
     machine.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// The same on a terminal, where it draws a line after each look that did not end it: `waiting 3s: 22222222 ● running`.
+/// The same on a terminal, where it draws a line after each survey that did not end the wait: `waiting 3s:
+/// 22222222 ● running`.
 fn start_on_terminal(machine: &Machine, args: &[&str]) -> Pty {
     let mut command = machine.command(args);
     command.env("TERM", "xterm").env("PATH", std::env::var_os("PATH").unwrap()).current_dir("/");
     Pty::spawn(&command)
 }
 
-/// It has looked, saw exactly these sessions like this, and goes on.
+/// Checks that it has surveyed, saw exactly these sessions like this, and continues.
 fn goes_on_seeing(terminal: &mut Pty, sessions: &str) {
     terminal.wait_for(&format!("s: {sessions}"));
     assert!(terminal.try_wait().is_none(), "it ended: {}", terminal.screen_text());
@@ -94,7 +95,7 @@ fn all_are_waited_for_unless_any_is_enough() {
     let any: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((output.status.code(), any["reached"][0]["id"].as_str()), (Some(0), Some(TOOLS)));
     assert_eq!(any["pending"][0]["id"], PARENT);
-    // The first is no longer among those that are waited for.
+    // The first session is no longer waited for.
     goes_on_seeing(&mut all, "60000000 ● running");
     second.says(&machine, r#""status":"idle""#);
     assert_eq!(code_on(&mut all), Some(0));
@@ -117,7 +118,7 @@ fn a_timeout_is_124_and_ctrl_c_is_130() {
     assert_eq!(machine.run(&["wait", DIED, "--until", "running", "--timeout", "0s"]).code, Some(124));
 
     let waiting = start(&machine, &["wait", TOOLS]);
-    // The handler is there before anything is looked for: from then on the signal is ours.
+    // The handler is installed before anything is looked up: from then on the signal is ours.
     let pid = rustix::process::Pid::from_child(&waiting);
     let status = format!("/proc/{}/status", waiting.id());
     let deadline = Instant::now() + Duration::from_secs(30);
@@ -142,7 +143,8 @@ fn what_is_not_there_is_not_waited_for() {
     assert_eq!(machine.run(&["wait", TOOLS, "--until", "done"]).code, Some(2));
 }
 
-/// A source that cannot be heard proves nothing: the wait goes on, and ends when it is heard again.
+/// A source that cannot be read proves nothing: the wait continues, and ends when the source can be read
+/// again.
 #[test]
 fn silence_ends_no_wait_and_a_person_sees_that_it_goes_on() {
     let machine = Machine::furnished();
@@ -153,7 +155,7 @@ fn silence_ends_no_wait_and_a_person_sees_that_it_goes_on() {
     std::fs::rename(&place, &aside).unwrap();
     std::fs::write(&place, "not a folder").unwrap();
     assert_eq!(machine.run(&["wait", DIED, "--timeout", "0s"]).code, Some(6));
-    // The line is drawn after each look: two seconds later there was one into the silence.
+    // The line is drawn after each survey: two seconds later there was one that could not read the source.
     let seconds = |screen: &str| {
         let (_, rest) = screen.split_once("waiting ")?;
         rest.split_once('s')?.0.parse::<u64>().ok()

@@ -59,7 +59,7 @@ impl Scene {
         (output.code, output.json()["worktrees"][0].clone())
     }
 
-    /// The kinds of what keeps a tree.
+    /// The kinds of reasons that keep a tree.
     fn kept_by(&self, tree: &Path) -> Vec<String> {
         let (code, cleaning) = self.clean(tree, &[]);
         assert_eq!((code, cleaning["removed"].as_bool()), (Some(7), Some(false)), "{cleaning:#}");
@@ -161,7 +161,7 @@ fn commits_that_a_remote_or_the_base_branch_has_are_not_lost() {
     assert_eq!(scene.clean(&pushed, &["--delete-branch"]).0, Some(0));
 }
 
-/// A tree whose folder somebody deleted still has a branch, and that may have commits which nothing else has.
+/// A tree whose folder was deleted still has a branch, which may have commits that exist nowhere else.
 #[test]
 fn a_tree_whose_folder_is_gone_is_listed_and_cleaned_without_losing_its_commits() {
     let scene = Scene::new();
@@ -214,7 +214,7 @@ fn locked_by_hand_the_main_tree_and_wrong_places_are_refused() {
     assert_eq!(scene.branches(), ["main", "x"]);
 }
 
-/// Somebody may call us from a hook, where git's own variables point to another repository.
+/// agentctl may be called from a hook, where git's own variables point to another repository.
 #[test]
 fn a_surrounding_git_does_not_redirect_us() {
     let scene = Scene::new();
@@ -281,7 +281,7 @@ fn a_damaged_tree_is_told_and_the_others_are_listed_and_cleaned() {
 }
 
 impl Scene {
-    /// A program that leaves this name behind, and gives on what it is given.
+    /// A program that leaves this name behind and passes its input on.
     fn program(&self, path: &Path, name: &str) -> PathBuf {
         let mark = self.home.path().join(name);
         fs::write(path, format!("#!/bin/sh\ntouch '{}'\nexec cat\n", mark.display())).unwrap();
@@ -289,7 +289,8 @@ impl Scene {
         path.to_owned()
     }
 
-    /// A tree is made by a process that stops between the look and the checkout, while `meanwhile` happens.
+    /// A tree is created by a process that pauses between the check and the checkout, while `meanwhile`
+    /// happens.
     fn create_while(&self, branch: &str, meanwhile: impl FnOnce()) {
         let fifo = self.home.path().join(format!("{branch}.fifo"));
         assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
@@ -314,7 +315,7 @@ impl Scene {
         ran
     }
 
-    /// A hook, the program of a filter, and a filter for every file: all of them another's.
+    /// Replaces a hook, the program of a filter, and adds a filter for every file.
     fn swap_everything(&self) {
         self.program(&self.repo.join(".git/hooks/post-checkout"), "ran-swapped-hook");
         self.program(&self.repo.join(".git/hooks/post-index-change"), "ran-new-hook");
@@ -336,7 +337,7 @@ fn what_is_swapped_between_the_look_and_the_checkout_does_not_run() {
         scene.git(&scene.repo, &["add", name]);
     }
     scene.git(&scene.repo, &["commit", "--quiet", "--message", "files"]);
-    // Nobody has agreed to anything, since there is nothing: what comes later does not run.
+    // There was nothing to agree to, so what is added later does not run.
     scene.create_while("nothing", || scene.swap_everything());
     assert_eq!(scene.ran(), [""; 0]);
 

@@ -1,5 +1,6 @@
-//! The list of every place that opens a path, with the check in front of it: `docs/doors.md`, made from the source. A new
-//! place shows up here as a difference, and one that goes past the door must say what stands in front of it.
+//! The list of every place that opens a path, with the check in front of it: `docs/doors.md`, generated from
+//! the source. A new place shows up here as a difference, and one that bypasses the door must name the check
+//! in front of it.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests read the source")]
 
 use std::collections::BTreeMap;
@@ -7,7 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Each way through the door, and what it makes sure of.
+/// Each function of the door, and what it checks.
 const DOORS: [(&str, &str); 20] = [
     ("open_regular", "opened without waiting; must be a regular file"),
     ("read_small", "the same, and read whole up to a bound; more is an error"),
@@ -45,7 +46,7 @@ const MORE_DOORS: [(&str, &str); 8] = [
     ("kernel::own_status", "/proc/self/status"),
 ];
 
-/// Calls that open a path by themselves, and what stands in front of each. The compiler knows none of them.
+/// Calls that open a path by themselves, and the check in front of each. The compiler knows none of them.
 const PAST: [(&str, &str, &str); 9] = [
     (
         "adapters/src/sqlite/mod.rs",
@@ -179,14 +180,14 @@ fn sources() -> BTreeMap<String, String> {
     found
 }
 
-/// What is compiled into the product, without comments. Tests stand at the end of a file.
+/// The code that is compiled into the product, without comments. Tests are at the end of a file.
 fn product(source: &str) -> String {
     let source = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = source.lines().filter(|line| !line.trim_start().starts_with("//"));
     lines.fold(String::new(), |text, line| text + line + "\n")
 }
 
-/// How often each door is used: by its whole name, or by its own where it was imported.
+/// How often each function of the door is used: by its full name, or by its short name where it was imported.
 fn doors_in(source: &str) -> BTreeMap<&'static str, usize> {
     let of_the_door = |part: &&str| {
         let ways = ["agentctl_files::", "jsonl::open::", "super::open::"];
@@ -213,7 +214,7 @@ fn doors_in(source: &str) -> BTreeMap<&'static str, usize> {
     used
 }
 
-/// How often this name stands there, not as the beginning of a longer one.
+/// How often this name occurs, not counting longer names that begin with it.
 fn uses(source: &str, name: &str, before: impl Fn(&str) -> bool) -> usize {
     source
         .match_indices(name)
@@ -235,7 +236,7 @@ fn exceptions_in(source: &str) -> Vec<String> {
         let behind = &source[at..];
         let reason = behind.split_once("reason = \"").and_then(|(_, rest)| rest.split_once('"'));
         let (reason, _) = reason.unwrap_or_else(|| panic!("an exception without a reason: {attribute}"));
-        // Only tests.
+        // These apply to tests only.
         if !attribute.contains("cfg_attr(test") {
             reasons.push(reason.to_owned());
         }

@@ -1,5 +1,5 @@
-//! Every place in the product that sends a signal stands in `docs/signals.md` with the check in front of it. A new place
-//! fails this test until somebody has written down what makes it right.
+//! Every place in the product that sends a signal is listed in `docs/signals.md` with the check in front of
+//! it. A new place fails this test until its check has been written down.
 
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What sends a signal, or hands one to somebody who does.
+/// Calls that send a signal, or pass one to code that does.
 const CALLS: [&str; 10] = [
     ".signal(",
     "platform::send(",
@@ -52,7 +52,7 @@ fn calls() -> BTreeSet<String> {
         let text = fs::read_to_string(&file).unwrap();
         let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
         for line in product.lines().map(str::trim) {
-            // What is read of an exit status is no signal that is sent.
+            // Reading the signal of an exit status sends none.
             let code = line.split("//").next().unwrap_or_default();
             let sends = code.replace(".signal()", "");
             if CALLS.iter().any(|call| sends.contains(call)) && !code.contains("use ") {
@@ -84,7 +84,8 @@ fn every_place_that_sends_a_signal_is_written_down_with_its_check() {
 
 #[test]
 fn the_hands_are_reached_through_a_proof_only() {
-    // `signal::pidfd` and `signal::polled` signal whatever they are given: nobody but the proof may call them.
+    // `signal::pidfd` and `signal::polled` signal any process they are given, so only the proof may call
+    // them.
     let mut files = Vec::new();
     for room in ["adapters", "fleet", "daemon", "agentctl"] {
         sources(&root().join("crates").join(room).join("src"), &mut files);

@@ -36,7 +36,7 @@ fn one(home: &TestHome, id: &str) -> Option<Value> {
     row
 }
 
-/// Waits until the session has this status and outcome, and gives it.
+/// Waits until the session has this status and outcome, and returns it.
 #[track_caller]
 fn becomes(home: &TestHome, id: &str, status: &str, outcome: impl Into<Value>) -> Value {
     let outcome = outcome.into();
@@ -90,7 +90,7 @@ fn runs_are_seen_from_their_beginning_to_every_kind_of_end() {
     both.sort();
     assert_eq!(live_ids(&home), both, "and no helper beside them");
 
-    // The script is killed: the agent works on, and is shown so.
+    // The script is killed: the agent continues to work, and is shown so.
     wrapped.signal(Signal::KILL);
     wrapped.wait(DEADLINE);
     assert_eq!(becomes(&home, &first, "running", Value::Null)["pid"], agent);
@@ -108,14 +108,14 @@ fn runs_are_seen_from_their_beginning_to_every_kind_of_end() {
     assert_eq!(died["tokens"], json!({"in": 105, "out": 10, "cacheRead": 20, "cacheWrite": 0}));
     assert!(live_ids(&home).is_empty(), "the lock file that was left behind is no sign of life");
 
-    // The killed one goes on under the same id, and this time to its end, from another folder.
+    // The killed one is resumed under the same id, and this time to its end, from another folder.
     let elsewhere = home.git_repo("elsewhere");
     codex.resume(&home, &elsewhere, &first, "[[usage:1,2,3,0]] [[text:all done]]").wait(DEADLINE);
     let resumed = becomes(&home, &first, "stopped", "completed");
     assert_eq!(resumed["cwd"], json!(elsewhere.to_str().unwrap()));
     assert_eq!(resumed["prompt"], "[[bash:sleep 600]] [[text:never]]");
     assert_eq!(resumed["lastMessage"], "all done");
-    // The agent lost the count of the killed turn; what is shown is its own counter.
+    // The agent lost the count of the killed turn; its own counter is shown.
     assert_eq!(resumed["tokens"], json!({"in": 1, "out": 2, "cacheRead": 3, "cacheWrite": 0}));
     let peeked = home.agentctl(&["peek", &first, "--json"]).ok().stdout;
     let last: Value = serde_json::from_str(peeked.lines().last().unwrap()).unwrap();
@@ -135,7 +135,8 @@ fn runs_are_seen_from_their_beginning_to_every_kind_of_end() {
     assert_eq!(all(&home).len(), 3);
 }
 
-/// A starting Codex takes the locks of dead threads for a moment, to clear them away. It is asked all the while.
+/// A starting Codex takes the locks of dead threads for a moment, to clear them away. It is surveyed all the
+/// while.
 #[test]
 fn a_starting_codex_does_not_wake_the_dead() {
     const ROUNDS: usize = 4;
@@ -159,7 +160,8 @@ fn a_starting_codex_does_not_wake_the_dead() {
     let fleet = Fleet::new(vec![source], agentctl_process::system());
     let mut looks = 0;
     for _ in 0..ROUNDS {
-        // So many that clearing them takes longer than a look. One has a conversation, the others never had a turn.
+        // So many that clearing them takes longer than a survey. One has a conversation, the others never had
+        // a turn.
         let others = (0..LEFT_BEHIND).map(|number| format!("01a1de02-0000-7000-8000-{number:012}"));
         for id in others.chain([dead.clone()]) {
             fs::write(root.join(format!("thread-writer-locks/{id}.lock")), "").unwrap();
@@ -202,11 +204,11 @@ fn a_server_says_who_waits_and_what_it_merely_opened() {
     let id = server.call("thread/start", &settings)["thread"]["id"].as_str().unwrap().to_owned();
     assert_eq!(becomes(&home, &id, "idle", Value::Null)["pid"], pid);
 
-    // The rollout cannot tell that a person is asked; the server can.
+    // The rollout cannot show that a person is asked; the server can.
     let prompt = r#"[[tool:exec_command|{"cmd":"touch x","sandbox_permissions":"require_escalated","justification":"may I?"}]]"#;
     server.call("turn/start", &json!({"threadId": id, "input": [{"type": "text", "text": prompt}]}));
     becomes(&home, &id, "waiting", Value::Null);
-    // For what is in the rollout, which may be written a moment later than the server says so.
+    // This waits for the rollout, which may be written a moment after the server reports it.
     let waiting = until_seen(DEADLINE, "what it waits for", || {
         let waiting = becomes(&home, &id, "waiting", Value::Null);
         if waiting["pending"][0]["summary"].is_null() { Err(format!("{waiting:#}")) } else { Ok(waiting) }
@@ -224,7 +226,8 @@ fn a_server_says_who_waits_and_what_it_merely_opened() {
     run.wait(DEADLINE);
     becomes(&home, &dead, "stopped", "died");
     server.call("thread/resume", &json!({"threadId": dead}));
-    // It says that no turn is open; the lock file that the dead run left cannot say since when it holds it.
+    // The server reports that no turn is open; the lock file that the dead run left cannot show since when
+    // the server holds it.
     assert_eq!(becomes(&home, &dead, "idle", Value::Null)["pid"], pid);
 
     server.process.signal(Signal::KILL);

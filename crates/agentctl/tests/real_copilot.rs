@@ -14,7 +14,7 @@ fn two_at_work_in_one_directory_killed_and_resumed() {
     node_agent::at_work_killed_and_resumed("copilot", NodeAgent::copilot);
 }
 
-/// In a terminal: idle at its empty prompt, waiting for leave to run a tool, idle again when it is done.
+/// In a terminal: idle at its empty prompt, waiting for permission to run a tool, idle again when it is done.
 #[test]
 fn a_session_in_a_terminal_waits_for_leave() {
     let Some(scene) = node_agent::Scene::set("copilot", NodeAgent::copilot) else { return };

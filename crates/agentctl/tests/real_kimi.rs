@@ -1,5 +1,5 @@
-//! A real Kimi Code against the fake model, seen through the command line. It chooses its ids itself, and nothing but its
-//! directory ties a run to its session.
+//! A real Kimi Code against the fake model, seen through the command line. It chooses its ids itself, and
+//! only its directory ties a run to its session.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -41,7 +41,7 @@ fn a_finished_and_a_failed_run() {
     assert_eq!(row["cwd"].as_str(), odd.to_str());
     assert_eq!((&row["model"], &row["pid"]), (&"fake-model".into(), &Value::Null), "{row:#}");
     assert!(row["name"].is_null() && row["startedAt"].is_string(), "{row:#}");
-    // Twice the usage of the fake model; what was written to a cache is input in this protocol.
+    // Twice the usage of the fake model; tokens written to a cache count as input in this protocol.
     let tokens = &row["tokens"];
     assert_eq!((&tokens["in"], &tokens["out"], &tokens["cacheRead"]), (&210.into(), &20.into(), &40.into()));
     let peek = scene.home.agentctl(&["peek", id, "--json"]).ok().stdout;
@@ -73,7 +73,7 @@ fn one_at_work_is_its_directorys_and_two_are_nobodys_until_they_die() {
     let first = row_of(&scene, tool, "the first, beside the second", |_| true);
     assert_eq!(first["status"], "unknown", "nothing tells the two apart: {first:#}");
 
-    // One may have carried either, so that the other is in doubt until both are gone.
+    // One process may have owned either session, so the other is in doubt until both are gone.
     in_tool.signal(Signal::KILL);
     in_stream.signal(Signal::KILL);
     in_tool.wait(PATIENCE);
@@ -91,8 +91,9 @@ fn one_at_work_is_its_directorys_and_two_are_nobodys_until_they_die() {
     assert_eq!((&row["id"], &row["lastMessage"]), (&second["id"], &"Back again.".into()), "{row:#}");
 }
 
-/// Types a line and enters it. The agent drops what is typed while it still draws its first screen, and there is no sign of when it
-/// has begun to listen: what did not appear is typed again. Right after the text, Enter may still be taken for a part of it.
+/// Types a line and enters it. The agent drops input while it still draws its first screen, and gives no sign
+/// of when it is ready, so text that did not appear is typed again. Right after the text, Enter may still be
+/// taken for a part of it.
 fn enter(terminal: &mut Pty, line: &str) {
     let mut typed: Option<Instant> = None;
     until_seen(PATIENCE, "the line in the terminal", || {
@@ -101,7 +102,7 @@ fn enter(terminal: &mut Pty, line: &str) {
             return Ok(());
         }
         if typed.is_none_or(|at| at.elapsed() > Duration::from_secs(3)) {
-            // Whatever was taken of the last try is removed.
+            // Whatever remains of the last try is removed.
             terminal.send(format!("\x15{line}"));
             typed = Some(Instant::now());
         }

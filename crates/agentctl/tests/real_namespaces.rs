@@ -1,5 +1,5 @@
-//! Real agents and real pid namespaces, both ways: the host looks at an agent in a namespace below, and somebody in a
-//! namespace below looks at an agent of the host. A live one is never called stopped.
+//! Real agents and real pid namespaces, both ways: the host surveys an agent in a child namespace, and a
+//! child namespace surveys an agent of the host. A live agent is never called stopped.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(clippy::disallowed_methods, reason = "a test starts what it looks at")]
@@ -83,7 +83,7 @@ const OPENCODE: Case = Case {
     run: |_, prompt| words(&["opencode", "run", "--format", "json", "--title", "a test", prompt]),
 };
 
-/// Whether this machine lets us make a pid namespace; says why not.
+/// Whether this machine permits pid namespaces; prints why not.
 fn namespaces() -> bool {
     let tried = Command::new("unshare").args(APART).arg("true").output();
     let works = tried.as_ref().is_ok_and(|tried| tried.status.success());
@@ -116,7 +116,7 @@ impl Scene {
         }
     }
 
-    /// A run that hangs in its turn, here or apart. Apart, it is not the first process there.
+    /// A run that hangs in its turn, here or in a namespace. There it is not the first process.
     fn start(&self, apart: bool) -> Background {
         let line = (self.case.run)(&new_uuid(), "[[hang]] a turn that stays open");
         let cwd = self.home.git_repo("project");
@@ -138,7 +138,7 @@ impl Scene {
         self.list_by(way, live)
     }
 
-    /// What is listed by an agentctl that is started through another program.
+    /// The list of an agentctl that is started through another program.
     fn list_by(&self, way: &[&str], live: bool) -> Vec<Value> {
         let all: &[&str] = if live { &[] } else { &["--all", "--since", "all"] };
         let arguments = [&["list", "--json", "--adapter", self.case.adapter][..], all].concat();
@@ -160,7 +160,7 @@ impl Scene {
         until_seen(PATIENCE, "the agent at work", || {
             let rows = self.list(false, false);
             match rows.as_slice() {
-                // Records of the turn are there too: what only its process knows of cannot be seen from elsewhere.
+                // Records of the turn exist too: what only its process knows cannot be seen from elsewhere.
                 [row]
                     if row["status"] == "running" && row["pid"].is_number() && row["prompt"].is_string() =>
                 {
@@ -172,8 +172,8 @@ impl Scene {
     }
 }
 
-/// A pid namespace that is there before the agent is. It has given out nearly all its pids: whatever pid the agent gets, and
-/// whenever it starts, it could be one of those here.
+/// A pid namespace that is older than the agent and has used nearly all its pids: whatever pid the agent
+/// gets, and whenever it starts, it could be one of those here.
 struct Elder {
     first: Background,
     way: Vec<String>,
@@ -200,7 +200,7 @@ impl Elder {
     }
 }
 
-/// The host's live agent, which began when the namespace was already there, from within it.
+/// The host's live agent, which is younger than the namespace, seen from within it.
 fn the_hosts_younger(case: Case) {
     let Some(scene) = Scene::set(case) else { return };
     let mut elder = Elder::born(&scene.home);
@@ -218,7 +218,7 @@ fn the_hosts_younger(case: Case) {
     elder.first.signal(Signal::KILL);
 }
 
-/// The host's live agent, from within.
+/// The host's live agent, seen from within.
 fn the_hosts(case: Case) {
     let Some(scene) = Scene::set(case) else { return };
     let mut run = scene.start(false);
@@ -232,7 +232,7 @@ fn the_hosts(case: Case) {
         let why = there["statusDetail"].as_str().unwrap();
         assert!(why.contains("pid namespace"), "{why}");
     }
-    // What can be seen is seen as before, also its end.
+    // What is visible is judged as before, including its end.
     scene.home.signal(u32::try_from(row["pid"].as_u64().unwrap()).unwrap(), Signal::KILL);
     run.signal(Signal::KILL);
     run.wait(PATIENCE);
@@ -243,7 +243,7 @@ fn the_hosts(case: Case) {
     assert_eq!(rows[0]["outcome"], "died", "{rows:#?}");
 }
 
-/// A live agent in a namespace below, from the host.
+/// A live agent in a child namespace, seen from the host.
 fn the_containers(case: Case) {
     let Some(scene) = Scene::set(case) else { return };
     let run = scene.start(true);
@@ -258,7 +258,7 @@ fn the_containers(case: Case) {
     assert_eq!(stopped.code, Some(0), "{stopped:#?}");
 }
 
-/// What is said of an agent that was killed in the namespace that asks.
+/// The verdict on an agent that was killed in the namespace of the survey.
 fn our_own(case: Case, status: &str, outcome: Option<&str>) {
     let Some(scene) = Scene::set(case) else { return };
     let line = (scene.case.run)(&new_uuid(), "[[hang]] a turn that stays open");
@@ -313,7 +313,7 @@ fn what_died_in_our_own_namespace_is_dead() {
     }
 }
 
-/// From here it cannot be told from one that works outside.
+/// From here it cannot be distinguished from one that works outside.
 #[test]
 fn what_left_nothing_when_it_died_in_our_own_namespace_is_in_doubt() {
     for case in [PI, GEMINI, KIMI, QWEN] {
@@ -321,7 +321,7 @@ fn what_left_nothing_when_it_died_in_our_own_namespace_is_in_doubt() {
     }
 }
 
-/// An agent taken up again is tied by its note alone.
+/// A resumed agent is tied by its note alone.
 #[test]
 fn a_claude_that_was_taken_up_again_is_seen_both_ways() {
     let resumed = |apart: bool| {

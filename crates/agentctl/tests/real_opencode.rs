@@ -1,4 +1,5 @@
-//! A real OpenCode, watched from outside: headless, as a server, in a terminal, and in its last version with files.
+//! A real OpenCode, observed from outside: headless, as a server, in a terminal, and in its last version with
+//! files.
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 
 use std::collections::BTreeSet;
@@ -24,7 +25,7 @@ fn sessions(home: &TestHome) -> Vec<Value> {
     answer["sessions"].as_array().cloned().unwrap_or_default()
 }
 
-/// Waits until some session fits; checks that `status` says the same of it as the list (N7).
+/// Waits until some session fits; checks that `status` reports the same as the list (N7).
 fn wait_for(home: &TestHome, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
     let seen = until_seen(PATIENCE, what, || {
         let all = sessions(home);
@@ -61,7 +62,7 @@ fn headless_runs_are_seen_from_their_first_row_to_their_end() {
     };
     let cwd = home.work_dir("odd dir.v1 ünï");
 
-    // Nothing ties this run to its session but the directory.
+    // Only the directory ties this run to its session.
     let mut first = opencode.run(&home, &cwd, "[[bash:sleep 1000]] [[text:done]]", &["--auto"]);
     let running = wait_for(&home, "the running tool", |session| {
         session["status"] == "running" && session["statusDetail"] == "bash: sleep 1000"
@@ -82,7 +83,7 @@ fn headless_runs_are_seen_from_their_first_row_to_their_end() {
     assert!(failed["statusDetail"].as_str().is_some_and(|words| words.contains("no such key")), "{failed:#}");
     let other = failed["id"].as_str().expect("an id").to_owned();
 
-    // Both again, at once, in one directory: now the argv tells them apart.
+    // Both again, at once, in one directory: now the arguments distinguish them.
     let again = |id: &str, prompt: &str| opencode.run(&home, &cwd, prompt, &["--session", id]);
     let mut resumed = again(&id, "[[hang:a]] [[usage:7,3,2,1]] [[text:resumed well]]");
     let hanging = again(&other, "[[hang:b]]");
@@ -103,7 +104,7 @@ fn headless_runs_are_seen_from_their_first_row_to_their_end() {
     assert!(done["cost"].as_f64().is_some_and(|cost| cost > 0.0), "{done:#}");
     drop(hanging);
 
-    // Nobody lives: reading must leave no trace.
+    // No process lives: reading must leave no trace.
     wait_for(&home, "the end of all", |session| {
         session["id"] == other.as_str() && is(session, "stopped", &json!("died"))
     });
@@ -228,7 +229,7 @@ fn version_1_1_with_its_wrapper_and_its_tree_of_files() {
     assert_eq!(done["tokens"]["out"], 3, "{done:#}");
 }
 
-/// Kills the native program, which is not this test's own child any more.
+/// Kills the native program, which is no longer this test's own child.
 fn end(pid: u64) {
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid).expect("a pid")).expect("a pid");
     rustix::process::kill_process(pid, Signal::KILL).expect("send a signal");

@@ -1,4 +1,5 @@
-//! The real Pi, driven by a fake model on loopback: what agentctl says of it while it lives and after it died.
+//! The real Pi, driven by a fake model on loopback: what agentctl reports of it while it lives and after it
+//! died.
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 use std::path::Path;
@@ -40,7 +41,7 @@ fn wait_live(home: &TestHome, run: &Background, id: &str, status: &str) -> Value
     })
 }
 
-/// Waits until the list says which tool is at work.
+/// Waits until the list names the running tool.
 fn wait_in_tool(home: &TestHome, id: &str) {
     until_seen(PATIENCE, "the tool at work", || match row(home, &[], id) {
         Some(row) if row["statusDetail"] == "bash: sleep 1234" && row["status"] == "running" => Ok(()),
@@ -48,7 +49,7 @@ fn wait_in_tool(home: &TestHome, id: &str) {
     });
 }
 
-/// What is said of a session that nobody runs, after seeing that list and status say the same.
+/// The verdict on a session that no process runs, after checking that list and status agree.
 fn stopped(home: &TestHome, id: &str) -> Value {
     let listed = row(home, &["--all", "--usage"], id).unwrap_or_else(|| panic!("{id} is not listed"));
     let status = home.agentctl(&["status", id, "--json"]).ok().json();
@@ -113,7 +114,7 @@ fn two_in_one_directory_and_a_wrapper_that_dies() {
     let (home, pi) = home_with_pi!(model, Pi::settle);
     let cwd = home.git_repo("project");
     let (in_tool, silent) = (new_uuid(), new_uuid());
-    // The second one stands behind a shell that can be killed without it.
+    // The second one runs behind a shell that can be killed without it.
     let mut wrapper = home.command("/bin/bash");
     let script =
         r#"pi -p --mode json --model fake/fake-1 --session-id "$0" "[[hang:late]] [[text:unused]]"; true"#;
@@ -191,7 +192,7 @@ fn the_last_version_under_the_old_name_is_read_too() {
     let (home, pi) = home_with_pi!(model, Pi::settle_old);
     let cwd = home.work_dir("old");
     let id = new_uuid();
-    // It takes no id, but an existing header: that one it writes a second time.
+    // It accepts no id, but an existing header, which it writes a second time.
     let store = home.path().join(".pi/agent/sessions/--anything--");
     std::fs::create_dir_all(&store).unwrap();
     let file = store.join("chosen by hand.jsonl");
@@ -200,8 +201,8 @@ fn the_last_version_under_the_old_name_is_read_too() {
     let mut run = pi.headless(&home, &cwd, "[[bash:sleep 1234]]", &arguments);
     let live = wait_live(&home, &run, &id, "running");
     assert_eq!(live["pid"].as_u64(), Some(u64::from(run.pid())));
-    // Its first records come with the first reply. By then nothing names the file any more, and its folder is not
-    // the one that Pi would have chosen.
+    // Its first records come with the first reply. By then nothing names the file any more, and its folder is
+    // not the one that Pi would have chosen.
     wait_in_tool(&home, &id);
     run.signal(Signal::KILL);
     run.wait(PATIENCE);

@@ -1,4 +1,4 @@
-//! A real Claude Code, started, stopped and taken up again through the command line.
+//! A real Claude Code, started, stopped and resumed through the command line.
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 
 mod steer;

@@ -1,4 +1,4 @@
-//! A real Codex, started, stopped and taken up again through the command line.
+//! A real Codex, started, stopped and resumed through the command line.
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
@@ -105,7 +105,7 @@ impl Served {
         self.server.call("turn/start", &turn);
     }
 
-    /// A turn that asks for leave to make a file.
+    /// A turn that asks for permission to create a file.
     fn ask_for(&mut self, thread: &str, name: &str) -> PathBuf {
         let tool = json!({"cmd": format!("touch {name}"), "sandbox_permissions": "require_escalated",
             "justification": "may I?"});
@@ -122,7 +122,7 @@ fn a_thread_of_a_server_is_broken_off_and_spoken_to() {
     served.turn(&id, &prompt, &Value::Null);
     served::broken_off(&served.scene, &id, served.server.process.pid());
 
-    // Idle, it begins a turn; at work, it takes the words up in the same turn.
+    // An idle session begins a turn; a working one takes the message up in the same turn.
     let scene = &served.scene;
     let _ = scene.agentctl(&["send", &id, "[[hang]] begin again"]).ok();
     served::becomes(scene, &id, "the new turn", |seen| seen["status"] == "running");

@@ -1,4 +1,4 @@
-//! Real Copilot, Gemini CLI, Qwen Code and Kimi Code, started, stopped and taken up again through the command line.
+//! Real Copilot, Gemini CLI, Qwen Code and Kimi Code, started, stopped and resumed through the command line.
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 
 mod steer;
@@ -52,7 +52,7 @@ fn kimi_is_launched_stopped_and_resumed() {
 fn runs_that_fail_run_until_their_end() {
     for scene in [copilot(), gemini(), qwen(), kimi()].into_iter().flatten() {
         let prompt = until_its_end::prompt("[[err:401|for good]]");
-        // Gemini CLI writes nothing down of such an end.
+        // Gemini CLI records nothing about such an end.
         until_its_end::runs_until_its_end(&scene, &prompt, &["failed", "died"]);
     }
 }
@@ -73,7 +73,7 @@ fn a_turn_of_kimi_that_is_over_at_once_is_a_launch() {
 #[test]
 fn a_refused_key_leaves_nothing() {
     if let Some(scene) = copilot() {
-        // It has words of its own for this.
+        // It has its own message for this.
         steer::refused_by_the_model(&scene, "Authentication failed");
     }
     for scene in [gemini(), qwen(), kimi()].into_iter().flatten() {

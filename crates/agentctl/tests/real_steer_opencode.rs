@@ -1,4 +1,4 @@
-//! A real OpenCode, started, stopped and taken up again through the command line.
+//! A real OpenCode, started, stopped and resumed through the command line.
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
@@ -129,7 +129,7 @@ fn a_session_of_a_server_is_answered_spoken_to_and_broken_off() {
     served.prompt(&id, "[[bash:touch allowed]] [[hang:gate]] [[text:after]]");
     served::approved(scene, &id, &scene.cwd.join("allowed"));
 
-    // What is said to a turn at work is taken up behind it.
+    // A message to a working turn is taken up after it.
     scene.model.wait_turn("[[hang:gate]]", 1);
     let _ = scene.agentctl(&["send", &id, "[[text:heard you]] listen"]).ok();
     scene.model.open("gate");
@@ -142,7 +142,8 @@ fn a_session_of_a_server_is_answered_spoken_to_and_broken_off() {
     served.prompt(&id, "[[bash:touch forbidden]] [[text:after]]");
     served::denied(scene, &id, &scene.cwd.join("forbidden"));
 
-    // In sessions of their own: words that reach a server in the moment in which a turn ends are lost there.
+    // In sessions of their own: a message that reaches a server at the moment in which a turn ends is lost
+    // there.
     let id = served.session();
     let question = json!({"questions": [{"header": "Colour", "question": "Which colour?",
         "options": [{"label": "Red", "description": "r"}, {"label": "Blue", "description": "b"}]}]});
@@ -152,7 +153,7 @@ fn a_session_of_a_server_is_answered_spoken_to_and_broken_off() {
     let _ = scene.agentctl(&["answer", &id, "none of these"]).ok();
     served::becomes(scene, &id, "its thanks", |seen| seen["lastMessage"] == "thanks");
 
-    // Byte for byte, and each request its own, whatever the server made of the command to match it.
+    // Byte for byte, and each request its own, whatever pattern the server derived from the command.
     let id = served.session();
     let command = "echo  'two  spaces'  &&  echo b | cat > 'made by both'; true";
     served.prompt(&id, &format!("[[bash:{command}]] [[text:after]]"));
@@ -163,7 +164,7 @@ fn a_session_of_a_server_is_answered_spoken_to_and_broken_off() {
         (&request.as_str().into(), &request.as_str().into()),
         "{waiting:#}"
     );
-    // Before and after the yes, at any width.
+    // Before and after the approval, at any width.
     let said = scene.agentctl(&["approve", &id]).ok();
     for shown in [&said.stderr, &said.stdout] {
         let whole: String = shown
@@ -212,7 +213,7 @@ fn a_terminal_is_ended_and_one_that_listens_is_asked() {
         let id = row["id"].as_str().unwrap();
         let stopped = scene.agentctl(&["stop", id, "--json"]).ok().json();
         assert_eq!(stopped["sessions"][0]["survived"], json!([]), "{stopped:#}");
-        // A terminal writes its turn down before it goes.
+        // A terminal records its turn before it exits.
         let status = if lives_on { "idle" } else { "stopped" };
         served::becomes(&scene, id, "its end", |seen| {
             seen["status"] == status && seen["outcome"] == "interrupted"

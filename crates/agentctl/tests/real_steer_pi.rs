@@ -1,4 +1,4 @@
-//! A real Pi, started, stopped and taken up again through the command line.
+//! A real Pi, started, stopped and resumed through the command line.
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 
 mod steer;
@@ -23,7 +23,7 @@ fn launched_stopped_and_resumed() {
     steer::launched_stopped_and_resumed(&scene, ".pi/agent/sessions");
 }
 
-/// Pi writes an error down, and a moment later that it tries again.
+/// Pi records an error, and a moment later that it tries again.
 #[test]
 fn it_runs_until_its_end_however_often_it_tries() {
     let asked = AtomicUsize::new(0);
@@ -45,14 +45,15 @@ fn a_run_that_tried_again_fails_once() {
     until_its_end::runs_until_its_end(&scene, &prompt, &["failed"]);
 }
 
-/// With events on its stdout Pi exits with 0 whatever the model said.
+/// With events on its stdout Pi exits with 0 whatever the model answered.
 #[test]
 fn a_refused_key_leaves_nothing() {
     let Some(scene) = scene() else { return };
     steer::refused_by_the_model(&scene, "the key is wrong");
 }
 
-/// A turn that is over before anybody looked is a launch all the same, and whoever sits in that folder has not got it.
+/// A turn that is over before any survey is a launch all the same, and another process in that folder does
+/// not own it.
 #[test]
 fn a_short_turn_is_not_given_to_a_bystander() {
     let mut pi = None;
@@ -79,7 +80,8 @@ fn a_short_turn_is_not_given_to_a_bystander() {
     assert!(bystander.try_wait().is_none(), "somebody ended the bystander");
 }
 
-/// Contract row N2: a killed session is not the one that a stranger in the same directory runs, and stopping it ends nobody.
+/// Contract row N2: a killed session is not the one that another process in the same directory runs, and
+/// stopping it ends no process.
 #[test]
 fn a_killed_launch_is_not_given_to_a_bystander() {
     let mut pi = None;
@@ -100,7 +102,7 @@ fn a_killed_launch_is_not_given_to_a_bystander() {
         let outcome = if signal == Signal::KILL { "died" } else { "interrupted" };
         let after = until_seen(steer::PATIENCE, "its end", || {
             let now = scene.status(id);
-            // Between its end and the word of its runner nobody knows.
+            // Between its end and the record of its runner the outcome is unknown.
             let is_open = now["status"] == "unknown" || (now["status"] == "running" && now["pid"] == pid);
             if is_open { Err(format!("{now:#}")) } else { Ok(now) }
         });
@@ -115,7 +117,8 @@ fn a_killed_launch_is_not_given_to_a_bystander() {
     assert!(bystander.try_wait().is_none(), "somebody ended the bystander");
 }
 
-/// Pi writes nothing down about its end: what its runner saw says that somebody ended it, and the hook hears of it.
+/// Pi records nothing about its end: what its runner saw shows that it was ended by request, and the hook
+/// gets that.
 #[test]
 fn when_its_time_is_up_it_was_interrupted() {
     let Some(scene) = scene() else { return };
@@ -142,8 +145,8 @@ fn a_missing_agent_leaves_nothing() {
     steer::not_installed("pi");
 }
 
-/// Nothing ties the two to their sessions but the records of their launches: their arguments are gone, and neither has
-/// a tool that could tell.
+/// Only the records of their launches tie the two to their sessions: their arguments are gone, and neither
+/// has a tool that could distinguish them.
 #[test]
 fn two_in_one_directory_are_told_apart_while_they_think() {
     let Some(scene) = scene() else { return };
@@ -167,7 +170,8 @@ fn a_fork_is_a_session_of_its_own() {
     steer::forked(&scene);
 }
 
-/// The last version under the old name takes no id. It says so, and what is stored can be taken up all the same.
+/// The last version under the old name accepts no id. It reports that, and stored sessions can be resumed all
+/// the same.
 #[test]
 fn a_pi_that_takes_no_id_is_resumed_and_not_launched() {
     let Some(scene) = Scene::set("pi", |home, url| {

@@ -1,4 +1,4 @@
-//! The folder of agentctl (`AGENTCTL_HOME`): ours alone, one daemon at a time.
+//! The folder of agentctl (`AGENTCTL_HOME`): private to this user, and used by one daemon at a time.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use agentctl_files::own::{self, FolderFault};
 use thiserror::Error;
 
-/// The longest path that the kernel takes for a socket.
+/// The longest path that the kernel accepts for a socket.
 const LONGEST_SOCKET: usize = 107;
 
 #[derive(Debug, Clone)]
@@ -30,14 +30,14 @@ pub enum HomeError {
     Failed { what: &'static str, path: PathBuf, source: io::Error },
 }
 
-/// The right to be the daemon. Given back when this is dropped or the process ends, however it ends.
+/// The right to be the daemon. It is released when this value is dropped or the process ends in any way.
 #[derive(Debug)]
-pub struct Held {
+pub struct DaemonLock {
     file: File,
     path: PathBuf,
 }
 
-impl Held {
+impl DaemonLock {
     /// Whether the folder is still the one whose lock we hold: it may have been removed or moved away.
     pub(crate) fn is_in_place(&self) -> bool {
         let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
@@ -85,7 +85,7 @@ impl Home {
         self.folder.join("daemon.lock")
     }
 
-    /// Makes the folder if there is none, and makes sure that it is ours alone.
+    /// Creates the folder if it does not exist, and ensures that only this user can access it.
     pub fn prepare(&self) -> Result<(), HomeError> {
         let failed = |what| move |source| HomeError::Failed { what, path: self.folder.clone(), source };
         if self.socket().as_os_str().len() > LONGEST_SOCKET {
@@ -107,7 +107,8 @@ impl Home {
         Ok(())
     }
 
-    /// The folder to read from, if it is there: it and the folders in it must be ours. Nothing is changed.
+    /// Returns the folder for reading if it exists. The folder and those in it must belong to this user.
+    /// Changes nothing.
     pub fn readable(&self) -> Result<Option<PathBuf>, HomeError> {
         let real = own::readable_folder(&self.folder).map_err(|fault| fault_at(&self.folder, fault))?;
         for path in [self.launches(), self.outbox()] {
@@ -116,8 +117,9 @@ impl Home {
         Ok(real)
     }
 
-    /// The right to be the daemon of this folder; `None` when another one has it.
-    pub fn hold(&self) -> Result<Option<Held>, HomeError> {
+    /// Takes the lock that makes a process the daemon of this folder. Returns `None` when another process
+    /// holds it.
+    pub fn hold(&self) -> Result<Option<DaemonLock>, HomeError> {
         let path = self.lock_path();
         let failed = |what| {
             let path = path.clone();
@@ -125,13 +127,13 @@ impl Home {
         };
         let file = own::open_or_create(&path).map_err(failed("open"))?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Held { file, path })),
+            Ok(()) => Ok(Some(DaemonLock { file, path })),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(failed("lock")(error)),
         }
     }
 
-    /// The file whose lock the daemon holds, for whoever wants to know the holder: device and inode.
+    /// The device and inode of the file that the daemon locks, for finding the process that holds the lock.
     pub fn lock_identity(&self) -> Option<(u64, u64)> {
         fs::symlink_metadata(self.lock_path()).ok().map(|metadata| (metadata.dev(), metadata.ino()))
     }
@@ -178,7 +180,7 @@ mod tests {
         assert!(matches!(Home::at(long).prepare(), Err(HomeError::TooLong(_))));
         let missing = Home::at(place.path().join("no/such/parent")).prepare();
         assert!(matches!(missing, Err(HomeError::Failed { what: "create", .. })), "{missing:?}");
-        // Only root can give a folder away; whoever is not root finds one that belongs to root.
+        // Only root can give a folder away; any other user already finds one that belongs to root.
         let foreign = if rustix::process::geteuid().is_root() {
             std::os::unix::fs::chown(&real, Some(65534), None).unwrap();
             real
@@ -193,12 +195,12 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let home = Home::at(place.path().join("home"));
         home.prepare().unwrap();
-        let held = home.hold().unwrap().unwrap();
+        let lock = home.hold().unwrap().unwrap();
         assert!(home.hold().unwrap().is_none());
-        assert!(held.is_in_place());
+        assert!(lock.is_in_place());
         fs::rename(home.folder(), place.path().join("away")).unwrap();
-        assert!(!held.is_in_place());
-        drop(held);
+        assert!(!lock.is_in_place());
+        drop(lock);
         home.prepare().unwrap();
         assert!(home.hold().unwrap().is_some());
     }

@@ -1,13 +1,13 @@
-//! What must outlive a command: the API on a socket, events, fuses, webhooks, metrics.
+//! The parts that must outlive a command: the API on a socket, events, fuses, webhooks, metrics.
 //!
-//! The daemon holds no session state. Every answer is a fresh look through the same function that the command line uses,
-//! so it can be killed at any moment and started again, and every answer is what it was. It never touches an agent
-//! unless a fuse of the user says so.
+//! The daemon holds no session state. Every answer is a fresh survey by the same function that the command
+//! line uses, so the daemon can be killed and restarted at any moment without changing an answer. It never
+//! acts on an agent unless a fuse of the user demands it.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write what is read"))]
 
+mod connect;
 mod fuses;
 mod home;
-mod knock;
 mod run;
 mod serve;
 mod settings;
@@ -16,9 +16,9 @@ mod tell;
 mod watch;
 pub mod wire;
 
+pub use connect::{call, is_impostor};
 pub use fuses::{FuseList, Fuses, Hands, deadline};
-pub use home::{Held, Home, HomeError};
-pub use knock::{call, is_impostor};
+pub use home::{DaemonLock, Home, HomeError};
 pub use run::{Ended, Options, RunError, run};
 pub use serve::api::{DaemonStatus, Messages, document as openapi, document_text as openapi_text};
 pub use serve::problem::{Problem, ProblemObject};

@@ -1,33 +1,35 @@
-//! What the binary knows and the daemon needs. Asked anew each time, so that a changed `config.toml` counts at once.
+//! What the binary knows and the daemon needs. It is read anew each time, so that a changed `config.toml`
+//! takes effect at once.
 
 use std::collections::BTreeMap;
 
 use agentctl_fleet::act::launch::Launcher;
 use agentctl_fleet::{AdapterEntry, Fleet};
 
-/// Where webhooks go.
+/// The receiver of webhooks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookSettings {
     pub url: String,
-    /// Signs what is sent; must never be shown.
+    /// The key that signs deliveries; it must never be shown.
     pub secret: Option<String>,
-    /// Types of events.
+    /// The types of events that are sent.
     pub events: Vec<agentctl_model::EventKind>,
 }
 
-/// A command of the user that hears about changes.
+/// A command of the user that is run when a session changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotifySettings {
     pub command: String,
-    /// Words of status or outcome.
+    /// The statuses and outcomes that it is run for.
     pub on: Vec<String>,
 }
 
 pub trait Settings: Send + Sync + 'static {
-    /// Every source, under the settings in force; or what is wrong with them.
+    /// Every source under the current settings, or what is wrong with the settings.
     fn fleet(&self) -> Result<Fleet, String>;
 
-    /// For a launch in these variables; without them in those that the daemon was started with.
+    /// The inputs of a launch in this environment; without one, in the environment that the daemon was
+    /// started with.
     fn launcher(&self, environment: Option<&BTreeMap<String, String>>) -> Result<Launcher, String>;
 
     fn adapters(&self) -> Result<Vec<AdapterEntry>, String>;

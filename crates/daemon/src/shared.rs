@@ -1,4 +1,4 @@
-//! What every part of the daemon can reach.
+//! The state that every part of the daemon can reach.
 
 use std::io;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use crate::fuses::{Fuses, Hands};
-use crate::home::{Held, Home};
+use crate::home::{DaemonLock, Home};
 use crate::run::log::Log;
-use crate::serve::bodies::Bodies;
+use crate::serve::body_budget::BodyBudget;
 use crate::serve::problem::Problem;
 use crate::serve::single_flight::SingleFlight;
 use crate::serve::token::Token;
@@ -25,10 +25,10 @@ use crate::tell::events::{EventMessage, Hub, Posted};
 use crate::tell::metrics::Metrics;
 use crate::tell::notices::Notices;
 use crate::tell::webhooks::Outbox;
-use crate::watch::Bell;
+use crate::watch::Waker;
 use crate::watch::live::Live;
 
-/// How far the daemon is from its end.
+/// Whether the daemon serves or ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     Serving,
@@ -38,7 +38,7 @@ pub(crate) enum Phase {
 pub(crate) struct Shared {
     pub(crate) settings: Arc<dyn Settings>,
     pub(crate) home: Home,
-    pub(crate) held: Held,
+    pub(crate) daemon_lock: DaemonLock,
     pub(crate) version: String,
     pub(crate) host: String,
     pub(crate) started_at: Timestamp,
@@ -50,20 +50,21 @@ pub(crate) struct Shared {
     pub(crate) log: Log,
     pub(crate) hub: Hub,
     pub(crate) live: Live,
-    /// Wakes whoever looks after our own files, and after who holds a directory.
-    pub(crate) own_files: Bell,
+    /// Wakes the thread that watches our own files and the holders of directories.
+    pub(crate) own_files: Waker,
     pub(crate) metrics: Metrics,
     pub(crate) answers: Arc<SingleFlight<Result<Bytes, Problem>>>,
-    pub(crate) bodies: Bodies,
-    /// Whether the view has looked for the first time: before that it knows nothing, which is not that there is nothing.
-    pub(crate) has_looked: watch::Sender<bool>,
+    pub(crate) body_budget: BodyBudget,
+    /// Whether the first survey has finished. Before that the view knows nothing, which does not mean that
+    /// nothing is there.
+    pub(crate) has_surveyed: watch::Sender<bool>,
     pub(crate) fuses: Fuses,
     pub(crate) hands: Arc<dyn Hands>,
     pub(crate) outbox: Outbox,
     pub(crate) commands: Commands,
     pub(crate) notices: Notices,
     pub(crate) phase: watch::Sender<Phase>,
-    /// How many requests came in.
+    /// How many requests have arrived.
     pub(crate) requests: AtomicU64,
 }
 
@@ -71,24 +72,24 @@ impl Shared {
     pub(crate) fn stop(&self, home_gone: bool) {
         self.phase.send_replace(Phase::Ending { home_gone });
         self.live.stop();
-        self.own_files.ring();
+        self.own_files.wake();
         self.outbox.close();
         self.fuses.close();
     }
 
-    /// Returns once the view knows where everything stands.
-    pub(crate) async fn first_look(&self) {
-        let _ = self.has_looked.subscribe().wait_for(|looked| *looked).await;
+    /// Waits for the first survey.
+    pub(crate) async fn first_survey(&self) {
+        let _ = self.has_surveyed.subscribe().wait_for(|done| *done).await;
     }
 
-    /// An event was posted: whoever acts on events does so now.
-    pub(crate) fn told(&self, posted: &Posted) {
+    /// Passes a posted event to everything that acts on events.
+    pub(crate) fn on_event(&self, posted: &Posted) {
         let event = &posted.message.event;
-        self.metrics.told(&posted.message);
+        self.metrics.on_event(&posted.message);
         if event.kind.is_of_session() {
-            self.own_files.ring();
+            self.own_files.wake();
         }
-        self.notices.told(event, &*self.settings, &self.commands);
+        self.notices.on_event(event, &*self.settings, &self.commands);
         if self.settings.webhook().is_some_and(|webhook| webhook.events.contains(&event.kind))
             && let Some(error) = self.put_webhook(posted)
         {
@@ -97,7 +98,7 @@ impl Shared {
         }
     }
 
-    /// Says why the outbox did not take it.
+    /// Puts the webhook of an event into the outbox, and returns why that failed.
     fn put_webhook(&self, posted: &Posted) -> Option<io::Error> {
         let EventMessage { cursor, at, event, .. } = &posted.message;
         let order = event.session_id.as_deref().unwrap_or(event.kind.as_str());
@@ -105,17 +106,18 @@ impl Shared {
         let Some((launch, folder)) = self.launch_that_ended(posted) else {
             return self.outbox.put_somehow(cursor, order, body);
         };
-        // Its runner tells of it too; whoever is first does, under the one id that both would use.
+        // The runner of the launch announces its end too. The first of the two does it, under the one id that
+        // both use.
         match folder.tell_end(|| self.outbox.put(launch, order, None, body.clone())) {
             Ok(true) => None,
-            Ok(false) => self.outbox.look_again().err(),
+            Ok(false) => self.outbox.rescan().err(),
             Err(_) => self.outbox.put_somehow(launch, order, body),
         }
     }
 
-    /// The launch whose own end this event is. A session that was launched may have been taken up by hand later on: then
-    /// its carriers are younger than the end of the launch, and this end is not the launch's. Where no runner works, in a
-    /// gateway, one launch may see many ends: each has its own id.
+    /// The launch whose own end this event is. A session that was launched may have been continued by hand
+    /// later: then its owners are younger than the end of the launch, and this event is not the launch's end.
+    /// In a gateway, where no runner works, one launch may see many ends, and each has its own id.
     fn launch_that_ended<'p>(&self, posted: &'p Posted) -> Option<(&'p str, LaunchFolder)> {
         let event = &posted.message.event;
         let session = event.session.as_deref().filter(|_| event.kind == EventKind::SessionStopped)?;

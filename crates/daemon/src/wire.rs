@@ -1,4 +1,4 @@
-//! What travels between the command line and the daemon beside the public objects.
+//! What the command line and the daemon exchange beside the public objects.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -9,13 +9,15 @@ use agentctl_fleet::{Fleet, Source};
 use agentctl_model::{SourceReport, Surveyed};
 use serde::{Deserialize, Serialize};
 
-/// The header that names the caller's sources: a [`Caller`] as JSON, ASCII only. Heard on the unix socket alone.
+/// The header that names the caller's sources: a [`Caller`] as JSON, ASCII only. It is ignored except on the
+/// unix socket.
 pub const CALLER: &str = "x-agentctl-caller";
-/// The header of every answer that names the daemon's version.
+/// The header of every response that names the daemon's version.
 pub const VERSION: &str = "x-agentctl-version";
 /// The header that every write over TCP needs.
 pub const WRITE: &str = "x-agentctl";
-/// Who accepts this type gets what a survey knows beyond the public object: where records are, which rule decided.
+/// A caller that accepts this type gets what a survey knows beyond the public object: where records are, and
+/// which rule decided.
 pub const WHOLE: &str = "application/vnd.agentctl.whole+json";
 
 /// The sources of a caller, resolved in its own environment.
@@ -35,7 +37,8 @@ pub struct CallerSource {
 }
 
 impl Caller {
-    /// `None` for a caller with keys to a gateway: those do not travel, so it asks for itself.
+    /// Returns `None` for a caller with keys to a gateway: keys are not sent, so that caller surveys for
+    /// itself.
     pub fn of(fleet: &Fleet) -> Option<Self> {
         let has_keys =
             |source: &Source| source.root.keys.as_ref().is_some_and(|keys| *keys != Keys::default());
@@ -51,21 +54,22 @@ impl Caller {
         Some(Self { sources: fleet.sources().iter().map(source).collect() })
     }
 
-    /// The value of the header; `None` when a path is no text, so that it cannot travel.
+    /// The value of the header; `None` when a path is not valid UTF-8 and cannot be sent.
     pub fn header(&self) -> Option<String> {
         let json = serde_json::to_string(self).ok()?;
         let mut ascii = String::with_capacity(json.len());
         for unit in json.encode_utf16() {
             match u8::try_from(unit) {
                 Ok(byte) if byte.is_ascii() && !byte.is_ascii_control() => ascii.push(char::from(byte)),
-                // Outside ASCII there are only the contents of strings, which may be escaped.
+                // Only the contents of strings are outside ASCII, and those may be escaped.
                 _ => drop(write!(ascii, "\\u{unit:04x}")),
             }
         }
         Some(ascii)
     }
 
-    /// The sources that this build knows; an unknown adapter is an error, because its silence would be ours.
+    /// The sources, as far as this build knows them. An unknown adapter is an error, because omitting it
+    /// would hide its sessions.
     pub(crate) fn sources(self) -> Result<Vec<Source>, String> {
         let known = agentctl_adapters::registry();
         let source = |one: CallerSource| {
@@ -78,7 +82,7 @@ impl Caller {
     }
 }
 
-/// One session that was found, with the health of the sources it was looked for in.
+/// One session, with the coverage of the sources in which it was looked up.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct FoundWhole {
     pub found: Surveyed,

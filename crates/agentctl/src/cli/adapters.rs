@@ -1,4 +1,4 @@
-//! `agentctl adapters`: which agents are known, and what can be done with each.
+//! `agentctl adapters`: the known agents, and what can be done with each.
 
 use std::io::Write;
 

@@ -1,4 +1,5 @@
-//! `agentctl approve ID`, `deny ID`, `answer ID TEXT`: what a session waits for is given, where its agent offers a way in.
+//! `agentctl approve ID`, `deny ID`, `answer ID TEXT`: answers a pending request of a session, where its
+//! agent offers a way in.
 
 use agentctl_adapters::Answer;
 use agentctl_fleet::Purpose;
@@ -19,7 +20,7 @@ use crate::surroundings::Surroundings;
 #[command(after_help = "`agentctl inbox` shows what waits. Elsewhere the refusal says where to answer.")]
 pub(crate) struct ApproveArgs {
     #[command(flatten)]
-    asked: Asked,
+    options: AnswerOptions,
 }
 
 /// Deny what a session waits for, where its agent offers a way in
@@ -27,7 +28,7 @@ pub(crate) struct ApproveArgs {
 #[command(after_help = "`agentctl inbox` shows what waits. Elsewhere the refusal says where to answer.")]
 pub(crate) struct DenyArgs {
     #[command(flatten)]
-    asked: Asked,
+    options: AnswerOptions,
 }
 
 /// Answer the question that a session waits with, where its agent offers a way in
@@ -35,14 +36,14 @@ pub(crate) struct DenyArgs {
 #[command(after_help = "Example:\n  agentctl answer 5f0c 'the second one'")]
 pub(crate) struct AnswerArgs {
     #[command(flatten)]
-    asked: Asked,
+    options: AnswerOptions,
     /// The answer, as you would type it
     #[arg(value_name = "TEXT", allow_hyphen_values = true, value_parser = NonEmptyStringValueParser::new())]
     text: String,
 }
 
 #[derive(Debug, clap::Args)]
-struct Asked {
+struct AnswerOptions {
     #[command(flatten)]
     target: Target,
     /// As JSON: id, adapter, accepted, session
@@ -55,11 +56,11 @@ pub(crate) fn approve(
     surroundings: &Surroundings,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
-    args.asked.give(Answer::Approve, "the approval", surroundings, out)
+    args.options.give(Answer::Approve, "the approval", surroundings, out)
 }
 
 pub(crate) fn deny(args: &DenyArgs, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
-    args.asked.give(Answer::Deny, "the denial", surroundings, out)
+    args.options.give(Answer::Deny, "the denial", surroundings, out)
 }
 
 pub(crate) fn answer(
@@ -67,10 +68,10 @@ pub(crate) fn answer(
     surroundings: &Surroundings,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
-    args.asked.give(Answer::Text(args.text.clone()), "the answer", surroundings, out)
+    args.options.give(Answer::Text(args.text.clone()), "the answer", surroundings, out)
 }
 
-impl Asked {
+impl AnswerOptions {
     fn give(
         &self,
         answer: Answer,
@@ -80,12 +81,12 @@ impl Asked {
     ) -> Result<Exit, Failure> {
         let fleet = surroundings.fleet()?;
         let (target, _) = self.target.find(Purpose::Act, &fleet, surroundings, out)?;
-        let asked = answered(&target.session, &answer).cloned();
-        let request = asked.as_ref().and_then(|asked| asked.summary.as_deref());
+        let pending = answered(&target.session, &answer).cloned();
+        let request = pending.as_ref().and_then(|pending| pending.summary.as_deref());
         let shown = request.map(|request| request::lines(request, 2, out.width())).unwrap_or_default();
         if !self.json && !shown.is_empty() {
             let id = text::one_line(&target.key.id);
-            // Whoever says no is asked for a yes all the same.
+            // A denial also answers a request for approval.
             let wanted = if answer == Answer::Deny { "the approval" } else { noun };
             let about = format!("{} session {id} waits for {wanted} of", target.key.adapter);
             out.beside(std::iter::once(about).chain(shown.iter().cloned()));
@@ -93,7 +94,7 @@ impl Asked {
         fleet.answer(&target, answer)?;
         let to = if shown.is_empty() { "" } else { " of" };
         let what: Vec<String> = std::iter::once(format!("accepted {noun}{to}")).chain(shown).collect();
-        let taken = fleet.taken(&target).answering(asked);
+        let taken = fleet.taken(&target).answering(pending);
         send::tell(&target, &what.join("\n"), self.json, &taken, out)
     }
 }

@@ -1,4 +1,5 @@
-//! `agentctl attach ID`: to the terminal where a session runs, or the agent's own command to open it.
+//! `agentctl attach ID`: goes to the terminal in which a session runs, or prints the agent's own command to
+//! open it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -124,7 +125,7 @@ impl Way {
             Failure::new(Exit::Refused, message).hint(text::clean(&hint))
         };
         let opening = fleet.opening(found, &surroundings.environ).ok_or_else(no_way)?;
-        // A command that begins in a folder that is gone cannot work.
+        // A command that starts in a folder that no longer exists cannot work.
         if let Some(folder) = gone_folder(session).filter(|_| session.pid.is_none()) {
             let message = format!("its folder {} is gone, and it is opened there", text::one_line(folder));
             let hint = fleet.instead_of(&[Offer::Attach, Offer::Open], found);
@@ -144,7 +145,7 @@ impl Way {
         Ok(way)
     }
 
-    /// `cd DIR && VARIABLE=… program …`, without what holds anyway.
+    /// `cd DIR && VARIABLE=… program …`, without the parts that already hold.
     fn line(&self, surroundings: &Surroundings) -> Option<String> {
         let elsewhere = |cwd: &&str| surroundings.cwd.as_deref() != Some(Path::new(cwd));
         let mut parts = Vec::new();
@@ -159,7 +160,7 @@ impl Way {
     }
 }
 
-/// The pane of a running tmux that the session's processes live in.
+/// The tmux pane in which the session's processes run.
 fn pane_of(found: &Surveyed, surroundings: &Surroundings) -> Option<Pane> {
     found.session.pid?;
     let user = rustix::process::geteuid().as_raw();
@@ -176,13 +177,13 @@ fn pane_of(found: &Surveyed, surroundings: &Surroundings) -> Option<Pane> {
     processes.find_map(|process| tmux::pane_of(&panes, heads, process.pid)).cloned()
 }
 
-/// The server whose pane we are in: `$TMUX` is its socket, its pid and a session.
+/// The socket of the tmux server whose pane we are in: `$TMUX` holds its socket, its pid and a session.
 fn server(surroundings: &Surroundings) -> Option<PathBuf> {
     let inside = surroundings.environ.text("TMUX")?;
     inside.split(',').next().filter(|socket| !socket.is_empty()).map(PathBuf::from)
 }
 
-/// tmux goes nowhere from inside another server.
+/// tmux cannot switch to a pane of another server.
 fn is_reachable(pane: &Pane, surroundings: &Surroundings) -> bool {
     server(surroundings).is_none_or(|socket| socket == pane.socket)
 }

@@ -1,4 +1,4 @@
-//! What the shell offers at TAB: the sessions that the verb can do something with, and the groups.
+//! Completions for the shell: the sessions that a command can act on, and the groups.
 
 use std::ffi::{OsStr, OsString};
 
@@ -12,7 +12,8 @@ use crate::render::time::Since;
 use crate::render::width::cut_end;
 use crate::surroundings::Surroundings;
 
-/// Sessions whose id begins so, or those that are recent; only such as fit the verb that was typed.
+/// The sessions whose id begins with the typed text, or else the recent ones; only those that fit the typed
+/// command.
 pub(super) fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
     let Some(typed) = typed.to_str() else { return Vec::new() };
     let surroundings = Surroundings::gather();
@@ -29,14 +30,14 @@ pub(super) fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
         surveyed.session.id.starts_with(typed)
             && is_plain(&surveyed.session.id)
             && fits.session(&surveyed.session)
-            // One whose folder is gone would be refused.
+            // A session whose folder is gone would be refused.
             && (fits != Fits::Resumable || fleet.offers(surveyed).contains(&Offer::Resume))
     };
     let offered = sessions.iter().filter(meant).map(|surveyed| &*surveyed.session).enumerate();
     offered.map(|(order, session)| candidate(order, session)).collect()
 }
 
-/// Failures that the inbox shows, for those who put one away.
+/// The failures that the inbox shows, for `--done`.
 pub(super) fn failures(typed: &OsStr) -> Vec<CompletionCandidate> {
     let Some(typed) = typed.to_str() else { return Vec::new() };
     let surroundings = Surroundings::gather();
@@ -57,7 +58,7 @@ fn candidate(order: usize, session: &Session) -> CompletionCandidate {
     CompletionCandidate::new(text::one_line(&session.id)).help(Some(help.into())).display_order(Some(order))
 }
 
-/// Groups whose name begins so, the newest first.
+/// The groups whose name begins with the typed text, newest first.
 pub(super) fn groups(typed: &OsStr) -> Vec<CompletionCandidate> {
     let Some(typed) = typed.to_str() else { return Vec::new() };
     let Ok(fleet) = Surroundings::gather().fleet() else { return Vec::new() };
@@ -68,30 +69,30 @@ pub(super) fn groups(typed: &OsStr) -> Vec<CompletionCandidate> {
         .collect()
 }
 
-/// A word that every shell takes as it is. Whoever stores sessions chooses their ids, and bash puts what is offered into the
-/// line as it stands: anything else is not offered.
+/// Whether every shell takes this word literally. Session ids are chosen by whatever program stores them, and
+/// bash inserts a candidate unquoted, so no other words are offered.
 fn is_plain(word: &str) -> bool {
     text::shell_word(word) == word
 }
 
-/// What a verb can be done to.
+/// The sessions that a command can act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fits {
     Every,
     Live,
     Waiting,
-    /// A question can be answered in words.
+    /// Sessions whose agent has this capability, such as answering a question in words.
     Can(Capability),
-    /// Nobody runs it, and the agent can go on with it.
+    /// Sessions that no process runs and that the agent can continue.
     Resumable,
 }
 
 impl Fits {
-    /// By the words of the command line: the shell puts them behind `--`.
+    /// Reads the command from the command line, which the shell passes after `--`.
     fn of(args: &[OsString]) -> Self {
         let words = args.iter().skip_while(|word| *word != "--").skip(2);
         let mut words = words.filter_map(|word| word.to_str());
-        // A flag that stands before the verb may have its value behind it.
+        // A flag before the command may be followed by its value.
         let verb = loop {
             match words.next() {
                 Some("--color") => drop(words.next()),

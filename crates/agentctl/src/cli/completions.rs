@@ -1,4 +1,5 @@
-//! `agentctl completions SHELL`: what makes a shell ask us at TAB time, so that session ids complete live.
+//! `agentctl completions SHELL`: shell code that calls agentctl at TAB, so that session ids are completed
+//! from current data.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -27,7 +28,8 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let Some(shell) = shells.completer(&args.shell) else {
         return Err(Failure::new(Exit::Usage, format!("no completions for the shell `{}`", args.shell)));
     };
-    // Called by a path, the shell must call the same program again; called by name, the PATH may decide anew.
+    // If agentctl was called by a path, the shell calls the same program again; if it was called by name, the
+    // PATH decides again.
     let called = PathBuf::from(std::env::args_os().next().unwrap_or_else(|| "agentctl".into()));
     let program = match &surroundings.cwd {
         Some(cwd) if called.components().count() > 1 => cwd.join(called),
@@ -40,8 +42,8 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     Ok(Exit::Done)
 }
 
-/// A zsh that has not loaded its completions would only say that a command of theirs is not found. The first line stays
-/// the first: by it zsh knows the file where it is put into a folder of functions.
+/// A zsh without its completion system would only report that one of its commands is not found. The first
+/// line stays first, because zsh recognizes the file by it in a folder of functions.
 fn in_zsh(code: &str) -> String {
     let (first, rest) = code.split_once('\n').unwrap_or((code, ""));
     let hint = "agentctl: put `autoload -Uz compinit && compinit` before this line, then it completes";

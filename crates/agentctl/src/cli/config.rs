@@ -1,4 +1,4 @@
-//! `agentctl config`: the settings in force, and whether the file is sound.
+//! `agentctl config`: shows the effective settings, and checks the config file.
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ use crate::output::Output;
 use crate::render::style::Tone;
 use crate::render::table::{Cell, Column, Table};
 use crate::render::{json as writer, time};
-use crate::settings::{Mistake, Origin, Settings, Spoils};
+use crate::settings::{Invalidates, Mistake, Origin, Settings};
 use crate::surroundings::{SettingsError, Surroundings};
 
 /// Show the settings in force, or check the config file
@@ -39,7 +39,8 @@ enum Command {
 }
 
 impl Args {
-    /// To check the file is to tell of its mistakes.
+    /// Whether the command warns of mistakes in the file like every other; `config check` reports them
+    /// itself.
     pub(crate) fn follows_settings(&self) -> bool {
         matches!(self.command, Command::Show { .. })
     }
@@ -96,7 +97,7 @@ impl From<&Mistake> for Fault {
             column: mistake.column,
             key: mistake.key.clone(),
             message: mistake.message.clone(),
-            unknown_key: mistake.spoils == Spoils::Nothing,
+            unknown_key: mistake.invalidates == Invalidates::Nothing,
         }
     }
 }
@@ -166,7 +167,7 @@ fn lines(settings: &Settings, surroundings: &Surroundings) -> Vec<Line> {
         lines.push(line(key("binary"), json!(chosen.binary.value), &chosen.binary.origin));
         let timeout = time::exact(chosen.timeout.value);
         lines.push(line(key("timeout"), json!(timeout), &chosen.timeout.origin));
-        // Addresses only: what opens them is never shown.
+        // Only addresses are shown, never keys.
         let gateways: Vec<&str> = chosen.gateways.value.iter().map(|gateway| gateway.url.as_str()).collect();
         if !gateways.is_empty() {
             lines.push(line(key("gateways"), json!(gateways), &chosen.gateways.origin));
@@ -222,7 +223,7 @@ fn check(as_json: bool, surroundings: &Surroundings, out: &mut Output) -> Result
     }
     if !errors.is_empty() {
         for mistake in surroundings.settings()?.mistakes {
-            out.error(&surroundings.told(&mistake));
+            out.error(&surroundings.describe(&mistake));
         }
         return Ok(exit);
     }

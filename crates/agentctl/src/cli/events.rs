@@ -1,4 +1,4 @@
-//! `agentctl events`: every change as it happens, one JSON object per line.
+//! `agentctl events`: prints every change as it happens, one JSON object per line.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::surroundings::Surroundings;
 
 /// How soon Ctrl-C or a reader that left is noticed.
-const BREATH: Duration = Duration::from_millis(200);
+const READ_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Print every change as it happens, as JSON lines; starts the daemon if none runs
 #[derive(Debug, clap::Args)]
@@ -42,7 +42,8 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let process = DaemonProcess::new(surroundings)?;
     let interrupt = Interrupt::listen();
     let mut cursor = args.since.clone();
-    // A daemon that is restarted is found again; what happened meanwhile it tells, or says that it cannot.
+    // After a restart of the daemon the stream is opened again. The daemon then sends what happened
+    // meanwhile, or a `reset`.
     loop {
         process.needed()?;
         let mut stream = args
@@ -63,12 +64,12 @@ impl Args {
             pairs.push(("snapshot", "true".to_owned()));
         }
         let mut stream = process.client().listen(&format!("/v1/events?{}", joined(&pairs)), cursor)?;
-        stream.wait_at_most(BREATH)?;
+        stream.wait_at_most(READ_TIMEOUT)?;
         Ok(stream)
     }
 }
 
-/// Prints until the stream ends (`None`), or we are to end.
+/// Prints until the stream ends (`None`) or the command is to end.
 fn pass_on(stream: &mut Stream, interrupt: &Interrupt, out: &mut Output) -> Result<Option<Exit>, Failure> {
     loop {
         match stream.next() {

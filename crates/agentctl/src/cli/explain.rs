@@ -8,7 +8,7 @@ use agentctl_model::text;
 use super::target::Target;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
-use crate::link::Asking;
+use crate::link::Link;
 use crate::output::Output;
 use crate::render::style;
 use crate::render::width::{measure, wrap};
@@ -28,12 +28,12 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Room for the longest witness and a time.
+/// Wide enough for the longest witness and a time.
 const LABEL: usize = 20;
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
-    let asking = Asking::open(surroundings)?;
-    let (found, sources) = args.target.find(Purpose::Read, &asking, surroundings, out)?;
+    let link = Link::open(surroundings)?;
+    let (found, sources) = args.target.find(Purpose::Read, &link, surroundings, out)?;
     let session = &found.session;
     if args.json {
         json::answer(out, &Explanation::of(&found, &sources))?;
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         labelled(out, &label, &evidence.fact.to_string())?;
     }
     let records = path::shown(&found.place.to_string_lossy(), surroundings.home.as_deref());
-    // A path stays in one piece, so that it can be copied; where there is not room for both it gets its own line.
+    // A path stays in one piece so that it can be copied; if there is no room for both, it gets its own line.
     let label = if 2 + LABEL + measure(&records) > out.width() {
         "records\n    ".to_owned()
     } else {
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     Ok(Exit::Done)
 }
 
-/// A label, and its sentence beside it on as many lines as it takes.
+/// Prints a label with its sentence beside it, on as many lines as needed.
 fn labelled(out: &mut Output, label: &str, sentence: &str) -> Result<(), Failure> {
     let room = out.width().saturating_sub(2 + LABEL).max(20);
     for (index, line) in wrap(&text::one_line(sentence), room).iter().enumerate() {

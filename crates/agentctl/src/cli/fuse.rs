@@ -16,7 +16,7 @@ use super::target::Narrowed;
 use super::{complete, fuses};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
-use crate::link::Asking;
+use crate::link::Link;
 use crate::link::client::Ask;
 use crate::link::daemon_process::DaemonProcess;
 use crate::output::Output;
@@ -185,7 +185,7 @@ impl Set {
         });
         let client = process.needed()?.clone();
         let client = match Caller::of(&surroundings.fleet()?).and_then(|caller| caller.header()) {
-            Some(caller) => client.speaking_for(caller),
+            Some(caller) => client.on_behalf_of(caller),
             None => client,
         };
         read(&client.done(Ask::write("POST", "/v1/fuses", &body.to_string()))?)
@@ -202,14 +202,14 @@ impl On {
         Ok(Some(surroundings.meant(directory).to_string_lossy().into_owned()))
     }
 
-    /// The session that is meant, found as every command finds one.
+    /// The session of this fuse, found as in every command.
     fn session(&self, surroundings: &Surroundings, out: &Output) -> Result<Option<SessionKey>, Failure> {
         let Some(id) = &self.what.session else { return Ok(None) };
-        let asking = Asking::open(surroundings)?;
-        Ok(Some(self.narrowed.find(id, Purpose::Act, &asking, surroundings, out)?.0.key))
+        let link = Link::open(surroundings)?;
+        Ok(Some(self.narrowed.find(id, Purpose::Act, &link, surroundings, out)?.0.key))
     }
 
-    /// The id of the fuse that is set on this.
+    /// The id of the fuse that is set on this directory or session.
     fn fuse(&self, surroundings: &Surroundings, out: &Output) -> Result<String, Failure> {
         let set = FuseList::read(&surroundings.store()?)?.fuses;
         let unset = |what: &str| {
@@ -221,7 +221,7 @@ impl On {
             return found.map(|fuse| fuse.id).ok_or_else(|| unset(&directory));
         }
         let typed = self.what.session.as_deref().unwrap_or_default();
-        // A whole id needs no look at the fleet, which may not be able to hear that session now.
+        // A complete id needs no survey, which might not be able to read that session now.
         let mut named = set.iter().filter(|fuse| fuse.session_id.as_deref() == Some(typed));
         if let (Some(fuse), None, true) = (named.next(), named.next(), self.narrowed.is_empty()) {
             return Ok(fuse.id.clone());
@@ -232,8 +232,8 @@ impl On {
     }
 }
 
-/// Changes a fuse: the daemon does, and where none runs this process in its place, under its lock. None is started for it,
-/// for it might fire the very fuse that is to be taken away.
+/// Changes a fuse through the daemon. If none runs, this process changes it under the daemon's lock. No
+/// daemon is started for this, because it might fire the very fuse that is to be cancelled.
 fn changed(
     process: &DaemonProcess<'_>,
     ask: Ask<'_>,

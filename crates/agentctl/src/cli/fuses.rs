@@ -1,4 +1,4 @@
-//! `agentctl fuses`: those that are set, the next to expire first.
+//! `agentctl fuses`: lists the fuses, the next to expire first.
 
 use std::io::Write;
 
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
                 let (words, next) = DaemonProcess::silent(pid);
                 out.warn(&format!("{words}, so no fuse burns; {next}"));
             }
-            // Where its lock cannot be looked at none can run either.
+            // If the lock cannot be checked, no daemon can run either.
             Ok(Presence::Nobody) | Err(_) => {
                 out.warn("no daemon runs, so no fuse burns; `agentctl daemon start` starts one");
             }
@@ -74,30 +74,30 @@ fn table(fuses: &[Fuse], surroundings: &Surroundings) -> Table {
                 stage(fuse.stage).unwrap_or("set"),
                 if fuse.stage == Stage::Set { Tone::Dim } else { Tone::Attention },
             ),
-            Cell::new(one_line(&deeds(fuse)), Tone::Dim),
+            Cell::new(one_line(&actions(fuse)), Tone::Dim),
             Cell::plain(fuse.label.as_deref().map(one_line).unwrap_or_default()),
         ]);
     }
     table
 }
 
-/// How long it still burns.
+/// How long until the fuse expires.
 fn expiry(fuse: &Fuse, surroundings: &Surroundings) -> Option<String> {
     let (at, now) = (fuse.expires_at?, surroundings.now());
     Some(if at <= now { "now".to_owned() } else { format!("in {}", time::ahead(at, now)) })
 }
 
-/// What a session may not pass.
+/// The limits of a session.
 fn limits(fuse: &Fuse) -> Vec<String> {
     let tokens = fuse.max_tokens.map(|tokens| format!("{tokens} tokens"));
     tokens.into_iter().chain(fuse.max_cost.map(sessions::cost)).collect()
 }
 
-/// What happens when it has burnt down.
-fn deeds(fuse: &Fuse) -> String {
+/// What happens when the fuse expires.
+fn actions(fuse: &Fuse) -> String {
     let does = &fuse.on_expire;
     let script = does.script.as_ref().map(|script| format!("runs {script}"));
-    // An address may hold a secret; the JSON has it.
+    // An address may contain a secret, so it is shown only in the JSON.
     let webhook = does.webhook.as_ref().map(|_| "tells a webhook".to_owned());
     let event = does.event.as_ref().map(|event| format!("event {event}"));
     script.into_iter().chain(webhook).chain(event).collect::<Vec<_>>().join(", ")
@@ -113,7 +113,7 @@ fn stage(stage: Stage) -> Option<&'static str> {
     }
 }
 
-/// One line: which, on what, how long still, and what for.
+/// One line: the fuse, what it is on, how much time is left, and its label.
 pub(crate) fn words(fuse: &Fuse, surroundings: &Surroundings) -> String {
     let mut words = vec![fuse.id.clone()];
     words.extend(fuse.directory.as_ref().map(|folder| path::shown(folder, surroundings.home.as_deref())));

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::complete;
-use super::heard;
+use super::coverage;
 use super::target::Narrowed;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         return put_away(args, &marks, &fleet, surroundings, out);
     }
     let answer = fleet.inbox(args.since.unwrap_or(A_DAY), args.adapter.clone(), &marks, surroundings.now());
-    let exit = heard::exit(&answer.sources, args.strict, surroundings);
+    let exit = coverage::exit(&answer.sources, args.strict, surroundings);
     if args.json {
         json::answer(out, &answer)?;
         return Ok(exit);
@@ -80,12 +80,12 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         }
         for ((line, item), next) in lines.zip(&answer.items).zip(next_steps(&answer)) {
             writeln!(out, "{line}")?;
-            // What a person is to decide about, and why something failed, stand below their row, whole.
+            // What a person has to decide, and why something failed, is shown in full below its row.
             let summary = item.summary.as_deref().filter(|summary| !summary.trim().is_empty());
             for line in summary.map(|words| request::lines(words, 2, out.width())).unwrap_or_default() {
                 writeln!(out, "{line}")?;
             }
-            // In one piece: a command that is cut cannot be copied.
+            // The command stays in one piece, because a command that is cut cannot be copied.
             if let Some(place) = &item.only_in {
                 writeln!(out, "  → answer it where it runs: {}", text::one_line(place))?;
             } else if !next.is_empty() {
@@ -93,8 +93,8 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
             }
         }
     }
-    heard::warn_unread(&args.adapter, &fleet, out);
-    heard::warn(&answer.sources, surroundings, out);
+    coverage::warn_unread(&args.adapter, &fleet, out);
+    coverage::warn(&answer.sources, surroundings, out);
     for warning in &answer.warnings {
         out.warn(&format!("{}; what was put away is shown", text::clean(warning)));
     }
@@ -107,7 +107,7 @@ pub(crate) struct Done {
     done: Vec<PutAwayReport>,
 }
 
-/// All of them, or none: whoever mistyped one id is told before anything is put away.
+/// Marks all of them or none: a mistyped id is reported before anything changes.
 fn put_away(
     args: &Args,
     marks: &Marks,
@@ -160,7 +160,7 @@ fn table(inbox: &Inbox) -> Table {
     table
 }
 
-/// What to do about each, with ids as short as they can be.
+/// The next step for each item, with ids as short as possible.
 fn next_steps(inbox: &Inbox) -> Vec<String> {
     let ids = short_ids(inbox.items.iter().map(|item| item.session.id.as_str()));
     let step = |(item, id): (&InboxItem, &str)| {

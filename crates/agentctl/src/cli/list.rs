@@ -1,4 +1,4 @@
-//! `agentctl list`: what runs, who waits, and with `-a` what stopped.
+//! `agentctl list`: the sessions that run, those that wait, and with `-a` those that stopped.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -8,10 +8,10 @@ use agentctl_model::{Outcome, SourceReport, Status};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap_complete::engine::ArgValueCompleter;
 
-use super::{complete, group, heard, order, watch, welcome};
+use super::{complete, coverage, group, order, watch, welcome};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
-use crate::link::Asking;
+use crate::link::Link;
 use crate::output::Output;
 use crate::render::json;
 use crate::render::sessions::{Chosen, View, table};
@@ -94,31 +94,31 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
-    let asking = Asking::open(surroundings)?;
+    let link = Link::open(surroundings)?;
     if let Some(typed) = &args.group {
-        group::meant(typed, &asking.fleet)?;
+        group::meant(typed, &link.fleet)?;
     }
     if args.watch {
-        return watch::run(args, &asking, surroundings, out);
+        return watch::run(args, &link, surroundings, out);
     }
     let query = args.query(surroundings);
     if args.json
         && !out.is_terminal()
-        && let Some(written) = asking.list_written(&query)
+        && let Some(written) = link.list_written(&query)
     {
         out.write_all(&written.body)?;
         out.write_all(b"\n")?;
-        return Ok(args.end(&written.sources, &asking, surroundings, out));
+        return Ok(args.end(&written.sources, &link, surroundings, out));
     }
-    let listing = asking.list(&query);
-    args.print(&listing, &asking.fleet, surroundings, out)?;
-    let exit = args.end(&listing.sources, &asking, surroundings, out);
-    // The process ends here: ten thousand rows need not be given back one by one.
+    let listing = link.list(&query);
+    args.print(&listing, &link.fleet, surroundings, out)?;
+    let exit = args.end(&listing.sources, &link, surroundings, out);
+    // The process ends here, so ten thousand rows need not be freed one by one.
     std::mem::forget(listing);
     Ok(exit)
 }
 
-/// The words that `--status` knows. Tables say "done", so a person may too.
+/// The values of `--status`. Tables print "done", so it is accepted too.
 fn status_words() -> impl TypedValueParser<Value = StatusWord> {
     let statuses = Status::ALL.map(|status| (status.as_str(), "status"));
     let outcomes = Outcome::ALL.map(|outcome| (outcome.as_str(), "how the last turn ended"));
@@ -127,14 +127,14 @@ fn status_words() -> impl TypedValueParser<Value = StatusWord> {
     PossibleValuesParser::new(words.chain(std::iter::once(done))).try_map(|word| StatusWord::parse(&word))
 }
 
-/// The columns that `--columns` knows.
+/// The values of `--columns`.
 fn columns() -> impl TypedValueParser<Value = Chosen> {
     let words = Chosen::ALL.map(|column| PossibleValue::new(column.word));
     let words = words.into_iter().chain(std::iter::once(PossibleValue::new("adapter").hide(true)));
     PossibleValuesParser::new(words).try_map(|word| Chosen::parse(&word))
 }
 
-/// The orders that `--sort` knows.
+/// The values of `--sort`.
 fn sorts() -> impl TypedValueParser<Value = Sort> {
     let words = Sort::ALL.map(|sort| PossibleValue::new(sort.word()).help(sort.help()));
     PossibleValuesParser::new(words).try_map(|word| Sort::parse(&word))
@@ -156,13 +156,13 @@ impl Args {
     fn end(
         &self,
         sources: &[SourceReport],
-        asking: &Asking,
+        link: &Link,
         surroundings: &Surroundings,
         out: &mut Output,
     ) -> Exit {
-        heard::warn_unread(&self.adapter, &asking.fleet, out);
-        heard::warn(sources, surroundings, out);
-        heard::exit(sources, self.strict, surroundings)
+        coverage::warn_unread(&self.adapter, &link.fleet, out);
+        coverage::warn(sources, surroundings, out);
+        coverage::exit(sources, self.strict, surroundings)
     }
 
     pub(crate) fn query(&self, surroundings: &Surroundings) -> Query {
@@ -182,7 +182,7 @@ impl Args {
         }
     }
 
-    /// The folder as typed and as it really is: agents may have recorded either.
+    /// The folder as typed and as its real path: agents may have recorded either.
     fn folders(&self, surroundings: &Surroundings) -> Vec<PathBuf> {
         let Some(given) = &self.cwd else { return Vec::new() };
         let real = surroundings.meant(given);
@@ -212,7 +212,7 @@ impl Args {
             }
             return Ok(());
         }
-        // Who asks about some agents learns nothing about the machine.
+        // A question about particular agents says nothing about the whole machine.
         if self.adapter.is_empty() && listing.sessions.is_empty() && welcome::is_empty_machine(listing) {
             return welcome::print(fleet, surroundings, out);
         }
@@ -275,10 +275,10 @@ impl Args {
     }
 }
 
-/// From here on an answer for a pipe is made on all cores.
+/// An answer with at least this many sessions is serialized on all cores when it goes to a pipe.
 const LONG: usize = 500;
 
-/// The whole answer on one line, or indented for a person.
+/// Prints the whole answer on one line, or indented for a person.
 fn print_json(listing: &Listing, surroundings: &Surroundings, out: &mut Output) -> Result<(), Failure> {
     let host = surroundings.host();
     let mut answer = listing.answer(&host);

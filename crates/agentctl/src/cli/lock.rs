@@ -1,4 +1,4 @@
-//! `agentctl lock DIR`, `unlock DIR`: a person keeps launches out of a directory.
+//! `agentctl lock DIR`, `unlock DIR`: keeps launches out of a directory.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -122,14 +122,14 @@ fn end(now: Timestamp, ttl: Duration) -> Result<Timestamp, Failure> {
     })
 }
 
-/// When a lock ends: the clock, and the day unless it is today.
+/// When a lock ends: the time of day, with the date unless it is today.
 fn moment(until: Timestamp, surroundings: &Surroundings) -> String {
     let (day, clock) = (time::day(until, &surroundings.zone), time::clock(until, &surroundings.zone));
     if day == time::day(surroundings.now(), &surroundings.zone) { clock } else { format!("{day} {clock}") }
 }
 
 impl Surroundings {
-    /// The manual locks, in agentctl's own folder.
+    /// The manual locks, stored in agentctl's own folder.
     pub(crate) fn locks(&self) -> Result<Locks, Failure> {
         self.store().map(Locks::of)
     }
@@ -145,7 +145,7 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// For tables: how long until a lock ends.
+/// How long until a lock ends, for tables.
 pub(crate) fn left(holder: &DirectoryHolder, now: Timestamp) -> Option<String> {
     holder.until.map(|until| format!("in {}", time::ahead(until, now)))
 }

@@ -7,7 +7,7 @@ use agentctl_model::text;
 use agentctl_model::{DirectoryHolder, LockType};
 use jiff::Timestamp;
 
-use super::{heard, lock};
+use super::{coverage, lock};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
             writeln!(out, "{line}")?;
         }
     }
-    heard::warn(&held.sources, surroundings, out);
+    coverage::warn(&held.sources, surroundings, out);
     Ok(Exit::Done)
 }
 

@@ -1,4 +1,4 @@
-//! `agentctl logs ID`: the conversation, and with `-f` as it goes on.
+//! `agentctl logs ID`: prints the conversation, and with `-f` follows it.
 
 use std::time::{Duration, Instant};
 
@@ -10,16 +10,16 @@ use super::target::Target;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::link::Asking;
+use crate::link::Link;
 use crate::link::hints::Hints;
 use crate::output::Output;
 use crate::surroundings::Surroundings;
 
-/// How often new entries are looked for, and how often the fleet is asked whether the session still lives.
-const LOOK: Duration = Duration::from_millis(150);
-const ASK: Duration = Duration::from_secs(1);
-/// The same for both while a daemon tells of what is added and of the end.
-const NET: Duration = Duration::from_secs(5);
+/// How often new entries are read, and how often a survey checks whether the session still lives.
+const POLL_INTERVAL: Duration = Duration::from_millis(150);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Both intervals while a daemon announces new entries and the end.
+const FALLBACK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Show the conversation of a session, and with -f follow it until the session ends
 #[derive(Debug, clap::Args)]
@@ -41,18 +41,18 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
-    let asking = Asking::open(surroundings)?;
-    let (found, _) = args.target.find(Purpose::Read, &asking, surroundings, out)?;
+    let link = Link::open(surroundings)?;
+    let (found, _) = args.target.find(Purpose::Read, &link, surroundings, out)?;
     let mut reader = Reader::new(args.json, surroundings, out);
     if args.follow {
-        return follow(&asking, &found, args.count, &mut reader, out);
+        return follow(&link, &found, args.count, &mut reader, out);
     }
-    print_last(&asking.fleet, &found, args.count, &mut reader, out)?;
+    print_last(&link.fleet, &found, args.count, &mut reader, out)?;
     Ok(Exit::Done)
 }
 
 fn follow(
-    asking: &Asking,
+    link: &Link,
     session: &Surveyed,
     backlog: usize,
     reader: &mut Reader<'_>,
@@ -60,7 +60,7 @@ fn follow(
 ) -> Result<Exit, Failure> {
     let refuse = |error: agentctl_adapters::ReadError| Failure::new(Exit::Failed, error.to_string());
     let interrupt = Interrupt::listen();
-    let fleet = &asking.fleet;
+    let fleet = &link.fleet;
     let open = |session: &Surveyed, backlog: usize| {
         let news = fleet.follow(session, backlog).map_err(refuse)?;
         news.ok_or_else(|| Failure::new(Exit::Failed, "this session keeps no records that could be followed"))
@@ -68,8 +68,8 @@ fn follow(
     let mut news = open(session, backlog)?;
     let mut place = session.place.clone();
     let mut ended = session.session.status == Status::Stopped;
-    let mut hints = if ended { Hints::default() } else { Hints::of_messages(asking, session) };
-    // What came to its end before there were hints, nobody tells of.
+    let mut hints = if ended { Hints::default() } else { Hints::of_messages(link, session) };
+    // Changes from before the hints began are not announced.
     let (mut asked, mut due) = (Instant::now(), hints.are_given());
     let (mut hinted, mut heard) = (false, false);
     loop {
@@ -77,20 +77,21 @@ fn follow(
             reader.print(&entry, out)?;
             heard = true;
         }
-        // What is added where we do not read: it got its conversation just now.
+        // An entry was announced that we did not read: the session has just got its conversation.
         due |= hinted && !heard;
-        // Whoever ended may have written a last word before; the look above came after the verdict.
+        // A process may write a last entry before it exits. The read above came after the verdict, so nothing
+        // is missing.
         if ended {
             return Ok(Exit::Done);
         }
         if interrupt.came() {
             return Ok(Exit::Interrupted);
         }
-        if due || asked.elapsed() >= if hints.are_given() { NET } else { ASK } {
+        if due || asked.elapsed() >= if hints.are_given() { FALLBACK_INTERVAL } else { CHECK_INTERVAL } {
             let survey = fleet.survey(&Query::one(&session.key));
             (asked, due) = (Instant::now(), false);
             ended = survey.prove_ended(&session.key).is_some();
-            // An agent at its empty prompt has no conversation yet; with the first message there is one to follow.
+            // An agent at its empty prompt has no conversation yet; the first message creates one to follow.
             let moved = survey.sessions.iter().find(|seen| seen.key == session.key && seen.place != place);
             if let Some(moved) = moved {
                 news = open(moved, usize::MAX)?;
@@ -112,14 +113,14 @@ fn follow(
 
 enum Pause {
     ReaderLeft,
-    /// Something may have been added, if the daemon told of it with its word.
+    /// The pause is over. If the daemon announced something, this is the kind of its event.
     Over(Option<String>),
 }
 
-/// Until it is time to look again.
+/// Waits until it is time to read again.
 fn pause(hints: &mut Hints, interrupt: &Interrupt, out: &mut Output) -> Result<Pause, Failure> {
     let began = Instant::now();
-    while hints.are_given() && began.elapsed() < NET && !interrupt.came() {
+    while hints.are_given() && began.elapsed() < FALLBACK_INTERVAL && !interrupt.came() {
         if out.reader_leaves_within(Duration::ZERO)? {
             return Ok(Pause::ReaderLeft);
         }
@@ -127,8 +128,8 @@ fn pause(hints: &mut Hints, interrupt: &Interrupt, out: &mut Output) -> Result<P
             return Ok(Pause::Over(Some(kind)));
         }
     }
-    // Also when the daemon went away just now.
-    if !hints.are_given() && out.reader_leaves_within(LOOK)? {
+    // This also applies when the daemon has just gone away.
+    if !hints.are_given() && out.reader_leaves_within(POLL_INTERVAL)? {
         return Ok(Pause::ReaderLeft);
     }
     Ok(Pause::Over(None))

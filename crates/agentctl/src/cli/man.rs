@@ -1,4 +1,4 @@
-//! `agentctl man`: the manual, made from the same words as `--help`.
+//! `agentctl man`: the manual, generated from the same text as `--help`.
 
 use std::fs;
 use std::io::{self, Write};
@@ -35,14 +35,14 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     Ok(Exit::Done)
 }
 
-/// The day on which the page is made; packagers say one, so that two builds are the same.
+/// The date of the page. Packagers set it, so that builds are reproducible.
 fn date(surroundings: &Surroundings) -> String {
     let said = surroundings.environ.text("SOURCE_DATE_EPOCH").and_then(|seconds| seconds.parse().ok());
     let day = said.and_then(|seconds| Timestamp::from_second(seconds).ok());
     day.unwrap_or_else(|| surroundings.now()).strftime("%Y-%m-%d").to_string()
 }
 
-/// A page for the command and one for each below it.
+/// Writes a page for the command and one for each of its subcommands.
 fn write_all(command: clap::Command, date: &str, dir: &Path) -> io::Result<()> {
     let below = command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help");
     for below in below.cloned().collect::<Vec<_>>() {
@@ -52,7 +52,7 @@ fn write_all(command: clap::Command, date: &str, dir: &Path) -> io::Result<()> {
     agentctl_files::write_anew(&dir.join(name), &page(command, date)?)
 }
 
-/// As in `agentctl-worktree-clean`.
+/// The name of a page, such as `agentctl-worktree-clean`.
 fn name(command: &clap::Command) -> String {
     command.get_display_name().unwrap_or(command.get_name()).to_owned()
 }
@@ -70,7 +70,7 @@ fn page(command: clap::Command, date: &str) -> io::Result<Vec<u8>> {
     Ok(tidied(&String::from_utf8_lossy(&written)).into_bytes())
 }
 
-/// Without what formatters complain about: blanks at the end of a line, and breaks beside the space of a paragraph.
+/// Removes what formatters complain about: trailing blanks, and breaks beside the space between paragraphs.
 fn tidied(page: &str) -> String {
     let lines: Vec<&str> = page.lines().map(str::trim_end).collect();
     // An empty line is such a space too.

@@ -1,4 +1,4 @@
-//! What is said to a session: on the command line, from standard input, or from a file.
+//! The message to a session: from the command line, standard input, or a file.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The command line: one file per command, all with the same shape (`Args` and `run`).
+//! The command line: one file per command, all with the same structure (`Args` and `run`).
 
 mod adapters;
 mod answer;
@@ -6,6 +6,7 @@ mod attach;
 mod complete;
 mod completions;
 mod config;
+mod coverage;
 mod daemon;
 mod doctor;
 mod events;
@@ -13,7 +14,6 @@ mod explain;
 mod fuse;
 mod fuses;
 mod group;
-mod heard;
 mod inbox;
 mod launch;
 mod list;
@@ -48,7 +48,7 @@ use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::style::Colour;
-use crate::settings::Spoils;
+use crate::settings::Invalidates;
 use crate::surroundings::Surroundings;
 
 static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -141,7 +141,7 @@ enum Command {
 }
 
 impl Command {
-    /// Whether the settings have a say in it, and it does not tell of their mistakes itself.
+    /// Whether the command depends on the settings and does not report their mistakes itself.
     fn follows_settings(&self) -> bool {
         match self {
             Self::Config(args) => args.follows_settings(),
@@ -153,24 +153,25 @@ impl Command {
     }
 }
 
-/// So many mistakes of the config file are told by every command; `config check` tells all.
-const TOLD: usize = 3;
+/// How many mistakes of the config file every command reports; `config check` reports all.
+const SHOWN_MISTAKES: usize = 3;
 
-/// A mistake in the config file is told with its place, and keeps nobody from what can be done without it.
+/// Warns of mistakes in the config file, with their positions. What can be done without the affected settings
+/// is still done.
 fn warn_of_mistakes(surroundings: &Surroundings, out: &mut Output) {
-    // Settings that cannot be read at all are the command's own business.
+    // If the settings cannot be read at all, the command reports that itself.
     let Ok(settings) = surroundings.settings() else { return };
-    for mistake in settings.mistakes.iter().take(TOLD) {
-        let unused = if mistake.spoils == Spoils::Nothing { "" } else { "; it is not used" };
-        out.warn(&format!("{}{unused}", surroundings.told(mistake)));
+    for mistake in settings.mistakes.iter().take(SHOWN_MISTAKES) {
+        let unused = if mistake.invalidates == Invalidates::Nothing { "" } else { "; it is not used" };
+        out.warn(&format!("{}{unused}", surroundings.describe(mistake)));
     }
-    if let more @ 1.. = settings.mistakes.len().saturating_sub(TOLD) {
+    if let more @ 1.. = settings.mistakes.len().saturating_sub(SHOWN_MISTAKES) {
         out.warn(&format!("{more} more in the same file; `agentctl config check` names them"));
     }
 }
 
-/// The command line. The flags of `list` are told by `list --help`: what can be typed without a command is not what it
-/// is about.
+/// The command line. The flags of `list` are hidden here and documented in `list --help`, because they are
+/// not what the program without a command is about.
 pub(crate) fn command() -> clap::Command {
     let flags = list_flags();
     flags.into_iter().fold(Cli::command(), |command, flag| command.mut_arg(flag, |arg| arg.hide(true)))
@@ -181,7 +182,7 @@ fn list_flags() -> Vec<clap::Id> {
     list.get_arguments().map(|arg| arg.get_id().clone()).collect()
 }
 
-/// The command line of this process.
+/// Parses the command line of this process.
 pub(crate) fn parse() -> Result<Cli, clap::Error> {
     let typed: Vec<OsString> = std::env::args_os().collect();
     let command = command().color(colour_of_help(&typed));
@@ -199,7 +200,7 @@ fn understood(mut command: clap::Command, typed: Vec<OsString>) -> Result<Cli, c
     Cli::from_arg_matches(&matches)
 }
 
-/// Help and errors of the command line are printed before it is understood.
+/// Help and usage errors are printed before the command line has been parsed.
 fn colour_of_help(typed: &[OsString]) -> clap::ColorChoice {
     let words = typed.iter().map(|word| word.to_string_lossy());
     let words: Vec<_> = words.take_while(|word| word != "--").collect();
@@ -213,7 +214,7 @@ fn colour_of_help(typed: &[OsString]) -> clap::ColorChoice {
 }
 
 pub(crate) fn run(cli: Cli, surroundings: Surroundings, out: &mut Output) -> Result<Exit, Failure> {
-    // These look at what is wrong, or at nothing.
+    // These commands examine what is wrong, or read nothing.
     let is_exempt = matches!(
         cli.command,
         Some(
@@ -307,7 +308,8 @@ mod tests {
         assert!(refused.contains("--json belongs behind `stop`"), "{refused}");
     }
 
-    /// A paragraph of one line is broken by the terminal's width; one that has line breaks would be broken twice.
+    /// A paragraph on one line is wrapped to the terminal's width; one with line breaks would be broken
+    /// twice.
     #[test]
     fn what_stands_below_the_options_fits_80_columns() {
         fn check(command: &clap::Command) {

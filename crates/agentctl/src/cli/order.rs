@@ -1,4 +1,4 @@
-//! How the rows of a list stand under each other. Pure.
+//! Arranges the rows of a list. Pure.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,12 +6,12 @@ use agentctl_model::{Session, Surveyed};
 
 use crate::render::sessions::Row;
 
-/// The sessions in order, each with its depth 0.
+/// The sessions in order, each at depth 0.
 pub(crate) fn flat(sessions: &[Surveyed]) -> Vec<Row<'_>> {
     sessions.iter().map(|surveyed| Row { session: &surveyed.session, depth: 0 }).collect()
 }
 
-/// Children directly under their parents; a child whose parent is not listed stands for itself.
+/// Children directly under their parents. A child whose parent is not listed is a row at the top level.
 pub(crate) fn tree(sessions: &[Surveyed]) -> Vec<Row<'_>> {
     let place =
         |session: &Session, id: &str| (session.adapter.clone(), session.config_root.clone(), id.to_owned());
@@ -29,11 +29,12 @@ pub(crate) fn tree(sessions: &[Surveyed]) -> Vec<Row<'_>> {
     let mut open: Vec<(&Session, usize)> = roots.into_iter().rev().map(|session| (session, 0)).collect();
     while let Some((session, depth)) = open.pop() {
         rows.push(Row { session, depth });
-        // Removed as they are shown, so that records which name each other as parents cannot go round for ever.
+        // Children are removed as they are shown, so that records which name each other as parents cannot
+        // cause an endless loop.
         let below = children.remove(&place(session, &session.id)).unwrap_or_default();
         open.extend(below.into_iter().rev().map(|child| (child, depth + 1)));
     }
-    // What is left are such circles: shown all the same, because nothing that was found may be hidden.
+    // The rest are such circles. They are shown all the same, because nothing that was found may be hidden.
     let circles = children.into_values().flatten();
     rows.extend(circles.map(|session| Row { session, depth: 0 }));
     rows

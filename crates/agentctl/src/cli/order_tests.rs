@@ -1,4 +1,4 @@
-//! The tree of a list, and a maker of sessions for tests beside this one.
+//! Tests of the tree of a list, and a builder of sessions for neighbouring tests.
 
 use agentctl_model::{Evidence, Outcome, Relation, Rule, SessionKey, Status, Witness};
 

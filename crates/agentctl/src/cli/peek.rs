@@ -8,7 +8,7 @@ use agentctl_model::{Entry, Surveyed};
 use super::target::Target;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
-use crate::link::Asking;
+use crate::link::Link;
 use crate::output::Output;
 use crate::render::entries::Page;
 use crate::render::json;
@@ -29,9 +29,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
-    let asking = Asking::open(surroundings)?;
-    let (found, _) = args.target.find(Purpose::Read, &asking, surroundings, out)?;
-    print_last(&asking.fleet, &found, args.count, &mut Reader::new(args.json, surroundings, out), out)?;
+    let link = Link::open(surroundings)?;
+    let (found, _) = args.target.find(Purpose::Read, &link, surroundings, out)?;
+    print_last(&link.fleet, &found, args.count, &mut Reader::new(args.json, surroundings, out), out)?;
     Ok(Exit::Done)
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn print_last(
 ) -> Result<(), Failure> {
     let entries = match fleet.read(session, count) {
         Ok(entries) => entries,
-        // An agent at its empty prompt has not written anything yet.
+        // An agent at its empty prompt has not written a file yet.
         Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => Vec::new(),
         Err(error) => return Err(Failure::new(Exit::Failed, error.to_string())),
     };

@@ -1,4 +1,4 @@
-//! `agentctl prune`: launch records that have had their time, and what killed launches left behind.
+//! `agentctl prune`: removes expired launch records, and what killed launches left behind.
 
 use std::io::Write;
 use std::path::Path;
@@ -57,13 +57,13 @@ struct Entry {
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let settings = surroundings.settings()?;
-    // What was to be kept longer is not thrown away because of a mistake.
-    if let Some(mistake) = settings.spoilt(&["retention.launches"]) {
+    // A mistake in the settings must not remove records that were to be kept longer.
+    if let Some(mistake) = settings.invalid(&["retention.launches"]) {
         return Err(surroundings.because_of(mistake));
     }
     let (now, kept) = (surroundings.now(), settings.launches_kept.value);
     let pruned = surroundings.fleet_under(&settings).prune(now, kept, args.dry_run);
-    // A record that could not be removed is still there.
+    // A record that could not be removed still exists.
     let stayed = if args.dry_run { 0 } else { pruned.iter().filter(|pruned| pruned.path.exists()).count() };
     let exit = if stayed == 0 { Exit::Done } else { Exit::Failed };
     if args.json {

@@ -1,4 +1,4 @@
-//! `agentctl resume ID MESSAGE`: a further turn of a session that nobody runs.
+//! `agentctl resume ID MESSAGE`: a further turn of a session that no process runs.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         on_complete: args.on_complete.clone(),
         timeout: args.timeout,
     };
-    if let Some(mistake) = settings.spoilt(&[&format!("adapters.{}.binary", found.key.adapter)]) {
+    if let Some(mistake) = settings.invalid(&[&format!("adapters.{}.binary", found.key.adapter)]) {
         return Err(surroundings.because_of(mistake));
     }
     let misfit = request.model.as_deref().and_then(|model| misfit(&found.key.adapter, "model", model));

@@ -1,4 +1,4 @@
-//! `agentctl __run FOLDER`: a runner, started by `launch` and `resume`. Nobody types this.
+//! `agentctl __run FOLDER`: a runner, started by `launch` and `resume`. Users do not call it.
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -23,9 +23,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings) -> Result<Exit, Failure> {
-    // A session of its own: whatever happens to the terminal or to whoever started it does not reach it.
+    // The runner gets a session of its own, so that nothing that happens to the terminal or the starting
+    // process reaches it.
     let _ = rustix::process::setsid();
-    // One that a daemon started has its memory settings, which are not the agent's.
+    // A runner that a daemon started inherits the daemon's memory settings, which are not meant for the
+    // agent.
     super::daemon::small_pages(false);
     args.open_files.into_iter().for_each(agentctl_process::open_files::lower);
     let failed =
@@ -40,21 +42,22 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings) -> Result<Exit, Fail
     Ok(Exit::Done)
 }
 
-/// Where the end of the session is to be told, under the settings of whoever launched it.
+/// Where the end of the session is announced, under the settings of the process that launched it.
 fn tells(settings: &Settings, caller: &Caller) -> Option<Tells> {
     let webhook = &settings.webhook;
-    // What is sent unsigned, or to the wrong address, cannot be taken back.
-    if settings.spoilt(&["webhook"]).is_some() || !webhook.events.value.contains(&EventKind::SessionStopped) {
+    // A delivery that was sent unsigned or to the wrong address cannot be undone.
+    if settings.invalid(&["webhook"]).is_some() || !webhook.events.value.contains(&EventKind::SessionStopped)
+    {
         return None;
     }
     let url = webhook.url.value.clone()?;
-    // The daemon that delivers it reads the same file, but may live in another environment.
+    // The daemon that delivers it reads the same file, but may run in another environment.
     let from_file = [&webhook.url.origin, &webhook.secret.origin].iter().all(|origin| is_shared(origin));
     let own = (!from_file).then(|| OwnAddress { url, secret: webhook.secret.value.clone() });
     Some(Tells { outbox: OutboxFolder::of(&caller.home), own })
 }
 
-/// Everybody with this folder of agentctl's reads the same.
+/// Whether every process that uses this folder of agentctl reads the same value.
 fn is_shared(origin: &Origin) -> bool {
     matches!(origin, Origin::File | Origin::Default)
 }

@@ -1,4 +1,4 @@
-//! `agentctl schema`: the JSON Schema of everything that `--json` prints, the API answers and webhooks say.
+//! `agentctl schema`: the JSON Schema of everything that `--json` prints, the API returns and webhooks send.
 
 use agentctl_daemon::{EventMessage, FuseList, Messages, ProblemObject};
 use agentctl_fleet::act::steer::Taken;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::attach::Way;
 use super::config::{Checked, Shown};
-use super::daemon::Standing;
+use super::daemon::DaemonState;
 use super::doctor::Report;
 use super::inbox::Done;
 use super::launch::DryRun;
@@ -29,7 +29,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::json;
 
-/// An object, and how it is described.
+/// An object and its schema.
 struct Named {
     name: &'static str,
     alone: fn(SchemaGenerator) -> Schema,
@@ -76,7 +76,7 @@ const ALL: [Named; 32] = [
     named::<prune::Answer>("prune"),
     named::<Shown>("config-show"),
     named::<Checked>("config-check"),
-    named::<Standing>("daemon-status"),
+    named::<DaemonState>("daemon-status"),
 ];
 
 /// Print the JSON Schema of what --json prints, the API answers and webhooks say
@@ -104,7 +104,7 @@ fn schema(name: &str) -> Option<Schema> {
     ALL.iter().find(|one| one.name == name).map(|one| (one.alone)(generator()))
 }
 
-/// One schema: of a list, with everything else under its name.
+/// One schema: that of a list, with every other object under its name.
 fn everything() -> Value {
     let mut generator = generator();
     let named = ALL.map(|one| (one.name.to_owned(), (one.among_others)(&mut generator).to_value()));
@@ -119,7 +119,7 @@ fn everything() -> Value {
     })
 }
 
-/// As written, not as read: keys are always there, so all of them are required.
+/// Schemas describe what is written, not what is read: all keys are always present, so all are required.
 fn generator() -> SchemaGenerator {
     SchemaSettings::draft2020_12().for_serialize().into_generator()
 }

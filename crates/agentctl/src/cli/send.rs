@@ -1,4 +1,4 @@
-//! `agentctl send ID MESSAGE`: words to a session that lives, where its agent offers a way in.
+//! `agentctl send ID MESSAGE`: sends a message to a live session, where its agent offers a way in.
 
 use std::io::Write;
 
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     tell(&target, "accepted the message", args.json, &fleet.taken(&target), out)
 }
 
-/// That the agent said yes, and what is true of the session now.
+/// Reports that the agent accepted it, and the state of the session now.
 pub(super) fn tell(
     target: &Surveyed,
     what: &str,

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::target::Target;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
-use crate::link::Asking;
+use crate::link::Link;
 use crate::output::Output;
 use crate::render::style::{self, Tone};
 use crate::render::width::{measure, wrap};
@@ -31,8 +31,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
-    let asking = Asking::open(surroundings)?;
-    let (found, _) = args.target.find(Purpose::Show, &asking, surroundings, out)?;
+    let link = Link::open(surroundings)?;
+    let (found, _) = args.target.find(Purpose::Show, &link, surroundings, out)?;
     if args.json {
         json::answer(out, &found.session)?;
     } else {
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     Ok(Exit::Done)
 }
 
-/// Our own labels fit into this; an agent may have longer ones, up to a bound.
+/// Our own labels fit into this width; an agent may have longer ones, up to a bound.
 const LABEL: usize = 13;
 const WIDEST_LABEL: usize = 24;
 
@@ -131,7 +131,7 @@ impl Sheet<'_> {
         Ok(())
     }
 
-    /// Whole, as it is decided about.
+    /// A request is shown in full, because a person decides about it.
     fn request(&mut self, request: &str) -> Result<(), Failure> {
         for line in request::lines(request, self.label, self.out.width()) {
             writeln!(self.out, "{line}")?;
@@ -143,11 +143,11 @@ impl Sheet<'_> {
         value.map_or(Ok(()), |value| self.line(label, value, Tone::Plain))
     }
 
-    /// A path stays in one piece, so that it can be copied.
+    /// A path stays in one piece so that it can be copied.
     fn folder(&mut self, label: &str, value: Option<&str>) -> Result<(), Failure> {
         let Some(value) = value else { return Ok(()) };
         let shown = path::shown(value, self.surroundings.home.as_deref());
-        // Where there is not room for both it gets a line of its own.
+        // If there is no room for both, the path gets its own line.
         let gap = if self.label + measure(&shown) > self.out.width() { "\n  " } else { "" };
         let width = if gap.is_empty() { self.label } else { 0 };
         let label = self.out.paint.dim(&format!("{label:<width$}"));
@@ -160,7 +160,7 @@ impl Sheet<'_> {
         self.maybe(label, shown.as_deref())
     }
 
-    /// Long values go on under themselves; nothing here is ever wider than the screen.
+    /// Long values are continued below themselves; no line is wider than the screen.
     fn line(&mut self, label: &str, value: &str, tone: Tone) -> Result<(), Failure> {
         let label = text::one_line(label);
         let room = self.out.width().saturating_sub(self.label).max(20);

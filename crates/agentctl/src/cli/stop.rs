@@ -1,4 +1,4 @@
-//! `agentctl stop ID...`: end sessions, the clean way first.
+//! `agentctl stop ID...`: ends sessions, cleanly if possible.
 
 use std::io::Write;
 use std::time::Duration;
@@ -47,7 +47,8 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     stop_all(&found, patience, args.json, &fleet, &caller, out)
 }
 
-/// Stops them one after the other and tells of each. The worst of them, and of what was not found, is the exit code.
+/// Stops the sessions one after the other and reports each. The exit code is the worst of them and of those
+/// not found.
 pub(crate) fn stop_all(
     found: &Found,
     patience: Patience,
@@ -108,14 +109,14 @@ impl From<StopError> for Failure {
 fn tell(target: &Surveyed, stopped: &Stopped, fleet: &Fleet, out: &mut Output) -> Result<(), Failure> {
     let id = text::one_line(&target.key.id);
     if stopped.was_stopped {
-        // A session that rests in its gateway has nothing that could be stopped; it may have come to rest just now.
+        // An idle session in a gateway has nothing that could be stopped; it may have become idle just now.
         let now = fleet.again(target).map_or(target.session.status, |now| now.session.status);
         let word = if now == Status::Idle { "idle" } else { "stopped" };
         writeln!(out, "{id} was {word} already")?;
         return still_open(stopped, out);
     }
     let outcome = fleet.after_stop(target).and_then(|now| now.session.outcome).map(Outcome::as_str);
-    // What a server keeps is no less open because its turn was ended.
+    // A session that a server keeps stays open after its turn was ended.
     let done = if stopped.open_in.is_some() { "turn ended" } else { "stopped" };
     let words = match (stopped.survived.is_empty(), outcome) {
         (true, Some(outcome)) => format!("{done}, {outcome}"),
@@ -140,7 +141,7 @@ fn still_open(stopped: &Stopped, out: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Words behind a beginning, broken between words where the screen ends; what goes on stands below them.
+/// Prints text after a beginning, wrapped between words; the continuation is aligned below the text.
 fn wrapped(beginning: &str, words: &str, out: &mut Output) -> Result<(), Failure> {
     let indent = measure(beginning).max(2);
     let lines = wrap(words, out.width().saturating_sub(indent).max(20));

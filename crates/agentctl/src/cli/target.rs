@@ -1,4 +1,5 @@
-//! The session a command is about: what was typed, what narrows it, and what to say when that is not one session.
+//! The session that a command is about: the typed text, the options that narrow it, and the error when they
+//! do not match exactly one session.
 
 use std::path::PathBuf;
 
@@ -7,10 +8,10 @@ use agentctl_model::{SourceReport, Surveyed, text};
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
 
-use super::{complete, heard};
+use super::{complete, coverage};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
-use crate::link::Asked;
+use crate::link::SessionFinder;
 use crate::output::Output;
 use crate::render::sessions::{View, candidates};
 use crate::surroundings::Surroundings;
@@ -49,47 +50,47 @@ pub(crate) struct Narrowed {
 }
 
 impl Target {
-    /// The one session that is meant, and the answer it was found in.
+    /// The one session that is meant, and the coverage of the survey that found it.
     pub(crate) fn find(
         &self,
         purpose: Purpose,
-        asked: &impl Asked,
+        finder: &impl SessionFinder,
         surroundings: &Surroundings,
         out: &mut Output,
     ) -> Result<(Surveyed, Vec<SourceReport>), Failure> {
-        heard::warn_unread(&self.narrowed.adapter, asked.fleet(), out);
-        let found = self.narrowed.find(&self.id, purpose, asked, surroundings, out)?;
-        heard::warn(&found.1, surroundings, out);
+        coverage::warn_unread(&self.narrowed.adapter, finder.fleet(), out);
+        let found = self.narrowed.find(&self.id, purpose, finder, surroundings, out)?;
+        coverage::warn(&found.1, surroundings, out);
         Ok(found)
     }
 }
 
-/// What several ids led to.
+/// The result of looking up several ids.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// Each once, in the order they were typed.
+    /// Each session once, in the order typed.
     pub(crate) sessions: Vec<Surveyed>,
-    /// What was typed and is no one session, and why.
+    /// The texts that do not match exactly one session, with the reasons.
     pub(crate) bad: Vec<(String, String)>,
-    /// The worst of what is bad.
+    /// The worst exit code among these.
     pub(crate) exit: Exit,
 }
 
 impl Targets {
-    /// The sessions that are meant. Of several ids a bad one is told and does not keep the others; one that is alone is
-    /// the failure itself.
+    /// The sessions that are meant. Among several ids a bad one is reported and does not prevent the others;
+    /// a single bad id is an error.
     pub(crate) fn find(
         &self,
         purpose: Purpose,
-        asked: &impl Asked,
+        finder: &impl SessionFinder,
         surroundings: &Surroundings,
         out: &mut Output,
     ) -> Result<Found, Failure> {
-        heard::warn_unread(&self.narrowed.adapter, asked.fleet(), out);
+        coverage::warn_unread(&self.narrowed.adapter, finder.fleet(), out);
         let mut found = Found { sessions: Vec::new(), bad: Vec::new(), exit: Exit::Done };
         let mut hints: Vec<String> = Vec::new();
         for id in &self.ids {
-            let (session, sources) = match self.narrowed.find(id, purpose, asked, surroundings, out) {
+            let (session, sources) = match self.narrowed.find(id, purpose, finder, surroundings, out) {
                 Ok(one) => one,
                 Err(Failure::Said { message, hint, exit }) if self.ids.len() > 1 => {
                     out.error(&message);
@@ -100,9 +101,9 @@ impl Targets {
                 }
                 Err(failure) => return Err(failure),
             };
-            // Every answer has all sources in it; once is enough to say which of them were silent.
+            // Every answer covers all sources, so one warning about the incomplete ones is enough.
             if found.sessions.is_empty() {
-                heard::warn(&sources, surroundings, out);
+                coverage::warn(&sources, surroundings, out);
             }
             if !found.sessions.iter().any(|known| known.key == session.key) {
                 found.sessions.push(session);
@@ -133,25 +134,25 @@ impl Narrowed {
         &self,
         id: &str,
         purpose: Purpose,
-        asked: &impl Asked,
+        finder: &impl SessionFinder,
         surroundings: &Surroundings,
         out: &Output,
     ) -> Result<(Surveyed, Vec<SourceReport>), Failure> {
         let selector = Selector {
             text: id.to_owned(),
             adapter: self.adapter.clone(),
-            root: self.root(asked.fleet(), surroundings)?,
+            root: self.root(finder.fleet(), surroundings)?,
             cwd: self.cwd(surroundings),
         };
         let explain = |error| self.explain(&error, surroundings, out.aside_width());
-        let (found, sources) = asked.find(&selector, purpose).map_err(explain)?;
+        let (found, sources) = finder.find(&selector, purpose).map_err(explain)?;
         if purpose == Purpose::Act && found.key.id != id {
             refuse_beside_a_mistake(id, &found.key.id, surroundings)?;
         }
         Ok((found, sources))
     }
 
-    /// The root as the source that has it spells it.
+    /// The root in the spelling of the source that has it.
     fn root(&self, fleet: &Fleet, surroundings: &Surroundings) -> Result<Option<String>, Failure> {
         let Some(given) = &self.root else { return Ok(None) };
         let meant = surroundings.meant(given);
@@ -160,7 +161,7 @@ impl Narrowed {
         if let Some(path) = known.clone().find(same) {
             return Ok(Some(path.to_string_lossy().into_owned()));
         }
-        // Two agents may share a root, which is one place to name.
+        // Two agents may share a root, which is then named once.
         let mut known: Vec<String> = known.map(|path| surroundings.shown(path)).collect();
         known.sort_unstable();
         known.dedup();
@@ -171,7 +172,7 @@ impl Narrowed {
     fn explain(&self, error: &FindError, surroundings: &Surroundings, width: usize) -> Failure {
         match error {
             FindError::NotFound { text } => {
-                // Where it would be stored may be what the mistake left out: silence is no verdict.
+                // The mistake may hide the source that stores the session: a missing answer is no verdict.
                 if let Some(mistake) =
                     surroundings.settings().ok().and_then(|all| all.hides_sessions().cloned())
                 {
@@ -179,7 +180,7 @@ impl Narrowed {
                         "`{}` was not found, but not everything could be asked",
                         text::one_line(text)
                     );
-                    let message = paragraph(first, std::iter::once(surroundings.told(&mistake)));
+                    let message = paragraph(first, std::iter::once(surroundings.describe(&mistake)));
                     return Failure::new(Exit::Incomplete, message).hint("correct it, and ask again");
                 }
                 let (fit, next) = if self.is_empty() {
@@ -193,12 +194,12 @@ impl Narrowed {
             FindError::NotHeard { text, sources } => {
                 let first =
                     format!("`{}` was not found, but not everything could be heard", text::one_line(text));
-                let unheard = sources.iter().map(|source| heard::words(source, surroundings));
+                let unheard = sources.iter().map(|source| coverage::words(source, surroundings));
                 let message = paragraph(first, unheard);
                 Failure::new(Exit::Incomplete, message).hint("`agentctl doctor` says more about each source")
             }
             FindError::NotProven { text, id, sources } => {
-                not_proven(text, id, sources.iter().map(|source| heard::words(source, surroundings)))
+                not_proven(text, id, sources.iter().map(|source| coverage::words(source, surroundings)))
             }
             FindError::Ambiguous { text, candidates: found } => {
                 let view = View {
@@ -217,15 +218,16 @@ impl Narrowed {
     }
 }
 
-/// Where another session that fits would be stored may be what a mistake in the settings left out.
+/// A mistake in the settings may hide the source of another matching session.
 fn refuse_beside_a_mistake(typed: &str, id: &str, surroundings: &Surroundings) -> Result<(), Failure> {
     match surroundings.settings().ok().and_then(|all| all.hides_sessions().cloned()) {
         None => Ok(()),
-        Some(mistake) => Err(not_proven(typed, id, std::iter::once(surroundings.told(&mistake)))),
+        Some(mistake) => Err(not_proven(typed, id, std::iter::once(surroundings.describe(&mistake)))),
     }
 }
 
-/// What fits one session may fit another where nothing was heard. A whole id needs no such proof.
+/// A text that matches one session may match another in a source that was not read. A complete id needs no
+/// such proof.
 fn not_proven(typed: &str, id: &str, unheard: impl Iterator<Item = String>) -> Failure {
     let (typed, id) = (text::one_line(typed), text::one_line(id));
     let first = format!("`{typed}` fits {id}, but may fit another session: not everything could be heard");

@@ -1,4 +1,4 @@
-//! Asking a person whether a repository's own programs may run. Only a checkout needs it; looking runs none.
+//! Asks a person whether a repository's own programs may run. Only a checkout needs this; reading runs none.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
@@ -11,7 +11,8 @@ use crate::output::Output;
 use crate::render::request;
 use crate::surroundings::Surroundings;
 
-/// Agreed to before, by the flag, or now by whoever sits at the terminal. Without any of these it is refused.
+/// Requires agreement: from before, by the flag, or now from the person at the terminal. Otherwise the
+/// command is refused.
 pub(super) fn consent(
     repository: &Path,
     (branch, base): (&str, Option<&str>),
@@ -40,6 +41,6 @@ fn agrees(repository: &Path, programs: &Programs, surroundings: &Surroundings, o
         io::stdin().lock().read_line(&mut answer)?;
         Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
     };
-    // Whoever cannot be asked has not agreed.
+    // A person who cannot be asked has not agreed.
     ask().unwrap_or(false)
 }

@@ -1,4 +1,5 @@
-//! `agentctl wait ID...`: returns when sessions have come into a state, with an exit code that says how their turn ended.
+//! `agentctl wait ID...`: returns when sessions have reached a state, with an exit code that reports how
+//! their turn ended.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -14,18 +15,18 @@ use super::target::Targets;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::link::Asking;
+use crate::link::Link;
 use crate::link::daemon_process::DaemonProcess;
-use crate::link::hints::{BREATH, Hints};
+use crate::link::hints::{HINT_TIMEOUT, Hints};
 use crate::output::Output;
 use crate::render::sessions::{self, short_ids};
 use crate::render::width::cut_end;
 use crate::render::{json, request, style, time};
 use crate::surroundings::Surroundings;
 
-/// How often the sessions are looked at, and how often while a daemon tells when something changed.
-const LOOK: Duration = Duration::from_millis(400);
-const NET: Duration = Duration::from_secs(3);
+/// How often the sessions are surveyed, without and with a daemon that announces changes.
+const POLL_INTERVAL: Duration = Duration::from_millis(400);
+const FALLBACK_INTERVAL: Duration = Duration::from_secs(3);
 
 /// Wait until sessions are idle or stopped, or in another state
 #[derive(Debug, clap::Args)]
@@ -85,10 +86,10 @@ pub(crate) struct Waited<'a> {
 }
 
 pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
-    let asking = Asking::open(surroundings)?;
+    let link = Link::open(surroundings)?;
     let interrupt = Interrupt::listen();
-    let found = args.targets.find(Purpose::Read, &asking, surroundings, out)?;
-    // A session that is not there comes into no state: the answer is known already, and hours would not make it better.
+    let found = args.targets.find(Purpose::Read, &link, surroundings, out)?;
+    // A session that does not exist reaches no state, so waiting would not change the answer.
     if found.exit != Exit::Done {
         return Ok(found.exit);
     }
@@ -99,7 +100,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         args.until.iter().copied().map(Until::from).collect()
     };
     let mut wait = Wait::new(found.sessions, until, args.any);
-    let ended = wait_out(&mut wait, &asking.fleet, args.timeout, &interrupt, surroundings, out);
+    let ended = wait_out(&mut wait, &link.fleet, args.timeout, &interrupt, surroundings, out);
     if ended == Exit::Interrupted {
         return Ok(ended);
     }
@@ -111,7 +112,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     Ok(ended)
 }
 
-/// Waits for the end of the turn of a session that was just started, and shows the session then.
+/// Waits for the end of the turn of a session that was just started, and then prints the session.
 pub(crate) fn for_turn(
     session: &Surveyed,
     as_json: bool,
@@ -127,7 +128,7 @@ pub(crate) fn for_turn(
     Ok(ended)
 }
 
-/// Waits for the end of the turns of several, and shows them then; `silent` leaves that to the caller.
+/// Waits for the end of several turns and then prints the sessions; with `silent` the caller does that.
 pub(crate) fn for_turns(
     sessions: Vec<Surveyed>,
     silent: bool,
@@ -145,7 +146,8 @@ pub(crate) fn for_turns(
     Ok(ended)
 }
 
-/// Looks until the wait is over, somebody ends it or the time is up; shows meanwhile what is waited for.
+/// Surveys until the wait is over, the user interrupts it, or the time is up. Shows the sessions it waits
+/// for.
 fn wait_out(
     wait: &mut Wait,
     fleet: &Fleet,
@@ -157,16 +159,16 @@ fn wait_out(
     let began = Instant::now();
     let mut hints = Hints::default();
     if !wait.is_over() {
-        let asking = Asking::open(surroundings);
-        hints = asking.map(|asking| Hints::of_sessions(&asking, wait.open())).unwrap_or_default();
-        // What changed before there were hints, nobody tells of.
+        let link = Link::open(surroundings);
+        hints = link.map(|link| Hints::of_sessions(&link, wait.open())).unwrap_or_default();
+        // Changes from before the hints began are not announced.
         if hints.are_given() {
             wait.hear(&fleet.survey(&wait.query()));
         }
     }
     let mut pause = || {
-        let looked = Instant::now();
-        while looked.elapsed() < if hints.are_given() { NET } else { LOOK } {
+        let surveyed_at = Instant::now();
+        while surveyed_at.elapsed() < if hints.are_given() { FALLBACK_INTERVAL } else { POLL_INTERVAL } {
             if interrupt.came() {
                 return Some(Exit::Interrupted);
             }
@@ -174,7 +176,7 @@ fn wait_out(
                 return Some(Exit::Timeout);
             }
             if !hints.are_given() {
-                std::thread::sleep(BREATH);
+                std::thread::sleep(HINT_TIMEOUT);
             } else if hints.next().is_some() {
                 break;
             }
@@ -195,7 +197,7 @@ fn wait_out(
     ended
 }
 
-/// One line about those that are not there yet.
+/// One line about the sessions that have not reached the state yet.
 fn progress(open: &[Surveyed], waited: Duration, now: jiff::Timestamp) -> String {
     let ids = short_ids(open.iter().map(|surveyed| surveyed.session.id.as_str()));
     let each = open.iter().zip(ids).map(|(surveyed, id)| {
@@ -239,7 +241,7 @@ fn line(session: &Session, out: &mut Output) -> Result<(), Failure> {
     let status = out.paint.apply(look.tone, &format!("{} {}", look.glyph, look.word));
     let id = text::one_line(&session.id);
     let used = id.len() + look.word.len() + 5;
-    // A request is shown whole, and below.
+    // A request is shown in full below.
     let requests: Vec<&str> =
         session.pending.iter().filter_map(|pending| pending.summary.as_deref()).collect();
     let detail = sessions::detail(session).filter(|_| requests.is_empty());

@@ -1,4 +1,4 @@
-//! `agentctl list --watch`: the list, drawn anew in place; into a pipe, a line for each change.
+//! `agentctl list --watch`: the list, redrawn in place; into a pipe, one line for each change.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -7,13 +7,13 @@ use std::time::Duration;
 use agentctl_fleet::{FindError, Listing, Purpose, Selector};
 use agentctl_model::{Session, SessionKey, SourceReport, Surveyed, text};
 
-use super::heard;
+use super::coverage;
 use super::list::Args;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::link::hints::{BREATH, Hints};
-use crate::link::{Asked, Asking};
+use crate::link::hints::{HINT_TIMEOUT, Hints};
+use crate::link::{Link, SessionFinder};
 use crate::output::Output;
 use crate::render::{json, sessions, style, time};
 use crate::surroundings::Surroundings;
@@ -22,7 +22,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(
     args: &Args,
-    asking: &Asking,
+    link: &Link,
     surroundings: &Surroundings,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
@@ -30,18 +30,18 @@ pub(crate) fn run(
     let in_place = out.is_terminal() && !args.json();
     let mut changes = Changes::default();
     let mut warned = Vec::new();
-    let mut hints = Hints::of_changes(asking);
+    let mut hints = Hints::of_changes(link);
     loop {
-        let listing = asking.list(&args.query(surroundings));
+        let listing = link.list(&args.query(surroundings));
         if in_place {
             draw(args, &listing, surroundings, out)?;
         } else {
-            let told = changes
-                .since_last(&listing, |key, session| asking.find(&selector(key, session), Purpose::Read));
-            if args.json() && told.changed {
+            let report = changes
+                .since_last(&listing, |key, session| link.find(&selector(key, session), Purpose::Read));
+            if args.json() && report.changed {
                 json::line(out, &listing.answer(&surroundings.host()))?;
             } else if !args.json() {
-                for line in told.lines {
+                for line in report.lines {
                     writeln!(out, "{} {line}", time::clock(listing.as_of, &surroundings.zone))?;
                 }
             }
@@ -52,19 +52,19 @@ pub(crate) fn run(
             .filter(|source| source.is_incomplete())
             .map(|source| source.root.clone())
             .collect();
-        // Once per change, not once per second.
+        // The warning is printed once per change, not once per second.
         if !in_place && unheard != warned {
-            heard::warn(&listing.sources, surroundings, out);
+            coverage::warn(&listing.sources, surroundings, out);
         }
         warned = unheard;
-        let breaths = PERIOD.as_millis() / BREATH.as_millis();
-        for _ in 0..breaths {
+        let waits = PERIOD.as_millis() / HINT_TIMEOUT.as_millis();
+        for _ in 0..waits {
             if interrupt.came() {
                 return Ok(Exit::Interrupted);
             }
-            let pause = if hints.are_given() { Duration::ZERO } else { BREATH };
+            let pause = if hints.are_given() { Duration::ZERO } else { HINT_TIMEOUT };
             if out.reader_leaves_within(pause)? {
-                return Ok(heard::exit(&listing.sources, args.strict(), surroundings));
+                return Ok(coverage::exit(&listing.sources, args.strict(), surroundings));
             }
             if hints.next().is_some() {
                 break;
@@ -73,7 +73,8 @@ pub(crate) fn run(
     }
 }
 
-/// One frame. Every line is overwritten to its end rather than the screen cleared, so that nothing flickers.
+/// Draws one frame. Every line is overwritten to its end instead of clearing the screen, so that nothing
+/// flickers.
 fn draw(
     args: &Args,
     listing: &Listing,
@@ -82,7 +83,7 @@ fn draw(
 ) -> Result<(), Failure> {
     let mut lines = args.lines(listing, surroundings, out);
     for source in listing.sources.iter().filter(|source| source.is_incomplete()) {
-        let words = heard::words(source, surroundings);
+        let words = coverage::words(source, surroundings);
         lines.push(out.paint.attention(&crate::render::width::cut_end(&words, out.width())));
     }
     let room = out.height().unwrap_or(usize::MAX).saturating_sub(1).max(1);
@@ -100,34 +101,34 @@ fn draw(
     Ok(())
 }
 
-/// What was shown last, to tell what is new.
+/// What was shown last, to find what is new.
 #[derive(Default)]
 struct Changes {
     known: BTreeMap<SessionKey, Box<Session>>,
     begun: bool,
 }
 
-struct Told {
+struct Report {
     changed: bool,
     lines: Vec<String>,
 }
 
 impl Changes {
-    /// Whoever is not there any more is asked for by name, so that it can be told how it left.
+    /// A session that left the list is looked up by id, so that the reason can be shown.
     fn since_last(
         &mut self,
         listing: &Listing,
         find: impl Fn(&SessionKey, &Session) -> Result<(Surveyed, Vec<SourceReport>), FindError>,
-    ) -> Told {
-        let mut told = Told { changed: !self.begun, lines: Vec::new() };
+    ) -> Report {
+        let mut report = Report { changed: !self.begun, lines: Vec::new() };
         self.begun = true;
         let mut now = BTreeMap::new();
         for surveyed in &listing.sessions {
             let session = &surveyed.session;
             let before = self.known.remove(&surveyed.key);
-            told.changed |= before.as_ref() != Some(session);
+            report.changed |= before.as_ref() != Some(session);
             if before.is_none_or(|before| face(&before) != face(session)) {
-                told.lines.push(line(session));
+                report.lines.push(line(session));
             }
             now.insert(surveyed.key.clone(), session.clone());
         }
@@ -135,17 +136,17 @@ impl Changes {
             let silent = listing.sources.iter().any(|source| {
                 source.adapter == key.adapter && source.root == key.root && source.is_incomplete()
             });
-            // A source that was not heard says nothing about its sessions: they stay as they were.
+            // A source that was not read says nothing about its sessions: they stay as they were.
             if silent {
                 now.insert(key, session);
             } else {
-                told.changed = true;
+                report.changed = true;
                 let found = find(&key, &session);
-                told.lines.push(format!("{} left the list{}", text::one_line(&session.id), how(found)));
+                report.lines.push(format!("{} left the list{}", text::one_line(&session.id), how(found)));
             }
         }
         self.known = now;
-        told
+        report
     }
 }
 
@@ -158,7 +159,7 @@ fn selector(key: &SessionKey, session: &Session) -> Selector {
     }
 }
 
-/// How a session left: what is true of it now, if that can be known.
+/// How a session left the list: its current state, if that can be known.
 fn how(found: Result<(Surveyed, Vec<SourceReport>), FindError>) -> String {
     match found {
         Ok((now, _)) => {
@@ -228,8 +229,8 @@ mod tests {
         assert!(!since_last(&listing(vec![running()], "complete")).changed);
         assert!(!since_last(&listing(vec![], "timed-out")).changed);
         let waiting = session("a", Status::Waiting, None);
-        let told = since_last(&listing(vec![waiting], "complete"));
-        assert!(told.lines[0].contains("◐ waiting"), "{:?}", told.lines);
+        let report = since_last(&listing(vec![waiting], "complete"));
+        assert!(report.lines[0].contains("◐ waiting"), "{:?}", report.lines);
         assert_eq!(since_last(&listing(vec![], "complete")).lines, ["a left the list: ✕ died"]);
         assert!(!since_last(&listing(vec![], "complete")).changed);
     }

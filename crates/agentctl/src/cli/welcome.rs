@@ -10,12 +10,12 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::surroundings::Surroundings;
 
-/// No source is installed and no agent runs.
+/// Whether no source is installed and no agent runs.
 pub(crate) fn is_empty_machine(listing: &Listing) -> bool {
     listing.strays == 0 && listing.sources.iter().all(|source| source.coverage == "not-installed")
 }
 
-/// Of two agents that go by one name only one has the program that is there.
+/// Two agents may share the name of a program, of which only one is installed.
 fn missing(programs: &[&str], surroundings: &Surroundings) -> String {
     let is_there = |name: &&&str| surroundings.on_path(Path::new(name)).is_some();
     let absent: Vec<&str> = programs.iter().filter(|name| !is_there(name)).copied().collect();

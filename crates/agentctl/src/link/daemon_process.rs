@@ -1,5 +1,5 @@
-//! The daemon as a process: found by its socket and its lock, started in the background, asked to end. Never by a name or
-//! a pid that was written down.
+//! The daemon as a process: found by its socket and its lock, started in the background, asked to end. It is
+//! never identified by a name or a stored pid.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agentctl_daemon::{DaemonStatus, Held, Home, RunError, is_impostor};
+use agentctl_daemon::{DaemonLock, DaemonStatus, Home, RunError, is_impostor};
 use agentctl_files::own;
 use agentctl_fleet::KernelLock;
 use agentctl_model::ProcessHead;
@@ -22,17 +22,17 @@ use crate::surroundings::Surroundings;
 /// How long a daemon may take until it answers, and until it is gone.
 const START: Duration = Duration::from_secs(15);
 const END: Duration = Duration::from_secs(10);
-/// How often it is looked whether it is so far.
-const LOOK: Duration = Duration::from_millis(10);
+/// How often its state is checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 const LAST_LINES: usize = 5;
-/// A log is begun anew long before.
+/// The log is rotated long before it reaches this size.
 const LARGEST_LOG: u64 = 64 << 20;
-/// How long others may take to start or restart it, before nobody waits for them any more.
-const OTHERS: Duration = Duration::from_mins(1);
-/// How often a restart is tried again because somebody else started one in another manner meanwhile.
+/// How long to wait for other processes that start or restart the daemon.
+const START_LOCK_TIMEOUT: Duration = Duration::from_mins(1);
+/// How often a restart is retried because another process started a daemon with other options meanwhile.
 const RESTARTS: usize = 5;
 
-/// How a daemon is to run.
+/// The options of a daemon.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Manner {
     pub(crate) http: Option<SocketAddr>,
@@ -40,10 +40,11 @@ pub(crate) struct Manner {
 }
 
 impl Manner {
-    /// What is asked for and this daemon does not do, as flags. What is not asked for may be as it is.
+    /// The requested options that this daemon lacks, as flags. Options that were not requested may have any
+    /// value.
     pub(crate) fn missing_in(self, status: &DaemonStatus) -> String {
         let served: Option<SocketAddr> = status.http.as_ref().and_then(|http| http.parse().ok());
-        // Port 0 is any port.
+        // Port 0 means any port.
         let fits = |asked: SocketAddr| {
             served.is_some_and(|served| {
                 served.ip() == asked.ip() && (asked.port() == 0 || served.port() == asked.port())
@@ -54,28 +55,28 @@ impl Manner {
         http.into_iter().chain(read_only).collect::<Vec<_>>().join(" ")
     }
 
-    /// The same, with what another one was told by flags.
+    /// These options, completed by those that another daemon got by flags.
     fn or(self, other: Self) -> Self {
         Self { http: self.http.or(other.http), read_only: self.read_only || other.read_only }
     }
 
-    /// What a daemon that answers was told by flags. What it has from the config the next one reads for itself.
+    /// The options that a responding daemon got by flags. The next daemon reads those of the config itself.
     fn of(status: &DaemonStatus) -> Self {
         let http = status.http.as_ref().filter(|_| !status.http_from_config);
         Self { http: http.and_then(|http| http.parse().ok()), read_only: status.read_only }
     }
 
-    /// What one that does not answer was told, by its command line.
+    /// The options of a daemon that does not answer, from its command line.
     fn of_line(head: &ProcessHead) -> Self {
         let http = head.option("--http").and_then(|http| http.parse().ok());
         Self { http, read_only: head.argv.iter().any(|word| word == "--read-only") }
     }
 }
 
-/// Who is the daemon now.
+/// The current state of the daemon.
 pub(crate) enum Presence {
     Answers(Box<DaemonStatus>),
-    /// Somebody holds its lock and does not answer: it is stopped, has too much to do, or is just starting.
+    /// A process holds the daemon's lock and does not answer: it is stopped, overloaded, or just starting.
     Silent {
         pid: Option<u32>,
     },
@@ -88,14 +89,14 @@ pub(crate) struct DaemonProcess<'a> {
     client: Client,
 }
 
-/// What starting did.
+/// The result of a start.
 pub(crate) enum Started {
     Now(DaemonStatus),
     Already(DaemonStatus),
 }
 
 impl<'a> DaemonProcess<'a> {
-    /// `None` for a home is a machine without HOME.
+    /// Fails on a machine without HOME.
     pub(crate) fn new(surroundings: &'a Surroundings) -> Result<Self, Failure> {
         let Some((folder, _)) = surroundings.own_folder() else {
             let failure = Failure::new(Exit::NoDaemon, "HOME is not set, so there is no place for a daemon");
@@ -114,20 +115,20 @@ impl<'a> DaemonProcess<'a> {
         &self.client
     }
 
-    /// What the daemon says of itself; `None` when none answers.
+    /// The daemon's own status; `None` when no daemon answers.
     pub(crate) fn status(&self) -> Option<DaemonStatus> {
         let answer = self.client.ask(Ask::get("/v1/daemon")).ok()?;
         serde_json::from_slice(&answer.body).ok()
     }
 
-    /// For what can be done another way, too.
-    fn hurried(&self) -> Client {
-        self.client.clone().hurried(Arc::default())
+    /// A client for requests that could also be handled another way.
+    fn hurried_client(&self) -> Client {
+        self.client.clone().with_short_timeout(Arc::default())
     }
 
-    /// Who is the daemon, without waiting for long.
+    /// The state of the daemon, without a long wait.
     pub(crate) fn presence(&self) -> Result<Presence, Failure> {
-        let answer = self.hurried().ask(Ask::get("/v1/daemon"));
+        let answer = self.hurried_client().ask(Ask::get("/v1/daemon"));
         if let Ok(status) = answer.map(|answer| serde_json::from_slice(&answer.body))
             && let Ok(status) = status
         {
@@ -139,14 +140,14 @@ impl<'a> DaemonProcess<'a> {
         Ok(Presence::Silent { pid: self.holder().map(|holder| holder.process.pid) })
     }
 
-    /// That somebody holds the lock and does not answer, and what to do about it.
+    /// The message that a process holds the lock and does not answer, with a hint.
     pub(crate) fn silent(pid: Option<u32>) -> (String, &'static str) {
         let pid = pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
         let words = format!("the daemon{pid} holds its lock and does not answer");
         (words, "`agentctl daemon restart` ends it and starts another one; agents go on")
     }
 
-    /// A daemon of this version, started if there is none. For commands that cannot do without.
+    /// A daemon of this version, started if none runs. For commands that require it.
     pub(crate) fn needed(&self) -> Result<&Client, Failure> {
         if self.surroundings.client().is_none() {
             let failure =
@@ -157,8 +158,9 @@ impl<'a> DaemonProcess<'a> {
         Ok(&self.client)
     }
 
-    /// Starts one in the background unless one runs, and does not wait for it. For commands that do without: where none can
-    /// be had they go on, and `daemon logs` says why. That the configured port is taken is said at once.
+    /// Starts a daemon in the background unless one runs, without waiting for it. For commands that can do
+    /// without: they continue when it cannot be started, and `daemon logs` shows why. A configured port that
+    /// is taken is reported at once.
     pub(crate) fn wanted(surroundings: &'a Surroundings, out: &mut Output) {
         let mut start = || -> Result<(), Failure> {
             let process = Self::new(surroundings)?;
@@ -166,8 +168,8 @@ impl<'a> DaemonProcess<'a> {
                 return Ok(());
             }
             process.prepare()?;
-            // Somebody starts one just now, or one is starting.
-            let Some(_alone) = process.try_alone(Duration::ZERO)? else { return Ok(()) };
+            // Another process is starting a daemon just now.
+            let Some(_start_lock) = process.try_start_lock(Duration::ZERO)? else { return Ok(()) };
             if !process.is_free()? {
                 return Ok(());
             }
@@ -180,7 +182,7 @@ impl<'a> DaemonProcess<'a> {
         drop(start());
     }
 
-    /// Why the port that the config names cannot be had, so that no daemon would start.
+    /// Why the port that the config names cannot be used, so that no daemon would start.
     fn taken_port(&self) -> Option<String> {
         let address = self.surroundings.settings().ok()?.http.value?;
         let error = TcpListener::bind(address).err()?;
@@ -191,33 +193,33 @@ impl<'a> DaemonProcess<'a> {
         self.home.prepare().map_err(|error| Failure::new(Exit::NoDaemon, error.to_string()))
     }
 
-    /// While this is held nobody else starts a daemon: what a restart ended is not replaced by somebody's who knows
-    /// nothing of its manner.
-    fn try_alone(&self, patience: Duration) -> Result<Option<KernelLock>, Failure> {
+    /// While this lock is held no other process starts a daemon, so a daemon that a restart ended is not
+    /// replaced by one that lacks its options.
+    fn try_start_lock(&self, timeout: Duration) -> Result<Option<KernelLock>, Failure> {
         let path = self.home.folder().join("start.lock");
-        KernelLock::on_file(&path, patience)
+        KernelLock::on_file(&path, timeout)
             .map_err(|error| Failure::new(Exit::NoDaemon, format!("cannot lock {}: {error}", path.display())))
     }
 
-    fn alone(&self) -> Result<KernelLock, Failure> {
+    fn start_lock(&self) -> Result<KernelLock, Failure> {
         self.prepare()?;
-        self.try_alone(OTHERS)?.ok_or_else(|| {
+        self.try_start_lock(START_LOCK_TIMEOUT)?.ok_or_else(|| {
             Failure::new(Exit::NoDaemon, "another agentctl has been starting the daemon for a minute")
                 .hint("`agentctl daemon status` says how far it came")
         })
     }
 
-    /// One of this version that answers. One that is there and does not is an error: it cannot be had, and not be replaced
-    /// without being asked.
+    /// A responding daemon of this version. A daemon that runs and does not answer is an error: it cannot be
+    /// used, and it is not replaced without the user's request.
     fn answering(&self) -> Result<Option<DaemonStatus>, Failure> {
         let asked = self.client.ask(Ask::get("/healthz")).and_then(|answer| {
             let ours = answer.is_of_our_version();
             ours.then(|| self.client.ask(Ask::get("/v1/daemon"))).transpose()
         });
         match asked {
-            // One that answers nothing we understand may be very old, or just ending.
+            // A daemon whose answer cannot be parsed may be very old, or just ending.
             Ok(answer) => Ok(answer.and_then(|answer| serde_json::from_slice(&answer.body).ok())),
-            // Somebody else may have its socket while the daemon itself holds its lock.
+            // Another process may listen at the socket while the daemon itself holds its lock.
             Err(error) if is_silent(&error) || (is_impostor(&error) && !self.is_free()?) => {
                 let (words, hint) = Self::silent(self.holder().map(|holder| holder.process.pid));
                 Err(Failure::new(Exit::NoDaemon, words).hint(hint))
@@ -226,18 +228,18 @@ impl<'a> DaemonProcess<'a> {
         }
     }
 
-    /// Starts one unless one runs. An older or newer one makes way, and passes its manner on.
+    /// Starts a daemon unless one runs. One of another version is replaced and passes its options on.
     pub(crate) fn start(&self, manner: Manner) -> Result<Started, Failure> {
         if let Some(status) = self.answering()? {
             return Ok(Started::Already(status));
         }
-        let _alone = self.alone()?;
-        self.start_alone(manner)
+        let _start_lock = self.start_lock()?;
+        self.start_locked(manner)
     }
 
-    /// Ends the one that runs and starts one in its manner, with what is asked for beside it.
+    /// Ends the running daemon and starts one with its options and the requested ones.
     pub(crate) fn restart(&self, manner: Manner) -> Result<DaemonStatus, Failure> {
-        let _alone = self.alone()?;
+        let _start_lock = self.start_lock()?;
         let present = self.presence()?;
         let before = match &present {
             Presence::Answers(status) => Manner::of(status),
@@ -250,32 +252,32 @@ impl<'a> DaemonProcess<'a> {
         let mut ended = false;
         for _ in 0..RESTARTS {
             ended |= self.stop()?;
-            let started = self.start_alone(manner);
+            let started = self.start_locked(manner);
             match started
                 .map_err(|failure| if ended { failure.and("the one before it has ended") } else { failure })?
             {
                 Started::Now(status) => return Ok(status),
                 Started::Already(status) if wanted.missing_in(&status).is_empty() => return Ok(status),
-                // One that was on its way before us is none of ours.
+                // A daemon that another process was already starting does not count.
                 Started::Already(_) => {}
             }
         }
         Err(Failure::new(Exit::NoDaemon, "somebody else starts a daemon again and again"))
     }
 
-    /// What a daemon that is started so will do: the config has the word where no flag has.
+    /// The options that a daemon started this way will have: the config decides where no flag does.
     pub(crate) fn under_config(&self, manner: Manner) -> Result<Manner, Failure> {
         let settings = self.surroundings.settings()?;
         // Without a flag it is not known whether, and where, http is to be served.
-        let spoilt = settings.spoilt(&["http"]).filter(|_| manner.http.is_none());
-        if let Some(mistake) = spoilt {
+        let invalid = settings.invalid(&["http"]).filter(|_| manner.http.is_none());
+        if let Some(mistake) = invalid {
             return Err(self.surroundings.because_of(mistake));
         }
         Ok(Manner { http: manner.http.or(settings.http.value), ..manner })
     }
 
-    /// Refuses an address that the one to come could not serve, while the one before it still runs. What that one serves
-    /// itself becomes free with its end.
+    /// Refuses an address that the new daemon could not serve, while the old one still runs. The old one's
+    /// own address becomes free when it ends.
     fn check_address(wanted: Manner, configured: bool, before: &Presence) -> Result<(), Failure> {
         let Some(address) = wanted.http else { return Ok(()) };
         if !address.ip().is_loopback() {
@@ -300,7 +302,7 @@ impl<'a> DaemonProcess<'a> {
         Err(Failure::new(Exit::NoDaemon, words).hint("end whoever has that port, or name another one"))
     }
 
-    fn start_alone(&self, manner: Manner) -> Result<Started, Failure> {
+    fn start_locked(&self, manner: Manner) -> Result<Started, Failure> {
         let mut manner = manner;
         if let Some(status) = self.answering()? {
             return Ok(Started::Already(status));
@@ -321,7 +323,7 @@ impl<'a> DaemonProcess<'a> {
                 });
             }
             let ended = child.try_wait().ok().flatten();
-            // Another one may have been faster; it will answer.
+            // Another daemon may have been faster; it will answer.
             if ended.is_some_and(|ended| !ended.success()) || Instant::now() > deadline {
                 let words = "the daemon did not start".to_owned();
                 let log = self.words_since(logged);
@@ -330,7 +332,7 @@ impl<'a> DaemonProcess<'a> {
                     Failure::new(Exit::NoDaemon, message).hint("`agentctl daemon run` shows what it does")
                 );
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -355,30 +357,30 @@ impl<'a> DaemonProcess<'a> {
         for mark in agentctl_fleet::all_marks() {
             command.env_remove(mark);
         }
-        // It must not keep anybody's folder or terminal busy.
+        // The daemon must not keep a caller's folder or terminal in use.
         command.current_dir(self.home.folder()).stdin(Stdio::null()).stdout(log).stderr(errors);
         command.spawn().map_err(|error| failed("cannot start the daemon", error))
     }
 
-    /// Ends the daemon and waits until it is gone. Says whether there was one.
+    /// Ends the daemon and waits until it is gone. Returns whether one ran.
     pub(crate) fn stop(&self) -> Result<bool, Failure> {
         if self.is_free()? {
             return Ok(false);
         }
-        // One that agreed ends by itself; what became of it shows in the lock. One that only reads agrees to nothing, and is
-        // ended by a signal.
-        let agreed = self.hurried().ask(Ask::write("POST", "/v1/daemon/stop", "{}"));
+        // A daemon that accepts the request ends by itself, which shows in the lock. A read-only daemon
+        // accepts no request and is ended by a signal.
+        let agreed = self.hurried_client().ask(Ask::write("POST", "/v1/daemon/stop", "{}"));
         if agreed.is_ok_and(|answer| answer.is_done()) && self.wait_free(END)? {
             return Ok(true);
         }
         for signal in [Signal::Terminate, Signal::Kill] {
             let Some(holder) = self.holder().map(|holder| holder.process) else { break };
-            // Whoever holds the lock, only agentctl is ended.
+            // Only agentctl is ended, whichever process holds the lock.
             let failed = |error: SignalError| Failure::new(Exit::Failed, error.to_string());
             let proven = Proven::of_agentctl(agentctl_process::system().as_ref(), holder).map_err(failed)?;
             if let Some(proven) = proven {
                 proven.signal(signal).map_err(failed)?;
-                // One that is stopped hears nothing before it goes on.
+                // A stopped process handles the signal only after it continues.
                 proven.signal(Signal::Continue).map_err(failed)?;
             }
             if self.wait_free(END)? {
@@ -391,28 +393,28 @@ impl<'a> DaemonProcess<'a> {
         ))
     }
 
-    fn wait_free(&self, patience: Duration) -> Result<bool, Failure> {
-        let deadline = Instant::now() + patience;
+    fn wait_free(&self, timeout: Duration) -> Result<bool, Failure> {
+        let deadline = Instant::now() + timeout;
         while !self.is_free()? {
             if Instant::now() > deadline {
                 return Ok(false);
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         Ok(true)
     }
 
-    /// Whether nobody is the daemon. The lock is given back at once.
+    /// Whether no daemon runs. The lock is released at once.
     pub(crate) fn is_free(&self) -> Result<bool, Failure> {
         if self.home.lock_identity().is_none() {
             return Ok(true);
         }
-        let held: Option<Held> =
+        let held: Option<DaemonLock> =
             self.home.hold().map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
         Ok(held.is_some())
     }
 
-    /// The process that holds the lock, as the kernel knows it.
+    /// The process that holds the lock, as the kernel reports it.
     fn holder(&self) -> Option<ProcessHead> {
         let (device, inode) = self.home.lock_identity()?;
         let kernel = agentctl_process::system();
@@ -431,10 +433,10 @@ impl<'a> DaemonProcess<'a> {
         lines[lines.len().saturating_sub(count)..].to_vec()
     }
 
-    /// The last of what was logged behind so many bytes: what one before it said is not its words.
+    /// The last log lines after this many bytes: earlier lines belong to another daemon.
     fn words_since(&self, logged: u64) -> String {
         let bytes = own::read(&self.home.log(), LARGEST_LOG).unwrap_or_default();
-        // A log that is shorter was begun anew meanwhile.
+        // A shorter log has been rotated in the meantime.
         let behind = usize::try_from(logged).ok().and_then(|logged| bytes.get(logged..)).unwrap_or(&bytes);
         let text = agentctl_model::text::clean(&String::from_utf8_lossy(behind));
         let lines: Vec<String> = text.lines().map(|line| format!("  {line}")).collect();

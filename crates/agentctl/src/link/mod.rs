@@ -1,5 +1,5 @@
-//! Where answers come from: the daemon if one runs, else this process. The same function answers in both, so nobody can
-//! tell the difference. Never starts a daemon.
+//! Where answers come from: the daemon if one runs, or else this process. The same function answers in both,
+//! so the answers are the same. Never starts a daemon.
 
 pub(crate) mod client;
 pub(crate) mod daemon_process;
@@ -17,23 +17,23 @@ use crate::failure::Failure;
 use crate::link::client::{Answer, Ask, Client};
 use crate::surroundings::Surroundings;
 
-pub(crate) struct Asking {
+pub(crate) struct Link {
     pub(crate) fleet: Fleet,
-    /// Only if it can speak for this caller.
+    /// Only present if the daemon can answer for this caller.
     pub(crate) daemon: Option<Client>,
 }
 
-/// Whoever can find one session: the daemon or this process.
-pub(crate) trait Asked {
+/// Finds one session, through the daemon or in this process.
+pub(crate) trait SessionFinder {
     fn fleet(&self) -> &Fleet;
 
-    /// The one session that is meant, and how well the sources were heard.
+    /// The one session that is meant, and the coverage of the sources.
     fn find(&self, selector: &Selector, purpose: Purpose)
     -> Result<(Surveyed, Vec<SourceReport>), FindError>;
 }
 
-/// Whoever is going to act looks for himself: the processes of a session do not travel.
-impl Asked for Fleet {
+/// A command that acts surveys for itself: the processes of a session are not transferred.
+impl SessionFinder for Fleet {
     fn fleet(&self) -> &Fleet {
         self
     }
@@ -47,7 +47,7 @@ impl Asked for Fleet {
     }
 }
 
-impl Asked for Asking {
+impl SessionFinder for Link {
     fn fleet(&self) -> &Fleet {
         &self.fleet
     }
@@ -66,18 +66,18 @@ impl Asked for Asking {
     }
 }
 
-/// A list as the daemon wrote it, and the health of its sources.
+/// A list as the daemon serialized it, and the coverage of its sources.
 pub(crate) struct Written {
     pub(crate) body: Vec<u8>,
     pub(crate) sources: Vec<SourceReport>,
 }
 
-impl Asking {
+impl Link {
     pub(crate) fn open(surroundings: &Surroundings) -> Result<Self, Failure> {
         let fleet = surroundings.fleet()?;
-        // A path that is no text cannot travel; then we look ourselves.
+        // A path that is not valid UTF-8 cannot be sent; then this process surveys itself.
         let caller = Caller::of(&fleet).and_then(|caller| caller.header());
-        let daemon = surroundings.client().zip(caller).map(|(client, caller)| client.speaking_for(caller));
+        let daemon = surroundings.client().zip(caller).map(|(client, caller)| client.on_behalf_of(caller));
         Ok(Self { fleet, daemon })
     }
 
@@ -89,7 +89,8 @@ impl Asking {
         asked().unwrap_or_else(|| self.fleet.list(query))
     }
 
-    /// The list as JSON, if the daemon can be had: long ones need not be taken apart and put together again.
+    /// The list as JSON from the daemon, if one is available: long lists need not be parsed and serialized
+    /// again.
     pub(crate) fn list_written(&self, query: &Query) -> Option<Written> {
         #[derive(Deserialize)]
         struct Health {
@@ -119,16 +120,16 @@ impl Asking {
         }
     }
 
-    /// `None` when there is no daemon that could be believed.
+    /// Returns `None` when there is no daemon whose answer can be trusted.
     fn ask(&self, target: &str, accept: &str) -> Option<Result<Answer, Problem>> {
-        // One that was silent once is not waited for again.
+        // A daemon that did not answer once is not asked again.
         let daemon = self.daemon.as_ref().filter(|daemon| !daemon.is_silent())?;
         let answer = daemon.ask(Ask { accept, ..Ask::get(target) });
         believed(answer)
     }
 }
 
-/// An answer of a daemon of this version, or its problem.
+/// The answer of a daemon of this version, or its problem.
 fn believed(answer: io::Result<Answer>) -> Option<Result<Answer, Problem>> {
     let answer = answer.ok().filter(Answer::is_of_our_version)?;
     if answer.is_done() {
@@ -137,7 +138,7 @@ fn believed(answer: io::Result<Answer>) -> Option<Result<Answer, Problem>> {
     serde_json::from_slice(&answer.body).ok().map(Err)
 }
 
-/// What the daemon says of an id that is not one session. Any other problem is no answer.
+/// The daemon's error for an id that does not match exactly one session. Any other problem is not an answer.
 fn not_one(text: String, problem: &Problem) -> Option<FindError> {
     match problem.code.as_str() {
         "not-found" => Some(FindError::NotFound { text }),

@@ -1,4 +1,4 @@
-//! A conversation for reading: who said what, with tools folded to one line each.
+//! A conversation for reading: who said what, with each tool call on one line.
 
 use agentctl_model::{Entry, EntryKind, Role, text};
 use jiff::tz::TimeZone;
@@ -7,19 +7,19 @@ use super::style::{Paint, Tone};
 use super::time;
 use super::width::{cut_end, wrap};
 
-/// How the entries are laid out.
+/// The layout of the entries.
 pub(crate) struct Page<'a> {
     pub(crate) zone: &'a TimeZone,
     pub(crate) paint: Paint,
-    /// Longer lines are broken; `None` leaves that to whoever reads.
+    /// Longer lines are broken; `None` leaves that to the reader's program.
     pub(crate) width: Option<usize>,
-    /// The day that was shown last: a new one gets a line of its own.
+    /// The day that was shown last: a new day gets its own line.
     pub(crate) day: Option<String>,
 }
 
 const CLOCK: usize = 10;
 const WHO: usize = 7;
-/// Where no terminal gives the width, a folded tool is still one line that can be read.
+/// The length of a tool line when no terminal limits the width.
 const FOLDED: usize = 160;
 
 impl Page<'_> {

@@ -1,4 +1,4 @@
-//! JSON for scripts, through the writer that lets no control character pass.
+//! JSON for scripts, written so that no control character passes.
 
 use std::io::Write;
 use std::sync::mpsc::sync_channel;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// One answer: indented for a person at a terminal, one line for a pipe.
+/// Prints one answer: indented for a person at a terminal, on one line for a pipe.
 pub(crate) fn answer(out: &mut Output, value: &impl Serialize) -> Result<(), Failure> {
     if !out.is_terminal() {
         return line(out, value);
@@ -19,18 +19,18 @@ pub(crate) fn answer(out: &mut Output, value: &impl Serialize) -> Result<(), Fai
     Ok(())
 }
 
-/// One value on a line of its own.
+/// Prints one value on its own line.
 pub(crate) fn line(out: &mut impl Write, value: &impl Serialize) -> Result<(), Failure> {
     write(&mut *out, value)?;
     out.write_all(b"\n")?;
     Ok(())
 }
 
-/// How many elements of a long array one core makes at a time.
+/// How many elements of a long array one core serializes at a time.
 const PORTION: usize = 100;
 
-/// The elements of a long array, joined by commas: made on all cores, portion by portion, and written in their order
-/// while the next ones are made.
+/// Prints the elements of a long array, separated by commas. All cores serialize it in portions, which are
+/// written in order while the next ones are produced.
 pub(crate) fn elements<T: Serialize + Sync>(out: &mut impl Write, values: &[T]) -> Result<(), Failure> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
@@ -39,7 +39,7 @@ pub(crate) fn elements<T: Serialize + Sync>(out: &mut impl Write, values: &[T]) 
             let portions = values.chunks(PORTION).enumerate().skip(first).step_by(cores);
             scope.spawn(move || {
                 for (index, portion) in portions {
-                    // Nobody takes it where writing failed.
+                    // The receiver is gone when writing failed.
                     if hand_over.send(render(portion, index == 0)).is_err() {
                         return;
                     }
@@ -49,7 +49,7 @@ pub(crate) fn elements<T: Serialize + Sync>(out: &mut impl Write, values: &[T]) 
         };
         let lanes: Vec<_> = (0..cores).map(lane).collect();
         for lane in lanes.iter().cycle().take(values.len().div_ceil(PORTION)) {
-            // A lane ends early by a panic alone, which the scope passes on.
+            // A lane ends early only by a panic, which the scope passes on.
             let Ok(portion) = lane.recv() else { break };
             out.write_all(&portion?)?;
         }
@@ -57,7 +57,7 @@ pub(crate) fn elements<T: Serialize + Sync>(out: &mut impl Write, values: &[T]) 
     })
 }
 
-/// Each element after its comma, but for the very first one.
+/// Each element after its comma, except for the very first one.
 fn render<T: Serialize>(values: &[T], first: bool) -> serde_json::Result<Vec<u8>> {
     let mut buffer = Vec::with_capacity(PORTION << 11);
     for (index, value) in values.iter().enumerate() {

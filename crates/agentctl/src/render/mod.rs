@@ -1,4 +1,4 @@
-//! From data to what a person or a script reads. Nothing here asks anybody anything.
+//! Turns data into what a person or a script reads. Nothing here queries anything.
 
 pub(crate) mod entries;
 pub(crate) mod json;

@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use agentctl_model::text;
 
-/// A path in which the home folder is `~`, cleaned for the screen.
+/// A path with the home folder as `~`, cleaned for the screen.
 pub(crate) fn shown(path: &str, home: Option<&Path>) -> String {
     let home = home.and_then(Path::to_str).filter(|home| home.len() > 1);
     let short = match home.and_then(|home| path.strip_prefix(home.trim_end_matches('/'))) {
@@ -15,7 +15,7 @@ pub(crate) fn shown(path: &str, home: Option<&Path>) -> String {
     text::one_line(&short)
 }
 
-/// `~` and `~/x` as the shell would have made them.
+/// Expands `~` and `~/x` as the shell would.
 pub(crate) fn expand(path: &Path, home: Option<&Path>) -> PathBuf {
     match (path.strip_prefix("~"), home) {
         (Ok(rest), Some(home)) if rest.as_os_str().is_empty() => home.to_owned(),
@@ -24,7 +24,7 @@ pub(crate) fn expand(path: &Path, home: Option<&Path>) -> PathBuf {
     }
 }
 
-/// What a person meant by a folder: absolute, and the real one if it exists (agents record the real one).
+/// The folder that a person means: absolute, and its real path if it exists (agents record the real path).
 pub(crate) fn meant(path: &Path, home: Option<&Path>, cwd: Option<&Path>) -> PathBuf {
     let expanded = expand(path, home);
     let absolute = cwd.map_or_else(|| expanded.clone(), |cwd| cwd.join(&expanded));

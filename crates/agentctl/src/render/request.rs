@@ -1,15 +1,15 @@
-//! What a person is to decide about, shown whole: nothing is cut, nothing is hidden, and no space is lost.
+//! Shows a request that a person decides about in full: nothing is cut or hidden, and no space is lost.
 
 use agentctl_model::text;
 
 use super::width::{measure, split};
 
-/// Before a line of the request, and before what did not fit onto it.
+/// The prefix of a line of the request, and of its continuation.
 const LINE: &str = "│ ";
 const GOES_ON: &str = "┆ ";
 
-/// The lines of a request, indented, none of them wider than `width`. Unlike words of a conversation they are broken
-/// wherever the line is full: a space at the end of a line counts too.
+/// The lines of a request, indented, none wider than `width`. Unlike the text of a conversation they are
+/// broken wherever the line is full, because a space at the end of a line counts too.
 pub(crate) fn lines(request: &str, indent: usize, width: usize) -> Vec<String> {
     let room = width.saturating_sub(indent + measure(LINE)).max(8);
     let mut lines = Vec::new();
@@ -28,7 +28,7 @@ pub(crate) fn lines(request: &str, indent: usize, width: usize) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// What was shown, put together again.
+    /// Joins the shown lines again.
     fn read(lines: &[String]) -> String {
         let mut whole = String::new();
         for line in lines {

@@ -10,18 +10,18 @@ use super::style::{self, Tone};
 use super::table::{Cell, Column, Table};
 use super::{path, time};
 
-/// What a row is shown against.
+/// The context in which rows are shown.
 pub(crate) struct View<'a> {
     pub(crate) now: Timestamp,
     pub(crate) home: Option<&'a Path>,
     pub(crate) usage: bool,
-    /// Nothing is shortened, ids neither.
+    /// Whether nothing is shortened, not even ids.
     pub(crate) whole: bool,
-    /// The columns that were asked for; the usual ones otherwise.
+    /// The chosen columns; `None` for the default ones.
     pub(crate) columns: Option<&'a [Chosen]>,
 }
 
-/// A column by the word that `--columns` takes.
+/// A column, by its name in `--columns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Chosen {
     pub(crate) word: &'static str,
@@ -55,7 +55,7 @@ impl Chosen {
     ];
 
     pub(crate) fn parse(typed: &str) -> Result<Self, String> {
-        // The words of the JSON object are known too.
+        // The names in the JSON object are accepted too.
         let word = if typed == "adapter" { "agent" } else { typed };
         Self::ALL.into_iter().find(|known| known.word.eq_ignore_ascii_case(word)).ok_or_else(|| {
             let known: Vec<&str> = Self::ALL.iter().map(|known| known.word).collect();
@@ -64,17 +64,17 @@ impl Chosen {
     }
 }
 
-/// A session and how deep it stands under its parent.
+/// A session and its depth under its parent.
 pub(crate) struct Row<'a> {
     pub(crate) session: &'a Session,
     pub(crate) depth: usize,
 }
 
-/// Keys of gateways are longer, and must not take the room of everybody's details.
+/// Keys of gateways are longer, and must not take the room of the details.
 const WIDEST_ID: usize = 16;
 
-/// The table of `list`. On 80 columns the rightmost details give way first; but what somebody waits for is worth more than
-/// where it works and when it was last at work.
+/// The table of `list`. On 80 columns the rightmost details are dropped first. What a session waits for is
+/// more important than where it works and when it was last active.
 pub(crate) fn table(rows: &[Row<'_>], view: &View<'_>) -> Table {
     let somebody_waits = rows.iter().any(|row| row.session.status == Status::Waiting);
     let somebody_failed = rows
@@ -82,7 +82,7 @@ pub(crate) fn table(rows: &[Row<'_>], view: &View<'_>) -> Table {
         .any(|row| row.session.outcome == Some(Outcome::Failed) && self::detail(row.session).is_some());
     let (detail, detail_goes, age_goes) = match (somebody_waits, somebody_failed) {
         (true, _) => (20, 1, 8),
-        // Why it failed is worth more than its model or folder.
+        // Why a session failed is more important than its model or folder.
         (false, true) => (12, 4, 2),
         (false, false) => (12, 7, 2),
     };
@@ -107,7 +107,7 @@ pub(crate) fn table(rows: &[Row<'_>], view: &View<'_>) -> Table {
     );
     let ids = rows.iter().map(|row| row.session.id.as_str());
     let ids = if view.whole { ids.collect() } else { short_ids(ids) };
-    // What was asked for by name is shown where it is known; otherwise only where all of it was asked for.
+    // A usage column that was named is shown where usage is known; otherwise usage is shown only on request.
     let usage = view.usage || view.columns.is_some();
     for (row, id) in rows.iter().zip(ids) {
         let session = row.session;
@@ -139,10 +139,10 @@ pub(crate) fn table(rows: &[Row<'_>], view: &View<'_>) -> Table {
     }
 }
 
-/// Columns that are shown only to those who ask for them.
+/// Columns that are only shown on request.
 const BY_NAME_ALONE: [&str; 6] = ["GROUP", "PID", "PARENT", "STARTED", "UPDATED", "ROOT"];
 
-/// Their cells, empty where nobody asks: an empty column is not shown.
+/// The cells of these columns, empty unless requested: an empty column is not shown.
 fn by_name_alone(session: &Session, view: &View<'_>) -> [Cell; 6] {
     if view.columns.is_none() {
         return Default::default();
@@ -160,7 +160,7 @@ fn by_name_alone(session: &Session, view: &View<'_>) -> [Cell; 6] {
     .map(Cell::plain)
 }
 
-/// Shape, word, and how long it has been so.
+/// The symbol, the word, and how long the session has been in this status.
 fn status(session: &Session, now: Timestamp) -> Cell {
     let look = style::look(session.status, session.outcome);
     let cell = Cell::new(format!("{} {}", look.glyph, look.word), look.tone);
@@ -183,18 +183,18 @@ fn title(session: &Session, depth: usize) -> Cell {
     }
 }
 
-/// What it waits for, or the words about its status.
+/// What the session waits for, or the detail of its status.
 pub(crate) fn detail(session: &Session) -> Option<String> {
     let pending = session.pending.first().and_then(|pending| pending.summary.as_deref());
     pending.map(text::visible_line).or_else(|| session.status_detail.as_deref().map(text::one_line))
 }
 
-/// How long ago that was, if it is known.
+/// How long ago that was, if known.
 fn since(then: Option<Timestamp>, now: Timestamp) -> String {
     then.map(|then| time::ago(now, then)).unwrap_or_default()
 }
 
-/// What went in (cached or not) over what came out.
+/// Input tokens (cached or not) over output tokens.
 pub(crate) fn tokens(tokens: &Tokens) -> String {
     let read = [tokens.input, tokens.cache_read, tokens.cache_write];
     let input: Option<u64> = read.iter().any(Option::is_some).then(|| read.iter().flatten().sum());
@@ -224,9 +224,9 @@ pub(crate) fn cost(dollars: f64) -> String {
     if dollars > 0.0 && dollars < 0.01 { format!("${dollars:.4}") } else { format!("${dollars:.2}") }
 }
 
-/// For each id the shortest beginning that no other has. Ids that begin with the time of day are told apart
-/// only behind it, so those are shown down to the millisecond: their beginnings stay unique among stored ones. The same
-/// holds for ids made of names with colons, of which only the last part is its own.
+/// For each id the shortest beginning that no other id has. Ids that begin with a time only differ after it,
+/// so they are shown down to the millisecond: their beginnings then stay unique among stored ids. The same
+/// holds for ids of several names with colons, of which only the last part is unique.
 pub(crate) fn short_ids<'a>(ids: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let ids: Vec<&str> = ids.collect();
     let mut sorted = ids.clone();
@@ -246,7 +246,7 @@ pub(crate) fn short_ids<'a>(ids: impl Iterator<Item = &'a str>) -> Vec<&'a str> 
             let own = if is_time_ordered(id) { TO_THE_MILLISECOND } else { 8 };
             let least = named + own;
             let mut length = least.max(shared.get(id).copied().unwrap_or(0) + 1);
-            // Almost the whole id is harder to read than the id.
+            // Almost the whole id is harder to read than the id itself.
             if length + own > id.len() {
                 return id;
             }
@@ -258,17 +258,17 @@ pub(crate) fn short_ids<'a>(ids: impl Iterator<Item = &'a str>) -> Vec<&'a str> 
         .collect()
 }
 
-/// In both kinds of such ids: two groups of a UUID, or `ses_` and nine digits.
+/// The length in both kinds of such ids: two groups of a UUID, or `ses_` and nine digits.
 const TO_THE_MILLISECOND: usize = 13;
 
-/// A UUID of version 7, or the id of OpenCode and its relatives.
+/// A UUID of version 7, or an id of OpenCode and its relatives.
 fn is_time_ordered(id: &str) -> bool {
     let bytes = id.as_bytes();
     let uuid = bytes.len() == 36 && bytes[8] == b'-' && bytes[13] == b'-' && bytes[14] == b'7';
     uuid || (id.starts_with("ses_") && id.len() == 30)
 }
 
-/// The candidates for an id that fits several, as lines.
+/// The candidates for an id that matches several sessions, as lines.
 pub(crate) fn candidates(sessions: &[Surveyed], view: &View<'_>, width: usize) -> Vec<String> {
     let mut table = Table::new(vec![
         Column::whole("ID"),
@@ -278,7 +278,7 @@ pub(crate) fn candidates(sessions: &[Surveyed], view: &View<'_>, width: usize) -
         Column::flexible("CWD", 12).keep_end().expendable(1),
         Column::flexible("NAME/PROMPT", 12).expendable(3),
     ]);
-    // A root says something only where the same id stands under several.
+    // A root is only shown if the same id exists under several.
     let root = |session: &Session| {
         let mut others = sessions.iter().map(|other| &other.session);
         let told_apart_by_it =

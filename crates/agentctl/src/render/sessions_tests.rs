@@ -1,4 +1,4 @@
-//! What the table looks like on narrow and wide screens, with friendly and hostile sessions.
+//! Tests of the table on narrow and wide screens, with ordinary and hostile sessions.
 
 use agentctl_model::{Outcome, Status};
 

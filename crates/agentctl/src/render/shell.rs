@@ -1,11 +1,11 @@
-//! Commands as a person can paste them into a shell.
+//! Commands that a person can paste into a shell.
 
-/// The words as one command line. `None` when a word has characters that no terminal should be shown.
+/// The words as one command line. `None` when a word has characters that must not be shown on a terminal.
 pub(crate) fn command(words: &[String]) -> Option<String> {
     words.iter().map(|word| quoted(word)).collect::<Option<Vec<_>>>().map(|words| words.join(" "))
 }
 
-/// A word that the shell takes as it is. What came from storage is quoted whole, so nothing in it is ever run.
+/// Quotes a word for the shell. Text from storage is quoted as a whole, so nothing in it is ever executed.
 pub(crate) fn quoted(word: &str) -> Option<String> {
     if agentctl_model::text::clean(word) != word || word.contains(['\n', '\t']) {
         return None;

@@ -1,4 +1,5 @@
-//! Colours, and what a status looks like. Colour never stands alone: every status has a shape and a word.
+//! Colours, and the appearance of a status. Colour is never the only sign: every status has a symbol and a
+//! word.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use jiff::Timestamp;
 
 use super::time;
 
-/// What a piece of text means; the paint decides how that looks.
+/// The meaning of a piece of text; [`Paint`] decides how it looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Tone {
     #[default]
@@ -17,9 +18,9 @@ pub(crate) enum Tone {
     Strong,
     /// Works or went well.
     Good,
-    /// Wants a person.
+    /// Needs a person.
     Attention,
-    /// Wants a person for too long, or went wrong.
+    /// Has needed a person for too long, or went wrong.
     Bad,
 }
 
@@ -35,7 +36,7 @@ pub(crate) enum Colour {
     Never,
 }
 
-/// Colours, or none.
+/// Whether text is coloured.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Paint(bool);
 
@@ -76,7 +77,7 @@ impl Paint {
     }
 }
 
-/// The face of a session's status.
+/// The appearance of a session's status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Look {
     pub(crate) glyph: char,
@@ -101,13 +102,14 @@ pub(crate) fn look(status: Status, outcome: Option<Outcome>) -> Look {
     Look { glyph, word, tone }
 }
 
-/// How long a live session is in its status. A stopped one is as old as its last activity, which has its own column.
+/// How long a live session has been in its status. The age of a stopped session is its last activity, which
+/// has its own column.
 pub(crate) fn time_in_status(session: &Session, now: Timestamp) -> Option<Duration> {
     let since = session.since.filter(|_| session.status != Status::Stopped)?;
     Some(time::elapsed(now, since))
 }
 
-/// Only waiting gets louder with time: after one minute, and after five.
+/// The tone of a wait becomes stronger after one minute, and again after five.
 pub(crate) fn wait_tone(status: Status, duration: Duration) -> Tone {
     match (status, duration.as_secs()) {
         (Status::Waiting, 300..) => Tone::Bad,

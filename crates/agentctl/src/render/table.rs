@@ -1,11 +1,11 @@
-//! A table that fits: columns give way by rank, flexible ones share what is left.
+//! A table that fits the screen: columns are dropped by rank, and flexible ones share the remaining width.
 
 use super::style::{Paint, Tone};
 use super::width::{cut_end, cut_path, measure};
 
 const GAP: usize = 2;
 
-/// Which end of a cell says most.
+/// Which end of a cell is kept when it is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keep {
     Start,
@@ -13,16 +13,18 @@ pub(crate) enum Keep {
     End,
 }
 
-/// One column and how it behaves when there is not room for all.
+/// One column, and how it behaves when there is not enough room.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
     header: &'static str,
-    /// Narrowest useful width of a column that may be cut; `None`: shown whole or not at all.
+    /// The narrowest useful width of a column that may be cut; `None` for one that is shown in full or not at
+    /// all.
     least: Option<usize>,
-    /// Highest goes first; 0 never goes.
+    /// The column with the highest rank is dropped first; 0 is never dropped.
     expendable: u8,
     keep: Keep,
-    /// A cell wider than this, and than a quarter of the screen, stands on a line of its own above its row, in one piece.
+    /// A cell wider than this, and than a quarter of the screen, is printed in full on its own line above its
+    /// row.
     overhang: Option<usize>,
 }
 
@@ -48,7 +50,7 @@ impl Column {
     }
 }
 
-/// A cell: pieces of text, each with its meaning. The text must be clean already.
+/// A cell: pieces of text with their meanings. The text must already be clean.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cell(Vec<(String, Tone)>);
 
@@ -101,9 +103,9 @@ impl Cell {
 pub(crate) struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
-    /// Somebody named the columns: all of them are shown.
+    /// Whether the columns were named, so that all of them are shown.
     chosen: bool,
-    /// A line may be wider than the screen.
+    /// Whether a line may be wider than the screen.
     runs_on: bool,
 }
 
@@ -116,8 +118,8 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The same table with these columns alone, by their headers and in this order. None of them gives way, and none is
-    /// left out for being empty.
+    /// The same table with only these columns, by their headers and in this order. None of them is dropped,
+    /// even if it is empty.
     pub(crate) fn choose(self, headers: &[&str]) -> Self {
         let place = |header: &&str| self.columns.iter().position(|column| column.header == *header);
         let places: Vec<usize> = headers.iter().filter_map(place).collect();
@@ -126,13 +128,13 @@ impl Table {
         Self { columns, rows: rows.collect(), chosen: true, runs_on: true }
     }
 
-    /// The same table in lines that never run on, for a screen that is drawn over and over.
+    /// The same table with lines that never exceed the screen, for a screen that is redrawn.
     pub(crate) fn within_the_screen(self) -> Self {
         Self { runs_on: false, ..self }
     }
 
-    /// The header and one line per row, two where a cell overhangs; none wider than `width`, unless the
-    /// columns that were chosen need more.
+    /// The header and one line per row, or two where a cell overhangs. No line is wider than `width`, unless
+    /// the chosen columns need more.
     pub(crate) fn lines(&self, width: usize, paint: Paint) -> Vec<String> {
         let layout = self.layout(width);
         let header = self.columns.iter().map(|column| Cell::new(column.header, Tone::Dim)).collect();
@@ -152,7 +154,7 @@ impl Table {
         vec![alone.paint(paint), self.line(&rest, layout, paint)]
     }
 
-    /// The columns in which somebody says something; the others are not shown.
+    /// The columns that contain text; the others are not shown.
     fn filled(&self) -> Vec<usize> {
         let says = |index: &usize| {
             self.chosen || self.rows.is_empty() || self.rows.iter().any(|row| row[*index].width() > 0)
@@ -162,11 +164,11 @@ impl Table {
 
     fn line(&self, row: &[Cell], layout: &[(usize, usize)], paint: Paint) -> String {
         let mut line = String::new();
-        // Padding waits for the next cell that says something, so that no line ends in blanks.
+        // Padding is only written before the next cell with text, so that no line ends in blanks.
         let mut pending = 0;
         for (index, width) in layout {
             let cell = row[*index].cut(*width, self.columns[*index].keep);
-            // A wide character that just did not fit leaves the cell narrower than its column.
+            // A wide character that did not fit leaves the cell narrower than its column.
             let used = cell.width();
             if used > 0 {
                 line.extend(std::iter::repeat_n(' ', pending));
@@ -178,7 +180,7 @@ impl Table {
         line
     }
 
-    /// Which columns are shown, and how wide.
+    /// The columns that are shown, and their widths.
     fn layout(&self, width: usize) -> Vec<(usize, usize)> {
         let natural: Vec<usize> = (0..self.columns.len()).map(|index| self.natural(index, width)).collect();
         let least = |index: usize| match self.columns[index].least {
@@ -199,7 +201,8 @@ impl Table {
         }
         let mut widths: Vec<(usize, usize)> = shown.iter().map(|index| (*index, least(*index))).collect();
         self.grow(&mut widths, &natural, width);
-        // Whoever named the columns wants to read them: rather a line runs on than that a column says nothing.
+        // A user who named the columns wants to read them: a line that is too long is better than an
+        // unreadable column.
         if !self.runs_on {
             shrink(&mut widths, width);
         }
@@ -214,7 +217,7 @@ impl Table {
         cells.max(measure(self.columns[index].header))
     }
 
-    /// What is left over goes to the flexible columns, a column of the screen at a time.
+    /// Gives the remaining width to the flexible columns, one screen column at a time.
     fn grow(&self, widths: &mut [(usize, usize)], natural: &[usize], width: usize) {
         let mut spare = width.saturating_sub(total(widths.iter().map(|(_, width)| *width)));
         loop {
@@ -232,7 +235,7 @@ impl Table {
     }
 }
 
-/// On a screen too narrow for even the columns that never go, the last ones are cut hard.
+/// On a screen that is too narrow even for the permanent columns, the last ones are cut.
 fn shrink(widths: &mut Vec<(usize, usize)>, width: usize) {
     let mut over = total(widths.iter().map(|(_, width)| *width)).saturating_sub(width);
     for (_, current) in widths.iter_mut().rev() {
@@ -327,7 +330,7 @@ mod tests {
         let lines = sample().choose(&["EXTRA", "ID", "CWD"]).lines(1000, Paint::new(false));
         assert_eq!(lines[0], "EXTRA              ID        CWD");
         assert_eq!(lines[2].trim(), "9");
-        // On a narrow screen none of them is crushed.
+        // On a narrow screen none of them is cut to nothing.
         let lines = sample().choose(&["ID", "PROMPT", "CWD", "EXTRA"]).lines(30, Paint::new(false));
         assert!(
             ["ID", "PROMPT", "CWD", "EXTRA"].iter().all(|header| lines[0].contains(header)),

@@ -1,7 +1,8 @@
-//! `--format TEMPLATE`: rows in the form that whoever asks wants, in the language that docker and gh made known.
+//! `--format TEMPLATE`: rows in a form that the user chooses, in the template language of docker and gh.
 //!
-//! `{{.id}}` is a field by its JSON name in whatever case, `{{.tokens.in}}` a part of one, and words may stand before or
-//! behind a field: `{{json .}}`, `{{.prompt | truncate 40 | upper}}`. What is not known is refused before anybody is asked.
+//! `{{.id}}` is a field by its JSON name in any case, `{{.tokens.in}}` a part of one, and functions may stand
+//! before or after a field: `{{json .}}`, `{{.prompt | truncate 40 | upper}}`. Unknown names are refused
+//! before any survey.
 
 use std::fmt::Write;
 
@@ -10,31 +11,31 @@ use serde_json::Value;
 
 use super::width::{cut_end, measure};
 
-/// The words that may stand beside a field.
+/// The functions that can be applied to a field.
 const WORDS: [&str; 5] = ["json", "join", "lower", "truncate", "upper"];
 
 const LONGEST: usize = 16 << 10;
 const MOST_STEPS: usize = 200;
-/// How often a value may be made JSON again: each time its quotes are escaped once more.
+/// How often a value may be encoded as JSON: each time its quotes are escaped once more.
 const MOST_JSON: usize = 3;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Template {
     pieces: Vec<Piece>,
-    /// Under headings, the columns lined up.
+    /// Whether there are headings and aligned columns.
     table: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
     Text(String),
-    /// Steps, each with what the one before gives.
+    /// Steps; each gets the result of the one before.
     Action(Vec<Step>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Step {
-    /// The whole where the path is empty.
+    /// A field; the whole object if the path is empty.
     Field(Vec<String>),
     Literal(String),
     Json,
@@ -45,9 +46,9 @@ enum Step {
 }
 
 impl Template {
-    /// Understands a template over sessions, or says what it does not understand.
+    /// Parses a template over sessions, or returns what is wrong with it.
     pub(crate) fn parse(typed: &str) -> Result<Self, String> {
-        // Every `json` may double what it is given, and every field is written for every session.
+        // Every `json` may double its input, and every field is written for every session.
         let steps = typed.matches("{{").count() + typed.matches('|').count();
         if typed.len() > LONGEST || steps > MOST_STEPS {
             return Err(format!("it is longer than {LONGEST} bytes or has more than {MOST_STEPS} steps"));
@@ -60,7 +61,7 @@ impl Template {
             }
             _ => (false, typed),
         };
-        // docker's word for one object a line.
+        // docker's name for one object per line.
         let rest = if rest == "json" { "{{json .}}" } else { rest };
         let mut pieces = Vec::new();
         let mut left = rest;
@@ -89,7 +90,7 @@ impl Template {
         Ok(Self { pieces, table })
     }
 
-    /// One text per session; for a table with its headings, lined up.
+    /// One text per session; a table has headings and aligned columns.
     pub(crate) fn lines<'s>(&self, sessions: impl Iterator<Item = &'s Session>) -> Vec<String> {
         let rows = sessions.map(|session| {
             let whole = serde_json::to_value(session).unwrap_or(Value::Null);
@@ -128,7 +129,7 @@ impl Piece {
     }
 }
 
-/// What the steps have come to: a value, or words that are to stand as they are.
+/// The result of the steps so far: a value, or text that is printed as it is.
 enum Filled {
     Value(Value),
     Words(String),
@@ -163,7 +164,7 @@ impl Step {
     }
 }
 
-/// A value for people: nothing for what is not known, a list joined by commas.
+/// A value for people: empty if it is not known, a list joined by commas.
 fn shown(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -182,7 +183,7 @@ fn json(value: &Value) -> String {
     written.ok().and_then(|()| String::from_utf8(bytes).ok()).unwrap_or_default()
 }
 
-/// Outside of the braces `\t`, `\n` and `\\` mean what they mean everywhere: a shell leaves them as they are.
+/// Replaces `\t`, `\n` and `\\` outside the braces, which a shell passes through unchanged.
 fn unescaped(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut letters = text.chars();
@@ -201,35 +202,36 @@ fn unescaped(text: &str) -> String {
     plain
 }
 
-/// What stands between the braces: steps with pipes between them.
+/// Parses the content of the braces: steps separated by pipes.
 fn action(inside: &str, schema: &Value) -> Result<Vec<Step>, String> {
     let inside = inside.trim().trim_start_matches("- ").trim_end_matches(" -");
     let mut steps = Vec::new();
     for part in parts(inside)? {
         let mut words = part.into_iter();
         let Some(first) = words.next() else { return Err(format!("`{{{{{inside}}}}}` says nothing")) };
-        let mut rest: Vec<Word> = words.collect();
-        // Behind a word stands what it takes, and last what it is about, unless a pipe brings that.
-        if let (Word::Name(_), Some(Word::Field(path))) = (&first, rest.last()) {
+        let mut rest: Vec<Token> = words.collect();
+        // A function is followed by its arguments and then by the field it is applied to, unless a pipe
+        // supplies that.
+        if let (Token::Name(_), Some(Token::Field(path))) = (&first, rest.last()) {
             steps.push(Step::Field(field(path, schema)?));
             rest.pop();
         }
         steps.push(match (first, rest.as_slice()) {
-            (Word::Field(path), []) => Step::Field(field(&path, schema)?),
-            (Word::Quoted(words), []) => Step::Literal(words),
-            (Word::Name(name), []) if name == "json" => Step::Json,
-            (Word::Name(name), []) if name == "lower" => Step::Lower,
-            (Word::Name(name), []) if name == "upper" => Step::Upper,
-            (Word::Name(name), [Word::Quoted(between)]) if name == "join" => Step::Join(between.clone()),
-            (Word::Name(name), [Word::Name(count)])
+            (Token::Field(path), []) => Step::Field(field(&path, schema)?),
+            (Token::Quoted(words), []) => Step::Literal(words),
+            (Token::Name(name), []) if name == "json" => Step::Json,
+            (Token::Name(name), []) if name == "lower" => Step::Lower,
+            (Token::Name(name), []) if name == "upper" => Step::Upper,
+            (Token::Name(name), [Token::Quoted(between)]) if name == "join" => Step::Join(between.clone()),
+            (Token::Name(name), [Token::Name(count)])
                 if name == "truncate" && count.parse::<usize>().is_ok() =>
             {
                 Step::Truncate(count.parse().unwrap_or_default())
             }
-            (Word::Name(name), _) if WORDS.contains(&name.as_str()) => {
+            (Token::Name(name), _) if WORDS.contains(&name.as_str()) => {
                 return Err(format!("`{name}` is used as in {{{{{}}}}}", usage(&name)));
             }
-            (Word::Name(name), _) => {
+            (Token::Name(name), _) => {
                 return Err(format!(
                     "`{name}` is not known; fields begin with a dot, and {} may stand beside them",
                     WORDS.join(", ")
@@ -251,14 +253,14 @@ fn usage(word: &str) -> &'static str {
     }
 }
 
-enum Word {
+enum Token {
     Field(String),
     Quoted(String),
     Name(String),
 }
 
-/// The words of an action, part by part between the pipes.
-fn parts(inside: &str) -> Result<Vec<Vec<Word>>, String> {
+/// The tokens of an action, for each part between the pipes.
+fn parts(inside: &str) -> Result<Vec<Vec<Token>>, String> {
     let mut parts = vec![Vec::new()];
     let mut left = inside.trim_start();
     while let Some(first) = left.chars().next() {
@@ -273,12 +275,12 @@ fn parts(inside: &str) -> Result<Vec<Vec<Word>>, String> {
                 let close = left[1..].find(first).ok_or_else(|| format!("{left} is not closed"))?;
                 end = close + 2;
                 let words = &left[1..=close];
-                Word::Quoted(if first == '"' { unescaped(words) } else { words.to_owned() })
+                Token::Quoted(if first == '"' { unescaped(words) } else { words.to_owned() })
             }
             _ => {
                 end = left.find(|c: char| c.is_whitespace() || c == '|').unwrap_or(left.len());
                 let word = left[..end].to_owned();
-                if word.starts_with('.') { Word::Field(word) } else { Word::Name(word) }
+                if word.starts_with('.') { Token::Field(word) } else { Token::Name(word) }
             }
         };
         if let Some(part) = parts.last_mut() {
@@ -289,14 +291,15 @@ fn parts(inside: &str) -> Result<Vec<Vec<Word>>, String> {
     Ok(parts)
 }
 
-/// The names that lead to a field, as JSON has them.
+/// The path of a field, with the names of the JSON object.
 fn field(typed: &str, schema: &Value) -> Result<Vec<String>, String> {
     let mut path = Vec::new();
     let mut place = schema;
     for name in typed.split('.').skip(1).filter(|_| typed != ".") {
         let object = object(place, schema);
         let Some(properties) = object["properties"].as_object() else {
-            // What an adapter adds is its own; of anything else that has no parts nothing can be named.
+            // The keys that an adapter adds are its own and are not checked; any other value without parts
+            // has no fields.
             if object["type"] == "object" {
                 path.push(name.to_owned());
                 place = &Value::Null;
@@ -318,10 +321,10 @@ fn field(typed: &str, schema: &Value) -> Result<Vec<String>, String> {
     Ok(path)
 }
 
-/// What a property is, without its being allowed to be null.
+/// The schema of a property, without its null alternative.
 fn object<'s>(property: &'s Value, schema: &'s Value) -> &'s Value {
     let mut place = property;
-    // A reference may lead to another one, but never round in a circle in what we make ourselves.
+    // A reference may lead to another one, but our own schemas contain no circles.
     for _ in 0..8 {
         if let Some(name) = place["$ref"].as_str().and_then(|reference| reference.strip_prefix("#/$defs/")) {
             place = &schema["$defs"][name];
@@ -348,7 +351,7 @@ fn listed<'k>(path: &[String], keys: impl Iterator<Item = &'k String>) -> String
     words
 }
 
-/// "startedAt" in two words.
+/// Splits a name such as "startedAt" into words.
 fn apart(name: &str) -> String {
     let letters = name.chars().flat_map(|letter| {
         let space = letter.is_ascii_uppercase().then_some(' ');
@@ -357,7 +360,7 @@ fn apart(name: &str) -> String {
     letters.collect()
 }
 
-/// Columns between tabs, each as wide as its widest cell.
+/// Aligns columns that are separated by tabs, each as wide as its widest cell.
 fn lined_up(rows: &[String]) -> Vec<String> {
     let cells: Vec<Vec<&str>> = rows.iter().map(|row| row.split('\t').collect()).collect();
     let columns = cells.iter().map(Vec::len).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Times in words: how long ago, which moment.
+//! Times in words: how long ago, and when.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// How long it has been, in one unit: "12s", "3m", "2h", "5d". A moment ahead of us (another clock) is "0s".
+/// How long ago, in one unit: "12s", "3m", "2h", "5d". A time in the future (another clock) is "0s".
 pub(crate) fn ago(now: Timestamp, then: Timestamp) -> String {
     short(elapsed(now, then))
 }
@@ -20,7 +20,7 @@ pub(crate) fn elapsed(now: Timestamp, then: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(then)).unwrap_or_default()
 }
 
-/// A length of time in its largest whole unit.
+/// A duration in its largest whole unit.
 pub(crate) fn short(duration: Duration) -> String {
     match duration.as_secs() {
         seconds if seconds < MINUTE => format!("{seconds}s"),
@@ -30,12 +30,12 @@ pub(crate) fn short(duration: Duration) -> String {
     }
 }
 
-/// How long until then, in one unit and rounded up: what was set to two hours is not one hour away.
+/// How long until then, in one unit and rounded up: a limit of two hours is not shown as one hour.
 pub(crate) fn ahead(then: Timestamp, now: Timestamp) -> String {
     let left = elapsed(then, now);
     let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
     let unit = [(DAY, "d"), (HOUR, "h"), (MINUTE, "m")].into_iter().find(|(length, _)| seconds >= *length);
-    // Rounding up may fill the next unit: 59m 30s are an hour.
+    // Rounding up may fill the next unit: 59m 30s is an hour.
     match unit.unwrap_or((1, "s")) {
         (MINUTE, _) if seconds.div_ceil(MINUTE) == 60 => "1h".to_owned(),
         (HOUR, _) if seconds.div_ceil(HOUR) == 24 => "1d".to_owned(),
@@ -43,7 +43,7 @@ pub(crate) fn ahead(then: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// A length of time that reads back as the same one, in the largest unit that can say it: "7d", "90s", "1500ms".
+/// A duration that parses back to the same value, in the largest exact unit: "7d", "90s", "1500ms".
 pub(crate) fn exact(duration: Duration) -> String {
     let seconds = duration.as_secs();
     if duration.subsec_millis() != 0 {
@@ -57,7 +57,7 @@ pub(crate) fn exact(duration: Duration) -> String {
     format!("{}{letter}", seconds / length)
 }
 
-/// A moment with its distance: "2026-11-15 07:00:12 (3m ago)".
+/// A point in time with its distance: "2026-11-15 07:00:12 (3m ago)".
 pub(crate) fn moment(now: Timestamp, then: Timestamp, zone: &TimeZone) -> String {
     format!("{} ({} ago)", then.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S"), ago(now, then))
 }

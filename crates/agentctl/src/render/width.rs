@@ -1,16 +1,16 @@
-//! How wide a text is on a screen, and how to make it narrower.
+//! The width of text on a screen, and ways to make it narrower.
 
 use unicode_width::UnicodeWidthChar;
 
-/// The width of a screen that cannot be asked.
+/// The assumed width of a screen that cannot be asked.
 pub(crate) const DEFAULT_COLUMNS: usize = 80;
 
-/// Wider than anything that is ever printed, for what is no screen.
+/// Wider than anything that is ever printed, for output that is not a screen.
 pub(crate) const UNBOUNDED: usize = usize::MAX / 4;
 
 const ELLIPSIS: char = '…';
 
-/// Columns of one character. A request for the emoji form makes the character before it wider.
+/// The columns of one character. The emoji variation selector makes the character before it wider.
 fn of(character: char) -> usize {
     if character == '\u{fe0f}' { 1 } else { character.width().unwrap_or(0) }
 }
@@ -19,7 +19,7 @@ pub(crate) fn measure(text: &str) -> usize {
     text.chars().map(of).sum()
 }
 
-/// At most `width` columns; what is cut at the end leaves a mark.
+/// At most `width` columns; a cut at the end leaves an ellipsis.
 pub(crate) fn cut_end(text: &str, width: usize) -> String {
     if measure(text) <= width {
         return text.to_owned();
@@ -31,7 +31,8 @@ pub(crate) fn cut_end(text: &str, width: usize) -> String {
     kept
 }
 
-/// At most `width` columns of a path, whose end says most: cut at the beginning, at a slash if there is one.
+/// At most `width` columns of a path, whose end is the most useful: it is cut at the beginning, at a slash if
+/// there is one.
 pub(crate) fn cut_path(text: &str, width: usize) -> String {
     if measure(text) <= width {
         return text.to_owned();
@@ -56,13 +57,13 @@ fn take(characters: impl Iterator<Item = char>, width: usize) -> String {
         .collect()
 }
 
-/// A line in pieces that are at most `width` columns wide, wherever they end. Nothing is left out.
+/// Splits a line into pieces of at most `width` columns, at any character. Nothing is lost.
 pub(crate) fn split(line: &str, width: usize) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = line;
     while measure(rest) > width {
         let head = take(rest.chars(), width).len();
-        // A character wider than the whole line goes in alone.
+        // A character wider than the whole line becomes a piece of its own.
         let head = if head == 0 { rest.chars().next().map_or(0, char::len_utf8) } else { head };
         let (piece, more) = rest.split_at(head);
         pieces.push(piece);
@@ -72,7 +73,7 @@ pub(crate) fn split(line: &str, width: usize) -> Vec<&str> {
     pieces
 }
 
-/// The lines of a text, broken between words so that none is wider than `width`.
+/// The lines of a text, wrapped between words so that none is wider than `width`.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
     let mut lines = Vec::new();
@@ -90,7 +91,7 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
             line.push_str(word);
             while measure(line.trim_end()) > width {
                 let head = take(line.chars(), width);
-                // A character wider than the whole line goes in alone.
+                // A character wider than the whole line becomes a line of its own.
                 let split =
                     if head.is_empty() { line.chars().next().map_or(0, char::len_utf8) } else { head.len() };
                 let rest = line.split_off(split);

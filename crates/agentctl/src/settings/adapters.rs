@@ -1,4 +1,4 @@
-//! `[adapters.NAME]`: what the user decided about one agent.
+//! `[adapters.NAME]`: the user's settings for one agent.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,29 +9,30 @@ use serde::Deserialize;
 use super::{Setting, known};
 use crate::render::{path, time};
 
-/// The longest silence of a source before it counts as timed out.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+/// A source that makes no progress for this long has timed out.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AdapterSettings {
     pub(crate) enabled: Setting<bool>,
-    /// The agent's program, when it is not found by its usual name.
+    /// The agent's program, if it is not found by its usual name.
     pub(crate) binary: Setting<Option<PathBuf>>,
     /// Roots beside the one that the agent's own variables name.
     pub(crate) roots: Setting<Vec<PathBuf>>,
     pub(crate) timeout: Setting<Duration>,
     /// Gateways beside the one that the agent's own settings name.
     pub(crate) gateways: Setting<Vec<GatewaySettings>>,
-    /// Whether it is asked, as its administrator, what waits for a person in a gateway; by default on this machine only.
+    /// Whether a gateway is asked, with administrator rights, for what waits for a person; by default only on
+    /// this machine.
     pub(crate) approvals: Setting<Option<bool>>,
 }
 
-/// One gateway with what opens it.
+/// One gateway with its keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GatewaySettings {
     pub(crate) url: String,
     pub(crate) keys: Keys,
-    /// A file with the token, for those who keep secrets out of settings.
+    /// A file that contains the token, for users who keep secrets out of settings.
     pub(crate) token_file: Option<PathBuf>,
 }
 
@@ -42,7 +43,7 @@ pub(super) struct AdapterForm {
     enabled: Option<bool>,
     binary: Option<PathBuf>,
     roots: Option<Vec<PathBuf>>,
-    timeout: Option<Patience>,
+    timeout: Option<Timeout>,
     gateways: Option<Vec<GatewayForm>>,
     approvals: Option<bool>,
 }
@@ -58,7 +59,8 @@ struct GatewayForm {
 }
 
 impl AdapterForm {
-    /// What is wrong with the gateways of this adapter, if anything, and at which key: only the adapter knows its addresses.
+    /// What is wrong with the gateways of this adapter, and at which key: only the adapter knows the form of
+    /// its addresses.
     pub(super) fn mistake(&self, name: &str) -> Option<(&'static str, String)> {
         let adapter =
             agentctl_adapters::registry().into_iter().find(|adapter| adapter.card().name == name)?;
@@ -95,7 +97,7 @@ impl AdapterForm {
                 Vec::new(),
                 self.roots.map(|roots| roots.into_iter().map(expand).collect()),
             ),
-            timeout: Setting::layered(PATIENCE, self.timeout.map(|patience| patience.0)),
+            timeout: Setting::layered(TIMEOUT, self.timeout.map(|patience| patience.0)),
             gateways: Setting::layered(
                 Vec::new(),
                 self.gateways.map(|gateways| gateways.into_iter().map(gateway).collect()),
@@ -105,7 +107,7 @@ impl AdapterForm {
     }
 }
 
-/// The name of an adapter that exists.
+/// The name of an existing adapter.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct AdapterName(pub(super) String);
@@ -119,12 +121,12 @@ impl TryFrom<String> for AdapterName {
     }
 }
 
-/// A length of time, at least one millisecond.
+/// A duration of at least one millisecond.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "String")]
-struct Patience(Duration);
+struct Timeout(Duration);
 
-impl TryFrom<String> for Patience {
+impl TryFrom<String> for Timeout {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {

@@ -1,4 +1,5 @@
-//! What is wrong with `config.toml`, and where. A mistake is left out of the file and told; the rest of the file holds.
+//! Mistakes in `config.toml` and their positions. A mistake is removed from the file and reported; the rest
+//! of the file remains in force.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,52 +9,58 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue, Error, ValueDeserializer};
 
-/// So many are told one by one; a file with more is not taken at all.
+/// The most mistakes that are reported one by one; a file with more is ignored as a whole.
 const MOST: usize = 50;
 
-/// How much of the file a mistake spoils.
+/// How much of the file a mistake invalidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Spoils {
-    /// A key that means nothing: nobody asks for it.
+pub(crate) enum Invalidates {
+    /// An unknown key, which nothing reads.
     Nothing,
-    /// The value of its key is not known; whoever needs it cannot go on.
+    /// The value of the key is not known; what needs it cannot continue.
     Key,
-    /// Nothing that the file says is known.
+    /// Nothing in the file is known.
     File,
 }
 
-/// What is wrong with the file, and where.
+/// A mistake and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mistake {
     pub(crate) line: Option<usize>,
     pub(crate) column: Option<usize>,
-    /// As in `adapters.codex.roots`; `None` where the file as a whole is meant.
+    /// A key such as `adapters.codex.roots`; `None` for the file as a whole.
     pub(crate) key: Option<String>,
     pub(crate) message: String,
-    pub(crate) spoils: Spoils,
+    pub(crate) invalidates: Invalidates,
 }
 
 impl Mistake {
-    fn new(text: &str, at: Option<usize>, key: Option<String>, message: String, spoils: Spoils) -> Self {
+    fn new(
+        text: &str,
+        at: Option<usize>,
+        key: Option<String>,
+        message: String,
+        invalidates: Invalidates,
+    ) -> Self {
         let before = at.and_then(|at| text.get(..at));
         Self {
             line: before.map(|before| before.matches('\n').count() + 1),
             column: before.map(|before| before.rsplit('\n').next().unwrap_or("").chars().count() + 1),
             key,
             message,
-            spoils,
+            invalidates,
         }
     }
 
-    /// Whether what stands at this key, or below it, is not known because of this.
-    pub(crate) fn spoils(&self, wanted: &str) -> bool {
+    /// Whether this mistake makes the value at this key, or below it, unknown.
+    pub(crate) fn invalidates(&self, wanted: &str) -> bool {
         let below =
             |key: &str| key.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
         let above = |key: &str| wanted.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'));
-        match (self.spoils, &self.key) {
-            (Spoils::File, _) => true,
-            (Spoils::Key, Some(key)) => below(key) || above(key),
-            (Spoils::Key | Spoils::Nothing, _) => false,
+        match (self.invalidates, &self.key) {
+            (Invalidates::File, _) => true,
+            (Invalidates::Key, Some(key)) => below(key) || above(key),
+            (Invalidates::Key | Invalidates::Nothing, _) => false,
         }
     }
 }
@@ -67,8 +74,8 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// Reads a file into its form, key by key: what is wrong is left out and told, and what is right counts. `odd` looks at a
-/// form for what serde cannot see, and names the key.
+/// Reads a file into its form, key by key: what is wrong is removed and reported, and the rest counts. `odd`
+/// finds mistakes in a form that serde cannot see, and names the key.
 pub(super) fn read<'t, T: Deserialize<'t> + Default>(
     text: &'t str,
     odd: impl Fn(&T) -> Option<(String, String)>,
@@ -78,7 +85,7 @@ pub(super) fn read<'t, T: Deserialize<'t> + Default>(
         Err(error) => {
             let at = error.span().map(|span| span.start);
             let message = agentctl_model::text::one_line(error.message());
-            return (T::default(), vec![Mistake::new(text, at, None, message, Spoils::File)]);
+            return (T::default(), vec![Mistake::new(text, at, None, message, Invalidates::File)]);
         }
     };
     let mut mistakes: Vec<Mistake> = Vec::new();
@@ -87,7 +94,7 @@ pub(super) fn read<'t, T: Deserialize<'t> + Default>(
         let mistake = match T::deserialize(ValueDeserializer::from(whole)) {
             Ok(form) => match odd(&form) {
                 None => {
-                    // As they stand in the file; what is said of all of it comes last.
+                    // In the order of the file; mistakes that concern the whole file come last.
                     mistakes.sort_by_key(|mistake| {
                         (mistake.line.unwrap_or(usize::MAX), mistake.column.unwrap_or(usize::MAX))
                     });
@@ -95,53 +102,54 @@ pub(super) fn read<'t, T: Deserialize<'t> + Default>(
                 }
                 Some((key, message)) => {
                     let at = take_key(&mut table, &key).map(|span| span.start);
-                    Mistake::new(text, at, Some(key), message, Spoils::Key)
+                    Mistake::new(text, at, Some(key), message, Invalidates::Key)
                 }
             },
             Err(error) => leave_out(text, &mut table, &error),
         };
-        let hopeless = mistake.spoils == Spoils::File;
+        let hopeless = mistake.invalidates == Invalidates::File;
         mistakes.push(mistake);
         if hopeless {
             return (T::default(), mistakes);
         }
     }
     let message = format!("more than {MOST} mistakes; nothing of this file is used");
-    mistakes.push(Mistake::new(text, None, None, message, Spoils::File));
+    mistakes.push(Mistake::new(text, None, None, message, Invalidates::File));
     (T::default(), mistakes)
 }
 
-/// Takes what the error is about out of the table, so that the rest can be read.
+/// Removes what the error is about from the table, so that the rest can be read.
 fn leave_out(text: &str, table: &mut DeTable<'_>, error: &Error) -> Mistake {
     let words = in_words_of_toml(&agentctl_model::text::one_line(error.message()));
-    let Some(span) = error.span() else { return Mistake::new(text, None, None, words, Spoils::File) };
+    let Some(span) = error.span() else { return Mistake::new(text, None, None, words, Invalidates::File) };
     let found = take(table, &|key, _| *key == span, false)
-        .map(|found| (found, Spoils::Nothing))
-        .or_else(|| Some((take(table, &|_, value| covers(value, &span), true)?, Spoils::Key)));
-    let Some((Found { path, key }, spoils)) = found else {
-        return Mistake::new(text, Some(span.start), None, words, Spoils::File);
+        .map(|found| (found, Invalidates::Nothing))
+        .or_else(|| Some((take(table, &|_, value| covers(value, &span), true)?, Invalidates::Key)));
+    let Some((Found { path, key }, invalidates)) = found else {
+        return Mistake::new(text, Some(span.start), None, words, Invalidates::File);
     };
     let name = path.join(".");
-    let message = match spoils {
-        Spoils::Nothing => unknown(&name, &words),
+    let message = match invalidates {
+        Invalidates::Nothing => unknown(&name, &words),
         _ => format!("{name}: {words}"),
     };
-    let at = if spoils == Spoils::Nothing { key.start } else { span.start };
-    Mistake::new(text, Some(at), Some(name), message, spoils)
+    let at = if invalidates == Invalidates::Nothing { key.start } else { span.start };
+    Mistake::new(text, Some(at), Some(name), message, invalidates)
 }
 
 fn covers(outer: &Range<usize>, inner: &Range<usize>) -> bool {
     outer.start <= inner.start && inner.end <= outer.end
 }
 
-/// An entry that was taken out: the names that lead to it, and where its key stands.
+/// An entry that was removed: its path, and the position of its key.
 struct Found {
     path: Vec<String>,
     key: Range<usize>,
 }
 
-/// Takes out the innermost entry that fits. A section's own span is that of its header, so everything below is looked at
-/// whatever stands above it. In a list of tables, a table that lacks something is taken out `whole`.
+/// Removes the innermost matching entry. The span of a section is that of its header, so everything below is
+/// searched whatever matches above. In a list of tables, a table that lacks something is removed as a
+/// `whole`.
 fn take(
     table: &mut DeTable<'_>,
     fits: &dyn Fn(&Range<usize>, &Range<usize>) -> bool,
@@ -188,7 +196,7 @@ fn take_below(
     }
 }
 
-/// Takes out the entry with this name, and says where it stood.
+/// Removes the entry with this name and returns its position.
 fn take_key(table: &mut DeTable<'_>, name: &str) -> Option<Range<usize>> {
     let (first, rest) = name.split_once('.').map_or((name, None), |(first, rest)| (first, Some(rest)));
     let key = table.keys().find(|key| key.get_ref() == first)?.clone();
@@ -204,7 +212,7 @@ fn take_key(table: &mut DeTable<'_>, name: &str) -> Option<Range<usize>> {
     }
 }
 
-/// The parser names what it expected as a programmer would.
+/// Replaces the parser's names of types by words of TOML.
 fn in_words_of_toml(message: &str) -> String {
     let Some((found, expected)) = message.rsplit_once(", expected ") else { return message.to_owned() };
     let expected = match expected {
@@ -218,7 +226,8 @@ fn in_words_of_toml(message: &str) -> String {
     format!("{found}, expected {expected}")
 }
 
-/// A key that means nothing, and the one that was probably meant. The parser's words list those that are known.
+/// The message for an unknown key, with the key that was probably meant. The parser's message lists the known
+/// keys.
 fn unknown(key: &str, words: &str) -> String {
     let (_, listed) = words.rsplit_once("expected ").unwrap_or_default();
     let listed = listed.strip_prefix("one of ").unwrap_or(listed).replace(" or ", ", ");
@@ -233,7 +242,7 @@ fn unknown(key: &str, words: &str) -> String {
     }
 }
 
-/// The word that was probably meant: few letters away, or begun.
+/// The word that was probably meant: it differs by few letters, or begins with the typed text.
 pub(crate) fn nearest<'w>(typed: &str, words: &[&'w str]) -> Option<&'w str> {
     let typed = typed.to_lowercase();
     let near = |word: &&str| {
@@ -248,7 +257,7 @@ pub(crate) fn nearest<'w>(typed: &str, words: &[&'w str]) -> Option<&'w str> {
         .map(|(_, word)| word)
 }
 
-/// How many letters have to be put in, taken out or changed.
+/// The edit distance: how many letters have to be inserted, removed or changed.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

@@ -1,10 +1,9 @@
-//! `config.toml`: what it may say, and where each effective value came from. Pure; reading the file is the
-//! business of `surroundings`.
+//! `config.toml`: its contents, and the origin of each effective value. Pure; `surroundings` reads the file.
 
 mod adapters;
 mod mistakes;
+mod notifications;
 mod prices;
-mod tellings;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,22 +18,22 @@ use serde::Deserialize;
 
 pub(crate) use self::adapters::AdapterSettings;
 use self::adapters::{AdapterForm, AdapterName};
-pub(crate) use self::mistakes::{Mistake, Spoils};
+pub(crate) use self::mistakes::{Invalidates, Mistake};
+use self::notifications::{Notify, NotifyForm, Webhook, WebhookForm};
 use self::prices::PriceForm;
-use self::tellings::{Notify, NotifyForm, Webhook, WebhookForm};
 use crate::render::time;
 
-pub(crate) use self::tellings::event_types;
+pub(crate) use self::notifications::event_types;
 
-/// How long the record of a launch that ended is kept.
+/// How long the record of an ended launch is kept.
 const RETENTION: Duration = Duration::from_hours(7 * 24);
 
-/// Where a value came from; a later layer wins.
+/// The origin of a value; a later layer wins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     Default,
     File,
-    /// The variable that said so.
+    /// The variable that set it.
     Environment(String),
 }
 
@@ -48,7 +47,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A value and who set it.
+/// A value and its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Setting<T> {
     pub(crate) value: T,
@@ -65,7 +64,7 @@ impl<T> Setting<T> {
 }
 
 impl<T> Setting<Option<T>> {
-    /// Nothing, unless the file says something.
+    /// `None` unless the file sets it.
     fn optional(file: Option<T>) -> Self {
         Self::layered(None, file.map(Some))
     }
@@ -73,7 +72,7 @@ impl<T> Setting<Option<T>> {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Settings {
-    /// What `launch` starts when no agent is named.
+    /// The agent that `launch` starts when none is named.
     pub(crate) adapter: Setting<Option<String>>,
     pub(crate) model: Setting<Option<String>>,
     /// The loopback address that every daemon of this folder serves beside its socket.
@@ -81,15 +80,15 @@ pub(crate) struct Settings {
     adapters: BTreeMap<String, AdapterSettings>,
     pub(crate) webhook: Webhook,
     pub(crate) notify: Notify,
-    /// How long the record of a launch that ended is kept.
+    /// How long the record of an ended launch is kept.
     pub(crate) launches_kept: Setting<Duration>,
     pub(crate) prices: Prices,
-    /// What the file says and nobody can use: told, and counted as absent.
+    /// Mistakes in the file: they are reported, and their keys count as absent.
     pub(crate) mistakes: Vec<Mistake>,
 }
 
 impl Settings {
-    /// What a file with this text says, but for its mistakes; the environment has the last word.
+    /// The settings of a file with this text, without its mistakes; the environment overrides the file.
     pub(crate) fn parse(text: &str, environ: &Environ) -> Self {
         let odd = |file: &FileForm| {
             file.adapters.iter().find_map(|(name, form)| {
@@ -100,35 +99,38 @@ impl Settings {
         Self { mistakes, ..file.settle(environ) }
     }
 
-    /// For those who cannot do without these keys: the mistake because of which one of them is not known.
-    pub(crate) fn spoilt(&self, keys: &[&str]) -> Option<&Mistake> {
-        self.mistakes.iter().find(|mistake| keys.iter().any(|key| mistake.spoils(key)))
+    /// The mistake that makes one of these keys unknown, for a command that needs them.
+    pub(crate) fn invalid(&self, keys: &[&str]) -> Option<&Mistake> {
+        self.mistakes.iter().find(|mistake| keys.iter().any(|key| mistake.invalidates(key)))
     }
 
-    /// How long the records of ended launches are kept, to be thrown away by the way. Without knowing it nothing is.
+    /// How long records of ended launches are kept when they are removed in passing. If that is not known,
+    /// none is removed.
     pub(crate) fn kept_at_least(&self) -> Duration {
-        if self.spoilt(&["retention.launches"]).is_some() { Duration::MAX } else { self.launches_kept.value }
+        if self.invalid(&["retention.launches"]).is_some() { Duration::MAX } else { self.launches_kept.value }
     }
 
-    /// Why no agent can be started under these settings, if that is so: another program, agent or model than the one
-    /// that was meant would be worse than none.
-    pub(crate) fn unfit_to_launch(&self) -> Option<&Mistake> {
+    /// The mistake that prevents every launch, if there is one: starting another program, agent or model than
+    /// intended would be worse than starting none.
+    pub(crate) fn prevents_launch(&self) -> Option<&Mistake> {
         let starts = |mistake: &&Mistake| {
             let binary = mistake
                 .key
                 .as_deref()
                 .is_some_and(|key| key.starts_with("adapters.") && key.ends_with(".binary"));
-            mistake.spoils("adapter") || mistake.spoils("model") || (binary && mistake.spoils == Spoils::Key)
+            mistake.invalidates("adapter")
+                || mistake.invalidates("model")
+                || (binary && mistake.invalidates == Invalidates::Key)
         };
         self.mistakes.iter().find(starts)
     }
 
-    /// The mistake because of which sessions may be missing from what is read.
+    /// The mistake that may hide sessions from what is read.
     pub(crate) fn hides_sessions(&self) -> Option<&Mistake> {
-        self.spoilt(&["adapters"])
+        self.invalid(&["adapters"])
     }
 
-    /// What holds without a file.
+    /// The settings without a file.
     pub(crate) fn defaults(environ: &Environ) -> Self {
         FileForm::default().settle(environ)
     }
@@ -137,13 +139,13 @@ impl Settings {
         self.adapters.get(name).cloned().unwrap_or_else(|| AdapterForm::default().settle(None))
     }
 
-    /// Programs that were configured, by adapter.
+    /// The configured programs, by adapter.
     pub(crate) fn programs(&self) -> BTreeMap<String, PathBuf> {
         let names = agentctl_adapters::registry().into_iter().map(|adapter| adapter.card().name);
         names.filter_map(|name| Some((name.to_owned(), self.adapter(name).binary.value?))).collect()
     }
 
-    /// What is launched where nothing else is said.
+    /// What is launched by default.
     pub(crate) fn launch_defaults(&self) -> Defaults {
         Defaults { adapter: self.adapter.value.clone(), model: self.model.value.clone() }
     }
@@ -187,7 +189,7 @@ struct RetentionForm {
     launches: Option<Length>,
 }
 
-/// A length of time such as "7d".
+/// A duration such as "7d".
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "String")]
 struct Length(Duration);
@@ -200,7 +202,7 @@ impl TryFrom<String> for Length {
     }
 }
 
-/// An address of this machine alone, with its port.
+/// A loopback address with its port.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "String")]
 struct Loopback(SocketAddr);
@@ -217,7 +219,7 @@ impl TryFrom<String> for Loopback {
     }
 }
 
-/// A word that must be one of those that exist.
+/// Checks that a word is one of the known ones.
 fn known(word: String, kind: &str, words: impl Iterator<Item = &'static str>) -> Result<String, String> {
     let words: Vec<&str> = words.collect();
     if words.contains(&word.as_str()) {
@@ -233,7 +235,7 @@ mod tests {
 
     use agentctl_model::EventKind;
 
-    use super::adapters::PATIENCE;
+    use super::adapters::TIMEOUT;
     use super::*;
 
     fn environ(more: &[(&str, &str)]) -> Environ {
@@ -280,7 +282,7 @@ mod tests {
         assert_eq!(claude.roots.origin, Origin::File);
         assert_eq!(claude.timeout.value, Duration::from_secs(90));
         assert_eq!(claude.enabled, Setting { value: true, origin: Origin::Default });
-        assert_eq!(settings.adapter("anything else").timeout.value, PATIENCE);
+        assert_eq!(settings.adapter("anything else").timeout.value, TIMEOUT);
     }
 
     #[test]
@@ -321,15 +323,18 @@ mod tests {
         let text = "adapter = \"codex\"\ncolour = 1\n[webhook]\nurl = 5\nsecret = \"s\"\n[adapters.codex]\nroot = []\n\
             roots = [\"/x\"]\ntimeout = 3\n[adapters.claud]\nenabled = false\n[retention]\nlaunches = \"3d\"\n";
         let settings = parse(text);
-        let told: Vec<_> =
-            settings.mistakes.iter().map(|it| (it.line, it.column, it.key.as_deref(), it.spoils)).collect();
+        let told: Vec<_> = settings
+            .mistakes
+            .iter()
+            .map(|it| (it.line, it.column, it.key.as_deref(), it.invalidates))
+            .collect();
         assert!(told.is_sorted_by_key(|told| told.0), "as they stand in the file: {told:?}");
         for wanted in [
-            (Some(2), Some(1), Some("colour"), Spoils::Nothing),
-            (Some(4), Some(7), Some("webhook.url"), Spoils::Key),
-            (Some(7), Some(1), Some("adapters.codex.root"), Spoils::Nothing),
-            (Some(9), Some(11), Some("adapters.codex.timeout"), Spoils::Key),
-            (Some(10), Some(11), Some("adapters.claud"), Spoils::Nothing),
+            (Some(2), Some(1), Some("colour"), Invalidates::Nothing),
+            (Some(4), Some(7), Some("webhook.url"), Invalidates::Key),
+            (Some(7), Some(1), Some("adapters.codex.root"), Invalidates::Nothing),
+            (Some(9), Some(11), Some("adapters.codex.timeout"), Invalidates::Key),
+            (Some(10), Some(11), Some("adapters.claud"), Invalidates::Nothing),
         ] {
             assert!(told.contains(&wanted), "{wanted:?}: {told:?}");
         }
@@ -343,8 +348,10 @@ mod tests {
         assert_eq!(settings.webhook.secret.value.as_deref(), Some("s"));
         assert_eq!(settings.adapter("codex").roots.value, [Path::new("/x")]);
         assert_eq!(settings.launches_kept.value, Duration::from_hours(72));
-        assert!(settings.spoilt(&["webhook"]).is_some() && settings.spoilt(&["notify", "prices"]).is_none());
-        assert!(settings.unfit_to_launch().is_none() && settings.hides_sessions().is_some());
+        assert!(
+            settings.invalid(&["webhook"]).is_some() && settings.invalid(&["notify", "prices"]).is_none()
+        );
+        assert!(settings.prevents_launch().is_none() && settings.hides_sessions().is_some());
     }
 
     #[test]
@@ -361,7 +368,7 @@ mod tests {
         let settings = parse("[adapters\nadapter = \"codex\"\n");
         assert_eq!(settings.mistakes.len(), 1, "{:?}", settings.mistakes);
         assert_eq!(settings.adapter.value, None);
-        assert!(settings.unfit_to_launch().is_some());
+        assert!(settings.prevents_launch().is_some());
         assert_eq!(settings.kept_at_least(), Duration::MAX);
     }
 
@@ -370,7 +377,7 @@ mod tests {
         let text: String =
             (0..1000).flat_map(|number| ["k".to_owned(), number.to_string(), " = 1\n".to_owned()]).collect();
         let settings = parse(&text);
-        assert!(settings.mistakes.len() < 60 && settings.unfit_to_launch().is_some());
+        assert!(settings.mistakes.len() < 60 && settings.prevents_launch().is_some());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A fresh device key: 32 random bytes in a file that only its owner can read.
+//! A new device key: 32 random bytes in a file that only its owner can read.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -6,11 +6,11 @@ use std::path::Path;
 use agentctl_files::{kernel, own};
 use data_encoding::HEXLOWER;
 
-/// Makes the key. One that another process made at the same moment stays.
+/// Creates the key. If another process created one at the same moment, that one stays.
 pub(super) fn make(folder: &Path, path: &Path) -> io::Result<()> {
     own::make_folder(folder)?;
     let digits = HEXLOWER.encode(&kernel::random::<32>()?);
-    // The final name appears with its content, or not at all.
+    // The file appears under its final name with its content, or not at all.
     let part = folder.join(format!("device.key.{}", std::process::id()));
     let written = own::create_anew(&part)
         .and_then(|mut file| writeln!(file, "{digits}").and_then(|()| file.sync_all()));

@@ -1,5 +1,5 @@
-//! Where we are: variables, folders, terminal wishes, the clock. The only file that reads the environment;
-//! what was read travels from here as values.
+//! The environment of the process: variables, folders, terminal preferences, the clock. This is the only file
+//! that reads the environment; everything else gets the values from here.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -36,7 +36,7 @@ pub(crate) struct Surroundings {
     pub(crate) home: Option<PathBuf>,
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) zone: TimeZone,
-    /// Why the daemon cannot be asked, once anything that this command asked it has shown that.
+    /// Why the daemon cannot be asked, once a request of this command has shown it.
     pub(crate) silent_daemon: Arc<OnceLock<Silence>>,
 }
 
@@ -53,7 +53,7 @@ impl Surroundings {
         Self { home, environ, variables, cwd, zone: TimeZone::system(), silent_daemon: Arc::default() }
     }
 
-    /// The same agentctl in the variables of somebody else: its own folder stays.
+    /// The same agentctl with the variables of another caller; its own folder stays.
     pub(crate) fn elsewhere(&self, variables: &BTreeMap<String, String>) -> Self {
         let mut variables: BTreeMap<OsString, OsString> =
             variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
@@ -71,8 +71,9 @@ impl Surroundings {
         rustix::system::uname().nodename().to_string_lossy().into_owned()
     }
 
-    /// Whether what goes there is coloured. The flag stands above every variable, then `NO_COLOR`, then `CLICOLOR_FORCE`,
-    /// then `CLICOLOR=0` and a terminal that cannot; without any of them a terminal is and a pipe is not.
+    /// Whether output there is coloured. The flag overrides every variable; then come `NO_COLOR`,
+    /// `CLICOLOR_FORCE`, `CLICOLOR=0` and a terminal without colours. Otherwise a terminal is coloured and a
+    /// pipe is not.
     pub(crate) fn wants_colour(&self, asked: Colour, terminal: bool) -> bool {
         match asked {
             Colour::Always => return true,
@@ -93,7 +94,7 @@ impl Surroundings {
         self.environ.text("COLUMNS").and_then(|columns| columns.parse().ok()).filter(|columns| *columns > 0)
     }
 
-    /// The folder of agentctl itself, and who chose it.
+    /// The folder of agentctl itself, and its origin.
     pub(crate) fn own_folder(&self) -> Option<(PathBuf, Origin)> {
         if let Some(folder) = self.environ.path("AGENTCTL_HOME") {
             let folder = path::expand(&folder, self.home.as_deref());
@@ -102,14 +103,14 @@ impl Surroundings {
         self.home.as_ref().map(|home| (home.join(".agentctl"), Origin::Default))
     }
 
-    /// What agentctl itself keeps.
+    /// The files of agentctl itself.
     pub(crate) fn store(&self) -> Result<Store, Failure> {
         let nowhere =
             || Failure::new(Exit::Failed, "neither AGENTCTL_HOME nor HOME says where agentctl's folder is");
         self.own_folder().map(|(folder, _)| Store::at(folder)).ok_or_else(nowhere)
     }
 
-    /// On whose behalf agents are started and stopped: this process's.
+    /// The caller for whom agents are started and stopped: this process.
     pub(crate) fn caller(&self, settings: &Settings) -> Result<Caller, Failure> {
         let agentctl = std::env::current_exe()
             .map_err(|error| Failure::new(Exit::Failed, format!("cannot find agentctl itself: {error}")))?;
@@ -121,14 +122,14 @@ impl Surroundings {
         })
     }
 
-    /// What launching takes, under these settings.
+    /// The inputs of a launch, under these settings.
     pub(crate) fn launcher(&self, settings: &Settings) -> Result<Launcher, Failure> {
         Ok(Launcher {
             fleet: self.fleet_under(settings),
             caller: self.caller(settings)?,
             defaults: settings.launch_defaults(),
             kept: settings.kept_at_least(),
-            mistake: settings.unfit_to_launch().map(|mistake| self.told(mistake)),
+            mistake: settings.prevents_launch().map(|mistake| self.describe(mistake)),
         })
     }
 
@@ -136,7 +137,7 @@ impl Surroundings {
         self.own_folder().map(|(folder, _)| folder.join(CONFIG))
     }
 
-    /// The settings in force: what the file says but for its mistakes, which are told apart.
+    /// The effective settings: the contents of the file without its mistakes, which are listed separately.
     pub(crate) fn settings(&self) -> Result<Settings, SettingsError> {
         let defaults = || Settings::defaults(&self.environ);
         let Some((folder, _)) = self.own_folder() else { return Ok(defaults()) };
@@ -151,34 +152,35 @@ impl Surroundings {
         }
     }
 
-    /// A mistake of the config file in words, with the file and the place.
-    pub(crate) fn told(&self, mistake: &Mistake) -> String {
+    /// Describes a mistake of the config file, with the file and the position.
+    pub(crate) fn describe(&self, mistake: &Mistake) -> String {
         let path = self.config_path().map(|path| self.shown(&path)).unwrap_or_default();
         format!("{path}: {mistake}")
     }
 
-    /// For what cannot be done because of a mistake in the settings.
+    /// The failure of a command that a mistake in the settings prevents.
     pub(crate) fn because_of(&self, mistake: &Mistake) -> Failure {
-        Failure::new(Exit::Failed, self.told(mistake))
+        Failure::new(Exit::Failed, self.describe(mistake))
             .hint("`agentctl config check` tries it again once it is corrected")
     }
 
-    /// Refuses a folder of agentctl that is somebody else's: what lies in it is not believed, whatever is asked.
+    /// Refuses a folder of agentctl that belongs to another user: its contents are never trusted.
     pub(crate) fn check_home(&self) -> Result<(), Failure> {
         let Some((folder, _)) = self.own_folder() else { return Ok(()) };
         Home::at(folder).readable().map(drop).map_err(|error| SettingsError::Home(error).into())
     }
 
-    /// The way to the daemon of this folder, unless the user wants none. Whether there is one shows when it is asked.
+    /// The client of this folder's daemon, unless the user wants none. Whether a daemon runs shows with the
+    /// first request.
     pub(crate) fn client(&self) -> Option<Client> {
         if self.environ.get("AGENTCTL_NO_DAEMON").is_some() {
             return None;
         }
         let (folder, _) = self.own_folder()?;
-        Some(Client::at(Home::at(folder).socket()).hurried(self.silent_daemon.clone()))
+        Some(Client::at(Home::at(folder).socket()).with_short_timeout(self.silent_daemon.clone()))
     }
 
-    /// Everything that can be asked, under the settings in force.
+    /// All sources, under the effective settings.
     pub(crate) fn fleet(&self) -> Result<Fleet, Failure> {
         Ok(self.fleet_under(&self.settings()?))
     }
@@ -203,7 +205,7 @@ impl Surroundings {
         }
     }
 
-    /// The root that the agent's own variables name, then the configured ones; each place once.
+    /// The root that the agent's own variables name, then the configured ones; each location once.
     pub(crate) fn roots(&self, adapter: &'static dyn Adapter, configured: &[PathBuf]) -> Vec<Root> {
         let own = adapter.root(&self.environ);
         let mut roots: Vec<Root> = Vec::new();
@@ -216,7 +218,8 @@ impl Surroundings {
         roots
     }
 
-    /// The configured gateways, and what opens all of them: one that is known already only gets the keys it lacks.
+    /// Adds the configured gateways with their keys; a gateway that is already known only gets the keys it
+    /// lacks.
     fn add_gateways(&self, gateway: &dyn Gateway, chosen: &AdapterSettings, roots: &mut Vec<Root>) {
         for configured in &chosen.gateways.value {
             let mut keys = configured.keys.clone();
@@ -241,8 +244,8 @@ impl Surroundings {
         }
     }
 
-    /// The key by which a gateway elsewhere knows this machine; made when it is first needed. Without a place for it
-    /// there is none, and the gateway will say so.
+    /// The key by which a remote gateway knows this machine; it is created when it is first needed. If it
+    /// cannot be stored there is none, and the gateway will report that.
     fn device_key(&self) -> Option<Secret> {
         let (folder, _) = self.own_folder()?;
         let path = folder.join("device.key");
@@ -253,7 +256,7 @@ impl Surroundings {
         own::read_text(&path, LARGEST).ok().and_then(Secret::new)
     }
 
-    /// Which variable, if any, moved the agent's root from where it would be otherwise.
+    /// The variable, if any, that moved the agent's root from its default location.
     pub(crate) fn root_origin(&self, adapter: &'static dyn Adapter) -> Origin {
         let own = adapter.root(&self.environ);
         let decisive = |name: &OsStr| {
@@ -267,7 +270,7 @@ impl Surroundings {
             .map_or(Origin::Default, |name| Origin::Environment(name.to_string_lossy().into_owned()))
     }
 
-    /// The first executable of this name on the PATH; a name with a slash is itself the place.
+    /// The first executable of this name on the PATH; a name with a slash is the path itself.
     pub(crate) fn on_path(&self, program: &Path) -> Option<PathBuf> {
         agentctl_fleet::find_program(program, &self.environ)
     }
@@ -277,7 +280,7 @@ impl Surroundings {
         path::shown(&path.to_string_lossy(), self.home.as_deref())
     }
 
-    /// What this user meant by a folder on the command line.
+    /// The folder that this user means by a path on the command line.
     pub(crate) fn meant(&self, path: &Path) -> PathBuf {
         path::meant(path, self.home.as_deref(), self.cwd.as_deref())
     }
@@ -285,14 +288,14 @@ impl Surroundings {
 
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
 pub(crate) fn clock() -> Timestamp {
-    // Milliseconds are as fine as any agent writes.
+    // The time is cut to milliseconds, which is the finest resolution that any agent writes.
     let now = Timestamp::now();
     Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
 }
 
 fn same_place(one: &Root, other: &Root) -> bool {
     let real = |path: &Path| agentctl_files::real_path_within(path).unwrap_or_else(|| path.to_owned());
-    // Of an address nobody needs to know where its gateway stores.
+    // For an address it does not matter where its gateway stores its data.
     let is_address = one.path.to_string_lossy().contains("://");
     one == other || (real(&one.path) == real(&other.path) && (is_address || one.store == other.store))
 }
@@ -300,7 +303,7 @@ fn same_place(one: &Root, other: &Root) -> bool {
 /// The settings cannot be read at all.
 #[derive(Debug)]
 pub(crate) enum SettingsError {
-    /// The folder is not ours.
+    /// The folder belongs to another user.
     Home(HomeError),
     Unreadable {
         path: PathBuf,

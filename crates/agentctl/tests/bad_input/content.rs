@@ -72,7 +72,7 @@ fn damage_in_the_first_the_middle_and_the_last_line() {
             let seen = storage.examine();
             let row = seen.kept_with_a_warning(HURT, &storage.hurt());
             if hit == total - 1 {
-                // The last reply is lost with its line, so the turn is open and nobody has it.
+                // The last reply is lost with its line, so the turn is open and no process owns it.
                 assert_eq!(row["outcome"], "died", "{what}: {row:#}");
                 assert_eq!(row["lastMessage"], "two");
             } else {
@@ -119,7 +119,7 @@ fn a_last_line_that_is_still_being_written_is_no_damage() {
 
 #[test]
 fn a_line_of_a_hundred_megabytes_costs_only_itself() {
-    // As a tool's answer in the middle, and as the very last word.
+    // Once as a tool's answer in the middle, and once as the very last record.
     for last in [false, true] {
         let storage = Storage::sound();
         let mut bytes = conversation(HURT, "first").into_bytes();
@@ -181,7 +181,7 @@ fn hostile_text_reaches_no_terminal() {
     }
 }
 
-/// What could move a cursor, or turn text around.
+/// Whether this character could move the cursor or reverse text.
 fn is_hostile(c: char) -> bool {
     (c.is_control() && !matches!(c, '\n' | '\t'))
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

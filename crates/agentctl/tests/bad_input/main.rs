@@ -1,5 +1,5 @@
-//! Storage that is broken in every way storage breaks: each damage costs at most the session it hit, is named in a
-//! warning, and nothing in the agent's folder is touched.
+//! Storage that is damaged in every way: each damage costs at most the session that it hit and is named in a
+//! warning, and nothing in the agent's folder is modified.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,

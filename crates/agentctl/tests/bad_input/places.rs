@@ -30,7 +30,7 @@ fn a_directory_a_fifo_and_a_symlink_loop_in_place_of_a_transcript() {
         let seen = storage.examine();
         assert!(seen.row(HURT).is_none(), "{what}");
         seen.left_out(&storage.hurt());
-        // What is asked for by its id is not simply absent.
+        // A session that is asked for by its id is not simply reported as absent.
         assert_eq!(storage.home.agentctl(&["status", HURT]).code, Some(6), "{what}");
     }
 }
@@ -59,7 +59,7 @@ fn a_registry_file_that_is_none() {
         let storage = Storage::sound();
         let file = storage.path("sessions/42.json");
         make(&file);
-        // It may have named a session that has no other trace yet.
+        // The file may have named a session that has no other trace yet.
         storage.examine().left_out(&file);
         assert_eq!(storage.home.agentctl(&["list"]).code, Some(0));
     }
@@ -73,12 +73,13 @@ fn a_registry_folder_that_is_a_file() {
     storage.examine().left_out(&storage.root().join("sessions"));
 }
 
-/// Runs agentctl as nobody, who may not read everything here.
+/// Runs agentctl as the user nobody, who may not read everything here.
 fn as_nobody(storage: &Storage, arguments: &[&str]) -> Output {
-    // The built binary may lie where nobody may go.
+    // The built binary may lie where that user has no access.
     let binary = storage.home.path().with_file_name("agentctl");
     if !binary.exists() {
-        // Copied by somebody else: a descriptor of ours could be open for writing in another test's child.
+        // Another process makes the copy: a descriptor of ours could be open for writing in another test's
+        // child.
         let mut copy = storage.home.command("cp");
         copy.arg(env!("CARGO_BIN_EXE_agentctl")).arg(&binary);
         let _ = storage.home.run(copy).ok();
@@ -97,7 +98,7 @@ fn what_belongs_to_somebody_else_is_named_and_the_rest_is_right() {
     let closed =
         |path: &Path| std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).unwrap();
     let storage = Storage::sound();
-    // The way to the home, and the home itself, are open to everybody.
+    // The path to the home, and the home itself, are open to all users.
     open(storage.home.path().parent().unwrap());
     let folder = storage.path("projects/-theirs/x").parent().unwrap().to_owned();
     storage.write(&format!("projects/-theirs/{HURT}.jsonl"), conversation(HURT, "secret"));
@@ -115,7 +116,7 @@ fn what_belongs_to_somebody_else_is_named_and_the_rest_is_right() {
     assert_eq!(snapshot(&storage.home.path()), before);
     assert_eq!(as_nobody(&storage, &["status", HURT]).code, Some(6), "silence is no verdict");
 
-    // The whole root closed: no sessions, no verdicts, and a source that failed or is partial.
+    // The whole root is closed: no sessions, no verdicts, and a source that failed or is partial.
     closed(&storage.root());
     let strict = as_nobody(&storage, &["list", "--since", "all", "--json", "--strict"]);
     assert_eq!(strict.code, Some(6), "{strict:?}");

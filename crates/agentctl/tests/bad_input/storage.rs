@@ -1,4 +1,4 @@
-//! A home with three sound sessions in it, room for damage, and a memory of what it looked like.
+//! A home with three sound sessions, room for damage, and a record of its original state.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -32,7 +32,7 @@ impl Storage {
     pub(crate) fn sound() -> Self {
         let storage = Self { home: TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl")) };
         for (number, id) in SOUND.iter().enumerate() {
-            // Among the damaged ones, and in a folder of its own.
+            // One lies among the damaged ones, and one in a folder of its own.
             let folder = if number == 2 { "-elsewhere" } else { "-work" };
             storage
                 .write(&format!("projects/{folder}/{id}.jsonl"), conversation(id, &format!("task {number}")));
@@ -60,8 +60,8 @@ impl Storage {
         self.path(&format!("projects/-work/{HURT}.jsonl"))
     }
 
-    /// Asks for everything there is and holds what must always hold: the sound sessions are right, the answer comes
-    /// in bounded time, and nothing in the home is touched.
+    /// Lists everything and checks what must always hold: the sound sessions are right, the answer comes in
+    /// bounded time, and nothing in the home is modified.
     #[track_caller]
     pub(crate) fn examine(&self) -> Examined {
         let before = snapshot(&self.home.path());
@@ -123,7 +123,7 @@ impl Examined {
         warnings.iter().any(|warning| warning.as_str().unwrap().contains(&*name))
     }
 
-    /// Something had to be left out: it is named, the source is partial, and only `--strict` minds.
+    /// Something had to be left out: it is named, the source is partial, and only `--strict` fails.
     #[track_caller]
     pub(crate) fn left_out(&self, what: &Path) {
         assert_eq!(self.source()["coverage"], "partial", "{:#}", self.answer);

@@ -1,4 +1,4 @@
-//! Which of several gateways a launch goes to, and whose folders it may name.
+//! Which of several gateways a launch goes to, and on which machine its folder is.
 
 use agentctl_testkit::agents::openclaw::{Act, Ledger, ScriptedGateway, Step};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::machine::Machine;
 use crate::office::{Office, TOKEN};
 
-/// A second gateway that takes one session.
+/// A second gateway that accepts one session.
 fn second() -> ScriptedGateway {
     let ledger = std::sync::Mutex::new(Ledger::default());
     ScriptedGateway::start(move |step| {
@@ -89,7 +89,7 @@ fn a_folder_is_checked_where_the_gateway_is_on_this_machine_and_nowhere_else() {
     };
     let here = launch("127.0.0.1", "/no/such/folder");
     assert!(here.code == Some(2) && here.err.contains("does not exist"), "{here:?}");
-    // As it was typed: neither `..` nor a link of ours means anything there.
+    // The path is passed on as typed: neither `..` nor a link of ours has a meaning there.
     let there = launch("box.local", "/no/such/../folder");
     assert_eq!(there.code, Some(0), "{there:?}");
     let dry: Value = serde_json::from_str(&there.out).unwrap();

@@ -9,7 +9,7 @@ use crate::machine::Machine;
 
 pub(crate) const TOKEN: &str = "token-of-openclaw";
 
-/// A gateway that does what it is asked, and remembers what that was.
+/// A gateway that does what it is asked and records it.
 pub(crate) struct Office {
     ledger: Arc<Mutex<Ledger>>,
     pub(crate) asked: Arc<Mutex<Vec<(String, Value)>>>,
@@ -41,14 +41,14 @@ impl Office {
         self.ledger.lock().unwrap()
     }
 
-    /// What was asked of the gateway by this method.
+    /// The requests to the gateway with this method.
     pub(crate) fn asked(&self, method: &str) -> Vec<Value> {
         let asked = self.asked.lock().unwrap();
         asked.iter().filter(|(name, _)| name == method).map(|(_, params)| params.clone()).collect()
     }
 }
 
-/// What a real gateway was seen to do with these.
+/// What a real gateway was observed to do with these.
 fn act(ledger: &mut Ledger, method: &str, params: &Value) -> Option<Act> {
     let key = ["key", "sessionKey"].into_iter().find_map(|name| params[name].as_str()).unwrap_or_default();
     let message = params["message"].as_str().unwrap_or_default();
@@ -86,7 +86,7 @@ fn act(ledger: &mut Ledger, method: &str, params: &Value) -> Option<Act> {
             Some(Act::Proper(json!({"aborted": was_at_work, "runIds": []})))
         }
         "sessions.send" => {
-            // A turn that is over before anybody looks.
+            // A turn that is over before any survey.
             ledger.row(key)["status"] = json!("done");
             ledger.row(key)["lastRunId"] = json!("run-2");
             Some(Act::Proper(json!({"runId": "run-2", "status": "started"})))

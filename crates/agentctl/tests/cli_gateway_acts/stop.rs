@@ -1,4 +1,4 @@
-//! A stop that did not happen: the gateway's own no is a refusal, everything else was tried and failed.
+//! A stop that did not happen: the gateway's own denial is a refusal, everything else is a failed attempt.
 
 use serde_json::json;
 
@@ -25,10 +25,10 @@ fn only_a_no_of_the_gateway_is_a_refusal() {
         assert_eq!(report["stopped"], false, "{report:#}");
         assert!(report["error"].as_str().unwrap().contains(said), "{report:#}");
     }
-    // Deleted meanwhile, by somebody else: there is nothing left that could run.
+    // Another client has deleted it meanwhile, so nothing is left that could run.
     let ended = office.machine.run(&["stop", &key("deleted"), "--grace", "0s"]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    // Of several the worst is told: what was tried in vain, whatever came after it.
+    // The exit code is the worst of several: the failed attempt, whatever came after it.
     let ended = office.machine.run(&["stop", &key("cut"), &key("never")]);
     assert_eq!(ended.code, Some(1), "{ended:?}");
 }

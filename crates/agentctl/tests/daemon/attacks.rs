@@ -1,4 +1,4 @@
-//! Everybody who must not get in tries.
+//! Every caller that must not get in tries to.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -17,7 +17,7 @@ pub(crate) fn with_http(house: &House) -> (Background, u16, String) {
     (daemon, port, token)
 }
 
-/// The port that a daemon serves, and the token that opens it.
+/// The port that a daemon serves, and its token.
 pub(crate) fn door(house: &House) -> (u16, String) {
     let address = house.get("/v1/daemon").json()["http"].as_str().unwrap().to_owned();
     let port = address.rsplit(':').next().unwrap().parse().unwrap();
@@ -94,7 +94,7 @@ fn a_write_over_tcp_needs_json_and_the_header() {
     assert!(daemon.wait(SOON).success());
 }
 
-/// Every write that the document knows, with a name where one is wanted.
+/// Every write in the API document, with a name where one is needed.
 fn every_write() -> Vec<String> {
     let document = agentctl_daemon::openapi();
     let paths = document["paths"].as_object().unwrap();

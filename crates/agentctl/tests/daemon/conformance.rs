@@ -1,4 +1,5 @@
-//! One answer, whoever gives it: this process, the daemon through the command line, the daemon over HTTP.
+//! The answer is the same from this process, from the daemon through the command line, and from the daemon
+//! over HTTP.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ fn recorded() -> Vec<PathBuf> {
         folders
     };
     for agent in folders(&here.join("../../tests/recorded")) {
-        // These hold recorded wires, not homes.
+        // These hold recorded protocols, not homes.
         if !matches!(agent.file_name().and_then(|name| name.to_str()), Some("acp" | "holding" | "openclaw")) {
             homes.extend(folders(&agent));
         }
@@ -40,7 +41,7 @@ fn every_recorded_home_gets_one_answer() {
     let house = House::new();
     let _daemon = house.daemon(&[]);
     for (number, recorded) in recorded().iter().enumerate() {
-        // Each home is another caller's: the daemon must read what the caller would.
+        // Each home belongs to another caller: the daemon must read what the caller would.
         let home = house.home.work_dir(&format!("home-{number}"));
         copy(recorded, &home);
         let ask = |arguments: &[&str], daemon: bool| {
@@ -64,7 +65,7 @@ fn every_recorded_home_gets_one_answer() {
         same(&["list", "--since", "all", "--json", "--limit", "1", "--sort", "name"]);
         let sources: Vec<Value> = list["sources"].as_array().unwrap().clone();
         let sessions = list["sessions"].as_array().unwrap();
-        // One of each home is enough for every day.
+        // One session of each home is enough for the daily run.
         let most = if std::env::var_os("AGENTCTL_LONG").is_some() { usize::MAX } else { 1 };
         for session in sessions.iter().take(most) {
             let id = session["id"].as_str().unwrap();
@@ -90,7 +91,7 @@ fn every_recorded_home_gets_one_answer() {
     }
 }
 
-/// Of an answer that may never end.
+/// The first line of an answer that may never end.
 fn first_line(house: &House, target: &str) -> String {
     let mut stream = std::os::unix::net::UnixStream::connect(house.socket()).unwrap();
     stream.write_all(format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();

@@ -1,5 +1,5 @@
-//! Few descriptors, and many of them: a daemon that cannot watch everything looks now and then, never without rest, and what
-//! it takes for itself it does not leave to what it starts.
+//! Few descriptors, and many of them: a daemon that cannot watch everything surveys now and then, never
+//! continuously, and does not pass its own limit on to the processes it starts.
 
 use std::fs;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! A small generator of its own, so that a failing run can be repeated.
+//! A small random generator of its own, so that a failing run can be repeated.
 
 pub(crate) struct Dice(pub(crate) u64);
 

@@ -25,7 +25,7 @@ impl Listener {
         let mut listener = Self { lines: BufReader::new(stream) };
         let status = listener.line();
         assert!(status.contains(" 200 "), "{query}: {status}");
-        // The head of the answer: from here on it is heard.
+        // The head of the response: from here on the listener is connected.
         while !listener.line().is_empty() {}
         listener
     }
@@ -36,7 +36,7 @@ impl Listener {
         line.trim_end().to_owned()
     }
 
-    /// The next event. Signs of life between events do not count.
+    /// The next event. Keep-alive comments between events do not count.
     #[track_caller]
     pub(crate) fn next(&mut self) -> Value {
         let deadline = Instant::now() + SOON;
@@ -48,7 +48,7 @@ impl Listener {
         }
     }
 
-    /// The next event of this type about this session; others are passed over.
+    /// The next event of this type about this session; others are skipped.
     #[track_caller]
     pub(crate) fn until(&mut self, kind: &str, id: &str) -> Value {
         for _ in 0..1000 {
@@ -188,7 +188,7 @@ fn a_source_that_fails_is_told_and_its_sessions_stay() {
     house.settled();
     let mut events = Listener::open(&house, "", None);
     let (root, away) = (house.home.path().join(".claude"), house.home.path().join("away"));
-    // A link that goes in circles takes the place of the root, in one step.
+    // A link that goes in circles replaces the root in one step.
     std::os::unix::fs::symlink(&root, &away).unwrap();
     let exchange = || {
         let swap = rustix::fs::RenameFlags::EXCHANGE;
@@ -224,8 +224,8 @@ fn a_reader_that_never_reads_delays_nobody() {
     }
 }
 
-/// From a real exit to the event, and from the last record to the event. The figures are for the closing note; the
-/// bound here is a hundred times what is promised, so that a busy machine does not fail it.
+/// The time from a real exit to the event, and from the last record to the event. The measured values are
+/// printed; the bound here is a hundred times the promise, so that a busy machine does not fail it.
 #[test]
 fn events_are_quick() {
     let rounds = if std::env::var_os("AGENTCTL_LONG").is_some() { 100 } else { 5 };

@@ -1,4 +1,5 @@
-//! Servers that tell by themselves: what they tell makes the daemon look, and nothing else.
+//! Servers that announce changes by themselves: an announcement makes the daemon survey, and does nothing
+//! else.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use crate::house::{House, SOON};
 use crate::stand_in::StandIn;
 
 const KEY: &str = "agent:main:x";
-/// By looking around alone, without being told, this many changes would take minutes.
+/// By periodic surveys alone, this many changes would take minutes.
 const CHANGES: usize = 12;
 const BY_BEING_TOLD: Duration = Duration::from_mins(1);
 
@@ -39,7 +40,7 @@ fn a_push_is_a_reason_to_look_and_never_a_fact() {
     until(SOON, "the subscription", || (subscribed.lock().unwrap().len() == 1).then_some(()));
     let mut events = Listener::open(&house, "", None);
 
-    // What a push says of a session is not believed: only the list is.
+    // The content of an announcement is not trusted: only the list is.
     gateway.push("sessions.changed", &json!({"sessionKey": KEY, "session": {"hasActiveRun": true}}));
     let began = Instant::now();
     for change in 0..CHANGES {
@@ -56,7 +57,7 @@ fn a_push_is_a_reason_to_look_and_never_a_fact() {
     }
     assert!(began.elapsed() < BY_BEING_TOLD, "{:?}", began.elapsed());
 
-    // That a run waits for an approval a reader is told by the run alone.
+    // A client learns only from the run itself that it waits for an approval.
     set(true);
     gateway.push("sessions.changed", &json!({}));
     events.until("session.running", KEY);
@@ -77,13 +78,13 @@ fn a_push_is_a_reason_to_look_and_never_a_fact() {
     gateway.push("sessions.changed", &json!({}));
     events.until("session.idle", KEY);
 
-    // One connection for all of it; when that is cut it comes back by itself, and says nothing of anybody.
+    // One connection serves all of it; when it is cut, it is opened again and no session changes.
     assert_eq!(subscribed.lock().unwrap().len(), 1);
     let restarts = || house.get("/v1/daemon").json()["feeds"][0]["restarts"].as_u64();
     assert_eq!(restarts(), Some(0));
     gateway.cut_all();
     until(SOON, "the next subscription", || (subscribed.lock().unwrap().len() == 2).then_some(()));
-    // The same gateway again; the next time it is another one.
+    // The first time it is the same gateway; the next time it is another one.
     assert_eq!(restarts(), Some(0));
     ledger.lock().unwrap().boot = "b2".into();
     gateway.cut_all();
@@ -98,7 +99,7 @@ fn a_push_is_a_reason_to_look_and_never_a_fact() {
 fn a_gateway_that_hangs_does_not_hold_up_the_news_of_others() {
     let house = House::new();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    // Taken by the kernel, and never answered.
+    // The kernel accepts the connection, and nothing ever answers.
     house.has_gateway(listener.local_addr().unwrap().port());
     let _daemon = house.daemon(&[]);
     house.settled();

@@ -127,7 +127,7 @@ fn the_session_of_a_fuse_is_found_as_by_every_command() {
     let _ = house.run(&[&["fuse", "cancel"], &narrowed[..]].concat()).ok();
 }
 
-/// Killed between any two steps, a fuse fires once and its webhook arrives.
+/// If the daemon is killed between any two steps, a fuse still fires once and its webhook arrives.
 #[test]
 fn a_daemon_killed_at_any_step_fires_a_fuse_once() {
     if !cfg!(debug_assertions) {
@@ -162,7 +162,8 @@ fn a_daemon_killed_at_any_step_fires_a_fuse_once() {
     }
 }
 
-/// What was acknowledged is there after any death; what was not may be either way, but whole.
+/// An acknowledged fuse exists after any crash; one that was not acknowledged may exist or not, but never
+/// partially.
 #[test]
 fn a_fuse_that_was_acknowledged_is_set_whatever_happens() {
     if !cfg!(debug_assertions) {
@@ -199,7 +200,7 @@ fn a_session_that_uses_too_much_is_warned_of_and_told() {
     });
     let mut events =
         crate::events::Listener::open(&house, "type=fuse.set&type=fuse.warned&type=fuse.expired", None);
-    // Two tokens are used, which is next to nothing of the first limit and all of the second.
+    // Two tokens are used, which is little of the first limit and all of the second.
     for (limit, kinds) in [("100", &["fuse.set"][..]), ("2", &["fuse.set", "fuse.expired"])] {
         let _ = house.run(&["fuse", "set", "--session", &agent.id[..8], "--max-tokens", limit]).ok();
         for kind in kinds {
@@ -248,7 +249,7 @@ fn a_damaged_file_of_fuses_is_told_and_kept_while_everything_else_works() {
             log.contains("fuses.json is damaged").then_some(())
         });
         assert_eq!(fs::read_to_string(&file).unwrap(), damaged, "what is there stays");
-        // Once it is mended, the fuse burns on, in the same daemon.
+        // Once the file is repaired, the fuse is active again in the same daemon.
         fs::write(&file, &whole).unwrap();
         let listed = house.run(&["fuses", "--json"]).ok().json();
         assert_eq!(listed["fuses"][0]["directory"], folder);

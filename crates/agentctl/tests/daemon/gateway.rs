@@ -1,4 +1,5 @@
-//! A session that lives in a gateway, through HTTP: launched, stopped and spoken to there, with no process here.
+//! A session that lives in a gateway, through HTTP: it is launched, stopped and spoken to there, with no
+//! local process.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +13,7 @@ use crate::webhooks::{Receiver, configure};
 
 const KEY: &str = "agent:main:dashboard:1";
 
-/// A gateway that does this with what it is asked, and a house that knows it.
+/// A gateway with this behaviour, and a house that knows it.
 fn house_with(
     ledger: Ledger,
     act: impl Fn(&mut Ledger, &str, &Value) -> Option<Act> + Send + Sync + 'static,
@@ -28,7 +29,7 @@ fn house_with(
     (gateway, house)
 }
 
-/// What a real gateway was seen to do with these.
+/// What a real gateway was observed to do with these.
 fn act(ledger: &mut Ledger, method: &str) -> Option<Value> {
     match method {
         "sessions.create" => {
@@ -82,7 +83,7 @@ fn it_is_launched_stopped_resumed_and_spoken_to_where_it_lives() {
     assert_eq!(resumed["id"], KEY, "{resumed:#}");
     let sent = write(&format!("/v1/sessions/{KEY}/send"), json!({"message": "and on"}));
     assert_eq!(sent["accepted"], true, "{sent:#}");
-    // Where a gateway works is its own business unless somebody says it; a process here must be told.
+    // A gateway chooses its own folder unless one is given; a local process needs one.
     write("/v1/sessions", json!({"adapter": "openclaw", "prompt": "anywhere"}));
     let placeless = house.write("POST", "/v1/sessions", r#"{"adapter": "codex", "prompt": "go"}"#);
     assert!(placeless.status == 400 && placeless.body.contains("`cwd`"), "{placeless:?}");
@@ -128,7 +129,7 @@ fn a_stop_that_failed_is_a_refusal_only_where_the_gateway_said_no() {
     }
 }
 
-/// What lives in a gateway may end many times after one launch: each end is told, under an id of its own.
+/// A session in a gateway may end many times after one launch: each end is announced under its own id.
 #[test]
 fn every_end_in_a_gateway_is_told() {
     const CRON: &str = "agent:main:cron:job-1";

@@ -1,5 +1,5 @@
-//! N5 in the daemon's eyes: a day and more of cron jobs and hooks in fast motion. What it shows as live is the gateway's own
-//! count, and an end is told only of a run that has ended.
+//! N5 in the daemon: more than a day of cron jobs and hooks in fast motion. What it shows as live is the
+//! gateway's own count, and an end is announced only for a run that has ended.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use crate::dice::Dice;
 use crate::events::Listener;
 use crate::house::{House, SOON};
 
-/// Begins when the day is over: who reads the events knows then that it has heard all of them.
+/// Starts when the day is over, so that a reader of the events knows that it has read all of them.
 const CURFEW: &str = "agent:main:curfew";
 
 #[derive(Default)]
@@ -27,18 +27,18 @@ fn lock(gateway: &Shared) -> MutexGuard<'_, Gateway> {
     gateway.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What was heard of one day.
+/// What was announced during one day.
 #[derive(Debug, Default)]
 struct Heard {
     starts: usize,
     ends: usize,
     failures: usize,
-    /// By the events alone.
+    /// Computed from the events alone.
     at_work: BTreeSet<String>,
     wrong: Vec<String>,
 }
 
-/// Reads until the curfew. An end must be one when it is heard: what has ended stays so.
+/// Reads until the curfew. An end must be true when it is read, because what has ended stays ended.
 fn hear(mut events: Listener, gateway: &Shared) -> Heard {
     let mut heard = Heard::default();
     loop {
@@ -72,10 +72,10 @@ fn ids(sessions: &Value) -> BTreeSet<String> {
     sessions.iter().map(|session| session["id"].as_str().unwrap().to_owned()).collect()
 }
 
-/// One in three readings of the list goes wrong, in one way or another.
+/// One in three reads of the list fails in some way.
 struct Stumbling {
     dice: Dice,
-    /// Once the list was given, and before it was whole.
+    /// Whether it fails after the list has begun and before it is complete.
     in_the_middle: bool,
 }
 
@@ -94,7 +94,7 @@ impl Stumbling {
     }
 }
 
-/// One day, looked at every so many minutes.
+/// One day, surveyed every so many minutes.
 fn live_through(every: u64, fails: bool) -> Heard {
     let shared: Shared = Arc::default();
     let (served, stumbling) =
@@ -127,7 +127,7 @@ fn live_through(every: u64, fails: bool) -> Heard {
             continue;
         }
         let own = lock(&shared).ledger.at_work();
-        // The view that events come from, which follows; and the list, which is of this moment.
+        // The view that produces events follows; the list is of this moment.
         until_seen(SOON, &format!("the gateway's own count in minute {now}"), || {
             wake();
             let view = Listener::open(&house, "snapshot=true", None).next();

@@ -1,5 +1,5 @@
-//! A home that cannot be written to: read-only, full, and full while the daemon runs. Reading goes on, what fails says
-//! why, and nobody crashes or spins.
+//! A home that cannot be written to: read-only, full, and full while the daemon runs. Reading continues,
+//! failures report their reason, and nothing crashes or spins.
 
 use std::fs;
 use std::process::Command;
@@ -11,14 +11,15 @@ use crate::house::{House, SOON};
 use crate::stand_in::StandIn;
 use crate::webhooks::Receiver;
 
-/// A place of its own in the mount table: what is mounted there, nobody else sees. Everything must be run inside it.
+/// A mount namespace of its own: what is mounted there is invisible elsewhere. Everything must be run inside
+/// it.
 struct Place {
     house: House,
     keeper: Background,
 }
 
 impl Place {
-    /// `None`, with the reason said, where mounting is not permitted.
+    /// `None`, with a printed reason, where mounting is not permitted.
     fn set(house: House, mount: &str) -> Option<Self> {
         let home = house.home.agentctl_home();
         fs::create_dir_all(&home).unwrap();
@@ -92,7 +93,7 @@ fn a_read_only_home_is_named_and_reading_goes_on() {
     ] {
         place.fails(arguments, "Read-only file system");
     }
-    // These can do without.
+    // These commands can do without the daemon.
     assert_eq!(place.agentctl(&["wait", "2222", "--timeout", "0s"]).stderr, "");
     assert_eq!(place.agentctl(&["prune"]).code, Some(0));
     place.reading_goes_on();
@@ -122,7 +123,7 @@ fn a_home_that_fills_up_loses_nothing_and_comes_back() {
     assert_eq!(fuses["fuses"][0]["label"], "kept", "what was there stays: {fuses}");
     assert_eq!(place.agentctl(&["locks", "--json"]).ok().json()["locks"].as_array().unwrap().len(), 1);
 
-    // A webhook that the disk does not take is sent all the same.
+    // A webhook that cannot be written to disk is sent all the same.
     let mut agent = StandIn::start(&place.house.home);
     until_seen(SOON, "the session to be seen", || {
         let live = place.status()["liveSessions"].clone();

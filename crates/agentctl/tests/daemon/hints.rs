@@ -1,4 +1,5 @@
-//! Commands that go on until something happens: a daemon tells them when to look, and its end changes nothing.
+//! Commands that run until something happens: a daemon tells them when to survey, and its end changes
+//! nothing.
 
 use agentctl_testkit::{Background, Signal, until, until_seen};
 
@@ -60,7 +61,7 @@ fn a_wait_with_a_daemon_still_ends_in_time_and_by_a_death() {
     assert_eq!(waiting.wait(SOON).code(), Some(1), "{}", waiting.stdout());
 }
 
-/// What `logs -f` prints of a conversation that goes on and ends.
+/// What `logs -f` prints of a conversation that continues and ends.
 fn followed(daemon: bool, killed: bool) -> Vec<String> {
     let house = House::furnished();
     let mut serving = daemon.then(|| house.daemon(&[]));
@@ -75,7 +76,7 @@ fn followed(daemon: bool, killed: bool) -> Vec<String> {
     };
     lines(&reading, 1);
     if let Some(serving) = &mut serving {
-        // It finds the session and then listens; every look of ours is a request too.
+        // It finds the session and then listens; each of our own requests is counted too.
         let mut looks = 0;
         until(SOON, "the reader to listen", || {
             let theirs = house.requests() - before - looks;

@@ -1,4 +1,5 @@
-//! What a repository has run by a checkout, a launch or a removal: only what a person has agreed to, by its content.
+//! What a repository can run in a checkout, a launch or a removal: only what a person has agreed to, by its
+//! content.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -48,7 +49,7 @@ fn a_checkout_runs_them_once_a_person_has_agreed_to_this_content() {
     assert!(scene.ran().contains(&"hook-post-checkout".to_owned()));
 }
 
-/// Everything runs in the tree that a checkout makes, and not in the one that is there.
+/// Each runs in the tree that a checkout creates, and not in the existing one.
 const HIDDEN: [&str; 7] = [
     "includeIf \"onbranch:b1\"",
     "includeIf \"gitdir:worktrees/\"",
@@ -132,7 +133,7 @@ fn removing_a_tree_runs_no_filter_that_only_holds_there() {
     let clean = format!("[filter \"evil\"]\n\tclean = {}\n", scene.program("cleaned").display());
     fs::write(scene.repo.join(".git/evil.inc"), clean).unwrap();
     let tree = scene.repo.with_file_name("repo-b1");
-    // The same text, written anew: git must look at the contents.
+    // The same text is written again, so that git must read the contents.
     fs::write(tree.join("a.txt"), "one\n").unwrap();
     let cleaned = scene.agentctl(&["worktree", "clean", tree.to_str().unwrap()]);
     assert_eq!((cleaned.code, scene.ran()), (Some(0), Vec::new()), "{cleaned:#?}");
@@ -174,7 +175,7 @@ fn a_command_is_shown_whole_with_what_would_not_show() {
     assert!(refused.stderr.contains(&format!("\\n⟨U+202E⟩{end}")), "{refused:#?}");
 }
 
-/// Somebody else's git comes first, between the look for a free path and the creation.
+/// Another git process comes first, between the search for a free path and the creation.
 #[test]
 fn a_tree_that_somebody_else_made_at_our_path_stays() {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -198,7 +199,7 @@ fn a_tree_that_somebody_else_made_at_our_path_stays() {
     assert_eq!(branches, "main\nother", "ours is gone again");
 }
 
-/// Large files are brought that way: what the user has set for every repository is theirs, and asks nothing.
+/// Large files are fetched that way: what the user has configured for every repository needs no agreement.
 #[test]
 fn the_users_own_filters_and_hooks_go_on_working() {
     let scene = Scene::ordinary(None);
@@ -211,7 +212,7 @@ fn the_users_own_filters_and_hooks_go_on_working() {
     let smudge = scene.program("my-filter");
     scene.git(&scene.repo, &["config", "--global", "filter.mine.smudge", smudge.to_str().unwrap()]);
     scene.git(&scene.repo, &["config", "--global", "filter.mine.required", "true"]);
-    // A setting of the repository's that no checkout here uses.
+    // A setting of the repository that no checkout here uses.
     scene.git(&scene.repo, &["config", "core.sshCommand", "ssh -i key"]);
     let made = scene.agentctl(&["worktree", "create", ".", "--branch", "b1"]);
     assert_eq!(

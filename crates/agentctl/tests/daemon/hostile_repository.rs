@@ -1,5 +1,5 @@
-//! A repository that names a program wherever git lets it: looking at it, by whatever command or request, runs none of them.
-//! What a checkout runs is in `hostile_checkout`.
+//! A repository that names a program wherever git allows it: reading it, by any command or request, runs none
+//! of them. What a checkout runs is tested in `hostile_checkout`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -64,7 +64,7 @@ const PROGRAMS: [&str; 51] = [
     "gc.recentObjectsHook",
 ];
 
-/// The same with what a shell is told.
+/// The same for values that a shell interprets.
 const SHELL: [&str; 7] = [
     "alias.status",
     "alias.diff",
@@ -75,7 +75,7 @@ const SHELL: [&str; 7] = [
     "submodule.sub.update",
 ];
 
-/// What makes git use the ones above.
+/// Settings that make git use the ones above.
 const WISHES: [(&str, &str); 17] = [
     ("filter.evil.required", "true"),
     ("log.showSignature", "true"),
@@ -166,7 +166,7 @@ impl Scene {
         self.sign_a_commit();
         self.poison(&self.repo.join(".git/config"), "");
         self.poison(&self.repo.join(".git/modules/sub/config"), "sub-");
-        // Also by way of other files: an include, and the one that belongs to a single tree.
+        // Also through other files: an include, and the file of a single working tree.
         let include = format!(
             "\n[include]\n\tpath = included\n[includeIf \"gitdir:**\"]\n\tpath = also-included\n[filter \"inner\"]\n\tclean = {}\n\
              [extensions]\n\tworktreeConfig = true\n",
@@ -189,7 +189,7 @@ impl Scene {
                 self.script(&path, &format!("hook-{hook}"));
             }
         }
-        // As long as before: only a look at the contents, and so at the filters, shows the difference.
+        // The length is unchanged: only reading the contents, which runs the filters, shows the difference.
         for folder in [&self.repo, &self.tree] {
             for name in ["a.txt", "b.dat", "c.eq", "d.none"] {
                 fs::write(folder.join(name), "two\n").unwrap();
@@ -199,7 +199,7 @@ impl Scene {
         fs::write(self.repo.join("sub/inner.txt"), "other\n").unwrap();
     }
 
-    /// The tree's branch gets a commit with a signature, which `log` may be told to have checked.
+    /// The branch of the tree gets a signed commit, whose signature `log` can be configured to check.
     fn sign_a_commit(&self) {
         fs::write(self.tree.join("ahead"), "x").unwrap();
         self.git(&self.tree, &["add", "ahead"]);
@@ -257,7 +257,7 @@ impl Scene {
         self.house.home.run(command).ok().stdout.trim().to_owned()
     }
 
-    /// What ran since the last time.
+    /// The programs that ran since the last call.
     pub(crate) fn ran(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.canaries).unwrap().map(|entry| entry.unwrap().path());
         let mut names = Vec::new();
@@ -301,7 +301,7 @@ pub(crate) fn append(path: &Path, text: &str) {
     fs::write(path, before + text).unwrap();
 }
 
-/// The usual git, and the system's where that is another one.
+/// The usual git, and the system's if that is another one.
 fn gits() -> Vec<Option<PathBuf>> {
     let system = PathBuf::from("/usr/bin/git");
     let usual = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
@@ -318,7 +318,7 @@ fn gits() -> Vec<Option<PathBuf>> {
 fn looking_at_a_hostile_repository_runs_nothing_of_it() {
     for git in gits() {
         let scene = Scene::new(git.as_deref());
-        // The traps work: whoever looks as a person would is caught.
+        // The traps work: reading as a person would triggers them.
         let mut plain = scene.house.home.command("git");
         plain.args(["-c", "core.pager=cat", "status", "--porcelain"]).current_dir(&scene.tree);
         let plain = scene.house.home.run(plain);
@@ -377,7 +377,7 @@ fn looking_at_a_hostile_repository_runs_nothing_of_it() {
     }
 }
 
-/// What is not there would be fetched, by whatever the repository says.
+/// A missing object would be fetched with the command that the repository configures.
 #[test]
 fn nothing_is_fetched_to_look() {
     for git in gits() {

@@ -1,4 +1,4 @@
-//! A home with a daemon in it, and a plain way to speak to its socket.
+//! A home with a daemon in it, and a simple client for its socket.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -56,7 +56,7 @@ impl House {
         house
     }
 
-    /// OpenClaw is set up here, with its gateway at this port.
+    /// Sets OpenClaw up, with its gateway at this port.
     pub(crate) fn has_gateway(&self, port: u16) {
         let folder = self.home.path().join(".openclaw");
         fs::create_dir_all(&folder).unwrap();
@@ -79,12 +79,12 @@ impl House {
         self.serving(command)
     }
 
-    /// The same with so many descriptors and no more.
+    /// The same with a hard limit of this many descriptors.
     pub(crate) fn daemon_under(&self, descriptors: u64, arguments: &[&str]) -> Background {
         self.limited(&format!("ulimit -n {descriptors}"), arguments)
     }
 
-    /// The same with so many descriptors, unless it asks for more.
+    /// The same with a soft limit of this many descriptors.
     pub(crate) fn daemon_under_soft(&self, descriptors: u64, arguments: &[&str]) -> Background {
         self.limited(&format!("ulimit -S -n {descriptors}"), arguments)
     }
@@ -188,14 +188,14 @@ impl House {
         self.get("/v1/daemon").json()["requests"].as_u64().unwrap() - 1
     }
 
-    /// Waits until the daemon knows what lives: what changes from then on is an event.
+    /// Waits until the daemon knows what is live: every later change is an event.
     pub(crate) fn settled(&self) {
         let looks = || self.get("/v1/daemon").json()["looks"].as_u64().unwrap();
         until(SOON, "the daemon's first look", || (looks() > 0).then_some(()));
     }
 }
 
-/// One request and its answer, on any connection that is closed behind it.
+/// One request and its response, on any connection that is closed afterwards.
 pub(crate) fn exchange(stream: &mut (impl Read + Write), request: &str) -> Option<Reply> {
     stream.write_all(request.as_bytes()).ok()?;
     let mut bytes = Vec::new();
@@ -206,7 +206,7 @@ pub(crate) fn exchange(stream: &mut (impl Read + Write), request: &str) -> Optio
     Some(Reply { status, head: head.to_lowercase(), body: body.to_owned() })
 }
 
-/// What may differ between two looks: when they were taken, and how long they took.
+/// Removes what may differ between two surveys: when they were made, and how long they took.
 pub(crate) fn forget_moments(value: &mut Value) {
     match value {
         Value::Object(object) => {

@@ -1,5 +1,5 @@
-//! What is published, held against programs that others wrote: the document of the API against a validator and against
-//! schemathesis, figures against a reader of Prometheus' format.
+//! Published formats, checked by independent programs: the API document by a validator and by schemathesis,
+//! metrics by a parser of the Prometheus format.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -102,7 +102,7 @@ fn what_no_route_understands_is_a_problem_on_every_route() {
     refused(&house.write("POST", "/v1/locks", r#"{"directory": "/a\u0000b"}"#), "a NUL in a body");
 }
 
-/// Nothing but git and a shell can be found there, so that nobody can launch an agent of this machine.
+/// Only git and a shell are found there, so that no agent of this machine can be launched.
 fn without_agents(home: &mut TestHome) {
     let only = home.work_dir("only");
     let path = std::env::var_os("PATH").unwrap();
@@ -114,8 +114,8 @@ fn without_agents(home: &mut TestHome) {
     home.set_env("PATH", only);
 }
 
-/// Generated requests, right ones and wrong ones: none makes the daemon fail, each answer is as the document says, and
-/// each refusal is a problem.
+/// Generated requests, valid and invalid: none makes the daemon fail, each response matches the document, and
+/// each refusal is a problem object.
 #[test]
 fn generated_requests_get_what_the_document_says() {
     let judges = match Judges::call() {
@@ -138,7 +138,7 @@ fn generated_requests_get_what_the_document_says() {
     command.arg(format!("--url=http://127.0.0.1:{port}"));
     command.arg(format!("--header=Authorization: Bearer {token}"));
     command.args(["--header=X-Agentctl: 1", "--header=Content-Type: application/json"]);
-    // The first ends the daemon, the others have no end themselves.
+    // The first ends the daemon, the others never end themselves.
     let left_out = ["stopDaemon", "streamEvents", "streamMessages"];
     for operation in left_out {
         command.arg(format!("--exclude-operation-id={operation}"));
@@ -180,7 +180,7 @@ fn figures_are_read_by_who_reads_prometheus() {
     let figures = judges.figures(&text);
     let kind = |name: &str| figures[name][0].clone();
     assert_eq!(kind("agentctl_sessions_current"), "gauge", "{figures:#}");
-    // The reader takes the ending of counters for granted.
+    // The parser strips the suffix of counters.
     assert_eq!(kind("agentctl_sessions"), "counter", "{figures:#}");
     assert_eq!(kind("agentctl_session_duration_seconds"), "histogram", "{figures:#}");
     assert!(figures.as_object().unwrap().values().all(|family| family[1] != 0), "{figures:#}");
@@ -193,7 +193,7 @@ fn figures_are_read_by_who_reads_prometheus() {
     tools::run(command, &text);
 }
 
-/// Read by the manager that is to run it.
+/// Checked by the service manager that will run it.
 #[test]
 #[cfg(target_os = "linux")]
 fn the_service_is_understood_by_its_manager() {
@@ -206,6 +206,6 @@ fn the_service_is_understood_by_its_manager() {
         Ok(judged) => judged,
         Err(error) => return skip(format!("no systemd-analyze: {error}")),
     };
-    // It is content with what it does not understand, and only says so.
+    // It accepts what it does not understand, and only prints a warning.
     assert!(judged.status.success() && judged.stderr.is_empty() && judged.stdout.is_empty(), "{judged:?}");
 }

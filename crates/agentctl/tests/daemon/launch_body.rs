@@ -1,4 +1,4 @@
-//! What a launch over HTTP may bring along: all that the command line takes.
+//! Everything that a launch over HTTP can contain: all options of the command line.
 
 use std::fs;
 use std::net::TcpStream;
@@ -128,7 +128,7 @@ fn what_the_slots_of_a_group_did_is_told_as_on_the_command_line() {
         "{unknown:?}"
     );
     assert_eq!(house.get("/v1/groups/g-none/diff").status, 404);
-    // A beginning that only one has is enough, everywhere.
+    // A unique beginning is enough everywhere.
     let begun = &group[..5];
     assert_eq!(house.get(&format!("/v1/groups/{begun}/diff")).json(), there.json());
     let shown = house.home.agentctl(&["group", "show", begun, "--json"]).json();

@@ -1,4 +1,5 @@
-//! Sessions that agentctl itself started: their end is told once, with a daemon and without one, whoever is killed.
+//! Sessions that agentctl itself started: their end is announced once, with or without a daemon, whichever
+//! process is killed.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +13,8 @@ use crate::house::{House, SOON};
 use crate::stand_in::StandIn;
 use crate::webhooks::{Receiver, configure, pending};
 
-/// A stand-in for Claude Code that can be launched: it takes its id, works until the gate is opened, and ends well.
+/// A stand-in for Claude Code that can be launched: it takes its id, works until the gate is opened, and ends
+/// well.
 const AGENT: &str = r#"#!/bin/sh
 while [ $# -gt 0 ]; do
   case "$1" in --session-id|--resume) id=$2 ;; esac
@@ -92,7 +94,7 @@ impl Scene {
         self.house.home.run(command)
     }
 
-    /// What the receiver was told of the end of this session.
+    /// What the receiver was sent about the end of this session.
     pub(crate) fn told_of(&self, id: &str) -> Value {
         until(SOON, "a webhook of the end", || {
             let bodies = self.receiver.received().into_iter();
@@ -113,7 +115,7 @@ impl Scene {
         self.house.home.agentctl_home().join("launches").join(launch).join(file)
     }
 
-    /// Waits until nobody works for this home any more.
+    /// Waits until no process works for this home any more.
     fn silence(&self) {
         until_seen(SOON, "the end of every process", || match self.house.home.processes() {
             left if left.is_empty() => Ok(()),
@@ -121,7 +123,7 @@ impl Scene {
         });
     }
 
-    /// Waits until everything was delivered, and gives what was: delivery and session.
+    /// Waits until everything was delivered, and returns it: delivery and session.
     fn delivered(&self, count: usize) -> Vec<(String, String)> {
         self.receiver.accepted(count);
         until(SOON, "an empty outbox", || (pending(&self.house) == 0).then_some(()));
@@ -154,7 +156,7 @@ fn an_end_without_a_daemon_is_told_by_the_next_one() {
     );
 }
 
-/// Known to the launcher alone: the daemon has another receiver and another secret, or none.
+/// Only the launcher knows it: the daemon has another receiver and another secret, or none.
 #[test]
 fn a_webhook_of_the_launcher_alone_goes_to_its_receiver_under_its_secret() {
     let scene = Scene::set();
@@ -177,7 +179,8 @@ fn a_webhook_of_the_launcher_alone_goes_to_its_receiver_under_its_secret() {
     }
 }
 
-/// The process has ended, but the storage cannot be heard: that nobody carries the session on is not known (N4).
+/// The process has ended, but the storage cannot be read: it is not known that no process owns the session
+/// (N4).
 #[test]
 fn an_end_that_no_survey_shows_is_told_only_when_one_does() {
     let scene = Scene::set();
@@ -209,7 +212,7 @@ fn with_a_daemon_one_end_has_one_delivery() {
     let mut events = Listener::open(&scene.house, "type=session.stopped&type=launch.exited", None);
     let mut expected: Vec<(String, String)> =
         ["a", "b", "c", "d"].map(|place| scene.launch(place, &[])).map(|(id, launch)| (launch, id)).into();
-    // What the daemon never saw live ends without an event of its own.
+    // A session that the daemon never saw live ends without an event of its own.
     until(SOON, "all of them to be seen", || {
         (scene.house.get("/v1/daemon").json()["liveSessions"] == 4).then_some(())
     });
@@ -233,7 +236,7 @@ fn with_a_daemon_one_end_has_one_delivery() {
     expected.sort();
     assert_eq!(told, expected);
 
-    // Somebody takes one of them up by hand: its next end is another one.
+    // A person continues one of them by hand: its next end is another one.
     let (launch, id) = expected.remove(0);
     let mut agent = StandIn::on(&scene.house.home, id.clone());
     until(SOON, "it to be seen", || {
@@ -245,7 +248,7 @@ fn with_a_daemon_one_end_has_one_delivery() {
     assert_ne!(told[4].0, launch);
 }
 
-/// Killed between any two steps of the telling: it is told all the same, under one id.
+/// If the process is killed between any two steps of the announcement, it is still announced, under one id.
 #[test]
 fn a_runner_killed_at_any_step_loses_nothing() {
     if !cfg!(debug_assertions) {
@@ -260,7 +263,7 @@ fn a_runner_killed_at_any_step_loses_nothing() {
         scene.open_the_gate();
         scene.silence();
         scene.close_the_gate();
-        // So that the next launch has nothing of this one to write down.
+        // The next launch then has nothing of this one to record.
         let _ = scene.house.run(&["prune"]).ok();
         let mut daemon = scene.house.daemon(&[]);
         let told = scene.delivered(number + 1);
@@ -275,8 +278,8 @@ fn a_runner_killed_at_any_step_loses_nothing() {
     daemon.wait(SOON);
 }
 
-/// Whoever asks for a launch, or its runner, is killed at any step of writing the record: there is a session with a whole
-/// record, or nothing stays.
+/// The caller of a launch or its runner is killed at any step of writing the record: there is a session with
+/// a complete record, or nothing remains.
 #[test]
 fn a_launch_killed_at_any_step_of_its_record_is_whole_or_undone() {
     if !cfg!(debug_assertions) {
@@ -284,7 +287,8 @@ fn a_launch_killed_at_any_step_of_its_record_is_whole_or_undone() {
     }
     let scene = Scene::set();
     let steps = ["begin", "written", "synced", "renamed", "done"];
-    // Of this write the first is the caller's; the second is the runner's, once it knows that the turn has begun.
+    // The first of these writes is the caller's; the second is the runner's, once it knows that the turn has
+    // begun.
     for point in steps.iter().flat_map(|step| [1, 2].map(|time| format!("launch.{step}#{time}"))) {
         let launched = scene.try_launch("a", &[], &[("AGENTCTL_FAULT", &point)]);
         scene.open_the_gate();
@@ -328,14 +332,15 @@ fn launch_and_wait_start_the_daemon_and_do_without_it() {
     assert_eq!(house.run(&["wait", &id, &second]).code, Some(0));
     assert_eq!(standing()["daemon"]["pid"], first, "one is enough");
     let _ = house.run(&["daemon", "stop"]).ok();
-    // No daemon can be had here; the command goes on.
+    // No daemon can be started here; the command continues.
     fs::remove_dir_all(house.home.agentctl_home()).unwrap();
     fs::write(house.home.agentctl_home(), "a file where the folder should be").unwrap();
     let waited = house.run(&["wait", &id]);
     assert_eq!((waited.code, waited.stderr.as_str()), (Some(0), ""), "{waited:?}");
 }
 
-/// Whatever the program is called: the runner is nobody's tool, is not ended with the agent, and sees its exit.
+/// Whatever the program is called: the runner is not part of the agent's family, is not ended with the agent,
+/// and sees its exit.
 #[test]
 fn a_runner_under_another_name_is_not_ended_as_a_tool() {
     let scene = Scene::set();

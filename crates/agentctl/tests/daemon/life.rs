@@ -45,7 +45,7 @@ fn a_manner_that_a_running_one_does_not_have_is_refused_and_restarting_gives_it(
     for asked in [&[][..], &["--read-only"], &["--http", "127.0.0.1:0"]] {
         assert!(house.run(&[&["daemon", "start"], asked].concat()).ok().stdout.contains("runs already"));
     }
-    // It agrees to nothing, and is ended all the same, without waiting for it to change its mind.
+    // It refuses the request, and is ended all the same, without waiting for it to change its mind.
     let began = std::time::Instant::now();
     let _ = house.run(&["daemon", "stop"]).ok();
     assert!(began.elapsed() < std::time::Duration::from_secs(9), "{:?}", began.elapsed());
@@ -79,7 +79,7 @@ fn doctor_says_how_the_daemon_is() {
     assert_eq!((&well["pid"], &well["staleFiles"]), (&daemon.pid().into(), &serde_json::json!([])));
     let words = house.run(&["doctor"]).ok().stdout;
     assert!(words.contains("daemon   runs, pid") && words.contains("daemon.log"), "{words}");
-    // One that is stopped holds its lock and says nothing.
+    // A stopped daemon holds its lock and does not answer.
     daemon.signal(Signal::KILL);
     daemon.wait(SOON);
     fs::write(house.home.agentctl_home().join("daemon.pid"), "1").unwrap();
@@ -216,7 +216,7 @@ fn a_service_manager_hears_when_it_is_ready_and_when_it_ends() {
     assert!(daemon.wait(SOON).success());
 }
 
-/// An older daemon: holds the lock, says its version, and ends when it is asked to.
+/// An older daemon: it holds the lock, reports its version, and ends when it is asked to.
 fn older_daemon(home: &Path) -> std::thread::JoinHandle<Vec<String>> {
     fs::create_dir(home).unwrap();
     let lock = fs::File::create(home.join("daemon.lock")).unwrap();
@@ -259,7 +259,7 @@ fn a_daemon_of_another_version_is_not_believed_and_makes_way() {
 fn a_daemon_that_hears_nothing_is_ended_by_its_lock() {
     let house = House::new();
     let mut daemon = house.daemon(&[]);
-    // The door is gone, so nobody can ask it.
+    // The socket is gone, so the daemon cannot be asked.
     fs::remove_file(house.socket()).unwrap();
     let _ = house.run(&["daemon", "stop"]).ok();
     assert!(daemon.wait(SOON).success(), "a termination is a clean end");
@@ -271,7 +271,7 @@ fn a_home_that_vanishes_ends_it_and_reading_goes_on() {
     let mut daemon = house.daemon(&[]);
     let home = house.home.agentctl_home();
     fs::rename(&home, home.with_extension("away")).unwrap();
-    // Any change under a root makes it look around.
+    // Any change under a root makes it survey.
     let poke = house.home.path().join(".claude/projects/poke");
     until(SOON, "its end", || {
         let _ = fs::create_dir(&poke);

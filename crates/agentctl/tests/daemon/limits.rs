@@ -1,4 +1,5 @@
-//! Limits of sessions: said at four fifths, once; then the session is ended, once, whatever happens to the daemon.
+//! Limits of sessions: one warning at four fifths, then the session is ended once, whatever happens to the
+//! daemon.
 
 use std::fs;
 
@@ -71,7 +72,7 @@ fn a_time_is_warned_of_and_then_ends_the_session() {
     no_fuse(&house);
 }
 
-/// Time ran out while no daemon was there, and the next one dies at every step of what is to happen then.
+/// The time ran out while no daemon ran, and the next one dies at every step of the expiry.
 #[test]
 fn a_limit_reached_while_down_is_told_once_and_ends_the_session() {
     if !cfg!(debug_assertions) {
@@ -81,12 +82,12 @@ fn a_limit_reached_while_down_is_told_once_and_ends_the_session() {
     let home = house.home.agentctl_home();
     fs::create_dir_all(&home).unwrap();
     let steps = ["begin", "written", "synced", "renamed", "done"];
-    // The first write says that the limit was reached, the second that the session was asked to break off.
+    // The first write records that the limit was reached, the second that the session was interrupted.
     let mut points: Vec<String> = steps.map(|step| format!("fuses.{step}#1")).into();
     points.extend(["limit.reached", "limit.told", "outbox.begin", "outbox.renamed"].map(str::to_owned));
     points.extend(steps[..3].iter().map(|step| format!("fuses.{step}#2")));
     if std::env::var_os("AGENTCTL_LONG").is_some() {
-        // Behind it the next daemon gives the session its ten seconds.
+        // After that the next daemon gives the session its ten seconds.
         points.extend(steps[3..].iter().map(|step| format!("fuses.{step}#2")));
     }
     for (number, point) in points.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Many at once over many sessions, and some that never read: everybody gets answers, in bounded memory, and who falls
-//! behind is told so.
+//! Many clients at once over many sessions, some of which never read: every client gets answers, memory stays
+//! bounded, and clients that fall behind are notified.
 
 use std::fs;
 use std::path::Path;
@@ -13,13 +13,13 @@ use crate::events::Listener;
 use crate::house::House;
 use crate::stand_in::StandIn;
 
-/// How much of everything.
+/// The amounts of everything.
 struct Size {
     time: Duration,
     sessions: usize,
     live: usize,
     full: usize,
-    /// Who listens to events; every fifth of them never reads.
+    /// The readers of events; every fifth of them never reads.
     listeners: usize,
 }
 
@@ -31,10 +31,10 @@ fn size() -> Size {
     }
 }
 
-/// The most that the daemon may have in memory, whatever is asked of it.
+/// The most memory that the daemon may use, whatever is requested.
 const MEMORY: u64 = 256 << 20;
 
-/// More events than are kept for those who are late, and than fit into the buffers on the way.
+/// More events than are kept for late readers, and than fit into the buffers on the way.
 const EVENTS: usize = 1250;
 
 fn furnish(home: &Path, sessions: usize) {
@@ -54,7 +54,7 @@ fn furnish(home: &Path, sessions: usize) {
     }
 }
 
-/// Says that it is over when it goes out of sight, also by a panic.
+/// Signals the end when it is dropped, also by a panic.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -98,7 +98,7 @@ fn many_clients_get_their_answers_and_the_deaf_delay_nobody() {
                 })
             })
             .collect();
-        // Those who listen get every single event, and none of them late.
+        // Active readers get every single event, and none of them late.
         let opened: Vec<Listener> = (0..size.listeners - size.listeners / 5)
             .map(|_| Listener::open(house, "type=fuse.set&type=reset", None))
             .collect();
@@ -120,7 +120,7 @@ fn many_clients_get_their_answers_and_the_deaf_delay_nobody() {
                 })
             })
             .collect();
-        // Whatever happens here, nobody is left watching.
+        // Whatever happens here, no thread is left waiting.
         let _ends = Ends(over);
         scope.spawn(move || {
             while !over.load(Ordering::Relaxed) {
@@ -130,7 +130,7 @@ fn many_clients_get_their_answers_and_the_deaf_delay_nobody() {
             }
         });
         for number in 0..EVENTS {
-            // One on the same directory makes way, so the file stays small.
+            // A fuse on the same directory is replaced, so the file stays small.
             let body =
                 json!({"directory": "/tmp", "ttl": "5h", "label": format!("{number} {label}")}).to_string();
             let set = house.write("POST", "/v1/fuses", &body);
@@ -149,7 +149,7 @@ fn many_clients_get_their_answers_and_the_deaf_delay_nobody() {
     assert!(answers >= size.live + size.full);
     assert!(most < MEMORY, "{} MB", most >> 20);
     assert!(late < Duration::from_secs(10), "{late:?}");
-    // Who wakes up late hears what was on the way, then that something was missed, then where everything stands.
+    // A reader that wakes up late gets what was buffered, then a reset, then a snapshot.
     for mut listener in deaf {
         let heard = (0..EVENTS).map(|_| listener.next()).find(|event| event["type"] == "reset");
         assert!(heard.is_some(), "a reader that fell behind is told so");

@@ -1,4 +1,4 @@
-//! Manual locks: written by commands, whole whatever kills them, with and without a daemon.
+//! Manual locks: written by commands, complete whatever kills them, with and without a daemon.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! How a daemon is to run: what the config says counts for every start of it, and what flags said for the next one.
+//! The options of a daemon: the config counts for every start, and flags are passed on to the next daemon.
 
 use std::fs;
 use std::net::TcpListener;
@@ -7,7 +7,7 @@ use agentctl_testkit::{Background, until, until_seen};
 
 use crate::house::{House, SOON};
 
-/// A port that nobody has just now.
+/// A port that is free just now.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -42,7 +42,8 @@ fn the_port_of_the_config_is_served_by_every_start_and_a_flag_wins() {
     let _ = house.run(&["daemon", "start"]).ok();
     assert_eq!(served(), first);
     assert!(house.run(&["daemon", "start"]).ok().stdout.contains("runs already"));
-    // Another one in the config counts from the next start on, and until then it is said that it does not.
+    // Another address in the config counts from the next start on, and until then a warning says that it does
+    // not.
     configure(&house, &other);
     let refused = house.run(&["daemon", "start"]);
     assert_eq!(refused.code, Some(7), "{refused:?}");
@@ -79,7 +80,7 @@ fn a_port_that_cannot_be_had_is_said_loudly() {
         assert!(refused.stderr.contains(&address), "{needing:?}: {refused:?}");
         assert!(refused.stderr.contains("config.toml"), "{needing:?}: {refused:?}");
     }
-    // One that can do without says so and goes on.
+    // A command that can do without the daemon reports that and continues.
     let waited = house.run(&["wait", "2222"]);
     assert!(waited.stderr.contains(&address) && waited.stderr.contains("no daemon is started"), "{waited:?}");
     assert!(matches!(waited.code, Some(0 | 1)), "{waited:?}");
@@ -102,11 +103,11 @@ fn what_cannot_be_served_is_refused_before_the_one_that_runs_is_ended() {
         assert!(refused.stderr.contains("line 1, column 8"), "{wanted:?}: {refused:?}");
         assert!(!house.socket().exists());
     }
-    // One that can do without goes on, and says so too.
+    // A command that can do without the daemon continues and reports it too.
     let waited = house.run(&["wait", "2222"]);
     assert!(waited.stderr.contains("line 1, column 8"), "{waited:?}");
     let _ = house.run(&["daemon", "stop"]).ok();
-    // A flag says what the file does not.
+    // A flag supplies what the file lacks.
     let _ = house.run(&["daemon", "start", "--http", "127.0.0.1:0"]).ok();
     fs::remove_file(&config).unwrap();
     let pid = || house.get("/v1/daemon").json()["pid"].clone();

@@ -1,4 +1,5 @@
-//! What was counted once is not counted again while it stays the same, and is counted anew when it does not.
+//! Files that were counted once are not counted again while they are unchanged, and are counted again when
+//! they change.
 
 use std::fs;
 use std::io::Write;
@@ -9,7 +10,7 @@ use crate::conformance::forget_moments;
 use crate::house::House;
 
 const ID: &str = "77777777-0000-4000-8000-000000000000";
-/// Large enough that reading it cannot be overlooked.
+/// Large enough that reading it shows in the counters.
 const SIZE: usize = 8 << 20;
 
 /// A prompt and its reply.
@@ -24,7 +25,7 @@ fn turn(number: usize, text: &str) -> String {
     format!("{prompt}\n{record}\n")
 }
 
-/// How much the daemon has read so far, by the kernel's count.
+/// How much the daemon has read so far, as counted by the kernel.
 fn read_by(pid: u32) -> usize {
     let counts = fs::read_to_string(format!("/proc/{pid}/io")).unwrap();
     counts.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap().parse().unwrap()
@@ -52,7 +53,7 @@ fn a_conversation_that_stayed_the_same_is_not_read_again() {
     };
     let alone =
         || without_moments(house.home.agentctl(&["list", "--since", "all", "--usage", "--json"]).ok().json());
-    // A file that was written just now is not trusted to stay: it becomes old enough.
+    // A file that was written just now is not trusted to stay unchanged, so it is made older.
     let mut reads = Vec::new();
     agentctl_testkit::until(crate::house::SOON, "the count to be remembered", || {
         let (answer, read) = ask();
@@ -72,7 +73,7 @@ fn a_conversation_that_stayed_the_same_is_not_read_again() {
     assert!(read > SIZE, "what has grown is counted anew: {read}");
 }
 
-/// The command that looks at the end of a session has the daemon look it up, and that is no reason to count it.
+/// A command that reads the end of a session has the daemon look it up, which is no reason to count it.
 #[test]
 fn a_look_up_for_another_command_counts_nothing() {
     let house = House::new();

@@ -1,5 +1,5 @@
-//! Everything that `agentctl schema` names, as it is really printed, answered and sent, held against its schema by a
-//! validator that others wrote.
+//! Everything that `agentctl schema` names, as it is really printed, returned and sent, checked against its
+//! schema by an independent validator.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::house::{House, SOON};
 use crate::launched::Scene;
 use crate::stand_in::StandIn;
 
-/// What was seen, each under the name of its schema.
+/// The objects that were seen, each under the name of its schema.
 struct Seen<'h> {
     house: &'h House,
     cases: Vec<Case>,
@@ -26,7 +26,7 @@ impl Seen<'_> {
         value
     }
 
-    /// Runs a command, whose every line is one such object.
+    /// Runs a command, each of whose lines is one such object.
     #[track_caller]
     fn command(&mut self, name: &str, arguments: &[&str]) -> Value {
         let ended = self.house.run(arguments);
@@ -47,7 +47,7 @@ impl Seen<'_> {
         self.value(name, &format!("{method} {target}"), reply.json())
     }
 
-    /// Events until one of this type has come.
+    /// Reads events until one of this type has come.
     #[track_caller]
     fn heard(&mut self, events: &mut Listener, until: &str) -> Value {
         loop {
@@ -66,7 +66,7 @@ impl Seen<'_> {
     }
 }
 
-/// Every case by the whole schema, and by the schema of its name alone.
+/// Checks every case by the whole schema, and by the schema of its name alone.
 fn judge(judges: &Judges, house: &House, cases: &[Case]) {
     let whole = house.run(&["schema"]).ok().json();
     let by_itself = |name: &str| -> Vec<Case> {
@@ -120,11 +120,11 @@ fn what_is_printed_answered_and_sent_is_as_its_schema_says() {
     let names = schema["$defs"].as_object().unwrap().keys();
     let unseen: Vec<&String> =
         names.filter(|name| name.starts_with(char::is_lowercase)).filter(|name| !at(name)).collect();
-    // Only a session that lives in a server takes messages: that is a test of gateways.
+    // Only a session that lives in a server accepts messages, which a test of gateways covers.
     assert_eq!(unseen, ["accepted"]);
 }
 
-/// A session and a group of which one slot fails; gives the id of the one and the name of the other.
+/// A session, and a group of which one slot fails; returns the id of the one and the name of the other.
 fn launches(seen: &mut Seen<'_>, folder: &str) -> (String, String) {
     let launch = ["launch", "claude-code", "-p", "x", "--cwd", folder, "--json"];
     seen.command("launch-dry-run", &[&launch[..], &["--dry-run"]].concat());
@@ -171,7 +171,7 @@ fn looks(seen: &mut Seen<'_>, id: &str) {
 fn holds(seen: &mut Seen<'_>, events: &mut Listener, folder: &str) {
     seen.command("lock", &["lock", folder, "--by", "ann", "--reason", "r", "--ttl", "9h", "--json"]);
     seen.command("locks", &["locks", "--json"]);
-    // One that is let go before anybody looked was never there to whoever listens. Sessions hold folders too.
+    // A lock that is released before the next check is never announced. Sessions hold folders too.
     while !seen.heard(events, "lock.acquired").to_string().contains("ann") {}
     seen.command("lock", &["unlock", folder, "--json"]);
     seen.heard(events, "lock.released");
@@ -181,7 +181,7 @@ fn holds(seen: &mut Seen<'_>, events: &mut Listener, folder: &str) {
     seen.heard(events, "fuse.expired");
 }
 
-/// A session that nears its limit, waits for a person, and rests.
+/// A session that nears its limit, waits for a person, and becomes idle.
 fn limits(seen: &mut Seen<'_>, events: &mut Listener) -> StandIn {
     let agent = StandIn::start(&seen.house.home);
     seen.heard(events, "session.started");
@@ -196,7 +196,7 @@ fn limits(seen: &mut Seen<'_>, events: &mut Listener) -> StandIn {
     agent
 }
 
-/// A source that cannot be heard for a while, and a session of which nothing is left.
+/// A source that cannot be read for a while, and a session whose records are gone.
 fn losses(seen: &mut Seen<'_>, events: &mut Listener, agent: &StandIn) {
     let home = &seen.house.home;
     let (root, away) = (home.path().join(".claude"), home.path().join("away"));

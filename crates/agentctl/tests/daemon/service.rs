@@ -1,4 +1,4 @@
-//! The daemon as a service, with a service manager that only writes down what it was asked.
+//! The daemon as a service, with a service manager that only records what it was asked.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -33,7 +33,7 @@ fn it_is_installed_and_taken_away() {
     assert!(house.run(&["daemon", "uninstall"]).ok().stdout.contains("no service"));
 }
 
-/// A service manager that answers so.
+/// A service manager that runs this script.
 #[cfg(target_os = "linux")]
 fn manager(house: &House, script: &str) {
     let manager = house.home.path().join("manager.sh");
@@ -54,7 +54,7 @@ fn without_a_manager_nothing_is_half_done_and_everything_can_be_taken_away() {
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(refused.stderr.contains("No medium found") && refused.stderr.contains("nothing was written"));
     assert!(!house.home.path().join(".config").exists(), "not even a folder");
-    // One that breaks off in the middle: what was there before is there again.
+    // One that fails in the middle: the previous file is restored.
     manager(&house, "case \"$2\" in enable) echo 'no such unit' >&2; exit 1;; esac");
     let refused = house.run(&["daemon", "install"]);
     assert_eq!(refused.code, Some(1), "{refused:?}");
@@ -63,7 +63,7 @@ fn without_a_manager_nothing_is_half_done_and_everything_can_be_taken_away() {
     fs::write(&unit, "[Service]\nExecStart=/bin/true\n").unwrap();
     assert_eq!(house.run(&["daemon", "install"]).code, Some(1));
     assert!(fs::read_to_string(&unit).unwrap().contains("/bin/true"));
-    // Taken away all the same, with what enabling has left.
+    // It is removed all the same, with what enabling has created.
     let wanted = folder.join("default.target.wants");
     fs::create_dir_all(&wanted).unwrap();
     std::os::unix::fs::symlink(&unit, wanted.join("agentctl.service")).unwrap();

@@ -1,5 +1,5 @@
-//! A daemon that is there and does not answer: stopped, or so it seems. Nobody waits for it for long, who can do without
-//! does, and it is said what is the matter.
+//! A daemon that exists and does not answer, because it is stopped or seems to be. No command waits long for
+//! it, those that can do without it do, and the cause is reported.
 
 use std::fs;
 use std::io::Write;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::house::{House, SOON, forget_moments};
 use crate::manner::free_port;
 
-/// Ten times what is promised.
+/// Ten times the promised time.
 const PROMPTLY: Duration = Duration::from_secs(20);
 
 #[track_caller]
@@ -55,7 +55,8 @@ fn a_stopped_daemon_holds_nobody_up_and_restarting_it_keeps_its_manner() {
         (&standing["running"], &standing["answers"], &standing["pid"]),
         (&true.into(), &false.into(), &daemon.pid().into())
     );
-    // What nobody else can do fails with those words, and is not done later either.
+    // A command that requires the daemon fails with that message, and its request is not performed later
+    // either.
     for needing in [&["fuse", "set", "/tmp", "--ttl", "1h"][..], &["events"]] {
         let refused = promptly(&house, needing);
         assert_eq!(refused.code, Some(5), "{needing:?}: {refused:?}");
@@ -70,7 +71,7 @@ fn a_stopped_daemon_holds_nobody_up_and_restarting_it_keeps_its_manner() {
     let _ = house.run(&["daemon", "stop"]).ok();
 }
 
-/// Somebody of this user listens at the daemon's socket and answers one byte after the other, without an end.
+/// A process of this user listens at the daemon's socket and sends one byte after the other, without an end.
 fn trickle_at(house: &House) {
     fs::create_dir_all(house.home.agentctl_home()).unwrap();
     let _ = fs::remove_file(house.socket());
@@ -87,7 +88,7 @@ fn trickle_at(house: &House) {
     });
 }
 
-/// A list that is made promptly, and what is said beside it.
+/// A list that is made promptly, and what is printed beside it.
 fn list(house: &House) -> (Value, String) {
     let output = promptly(house, &["list", "--since", "all", "--json"]);
     let mut list = output.json();
@@ -108,7 +109,7 @@ fn whoever_does_not_hold_the_lock_is_not_the_daemon() {
     assert!(words.contains(&format!("process {} ", std::process::id())), "{words}");
     assert!(promptly(&house, &["daemon", "status"]).stdout.contains("no daemon runs"));
 
-    // Whoever needs a daemon starts one, which takes its socket back.
+    // A command that requires a daemon starts one, which takes its socket back.
     let _ = promptly(&house, &["daemon", "start"]).ok();
     let (listed, words) = list(&house);
     assert_eq!((listed, words.as_str()), (alone.clone(), ""), "this one is believed");
@@ -116,7 +117,7 @@ fn whoever_does_not_hold_the_lock_is_not_the_daemon() {
     let _ = list(&house);
     assert!(house.requests() > before + 1, "and asked");
 
-    // The daemon runs, and somebody else has its socket.
+    // The daemon runs, and another process has its socket.
     trickle_at(&house);
     let (listed, words) = list(&house);
     assert_eq!(listed, alone);
@@ -142,7 +143,7 @@ fn one_that_holds_the_lock_and_answers_byte_by_byte_holds_nobody_up() {
     assert_eq!(promptly(&house, &["status", "2222"]).code, Some(0));
 }
 
-/// A gateway that takes a connection and says nothing may hold another session that fits.
+/// A gateway that accepts a connection and sends nothing may hold another matching session.
 #[test]
 fn nothing_is_done_by_a_shortened_id_while_a_source_is_silent() {
     let house = House::furnished();
@@ -188,7 +189,7 @@ fn nothing_is_done_by_a_shortened_id_while_a_source_is_silent() {
         let taken = house.write("POST", &format!("/v1/sessions/{whole}/{path}"), body);
         assert_ne!(taken.status, 503, "{path}: {taken:?}");
     }
-    // To look does no harm, and what was not heard is said.
+    // Reading does no harm, and what could not be read is reported.
     let looked = promptly(&house, &["status", "2222"]).ok();
     assert!(looked.stderr.contains("openclaw"), "{looked:?}");
     assert_eq!(house.get("/v1/sessions/2222").status, 200);

@@ -1,5 +1,5 @@
-//! Sessions of all agents come and go while their sources fail at random: what is told stays true, counts come back to the
-//! truth, and nothing is left behind or grows.
+//! Sessions of all agents come and go while their sources fail at random: announcements stay true, counts
+//! return to the truth, and nothing is left behind or grows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,7 +19,7 @@ use crate::troupe::{CAST, Player};
 const CLAUDE: &str = "claude-code";
 const OPENCLAW: &str = "openclaw";
 
-/// Somebody who is at work on a session.
+/// A process or gateway that works on a session.
 enum Actor {
     Claude(StandIn),
     Other(Player),
@@ -64,12 +64,12 @@ struct Holdings {
 
 struct Soak {
     house: House,
-    /// Lives through all of it, and wakes the daemon.
+    /// Lives through the whole test, and wakes the daemon.
     constant: StandIn,
     far: Rc<Far>,
     alive: Vec<Actor>,
     killed: BTreeSet<String>,
-    /// The root of each agent, and a link to it that goes in circles once the two have changed places.
+    /// The root of each agent, and a link to it that goes in circles once the two have been exchanged.
     roots: BTreeMap<&'static str, (PathBuf, PathBuf)>,
     failing: BTreeSet<&'static str>,
 }
@@ -107,7 +107,7 @@ impl Soak {
         self.killed.insert(actor.id().to_owned());
     }
 
-    /// A source begins to fail or comes back, and the daemon has seen it.
+    /// Makes a source fail or recover, and waits until the daemon has seen it.
     fn turn(&mut self, agent: &'static str) {
         match self.roots.get(agent) {
             None => self.far.turn(),
@@ -117,7 +117,7 @@ impl Soak {
             }
         }
         let fails = self.failing.insert(agent) || !self.failing.remove(agent);
-        // An agent that has not played yet is not installed.
+        // An agent that has not been started yet is not installed.
         let expected: &[&str] = if fails { &["failed"] } else { &["complete", "not-installed"] };
         until_seen(SOON, &format!("{agent} to be seen {expected:?}"), || {
             self.constant.say("busy");
@@ -129,7 +129,7 @@ impl Soak {
         });
     }
 
-    /// The daemon counts as many as there are.
+    /// Checks that the daemon counts as many as there are.
     fn counts(&self, what: &str) {
         until_seen(SOON, what, || {
             self.constant.say("busy");
@@ -146,7 +146,7 @@ impl Soak {
     }
 
     fn holdings(&self) -> Holdings {
-        // What is watched is told once the first look is over.
+        // The watched items are known once the first survey has finished.
         let status = until_seen(SOON, "something that is watched", || {
             let status = self.status();
             if status["watchedProcesses"] == 0 { Err(status) } else { Ok(status) }
@@ -173,7 +173,7 @@ fn nothing_that_lives_is_called_stopped_and_nothing_grows() {
     let daemon = soak.house.daemon(&[]);
     soak.house.settled();
     let files = soak.files();
-    // Read all the time, up to the start of one whose name is known already.
+    // The events are read all the time, up to the start of one whose name is already known.
     let (mut events, last) = (Listener::open(&soak.house, "", None), new_uuid());
     let hearing = std::thread::spawn({
         let last = last.clone();
@@ -234,7 +234,7 @@ fn nothing_that_lives_is_called_stopped_and_nothing_grows() {
     soak.counts("the end of the last one");
     assert_eq!(soak.files(), files, "nothing is left in our own folder");
 
-    // A daemon that has lived through all of this has no more than one that begins now.
+    // A daemon that has lived through all of this holds no more than one that begins now.
     let old = soak.holdings();
     drop(daemon);
     let _fresh = soak.house.daemon(&[]);
@@ -243,7 +243,8 @@ fn nothing_that_lives_is_called_stopped_and_nothing_grows() {
     let new = soak.holdings();
     eprintln!("{} sessions ended; after the soak {old:?}, fresh {new:?}", soak.killed.len());
     assert!(old.descriptors <= new.descriptors + 3, "{old:?} {new:?}");
-    // The folder above a root that was not there at first may stay watched; nothing that depends on how much happened.
+    // The folder above a root that did not exist at first may stay watched; nothing depends on how much
+    // happened.
     assert!(old.folders <= new.folders + agents.len() as u64, "{old:?} {new:?}");
     assert_eq!(old.processes, new.processes);
     assert!(old.memory < new.memory + (48 << 20), "{old:?} {new:?}");

@@ -1,5 +1,5 @@
-//! A process that looks like Claude Code on disk and in the kernel: its name, its arguments, its registry file and its
-//! transcript. What the real ones do was observed; this does the same, fast.
+//! A process that looks like Claude Code on disk and in the kernel: its name, its arguments, its registry
+//! file and its transcript. The behaviour of the real one was observed; this does the same, fast.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -19,12 +19,12 @@ pub(crate) struct StandIn {
 }
 
 impl StandIn {
-    /// At work on its first turn.
+    /// Works on its first turn.
     pub(crate) fn start(home: &TestHome) -> Self {
         Self::on(home, new_uuid())
     }
 
-    /// At work on a further turn of this session.
+    /// Works on a further turn of this session.
     pub(crate) fn on(home: &TestHome, id: String) -> Self {
         let mut command: Command = home.command("sleep");
         let child = command.arg0("claude").arg("86400").stdout(Stdio::null()).spawn().unwrap();
@@ -44,7 +44,7 @@ impl StandIn {
         self.child.as_ref().unwrap().id()
     }
 
-    /// What its registry file says of it now, wherever that folder is by now.
+    /// Changes what its registry file reports, wherever that folder is by now.
     pub(crate) fn say(&self, status: &str) {
         let kernel = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
         let start: u64 =
@@ -53,9 +53,9 @@ impl StandIn {
             "pid": self.pid(), "sessionId": self.id, "cwd": "/work", "startedAt": now_ms(), "procStart": start.to_string(),
             "version": "2.1.325", "kind": "interactive", "entrypoint": "cli", "status": status, "updatedAt": now_ms(),
         });
-        // Written over in place, so every status has the same length.
+        // The file is overwritten in place, so every status has the same length.
         let entry = format!("{:<400}", entry.to_string());
-        // In place and in one write, through the descriptor, as the agent does.
+        // In place and in one write through the descriptor, as the agent does.
         self.registry.write_all_at(entry.as_bytes(), 0).unwrap();
     }
 
@@ -67,14 +67,14 @@ impl StandIn {
         self.say("idle");
     }
 
-    /// The model says so many tokens; the turn goes on.
+    /// The model reports this many tokens; the turn continues.
     pub(crate) fn spend(&self, tokens: u64) {
         let reply = json!({"role": "assistant", "model": "m", "content": [{"type": "text", "text": "hm"}],
             "stop_reason": null, "usage": {"input_tokens": 0, "output_tokens": tokens}});
         self.record(&json!({"type": "assistant", "message": reply}));
     }
 
-    /// Whether somebody ended it.
+    /// Whether it has been ended.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.as_mut().is_none_or(|child| child.try_wait().unwrap().is_some())
     }
@@ -89,7 +89,7 @@ impl StandIn {
         writeln!(file, "{record}").unwrap();
     }
 
-    /// Gone without a word, as by `kill -9`.
+    /// Ends it without a last record, as by `kill -9`.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();

@@ -1,5 +1,5 @@
-//! Receivers that fail in every way while the daemon is killed between any two steps: what was in the outbox arrives, in
-//! order, and whole.
+//! Receivers that fail in every way while the daemon is killed between any two steps: everything in the
+//! outbox arrives, in order and complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,7 +17,8 @@ fn outbox(house: &House) -> PathBuf {
     house.home.agentctl_home().join("outbox")
 }
 
-/// The ids of what lies there. All of it must be whole but what a death left, which is never read.
+/// The ids of the files there. All of them must be complete, except for what a crash left, which is never
+/// read.
 fn in_the_outbox(house: &House, point: &str) -> BTreeSet<String> {
     let entries = fs::read_dir(outbox(house)).into_iter().flatten().flatten();
     let files = entries.filter(|entry| entry.file_type().unwrap().is_file()).map(|entry| entry.path());
@@ -78,12 +79,12 @@ fn no_webhook_is_lost_in_any_order_of_failures() {
     let mut owed = BTreeSet::new();
     for (number, point) in points.iter().cycle().take(points.len() * rounds).enumerate() {
         if number % points.len() == 0 {
-            // Each start is a further try, and there are only so many.
+            // Each start is a further try, and the number of tries is limited.
             receiver.will_be([]);
             let _kind = house.daemon(&[]);
             until(SOON, "an empty outbox", || (pending(&house) == 0).then_some(()));
         }
-        // The first of each session fails, so that there is something to retry.
+        // The first delivery of each session fails, so that there is something to retry.
         let mut moods = vec![Mood::Error, Mood::Drop];
         moods.extend((0..dice.roll(3)).map(|_| dice.pick(&[Mood::Error, Mood::Drop, Mood::Hang])));
         receiver.will_be(moods);
@@ -111,7 +112,7 @@ fn no_webhook_is_lost_in_any_order_of_failures() {
     let arrived: BTreeSet<String> = accepted.iter().map(id).collect();
     let lost: Vec<&String> = owed.difference(&arrived).collect();
     assert!(lost.is_empty() && owed.len() >= points.len(), "lost {lost:?} of {}", owed.len());
-    // Of each session in the order in which it happened; what came twice came with the same words.
+    // For each session in the order of events; a duplicate has the same content.
     let mut newest: BTreeMap<String, jiff::Timestamp> = BTreeMap::new();
     let mut bodies: BTreeMap<String, String> = BTreeMap::new();
     for one in &accepted {
@@ -137,7 +138,7 @@ fn what_is_given_up_is_shown_and_kept() {
     let receiver = Receiver::start(&[Mood::Error]);
     configure(&house, &receiver.url);
     fs::create_dir_all(outbox(&house)).unwrap();
-    // Tried so often that the next failure is the last one.
+    // It has been tried so often that the next failure is the last one.
     let name = "00000000000000000001-x.json";
     let delivery = json!({"version": 1, "id": "x", "order": "a", "url": null, "tries": 29, "body": "{}"});
     fs::write(outbox(&house).join(name), delivery.to_string()).unwrap();

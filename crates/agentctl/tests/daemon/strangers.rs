@@ -1,4 +1,5 @@
-//! Connections and requests of whoever knows no token: they cost little, take nobody's place, and are refused in one form.
+//! Connections and requests without a token: they cost little, take no one else's place, and are refused in
+//! one form.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::attacks::with_http;
 use crate::house::{House, Reply, SOON, exchange};
 
-/// How many descriptors the daemon has in these tests: fewer than there are strangers.
+/// How many descriptors the daemon has in these tests: fewer than there are connections without a token.
 const FEW: u64 = 256;
 const STRANGERS: usize = 400;
 
@@ -26,7 +27,7 @@ fn idle_and_half_sent_connections_take_nobodys_place() {
         .map(|number| {
             let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
             if number % 2 == 0 {
-                // One that had to make way already is as good.
+                // One that was already evicted serves as well.
                 let _ = stream.write_all(b"GET /v1/sessions HTTP/1.1\r\nHost: ");
             }
             stream
@@ -44,7 +45,7 @@ fn idle_and_half_sent_connections_take_nobodys_place() {
     let lines = ["GET /healthz HTTP/1.1", host.as_str(), right.as_str()];
     assert_eq!(ask(port, &lines, "").status, 200, "whoever shows the token at once gets in");
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
-    // The youngest of them has its place, and not for ever.
+    // The youngest of them has its place, but not for ever.
     let youngest = strangers.last_mut().unwrap();
     youngest.set_read_timeout(Some(SOON)).unwrap();
     assert_eq!(youngest.read(&mut [0; 8]).unwrap_or(0), 0, "it is closed");

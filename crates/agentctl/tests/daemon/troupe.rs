@@ -1,5 +1,5 @@
-//! Processes that look like other agents on disk and in the kernel, each tied to its session in its own agent's way: by
-//! its arguments, by a file that it holds open, or as the only candidate in its folder.
+//! Processes that look like other agents on disk and in the kernel, each tied to its session in its own
+//! agent's way: by its arguments, by a file that it holds open, or as the only candidate in its folder.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::house::SOON;
 
-/// Whom we can play, and under which folder of the home each keeps its sessions.
+/// The agents that we can play, and the folder of the home in which each keeps its sessions.
 pub(crate) const CAST: [(&str, &str); 6] = [
     ("codex", ".codex"),
     ("copilot", ".copilot"),
@@ -23,7 +23,7 @@ pub(crate) const CAST: [(&str, &str); 6] = [
     ("qwen", ".qwen"),
 ];
 
-/// At work on the first turn of its session until it is killed.
+/// Works on the first turn of its session until it is killed.
 pub(crate) struct Player {
     pub(crate) id: String,
     child: Child,
@@ -67,7 +67,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// A native program of this name: a shell that takes its first word as a script, which only waits.
+    /// A native program of this name: a shell that takes its first argument as a script, which only waits.
     fn native(&self, home: &TestHome, program: &str, args: &[&str]) -> Command {
         let path = self.root.join(program);
         if !path.exists() {
@@ -79,7 +79,7 @@ impl Stage {
         self.command(home, &path, args)
     }
 
-    /// A script of Node: what Node is here only waits.
+    /// A Node script: the program that stands for Node only waits.
     fn node(&self, home: &TestHome, script: &str, args: &[&str]) -> Command {
         let path = self.root.join(script);
         if !path.exists() {
@@ -94,7 +94,7 @@ impl Stage {
 
     fn command(&self, home: &TestHome, program: &Path, args: &[&str]) -> Command {
         let mut command = home.command(program);
-        // It waits for words that never come, and ends with us if we are killed.
+        // It waits for input that never comes, and ends with us if we are killed.
         command.args(args).current_dir(&self.cwd).stdin(Stdio::piped()).stdout(Stdio::null());
         command
     }
@@ -107,7 +107,7 @@ impl Stage {
 
     fn write(&self, path: &str, records: &[Value]) {
         let mut file = self.file(path);
-        // In one write, as agents do: nobody reads half of it.
+        // In one write, as agents do, so that no reader sees half of it.
         let lines: Vec<String> = records.iter().map(Value::to_string).collect();
         file.write_all((lines.join("\n") + "\n").as_bytes()).unwrap();
     }
@@ -138,7 +138,7 @@ impl Stage {
     fn copilot(&self, home: &TestHome) -> Child {
         let folder = format!(".copilot/session-state/{}", self.id);
         let mut command = self.native(home, "opt/@github/copilot-linux-x64/copilot", &["-p", "do-it"]);
-        // The name of what it holds open has its pid in it.
+        // The name of the file that it holds open contains its pid.
         let hold = format!("exec 3> {}/inuse.$$.hold; read for_ever\n", self.root.join(&folder).display());
         fs::write(self.cwd.join("do-it"), hold).unwrap();
         self.file(&format!("{folder}/workspace.yaml"))
@@ -178,7 +178,7 @@ impl Stage {
         child
     }
 
-    /// Of the time before its database: one file for each session and each message.
+    /// From the time before its database: one file for each session and each message.
     fn opencode(&self, home: &TestHome) -> Child {
         let id = &self.id;
         let child = self.native(home, "opt/opencode", &["run", "--session", id]).spawn().unwrap();
@@ -198,7 +198,8 @@ impl Stage {
     }
 
     fn pi(&self, home: &TestHome) -> Child {
-        // Half a second after its start all its arguments are gone; what Node is here waits for words too.
+        // Half a second after its start all its arguments are gone; the program that stands for Node waits
+        // for input too.
         let node = self.root.join("opt/node");
         if !node.exists() {
             fs::create_dir_all(node.parent().unwrap()).unwrap();
@@ -238,7 +239,7 @@ fn now() -> String {
 mod tests {
     use super::*;
 
-    /// What the soak rests on.
+    /// What the soak test rests on.
     #[test]
     fn everybody_is_taken_for_who_they_play() {
         let home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));

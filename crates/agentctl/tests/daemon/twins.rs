@@ -1,4 +1,4 @@
-//! A thread of Codex that a gateway runs: one conversation, in every list, count and event.
+//! A Codex thread that a gateway runs: one conversation in every list, count and event.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ use crate::events::Listener;
 use crate::house::{House, SOON};
 
 const KEY: &str = "agent:main:dashboard:6ab1cc53-1ba5-4ffe-8416-a877c6e6c659";
-/// Recorded: the name under which OpenClaw's plugin for Codex keeps the thread of [`KEY`].
+/// Recorded: the name under which OpenClaw's Codex plugin keeps the thread of [`KEY`].
 const ENTRY: &str = "session-key:main:NWROylukYCuPsfH7bL7P74fU-wzcS9buBYpDF0nPTY0";
 const SCHEMA: &str = "CREATE TABLE plugin_state_entries (plugin_id TEXT NOT NULL, namespace TEXT NOT NULL, \
     entry_key TEXT NOT NULL, value_json TEXT NOT NULL, created_at INTEGER NOT NULL, expires_at INTEGER, \
@@ -38,7 +38,7 @@ impl Stage {
         Self { house, ledger, gateway }
     }
 
-    /// Stores the thread as the plugin was seen to.
+    /// Stores the thread as the plugin was observed to.
     fn bind(&self, thread: &str) {
         let home = self.house.home.path();
         let rollout =
@@ -51,7 +51,7 @@ impl Stage {
         database.execute(insert, [ENTRY, &stored.to_string()]).unwrap();
     }
 
-    /// The gateway begins or ends a run, and tells everybody.
+    /// The gateway begins or ends a run, and announces it.
     fn runs(&self, active: bool) {
         self.ledger.lock().unwrap().row(KEY)["hasActiveRun"] = json!(active);
         self.gateway.push("sessions.changed", &json!({"sessionKey": KEY}));
@@ -64,7 +64,7 @@ impl Stage {
         listed.lines().map(str::to_owned).collect()
     }
 
-    /// Waits until the daemon has seen so many processes of live sessions.
+    /// Waits until the daemon has seen this many processes of live sessions.
     fn carried_by(&self, processes: u64) {
         until_seen(SOON, "the daemon's look", || {
             let status = self.house.get("/v1/daemon").json();
@@ -104,7 +104,7 @@ fn one_conversation_is_one_session_in_lists_counts_and_events() {
         if native["status"] == "running" { Ok(()) } else { Err(native) }
     });
 
-    // Both are there, and one is shown.
+    // Both exist, and one is shown.
     live(KEY);
     assert_eq!(stage.ids(&["-a"]), [KEY]);
     assert_eq!(stage.ids(&["-a", "--all-agents"]), [KEY]);
@@ -118,7 +118,7 @@ fn one_conversation_is_one_session_in_lists_counts_and_events() {
         assert!(metrics.lines().any(|known| known == line), "{line}\n{metrics}");
     }
 
-    // Whoever lives is never hidden behind one that rests.
+    // A live session is never hidden behind an idle one.
     stage.runs(false);
     assert_eq!(told(&mut events, "session.idle", KEY), Vec::<String>::new());
     live(&thread);
@@ -134,13 +134,14 @@ fn one_conversation_is_one_session_in_lists_counts_and_events() {
     let inbox = stage.house.run(&["inbox", "--json"]).ok().json();
     assert_eq!(inbox["items"], json!([]), "nobody waits, and the front has not failed");
 
-    // A gateway that cannot be heard says nothing, also not that somebody else is its own.
+    // A gateway that cannot be read says nothing, not even that another session is its own.
     let Stage { house, gateway, .. } = stage;
     drop(gateway);
     assert_eq!(house.run(&["list", "-a", "-q"]).stdout.trim(), thread);
 }
 
-/// What is told of sessions before this. Nothing may be told of the thread behind the gateway's.
+/// The events of sessions before this one. No event of the native session behind the gateway session may
+/// appear.
 #[track_caller]
 fn told(events: &mut Listener, kind: &str, id: &str) -> Vec<String> {
     let mut before = Vec::new();

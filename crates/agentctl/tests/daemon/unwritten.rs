@@ -1,4 +1,5 @@
-//! How a launched session ended is what its runner wrote down: not known before, and told with who ended it.
+//! The outcome of a launched session is what its runner recorded: it is unknown before, and announced with
+//! who ended it.
 
 use std::fs;
 
@@ -14,13 +15,13 @@ fn status(house: &House, id: &str) -> Value {
     house.run(&["status", id, "--json"]).ok().json()
 }
 
-/// As the kernel has it: `T` is held still.
+/// The process state as the kernel reports it: `T` is stopped.
 fn state_of(pid: u32) -> String {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().and_then(|rest| rest.split(' ').next()).unwrap_or_default().to_owned()
 }
 
-/// Nobody carries it, and nothing is said that the exit could change.
+/// No process owns it, and no verdict is given that the exit could change.
 fn is_open(seen: &Value) -> bool {
     let evidence = seen["evidence"].as_array().unwrap();
     seen["status"] == "stopped"
@@ -49,7 +50,7 @@ fn there_is_no_outcome_and_no_event_before_the_runner_wrote_the_exit() {
             if is_open(&seen) { Ok(()) } else { Err(format!("{seen:#}")) }
         });
         let mut waiting = Background::spawn(&house.home, house.home.agentctl_command(&["wait", &id]));
-        // Whoever is told of this one has been looked for twice since the other one went.
+        // Two further sessions are announced, so the daemon has surveyed twice since the agent ended.
         for _ in 0..2 {
             let other = StandIn::start(&house.home);
             loop {

@@ -16,7 +16,7 @@ use crate::stand_in::StandIn;
 pub(crate) enum Mood {
     Error,
     Drop,
-    /// Takes the request, and never says a word.
+    /// Accepts the request, and never answers.
     Hang,
 }
 
@@ -36,7 +36,7 @@ impl Received {
     }
 }
 
-/// A receiver on loopback. It is in these moods first, and kind from then on.
+/// A receiver on loopback. It goes through these moods first, and accepts everything afterwards.
 pub(crate) struct Receiver {
     pub(crate) url: String,
     received: Arc<Mutex<Vec<Received>>>,
@@ -83,7 +83,7 @@ impl Receiver {
         Self { url, received, moods }
     }
 
-    /// From now on it is in these moods first.
+    /// From now on it goes through these moods first.
     pub(crate) fn will_be(&self, moods: impl IntoIterator<Item = Mood>) {
         *self.moods.lock().unwrap() = moods.into_iter().collect();
     }
@@ -92,7 +92,7 @@ impl Receiver {
         self.received.lock().unwrap().clone()
     }
 
-    /// Waits for so many that were accepted.
+    /// Waits for this many accepted requests.
     pub(crate) fn accepted(&self, count: usize) -> Vec<Received> {
         until_seen(SOON, "webhooks", || {
             let accepted: Vec<Received> = self.received().into_iter().filter(|one| one.accepted).collect();
@@ -149,7 +149,7 @@ fn a_session_that_stops_is_told_until_it_is_heard() {
 #[test]
 fn what_is_in_the_outbox_survives_a_killed_daemon() {
     let house = House::new();
-    // Nobody listens there.
+    // No process listens there.
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     configure(&house, &format!("http://{nobody}/"));
     let mut daemon = house.daemon(&[]);

@@ -1,5 +1,5 @@
-//! Everything that can be done over HTTP without an agent: one success and one refusal of each route, and the answers that the
-//! command line gives.
+//! Everything that can be done over HTTP without an agent: one success and one refusal of each route,
+//! compared with the answers of the command line.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::conformance::forget_moments;
 use crate::house::{House, Reply};
 use crate::stand_in::StandIn;
 
-/// A recorded session that nobody runs.
+/// A recorded session that no process runs.
 const STOPPED: &str = "22222222";
 
 #[track_caller]
@@ -55,7 +55,7 @@ fn a_directory_is_locked_and_unlocked() {
     refused(&lock(json!({"directory": "/no/such"})), 400, "usage", "not a folder");
     refused(&lock(json!({"directory": folder, "ttl": "soon"})), 400, "usage", "soon");
     refused(&lock(json!({"directory": folder, "tll": "2h"})), 400, "usage", "tll");
-    // A launch there is refused, whoever asks, and the holder is named.
+    // A launch there is refused for every caller, and the holder is named.
     let launch = json!({"adapter": "claude-code", "prompt": "x", "cwd": folder}).to_string();
     refused(&house.write("POST", "/v1/sessions", &launch), 409, "refused", "locked by ann");
     let target = format!("/v1/locks?directory={folder}");

@@ -1,4 +1,5 @@
-//! Somebody in a gateway is told how a session ended, by the runner, and nobody sees what opens the gateway.
+//! A session or agent in a gateway is notified how a session ended, by the runner, and the keys of the
+//! gateway are never shown.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -26,8 +27,8 @@ common="\"sessionId\":\"$2\",\"cwd\":\"$(pwd)\",\"version\":\"2.1.325\",\"timest
 } > "$folder/$2.jsonl"
 "#;
 
-/// A gateway that goes away when somebody first wants to tell it something, starts when they try again, and hears it the
-/// next time.
+/// A gateway that goes away at the first notification, starts at the second try, and accepts it the next
+/// time.
 fn gateway(told: &Arc<Mutex<Vec<(String, Value)>>>, refuse: bool) -> ScriptedGateway {
     let (told, tellers) = (Arc::clone(told), AtomicUsize::new(0));
     ScriptedGateway::start(move |step| match step {
@@ -64,7 +65,7 @@ fn scene_with(gateway: &ScriptedGateway) -> Scene {
     scene
 }
 
-/// `callback.json` of the only launch, once somebody has come to an end with it.
+/// The `callback.json` of the only launch, once it is settled.
 fn settled(scene: &Scene) -> Value {
     until_seen(PATIENCE, "the end of the telling", || {
         let launches = scene.home.agentctl_home().join("launches");
@@ -102,7 +103,7 @@ fn a_session_and_an_agent_are_told_once_though_the_gateway_was_away() {
             format!("agentctl-{}", launched["launch"]["id"].as_str().unwrap())
         );
 
-        // What opens the gateway is in no file of ours and in nobody's arguments.
+        // The keys of the gateway are in no file of ours and in no process's arguments.
         let mut grep = scene.home.command("grep");
         grep.args(["-rl", TOKEN]).arg(scene.home.agentctl_home());
         assert_eq!(scene.home.run(grep).stdout, "");

@@ -1,4 +1,4 @@
-//! What is not said on the command line comes from `config.toml`; a flag wins.
+//! What is missing on the command line comes from `config.toml`; a flag wins.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! What cannot be launched is refused with its offending place, and nothing is created for it: no record, no working tree, no
-//! branch, no process.
+//! What cannot be launched is refused with the position of the mistake, and nothing is created for it: no
+//! record, no working tree, no branch, no process.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Matrix files with mistakes: all stops before anything is created.
+//! Matrix files with mistakes: the command stops before anything is created.
 
 use agentctl_testkit::Output;
 
@@ -34,7 +34,7 @@ fn a_file_that_is_no_matrix_is_refused_with_the_place_of_the_mistake() {
     scene.refuses(&["--matrix", "/nowhere/at/all.yaml"], 2, &["/nowhere/at/all.yaml", "No such file"]);
     let path = scene.file("large.yaml", vec![b'#'; (1 << 20) + 1]);
     scene.refuses(&["--matrix", &path], 2, &[&path, "more than 1048576 bytes"]);
-    // Counted before anything is made of it: the second one has four hundred million slots.
+    // The slots are counted before any is built: the second file has four hundred million.
     for (adapters, models) in [(1, 101), (20_000, 20_000)] {
         let list = |count: usize, name: &str| vec![name; count].join(",");
         let text = format!(
@@ -49,7 +49,7 @@ fn a_file_that_is_no_matrix_is_refused_with_the_place_of_the_mistake() {
     }
     let pairs = [&["-p", "x"][..], &["--adapter", "claude-code"].repeat(101)].concat();
     scene.refuses(&pairs, 2, &["101 launches are more than 100"]);
-    // What the file says is not said twice.
+    // What the file contains cannot be given a second time.
     let path = scene.file("matrix.yaml", "prompt: x\nmatrix:\n  - adapter: claude-code\n");
     for flags in [
         &["--adapter", "codex"][..],

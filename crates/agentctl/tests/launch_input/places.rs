@@ -28,14 +28,14 @@ fn what_is_not_open_to_us() {
     }
     let scene = Scene::new();
     let home = scene.home.path();
-    // The way to the home is open to everybody, what is asked for is not.
+    // The path to the home is open to all users, the requested folder is not.
     fs::set_permissions(home.parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
     let closed = home.join("closed");
     fs::create_dir(&closed).unwrap();
     fs::set_permissions(&closed, Permissions::from_mode(0o700)).unwrap();
     let file = scene.file("secret", "x");
     fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
-    // The built binary may lie where nobody may go.
+    // The built binary may lie where that user has no access.
     let binary = home.with_file_name("agentctl");
     let mut copy = scene.home.command("cp");
     copy.arg(env!("CARGO_BIN_EXE_agentctl")).arg(&binary);
@@ -77,7 +77,7 @@ fn an_agent_that_fails_takes_its_working_tree_with_it() {
     let scene = Scene::new();
     let launched = scene.launch(&["claude-code", "-p", "x", "--worktree", ".", "--branch", "try/me"]);
     scene.reaches_the_agent(&launched);
-    // A branch that was there before stays.
+    // A branch that existed before stays.
     scene.git(&["branch", "theirs"]);
     let launched = scene.launch(&["claude-code", "-p", "x", "--worktree", ".", "--branch", "theirs"]);
     assert_eq!(launched.code, Some(1), "{launched:#?}");

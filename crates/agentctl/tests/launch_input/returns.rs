@@ -1,5 +1,5 @@
-//! When `launch` returns: as soon as the agent's records show the turn. It is woken by what is written, so it looks a few
-//! times and not until some time has passed.
+//! When `launch` returns: as soon as the agent's records show the turn. Writes wake it, so it surveys a few
+//! times instead of waiting for a fixed time.
 #![cfg(target_os = "linux")]
 
 use std::mem::MaybeUninit;
@@ -14,7 +14,7 @@ use crate::scene::Scene;
 
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// Writes down its turn, and then never anything more.
+/// Records its turn, and then nothing more.
 const WRITES_ITS_TURN: &str = r#"#!/bin/bash
 while [ $# -gt 0 ]; do [ "$1" = --session-id ] && id=$2; shift; done
 cat > /dev/null
@@ -24,8 +24,9 @@ printf '{"type":"user","uuid":"u-1","sessionId":"%s","cwd":"%s","timestamp":"%s"
 while :; do sleep 1000; done
 "#;
 
-/// The agent opens its file once. Each look opens it again: the one that shows the turn, the one for the answer, and those
-/// that other writes of the launch wake. Somebody who looks until a time is over opens it far more often.
+/// The agent opens its file once, and each survey opens it again: the one that shows the turn, the one for
+/// the answer, and those that other writes of the launch wake. A launch that polls for a fixed time opens it
+/// far more often.
 const MOST_OPENINGS: usize = 6;
 
 #[test]
@@ -57,7 +58,7 @@ struct Openings(OwnedFd);
 impl Openings {
     fn of(folder: &Path) -> Self {
         let descriptor = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
-        // With the closings between them, two openings are not told as one.
+        // With the closings between them, two openings are not merged into one event.
         inotify::add_watch(&descriptor, folder, WatchFlags::OPEN | WatchFlags::CLOSE).unwrap();
         Self(descriptor)
     }

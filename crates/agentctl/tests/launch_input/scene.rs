@@ -1,4 +1,4 @@
-//! A repository, and a stand-in for Claude Code that notes how it was started and fails.
+//! A repository, and a stand-in for Claude Code that records how it was started and fails.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use agentctl_testkit::{Output, TestHome};
 
-/// Notes its arguments and its input, and goes away: there is never a session.
+/// Records its arguments and its input, and exits: there is never a session.
 const STAND_IN: &str = "#!/bin/sh\nprintf '%s\\n' \"$@\" > \"$HOME/argv\"\ncat > \"$HOME/input\"\n\
     echo the stand-in was here >&2\nexit 3\n";
 
@@ -51,7 +51,8 @@ impl Scene {
         self.home.run(command)
     }
 
-    /// Refused before anything is created; the words name what is wrong.
+    /// Checks that the launch is refused before anything is created, and that the message names what is
+    /// wrong.
     #[track_caller]
     pub(crate) fn refuses(&self, arguments: &[&str], code: i32, words: &[&str]) {
         self.is_refusal(&self.launch(arguments), arguments, code, words);
@@ -95,12 +96,12 @@ impl Scene {
         Some(text.lines().map(str::to_owned).collect())
     }
 
-    /// What the stand-in was told.
+    /// The input that the stand-in received.
     pub(crate) fn told(&self) -> Vec<u8> {
         fs::read(self.home.path().join("input")).unwrap()
     }
 
-    /// The launch reached the stand-in, whose end is no session: everything is undone.
+    /// The launch reached the stand-in, whose exit leaves no session: everything is undone.
     #[track_caller]
     pub(crate) fn reaches_the_agent(&self, launched: &Output) {
         assert_eq!(launched.code, Some(1), "{launched:#?}");

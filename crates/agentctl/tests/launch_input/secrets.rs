@@ -1,4 +1,4 @@
-//! What was given to the agent alone is kept nowhere.
+//! What was given to the agent alone is stored nowhere.
 
 use serde_json::Value;
 

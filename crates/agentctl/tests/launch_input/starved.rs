@@ -1,4 +1,4 @@
-//! A launch to which the kernel refuses a lock or a descriptor fails, and leaves no folder behind.
+//! A launch that the kernel refuses a lock or a descriptor fails, and leaves no folder behind.
 
 use std::fs;
 use std::process::Command;
@@ -7,7 +7,7 @@ use agentctl_testkit::skip;
 
 use crate::scene::Scene;
 
-/// A launch takes fewer locks than this, the runner's own not counted.
+/// A launch takes fewer locks than this, not counting the runner's own.
 const LOCKS: usize = 8;
 
 #[test]
@@ -47,7 +47,7 @@ fn however_few_descriptors_there_are_nothing_is_left() {
     }
 }
 
-/// The launch folders, unfinished ones too.
+/// The launch folders, including unfinished ones.
 fn left(scene: &Scene) -> Vec<String> {
     let folders = fs::read_dir(scene.home.agentctl_home().join("launches")).into_iter().flatten().flatten();
     folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()

@@ -1,4 +1,4 @@
-//! A launch that has no session yet, seen and taken back by its group.
+//! A launch that has no session yet, shown and undone by its group.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A process that Claude Code's registry names as the carrier of a session.
+//! A process that Claude Code's registry names as the owner of a session.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -13,7 +13,7 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// At work on the session `id` in `cwd`.
+    /// Works on the session `id` in `cwd`.
     pub(crate) fn start(machine: &Machine, id: &str, cwd: &Path) -> Self {
         let child = Command::new("sleep")
             .arg0("claude")
@@ -30,7 +30,7 @@ impl Agent {
         agent
     }
 
-    /// What it says of itself from now on.
+    /// Changes what it reports about itself.
     pub(crate) fn says(&self, machine: &Machine, words: &str) {
         note(machine, self.child.id(), &self.id, &self.cwd, words);
     }
@@ -47,7 +47,8 @@ impl Drop for Agent {
     }
 }
 
-/// The registry's note that this process carries the session. It is replaced whole: a half-written one is another test.
+/// Writes the registry's note that this process owns the session. The note is replaced as a whole: a
+/// half-written one is another test.
 pub(crate) fn note(machine: &Machine, pid: u32, id: &str, cwd: &str, words: &str) {
     let fields = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let start = fields.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap();

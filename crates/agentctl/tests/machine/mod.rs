@@ -21,7 +21,7 @@ impl Machine {
         Self { home: tempfile::tempdir().unwrap() }
     }
 
-    /// With five recorded sessions of Claude Code, one of them a sub-agent. Nobody runs them.
+    /// With five recorded sessions of Claude Code, one of them a sub-agent. No process runs them.
     pub(crate) fn furnished() -> Self {
         let machine = Self::empty();
         let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/home");
@@ -37,7 +37,7 @@ impl Machine {
         self.home().join(format!(".claude/projects/{folder}/{id}.jsonl"))
     }
 
-    /// The folder where DIED worked, made anew in a place that there is.
+    /// The folder in which DIED worked, created again in an existing location.
     pub(crate) fn folder_of_died(&self) -> String {
         let folder = self.home().join("w/sig").to_str().unwrap().to_owned();
         std::fs::create_dir_all(&folder).unwrap();
@@ -56,7 +56,7 @@ impl Machine {
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_agentctl"));
         command.args(args).env_clear().env("HOME", self.home()).env("TZ", "UTC").env("PATH", "/nowhere");
-        // Nothing that outlives the test.
+        // No daemon is started, so nothing outlives the test.
         command.env("AGENTCTL_NO_DAEMON", "1");
         command
     }
@@ -72,7 +72,7 @@ impl Machine {
         serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
     }
 
-    /// The ids that a list gives, in its order.
+    /// The ids of a list, in its order.
     pub(crate) fn ids(&self, args: &[&str]) -> Vec<String> {
         let ended = self.run(&[&["list", "-q", "--since", "all"], args].concat());
         assert_eq!(ended.code, Some(0), "{ended:?}");

@@ -1,5 +1,5 @@
-//! What every agent that runs in Node must show, told by the real one: finished, failed, at work beside another in the
-//! same directory, without its wrapper, killed, and taken up again.
+//! What every agent that runs in Node must show, tested with the real one: finished, failed, at work beside
+//! another in the same directory, without its wrapper, killed, and resumed.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(dead_code, reason = "each agent uses a part of it")]
@@ -25,7 +25,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// `None` when the agent cannot be had here, which was said.
+    /// `None`, with a printed reason, when the agent is not available here.
     pub(crate) fn set(adapter: &'static str, settle: Settle) -> Option<Self> {
         let model = FakeModel::start();
         let mut home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
@@ -55,7 +55,7 @@ impl Scene {
         row
     }
 
-    /// The id of the only session there is, once it looks like this.
+    /// The id of the only session, once it looks like this.
     pub(crate) fn wait_for_any(&self, what: &str, fits: impl Fn(&Value) -> bool) -> String {
         until_seen(PATIENCE, what, || {
             let list = self.list();
@@ -73,7 +73,7 @@ impl Scene {
         })
     }
 
-    /// The row of a session whose prompt is recorded; says what the agent printed where that never comes.
+    /// The row of a session whose prompt is recorded; prints the agent's output if that never happens.
     fn wait_at_work(&self, id: &str, run: &Background) -> Value {
         until_seen(PATIENCE, "the agent at work", || match self.row(id) {
             Some(row) if row["status"] == "running" && row["prompt"].is_string() => Ok(row),
@@ -98,7 +98,8 @@ pub(crate) fn finished_and_failed(adapter: &'static str, settle: Settle) {
     let (odd, plain) = (scene.home.work_dir("odd dir. ünï/My Project.v2"), scene.home.work_dir("plain"));
     let (done, failed) = (new_uuid(), new_uuid());
     let prompt = "[[bash:echo hi]] [[text:All is well.]]";
-    // One after the other: two first starts in one home race for the agent's own locks, and one may wait for minutes.
+    // One after the other: two first starts in one home compete for the agent's own locks, and one may wait
+    // for minutes.
     let mut run = scene.agent.headless(&scene.home, &odd, &done, prompt);
     assert!(run.wait(PATIENCE).success(), "{} {}", run.stdout(), run.stderr());
     let mut refused = scene.agent.headless(&scene.home, &plain, &failed, "[[err:400|scripted]]");
@@ -108,7 +109,7 @@ pub(crate) fn finished_and_failed(adapter: &'static str, settle: Settle) {
     assert_eq!(words(&row), ("stopped", Some("completed")), "{row:#}");
     assert_eq!((row["prompt"].as_str(), row["lastMessage"].as_str()), (Some(prompt), Some("All is well.")));
     assert_eq!(row["cwd"].as_str().map(Path::new), Some(odd.as_path()));
-    // Twice the usage of the fake model; what was written to a cache is input in this protocol.
+    // Twice the usage of the fake model; tokens written to a cache count as input in this protocol.
     let tokens = &row["tokens"];
     assert_eq!((&tokens["in"], &tokens["out"], &tokens["cacheRead"]), (&210.into(), &20.into(), &40.into()));
     assert!(row["model"].is_string() && row["pid"].is_null(), "{row:#}");
@@ -122,14 +123,14 @@ pub(crate) fn finished_and_failed(adapter: &'static str, settle: Settle) {
     assert_eq!(row["prompt"], "[[err:400|scripted]]");
 }
 
-/// Two at work in one directory; one loses its wrapper and then its life, and is taken up again.
+/// Two at work in one directory; one loses its wrapper, is then killed, and is resumed.
 pub(crate) fn at_work_killed_and_resumed(adapter: &'static str, settle: Settle) {
     let Some(scene) = Scene::set(adapter, settle) else { return };
     let cwd = scene.home.git_repo("project");
     let (tool, stream) = (new_uuid(), new_uuid());
     let mut in_tool =
         scene.agent.headless(&scene.home, &cwd, &tool, "[[bash:tail -f /dev/null]] [[hang]] in a tool");
-    // The second starts when the first is up: two first starts in one home race for the agent's own locks.
+    // The second starts when the first is up: two first starts in one home compete for the agent's own locks.
     let first = scene.wait_at_work(&tool, &in_tool);
     let mut in_stream = scene.agent.headless(&scene.home, &cwd, &stream, "[[hang]] in a stream");
     let second = scene.wait_at_work(&stream, &in_stream);

@@ -1,4 +1,5 @@
-//! Real agents in the middle of their turns: this process, the daemon through the command line, and HTTP say the same of them.
+//! Real agents in the middle of their turns: this process, the daemon through the command line, and HTTP
+//! report the same.
 
 use agentctl_testkit::{Claude, Codex, OpenCode, until_seen};
 use serde_json::{Value, json};
@@ -32,7 +33,8 @@ fn said(scene: &Scene, arguments: &[&str], daemon: bool) -> Value {
     without_moments(scene.home.run(command).ok().json())
 }
 
-/// All three say the same. An agent may write something in between: then nothing was compared, and they are asked again.
+/// Checks that all three report the same. If an agent writes something in between, nothing was compared, and
+/// they are asked again.
 fn agree(api: &Api<'_>, arguments: &[&str], target: &str) -> Value {
     until_seen(PATIENCE, "two looks at the same state", || {
         let before = said(api.scene, arguments, false);
@@ -44,7 +46,7 @@ fn agree(api: &Api<'_>, arguments: &[&str], target: &str) -> Value {
         if before != after {
             return Err(format!("{before:#}\n{after:#}"));
         }
-        // These two look for themselves, daemon or not.
+        // These two always survey for themselves, with or without a daemon.
         let asks = !["locks", "inbox"].contains(&arguments[0]);
         assert!(more > 1 || !asks, "the daemon was not asked: {arguments:?}");
         assert_eq!(through, before, "through the daemon: {arguments:?}");

@@ -1,4 +1,5 @@
-//! Servers of real agents that tell the daemon by themselves: heard while they live, and no burden when they end.
+//! Servers of real agents that announce changes to the daemon: connected while they live, and no burden when
+//! they end.
 
 use agentctl_testkit::agents::codex::Codex;
 use agentctl_testkit::agents::opencode::OpenCode;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use crate::Api;
 use crate::steer::{PATIENCE, Scene};
 
-/// What the daemon says of the servers of this agent.
+/// What the daemon reports of the servers of this agent.
 fn feeds(api: &Api<'_>, adapter: &str) -> Vec<Value> {
     let feeds = api.get("/v1/daemon")["feeds"].as_array().cloned().unwrap_or_default();
     feeds.into_iter().filter(|feed| feed["adapter"] == adapter).collect()
@@ -42,7 +43,7 @@ fn told(events: &Background, kind: &str, id: &str) {
     });
 }
 
-/// A server that is asked to end does so though it is listened to, and its line goes with it.
+/// A server that is asked to end does so while the daemon is connected to it, and its feed ends with it.
 fn ends(api: &Api<'_>, adapter: &str, server: &mut Background) {
     server.signal(Signal::TERM);
     let _ = server.wait(PATIENCE);
@@ -97,7 +98,7 @@ fn an_app_server_of_codex_is_listened_to() {
     let words = format!("[[tool:exec_command|{tool}]] [[text:after]]");
     server.call("turn/start", &json!({"threadId": id, "input": [{"type": "text", "text": words}]}));
     told(&events, "session.waiting", &id);
-    // A server that is asked to end waits for its turns first.
+    // A server that is asked to end finishes its turns first.
     let _ = scene.agentctl(&["approve", &id]).ok();
     told(&events, "session.idle", &id);
     ends(&api, "codex", &mut server.process);

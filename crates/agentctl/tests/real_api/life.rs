@@ -34,7 +34,7 @@ fn codex_is_launched_stopped_resumed_answered_and_spoken_to() {
     assert!(is_stored_below(&scene.home.path().join(".codex"), &id), "{id} is not the agent's own");
     scene.wait_for_tool();
 
-    // Who is in the way is named; a session that lives is not taken up; a run has no door.
+    // The holder of the directory is named; a live session is not resumed; a headless run has no way in.
     let second = api.ask("POST", "/v1/sessions", &launch);
     assert_eq!((second.status, &second.json()["code"]), (409, &json!("refused")), "{second:?}");
     assert!(second.json()["detail"].as_str().unwrap().contains(&id), "{second:?}");
@@ -59,7 +59,7 @@ fn codex_is_launched_stopped_resumed_answered_and_spoken_to() {
         seen["outcome"] == "completed" && seen["launch"]["exitCode"] == 0
     });
 
-    // What a server of the agent runs can be answered and spoken to.
+    // A session that a server of the agent runs can be answered and spoken to.
     let settings = json!({"cwd": scene.cwd, "sandbox": "read-only", "approvalPolicy": "on-request"});
     let started = server.call("thread/start", &settings);
     let thread = started["thread"]["id"].as_str().unwrap().to_owned();
@@ -103,12 +103,13 @@ fn several_are_launched_shown_and_stopped_as_a_group() {
     api.wait_for_silence();
 }
 
-/// The daemon knows nothing of the caller's home; the launch happens there all the same.
+/// The daemon does not know the caller's home; the launch happens there all the same.
 #[test]
 fn a_launch_happens_in_the_environment_of_whoever_asks() {
     let Some(scene) = claude() else { return };
     let elsewhere = scene.home.work_dir("elsewhere");
-    // An agent may have started the daemon: what it leaves in the environment must not go on.
+    // An agent may have started the daemon: the variables that it leaves in the environment must not be
+    // passed on.
     let api = Api::open(&scene, &[("HOME", elsewhere.to_str().unwrap()), ("PATH", "/usr/bin:/bin")]);
     let variables: BTreeMap<String, String> = scene
         .home
@@ -151,7 +152,7 @@ fn whoever_goes_away_in_the_middle_leaves_no_half_launch() {
     let mut api = Api::open(&scene, &[]);
     let body = json!({"adapter": "claude-code", "prompt": "[[hang]] on and on", "cwd": scene.cwd,
         "permissionMode": "bypass"});
-    // Its runner has started the agent, and there is no session to answer with yet.
+    // The runner has started the agent, and there is no session to return yet.
     let begun = |before: &[PathBuf]| {
         until(PATIENCE, "the launch to begin", || {
             let new = scene.launches().into_iter().filter(|folder| !before.contains(folder));
@@ -186,7 +187,7 @@ fn whoever_goes_away_in_the_middle_leaves_no_half_launch() {
     scene.wait_for_silence();
 }
 
-/// The runner has done all that a launch is: its record says so.
+/// Whether the record shows that the runner has completed the launch.
 fn is_settled(scene: &Scene, session: &Value) -> bool {
     let Some(launch) = session["launch"]["id"].as_str() else { return false };
     let folder = scene.home.agentctl_home().join("launches").join(launch);

@@ -1,5 +1,5 @@
-//! Real agents through HTTP alone: launched, refused, answered, spoken to, stopped, taken up again; and what everybody says
-//! of them while they work.
+//! Real agents through HTTP alone: launched, refused, answered, spoken to, stopped, resumed; and what is
+//! reported about them while they work.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -22,7 +22,7 @@ use house::{Reply, exchange};
 use serde_json::Value;
 use steer::{PATIENCE, Scene};
 
-/// A daemon in the home of a scene, and the way to it.
+/// A daemon in the home of a scene, and a client for it.
 pub(crate) struct Api<'s> {
     pub(crate) scene: &'s Scene,
     pub(crate) daemon: Background,
@@ -56,7 +56,7 @@ impl<'s> Api<'s> {
         self.try_ask(method, target, &body).expect("the daemon answers")
     }
 
-    /// The answer of something that is done.
+    /// The response to a successful action.
     #[track_caller]
     pub(crate) fn done(&self, method: &str, target: &str, body: &Value) -> Value {
         let reply = self.ask(method, target, body);
@@ -69,7 +69,7 @@ impl<'s> Api<'s> {
         self.done("GET", target, &Value::Null)
     }
 
-    /// Waits until the session is as wanted.
+    /// Waits until the session is in the wanted state.
     #[track_caller]
     pub(crate) fn becomes(&self, id: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
         until_seen(PATIENCE, what, || {

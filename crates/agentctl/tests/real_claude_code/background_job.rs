@@ -1,4 +1,4 @@
-//! `--bg`: a session carried by a worker, among helpers that are none.
+//! `--bg`: a session owned by a worker, among helper processes that own none.
 
 use std::collections::BTreeSet;
 
@@ -62,7 +62,7 @@ fn a_background_job_is_one_session_and_its_helpers_are_none() {
     assert!(scene.rows(&[]).is_empty(), "the daemon that stays is no session");
 }
 
-/// The overview of agents keeps a session ready for the next job, and notes it like a session.
+/// The overview of agents keeps a session ready for the next job, and registers it like a session.
 #[test]
 fn a_spare_is_no_session_and_holds_no_folder() {
     let Some(scene) = Scene::open() else { return };
@@ -111,7 +111,7 @@ fn a_background_job_is_stopped_for_good() {
     });
     let stopped = scene.ask(&["stop", &id, "--json"]);
     let stopped = &stopped["sessions"][0];
-    // A worker that is only killed comes back: the agent's own command must have ended it.
+    // A worker that is only killed is restarted, so the agent's own command must have ended it.
     assert_eq!(stopped["how"], format!("`claude stop {}`", &id[..8]), "{stopped:#}");
     assert_eq!(stopped["survived"], Value::Array(Vec::new()), "{stopped:#}");
     assert!(scene.rows(&[]).is_empty());

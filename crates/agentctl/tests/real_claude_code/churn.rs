@@ -1,4 +1,4 @@
-//! An agent that is started and ended again and again, and somebody who lists all the time.
+//! An agent that is started and ended again and again, while another thread lists all the time.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,13 +19,14 @@ fn rounds() -> usize {
 /// What the test itself knows about one session.
 struct Life {
     pid: u32,
-    /// How it will end, where the agent itself records its end before it goes: nobody may ever see another one.
+    /// How it will end, where the agent itself records its end before it exits: no listing may ever show
+    /// another outcome.
     outcome: Option<&'static str>,
-    /// Registered and with records: from here on it may not be called stopped as long as its process lives.
+    /// Registered and with records: from here on it may not be called stopped while its process lives.
     at_work: Option<Instant>,
-    /// The moment before it was told to end, or let go: until here it runs.
+    /// The moment before it was told to end or released: until here it runs.
     ending: Option<Instant>,
-    /// Waited for: from here on it may not be called alive.
+    /// It was reaped: from here on it may not be called alive.
     reaped: Option<Instant>,
 }
 
@@ -33,7 +34,7 @@ struct Listing {
     began: Instant,
     ended: Instant,
     rows: Vec<Value>,
-    /// The processes that lived when the listing was over, and so all the time before.
+    /// The processes that were alive when the listing was over, and so all the time before.
     alive: Vec<u32>,
 }
 
@@ -58,7 +59,7 @@ fn a_list_beside_an_agent_that_comes_and_goes_is_never_wrong() {
         let lister = scope.spawn(|| {
             let mut checked = 0;
             while !over.load(Ordering::Relaxed) {
-                // By turns: only what lives, and everything stored.
+                // In turns: only live sessions, and everything stored.
                 let reach: &[&str] = if checked % 2 == 0 { &[] } else { &["--since", "all"] };
                 let listing = Listing::take(&scene, reach, &lives);
                 check(&listing, &lives.lock().unwrap());
@@ -67,7 +68,7 @@ fn a_list_beside_an_agent_that_comes_and_goes_is_never_wrong() {
             checked
         });
         for round in 0..rounds() {
-            // A wrong verdict must not be waited for until the last round.
+            // A wrong verdict is reported at once, not only in the last round.
             if lister.is_finished() {
                 break;
             }
@@ -82,20 +83,21 @@ fn a_list_beside_an_agent_that_comes_and_goes_is_never_wrong() {
     assert!(stored.iter().all(|row| row["status"] == "stopped"), "{stored:#?}");
 }
 
-/// One life, ended in one of four ways at one of several moments.
+/// One session, ended in one of four ways at one of several moments.
 fn live_and_die(scene: &Scene, cwd: &Path, round: usize, lives: &Mutex<BTreeMap<String, Life>>) {
     let id = new_uuid();
     let change = |change: fn(&mut Life, Instant)| {
         change(lives.lock().unwrap().get_mut(&id).unwrap(), Instant::now());
     };
     let gate = format!("gate-{round}");
-    // Ended while the model is silent, or in the middle of a tool, which some ends leave behind for two seconds.
+    // It is ended while the model is silent, or in the middle of a tool, which some ends leave running for
+    // two seconds.
     let in_tool = round % 8 == 5 || round % 8 == 6;
     let loops = if in_tool { 20 } else { 0 };
     let tool = format!("echo $$ > tool-{round}; for i in $(seq {loops}); do sleep 0.1; done");
     let prompt = format!("[[bash:{tool}]] [[hang:{gate}]]");
     let mut run = {
-        // No listing is checked between the start and the knowledge of it.
+        // No listing is checked between the start and the entry in this map.
         let mut lives = lives.lock().unwrap();
         let run = scene.run(cwd, &id, &prompt);
         let outcome = [None, None, Some("interrupted"), Some("completed")][round % 4];
@@ -114,7 +116,7 @@ fn live_and_die(scene: &Scene, cwd: &Path, round: usize, lives: &Mutex<BTreeMap<
         run.wait(PATIENCE);
         change(|life, now| life.reaped = Some(now));
     };
-    // Now and then before it has written anything at all.
+    // In some rounds before it has written anything at all.
     if round % 8 == 4 {
         until(PATIENCE, "a registry entry", || Claude::registry(&scene.home, run.pid()));
         return end(&mut run);
@@ -130,12 +132,13 @@ fn live_and_die(scene: &Scene, cwd: &Path, round: usize, lives: &Mutex<BTreeMap<
     until(PATIENCE, "a transcript", || transcript.metadata().ok().filter(|file| file.len() > 0));
     until(PATIENCE, "a registry entry", || Claude::registry(&scene.home, run.pid()));
     change(|life, now| life.at_work = Some(now));
-    // Long enough for some listings to fall into its life; how many does not matter.
+    // Long enough for some listings to fall into its life; their number does not matter.
     std::thread::sleep(Duration::from_millis(37 * (round as u64 % 11)));
     end(&mut run);
 }
 
-/// Holds one listing against what is known of every life. Only what was true for the whole listing counts.
+/// Compares one listing with what is known of every session. Only what was true during the whole listing
+/// counts.
 fn check(listing: &Listing, lives: &BTreeMap<String, Life>) {
     let during = |from: Option<Instant>, to: Option<Instant>| {
         from.is_some_and(|from| from <= listing.began) && to.is_none_or(|to| listing.ended <= to)

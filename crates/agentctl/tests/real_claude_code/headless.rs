@@ -1,4 +1,4 @@
-//! Runs with a prompt of their own: seen at work, and with each of their ends.
+//! Headless runs: seen at work, and with each of their ends.
 
 use std::time::Instant;
 
@@ -27,7 +27,7 @@ fn a_run_is_seen_at_work_followed_and_seen_completed() {
     let mut run = scene.run(&cwd, &id, prompt);
     scene.wait_registry(run.pid());
     let registered = Instant::now();
-    // The very first look after the entry: nothing needs a second one.
+    // The very first listing after the entry is right: no second one is needed.
     let rows = scene.rows(&[]);
     let seen = registered.elapsed();
     println!("launch to registry entry {:?}, entry to listing {seen:?}", registered - launched);

@@ -1,4 +1,4 @@
-//! Sessions that are easily mistaken for each other: twins in one folder, resumed ones, forks, sub-agents.
+//! Sessions that are easily confused: two in one folder, resumed ones, forks, sub-agents.
 
 use agentctl_testkit::{new_uuid, until_seen};
 use serde_json::json;

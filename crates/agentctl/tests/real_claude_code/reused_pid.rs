@@ -1,4 +1,4 @@
-//! A stale note whose pid is somebody else's now, for real.
+//! A stale note whose pid now belongs to another process, for real.
 
 use agentctl_testkit::{Background, Signal, new_uuid};
 use serde_json::json;
@@ -24,7 +24,7 @@ fn a_pid_alone_names_nobody() {
     run.wait(PATIENCE);
     assert_eq!(scene.verdict(&id), "stopped/died");
 
-    // The agent's own note, moved to the pid of a living process that is none of its own.
+    // The agent's own note, changed to the pid of a live process that is not its own.
     let mut command = scene.home.command("sleep");
     command.arg("600").current_dir(&cwd);
     let other = Background::spawn(&scene.home, command);
@@ -40,7 +40,8 @@ fn a_pid_alone_names_nobody() {
     assert_eq!(scene.verdict(&id), "stopped/died", "one tick later is another process");
     assert!(scene.rows(&[]).is_empty());
 
-    // With the right start time it is meant, and still no carrier: it is not Claude Code, and may be it under another name.
+    // With the right start time the note means this process, which still is no proven owner: it is not Claude
+    // Code by name, and may be it under another name.
     note["procStart"] = json!(start_of(other.pid()).to_string());
     note["startedAt"] = json!(0);
     write(&note);

@@ -6,21 +6,21 @@ use std::time::Duration;
 use agentctl_testkit::{Background, Claude, FakeModel, TestHome, skip, until_seen};
 use serde_json::Value;
 
-/// Longer than anything takes on a busy machine: whoever waits this long has failed.
+/// Longer than anything takes on a busy machine: a wait that reaches this has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Lets the agent use its tools without asking.
 pub(crate) const TRUSTING: [&str; 2] = ["--permission-mode", "bypassPermissions"];
 
 pub(crate) struct Scene {
-    // Processes must be gone before the model they talk to: fields are dropped in this order.
+    // The processes must be gone before the model they talk to: fields are dropped in this order.
     pub(crate) home: TestHome,
     pub(crate) model: FakeModel,
     pub(crate) claude: Claude,
 }
 
 impl Scene {
-    /// `None`, with a printed reason, where the agent cannot be had.
+    /// `None`, with a printed reason, where the agent is not available.
     pub(crate) fn open() -> Option<Self> {
         let model = FakeModel::start();
         let mut home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
@@ -38,7 +38,7 @@ impl Scene {
         self.claude.headless(&self.home, cwd, id, prompt, &TRUSTING)
     }
 
-    /// A headless run on a session that exists: `["--resume", id]` and what else is wanted.
+    /// A headless run on an existing session: `["--resume", id]` and further arguments.
     pub(crate) fn run_again(&self, cwd: &Path, arguments: &[&str], prompt: &str) -> Background {
         let mut command = self.home.command(self.claude.executable());
         command.args(["-p", "--output-format", "stream-json", "--verbose"]).args(TRUSTING);
@@ -51,11 +51,11 @@ impl Scene {
         self.home.agentctl(arguments).ok().json()
     }
 
-    /// The rows of a list that left nothing out.
+    /// The rows of a list that omitted nothing.
     #[track_caller]
     pub(crate) fn rows(&self, arguments: &[&str]) -> Vec<Value> {
         let mut answer = self.ask(&[&["list", "--json"], arguments].concat());
-        // A note that is being written for longer than anybody waits for it is named, and excused.
+        // A note whose writing takes longer than any reader waits is named in a warning, and allowed here.
         let excused =
             |warning: &Value| warning.as_str().is_some_and(|text| text.contains("/.claude/sessions/"));
         for source in answer["sources"].as_array().unwrap() {
@@ -97,7 +97,7 @@ impl Scene {
         self.ask(&["status", id, "--json"])
     }
 
-    /// The agent's own note about this process, as soon as it is there.
+    /// The agent's own note about this process, as soon as it exists.
     pub(crate) fn wait_registry(&self, pid: u32) -> Value {
         until_seen(PATIENCE, &format!("a registry entry of {pid}"), || {
             Claude::registry(&self.home, pid).ok_or("none")
@@ -120,7 +120,7 @@ pub(crate) fn tokens(session: &Value) -> [Option<u64>; 4] {
     ["in", "out", "cacheRead", "cacheWrite"].map(|part| session["tokens"][part].as_u64())
 }
 
-/// Waits for a file that a tool makes, and gives the number in it.
+/// Waits for a file that a tool creates, and returns the number in it.
 pub(crate) fn wait_number(path: &Path) -> u32 {
     until_seen(PATIENCE, &format!("a number in {}", path.display()), || {
         let text = std::fs::read_to_string(path).unwrap_or_default();
@@ -128,7 +128,7 @@ pub(crate) fn wait_number(path: &Path) -> u32 {
     })
 }
 
-/// Whether a process can still do anything: it is there, no zombie, and the kernel is not taking it down already.
+/// Whether a process can still act: it exists, is no zombie, and the kernel is not ending it already.
 pub(crate) fn is_alive(pid: u32) -> bool {
     const ENDING: u64 = 0x4;
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::scene::{PATIENCE, Scene, verdict};
 
-/// Types a message and sends it once it stands in the prompt.
+/// Types a message and sends it once the prompt shows it.
 fn say(terminal: &mut Pty, text: &str) {
     terminal.send(text);
     terminal.wait_for(text);
@@ -31,7 +31,7 @@ fn a_terminal_session_is_idle_waits_for_approval_and_can_be_cleared_and_shared()
 
     say(&mut terminal, "[[bash:touch made-by-tool]] [[text:done]]");
     terminal.wait_for("Do you want to");
-    // The agent registers that it waits a moment before it records for what.
+    // The agent registers that it waits a moment before it records what for.
     let row = until_seen(PATIENCE, "the approval by name", || {
         let row = scene.wait_verdict(&first, "waiting");
         if row["pending"][0]["summary"] == "Bash: touch made-by-tool" { Ok(row) } else { Err(row) }

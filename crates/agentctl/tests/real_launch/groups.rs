@@ -1,4 +1,4 @@
-//! Several agents at once: each in a working tree of its own, and one that fails does not fail the others.
+//! Several agents at once: each in a working tree of its own, and one that fails does not affect the others.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +21,7 @@ fn branches(scene: &Scene) -> BTreeSet<String> {
     git(scene, &["branch", "--format=%(refname:short)"]).into_iter().collect()
 }
 
-/// The linked working trees, by git's own word.
+/// The linked working trees, as git lists them.
 fn trees(scene: &Scene) -> BTreeSet<PathBuf> {
     let list = git(scene, &["worktree", "list", "--porcelain"]);
     list.iter().filter_map(|line| line.strip_prefix("worktree ")).skip(1).map(PathBuf::from).collect()
@@ -124,7 +124,7 @@ fn an_unknown_and_a_missing_agent_fail_only_their_slots() {
     assert_eq!(unknown.code, Some(3), "{unknown:#?}");
 }
 
-/// Claude Code, unless its model is the one that fails: then it leaves a word and nothing else.
+/// Claude Code, unless its model is the one that fails: then it prints a message and exits.
 fn sometimes_failing(scene: &Scene) {
     let link = scene.home.path().with_file_name("bin").join("claude");
     let real = fs::read_link(&link).unwrap();
@@ -158,7 +158,7 @@ fn a_matrix_is_launched_and_waited_for_and_a_failing_slot_is_undone() {
     let sessions = answer["sessions"].as_array().unwrap();
     assert_eq!(sessions.len(), 2, "{answer:#}");
     for session in sessions {
-        // It was waited for, so this is how it ended.
+        // The command waited for it, so this is its final outcome.
         assert_eq!(
             (&session["outcome"], &session["group"]),
             (&"completed".into(), &group.into()),

@@ -1,4 +1,4 @@
-//! The user's own commands around a session, and the time it may take. Nobody but the runner is needed for them.
+//! The user's own commands around a session, and its time limit. Only the runner is needed for them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,13 +10,13 @@ use serde_json::Value;
 use crate::scene;
 use crate::steer::{PATIENCE, Scene};
 
-/// Appends one line of our variables and then, as a sign that it is whole, a dot.
+/// Appends one line with our variables and then a dot, which shows that it is complete.
 fn noting(file: &Path) -> String {
     let file = file.display();
     format!("{{ env | grep '^AGENTCTL_' | sort | tr '\\n' ';'; pwd; }} >> '{file}'; echo . >> '{file}'")
 }
 
-/// Our variables at the time when the hook ran, and where it ran. It must have run once.
+/// Our variables at the time when the hook ran, and its directory. It must have run once.
 fn noted(file: &Path) -> (BTreeMap<String, String>, String) {
     let text = until(PATIENCE, "the hook's note", || {
         fs::read_to_string(file).ok().filter(|text| text.ends_with(".\n"))
@@ -62,7 +62,7 @@ fn each_hook_runs_once_with_every_variable_and_nobody_has_to_wait_for_it() {
             ("AGENTCTL_NO_DAEMON", "1"),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
-        // The test's own mark for its processes.
+        // The test's own mark on its processes.
         let own = variables.iter().filter(|(name, _)| name.starts_with("AGENTCTL_TEST"));
         pairs.into_iter().chain(own.map(|(name, value)| (name.clone(), value.clone()))).collect()
     };
@@ -71,7 +71,7 @@ fn each_hook_runs_once_with_every_variable_and_nobody_has_to_wait_for_it() {
     assert_eq!(place, cwd.to_str().unwrap());
     assert!(!completed.exists(), "it has not ended yet");
 
-    // Whoever launched it is long gone.
+    // The process that launched it ended long ago.
     scene.model.open("gate");
     let (variables, _) = noted(&completed);
     let model = variables["AGENTCTL_MODEL"].clone();
@@ -85,7 +85,7 @@ fn each_hook_runs_once_with_every_variable_and_nobody_has_to_wait_for_it() {
 fn when_its_time_is_up_it_is_stopped_and_that_is_written_down() {
     let Some(scene) = scene() else { return };
     let completed = scene.home.path().join("completed");
-    // Time enough to start on a busy machine: it is measured from the start of the agent.
+    // Enough time to start on a busy machine: it is measured from the start of the agent.
     let more = ["--timeout", "20s", "--on-complete", &noting(&completed), "--group", "mine"];
     let launched = scene.launch("[[bash:tail -f /dev/null]] [[hang]] too slow", &more).ok().json();
     assert_eq!(

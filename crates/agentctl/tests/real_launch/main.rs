@@ -13,7 +13,7 @@ mod steer;
 use agentctl_testkit::Claude;
 use steer::Scene;
 
-/// Nothing but Claude Code and the system's own tools can be found.
+/// Only Claude Code and the system's own tools can be found.
 fn scene() -> Option<Scene> {
     Scene::set("claude-code", |home, url| {
         Claude::settle(home, url)?;

@@ -1,11 +1,11 @@
-//! Cron jobs and hooks, which is where ghosts came from.
+//! Cron jobs and hooks, which once produced ghosts.
 
 use agentctl_testkit::until_seen;
 use serde_json::{Value, json};
 
 use crate::scene::{PATIENCE, Scene, words};
 
-/// Posts to the hook: few of them show the same as many, which `AGENTCTL_LONG` sends.
+/// Posts to the hook: a few show the same as many, which `AGENTCTL_LONG` sends.
 #[expect(clippy::disallowed_methods, reason = "a test may ask how long it shall be")]
 fn posts() -> usize {
     if std::env::var_os("AGENTCTL_LONG").is_some() { 50 } else { 5 }
@@ -50,13 +50,14 @@ fn a_job_is_one_session_however_often_it_runs(scene: &Scene) {
 fn posts_to_a_hook_end(scene: &Scene) {
     let posts = posts();
     for post in 0..posts {
-        // On a busy machine the gateway turns some of them away: they are sent again.
+        // On a busy machine the gateway rejects some of them: they are sent again.
         until_seen(PATIENCE, "the hook to take a post", || {
             let answer = scene.openclaw.post_hook(&format!("[[text:post {post}]]"));
             if answer["ok"] == true { Ok(()) } else { Err(answer) }
         });
     }
-    // The gateway is asked over one connection, and we only when it has come to rest: asking costs it more than a run.
+    // The gateway is asked over one connection, and agentctl only when the gateway is idle: a survey costs it
+    // more than a run.
     let mut rpc = scene.openclaw.rpc(&[]);
     let mut own = || {
         let list = rpc.call("sessions.list", &json!({"limit": 1000})).expect("the list");

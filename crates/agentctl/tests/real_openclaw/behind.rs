@@ -1,4 +1,4 @@
-//! A gateway that has Claude Code do the work: two agents store one conversation, and it is shown once.
+//! A gateway that runs Claude Code: two agents store one conversation, and it is shown once.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use crate::scene::{PATIENCE, Scene, words};
 
 const MODEL: &str = "anthropic/claude-opus-5";
 
-/// Claude Code on the `PATH` of the gateway, which takes away the variables that lead to the model.
+/// Claude Code on the `PATH` of the gateway, which removes the variables that lead to the model.
 fn furnish(home: &mut TestHome, model: &FakeModel) -> Result<(), Skip> {
     let claude = Claude::settle(home, &model.url())?;
     let script = home.path().join("claude-of-the-gateway");
@@ -48,7 +48,7 @@ fn a_conversation_that_claude_code_carries_is_one_session() {
     let behind = status(&native);
     assert_eq!((&behind["adapter"], &behind["lastMessage"]), (&json!("claude-code"), &front["lastMessage"]));
 
-    // Its process is kept for the next turn, or is not: one of the two is shown either way.
+    // Its process may or may not be kept for the next turn: one of the two is shown either way.
     let shown = |arguments: &[&str]| -> Vec<String> {
         let listed = scene.home.agentctl(&[&["list", "-q"], arguments].concat()).ok().stdout;
         listed.lines().filter(|id| *id == key || *id == native).map(str::to_owned).collect()
@@ -56,7 +56,7 @@ fn a_conversation_that_claude_code_carries_is_one_session() {
     assert_eq!(shown(&["-a"]).len(), 1);
     assert_eq!(shown(&["-a", "--all-agents"]).len(), 1);
 
-    // At work, it is the gateway's.
+    // While it works, the gateway session is shown.
     let send = json!({"key": key, "message": "[[slow:600|500]] go on"});
     scene.openclaw.rpc(&[]).call("sessions.send", &send).expect("a second turn");
     until_seen(PATIENCE, "both at work", || {

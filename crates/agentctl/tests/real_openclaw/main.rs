@@ -1,4 +1,5 @@
-//! A real OpenClaw gateway, heard and acted on from outside. Its start takes longest, so each test asks one gateway for much.
+//! A real OpenClaw gateway, read and acted on from outside. Its start takes longest, so each test does much
+//! with one gateway.
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 
 mod automations;

@@ -1,11 +1,11 @@
-//! The gateway's ends, in the eyes of the commands and of the daemon's events.
+//! The ends of the gateway, as the commands and the daemon's events show them.
 
 use agentctl_testkit::{Background, Signal, until_seen};
 use serde_json::{Value, json};
 
 use crate::scene::{PATIENCE, Scene, words};
 
-/// What the daemon tells, from the moment it is listened to.
+/// The events of the daemon, from the moment of the connection.
 struct Stream(Background);
 
 impl Stream {
@@ -29,7 +29,7 @@ impl Stream {
         self.all().iter().filter(|event| event["type"] == kind).count()
     }
 
-    /// Waits for so many events of this type.
+    /// Waits for this many events of this type.
     fn until(&self, kind: &str, count: usize) {
         until_seen(PATIENCE, kind, || {
             if self.count(kind) >= count { Ok(()) } else { Err(format!("{:#?}", self.all())) }
@@ -70,7 +70,7 @@ fn when_the_gateway_is_away_nothing_is_said_and_afterwards_the_truth() {
     let ended = |event: &Value| ends.iter().any(|end| event["type"] == *end);
     assert!(!stream.all().iter().filter(of_run).any(ended), "{:#?}", stream.all());
 
-    // The next life: the gateway may take the run up again by itself, or leave it; never is it called stopped.
+    // After the restart the gateway may or may not continue the run by itself; it is never called stopped.
     scene.gateway = scene.openclaw.start(&scene.home);
     stream.until("source.recovered", 1);
     scene.model.open("door");
@@ -95,7 +95,8 @@ fn when_the_gateway_is_away_nothing_is_said_and_afterwards_the_truth() {
     assert_eq!(locks(&scene), held);
 }
 
-/// Asked to end, the gateway finishes what it works on first. Until then the run is running, or nothing is said of it.
+/// A gateway that is asked to end finishes its work first. Until then the run is running, or nothing is
+/// reported.
 fn drains(scene: &mut Scene) {
     let run = scene.launch_key("[[hang:last]] [[text:Just in time.]] go");
     scene.model.wait_turn("[[hang:last]]", 0);

@@ -1,4 +1,4 @@
-//! From launch to end, by our own commands.
+//! From launch to end, with our own commands.
 
 use agentctl_testkit::agents::openclaw::CAREFUL;
 use agentctl_testkit::until_seen;
@@ -31,7 +31,7 @@ fn runs_are_launched_seen_stopped_and_taken_up_again() {
     });
     assert!(peeked.contains("tell me"), "{peeked}");
 
-    // One that ends well in a folder of our choice, one that fails, while the first one runs on.
+    // One that ends well in a folder of our choice, and one that fails, while the first one continues.
     let folder = scene.home.work_dir("elsewhere");
     let folder = folder.to_str().expect("a path in text");
     let prompt = "[[usage:7,3,0,0]] [[bash:echo hi]] [[text:All is well.]] go";
@@ -52,11 +52,11 @@ fn runs_are_launched_seen_stopped_and_taken_up_again() {
     let refused = scene.home.agentctl(&["launch", "openclaw", "-p", "go", "--model", "nope/nope"]);
     assert!(refused.code == Some(1) && refused.stderr.contains("sessions.create"), "{refused:?}");
 
-    // A plain list shows who is at work, and not the ready ones of a gateway.
+    // A plain list shows the sessions at work, and not the idle ones of a gateway.
     let live = scene.home.agentctl(&["list", "-q"]).ok().stdout;
     assert_eq!(live.lines().collect::<Vec<_>>(), [slow.as_str()]);
 
-    // Stopped: the session stays, and takes the next message.
+    // Stopped: the session stays, and accepts the next message.
     let stopped = scene.home.agentctl(&["stop", &slow, "--json"]).ok().json();
     let stopped = &stopped["sessions"][0];
     assert_eq!(
@@ -77,9 +77,9 @@ fn runs_are_launched_seen_stopped_and_taken_up_again() {
     assert!(scene.model.requests().len() > 4);
 }
 
-/// A guarded command waits for a person; allowed it goes on, denied it does not.
+/// A guarded command waits for a person; if it is allowed it continues, if it is denied it does not.
 fn waits_for_an_approval(scene: &Scene) {
-    // Approvals are raised only while somebody is connected who can show them.
+    // Approvals are raised only while a client is connected that can show them.
     let _person = scene.openclaw.rpc(&["exec-approvals", "approvals"]).stay();
     for (answer, made) in [("approve", true), ("deny", false)] {
         let file = format!("made-after-{answer}");
@@ -97,7 +97,7 @@ fn waits_for_an_approval(scene: &Scene) {
         });
         assert!(item["summary"].as_str().is_some_and(|words| words.contains(&file)), "{item:#}");
         assert_eq!(item["next"][0], format!("agentctl approve {key}"));
-        // The list says the same at the same moment.
+        // The list shows the same at the same moment.
         assert_eq!(scene.wait_for(&key, "the row", |row| !row.is_null())["status"], "waiting");
         let _ = scene.home.agentctl(&[answer, &key]).ok();
         let row = scene.wait_for(&key, "its end", |row| row["status"] == "idle");

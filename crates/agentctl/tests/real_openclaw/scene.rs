@@ -15,7 +15,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// `None` when it cannot be had here, which was said.
+    /// `None`, with a printed reason, when it is not available here.
     pub(crate) fn set() -> Option<Self> {
         Self::set_with(|_, _| Ok(()))
     }
@@ -34,7 +34,7 @@ impl Scene {
                 return None;
             }
         };
-        // On a busy machine a gateway can be silent for seconds.
+        // On a busy machine a gateway may not answer for seconds.
         let settings = home.path().join(".agentctl/config.toml");
         std::fs::create_dir_all(settings.parent().expect("a folder")).expect("make our folder");
         std::fs::write(settings, "[adapters.openclaw]\ntimeout = \"60s\"\n").expect("write our settings");
@@ -47,7 +47,8 @@ impl Scene {
         self.home.agentctl(&all).ok().json()
     }
 
-    /// Its sessions, when it was heard. One that thinks for too long on a busy machine says nothing about anybody.
+    /// Its sessions, when it could be read. One that takes too long on a busy machine says nothing about any
+    /// session.
     pub(crate) fn rows(&self) -> Vec<Value> {
         until_seen(PATIENCE, "a whole list", || {
             let list = self.list();
@@ -67,7 +68,7 @@ impl Scene {
             assert!(of_key.next().is_none(), "{key} twice: {rows:#?}");
             if fits(&row) { Ok(row) } else { Err(format!("{row:#}")) }
         });
-        // The same function answers both (N7); it may have moved on meanwhile.
+        // The same function answers both (N7); the session may have changed meanwhile.
         let one = self.home.agentctl(&["status", key, "--json"]).ok().json();
         if one["updatedAt"] == seen["updatedAt"] && one["status"] != seen["status"] {
             let again = self.rows().into_iter().find(|row| row["id"] == key).unwrap_or_default();
@@ -76,8 +77,8 @@ impl Scene {
         seen
     }
 
-    /// The session object that `launch` gives. Young gateways quarrel with their own helpers over their database on a busy
-    /// machine, and turns fail until that is over.
+    /// The session object that `launch` returns. On a busy machine a new gateway competes with its own
+    /// helpers for its database, and turns fail until that is over.
     pub(crate) fn launch(&self, words: &str, flags: &[&str]) -> Value {
         until_seen(PATIENCE, "a gateway that is at one with itself", || {
             let launch = [&["launch", "openclaw", "-p", words, "--json"], flags].concat();

@@ -1,5 +1,5 @@
-//! Launches that are killed at random moments: the command, the runner or the agent, each with -9. Whatever is left has a
-//! name, and can be ended by it.
+//! Launches that are killed at random moments: the command, the runner or the agent, each with -9. Whatever
+//! is left is listed, and can be ended by its name.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -86,7 +86,7 @@ fn kill_one(scene: &Scene, round: usize) {
     launch.wait(PATIENCE);
 }
 
-/// The runner or the agent of the launch in this directory, if it is there yet.
+/// The runner or the agent of the launch in this directory, if it exists yet.
 fn victims(scene: &Scene, victim: Victim, cwd: &PathBuf) -> Vec<u32> {
     let is_of_this = |pid: u32| match victim {
         Victim::Runner => {

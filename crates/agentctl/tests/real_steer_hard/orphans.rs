@@ -9,7 +9,7 @@ use crate::steer::{ENDLESS, PATIENCE};
 #[test]
 fn what_a_killed_agent_left_is_named_and_reaped() {
     let Some(scene) = scene() else { return };
-    // Looks the same, belongs to nobody.
+    // This one looks the same and belongs to no session.
     let mut bystander = scene.home.command("tail");
     bystander.args(["-f", "/dev/null"]);
     let mut bystander = Background::spawn(&scene.home, bystander);

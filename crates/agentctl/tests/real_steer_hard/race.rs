@@ -1,4 +1,4 @@
-//! Many launches at one directory: one wins, the others say who.
+//! Many launches in one directory: one wins, and the others name it.
 
 use agentctl_testkit::Background;
 use serde_json::Value;
@@ -16,7 +16,7 @@ fn of_many_launches_at_one_directory_one_wins() {
             let prompt = format!("[[hang]] racer {number}");
             let arguments = ["launch", "claude-code", "-p", &prompt, "--permission-mode", "bypass", "--json"];
             let mut command = scene.home.agentctl_command(&arguments);
-            // Two directories of one working tree are one place.
+            // Two directories of one working tree count as one.
             command.current_dir(if number % 2 == 0 { &scene.cwd } else { &below });
             Background::spawn(&scene.home, command)
         })

@@ -1,4 +1,4 @@
-//! The runner is killed in the middle of a turn: nothing changes of what is said of the session.
+//! The runner is killed in the middle of a turn: nothing changes in the reports about the session.
 
 use agentctl_testkit::{Signal, until_seen};
 use serde_json::Value;

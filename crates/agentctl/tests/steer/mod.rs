@@ -1,5 +1,5 @@
-//! What can be done with every agent, told by the real one: launched, looked into, stopped in the middle of a tool, taken up
-//! again; and launches that fail, after which nothing is left.
+//! What can be done with every agent, tested with the real one: launched, read, stopped in the middle of a
+//! tool, resumed; and launches that fail, after which nothing is left.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(dead_code, reason = "each agent uses a part of it")]
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
-/// What a tool of the agent runs until it is ended. The odd path makes it findable among all processes.
+/// What a tool of the agent runs until it is ended. The unusual path makes it easy to find among all processes.
 pub(crate) const ENDLESS: &str = "tail -f /dev/null";
 
 /// One agent with a model, a home and a repository of its own.
@@ -30,7 +30,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// `None` when the agent cannot be had here, which was said.
+    /// `None`, with a printed reason, when the agent is not available here.
     pub(crate) fn set(
         adapter: &'static str,
         settle: impl FnOnce(&mut TestHome, &str) -> Result<(), Skip>,
@@ -81,7 +81,7 @@ impl Scene {
         folders(&self.home.agentctl_home().join("launches"))
     }
 
-    /// Nothing runs, nothing is locked, nothing is remembered.
+    /// Checks that nothing runs, nothing is locked, and no record is left.
     pub(crate) fn assert_nothing_left(&self) {
         self.wait_for_silence();
         assert_eq!(self.launches(), Vec::<PathBuf>::new(), "a launch record was left behind");
@@ -90,7 +90,7 @@ impl Scene {
         assert!(held.is_empty(), "{locks:#}");
     }
 
-    /// Every process of this home has ended. The runner may take a moment to write down an exit.
+    /// Waits until every process of this home has ended. The runner may take a moment to record an exit.
     pub(crate) fn wait_for_silence(&self) {
         until_seen(PATIENCE, "the end of all processes", || match self.processes() {
             left if left.is_empty() => Ok(()),
@@ -114,7 +114,7 @@ pub(crate) fn folders(path: &Path) -> Vec<PathBuf> {
     fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
-/// The id is in a file's name or in a file's text somewhere below.
+/// Whether the id is in a file's name or in a file's text somewhere below.
 pub(crate) fn is_stored_below(root: &Path, id: &str) -> bool {
     folders(root).iter().any(|path| {
         let named = path.file_name().is_some_and(|name| name.to_string_lossy().contains(id));
@@ -148,7 +148,7 @@ pub(crate) fn launched_stopped_and_resumed(scene: &Scene, store: &str) {
     assert_eq!(list["sessions"].as_array().unwrap().len(), 1, "{list:#}");
     assert_eq!(list["sessions"][0]["id"], id.as_str());
 
-    // A second one in the same tree is refused, and says who is there.
+    // A second one in the same tree is refused, and the holder is named.
     let refused = scene.launch("[[text:no]] second", &[]);
     assert_eq!(refused.code, Some(7), "{refused:#?}");
     assert!(refused.stderr.contains(&id), "{refused:#?}");
@@ -186,7 +186,7 @@ pub(crate) fn launched_stopped_and_resumed(scene: &Scene, store: &str) {
     assert!(waited.success(), "{} {}", waiting.stdout(), waiting.stderr());
     let done = scene.status(&id);
     assert_eq!(done["outcome"], "completed", "{done:#}");
-    // Some agents put line breaks around the words.
+    // Some agents put line breaks around the text.
     assert_eq!(done["prompt"].as_str().map(str::trim), Some(prompt.as_str()), "{done:#}");
     scene.wait_for_silence();
     let exit = until(PATIENCE, "the exit in the record", || {
@@ -202,19 +202,20 @@ pub(crate) fn refused_by_the_model(scene: &Scene, words: &str) {
     fails_in_its_words(scene, prompt, &[], words);
 }
 
-/// A turn that fails soon. An agent that gives up before its records show the turn has no session: the launch fails in its
-/// words, names what the agent keeps of it, and leaves nothing. One whose turn was shown first has a session whose turn
-/// failed, which `wait` tells. `launch --wait` tells it in the agent's words either way.
+/// A turn that fails soon. An agent that gives up before its records show the turn has no session: the launch
+/// fails in its words, names what the agent keeps of it, and leaves nothing. One whose turn was shown first
+/// has a session whose turn failed, which `wait` reports. `launch --wait` reports it in the agent's words
+/// either way.
 pub(crate) fn fails_in_its_words(scene: &Scene, prompt: &str, more: &[&str], words: &str) {
     let launched = scene.launch(prompt, more);
     if launched.stdout.is_empty() {
         assert_eq!(launched.code, Some(1), "{launched:#?}");
         assert!(launched.stderr.contains(words), "{launched:#?}");
         scene.assert_nothing_left();
-        // No turn is denied that stands in the agent's own records.
+        // A turn in the agent's own records is never denied.
         let list = scene.agentctl(&["list", "--all", "--json"]).ok().json();
         for row in list["sessions"].as_array().unwrap().iter().filter(|row| !row["prompt"].is_null()) {
-            // One that says its id only when it is done has none to name.
+            // An agent that prints its id only when it is done has none to name.
             let is_nameless = launched.stderr.contains("ended before its turn was seen");
             let id = row["id"].as_str().unwrap();
             assert!(launched.stderr.contains(id) || is_nameless, "{launched:#?} {row:#}");
@@ -225,7 +226,7 @@ pub(crate) fn fails_in_its_words(scene: &Scene, prompt: &str, more: &[&str], wor
         assert_eq!(scene.agentctl(&["wait", id]).code, Some(1), "{session:#}");
         scene.wait_for_silence();
         let ended = scene.status(id);
-        // One that writes nothing down before it goes away left its turn open.
+        // An agent that records nothing before it exits left its turn open.
         assert!(ended["outcome"] == "failed" || ended["outcome"] == "died", "{ended:#}");
     }
     let waited = scene.launch(prompt, &[more, &["--wait"]].concat());
@@ -234,12 +235,12 @@ pub(crate) fn fails_in_its_words(scene: &Scene, prompt: &str, more: &[&str], wor
     scene.wait_for_silence();
 }
 
-/// An agent that is not there.
+/// An agent that is not installed.
 pub(crate) fn not_installed(adapter: &'static str) {
     let home = TestHome::with_agentctl(env!("CARGO_BIN_EXE_agentctl"));
     let cwd = home.git_repo("project");
     let mut command = home.agentctl_command(&["launch", adapter, "-p", "hello", "--env", "X=1"]);
-    // Nothing but the shell's own tools.
+    // Only the system's own tools.
     command.current_dir(&cwd).env("PATH", "/usr/bin:/bin");
     let failed = home.run(command);
     assert_eq!(failed.code, Some(1), "{failed:#?}");
@@ -247,7 +248,7 @@ pub(crate) fn not_installed(adapter: &'static str) {
     assert_eq!(folders(&home.agentctl_home().join("launches")), Vec::<PathBuf>::new());
 }
 
-/// A copy of a conversation goes on by itself; the other one stays as it was.
+/// A copy of a conversation continues by itself; the original stays as it was.
 pub(crate) fn forked(scene: &Scene) {
     let launched = scene.launch("[[text:first reply]] begin", &[]).ok().json();
     let id = launched["id"].as_str().unwrap();

@@ -1,4 +1,5 @@
-//! Sessions that a server of the agent runs, steered through the command line: broken off, spoken to, answered.
+//! Sessions that a server of the agent runs, steered through the command line: interrupted, spoken to,
+//! answered.
 
 use std::path::Path;
 
@@ -7,11 +8,11 @@ use serde_json::Value;
 
 use super::{ENDLESS, PATIENCE, Scene, is_stored_below};
 
-/// Waits until the session is as wanted.
+/// Waits until the session is in the wanted state.
 #[track_caller]
 pub(crate) fn becomes(scene: &Scene, id: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
     until_seen(PATIENCE, what, || {
-        // A session that was just made may not be stored yet.
+        // A session that was just created may not be stored yet.
         let said = scene.agentctl(&["status", id, "--json"]);
         let seen: Value = serde_json::from_str(&said.stdout).unwrap_or_default();
         if fits(&seen) { Ok(seen) } else { Err(format!("{seen:#}\n{}", said.stderr)) }
@@ -23,7 +24,7 @@ pub(crate) fn broken_off(scene: &Scene, id: &str, server: u32) {
     scene.wait_for_tool();
     let stopped = scene.agentctl(&["stop", id, "--json"]).ok().json();
     assert_eq!(stopped["sessions"][0]["survived"], Value::Array(Vec::new()), "{stopped:#}");
-    // What is said of the stop is what a list says.
+    // The report of the stop matches the list.
     let report = &stopped["sessions"][0];
     match report["session"]["status"].as_str() {
         Some("idle") => {
@@ -43,7 +44,7 @@ pub(crate) fn broken_off(scene: &Scene, id: &str, server: u32) {
     assert!(scene.processes().iter().any(|(pid, _)| *pid == server), "the server was ended");
 }
 
-/// A session that waits for leave to make `file` is given it.
+/// A session that waits for permission to create `file` gets it.
 pub(crate) fn approved(scene: &Scene, id: &str, file: &Path) {
     let waiting = becomes(scene, id, "the request", |seen| seen["status"] == "waiting");
     assert_eq!(
@@ -56,7 +57,7 @@ pub(crate) fn approved(scene: &Scene, id: &str, file: &Path) {
     until(PATIENCE, "what was approved", || file.exists().then_some(()));
 }
 
-/// The same, but it is not given.
+/// The same, but permission is denied.
 pub(crate) fn denied(scene: &Scene, id: &str, file: &Path) {
     becomes(scene, id, "the request", |seen| seen["status"] == "waiting");
     let _ = scene.agentctl(&["deny", id]).ok();
@@ -68,7 +69,7 @@ pub(crate) fn denied(scene: &Scene, id: &str, file: &Path) {
     assert_eq!(nothing.code, Some(7), "nothing waits any more: {nothing:#?}");
 }
 
-/// A copy goes on under an id of its own, and the original stays as it was.
+/// A copy continues under an id of its own, and the original stays as it was.
 pub(crate) fn forked(scene: &Scene, store: &str) {
     let words = "[[text:the first]] begin";
     let first = scene.launch(words, &["--wait"]).ok().json();

@@ -1,4 +1,5 @@
-//! A live run with a prompt of its own runs until it ends, whatever it writes down on the way; and one failure is one notice.
+//! A live headless run is running until it ends, whatever it records on the way; and one failure is announced
+//! once.
 
 use std::fs;
 use std::time::Instant;
@@ -8,16 +9,17 @@ use serde_json::Value;
 
 use super::{PATIENCE, Scene};
 
-/// What the first tool of the run does: it waits for the test, so that the launch is over before anything else happens.
+/// What the first tool of the run does: it waits for the test, so that the launch is over before anything
+/// else happens.
 pub(crate) const WAIT: &str = "until test -e go; do sleep 0.1; done";
 
-/// A prompt whose first tool waits, with these replies behind it.
+/// A prompt whose first tool waits, followed by these replies.
 pub(crate) fn prompt(replies: &str) -> String {
     format!("[[bash:{WAIT}]] {replies} to its end")
 }
 
-/// Launches a run whose first tool [waits](WAIT), lets it go on, and looks at it again and again. `outcomes` are how it may
-/// end; a failure must be told once, and nothing else but the end.
+/// Launches a run whose first tool [waits](WAIT), lets it continue, and surveys it again and again.
+/// `outcomes` are the permitted ends; a failure must be announced once, and nothing else but the end.
 pub(crate) fn runs_until_its_end(scene: &Scene, prompt: &str, outcomes: &[&str]) {
     let heard = scene.home.path().join("heard");
     fs::create_dir_all(scene.home.agentctl_home()).unwrap();
@@ -32,12 +34,12 @@ pub(crate) fn runs_until_its_end(scene: &Scene, prompt: &str, outcomes: &[&str])
     fs::write(scene.cwd.join("go"), "").unwrap();
 
     never_at_rest(scene, id);
-    // How it ended is known once its runner has written that down.
+    // The outcome is known once its runner has recorded it.
     scene.agentctl(&["wait", id]);
     let ended = scene.status(id);
     let outcome = ended["outcome"].as_str().unwrap_or_default();
     assert!(outcomes.contains(&outcome), "{ended:#}");
-    // One line for the word `stopped`, and one for how it ended if that is a failure.
+    // One line for the status `stopped`, and one for the outcome if that is a failure.
     let told = vec![format!("session.stopped {outcome}"); if outcome == "completed" { 1 } else { 2 }];
     let lines = || -> Vec<String> {
         fs::read_to_string(&heard).unwrap_or_default().lines().map(|line| line.trim().to_owned()).collect()
@@ -50,7 +52,7 @@ pub(crate) fn runs_until_its_end(scene: &Scene, prompt: &str, outcomes: &[&str])
     assert_eq!(lines(), told);
 }
 
-/// Looks at the session until it has stopped: until then it is running, and nothing is said of how its turn ended.
+/// Surveys the session until it has stopped: until then it is running, and no outcome is reported.
 fn never_at_rest(scene: &Scene, id: &str) {
     let (began, mut looks) = (Instant::now(), 0);
     while began.elapsed() < PATIENCE {

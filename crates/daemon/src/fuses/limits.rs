@@ -1,4 +1,4 @@
-//! Limits of sessions: a warning at four fifths, then the session is asked to break off, then it is stopped.
+//! Limits of sessions: a warning at four fifths, then an interrupt, then a stop.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,25 +10,26 @@ use agentctl_fleet::keep::fault::reach;
 use agentctl_model::{EndedBy, EventKind, Fuse, Session, SessionKey, Stage, Status};
 use jiff::{SignedDuration, Timestamp};
 
-use super::burn::{expire, tell};
+use super::expiry::{expire, tell};
 use crate::run::clock;
 use crate::shared::Shared;
 
-/// From here on it is said.
+/// The used part of a limit at which the warning is sent.
 const WARNING: f64 = 0.8;
-/// How long a session that was asked to break off may take.
+/// How long an interrupted session may take before it is stopped.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// What ends sessions. The rooms that know how are above this one.
+/// Ends sessions. The implementation lives in a crate above this one.
 pub trait Hands: Send + Sync + 'static {
-    /// Asks the session to break off what it does.
+    /// Interrupts what the session is doing.
     fn interrupt(&self, session: &SessionKey, by: &EndedBy) -> Result<(), String>;
 
-    /// Ends the session, its whole process tree.
+    /// Ends the session with its whole process tree.
     fn stop(&self, session: &SessionKey, by: &EndedBy) -> Result<(), String>;
 }
 
-/// What was used when a session was looked at last; nothing is used while nothing is written.
+/// When each session was last read, and the change counter at that time. A session that writes nothing uses
+/// nothing.
 #[derive(Default)]
 pub(super) struct Limits {
     seen: BTreeMap<String, (Instant, u64)>,
@@ -38,21 +39,22 @@ impl Limits {
     pub(super) fn check(&mut self, shared: &Arc<Shared>, fuse: &Fuse) -> io::Result<()> {
         let Some(key) = fuse.session() else { return shared.fuses.remove(&fuse.id).map(drop) };
         let now = clock::now();
-        // Looking costs a read of the whole conversation: only when files changed, or a stage is due by time.
-        let beat = shared.live.beat();
+        // A check reads the whole conversation, so it happens only when files have changed or a stage is due
+        // by time.
+        let changes = shared.live.changes();
         let next = if fuse.stage == Stage::Set { WARNING } else { 1.0 };
         let due =
             fuse.stage > Stage::Warned || fuse.expires_at.is_some_and(|at| time_used(fuse, at, now) >= next);
         let looked = self.seen.get(&fuse.id).copied();
         let old = looked.is_none_or(|(at, _)| at.elapsed() > Duration::from_secs(30));
-        if !(due || old || looked.is_some_and(|(_, then)| then != beat)) {
+        if !(due || old || looked.is_some_and(|(_, then)| then != changes)) {
             return Ok(());
         }
-        self.seen.insert(fuse.id.clone(), (Instant::now(), beat));
+        self.seen.insert(fuse.id.clone(), (Instant::now(), changes));
         self.seen.retain(|id, _| shared.fuses.has(id));
         let Ok(fleet) = shared.settings.fleet() else { return Ok(()) };
         let survey = fleet.survey(&Query { usage: true, ..Query::one(&key) });
-        // Its limits end with it. Silence is no end.
+        // The limits of a session end with it. A source that cannot be read proves no end.
         if survey.prove_ended(&key).is_some() {
             return shared.fuses.remove(&fuse.id).map(drop);
         }
@@ -76,7 +78,7 @@ fn advance(
         Stage::Interrupted if now.duration_since(fuse.stage_at) >= GRACE.try_into().unwrap_or_default() => {
             Stage::Firing
         }
-        // A daemon that died here goes on here.
+        // A daemon that died in this stage continues in it.
         Stage::Reached => Stage::Reached,
         Stage::Firing => Stage::Firing,
         _ => return Ok(()),
@@ -116,13 +118,13 @@ fn advance(
 
 /// One limit of a fuse.
 struct Used {
-    /// The part of it that is used.
+    /// The used part of the limit.
     part: f64,
-    /// As it was set.
+    /// The limit as the user set it.
     limit: String,
 }
 
-/// Whichever limit is used most.
+/// Returns the limit of which the largest part is used.
 fn most_used(fuse: &Fuse, session: &Session, now: Timestamp) -> Used {
     let time = fuse.expires_at.map(|at| Used {
         part: time_used(fuse, at, now),
@@ -144,13 +146,14 @@ fn most_used(fuse: &Fuse, session: &Session, now: Timestamp) -> Used {
     used.max_by(|one, other| one.part.total_cmp(&other.part)).unwrap_or(nothing)
 }
 
-/// When time alone brings the fuse further: to the warning, or to its end.
+/// When time alone moves the fuse to its next stage: the warning or the end.
 pub(super) fn next_stage_at(fuse: &Fuse) -> Option<Timestamp> {
     let at = fuse.expires_at.filter(|_| fuse.stage <= Stage::Warned)?;
     if fuse.stage == Stage::Warned {
         return Some(at);
     }
-    // A moment later, so that it is not a hair less by the other reckoning.
+    // One millisecond is added so that `time_used`, which computes in floating point, has reached the warning
+    // by then.
     let warning = at.duration_since(fuse.set_at).mul_f64(WARNING) + SignedDuration::from_millis(1);
     fuse.set_at.checked_add(warning).ok()
 }

@@ -1,7 +1,7 @@
-//! Fuses: timers on directories and limits on sessions. Deadlines are absolute and on disk, so they survive the daemon;
-//! what expired while it was down fires once when it is back.
+//! Fuses: timers on directories and limits on sessions. Deadlines are absolute and stored on disk, so they
+//! survive the daemon. A fuse that expired while the daemon was down fires once when it is back.
 
-mod burn;
+mod expiry;
 mod limits;
 mod spec;
 
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::home::Home;
 
-pub(crate) use burn::{keep_burning, session_of, tell};
+pub(crate) use expiry::{run_fuses, session_of, tell};
 pub use limits::Hands;
 pub use spec::deadline;
 pub(crate) use spec::{Extension, FuseSpec};
@@ -37,7 +37,8 @@ impl FuseList {
         Self { fuses }
     }
 
-    /// Those that are set, whether or not a daemon runs: what is in its memory was on the disk before.
+    /// Reads the fuses that are set, whether or not a daemon runs: the daemon writes every fuse to disk
+    /// before it keeps it in memory.
     pub fn read(store: &Store) -> Result<Self, StoreError> {
         Ok(Self::of(store.read::<FuseBook>()?.fuses.into_iter()))
     }
@@ -45,7 +46,7 @@ impl FuseList {
 
 pub(crate) const FILE: &str = "fuses.json";
 
-/// The file. Only whoever holds the daemon's lock writes it.
+/// The contents of the file. Only the process that holds the daemon's lock writes it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct FuseBook {
     fuses: Vec<Fuse>,
@@ -57,45 +58,47 @@ impl Document for FuseBook {
 }
 
 #[derive(Debug, Default)]
-struct Burning {
-    /// `None` while the file cannot be read: then nothing is known, nothing burns, and nothing is written over it.
+struct ActiveFuses {
+    /// `None` while the file cannot be read. Then no fuse is known, none expires, and the file is not
+    /// overwritten.
     fuses: Option<BTreeMap<String, Fuse>>,
     closed: bool,
 }
 
-/// The fuses in the hands of whoever holds the daemon's lock.
+/// The fuses, for the process that holds the daemon's lock.
 pub struct Fuses {
     home: Home,
-    burning: Mutex<Burning>,
+    active: Mutex<ActiveFuses>,
     news: Condvar,
 }
 
 impl Fuses {
-    /// Only for whoever [holds](Home::hold) the folder: two who write would forget each other's fuses.
+    /// Only the process that [holds](Home::hold) the folder may call this: of two writers, each would lose
+    /// the other's fuses.
     pub fn open(home: &Home) -> Result<Self, StoreError> {
         let fuses = Self::at(home);
         fuses.known()?;
         Ok(fuses)
     }
 
-    /// The same, also where the file is damaged: it is read once it was mended or moved away.
+    /// Does the same, but tolerates a damaged file: it is read once it has been repaired or moved away.
     pub(crate) fn at(home: &Home) -> Self {
         whole_file::forget_half(&home.fuses());
-        Self { home: home.clone(), burning: Mutex::default(), news: Condvar::new() }
+        Self { home: home.clone(), active: Mutex::default(), news: Condvar::new() }
     }
 
-    /// The fuses, read now if they could not be read before.
+    /// Returns the fuses, and reads the file if it could not be read before.
     fn known(&self) -> Result<BTreeMap<String, Fuse>, StoreError> {
-        let mut burning = self.burning();
-        if burning.fuses.is_none() {
+        let mut active = self.active();
+        if active.fuses.is_none() {
             let stored: FuseBook = Store::at(self.home.folder()).read()?;
-            burning.fuses = Some(stored.fuses.into_iter().map(|fuse| (fuse.id.clone(), fuse)).collect());
+            active.fuses = Some(stored.fuses.into_iter().map(|fuse| (fuse.id.clone(), fuse)).collect());
         }
-        Ok(burning.fuses.clone().unwrap_or_default())
+        Ok(active.fuses.clone().unwrap_or_default())
     }
 
-    fn burning(&self) -> MutexGuard<'_, Burning> {
-        self.burning.lock().unwrap_or_else(PoisonError::into_inner)
+    fn active(&self) -> MutexGuard<'_, ActiveFuses> {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn all(&self) -> Result<FuseList, StoreError> {
@@ -103,20 +106,20 @@ impl Fuses {
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.burning().fuses.as_ref().map_or(0, BTreeMap::len)
+        self.active().fuses.as_ref().map_or(0, BTreeMap::len)
     }
 
     fn has(&self, id: &str) -> bool {
-        self.burning().fuses.as_ref().is_some_and(|fuses| fuses.contains_key(id))
+        self.active().fuses.as_ref().is_some_and(|fuses| fuses.contains_key(id))
     }
 
     pub(crate) fn close(&self) {
-        self.burning().closed = true;
+        self.active().closed = true;
         self.news.notify_all();
     }
 
-    /// Sets a fuse; one on the same thing makes way. On disk when this returns.
-    /// `tell` comes before anything that the fuse itself may do.
+    /// Sets a fuse and replaces one on the same directory or session. The fuse is on disk when this returns.
+    /// `tell` runs before the fuse itself can do anything.
     pub(crate) fn set(&self, fuse: Fuse, tell: impl FnOnce()) -> io::Result<()> {
         let set = |fuses: &mut BTreeMap<String, Fuse>| {
             fuses.retain(|_, known| !known.is_about(&fuse));
@@ -125,7 +128,7 @@ impl Fuses {
         self.change_and_tell(set, tell)
     }
 
-    /// Changes one fuse; `None` when it is not set any more.
+    /// Changes one fuse. Returns `None` when it is no longer set.
     pub(crate) fn update(&self, id: &str, change: impl FnOnce(&mut Fuse)) -> io::Result<Option<Fuse>> {
         let mut changed = None;
         self.change(|fuses| {
@@ -137,28 +140,30 @@ impl Fuses {
         Ok(changed)
     }
 
-    /// Takes it away; nothing fires. `None` when it is not set any more.
+    /// Removes a fuse without firing it. Returns `None` when it is no longer set.
     pub fn remove(&self, id: &str) -> io::Result<Option<Fuse>> {
         let mut removed = None;
         self.change(|fuses| removed = fuses.remove(id))?;
         Ok(removed)
     }
 
-    /// Lets it burn until then. `None` when it is not set any more, fires already, or has no time that could be longer.
+    /// Extends a fuse until then. Returns `None` when it is no longer set, already fires, or has no time
+    /// limit to extend.
     pub fn extend(&self, id: &str, now: Timestamp, until: Timestamp) -> io::Result<Option<Fuse>> {
-        let mut burning = true;
+        let mut extensible = true;
         let changed = self.update(id, |fuse| {
-            burning = fuse.stage != Stage::Firing && (fuse.expires_at.is_some() || fuse.directory.is_some());
-            if burning {
+            extensible =
+                fuse.stage != Stage::Firing && (fuse.expires_at.is_some() || fuse.directory.is_some());
+            if extensible {
                 fuse.expires_at = Some(until);
                 fuse.stage = Stage::Set;
                 fuse.stage_at = now;
             }
         })?;
-        Ok(changed.filter(|_| burning))
+        Ok(changed.filter(|_| extensible))
     }
 
-    /// Memory follows the disk: what could not be written did not happen.
+    /// Memory changes only after the disk: a change that could not be written did not happen.
     fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Fuse>)) -> io::Result<()> {
         self.change_and_tell(change, || {})
     }
@@ -169,18 +174,18 @@ impl Fuses {
         tell: impl FnOnce(),
     ) -> io::Result<()> {
         self.known().map_err(io::Error::other)?;
-        let mut burning = self.burning();
-        let before = burning.fuses.clone().unwrap_or_default();
+        let mut active = self.active();
+        let before = active.fuses.clone().unwrap_or_default();
         let mut fuses = before.clone();
         change(&mut fuses);
         if fuses != before {
             let written: Vec<&Fuse> = fuses.values().collect();
             let book = serde_json::json!({"version": FuseBook::VERSION, "fuses": written});
             whole_file::replace(&self.home.fuses(), &serde_json::to_vec_pretty(&book)?, "fuses")?;
-            burning.fuses = Some(fuses);
+            active.fuses = Some(fuses);
         }
         tell();
-        drop(burning);
+        drop(active);
         self.news.notify_all();
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What a caller wants set, checked before anything is written. Pure.
+//! The fuse that a caller wants to set, checked before anything is written. Pure.
 
 use agentctl_fleet::Selector;
 use agentctl_fleet::keep::outbox::is_address;
@@ -50,17 +50,17 @@ pub(crate) struct Extension {
     pub(crate) ttl: String,
 }
 
-/// What is wrong with it, in words.
+/// What is wrong with the request, as a sentence for the caller.
 pub(crate) type SpecError = String;
 
 impl FuseSpec {
-    /// The session that is meant, if one is.
+    /// The session that the request names, if any.
     pub(crate) fn selector(&self) -> Option<Selector> {
         let text = self.session.clone()?;
         Some(Selector { text, adapter: self.adapter.clone(), root: self.root.clone(), cwd: self.cwd.clone() })
     }
 
-    /// The fuse that is meant. The session, if one was named, was found by then.
+    /// The requested fuse. `found` is the session that was looked up for it, if the request named one.
     pub(crate) fn fuse(
         self,
         id: String,
@@ -113,7 +113,7 @@ impl FuseSpec {
     }
 }
 
-/// So long from now.
+/// The moment that lies this long after `now`.
 pub fn deadline(length: &str, now: Timestamp) -> Result<Timestamp, String> {
     let length = period::parse_duration(length)?;
     if length.is_zero() {

@@ -1,8 +1,8 @@
-//! The one place of this crate that reads the wall clock. No verdict about a session rests on it.
+//! The only place in this crate that reads the wall clock. No verdict about a session rests on it.
 
 use jiff::Timestamp;
 
-/// Milliseconds are as fine as any agent writes.
+/// The time is cut to milliseconds, which is the finest resolution that any agent writes.
 #[expect(clippy::disallowed_methods, reason = "events and fuses happen at a time")]
 pub(crate) fn now() -> Timestamp {
     let now = Timestamp::now();

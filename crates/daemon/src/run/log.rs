@@ -1,4 +1,5 @@
-//! What the daemon did, for a person who wonders. Bounded: one file, and the one before it. Never prompts, never tokens.
+//! The daemon's log, for a person who wants to know what it did. It is bounded to one file and its
+//! predecessor, and never contains prompts or tokens.
 
 use std::fs::File;
 use std::io::Write;
@@ -7,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::run::clock;
 
-/// From here on a new file is begun.
+/// A larger file is rotated.
 const LARGEST: u64 = 1 << 20;
 
 #[derive(Clone)]
@@ -15,13 +16,13 @@ pub(crate) struct Log(Arc<Inner>);
 
 struct Inner {
     path: PathBuf,
-    /// Also to standard error: in the foreground.
+    /// Whether entries also go to standard error, as in the foreground.
     aloud: bool,
     file: Mutex<Option<File>>,
 }
 
 impl Log {
-    /// A log that cannot be written (a full disk) is no reason to stop.
+    /// A log that cannot be written, for example because the disk is full, does not stop the daemon.
     pub(crate) fn open(path: PathBuf, aloud: bool) -> Self {
         let file = open(&path);
         Self(Arc::new(Inner { path, aloud, file: Mutex::new(file) }))
@@ -33,7 +34,7 @@ impl Log {
             let _ = std::io::stderr().write_all(line.as_bytes());
         }
         let mut file = self.0.file.lock().unwrap_or_else(PoisonError::into_inner);
-        // What could not be opened on a full disk may be by now.
+        // A file that could not be opened on a full disk is tried again.
         *file = file.take().or_else(|| open(&self.0.path));
         if let Some(open) = file.as_mut() {
             let _ = open.write_all(line.as_bytes());

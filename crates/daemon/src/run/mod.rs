@@ -1,4 +1,4 @@
-//! The life of the daemon, from the lock to the last answer.
+//! The life of the daemon, from taking the lock to the last answer.
 
 pub(crate) mod clock;
 pub(crate) mod descriptors;
@@ -22,11 +22,11 @@ use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::fuses::{Fuses, Hands, keep_burning};
-use crate::home::{Held, Home, HomeError};
-use crate::knock::knock;
+use crate::connect::connect;
+use crate::fuses::{Fuses, Hands, run_fuses};
+use crate::home::{DaemonLock, Home, HomeError};
 use crate::run::log::Log;
-use crate::serve::bodies::Bodies;
+use crate::serve::body_budget::BodyBudget;
 use crate::serve::single_flight::SingleFlight;
 use crate::serve::token::Token;
 use crate::settings::Settings;
@@ -35,21 +35,21 @@ use crate::tell::commands::Commands;
 use crate::tell::events::Hub;
 use crate::tell::metrics::Metrics;
 use crate::tell::notices::Notices;
-use crate::tell::webhooks::{Outbox, keep_sending};
-use crate::watch::Bell;
+use crate::tell::webhooks::{Outbox, start_senders};
+use crate::watch::Waker;
 use crate::watch::live;
 use crate::watch::live::Live;
 
 use crate::serve::server;
 use crate::watch::{launches, own_files};
 
-/// How long what is being answered may take once the end was asked for.
+/// How long open requests may take after the daemon was asked to end.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
-/// How long the first look may hold up who asks where everything stands.
-const FIRST_LOOK: Duration = Duration::from_secs(5);
+/// How long a status or snapshot request may wait for the first survey.
+const FIRST_SURVEY: Duration = Duration::from_secs(5);
 
-/// How long a lock may be held by somebody who does not answer, before it is believed.
+/// How long to wait for a lock whose holder does not answer before another daemon is assumed to hold it.
 const UNTIL_ANSWERED: Duration = Duration::from_secs(10);
 const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 
@@ -57,18 +57,18 @@ pub struct Options {
     pub home: Home,
     pub version: String,
     pub host: String,
-    /// Also serve this loopback address.
+    /// A loopback address to serve beside the socket.
     pub http: Option<SocketAddr>,
-    /// That address stands in `config.toml`: every daemon of this folder serves it.
+    /// Whether `config.toml` names that address, so that every daemon of this folder serves it.
     pub http_from_config: bool,
-    /// Refuse every write.
+    /// Whether every write is refused.
     pub read_only: bool,
-    /// In the foreground: also say on standard error what goes into the log.
+    /// Whether the log also goes to standard error, as in the foreground.
     pub aloud: bool,
-    /// `NOTIFY_SOCKET` of a service manager.
+    /// The `NOTIFY_SOCKET` of a service manager.
     pub notify_socket: Option<OsString>,
     pub settings: Arc<dyn Settings>,
-    /// What fuses end sessions with.
+    /// How fuses end sessions.
     pub hands: Arc<dyn Hands>,
 }
 
@@ -76,7 +76,7 @@ pub struct Options {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ended {
     Stopped,
-    /// Another one has this folder.
+    /// Another daemon serves this folder.
     AlreadyRuns,
     HomeGone,
 }
@@ -97,34 +97,35 @@ pub enum RunError {
     Start(#[from] io::Error),
 }
 
-/// The right to be the daemon, unless another one serves. What a killed daemon was just starting can hold its lock for a
-/// moment longer than it: nobody answers then, and the lock is worth another try.
-fn hold(home: &Home) -> Result<Option<Held>, HomeError> {
+/// Takes the daemon's lock unless another daemon serves. A process that a killed daemon was just starting can
+/// hold the lock a moment longer than the daemon. No daemon answers at the socket then, so the lock is tried
+/// again.
+fn hold(home: &Home) -> Result<Option<DaemonLock>, HomeError> {
     let until = Instant::now() + UNTIL_ANSWERED;
     loop {
-        let held = home.hold()?;
-        // One that is stopped may have so many waiting that not even a knock is taken: it is there all the same.
-        let is_there = || match knock(&home.socket()) {
+        let lock = home.hold()?;
+        // A stopped daemon may have so many waiting connections that it accepts no more, but it still exists.
+        let is_there = || match connect(&home.socket()) {
             Ok(_) => true,
             Err(error) => error.kind() == io::ErrorKind::WouldBlock,
         };
-        if held.is_some() || is_there() || Instant::now() > until {
-            return Ok(held);
+        if lock.is_some() || is_there() || Instant::now() > until {
+            return Ok(lock);
         }
         std::thread::sleep(BETWEEN_TRIES);
     }
 }
 
-/// Serves until it is told to stop.
+/// Serves until the daemon is asked to stop.
 pub fn run(options: Options) -> Result<Ended, RunError> {
     let home = options.home.clone();
     if let Some(address) = options.http.filter(|address| !address.ip().is_loopback()) {
         return Err(RunError::NotLoopback(address));
     }
-    // Before anything is opened: connections, watched processes and looks all want descriptors.
+    // This comes before anything is opened: connections, watched processes and surveys all need descriptors.
     agentctl_process::open_files::raise();
     home.prepare()?;
-    let Some(held) = hold(&home)? else { return Ok(Ended::AlreadyRuns) };
+    let Some(daemon_lock) = hold(&home)? else { return Ok(Ended::AlreadyRuns) };
     let began_at = clock::now();
     let aside = Store::at(home.folder()).prepare()?;
     let log = Log::open(home.log(), options.aloud);
@@ -154,7 +155,7 @@ pub fn run(options: Options) -> Result<Ended, RunError> {
     let shared = Arc::new(Shared {
         settings: options.settings,
         home,
-        held,
+        daemon_lock,
         version: options.version,
         host: options.host,
         started_at: began_at,
@@ -165,11 +166,11 @@ pub fn run(options: Options) -> Result<Ended, RunError> {
         token,
         hub: Hub::new(life),
         live: Live::new()?,
-        own_files: Bell::new()?,
+        own_files: Waker::new()?,
         metrics: Metrics::default(),
         answers: SingleFlight::new(),
-        bodies: Bodies::default(),
-        has_looked: watch::channel(false).0,
+        body_budget: BodyBudget::default(),
+        has_surveyed: watch::channel(false).0,
         phase: watch::channel(Phase::Serving).0,
         outbox,
         fuses,
@@ -181,12 +182,12 @@ pub fn run(options: Options) -> Result<Ended, RunError> {
     });
     let ended = serve(&shared, unix, tcp, options.notify_socket.as_deref())?;
     shared.log.say("stopped");
-    // The socket goes first, then the lock: nobody finds a socket behind which nobody is.
+    // The socket goes first, then the lock, so that no client finds a socket without a daemon.
     drop(socket);
     Ok(ended)
 }
 
-/// The socket's name, which goes however the daemon ends while it can still do something.
+/// The socket file. It is removed however the daemon ends, as long as the process can still act.
 struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
@@ -202,37 +203,42 @@ fn serve(
     notify_socket: Option<&std::ffi::OsStr>,
 ) -> Result<Ended, RunError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    // Heard from before anybody can know that we are there: a daemon that serves ends the clean way.
+    // The handlers are installed before clients can know that the daemon exists, so that a serving daemon
+    // always ends cleanly.
     let (mut terminated, mut interrupted) = {
         let _inside = runtime.enter();
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
     };
-    let (looked, first) = channel();
-    let (far_looked, far_first) = channel();
-    let viewing = {
+    let (surveyed, first) = channel();
+    let (remote_surveyed, remote_first) = channel();
+    let watching_local = {
         let shared = shared.clone();
-        std::thread::Builder::new().name("live".into()).spawn(move || live::keep(&shared, &looked))?
+        std::thread::Builder::new()
+            .name("live".into())
+            .spawn(move || live::watch_local(&shared, &surveyed))?
     };
-    let viewing_far = {
+    let watching_remote = {
         let shared = shared.clone();
-        std::thread::Builder::new().name("far".into()).spawn(move || live::keep_far(&shared, &far_looked))?
+        std::thread::Builder::new()
+            .name("remote".into())
+            .spawn(move || live::watch_remote(&shared, &remote_surveyed))?
     };
-    // The doors are open meanwhile: whoever asks something else must not take us for one that hangs.
+    // The listeners are already open, so that other requests do not take the daemon for hung.
     let served = runtime.spawn(server::serve(shared.clone(), unix, tcp));
-    // Who asks where everything stands must not hear that there is nothing, only because nobody looked yet.
-    for first in [first, far_first] {
-        let _ = first.recv_timeout(FIRST_LOOK);
+    // A status request must not report an empty view only because no survey has finished yet.
+    for first in [first, remote_first] {
+        let _ = first.recv_timeout(FIRST_SURVEY);
     }
-    shared.has_looked.send_replace(true);
-    launches::tell_abandoned(shared);
-    keep_sending(shared)?;
-    let burning = {
+    shared.has_surveyed.send_replace(true);
+    launches::announce_abandoned(shared);
+    start_senders(shared)?;
+    let expiring = {
         let shared = shared.clone();
-        std::thread::Builder::new().name("fuses".into()).spawn(move || keep_burning(&shared))?
+        std::thread::Builder::new().name("fuses".into()).spawn(move || run_fuses(&shared))?
     };
     let waiting = {
         let shared = shared.clone();
-        std::thread::Builder::new().name("own-files".into()).spawn(move || own_files::keep(&shared))?
+        std::thread::Builder::new().name("own-files".into()).spawn(move || own_files::watch(&shared))?
     };
     shared.log.say(&format!("agentctl {} serves {}", shared.version, shared.home.socket().display()));
     if let Some(http) = shared.http {
@@ -255,12 +261,12 @@ fn serve(
         };
         shared.stop(home_gone);
         tell("STOPPING=1\n");
-        // Whoever is not done by then is cut off.
+        // Requests that are not finished by then are cut off.
         let _ = tokio::time::timeout(LAST_ANSWERS, served).await;
         if home_gone { Ended::HomeGone } else { Ended::Stopped }
     });
     runtime.shutdown_timeout(Duration::from_millis(200));
-    for thread in [viewing, viewing_far, burning, waiting] {
+    for thread in [watching_local, watching_remote, expiring, waiting] {
         let _ = thread.join();
     }
     Ok(ended)
@@ -270,7 +276,7 @@ fn serve(
 mod tests {
     use super::*;
 
-    /// Whatever fails after the socket was bound leaves by `?`.
+    /// Every failure after the socket was bound returns through `?`.
     #[test]
     fn a_daemon_that_cannot_begin_leaves_no_socket_behind() {
         let place = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Telling a service manager how we are, over the socket that it named. Without one, nobody is told.
+//! Reports the daemon's state to a service manager over the socket that it named. Without a socket nothing is
+//! reported.
 
 use std::ffi::OsStr;
 use std::io;

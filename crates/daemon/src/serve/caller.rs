@@ -1,4 +1,4 @@
-//! Whose sources a request is about: the caller's, if it named them, else the daemon's own.
+//! Chooses the sources of a request: the caller's, if the request names them, or else the daemon's own.
 
 use agentctl_fleet::Fleet;
 use axum::http::HeaderMap;
@@ -8,7 +8,7 @@ use crate::serve::server::Peer;
 use crate::settings::Settings;
 use crate::wire::{CALLER, Caller};
 
-/// The fleet to ask. Who comes over TCP cannot point the daemon at other folders.
+/// The fleet for this request. A caller over TCP cannot point the daemon at other folders.
 pub(crate) fn fleet(settings: &dyn Settings, headers: &HeaderMap, peer: &Peer) -> Result<Fleet, Problem> {
     let own = settings.fleet().map_err(|why| {
         Problem::failed(why).hint("`agentctl config check` tries the file again once it is corrected")

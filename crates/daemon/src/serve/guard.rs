@@ -1,4 +1,4 @@
-//! Who may ask what: every rule stands before every route, and there is no way around it.
+//! Access control. Every rule applies to every route, without exceptions.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use crate::serve::connections::Pass;
 use crate::serve::problem;
 use crate::serve::problem::Problem;
 use crate::serve::server::Peer;
 use crate::serve::token::Admission;
-use crate::serve::visitors::Pass;
 use crate::shared::Shared;
 use crate::wire::{VERSION, WRITE};
 
@@ -26,14 +26,14 @@ pub(crate) async fn guard(
     shared.requests.fetch_add(1, Ordering::Relaxed);
     let asked = format!("{} {}", request.method(), request.uri().path());
     let admitted = match check(&shared, &peer, &request) {
-        Ok(()) => shared.bodies.room_for(request.headers()).await,
+        Ok(()) => shared.body_budget.room_for(request.headers()).await,
         Err(problem) => Err(problem),
     };
     let mut response = match admitted {
-        // There is room for its body until it is answered.
+        // The room for the body is kept until the request has been answered.
         Ok(_room) => {
-            if let Some(visitor) = request.extensions().get::<Pass>() {
-                visitor.is_known();
+            if let Some(connection) = request.extensions().get::<Pass>() {
+                connection.authenticated();
             }
             request.extensions_mut().insert(peer);
             problem::in_its_form(next.run(request).await, &asked).await
@@ -81,9 +81,9 @@ fn check(shared: &Shared, peer: &Peer, request: &Request) -> Result<(), Problem>
     Ok(())
 }
 
-/// A page of somebody else must not reach us, neither by a name that it points here nor from its own origin. Comparing
-/// the two with each other would not do: rebinding makes them equal. The port may be any, since somebody may forward
-/// one; what counts is that the name is this machine's for everybody.
+/// Rejects requests of foreign web pages, which could come through a name that points here or from their own
+/// origin. Comparing the two headers with each other would not help, because rebinding makes them equal. Any
+/// port is accepted, since it may be forwarded; the name must be one that means this machine everywhere.
 fn check_addresses(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
     let mut hosts = headers.get_all(header::HOST).iter();
     let (host, second) = (hosts.next(), hosts.next());
@@ -92,7 +92,7 @@ fn check_addresses(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
         return Err(Problem::new(StatusCode::BAD_REQUEST, "usage", detail).hint("send one"));
     }
     let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
-    // A whole address in the request line means what a Host header means.
+    // An absolute address in the request line has the meaning of a Host header.
     let meant = uri.authority().map_or(host, |authority| authority.as_str());
     for host in [host, meant] {
         if !is_loopback(host) {
@@ -108,7 +108,7 @@ fn check_addresses(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
     Ok(())
 }
 
-/// A name or address, with its port, that is this machine wherever it is said.
+/// Whether this is a name or address, with its port, that means the local machine everywhere.
 fn is_loopback(host: &str) -> bool {
     if let Ok(address) = host.parse::<SocketAddr>() {
         return address.ip().is_loopback();
@@ -121,7 +121,7 @@ fn is_loopback(host: &str) -> bool {
 
 fn check_token(shared: &Shared, headers: &HeaderMap) -> Result<(), Problem> {
     let given = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-    // Without a token nothing is served over TCP; if it were, nobody would be let in.
+    // TCP is never served without a token; if it were, every request would be denied.
     match shared.token.as_ref().map_or(Admission::Denied, |token| token.admit(given)) {
         Admission::Granted => Ok(()),
         Admission::Denied => {

@@ -1,12 +1,13 @@
-//! The API: sockets, who may ask, and one file for each resource. Callers are the command line, the page and scripts.
+//! The API: listeners, access control, and one file for each resource. Clients are the command line, the web
+//! page and scripts.
 
 pub(crate) mod api;
-pub(crate) mod bodies;
+pub(crate) mod body_budget;
 mod caller;
+mod connections;
 mod guard;
 pub(crate) mod problem;
 pub(crate) mod query;
 pub(crate) mod server;
 pub(crate) mod single_flight;
 pub(crate) mod token;
-mod visitors;

@@ -11,11 +11,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What a problem is sent as.
+/// The media type of a problem.
 const PROBLEM: &str = "application/problem+json";
-/// The most that is kept of somebody else's words.
+/// The longest text of another program that is quoted.
 const MOST_WORDS: usize = 1 << 10;
-/// One kind of problem, as the document names it.
+/// One status of a problem, as the API document describes it.
 pub(crate) struct Kind {
     pub(crate) status: u16,
     pub(crate) name: &'static str,
@@ -63,7 +63,7 @@ pub(crate) const KINDS: [Kind; 15] = [
     kind(504, "NotAnswered", "The agent did not answer; whether it took it is not known (`failed`)"),
 ];
 
-/// Why a request was not answered.
+/// Why a request failed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Problem(Box<ProblemObject>);
@@ -133,7 +133,7 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, "refused", detail)
     }
 
-    /// This agent offers no such thing.
+    /// The agent does not offer this.
     pub(crate) fn unsupported(refusal: Refusal) -> Self {
         let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "refused", text::clean(&refusal.reason));
         match refusal.hint {
@@ -142,17 +142,18 @@ impl Problem {
         }
     }
 
-    /// Too much at once for this daemon; whoever can looks for himself.
+    /// The daemon is overloaded; a caller that can survey for itself does so.
     pub(crate) fn busy(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).hint("try again in a moment")
     }
 
-    /// Whether an agent took something is not known.
+    /// It is not known whether an agent accepted the request.
     pub(crate) fn silent(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::GATEWAY_TIMEOUT, "failed", detail)
     }
 
-    /// What was not begun, or failed. A refusal of what the agent does not offer at all is told apart from one of now.
+    /// Why a launch was not begun, or failed. A capability that the agent lacks altogether is distinguished
+    /// from a temporary refusal.
     pub(crate) fn of_launch(error: LaunchError, adapter: &str, wanted: Option<Capability>) -> Self {
         let offers = |wanted: Capability| {
             let card = agentctl_adapters::registry().into_iter().map(agentctl_adapters::Adapter::card);
@@ -187,7 +188,7 @@ impl Problem {
         Self::of_launch(error, adapter, Some(Capability::Stop))
     }
 
-    /// Only those of the sources that were not heard completely are named.
+    /// Only the sources that were not read completely are listed.
     pub(crate) fn incomplete(detail: impl Into<String>, mut sources: Vec<SourceReport>) -> Self {
         sources.retain(SourceReport::is_incomplete);
         let mut problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, "incomplete", detail);
@@ -200,7 +201,8 @@ impl Problem {
         self
     }
 
-    /// No single session was found. Candidates travel as the caller reads sessions.
+    /// The selector did not match exactly one session. Candidates have the form in which the caller reads
+    /// sessions.
     pub(crate) fn not_one(error: FindError, whole: bool) -> Self {
         match error {
             FindError::NotFound { text } => Self::new(
@@ -282,8 +284,8 @@ impl From<TreesError> for Problem {
     }
 }
 
-/// A refusal by whoever stands before our own handlers (no such method, a name that is no text), in the form of all
-/// others. Its headers stay: one of them says which methods there are.
+/// Converts a rejection by the framework (no such method, a path that is not UTF-8) into a problem object.
+/// Its headers are kept, because one of them lists the allowed methods.
 pub(crate) async fn in_its_form(response: Response, asked: &str) -> Response {
     let status = response.status();
     let kind = response.headers().get(header::CONTENT_TYPE);
@@ -314,7 +316,7 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut body = Vec::new();
-        // A problem is plain data: it can always be written.
+        // A problem is plain data and can always be serialized.
         let _ = agentctl_model::text::json::write(&mut body, &self);
         let kind = HeaderValue::from_static(PROBLEM);
         (status, [(header::CONTENT_TYPE, kind)], body).into_response()

@@ -1,4 +1,4 @@
-//! The doors: a unix socket, and loopback TCP if it was asked for. One router behind both.
+//! The listeners: a unix socket, and loopback TCP on request. Both serve one router.
 
 use std::fs;
 use std::io;
@@ -23,34 +23,35 @@ use tokio::task::JoinSet;
 
 use crate::run::descriptors;
 use crate::serve::api;
+use crate::serve::connections::{Connection, Connections};
 use crate::serve::guard::guard;
-use crate::serve::visitors::{Visitor, Visitors};
 use crate::shared::{Phase, Shared};
 
-/// How long a request's head may take to come, and how long a connection may rest between two requests.
+/// How long the head of a request may take to arrive, and how long a connection may be idle between two
+/// requests.
 const HEAD: Duration = Duration::from_secs(10);
-/// How large a head over TCP may be: whoever sends it may be a stranger.
+/// The largest request head over TCP, where the sender may be anybody.
 const TCP_BUFFER: usize = 64 << 10;
-/// How long nobody is let in when the system refuses connections.
+/// How long to pause when the system refuses connections.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Who is at the other end.
+/// The other end of a connection.
 #[derive(Debug, Clone)]
 pub(crate) enum Peer {
     Unix { uid: Option<u32> },
     Tcp,
 }
 
-/// A place where connections come in.
-trait Door: Send + 'static {
+/// A listening socket.
+trait Listener: Send + 'static {
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
-    /// The most that is kept of what comes in at once; `None` leaves it to hyper.
+    /// The size of the receive buffer; `None` leaves it to hyper.
     const BUFFER: Option<usize>;
 
     fn next(&self) -> impl Future<Output = io::Result<(Self::Stream, Peer)>> + Send;
 }
 
-impl Door for UnixListener {
+impl Listener for UnixListener {
     type Stream = UnixStream;
     const BUFFER: Option<usize> = None;
 
@@ -61,19 +62,20 @@ impl Door for UnixListener {
     }
 }
 
-impl Door for TcpListener {
+impl Listener for TcpListener {
     type Stream = TcpStream;
     const BUFFER: Option<usize> = Some(TCP_BUFFER);
 
     async fn next(&self) -> io::Result<(TcpStream, Peer)> {
         let (stream, _) = self.accept().await?;
-        // Events are small and wanted at once.
+        // Events are small and should arrive at once.
         let _ = stream.set_nodelay(true);
         Ok((stream, Peer::Tcp))
     }
 }
 
-/// Binds the socket anew. Only whoever holds the lock may: the file that a dead daemon left is in the way.
+/// Binds the socket. Only the holder of the daemon's lock may do this, because it removes the file of a dead
+/// daemon.
 pub(crate) fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -85,7 +87,7 @@ pub(crate) fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> 
     Ok(listener)
 }
 
-/// Serves until the daemon ends; what is being answered then is answered.
+/// Serves until the daemon ends. Requests that are being answered then are finished.
 pub(crate) async fn serve(
     shared: Arc<Shared>,
     unix: std::os::unix::net::UnixListener,
@@ -95,41 +97,41 @@ pub(crate) async fn serve(
         .fallback(api::no_such_route)
         .layer(axum::middleware::from_fn_with_state(shared.clone(), guard))
         .with_state(shared.clone());
-    let mut doors = JoinSet::new();
-    let visitors = Visitors::new(descriptors::for_socket());
-    doors.spawn(open(UnixListener::from_std(unix)?, visitors, router.clone(), shared.clone()));
+    let mut listeners = JoinSet::new();
+    let connections = Connections::new(descriptors::for_socket());
+    listeners.spawn(accept_all(UnixListener::from_std(unix)?, connections, router.clone(), shared.clone()));
     if let Some(tcp) = tcp {
-        let visitors = Visitors::new(descriptors::for_tcp());
-        doors.spawn(open(TcpListener::from_std(tcp)?, visitors, router, shared));
+        let connections = Connections::new(descriptors::for_tcp());
+        listeners.spawn(accept_all(TcpListener::from_std(tcp)?, connections, router, shared));
     }
-    while let Some(door) = doors.join_next().await {
-        door.map_err(io::Error::other)?;
+    while let Some(listener) = listeners.join_next().await {
+        listener.map_err(io::Error::other)?;
     }
     Ok(())
 }
 
-/// Lets connections in at one door until the daemon ends, and waits for the last of them.
-async fn open<D: Door>(door: D, visitors: Visitors, router: Router, shared: Arc<Shared>) {
-    let mut connections = JoinSet::new();
+/// Accepts connections on one listener until the daemon ends, and then waits for the last of them.
+async fn accept_all<D: Listener>(listener: D, connections: Connections, router: Router, shared: Arc<Shared>) {
+    let mut tasks = JoinSet::new();
     let mut phase = shared.phase.subscribe();
     let mut refused = false;
     loop {
-        // Whoever finds no place waits before the door, and costs us nothing.
-        let place = tokio::select! {
+        // A connection without a permit waits in the listener's queue and costs nothing.
+        let permit = tokio::select! {
             _ = phase.wait_for(|phase| *phase != Phase::Serving) => break,
-            place = visitors.place() => place,
+            permit = connections.permit() => permit,
         };
-        let came = tokio::select! {
+        let accepted = tokio::select! {
             _ = phase.wait_for(|phase| *phase != Phase::Serving) => break,
-            came = door.next() => came,
+            accepted = listener.next() => accepted,
         };
-        while connections.try_join_next().is_some() {}
-        match came {
+        while tasks.try_join_next().is_some() {}
+        match accepted {
             Ok((stream, peer)) => {
                 refused = false;
-                let visitor = visitors.enter(place);
+                let connection = connections.admit(permit);
                 let phase = shared.phase.subscribe();
-                connections.spawn(attend::<D>(stream, peer, visitor, router.clone(), phase));
+                tasks.spawn(serve_connection::<D>(stream, peer, connection, router.clone(), phase));
             }
             Err(error) => {
                 if !std::mem::replace(&mut refused, true) {
@@ -139,19 +141,19 @@ async fn open<D: Door>(door: D, visitors: Visitors, router: Router, shared: Arc<
             }
         }
     }
-    drop(door);
-    while connections.join_next().await.is_some() {}
+    drop(listener);
+    while tasks.join_next().await.is_some() {}
 }
 
-/// Answers one connection until it is closed, rests too long, must make way, or the daemon ends.
-async fn attend<D: Door>(
+/// Serves one connection until it is closed, idles too long, is evicted, or the daemon ends.
+async fn serve_connection<D: Listener>(
     stream: D::Stream,
     peer: Peer,
-    visitor: Visitor,
+    connection: Connection,
     router: Router,
     mut phase: watch::Receiver<Phase>,
 ) {
-    let Visitor { pass, asked_to_leave, _place } = visitor;
+    let Connection { pass, evicted, _permit } = connection;
     let answer = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(peer.clone()));
         request.extensions_mut().insert(pass.clone());
@@ -162,19 +164,19 @@ async fn attend<D: Door>(
     if let Some(buffer) = D::BUFFER {
         protocol.max_buf_size(buffer);
     }
-    let mut connection = pin!(protocol.serve_connection(TokioIo::new(stream), answer));
-    let is_asked_to_leave = async {
-        // Whoever is known is never asked.
-        if asked_to_leave.await.is_err() {
+    let mut serving = pin!(protocol.serve_connection(TokioIo::new(stream), answer));
+    let eviction = async {
+        // An authenticated connection is never evicted.
+        if evicted.await.is_err() {
             std::future::pending::<()>().await;
         }
     };
     tokio::select! {
-        _ = connection.as_mut() => return,
-        () = is_asked_to_leave => return,
+        _ = serving.as_mut() => return,
+        () = eviction => return,
         _ = phase.wait_for(|phase| *phase != Phase::Serving) => {}
     }
-    // What is being answered is answered.
-    connection.as_mut().graceful_shutdown();
-    let _ = connection.await;
+    // A request that is being answered is finished.
+    serving.as_mut().graceful_shutdown();
+    let _ = serving.await;
 }

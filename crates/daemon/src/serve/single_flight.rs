@@ -1,5 +1,5 @@
-//! Many callers with one question get one look. Whoever asks while a look is under way waits for the next one: an answer
-//! is never older than its question.
+//! Callers with the same question share one survey. A caller that arrives while a survey is running waits for
+//! the next one, because an answer is never older than its question.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 type Work<T> = Box<dyn FnOnce() -> T + Send>;
 
-/// How many different looks may be under way at once.
+/// How many different surveys may run at once.
 const AT_ONCE: usize = 4;
 
 struct Next<T> {
@@ -17,7 +17,7 @@ struct Next<T> {
 }
 
 pub(crate) struct SingleFlight<T> {
-    /// A key that is here has a look under way; the value is what comes after it.
+    /// A key in this map has a survey running; the value describes the one that follows it.
     flights: Mutex<HashMap<String, Next<T>>>,
     room: Arc<Semaphore>,
 }
@@ -27,8 +27,8 @@ impl<T: Clone + Send + 'static> SingleFlight<T> {
         Arc::new(Self { flights: Mutex::new(HashMap::new()), room: Arc::new(Semaphore::new(AT_ONCE)) })
     }
 
-    /// The answer of a look that begins after this call. Two works under one key must mean the same. `None` when the
-    /// work panicked.
+    /// Returns the answer of a survey that begins after this call. All work under one key must answer the
+    /// same question. Returns `None` when the work panicked.
     pub(crate) async fn ask(self: &Arc<Self>, key: String, work: Work<T>) -> Option<T> {
         let (sender, answer) = oneshot::channel();
         let begin = {
@@ -43,19 +43,19 @@ impl<T: Clone + Send + 'static> SingleFlight<T> {
             }
         };
         if let Some((waiting, work)) = begin {
-            tokio::spawn(Arc::clone(self).fly(key, waiting, work));
+            tokio::spawn(Arc::clone(self).run(key, waiting, work));
         }
         answer.await.ok()
     }
 
-    async fn fly(self: Arc<Self>, key: String, mut waiting: Vec<oneshot::Sender<T>>, mut work: Work<T>) {
+    async fn run(self: Arc<Self>, key: String, mut waiting: Vec<oneshot::Sender<T>>, mut work: Work<T>) {
         loop {
             let permit = self.room.acquire().await;
             let answer = tokio::task::spawn_blocking(work).await;
             drop(permit);
             if let Ok(answer) = answer {
                 for one in waiting {
-                    // Whoever went away needs no answer.
+                    // A caller that has gone needs no answer.
                     let _ = one.send(answer.clone());
                 }
             }

@@ -1,4 +1,5 @@
-//! The token of `http.token`: made once, 256 bits, for this user alone. There is no way to serve TCP without it.
+//! The token of `http.token`: created once, 256 bits, readable by this user only. TCP is never served without
+//! it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,14 +15,14 @@ use agentctl_files::kernel;
 use agentctl_fleet::keep::whole_file;
 use data_encoding::HEXLOWER;
 
-/// The token is 64 digits.
+/// More than enough for the token's 64 digits.
 const LARGEST: u64 = 4 << 10;
 
-/// One and the same wrong token is told off after so many tries.
+/// A wrong token is locked out after this many tries of the same one.
 const FAILURES: u32 = 10;
 /// How long a wrong token is remembered after its last try.
 const LOCKOUT: Duration = Duration::from_secs(30);
-/// How many wrong tokens are remembered; the one that was not tried for longest is forgotten first.
+/// How many wrong tokens are remembered. The one whose last try is longest ago is forgotten first.
 const REMEMBERED: usize = 64;
 
 #[derive(Debug)]
@@ -30,7 +31,7 @@ pub(crate) struct Token {
     wrong: Mutex<WrongTokens>,
 }
 
-/// The wrong tokens that were tried lately, by a keyed hash: none of them is kept.
+/// The wrong tokens of recent tries, by a keyed hash: the tokens themselves are not kept.
 #[derive(Debug, Default)]
 struct WrongTokens {
     keyed: RandomState,
@@ -38,7 +39,7 @@ struct WrongTokens {
 }
 
 impl WrongTokens {
-    /// Counts one more try; says whether there were too many of this one.
+    /// Counts one more try of this token and returns whether it was tried too often.
     fn count(&mut self, token: &[u8], now: Instant) -> bool {
         self.tries.retain(|_, (_, last)| now.saturating_duration_since(*last) < LOCKOUT);
         let key = self.keyed.hash_one(token);
@@ -54,18 +55,18 @@ impl WrongTokens {
     }
 }
 
-/// What became of a try.
+/// The result of a try.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     Granted,
     /// There was no token, or a wrong one.
     Denied,
-    /// The same wrong one again and again.
+    /// The same wrong token was tried too often.
     LockedOut,
 }
 
 impl Token {
-    /// The token of this file, made anew if there is none that is fit.
+    /// Reads the token of this file, or creates a new one if the file has no usable token.
     pub(crate) fn at(path: &Path) -> io::Result<Self> {
         let secret = if let Some(secret) = read(path)? {
             secret
@@ -77,8 +78,8 @@ impl Token {
         Ok(Self { secret, wrong: Mutex::default() })
     }
 
-    /// The right token is let in whatever others have tried, and who brings none has tried nothing: neither a page nor a
-    /// program without the token can keep its owner out.
+    /// The right token is admitted whatever others have tried, and a request without a token does not count
+    /// as a try. So neither a web page nor a program without the token can lock its owner out.
     pub(crate) fn admit(&self, authorization: Option<&[u8]>) -> Admission {
         let Some(given) = authorization.and_then(|value| value.strip_prefix(b"Bearer ")) else {
             return Admission::Denied;
@@ -106,7 +107,7 @@ fn read(path: &Path) -> io::Result<Option<String>> {
     Ok(fit.then(|| secret.to_owned()))
 }
 
-/// In a time that does not depend on where the two differ.
+/// Compares in a time that does not depend on where the two differ.
 fn equal(one: &[u8], other: &[u8]) -> bool {
     let differences = one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b));
     one.len() == other.len() && differences == 0

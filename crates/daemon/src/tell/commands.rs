@@ -1,5 +1,5 @@
-//! Commands of the user that the daemon runs: what to do when a session waits, when a fuse expires. The only place of
-//! this room that starts processes. They run beside the daemon, outlive it, and cannot hold it up.
+//! Commands of the user that the daemon runs, when a session waits or a fuse expires. This is the only place
+//! in the crate that starts processes. The commands run beside the daemon, outlive it, and cannot block it.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -15,11 +15,11 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::run::log::Log;
 
-/// The longest that a command may run.
+/// The longest time that a command may run.
 const LONGEST: Duration = Duration::from_mins(5);
-/// How many may run at once; a command that hangs must not multiply.
+/// How many commands may run at once, so that a command that hangs does not multiply.
 const AT_ONCE: usize = 16;
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Clone)]
 pub(crate) struct Commands {
@@ -34,7 +34,7 @@ impl Commands {
         Self { log, running: Arc::new(AtomicUsize::new(0)) }
     }
 
-    /// Starts a command line of the shell and looks after it. What it prints goes nowhere.
+    /// Starts a shell command and supervises it. Its output is discarded.
     pub(crate) fn run(&self, what: &str, line: &str, folder: Option<&Path>, variables: Variables) {
         if self.running.fetch_add(1, Ordering::Relaxed) >= AT_ONCE {
             self.running.fetch_sub(1, Ordering::Relaxed);
@@ -56,8 +56,8 @@ impl Commands {
 #[expect(clippy::disallowed_methods, reason = "a command that the user configured")]
 fn spawn(line: &str, folder: Option<&Path>, variables: Variables) -> io::Result<Child> {
     let mut command = Command::new("sh");
-    // The line is the user's own; what comes from sessions travels in variables and never through the shell's eyes. What
-    // it starts has the usual limit of open files, not the daemon's.
+    // The command line is the user's own. Data of sessions is passed in variables and is never parsed by the
+    // shell. The command gets the usual limit of open files instead of the daemon's.
     let usual = agentctl_process::open_files::usual().map(|soft| format!("ulimit -S -n {soft}\n"));
     command.args(["-c", &format!("{}{line}", usual.unwrap_or_default())]).envs(variables).process_group(0);
     command.current_dir(
@@ -75,18 +75,18 @@ fn wait(mut child: Child) -> io::Result<String> {
             return Ok(format!("{status} after {} ms", began.elapsed().as_millis()));
         }
         if began.elapsed() > LONGEST {
-            // Not waited for yet, so the group is still its own.
+            // The child has not been waited for yet, so the process group is still its own.
             if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
                 let _ = kill_process_group(group, Signal::KILL);
             }
             child.wait()?;
             return Ok(format!("ended after {} minutes", LONGEST.as_secs() / 60));
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
-/// What a command is told of a session: what every hook is told, and what a notice is about.
+/// The variables that describe a session to a command: those of every hook, and those of a notification.
 pub(crate) fn about(session: Option<&Session>) -> Variables {
     let text = |pick: fn(&Session) -> Option<&String>| {
         let value = session.and_then(pick).map(|value| agentctl_model::text::one_line(value));

@@ -1,5 +1,5 @@
-//! The events of this daemon's life: one ring that everybody reads at their own pace. A reader who falls behind is told
-//! to begin anew; nobody waits for anybody.
+//! The events since this daemon started: one ring that every reader reads at its own pace. A reader that
+//! falls behind has to start again from a snapshot; no reader waits for another.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::run::clock;
 
-/// How many events can be asked for again.
+/// How many events can be read again.
 const KEPT: usize = 1024;
 
 /// One event as it is on the wire: what happened, when, and its place in the stream.
@@ -42,7 +42,7 @@ impl EventMessage {
     }
 }
 
-/// An event in its place, written once for all readers.
+/// An event with its number, serialized once for all readers.
 #[derive(Debug)]
 pub(crate) struct Posted {
     pub(crate) number: u64,
@@ -58,23 +58,23 @@ struct Ring {
 }
 
 pub(crate) struct Hub {
-    /// Which daemon's life the numbers count in.
+    /// Names this run of the daemon, within which the numbers count.
     life: String,
     ring: Mutex<Ring>,
-    bell: watch::Sender<u64>,
+    newest: watch::Sender<u64>,
 }
 
-/// What a reader gets.
+/// The result of reading the ring.
 pub(crate) enum Read {
     Events(Vec<Arc<Posted>>),
-    /// Events were missed: they are kept no longer, or were another daemon's.
+    /// Events were missed: they are no longer kept, or belonged to another run of the daemon.
     Missed,
 }
 
 impl Hub {
     pub(crate) fn new(life: String) -> Self {
         let ring = Ring { events: VecDeque::new(), next: 1 };
-        Self { life, ring: Mutex::new(ring), bell: watch::channel(0).0 }
+        Self { life, ring: Mutex::new(ring), newest: watch::channel(0).0 }
     }
 
     fn ring(&self) -> std::sync::MutexGuard<'_, Ring> {
@@ -92,17 +92,17 @@ impl Hub {
             ring.events.pop_front();
         }
         drop(ring);
-        self.bell.send_replace(number);
+        self.newest.send_replace(number);
         posted
     }
 
-    /// Rings with every event.
+    /// A receiver that is notified of every event.
     pub(crate) fn listen(&self) -> watch::Receiver<u64> {
-        self.bell.subscribe()
+        self.newest.subscribe()
     }
 
     pub(crate) fn listeners(&self) -> usize {
-        self.bell.receiver_count()
+        self.newest.receiver_count()
     }
 
     /// The number of the newest event.
@@ -114,13 +114,13 @@ impl Hub {
         format!("{}-{number}", self.life)
     }
 
-    /// The number behind a cursor; `None` when it is not of this life.
+    /// The number behind a cursor; `None` when the cursor belongs to another run of the daemon.
     pub(crate) fn number(&self, cursor: &str) -> Option<u64> {
         let (life, number) = cursor.rsplit_once('-')?;
         (life == self.life).then(|| number.parse().ok()).flatten()
     }
 
-    /// At most `most` events behind this number.
+    /// At most `most` events after this number.
     pub(crate) fn after(&self, number: u64, most: usize) -> Read {
         let ring = self.ring();
         let oldest = ring.next - ring.events.len() as u64;
@@ -134,7 +134,7 @@ impl Hub {
 
 pub(crate) fn written(value: &impl Serialize) -> String {
     let mut bytes = Vec::new();
-    // Plain data: it can always be written, and the writer makes text.
+    // This is plain data, which can always be serialized, and the writer emits UTF-8.
     let _ = agentctl_model::text::json::write(&mut bytes, value);
     String::from_utf8(bytes).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What goes out: the ring of events, commands and notices of the user, webhooks, figures.
+//! What the daemon announces: the ring of events, commands and notifications of the user, webhooks, metrics.
 
 pub(crate) mod commands;
 pub(crate) mod events;

@@ -1,6 +1,6 @@
-//! `[notify]`: a command of the user hears when a session begins to wait, fails, or whatever was asked for. One need is
-//! told once: what was said of a turn is not said again when the turn is tried again, looks for a moment as if it had ended,
-//! or is looked at anew.
+//! `[notify]`: runs a command of the user when a session begins to wait, fails, or reaches another configured
+//! state. Each state of a turn is announced once. It is not announced again when the turn is retried, seems
+//! to have ended for a moment, or is read again.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -13,44 +13,45 @@ use crate::tell::commands::{Commands, about};
 
 type Who = (String, String, String);
 
-/// Of how many sessions is remembered what was said. Whoever is forgotten is told of once more at most.
+/// How many sessions are remembered. A session that is forgotten is announced at most once more.
 const REMEMBERED: usize = 1024;
 
 #[derive(Default)]
 pub(crate) struct Notices {
-    said: Mutex<Memory>,
+    announced: Mutex<Memory>,
 }
 
 #[derive(Default)]
 struct Memory {
-    sessions: BTreeMap<Who, Said>,
-    /// How many events were heard.
-    heard: u64,
+    sessions: BTreeMap<Who, Announced>,
+    /// How many events have arrived.
+    events: u64,
 }
 
-/// What was said of one session's turn.
+/// What has been announced about one session's turn.
 #[derive(Default)]
-struct Said {
+struct Announced {
     words: Vec<String>,
     /// Since when the turn is open, by the agent's own records.
     turn: Option<Timestamp>,
-    /// Since when it waits for what was told.
+    /// Since when the session has been waiting in the wait that was announced.
     wait: Option<Timestamp>,
-    /// It has ended.
+    /// Whether the turn has ended.
     ended: bool,
-    /// Its newest record, as it was told last.
+    /// The session's newest record at the last event.
     newest: Option<Timestamp>,
-    /// The number of the last event about it.
+    /// The number of the last event about the session.
     last: u64,
 }
 
-impl Said {
-    /// Forgets what was said if this is about another turn. Where the agent does not say since when its turn is open, every
-    /// run is a new one: rather twice than never.
+impl Announced {
+    /// Forgets the announcements if this is another turn. If the agent does not record when its turn began,
+    /// every change to running counts as a new turn: announcing twice is better than never.
     fn turn_to(&mut self, session: &Session) {
         let is_another = match (session.status, self.ended) {
             (Status::Running, _) => session.since.is_none() || session.since != self.turn,
-            // Only its own end, seen again, is the same: whatever it wrote since then was not told.
+            // Only the same end, seen again, is the same turn: anything the agent has written since was not
+            // announced.
             (_, true) => self.newest.is_none() || self.newest != session.updated_at,
             (_, false) => false,
         };
@@ -64,11 +65,12 @@ impl Said {
         self.newest = session.updated_at;
     }
 
-    /// What is new to say: its status, and how its turn ended.
-    fn fresh_words(&mut self, session: &Session) -> Vec<String> {
+    /// The states that have not been announced yet: the status, and the outcome of the turn.
+    fn new_states(&mut self, session: &Session) -> Vec<String> {
         self.turn_to(session);
         if session.status == Status::Waiting {
-            // A second wait is a second notice, unless the agent says that it is the first one still.
+            // A second wait is announced again, unless the agent's records show that it is still the first
+            // one.
             let since = session.pending.iter().filter_map(|pending| pending.since).min().or(session.since);
             if since.is_none() || since != self.wait {
                 self.words.retain(|word| word != Status::Waiting.as_str());
@@ -76,7 +78,8 @@ impl Said {
             self.wait = since;
         }
         let words = [Some(session.status.as_str()), session.outcome.map(agentctl_model::Outcome::as_str)];
-        let fresh = words.into_iter().flatten().filter(|word| !self.words.iter().any(|said| said == word));
+        let fresh =
+            words.into_iter().flatten().filter(|word| !self.words.iter().any(|announced| announced == word));
         let fresh: Vec<String> = fresh.map(str::to_owned).collect();
         self.words.extend(fresh.iter().cloned());
         fresh
@@ -84,11 +87,11 @@ impl Said {
 }
 
 impl Notices {
-    pub(crate) fn told(&self, event: &Event, settings: &dyn Settings, commands: &Commands) {
+    pub(crate) fn on_event(&self, event: &Event, settings: &dyn Settings, commands: &Commands) {
         // A start is followed by a status, and the exit of a launch by the end of its session.
         let is_change = event.kind.is_of_session() && event.kind != EventKind::SessionStarted;
         let Some(session) = event.session.as_deref().filter(|_| is_change) else { return };
-        for word in self.fresh_words(session, event.kind) {
+        for word in self.new_states(session, event.kind) {
             let wanted = settings.notify().filter(|notify| notify.on.contains(&word));
             if let Some(notify) = wanted {
                 let mut variables = about(Some(session));
@@ -99,17 +102,17 @@ impl Notices {
         }
     }
 
-    /// What is new to say of this session.
-    fn fresh_words(&self, session: &Session, kind: EventKind) -> Vec<String> {
+    /// The states of this session that have not been announced yet.
+    fn new_states(&self, session: &Session, kind: EventKind) -> Vec<String> {
         let who = (session.adapter.clone(), session.config_root.clone(), session.id.clone());
-        let mut memory = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.heard += 1;
-        let heard = memory.heard;
-        let said = memory.sessions.entry(who.clone()).or_default();
-        said.last = heard;
-        let fresh = said.fresh_words(session);
+        let mut memory = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.events += 1;
+        let events = memory.events;
+        let announced = memory.sessions.entry(who.clone()).or_default();
+        announced.last = events;
+        let fresh = announced.new_states(session);
         match kind {
-            EventKind::SessionStopped => said.ended = true,
+            EventKind::SessionStopped => announced.ended = true,
             EventKind::SessionGone => drop(memory.sessions.remove(&who)),
             _ => {}
         }
@@ -123,7 +126,8 @@ impl Memory {
         if self.sessions.len() <= REMEMBERED {
             return;
         }
-        let oldest = self.sessions.iter().min_by_key(|(_, said)| said.last).map(|(who, _)| who.clone());
+        let oldest =
+            self.sessions.iter().min_by_key(|(_, announced)| announced.last).map(|(who, _)| who.clone());
         oldest.map(|who| self.sessions.remove(&who));
     }
 }
@@ -146,10 +150,10 @@ mod tests {
 
     fn say(notices: &Notices, session: &Session) -> Vec<String> {
         notices
-            .fresh_words(session, EventKind::parse(&format!("session.{}", session.status.as_str())).unwrap())
+            .new_states(session, EventKind::parse(&format!("session.{}", session.status.as_str())).unwrap())
     }
 
-    /// As an agent tells it that says since when its turn is open, and when it wrote last.
+    /// An agent that records when its turn began and when it wrote last.
     fn told(notices: &Notices, status: &str, outcome: Option<&str>, turn: i64, newest: i64) -> Vec<String> {
         let since = at(turn).filter(|_| status == "running");
         say(notices, &Session { since, updated_at: at(newest), ..session("a", status, outcome) })
@@ -163,7 +167,7 @@ mod tests {
         assert_eq!(say("waiting", None), ["waiting"]);
         assert_eq!(say("idle", Some("failed")), ["idle", "failed"]);
         assert_eq!(say("waiting", Some("failed")), ["waiting"], "it waits again");
-        assert_eq!(say("stopped", Some("failed")), ["stopped"], "that it failed was said");
+        assert_eq!(say("stopped", Some("failed")), ["stopped"], "that it failed was announced");
         assert_eq!(say("running", None), ["running"]);
         assert_eq!(say("stopped", Some("failed")), ["stopped", "failed"]);
     }
@@ -178,14 +182,14 @@ mod tests {
         assert!(say("running", None, 100, 102).is_empty(), "the same turn");
         assert!(say("idle", Some("failed"), 100, 103).is_empty());
         assert_eq!(say("stopped", Some("failed"), 100, 103), ["stopped"]);
-        // Seen again as it was, and once more in the same turn.
+        // The same end is seen again, and then once more in the same turn.
         assert!(say("idle", Some("failed"), 100, 103).is_empty());
         assert!(say("running", None, 100, 103).is_empty());
         assert!(say("stopped", Some("failed"), 100, 103).is_empty());
-        // The next turn is another need.
+        // The next turn is announced again.
         assert_eq!(say("running", None, 200, 200), ["running"]);
         assert_eq!(say("stopped", Some("failed"), 200, 201), ["stopped", "failed"]);
-        // One that began and failed between two looks.
+        // A turn began and failed between two surveys.
         assert_eq!(say("idle", Some("failed"), 300, 301), ["idle", "failed"]);
     }
 
@@ -195,7 +199,7 @@ mod tests {
         let waits = |since| say(&notices, &Session { since, ..session("a", "waiting", None) });
         assert_eq!(waits(at(5)), ["waiting"]);
         told(&notices, "running", None, 1, 5);
-        assert_eq!(waits(at(5)), ["waiting"], "a turn of which nothing was said yet");
+        assert_eq!(waits(at(5)), ["waiting"], "a turn of which nothing was announced yet");
         assert!(told(&notices, "running", None, 1, 5).is_empty());
         assert!(waits(at(5)).is_empty(), "it only looked as if it went on");
         assert_eq!(waits(at(9)), ["waiting"]);
@@ -208,10 +212,10 @@ mod tests {
         for number in 0..2 * REMEMBERED {
             say(&notices, &session(&number.to_string(), "stopped", Some("failed")));
         }
-        assert_eq!(notices.said.lock().unwrap().sessions.len(), REMEMBERED);
-        notices.fresh_words(&session("2047", "stopped", Some("failed")), EventKind::SessionGone);
+        assert_eq!(notices.announced.lock().unwrap().sessions.len(), REMEMBERED);
+        notices.new_states(&session("2047", "stopped", Some("failed")), EventKind::SessionGone);
         assert_eq!(
-            notices.said.lock().unwrap().sessions.len(),
+            notices.announced.lock().unwrap().sessions.len(),
             REMEMBERED - 1,
             "of what is gone nothing is kept"
         );

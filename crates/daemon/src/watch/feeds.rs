@@ -1,7 +1,7 @@
-//! Listening to servers that tell by themselves when something changes: one thread and one connection each.
+//! Listens to servers that announce changes by themselves, with one thread and one connection for each.
 //!
-//! News only rings the bell of the live view, which then looks as it always does. A server that is lost rings it too, so
-//! that the failed source is seen at once; it is tried again after a pause that grows.
+//! A message only wakes the live view, which then surveys as usual. A lost connection wakes it too, so that
+//! the failed source shows at once; the connection is retried after a growing pause.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,36 +16,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::shared::Shared;
 
-/// How long a thread waits for news before it asks whether anybody still wants them.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a thread waits for a message before it checks whether its feed is still wanted.
+const TIMEOUT: Duration = Duration::from_secs(20);
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// A server does not decide that it is never heard again.
+/// A server cannot postpone the next connection for longer than this.
 const LONGEST_WISH: Duration = Duration::from_mins(10);
-/// How often a thread at rest asks whether anybody still wants it.
+/// How often a pausing thread checks whether its feed is still wanted.
 const SLICE: Duration = Duration::from_secs(1);
-/// Even a server that wants us back at once gets so much time: it may say so every time.
+/// The shortest pause, even for a server that asks for an immediate reconnect: it may do so every time.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 
 type Name = (&'static str, Root, String);
 
-/// What is listened to, each until it is not wanted any more or this is dropped.
+/// The open feeds. Each stays open until it is no longer wanted or this is dropped.
 #[derive(Default)]
 pub(crate) struct Feeds {
     open: BTreeMap<Name, Wanted>,
 }
 
-/// What a feed and the thread that keeps it know of each other.
-struct Standing {
+/// The state that a feed shares with its thread.
+struct FeedState {
     wanted: AtomicBool,
-    /// Something came, or could have come, since it was lost last.
+    /// Whether a message came, or could have come, since the connection was last lost.
     heard: AtomicBool,
-    /// How often it was met started anew.
+    /// How often the server was found restarted.
     restarts: AtomicU64,
 }
 
-/// Dropped with its feed; the thread sees it and ends.
-struct Wanted(Arc<Standing>);
+/// Ends the thread of a feed when it is dropped.
+struct Wanted(Arc<FeedState>);
 
 impl Drop for Wanted {
     fn drop(&mut self) {
@@ -78,28 +78,29 @@ impl Feeds {
         self.open.iter().map(status).collect()
     }
 
-    /// Whether this agent has servers and every one of them is heard: then nothing of it changes in silence.
-    pub(crate) fn hears_all_of(&self, adapter: &str) -> bool {
+    /// Whether this agent has servers and all of them are connected. Then none of its changes goes
+    /// unannounced.
+    pub(crate) fn all_connected(&self, adapter: &str) -> bool {
         let mut of_adapter = self.open.iter().filter(|((name, ..), _)| *name == adapter).peekable();
         of_adapter.peek().is_some() && of_adapter.all(|(_, feed)| feed.0.heard.load(Ordering::Relaxed))
     }
 
-    /// Listens to exactly these.
+    /// Listens to exactly these servers.
     pub(crate) fn listen_to(&mut self, lines: Vec<SourceLine>, shared: &Arc<Shared>) {
         let mut before = std::mem::take(&mut self.open);
         for SourceLine { adapter, root, hosted, line } in lines {
             let name = (adapter, root, line.name);
             let wanted = before.remove(&name).or_else(|| {
-                let standing = Arc::new(Standing {
+                let state = Arc::new(FeedState {
                     wanted: AtomicBool::new(true),
                     heard: AtomicBool::new(false),
                     restarts: AtomicU64::new(0),
                 });
-                let (shared, kept) = (shared.clone(), standing.clone());
+                let (shared, kept) = (shared.clone(), state.clone());
                 let title = format!("{adapter} at {}", name.1.path.display());
                 let thread = std::thread::Builder::new().name("feed".into());
-                thread.spawn(move || keep(line.feed, &title, hosted, &shared, &kept)).ok()?;
-                Some(Wanted(standing))
+                thread.spawn(move || follow(line.feed, &title, hosted, &shared, &kept)).ok()?;
+                Some(Wanted(state))
             });
             if let Some(wanted) = wanted {
                 self.open.insert(name, wanted);
@@ -108,45 +109,47 @@ impl Feeds {
     }
 }
 
-fn keep(mut feed: Box<dyn Feed>, title: &str, hosted: bool, shared: &Shared, standing: &Standing) {
-    let ring = || {
-        shared.live.pulse();
-        let bell = if hosted { &shared.live.far_bell } else { &shared.live.bell };
-        bell.ring();
+fn follow(mut feed: Box<dyn Feed>, title: &str, hosted: bool, shared: &Shared, state: &FeedState) {
+    let wake = || {
+        shared.live.count_change();
+        let waker = if hosted { &shared.live.remote_waker } else { &shared.live.waker };
+        waker.wake();
     };
     let mut pause = FIRST_PAUSE;
     let mut complaint = None;
     let mut since = Instant::now();
-    while standing.wanted.load(Ordering::Relaxed) {
-        match feed.next(PATIENCE) {
+    while state.wanted.load(Ordering::Relaxed) {
+        match feed.next(TIMEOUT) {
             Ok(news) => {
-                standing.heard.store(true, Ordering::Relaxed);
+                state.heard.store(true, Ordering::Relaxed);
                 if complaint.take().is_some() {
                     shared.log.say(&format!("{title} is heard again"));
                 }
-                // One that greets and closes at once is not there for longer each time it is tried.
+                // The pause is only reset after a connection that lasted: a server that accepts and closes at
+                // once keeps its growing pauses.
                 if since.elapsed() > pause {
                     pause = FIRST_PAUSE;
                 }
                 if news == News::Restarted {
-                    standing.restarts.fetch_add(1, Ordering::Relaxed);
+                    state.restarts.fetch_add(1, Ordering::Relaxed);
                     shared.log.say(&format!("{title} was started anew, everything is read again"));
                 }
                 if news != News::Nothing {
-                    ring();
+                    wake();
                 }
             }
             Err(lost) => {
-                standing.heard.store(false, Ordering::Relaxed);
-                // Said once for each reason, however often it is tried; the look that follows says it of the source.
+                state.heard.store(false, Ordering::Relaxed);
+                // Each reason is logged once, however often the connection is retried; the survey that
+                // follows reports it for the source.
                 if complaint.as_ref() != Some(&lost.why) {
                     shared.log.say(&format!("{title} tells nothing now: {lost}"));
-                    ring();
+                    wake();
                     complaint = Some(lost.why);
                 }
                 let rest = lost.retry_in.map_or(pause, |wish| wish.clamp(SHORTEST_PAUSE, LONGEST_WISH));
                 let until = Instant::now() + rest;
-                while standing.wanted.load(Ordering::Relaxed) && Instant::now() < until {
+                while state.wanted.load(Ordering::Relaxed) && Instant::now() < until {
                     std::thread::sleep(SLICE.min(until.saturating_duration_since(Instant::now())));
                 }
                 pause = (pause * 2).min(LONGEST_PAUSE);

@@ -1,6 +1,6 @@
-//! Who holds which directory, told when it changes: people by their locks, live sessions by working there.
+//! Announces changes in who holds which directory: people by manual locks, live sessions by working there.
 //!
-//! Sessions are those of the live view, so a source that cannot be heard releases nothing.
+//! The sessions are those of the live view, so a source that cannot be read releases no directory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use jiff::Timestamp;
 use crate::run::clock;
 use crate::shared::Shared;
 
-/// By what a holder is known again.
+/// The identity of a holder.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Name {
     directory: String,
-    /// The session that it is; `None` is a person, known by a name and since when.
+    /// The session that holds it; `None` for a person, who is identified by a name and the time of the lock.
     session: Option<SessionKey>,
     by: Option<(Option<String>, Option<Timestamp>)>,
 }
@@ -28,9 +28,10 @@ pub(crate) struct Holders {
 }
 
 impl Holders {
-    /// Says when a lock of a person comes to its end by itself.
-    pub(crate) fn look(&mut self, shared: &Arc<Shared>) -> Option<Timestamp> {
-        // Locks that cannot be read say nothing; whoever wants to change them hears why.
+    /// Compares the holders with the last ones and announces the changes. Returns when the next manual lock
+    /// expires.
+    pub(crate) fn update(&mut self, shared: &Arc<Shared>) -> Option<Timestamp> {
+        // If the locks cannot be read, nothing is announced; a command that changes them reports why.
         let Ok(manual) = Locks::of(Store::at(shared.home.folder())).manual(clock::now()) else { return None };
         let next_end = manual.iter().filter_map(|lock| lock.until).min();
         let mut now: BTreeMap<Name, DirectoryHolder> = BTreeMap::new();
@@ -39,7 +40,7 @@ impl Holders {
             let by = Some((holder.by.clone(), holder.since));
             now.insert(Name { directory: holder.directory.clone(), session: None, by }, holder);
         }
-        // Finding a working tree reads the disk, so it is done on a copy and without the lock of the view.
+        // Finding a working tree reads the disk, so it works on a copy and does not hold the view's lock.
         let (live, stopped) = shared.live.live_and_stopped();
         for (key, session) in &live {
             for (_, holder) in held_by(std::iter::once(session)) {
@@ -47,7 +48,7 @@ impl Holders {
                 now.insert(Name { directory: holder.directory.clone(), session, by: None }, holder);
             }
         }
-        // What was held when this daemon began is no news.
+        // Holders that existed when this daemon began are not announced.
         let before = self.known.replace(now.clone()).unwrap_or_else(|| now.clone());
         let gone: Vec<_> = before.iter().filter(|(name, _)| !now.contains_key(*name)).collect();
         let fresh = now.iter().filter(|(name, _)| !before.contains_key(*name));
@@ -75,5 +76,5 @@ fn tell(shared: &Shared, kind: EventKind, holder: &DirectoryHolder, session: Opt
         lock: Some(Box::new(holder.clone())),
         ..Event::new(kind)
     });
-    shared.told(&posted);
+    shared.on_event(&posted);
 }

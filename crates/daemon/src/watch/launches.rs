@@ -1,5 +1,5 @@
-//! The ends of launches: a runner writes down how its agent ended, and whoever listens is told. Also the moment to find what
-//! a runner has put into the outbox.
+//! The ends of launches: a runner records how its agent ended, and an event announces it. This is also the
+//! moment to pick up what a runner has put into the outbox.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,25 +13,25 @@ use crate::run::clock;
 use crate::settings::WebhookSettings;
 use crate::shared::Shared;
 
-/// Which launches have ended. What had ended before this daemon began is no news.
+/// The launches that have ended. Those that ended before this daemon began are not announced.
 #[derive(Default)]
 pub(crate) struct Launches {
     over: Option<BTreeSet<String>>,
 }
 
 impl Launches {
-    pub(crate) fn look(&mut self, shared: &Arc<Shared>) {
+    pub(crate) fn update(&mut self, shared: &Arc<Shared>) {
         let folder = shared.home.launches();
         let mut now = exited(&folder);
         if let Some(before) = &self.over {
-            // One that is not settled may yet fail, and is then no launch.
+            // A launch that is not settled may still fail, and then it does not count as one.
             let is_told = |name: &String| {
                 let folder = LaunchFolder::at(folder.join(name));
                 let is_settled = before.contains(name) || folder.record().is_ok_and(|record| record.settled);
                 if is_settled && !before.contains(name) {
                     tell(shared, &folder);
-                    // How its session ended is known from now on, and was not told before.
-                    shared.live.bell.ring();
+                    // The outcome of its session is known from now on, and was not announced before.
+                    shared.live.waker.wake();
                 }
                 is_settled
             };
@@ -41,16 +41,16 @@ impl Launches {
     }
 }
 
-/// Ends that nobody told of: the runner was killed, and no daemon ran. Before anything is delivered, so that what such a
-/// runner did put is known by its id.
-pub(crate) fn tell_abandoned(shared: &Arc<Shared>) {
+/// Announces ends that no process announced, because the runner was killed while no daemon ran. This happens
+/// before anything is delivered, so that a webhook that such a runner did put is recognized by its id.
+pub(crate) fn announce_abandoned(shared: &Arc<Shared>) {
     let wants = |webhook: WebhookSettings| webhook.events.contains(&EventKind::SessionStopped);
     if !shared.settings.webhook().is_some_and(wants) {
         return;
     }
     let ledger = Ledger::read(&shared.home.launches());
     for (folder, record) in ledger.entries() {
-        // A runner that lives holds its folder, and tells of the end itself.
+        // A live runner holds its folder and announces the end itself.
         let is_settled =
             folder.told_at().is_some() || folder.had_nobody_to_tell() || folder.failed().is_some();
         if is_settled || record.lives_in_a_server() || !matches!(folder.hold(), Ok(Some(_))) {
@@ -75,10 +75,10 @@ fn exited(folder: &std::path::Path) -> BTreeSet<String> {
 }
 
 fn tell(shared: &Arc<Shared>, folder: &LaunchFolder) {
-    // Expired and taken away meanwhile.
+    // The launch has expired and been removed in the meantime.
     let Ok(record) = folder.record() else { return };
     if folder.exit().is_none_or(|exit| exit.exited_at.is_none()) {
-        // Nobody saw its end: it was found gone by somebody who cleaned up.
+        // No process saw its end; a cleanup found it gone.
         return;
     }
     let posted = shared.hub.post(Event {
@@ -87,10 +87,10 @@ fn tell(shared: &Arc<Shared>, folder: &LaunchFolder) {
         session: session_of(shared, &record),
         ..Event::new(EventKind::LaunchExited)
     });
-    shared.told(&posted);
+    shared.on_event(&posted);
 }
 
-/// The session as it is now, if its source can be heard.
+/// The current state of the session, if its source can be read.
 fn session_of(shared: &Shared, record: &Record) -> Option<Box<Session>> {
     let id = record.session_id.clone()?;
     let survey = shared.settings.fleet().ok()?.survey(&Query::of_launch(record)?);

@@ -1,4 +1,4 @@
-//! Linux: inotify, pidfds and a bell, all waited for at once.
+//! Linux: waits for inotify, pidfds and a waker at once.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -14,17 +14,17 @@ use super::polled::{POLL_INTERVAL, Polled};
 use super::{Watching, Woken};
 use crate::run::descriptors;
 
-/// Wakes the watcher from elsewhere.
+/// Wakes the watcher from another thread.
 #[derive(Clone)]
-pub(crate) struct Bell(Arc<OwnedFd>);
+pub(crate) struct Waker(Arc<OwnedFd>);
 
-impl Bell {
+impl Waker {
     pub(crate) fn new() -> std::io::Result<Self> {
         Ok(Self(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
     }
 
-    pub(crate) fn ring(&self) {
-        // A bell that has been rung too often to count rings still.
+    pub(crate) fn wake(&self) {
+        // The write can only fail when the counter is full, and then the watcher is woken anyway.
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
     }
 }
@@ -39,18 +39,18 @@ pub(crate) struct Watcher {
     polled: Polled,
     /// How many processes may be watched at once: each costs a descriptor, and a look at the fleet needs some too.
     most_processes: usize,
-    bell: Bell,
+    waker: Waker,
 }
 
 impl Watcher {
-    pub(crate) fn new(bell: Bell) -> Self {
+    pub(crate) fn new(waker: Waker) -> Self {
         Self {
             folders: None,
             no_folders: None,
             processes: BTreeMap::new(),
             polled: Polled::new(),
             most_processes: descriptors::for_processes(),
-            bell,
+            waker,
         }
     }
 
@@ -86,9 +86,9 @@ impl Watcher {
         }
     }
 
-    /// Watches exactly these processes. Says whether one was new: between the look that named it and now its pid may
-    /// have changed hands, so the fleet must be looked at once more. One that cannot be watched is new only once, or
-    /// looking would never end.
+    /// Watches exactly these processes. Returns whether one was new: its pid may have been reused since the
+    /// survey that named it, so another survey is needed. A process that cannot be watched counts as new only
+    /// once, or the surveys would never stop.
     pub(crate) fn watch_processes(&mut self, pids: impl IntoIterator<Item = u32>) -> bool {
         let mut before = std::mem::take(&mut self.processes);
         let mut unwatched = BTreeMap::new();
@@ -140,7 +140,7 @@ impl Watcher {
     }
 
     fn wait_for_the_kernel(&mut self, longest: Duration) -> Woken {
-        let mut watched = vec![PollFd::new(&*self.bell.0, PollFlags::IN)];
+        let mut watched = vec![PollFd::new(&*self.waker.0, PollFlags::IN)];
         let processes: Vec<u32> = self.processes.keys().copied().collect();
         watched.extend(self.processes.values().map(|pinned| PollFd::new(pinned, PollFlags::IN)));
         if let Some(folders) = &self.folders {
@@ -149,18 +149,18 @@ impl Watcher {
         let timeout = Timespec::try_from(longest).ok();
         match poll(&mut watched, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
-            // Cannot be waited for: the caller's sweep must not become a spin.
+            // Polling failed: the caller's sweep must not become a busy loop.
             Err(_) => std::thread::sleep(longest.min(Duration::from_secs(1))),
         }
         let ready: Vec<bool> = watched.iter().map(|one| !one.revents().is_empty()).collect();
         drop(watched);
-        let mut woken = Woken { bell: ready[0], ..Woken::default() };
-        if woken.bell {
-            let _ = rustix::io::read(&*self.bell.0, &mut [0; 8]);
+        let mut woken = Woken { waker: ready[0], ..Woken::default() };
+        if woken.waker {
+            let _ = rustix::io::read(&*self.waker.0, &mut [0; 8]);
         }
         for (pid, ended) in processes.iter().zip(&ready[1..]) {
             if *ended {
-                // Told once: its end is known now, and the pid may be another's.
+                // An end is reported once: after that the pid may belong to another process.
                 self.processes.remove(pid);
                 woken.ended.push(*pid);
             }
@@ -182,12 +182,12 @@ mod tests {
 
     #[test]
     fn the_end_of_a_process_and_the_bell_wake() {
-        let bell = Bell::new().unwrap();
-        let mut watcher = Watcher::new(bell.clone());
+        let waker = Waker::new().unwrap();
+        let mut watcher = Watcher::new(waker.clone());
         assert!(watcher.wait(Duration::ZERO).by_nothing());
-        bell.ring();
-        bell.ring();
-        assert!(watcher.wait(Duration::from_mins(1)).bell);
+        waker.wake();
+        waker.wake();
+        assert!(watcher.wait(Duration::from_mins(1)).waker);
         assert!(watcher.wait(Duration::ZERO).by_nothing());
         #[expect(clippy::disallowed_methods, reason = "a child of this test")]
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
@@ -202,9 +202,10 @@ mod tests {
 
     #[test]
     fn a_process_that_cannot_be_watched_is_new_once_and_left_to_the_sweep() {
-        // Nobody has this number: opening it fails, as it does where descriptors or the call itself are missing.
+        // No process has this pid, so opening it fails, as it does when descriptors or the system call are
+        // missing.
         let nobody = i32::MAX.unsigned_abs();
-        let mut watcher = Watcher::new(Bell::new().unwrap());
+        let mut watcher = Watcher::new(Waker::new().unwrap());
         assert!(watcher.watch_processes([nobody]), "it may have ended since the look that named it");
         for _ in 0..3 {
             assert!(!watcher.watch_processes([nobody]), "looking again without rest");
@@ -238,7 +239,7 @@ mod tests {
 
     #[test]
     fn only_so_many_processes_are_watched_as_there_are_descriptors_for() {
-        let mut watcher = Watcher::new(Bell::new().unwrap());
+        let mut watcher = Watcher::new(Waker::new().unwrap());
         watcher.most_processes = 1;
         let (this, first) = (std::process::id(), 1);
         assert!(watcher.watch_processes([this, first]));

@@ -1,7 +1,8 @@
-//! The live view: one thread that is woken by the kernel, looks at the live sessions, and posts what changed.
+//! The live view: a thread that the kernel wakes, that surveys the live sessions, and that posts what
+//! changed.
 //!
-//! The view answers no question about sessions. It can be dropped at any moment; every event is the difference of two
-//! looks through the one function that answers everybody.
+//! The view answers no question about sessions and can be dropped at any moment. Every event is the
+//! difference between two surveys by the one function that answers every request.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,31 +18,32 @@ use crate::run::descriptors;
 use crate::shared::Shared;
 use crate::tell::events::{EventMessage, Posted};
 use crate::watch::feeds::Feeds;
-use crate::watch::pace::Pace;
-use crate::watch::{Bell, Watcher, Watching, Woken};
+use crate::watch::remote_schedule::RemoteSchedule;
+use crate::watch::{Waker, Watcher, Watching, Woken};
 
-/// The safety net, should nobody tell of a change.
+/// The interval of surveys when no change is announced.
 const SWEEP: Duration = Duration::from_secs(15);
 /// The same while agents live of which nobody tells: their state is in a server that tells nothing by itself.
-const SWEEP_OF_ASKED: Duration = Duration::from_secs(2);
+const POLL_SWEEP: Duration = Duration::from_secs(2);
 /// The shortest time between two looks, and how many times the length of the last one it is at least: agents at work
 /// write all the time, and must not be paid for with their own processor.
 const REST: Duration = Duration::from_millis(15);
 const REST_FACTOR: u32 = 3;
-/// How long a server rests behind a look at most.
+/// The longest pause after a survey of the servers.
 const LONGEST_REST: Duration = Duration::from_secs(1);
 
 pub(crate) type Sessions = BTreeMap<SessionKey, Session>;
 
 pub(crate) struct Live {
     view: Mutex<View>,
-    /// Sessions that stopped, as their last survey showed them, until whoever tells of their directories has asked.
+    /// Sessions that stopped, as their last survey showed them, until the thread that announces the release
+    /// of directories takes them.
     stopped_sessions: Mutex<Sessions>,
-    pub(crate) bell: Bell,
-    /// Rings for the sessions that live in servers.
-    pub(crate) far_bell: Bell,
-    beat: Mutex<u64>,
-    beats: Condvar,
+    pub(crate) waker: Waker,
+    /// Wakes the thread of the sessions that live in servers.
+    pub(crate) remote_waker: Waker,
+    changes: Mutex<u64>,
+    changed: Condvar,
     pub(crate) looks: AtomicU64,
     stopped: AtomicBool,
     watching: Mutex<Watching>,
@@ -53,10 +55,10 @@ impl Live {
         Ok(Self {
             view: Mutex::new(View::default()),
             stopped_sessions: Mutex::default(),
-            bell: Bell::new()?,
-            far_bell: Bell::new()?,
-            beat: Mutex::new(0),
-            beats: Condvar::new(),
+            waker: Waker::new()?,
+            remote_waker: Waker::new()?,
+            changes: Mutex::new(0),
+            changed: Condvar::new(),
             looks: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
             watching: Mutex::new(Watching::default()),
@@ -74,7 +76,7 @@ impl Live {
         view.sessions().flat_map(|session| &session.processes).map(|process| process.pid).collect()
     }
 
-    /// Remembers the sessions that were live before this survey and have stopped in it.
+    /// Keeps the sessions that were live before this survey and have stopped in it.
     fn keep_stopped(&self, before: &View, now: &Survey) {
         let was_live = |key: &SessionKey| before.live().any(|(live, _)| live == key);
         let ended = now.sessions.iter().filter(|one| !one.session.is_live() && was_live(&one.key));
@@ -82,7 +84,7 @@ impl Live {
         stopped.extend(ended.map(|one| (one.key.clone(), (*one.session).clone())));
     }
 
-    /// The live sessions, and those that have stopped since this was asked last.
+    /// The live sessions, and those that have stopped since the last call.
     pub(crate) fn live_and_stopped(&self) -> (Sessions, Sessions) {
         let view = self.view();
         let live = view.live().map(|(key, session)| (key.clone(), session.clone())).collect();
@@ -100,13 +102,13 @@ impl Live {
 
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
-        self.bell.ring();
-        self.far_bell.ring();
+        self.waker.wake();
+        self.remote_waker.wake();
     }
 
-    /// The number of the newest event and where everything stands with it: what a reader who missed events begins with.
+    /// The number of the newest event and the state that belongs to it, for a reader that missed events.
     pub(crate) fn snapshot(&self, shared: &Shared) -> (u64, EventMessage) {
-        // Under this lock nobody posts a change of a session.
+        // No change of a session is posted while this lock is held.
         let mut view = self.view();
         view.tell_shown();
         let newest = shared.hub.newest();
@@ -118,28 +120,29 @@ impl Live {
         (newest, snapshot)
     }
 
-    /// Waits until something happened since this beat, at most so long. Gives the beat to wait behind next.
-    pub(crate) fn wait_behind(&self, beat: u64, longest: Duration) -> u64 {
-        let guard = self.beat.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.beats.wait_timeout_while(guard, longest, |now| *now == beat);
+    /// Waits at most this long until the counter of changes differs from this value, and returns its new
+    /// value.
+    pub(crate) fn wait_after(&self, changes: u64, longest: Duration) -> u64 {
+        let guard = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(guard, longest, |now| *now == changes);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Counts what the kernel told of.
-    pub(crate) fn beat(&self) -> u64 {
-        *self.beat.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The number of changes that the kernel or a feed has reported.
+    pub(crate) fn changes(&self) -> u64 {
+        *self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn pulse(&self) {
-        *self.beat.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        self.beats.notify_all();
+    pub(crate) fn count_change(&self) {
+        *self.changes.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.changed.notify_all();
     }
 }
 
-/// The thread of the view; ends when the daemon stops. Says when it has looked for the first time.
-pub(crate) fn keep(shared: &Arc<Shared>, looked: &Sender<()>) {
+/// The thread of the view. Runs until the daemon stops, and signals `surveyed` after each round.
+pub(crate) fn watch_local(shared: &Arc<Shared>, surveyed: &Sender<()>) {
     let live = &shared.live;
-    let mut watcher = Watcher::new(live.bell.clone());
+    let mut watcher = Watcher::new(live.waker.clone());
     let mut complaint = None;
     let mut servers_may_differ = true;
     while !live.stopped.load(Ordering::Relaxed) {
@@ -151,16 +154,16 @@ pub(crate) fn keep(shared: &Arc<Shared>, looked: &Sender<()>) {
             Ok(fleet) => {
                 complaint = None;
                 watcher.watch_folders(targets(fleet));
-                look(shared, fleet, Side::Here);
+                survey(shared, fleet, Location::Local);
                 again = watcher.watch_processes(live.processes());
-                // Servers come and go with their processes; the rest is for the sweep to see.
+                // Servers start and stop with their processes; the sweep finds the remaining changes.
                 if again || servers_may_differ {
                     let lines = fleet.lines();
                     live.feeds().listen_to(lines, shared);
                 }
-                let silent = |session: &Session| changes_in_silence(fleet, &live.feeds(), session);
+                let silent = |session: &Session| changes_unannounced(fleet, &live.feeds(), session);
                 if live.view().sessions().any(silent) {
-                    sweep = SWEEP_OF_ASKED;
+                    sweep = POLL_SWEEP;
                 }
             }
             Err(why) if complaint.as_ref() != Some(why) => {
@@ -177,8 +180,8 @@ pub(crate) fn keep(shared: &Arc<Shared>, looked: &Sender<()>) {
             live.looks.fetch_add(1, Ordering::Release);
         }
         // Only the first word is waited for.
-        let _ = looked.send(());
-        if !shared.held.is_in_place() {
+        let _ = surveyed.send(());
+        if !shared.daemon_lock.is_in_place() {
             shared.log.say("the folder of this daemon is gone or was replaced; ending");
             shared.stop(true);
             return;
@@ -189,8 +192,8 @@ pub(crate) fn keep(shared: &Arc<Shared>, looked: &Sender<()>) {
         }
         let mut woken = watcher.wait(sweep);
         servers_may_differ = woken.by_nothing() || !woken.ended.is_empty();
-        heed(shared, fleet.as_ref().ok(), &woken);
-        // What follows at once belongs to the same change; and looking must leave the agents their processor.
+        handle_wake(shared, fleet.as_ref().ok(), &woken);
+        // Changes in quick succession belong together, and the surveys must leave the agents their processor.
         while !woken.by_nothing() && !live.stopped.load(Ordering::Relaxed) {
             let left = rest.saturating_sub(began.elapsed());
             if left.is_zero() {
@@ -198,36 +201,37 @@ pub(crate) fn keep(shared: &Arc<Shared>, looked: &Sender<()>) {
             }
             woken = watcher.wait(left);
             servers_may_differ |= !woken.ended.is_empty();
-            heed(shared, fleet.as_ref().ok(), &woken);
+            handle_wake(shared, fleet.as_ref().ok(), &woken);
         }
     }
 }
 
-/// What is to be looked at; or why nobody can look now. A look without descriptors would take for failed or unseen what is
-/// well, and tell everybody so.
+/// The fleet to survey, or why no survey is possible now. A survey without descriptors would take healthy
+/// sources for failed and live processes for unseen, and announce that.
 fn fleet(shared: &Shared) -> Result<Fleet, String> {
     let fleet = shared.settings.fleet()?;
     if descriptors::suffice_for_a_look() { Ok(fleet) } else { Err("too few descriptors are left".to_owned()) }
 }
 
-/// Passes on that something happened. Who lost a process is asked after at once, before everything is looked at again.
-fn heed(shared: &Arc<Shared>, fleet: Option<&Fleet>, woken: &Woken) {
+/// Counts the change. When a session's process exits, that session is re-read at once, before the next full
+/// survey.
+fn handle_wake(shared: &Arc<Shared>, fleet: Option<&Fleet>, woken: &Woken) {
     let live = &shared.live;
     if woken.files || !woken.ended.is_empty() {
-        live.pulse();
+        live.count_change();
     }
-    let bereft = live.view().owned_by(&woken.ended);
-    if let (Some(fleet), false) = (fleet, bereft.is_empty()) {
-        let closer = ask_after(fleet, &bereft);
-        change(shared, &closer, |view, now| view.diff_of(&bereft, now));
+    let affected = live.view().owned_by(&woken.ended);
+    if let (Some(fleet), false) = (fleet, affected.is_empty()) {
+        let closer = survey_sessions(fleet, &affected);
+        change(shared, &closer, |view, now| view.diff_of(&affected, now));
     }
 }
 
-/// Its state is in a server that tells nothing by itself.
-fn changes_in_silence(fleet: &Fleet, feeds: &Feeds, session: &Session) -> bool {
+/// Whether the state of the session is in a server that does not announce its changes.
+fn changes_unannounced(fleet: &Fleet, feeds: &Feeds, session: &Session) -> bool {
     let adapter = fleet.sources().iter().find(|source| source.name() == session.adapter);
     let is_asked = adapter.is_some_and(|source| source.adapter.card().can_be_asked);
-    is_asked && !feeds.hears_all_of(&session.adapter)
+    is_asked && !feeds.all_connected(&session.adapter)
 }
 
 fn targets(fleet: &Fleet) -> Vec<agentctl_adapters::WatchTarget> {
@@ -238,35 +242,36 @@ fn targets(fleet: &Fleet) -> Vec<agentctl_adapters::WatchTarget> {
     targets
 }
 
-/// Where the sessions of a source are: in processes on this machine, or in a server.
+/// Where the sessions of a source live: in processes on this machine, or in a server.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Here,
-    Far,
+enum Location {
+    Local,
+    Remote,
 }
 
-impl Side {
+impl Location {
     fn of(source: &Source) -> Self {
-        if source.adapter.gateway().is_none() { Self::Here } else { Self::Far }
+        if source.adapter.gateway().is_none() { Self::Local } else { Self::Remote }
     }
 }
 
-/// The thread of the sessions that live in servers: one that hangs must not hold up the news of all others, and is not asked
-/// whenever an agent here writes a line. Ends when the daemon stops. Says when it has looked for the first time.
-pub(crate) fn keep_far(shared: &Arc<Shared>, looked: &Sender<()>) {
+/// The thread of the sessions that live in servers. It is separate so that a server that hangs does not delay
+/// the events of all other sessions, and so that servers are not asked whenever a local agent writes a line.
+/// Runs until the daemon stops, and signals `surveyed` after each round.
+pub(crate) fn watch_remote(shared: &Arc<Shared>, surveyed: &Sender<()>) {
     let live = &shared.live;
-    let mut watcher = Watcher::new(live.far_bell.clone());
+    let mut watcher = Watcher::new(live.remote_waker.clone());
     let mut sweep = SWEEP;
-    let mut pace = Pace::default();
+    let mut schedule = RemoteSchedule::default();
     while !live.stopped.load(Ordering::Relaxed) {
         let began = Instant::now();
         if let Ok(fleet) = fleet(shared) {
-            look(shared, &fleet, Side::Far);
-            let names = far_names(&fleet);
+            survey(shared, &fleet, Location::Remote);
+            let names = remote_names(&fleet);
             let view = live.view();
-            sweep = pace.after(view.sources().filter(|source| names.contains(&source.adapter.as_str())));
+            sweep = schedule.after(view.sources().filter(|source| names.contains(&source.adapter.as_str())));
         }
-        let _ = looked.send(());
+        let _ = surveyed.send(());
         let woken = watcher.wait(sweep);
         let rest = (began.elapsed() * REST_FACTOR).clamp(REST, LONGEST_REST);
         if !woken.by_nothing() && !live.stopped.load(Ordering::Relaxed) {
@@ -275,34 +280,39 @@ pub(crate) fn keep_far(shared: &Arc<Shared>, looked: &Sender<()>) {
     }
 }
 
-fn far_names(fleet: &Fleet) -> Vec<&'static str> {
-    fleet.sources().iter().filter(|source| Side::of(source) == Side::Far).map(Source::name).collect()
+fn remote_names(fleet: &Fleet) -> Vec<&'static str> {
+    fleet
+        .sources()
+        .iter()
+        .filter(|source| Location::of(source) == Location::Remote)
+        .map(Source::name)
+        .collect()
 }
 
-/// One look at some of the sources, and what it changed.
-fn look(shared: &Arc<Shared>, fleet: &Fleet, side: Side) {
+/// Surveys the sources of one location and posts what changed.
+fn survey(shared: &Arc<Shared>, fleet: &Fleet, location: Location) {
     let live = &shared.live;
     let adapters: Vec<String> = fleet
         .sources()
         .iter()
-        .filter(|source| Side::of(source) == side)
+        .filter(|source| Location::of(source) == location)
         .map(|source| source.name().to_owned())
         .collect();
-    // No name at all would mean all of them.
+    // An empty list of names would mean all sources.
     let survey = if adapters.is_empty() {
         Survey::default()
     } else {
         fleet.survey(&Query { adapters, ..Query::new(Wanted::Live) })
     };
     let missing = live.view().missing(&survey);
-    let whole = if missing.is_empty() { survey } else { survey.and(ask_after(fleet, &missing)) };
+    let whole = if missing.is_empty() { survey } else { survey.and(survey_sessions(fleet, &missing)) };
     shared.metrics.surveyed(&whole);
-    let far = far_names(fleet);
-    let concerns = |adapter: &str| far.contains(&adapter) == (side == Side::Far);
+    let remote = remote_names(fleet);
+    let concerns = |adapter: &str| remote.contains(&adapter) == (location == Location::Remote);
     change(shared, &whole, |view, now| view.diff_among(concerns, now));
 }
 
-/// Puts another view in the place of this one, and tells what that changes.
+/// Replaces the view and posts the difference.
 fn change(shared: &Arc<Shared>, now: &Survey, differ: impl FnOnce(&View, &Survey) -> (Vec<Event>, View)) {
     let mut view = shared.live.view();
     shared.live.keep_stopped(&view, now);
@@ -312,16 +322,17 @@ fn change(shared: &Arc<Shared>, now: &Survey, differ: impl FnOnce(&View, &Survey
     let posted: Vec<Arc<Posted>> = events.into_iter().map(|event| shared.hub.post(event)).collect();
     drop(view);
     for one in &posted {
-        shared.told(one);
+        shared.on_event(one);
     }
-    // Also one that is not told of holds its directory.
+    // A session whose events are suppressed still holds its directory.
     if came_or_went {
-        shared.own_files.ring();
+        shared.own_files.wake();
     }
 }
 
-/// Sessions that left the live list, asked for by name: only the sources that had them.
-pub(crate) fn ask_after(fleet: &Fleet, missing: &[SessionKey]) -> Survey {
+/// Surveys these sessions by id, in the sources that had them. Sessions that left the live list are read this
+/// way.
+pub(crate) fn survey_sessions(fleet: &Fleet, missing: &[SessionKey]) -> Survey {
     let mut ids: Vec<String> = missing.iter().map(|key| key.id.clone()).collect();
     let mut adapters: Vec<String> = missing.iter().map(|key| key.adapter.clone()).collect();
     for list in [&mut ids, &mut adapters] {
@@ -329,7 +340,7 @@ pub(crate) fn ask_after(fleet: &Fleet, missing: &[SessionKey]) -> Survey {
         list.dedup();
     }
     let mut closer = fleet.survey(&Query { adapters, ..Query::new(Wanted::Ids(ids)) });
-    // An id is also the beginning of others, which nobody asked after.
+    // An id may also be the beginning of other ids, which were not asked for.
     closer.sessions.retain(|surveyed| missing.contains(&surveyed.key));
     closer
 }

@@ -1,5 +1,5 @@
-//! Being told by the kernel that something happened: files that changed, processes that ended. What it tells is only a
-//! hint to look; what is true is for the survey to say.
+//! Notifications by the kernel that something happened: changed files and ended processes. A notification is
+//! only a reason to survey; the survey determines what is true.
 
 pub(crate) mod feeds;
 mod holders;
@@ -8,16 +8,16 @@ pub(crate) mod launches;
 mod linux;
 pub(crate) mod live;
 pub(crate) mod own_files;
-mod pace;
 #[cfg(target_os = "linux")]
 mod polled;
+mod remote_schedule;
 #[cfg(not(target_os = "linux"))]
 mod unwatched;
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{Bell, Watcher};
+pub(crate) use linux::{Waker, Watcher};
 #[cfg(not(target_os = "linux"))]
-pub(crate) use unwatched::{Bell, Watcher};
+pub(crate) use unwatched::{Waker, Watcher};
 
 /// What is watched and what cannot be, for `daemon status`.
 #[derive(Debug, Clone, Default)]
@@ -38,8 +38,8 @@ pub(crate) struct Woken {
     pub(crate) files: bool,
     /// Processes of live sessions that ended.
     pub(crate) ended: Vec<u32>,
-    /// Somebody rang the bell.
-    pub(crate) bell: bool,
+    /// Another thread woke the watcher.
+    pub(crate) waker: bool,
 }
 
 impl Woken {

@@ -1,4 +1,5 @@
-//! One thread that looks at what is written in agentctl's own folder, by commands and runners: ends of launches, and locks.
+//! A thread that watches what commands and runners write into agentctl's own folder: ends of launches, and
+//! locks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +12,13 @@ use crate::watch::Watcher;
 use crate::watch::holders::Holders;
 use crate::watch::launches::Launches;
 
-/// The safety net, should nobody tell of a change.
+/// The interval of checks when no change is announced.
 const SWEEP: Duration = Duration::from_secs(15);
-/// The output of agents and our own log lie there too: their words must not keep us busy.
+/// The output of agents and our own log lie there too; their writes must not keep this thread busy.
 const REST: Duration = Duration::from_millis(50);
 
-/// Ends when the daemon stops.
-pub(crate) fn keep(shared: &Arc<Shared>) {
+/// Runs until the daemon stops.
+pub(crate) fn watch(shared: &Arc<Shared>) {
     let mut watcher = Watcher::new(shared.own_files.clone());
     let targets = vec![
         WatchTarget::new(shared.home.folder(), 0),
@@ -27,12 +28,12 @@ pub(crate) fn keep(shared: &Arc<Shared>) {
     let (mut launches, mut holders) = (Launches::default(), Holders::default());
     loop {
         watcher.watch_folders(targets.clone());
-        launches.look(shared);
-        // What a runner puts there is written after its exit.
-        if let Err(error) = shared.outbox.look_again() {
+        launches.update(shared);
+        // A runner writes into the outbox after it has recorded the exit.
+        if let Err(error) = shared.outbox.rescan() {
             shared.log.say(&format!("the outbox cannot be read: {error}"));
         }
-        let next_end = holders.look(shared);
+        let next_end = holders.update(shared);
         let left = next_end.and_then(|end| Duration::try_from(end.duration_since(clock::now())).ok());
         let serving = || *shared.phase.borrow() == Phase::Serving;
         if serving() && !watcher.wait(left.unwrap_or(SWEEP).min(SWEEP)).by_nothing() {

@@ -1,4 +1,4 @@
-//! Elsewhere nobody tells: the fleet is looked at every second.
+//! Other systems: nothing is watched, and the fleet is surveyed every second.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,29 +11,29 @@ use super::{Watching, Woken};
 const PERIOD: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
-pub(crate) struct Bell {
+pub(crate) struct Waker {
     ring: Sender<()>,
     heard: Arc<Mutex<Receiver<()>>>,
 }
 
-impl Bell {
+impl Waker {
     pub(crate) fn new() -> std::io::Result<Self> {
         let (ring, heard) = channel();
         Ok(Self { ring, heard: Arc::new(Mutex::new(heard)) })
     }
 
-    pub(crate) fn ring(&self) {
+    pub(crate) fn wake(&self) {
         let _ = self.ring.send(());
     }
 }
 
 pub(crate) struct Watcher {
-    bell: Bell,
+    waker: Waker,
 }
 
 impl Watcher {
-    pub(crate) fn new(bell: Bell) -> Self {
-        Self { bell }
+    pub(crate) fn new(waker: Waker) -> Self {
+        Self { waker }
     }
 
     pub(crate) fn standing(&self) -> Watching {
@@ -48,9 +48,9 @@ impl Watcher {
     }
 
     pub(crate) fn wait(&mut self, longest: Duration) -> Woken {
-        let heard = self.bell.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        let bell = heard.recv_timeout(longest.min(PERIOD)).is_ok();
+        let heard = self.waker.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let waker = heard.recv_timeout(longest.min(PERIOD)).is_ok();
         while heard.try_recv().is_ok() {}
-        Woken { files: !bell, ended: Vec::new(), bell }
+        Woken { files: !waker, ended: Vec::new(), waker }
     }
 }

@@ -58,7 +58,6 @@ impl Folders {
         self.watched.len()
     }
 
-
     /// Watches exactly these from now on.
     pub fn watch(&mut self, targets: Vec<WatchTarget>) {
         if targets == self.targets {

@@ -1,4 +1,4 @@
-//! `agentctl daemon`: what outlives a command, started and ended by hand.
+//! `agentctl daemon`: starts, stops and inspects the background process.
 
 mod service;
 mod sheet;
@@ -83,7 +83,8 @@ enum Command {
 
 /// What `daemon status --json` prints.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Standing {
+#[schemars(rename = "Standing")]
+pub(crate) struct DaemonState {
     /// Somebody holds its lock.
     running: bool,
     /// Whether it answers; null when none runs.
@@ -149,7 +150,7 @@ fn start(manner: Manner, process: &DaemonProcess<'_>, out: &mut Output) -> Resul
         writeln!(out, "{words}")?;
         return Ok(());
     }
-    // What the config says needs no flag.
+    // Settings of the config file need no flag.
     let flags = manner.missing_in(&status);
     let restart = format!("`agentctl daemon restart {flags}").trim_end().to_owned();
     let failure = Failure::new(Exit::Refused, format!("{words}, but without {missing}"));
@@ -171,7 +172,7 @@ fn status(
             Presence::Silent { pid } => (true, Some(false), pid, None),
             Presence::Nobody => (false, None, None, None),
         };
-        json::answer(out, &Standing { running, answers, pid, home, daemon })?;
+        json::answer(out, &DaemonState { running, answers, pid, home, daemon })?;
         return Ok(exit);
     }
     match presence {
@@ -185,8 +186,9 @@ fn status(
     Ok(exit)
 }
 
-/// Memory in pages of 4 KB: a daemon that rests between looks would keep the half of every huge page for nothing. Children
-/// inherit it, so a runner takes it back for its agent. Where the system has no such switch nothing changes.
+/// Uses pages of 4 KB: a daemon that is idle between surveys would otherwise waste half of every huge page.
+/// Children inherit this, so a runner reverts it for its agent. On systems without this switch nothing
+/// changes.
 pub(crate) fn small_pages(wanted: bool) {
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(wanted);
@@ -201,7 +203,8 @@ fn serve(
     out: &mut Output,
 ) -> Result<Exit, Failure> {
     if detached {
-        // Away from the terminal and the job of whoever started us. We lead no group yet, so this cannot fail.
+        // Detaches from the terminal and the job of the starting process. This process leads no group yet, so
+        // it cannot fail.
         let _ = rustix::process::setsid();
     }
     small_pages(true);
@@ -210,7 +213,7 @@ fn serve(
     let notify_socket = surroundings.environ.get("NOTIFY_SOCKET").map(ToOwned::to_owned);
     let configured = match surroundings.settings() {
         Ok(settings) => settings.http.value,
-        // Fuses burn and events are told all the same; whoever asks for sessions is told what is wrong.
+        // Fuses expire and events are announced all the same; a request for sessions reports what is wrong.
         Err(error) => {
             if let Failure::Said { message, .. } = error.into() {
                 out.warn(&format!("{message}; so it is not known whether http is to be served"));

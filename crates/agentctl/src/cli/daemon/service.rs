@@ -1,4 +1,5 @@
-//! The daemon as a service of the user: systemd on Linux, launchd on macOS. Ending the service never ends an agent.
+//! The daemon as a service of the user: systemd on Linux, launchd on macOS. Ending the service never ends an
+//! agent.
 
 use std::io::Write;
 use std::path::{Component, Path, PathBuf};
@@ -10,7 +11,7 @@ use crate::output::Output;
 use crate::settings::Origin;
 use crate::surroundings::Surroundings;
 
-/// Who looks after services here.
+/// The service manager of this system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Manager {
     Systemd,
@@ -18,7 +19,7 @@ enum Manager {
 }
 
 const LABEL: &str = "dev.agentctl.daemon";
-/// A service file is a page of text.
+/// More than enough for a service file.
 const LARGEST_UNIT: u64 = 1 << 20;
 
 impl Manager {
@@ -45,7 +46,7 @@ impl Manager {
         }
     }
 
-    /// What shows whether the manager of this user can be asked at all, and changes nothing.
+    /// A command that shows whether the user's service manager can be reached, and that changes nothing.
     fn probe(self) -> Vec<String> {
         let line: &[&str] = match self {
             Self::Systemd => &["systemctl", "--user", "show-environment"],
@@ -65,7 +66,7 @@ impl Manager {
         }
     }
 
-    /// What enabling makes beside the file.
+    /// The link that enabling creates beside the file.
     fn link(self, file: &Path) -> Option<PathBuf> {
         match self {
             Self::Systemd => Some(file.parent()?.join("default.target.wants").join(file.file_name()?)),
@@ -90,7 +91,8 @@ pub(super) fn install(print: bool, surroundings: &Surroundings, out: &mut Output
         return Ok(Exit::Done);
     }
     let file = manager.file(surroundings)?;
-    // Before anything is written: a file that nobody was told of would start a daemon at some later time.
+    // This is checked before anything is written: a file that was never announced would start a daemon at
+    // some later time.
     ask(&manager.probe(), surroundings).map_err(|why| {
         Failure::new(Exit::Failed, format!("no service can be installed, nothing was written: {why}")).hint(
             "try again in a session of your own (not sudo or su), or put what `agentctl daemon install --print` \
@@ -105,7 +107,7 @@ pub(super) fn install(print: bool, surroundings: &Surroundings, out: &mut Output
     agentctl_files::write_anew(&file, text.as_bytes()).map_err(failed)?;
     for line in manager.on(&file) {
         if let Err(why) = ask(&line, surroundings) {
-            // Back to how it was; the manager notices by itself.
+            // The previous file is restored; the manager notices that by itself.
             let undone = match before {
                 Some(before) => agentctl_files::write_anew(&file, &before),
                 None => std::fs::remove_file(&file),
@@ -120,12 +122,12 @@ pub(super) fn install(print: bool, surroundings: &Surroundings, out: &mut Output
     Ok(Exit::Done)
 }
 
-/// Takes away what is there, whether or not the manager can be told of it.
+/// Removes what exists, whether or not the manager can be informed.
 pub(super) fn uninstall(surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
     let manager = Manager::here();
     let file = manager.file(surroundings)?;
     let files: Vec<PathBuf> = [Some(file.clone()), manager.link(&file)].into_iter().flatten().collect();
-    // A link that leads nowhere is there too.
+    // A dangling link exists too.
     let is_there = |path: &&PathBuf| std::fs::symlink_metadata(path).is_ok();
     if !files.iter().any(|path| is_there(&path)) {
         writeln!(out, "no service is installed")?;
@@ -149,20 +151,20 @@ pub(super) fn uninstall(surroundings: &Surroundings, out: &mut Output) -> Result
     Ok(Exit::Done)
 }
 
-/// This program as it was called. A link that a package or a person keeps up to date must stay one in the file: what it
-/// leads to today may be gone after the next update.
+/// This program as it was called. A link that a package manager or a person keeps up to date must stay a link
+/// in the file: its current target may be gone after the next update.
 fn program(surroundings: &Surroundings) -> Result<PathBuf, Failure> {
     let exact = std::env::current_exe()
         .map_err(|error| Failure::new(Exit::Failed, format!("cannot find this program: {error}")))?;
     let called = std::env::args_os().next().map(PathBuf::from);
     let called = called.and_then(|called| surroundings.on_path(&called));
     let called = called.and_then(|called| plain(&surroundings.cwd.as_ref()?.join(called)));
-    // The name that a program was called by may be anything.
+    // The name by which a program was called may be anything, so it is checked.
     let real = |path: &Path| agentctl_files::real_path(path).ok();
     Ok(called.filter(|called| real(called).is_some() && real(called) == real(&exact)).unwrap_or(exact))
 }
 
-/// The same path as a service manager takes it: without dots. Where it goes up, the folder is taken as it really is.
+/// The same path as a service manager accepts it: without dots. If it goes up, the real folder is used.
 fn plain(path: &Path) -> Option<PathBuf> {
     if !path.components().any(|part| part == Component::ParentDir) {
         return Some(path.components().collect());
@@ -170,7 +172,7 @@ fn plain(path: &Path) -> Option<PathBuf> {
     Some(agentctl_files::real_path(path.parent()?).ok()?.join(path.file_name()?))
 }
 
-/// Runs one line of the service manager's own program; says why it did not do what it should.
+/// Runs one command of the service manager, and returns why it failed.
 #[expect(clippy::disallowed_methods, reason = "the service manager is asked by its own program")]
 fn ask(line: &[String], surroundings: &Surroundings) -> Result<(), String> {
     let shown = line.join(" ");
@@ -187,7 +189,8 @@ fn ask(line: &[String], surroundings: &Surroundings) -> Result<(), String> {
     Err(format!("`{shown}`: {words}"))
 }
 
-/// A service starts without the user's shell: what moved agentctl or an agent's root must be told to it.
+/// A service starts without the user's shell, so it needs the variables that moved agentctl's folder or an
+/// agent's root.
 fn variables(surroundings: &Surroundings) -> Vec<(String, String)> {
     let own = surroundings.own_folder().map(|(_, origin)| origin);
     let roots = agentctl_adapters::registry().into_iter().map(|adapter| surroundings.root_origin(adapter));
@@ -224,7 +227,7 @@ fn unit(program: &Path, variables: &[(String, String)]) -> String {
     )
 }
 
-/// `AbandonProcessGroup` is the same promise to launchd.
+/// `AbandonProcessGroup` has the same effect for launchd.
 fn plist(program: &Path, variables: &[(String, String)]) -> String {
     let escaped = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let environment: Vec<String> = variables

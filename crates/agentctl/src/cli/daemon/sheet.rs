@@ -1,11 +1,11 @@
-//! `daemon status` for a person.
+//! Prints `daemon status` for a person.
 
 use std::io::Write;
 use std::time::Duration;
 
 use agentctl_daemon::DaemonStatus;
 
-use crate::cli::heard;
+use crate::cli::coverage;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::time;
@@ -53,7 +53,7 @@ pub(super) fn print(
     for source in &status.sources {
         let label = if source.is_incomplete() { "unheard" } else { "heard" };
         if source.coverage != "not-installed" {
-            line(out, label, &heard::words(source, surroundings))?;
+            line(out, label, &coverage::words(source, surroundings))?;
         }
     }
     Ok(())

@@ -1,10 +1,10 @@
-//! The daemon as `doctor` finds it: asked, never started. That none runs is no fault.
+//! The daemon as `doctor` finds it: it is asked and never started. A missing daemon is not a fault.
 
 use agentctl_daemon::DaemonStatus;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cli::heard;
+use crate::cli::coverage;
 use crate::link::client::OWN_VERSION;
 use crate::link::daemon_process::{DaemonProcess, Presence};
 use crate::surroundings::Surroundings;
@@ -29,7 +29,8 @@ pub(crate) struct DaemonReport {
 }
 
 impl DaemonReport {
-    /// One that is there and says nothing is broken; everything else mends itself or is somebody else's fault.
+    /// A daemon that exists and does not answer is broken; everything else recovers by itself or has its
+    /// cause elsewhere.
     pub(crate) fn is_broken(&self) -> bool {
         self.answers == Some(false)
     }
@@ -63,7 +64,7 @@ pub(crate) fn examine(surroundings: &Surroundings) -> DaemonReport {
 
 fn troubles(status: &DaemonStatus, surroundings: &Surroundings) -> Vec<String> {
     let unheard = status.sources.iter().filter(|source| source.is_incomplete());
-    let mut troubles: Vec<String> = unheard.map(|source| heard::words(source, surroundings)).collect();
+    let mut troubles: Vec<String> = unheard.map(|source| coverage::words(source, surroundings)).collect();
     let silent = status.feeds.iter().filter(|feed| !feed.heard);
     troubles.extend(
         silent.map(|feed| {

@@ -1,4 +1,4 @@
-//! `agentctl doctor`: how each source is doing, and what lives without belonging to a session.
+//! `agentctl doctor`: the health of each source, and live processes that belong to no session.
 
 mod daemon;
 pub(super) mod program;

@@ -1,4 +1,4 @@
-//! Which program of an agent is installed and of which version, read from the file and from those beside it. Nothing is
+//! Finds an agent's installed program and its version, from the file and its neighbours. No program is
 //! started.
 
 use std::path::{Path, PathBuf};
@@ -8,10 +8,11 @@ use serde_json::Value;
 
 use crate::surroundings::Surroundings;
 
-/// How far above the program its package may be: `<package>/dist/bin/cli.js` is the deepest seen.
+/// How many levels above the program its package may be: `<package>/dist/bin/cli.js` is the deepest seen.
 const LEVELS: usize = 4;
 
-/// The program of this agent on the PATH. Where two agents go by one name (`pi`), whose it is shows in the file.
+/// The program of this agent on the PATH. If two agents share a name (`pi`), the file shows whose program it
+/// is.
 pub(crate) fn find(card: &Card, surroundings: &Surroundings) -> Option<PathBuf> {
     card.programs.iter().find_map(|name| {
         let place = surroundings.on_path(Path::new(name))?;
@@ -19,11 +20,11 @@ pub(crate) fn find(card: &Card, surroundings: &Surroundings) -> Option<PathBuf> 
     })
 }
 
-/// The description of a package is a few kilobytes.
+/// A package description is a few kilobytes.
 const LARGEST_PACKAGE: u64 = 1 << 20;
 
-/// The name is first of all another agent's, and the program is a script or has a package beside it, as that one's has. A
-/// port has neither.
+/// Whether the program belongs to another agent: the name is that agent's first one, and the program is a
+/// script or has a package beside it, as that agent's has. A port has neither.
 fn is_of_another(card: &Card, name: &str, place: &Path) -> bool {
     let first_of = |card: &Card| card.programs.first() == Some(&name);
     let mut cards = agentctl_adapters::registry().into_iter().map(Adapter::card);
@@ -35,7 +36,7 @@ fn is_of_another(card: &Card, name: &str, place: &Path) -> bool {
     is_script || version(&real).is_some()
 }
 
-/// The version of the program at this real path, if its surroundings say so.
+/// The version of the program at this real path, if the files around it name one.
 pub(crate) fn version(real: &Path) -> Option<String> {
     versioned_name(real).or_else(|| {
         real.ancestors().skip(1).take(LEVELS).find_map(|folder| {
@@ -47,7 +48,7 @@ pub(crate) fn version(real: &Path) -> Option<String> {
     })
 }
 
-/// Native installers keep each version as a file or folder of that name: `…/versions/2.1.325`.
+/// Native installers name a file or folder after each version: `…/versions/2.1.325`.
 fn versioned_name(real: &Path) -> Option<String> {
     let name = real.file_name()?.to_str()?;
     let mut parts = name.split('.');

@@ -1,4 +1,4 @@
-//! `doctor --reap`: ends what outlived its session, and nothing else.
+//! `doctor --reap`: ends the processes that outlived their session, and no others.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::surroundings::Surroundings;
 
-/// Ends every orphan that the user agrees to.
+/// Ends every orphan to whose end the user agrees.
 pub(super) fn reap(yes: bool, surroundings: &Surroundings, out: &mut Output) -> Result<Reaped, Failure> {
     let fleet = surroundings.fleet()?;
     let mut all = Reaped::default();

@@ -1,4 +1,4 @@
-//! The examination: facts only, the same for people and for scripts.
+//! The findings of `doctor`: facts only, the same for people and for scripts.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -122,12 +122,12 @@ pub(crate) struct StrayReport {
     pub(crate) started_at: Option<Timestamp>,
 }
 
-/// Looks at everything once. A config file with a mistake is a finding, and the defaults are examined.
+/// Examines everything once. A mistake in the config file is a finding, and the defaults are used then.
 pub(crate) fn examine(surroundings: &Surroundings) -> Report {
     let (settings, error) = match surroundings.settings() {
         Ok(settings) => {
             let told: Vec<String> =
-                settings.mistakes.iter().map(|mistake| surroundings.told(mistake)).collect();
+                settings.mistakes.iter().map(|mistake| surroundings.describe(mistake)).collect();
             let error = (!told.is_empty()).then(|| told.join("; "));
             (settings, error)
         }

@@ -1,4 +1,4 @@
-//! The findings for a person.
+//! Prints the findings for a person.
 
 use std::io::Write;
 
@@ -67,7 +67,7 @@ struct Page<'a> {
 
 impl Page<'_> {
     fn line(&self, mark: &str, tone: Tone, label: &str, words: &str) -> String {
-        /// Where the words begin: two spaces, the mark, the label, and a space behind each.
+        /// The column at which the text begins: two spaces, the mark, the label, and a space after each.
         const WORDS: usize = 2 + 2 + 9;
         let words = wrap(&text::one_line(words), self.width.saturating_sub(WORDS).max(20));
         let words = words.join(&format!("\n{:WORDS$}", ""));
@@ -115,7 +115,7 @@ impl Page<'_> {
         lines
     }
 
-    /// `installed`: the program was found, whatever it has stored.
+    /// `installed`: whether the program was found, whatever it has stored.
     fn place(&self, place: &Place, installed: bool) -> Vec<String> {
         let heard = &place.heard;
         let root = self.shown(&heard.root);
@@ -255,7 +255,7 @@ impl Page<'_> {
     }
 }
 
-/// "12 MB", for people.
+/// A size such as "12 MB".
 pub(super) fn bytes(count: u64) -> String {
     let units = ["B", "KB", "MB", "GB"];
     let mut unit = 0;

@@ -1,4 +1,4 @@
-//! `agentctl group diff GROUP`: what each slot has done, as a patch or as git's table of it.
+//! `agentctl group diff GROUP`: what each slot has changed, as a patch or as git's table.
 
 use std::io::Write;
 use std::path::Path;
@@ -34,7 +34,8 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// git draws its bars as wide as it may: into a pipe the longest name is whole, and no line is longer than this.
+/// git draws its bars as wide as it may. In a pipe the longest name is complete, and no line is longer than
+/// this.
 const WIDEST: usize = 500;
 
 pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) -> Result<Exit, Failure> {
@@ -68,7 +69,8 @@ pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     Ok(exit)
 }
 
-/// Which slot the following patch is of. What stands before a patch is none of it, so the whole can still be applied.
+/// Names the slot of the following patch. Text before a patch is not part of it, so the output can still be
+/// applied.
 fn title(slot: &Slot, surroundings: &Surroundings, out: &mut Output) -> Result<(), Failure> {
     let tree = slot.record.made.as_ref().map(|made| surroundings.shown(Path::new(&made.path)));
     let name = text::one_line(&slot.name);
@@ -77,7 +79,7 @@ fn title(slot: &Slot, surroundings: &Surroundings, out: &mut Output) -> Result<(
     Ok(writeln!(out, "{}", out.paint.strong(&format!("# {name}{tree}")))?)
 }
 
-/// On a terminal coloured and without control characters; elsewhere byte for byte.
+/// On a terminal the patch is coloured and without control characters; otherwise it is printed byte for byte.
 fn print(diff: &[u8], out: &mut Output) -> Result<(), Failure> {
     if !out.is_terminal() {
         return Ok(out.write_all(diff)?);

@@ -1,4 +1,4 @@
-//! `agentctl group list`: the groups that are known, the newest first.
+//! `agentctl group list`: the known groups, newest first.
 
 use std::io::Write;
 
@@ -6,7 +6,7 @@ use agentctl_fleet::read::groups::GroupList;
 use agentctl_fleet::{Group, Slot};
 use agentctl_model::text;
 
-use super::super::heard;
+use super::super::coverage;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -50,11 +50,11 @@ pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     for line in table.lines(out.width(), out.paint) {
         writeln!(out, "{line}")?;
     }
-    heard::warn(&found.sources, surroundings, out);
+    coverage::warn(&found.sources, surroundings, out);
     Ok(Exit::Done)
 }
 
-/// "2 running, 1 done", in the order in which they come.
+/// "2 running, 1 done", in the order of appearance.
 fn states(slots: &[Slot]) -> Cell {
     let mut counts: Vec<(&str, Tone, usize)> = Vec::new();
     for slot in slots {

@@ -1,4 +1,4 @@
-//! `agentctl group`: sessions that were launched together, side by side.
+//! `agentctl group`: sessions that were launched together.
 
 mod diff;
 mod list;
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
 }
 
 impl Name {
-    /// The group, and how well its agents were heard.
+    /// The group, and the coverage of its agents.
     fn find(&self, fleet: &Fleet, usage: bool) -> Result<(Group, Vec<SourceReport>), Failure> {
         let meant = meant(&self.group, fleet)?;
         let found = fleet.groups(Some(&meant), usage);
@@ -89,7 +89,7 @@ impl Name {
     }
 }
 
-/// The name of the group that was typed whole or begun.
+/// The name of the group that was typed in full or by its beginning.
 pub(crate) fn meant(typed: &str, fleet: &Fleet) -> Result<String, Failure> {
     let named = fleet.group_named(typed).map_err(|begun| {
         let message = format!(
@@ -110,7 +110,7 @@ fn stop(args: &StopArgs, surroundings: &Surroundings, out: &mut Output) -> Resul
     let (group, sources) = args.name.find(&fleet, false)?;
     let name = group.name.clone();
     let (starting, live) = group.cancel_starting();
-    super::heard::warn(&sources, surroundings, out);
+    super::coverage::warn(&sources, surroundings, out);
     if !args.json {
         if starting > 0 {
             let noun = if starting == 1 { "launch" } else { "launches" };

@@ -1,4 +1,4 @@
-//! `agentctl group show GROUP`: what each of them has done so far, and at what price.
+//! `agentctl group show GROUP`: what each session of a group has done so far, and at what cost.
 
 use std::io::Write;
 use std::path::Path;
@@ -8,7 +8,7 @@ use agentctl_fleet::read::groups::GroupView;
 use agentctl_fleet::worktree::DiffStat;
 use agentctl_model::text;
 
-use super::super::heard;
+use super::super::coverage;
 use super::Name;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -35,7 +35,7 @@ pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let now = surroundings.now();
     let mut changes = Vec::new();
     for slot in &group.slots {
-        // A tree that git cannot read says nothing about the others.
+        // A working tree that git cannot read does not affect the others.
         let stat = slot.diffstat();
         if let Err(error) = &stat {
             out.warn(&format!("{}: {error}", text::one_line(&slot.name)));
@@ -52,11 +52,11 @@ pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     {
         writeln!(out, "{line}")?;
     }
-    heard::warn(&sources, surroundings, out);
+    coverage::warn(&sources, surroundings, out);
     Ok(Exit::Done)
 }
 
-/// Shape, word and tone of what a slot is at.
+/// The symbol, word and tone of a slot's state.
 pub(super) fn state(slot: &Slot) -> (char, &'static str, Tone) {
     match &slot.session {
         Some(surveyed) => {

@@ -1,4 +1,4 @@
-//! `launch --dry-run`: what would be started, word for word.
+//! `launch --dry-run`: shows exactly what would be started.
 
 use std::io::Write;
 use std::path::Path;
@@ -125,7 +125,7 @@ fn plan(slot: &PlannedSlot, words: &str, fleet: &Fleet) -> Result<Preview, Failu
     Ok(fleet.preview(order, words)?)
 }
 
-/// Nothing is started: this is what would be said to the gateway. Its keys are no part of it.
+/// Shows the request that would be sent to the gateway. Its keys are not part of it, and nothing is started.
 fn tell_request(request: &Request, out: &mut Output) -> Result<(), Failure> {
     for (label, value) in [
         ("send to", request.to.clone()),
@@ -172,7 +172,7 @@ fn tell(
     Ok(())
 }
 
-/// As a shell would need it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

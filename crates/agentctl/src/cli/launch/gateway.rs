@@ -1,4 +1,4 @@
-//! `launch --gateway URL`: which one, where there are several.
+//! `launch --gateway URL`: chooses between several gateways.
 
 use std::ffi::OsStr;
 
@@ -8,8 +8,8 @@ use clap_complete::engine::CompletionCandidate;
 
 use crate::surroundings::Surroundings;
 
-/// Where the session will live, for people; `None` for a process here. Whoever did not choose learns that there was a
-/// choice, and whoever named a folder of another machine that nobody looked at it.
+/// Describes where the session will live; `None` for a process on this machine. It mentions that there was a
+/// choice if the user made none, and that a folder on another machine was not checked.
 pub(super) fn words(order: &LaunchOrder, chosen: bool, fleet: &Fleet) -> Option<String> {
     let of_adapter = || fleet.gateways().filter(|source| source.name() == order.adapter);
     of_adapter().find(|source| source.root.path.as_os_str() == order.root.as_str())?;
@@ -27,7 +27,7 @@ pub(super) fn words(order: &LaunchOrder, chosen: bool, fleet: &Fleet) -> Option<
     Some(format!("at {}{choice}{folder}", order.root))
 }
 
-/// What the shell offers for --gateway.
+/// The shell completions for `--gateway`.
 pub(super) fn known(typed: &OsStr) -> Vec<CompletionCandidate> {
     let Some(typed) = typed.to_str() else { return Vec::new() };
     let Ok(fleet) = Surroundings::gather().fleet() else { return Vec::new() };

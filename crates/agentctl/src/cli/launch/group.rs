@@ -1,4 +1,4 @@
-//! Several launches side by side: one that fails does not fail the others.
+//! Launches several agents side by side: one that fails does not affect the others.
 
 use std::io::Write;
 
@@ -31,7 +31,7 @@ pub(super) fn launch(
     out.progress(Some(&format!("starting {} agents ...", plan.slots.len())));
     let mut done = fleet.launch_side_by_side(plan, caller, || surroundings.now(), || interrupt.came());
     out.progress(None);
-    // A script that waits gets one answer, with how it ended.
+    // A script that waits gets one answer, which includes how the turns ended.
     let waited = if wait && as_json && !interrupt.came() {
         wait_for_all(&mut done.sessions, true, fleet, surroundings, out)?
     } else {
@@ -53,7 +53,7 @@ pub(super) fn launch(
     Ok(if all_well { waited } else { Exit::Failed })
 }
 
-/// Until every turn is over.
+/// Waits until every turn is over.
 fn wait_for_all(
     sessions: &mut [(String, Box<Surveyed>)],
     silent: bool,
@@ -92,7 +92,7 @@ fn tell(done: &SideBySide, out: &mut Output) -> Result<(), Failure> {
         writeln!(out, "{}", out.paint.dim(&format!("  agentctl group show {group}")))?;
     }
     for failed in failed {
-        // Whole: these are the agent's own words, and nothing else is left of it.
+        // The message is printed in full: it is the agent's own text, and nothing else is left of the launch.
         let words = format!("{} {}: {}", out.paint.bad("✕"), failed.slot, text::clean(&failed.error));
         for line in wrap(&words, out.width()) {
             writeln!(out, "{line}")?;

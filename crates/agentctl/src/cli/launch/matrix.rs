@@ -1,4 +1,4 @@
-//! `--matrix FILE.yaml`: what to launch side by side, as a file.
+//! `--matrix FILE.yaml`: a file that lists what to launch side by side.
 
 use std::path::{Path, PathBuf};
 
@@ -53,13 +53,13 @@ impl OneOrMany {
     }
 }
 
-/// Reads the file. One that does not parse stops everything, before anything is made.
+/// Reads the file. A file that does not parse stops the command before anything is created.
 pub(super) fn read(path: &Path) -> Result<Matrix, Failure> {
     parse(&text_of(path, MAX)?).map_err(|why| Failure::new(Exit::Usage, format!("{}: {why}", path.display())))
 }
 
 fn parse(text: &str) -> Result<Matrix, String> {
-    // The file is at hand, so its place is enough; a picture of the lines would be one of many lines.
+    // The user has the file, so its position is enough; a quoted snippet would take several lines.
     let plain = serde_saphyr::options! { with_snippet: false };
     let matrix: Matrix = serde_saphyr::from_str_with_options(text, plain)
         .map_err(|error| agentctl_model::text::one_line(&error.to_string()))?;
@@ -70,7 +70,8 @@ fn parse(text: &str) -> Result<Matrix, String> {
 }
 
 impl Matrix {
-    /// How many slots there are. Counted and not made: two lists of a short file can have billions of pairs.
+    /// The number of slots. It is computed without building them: two lists in a short file can have billions
+    /// of pairs.
     fn count(&self) -> usize {
         let rows = self.rows.iter().map(|row| {
             let models = row.model.as_ref().map_or(1, OneOrMany::len);
@@ -79,7 +80,7 @@ impl Matrix {
         rows.fold(0, usize::saturating_add)
     }
 
-    /// Every agent of a row with every model of it.
+    /// Every agent of a row with every model of the row.
     pub(super) fn slots(&self) -> Vec<Choice> {
         let mut choices = Vec::new();
         for row in &self.rows {
@@ -90,7 +91,8 @@ impl Matrix {
             let several = row.adapter.all().len() * models.len() > 1;
             for adapter in row.adapter.all() {
                 for model in &models {
-                    // One branch cannot be checked out twice: several of a row get one of their own each.
+                    // One branch cannot be checked out twice, so several slots of a row each get a branch of
+                    // their own.
                     let branch = row.branch.clone().filter(|_| !several);
                     choices.push(Choice { adapter: adapter.clone(), model: model.clone(), branch });
                 }

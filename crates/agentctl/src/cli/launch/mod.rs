@@ -161,15 +161,16 @@ impl Args {
         let choices = match &matrix {
             Some(matrix) => matrix.slots(),
             None => self.pairs.slots(defaults).map_err(|unnamed| {
-                settings.spoilt(&["adapter"]).map_or(unnamed, |mistake| surroundings.because_of(mistake))
+                settings.invalid(&["adapter"]).map_or(unnamed, |mistake| surroundings.because_of(mistake))
             })?,
         };
         check_count(choices.len()).map_err(|why| Failure::new(Exit::Usage, why))?;
-        if let Some(mistake) = spoilt(&choices, settings) {
+        if let Some(mistake) = invalid_setting(&choices, settings) {
             return Err(surroundings.because_of(mistake));
         }
         let side_by_side = matrix.is_some() || choices.len() > 1;
-        // The gateway first: a folder of another machine is that machine's business, taken as it was typed.
+        // The gateway comes first: a folder on another machine belongs to that machine and is passed on as
+        // typed.
         let elsewhere = match choices.as_slice() {
             [choice] => fleet.works_elsewhere(&choice.adapter, self.gateway.as_deref())?,
             _ => false,
@@ -228,17 +229,17 @@ impl Args {
     }
 }
 
-/// The mistake in the settings because of which something else would be started than was meant.
-fn spoilt<'s>(choices: &[Choice], settings: &'s Settings) -> Option<&'s Mistake> {
+/// The mistake in the settings that would start something else than the user intended.
+fn invalid_setting<'s>(choices: &[Choice], settings: &'s Settings) -> Option<&'s Mistake> {
     choices.iter().find_map(|choice| {
         let binary = format!("adapters.{}.binary", choice.adapter);
-        // The usual model is that of the usual agent.
+        // The default model belongs to the default agent.
         let usual = settings.adapter.value.as_ref() == Some(&choice.adapter) && choice.model.is_none();
-        settings.spoilt(&[&binary]).or_else(|| settings.spoilt(&["model"]).filter(|_| usual))
+        settings.invalid(&[&binary]).or_else(|| settings.invalid(&["model"]).filter(|_| usual))
     })
 }
 
-/// A folder that an agent can work in.
+/// A folder in which an agent can work.
 fn folder(given: Option<&Path>, surroundings: &Surroundings) -> Result<PathBuf, Failure> {
     let path = match given {
         Some(path) => surroundings.meant(path),

@@ -1,4 +1,4 @@
-//! `launch [ADAPTER] [--adapter A [--model M]]...`: which model belongs to which agent is said by their order.
+//! `launch [ADAPTER] [--adapter A [--model M]]...`: the order of the arguments assigns models to agents.
 
 use agentctl_fleet::act::launch::{Choice, Defaults};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
@@ -9,24 +9,24 @@ use crate::failure::Failure;
 /// The agents and models in the order in which they were typed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Pairs {
-    words: Vec<Word>,
+    args: Vec<PairArg>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Word {
+enum PairArg {
     Adapter(String),
     Model(String),
 }
 
 impl Pairs {
-    /// Every agent with every model behind it; the settings say what is not said here.
+    /// Every agent with each model that follows it; the settings supply what is missing.
     pub(super) fn slots(&self, defaults: &Defaults) -> Result<Vec<Choice>, Failure> {
         let mut agents: Vec<(Option<String>, Vec<String>)> = Vec::new();
-        for word in &self.words {
-            match (word, agents.last_mut()) {
-                (Word::Adapter(name), _) => agents.push((Some(name.clone()), Vec::new())),
-                (Word::Model(model), Some((_, models))) => models.push(model.clone()),
-                (Word::Model(model), None) => agents.push((None, vec![model.clone()])),
+        for arg in &self.args {
+            match (arg, agents.last_mut()) {
+                (PairArg::Adapter(name), _) => agents.push((Some(name.clone()), Vec::new())),
+                (PairArg::Model(model), Some((_, models))) => models.push(model.clone()),
+                (PairArg::Model(model), None) => agents.push((None, vec![model.clone()])),
             }
         }
         if agents.is_empty() {
@@ -92,13 +92,13 @@ impl FromArgMatches for Pairs {
             let values = matches.get_many::<String>(name).into_iter().flatten().cloned();
             places.zip(values).collect::<Vec<_>>()
         };
-        let mut words: Vec<(usize, Word)> = Vec::new();
-        // Wherever the agent itself stands, it comes first.
-        words.extend(placed("agent").into_iter().map(|(_, name)| (0, Word::Adapter(name))));
-        words.extend(placed("adapter").into_iter().map(|(place, name)| (place, Word::Adapter(name))));
-        words.extend(placed("model").into_iter().map(|(place, name)| (place, Word::Model(name))));
-        words.sort_by_key(|(place, _)| *place);
-        self.words = words.into_iter().map(|(_, word)| word).collect();
+        let mut args: Vec<(usize, PairArg)> = Vec::new();
+        // The positional agent comes first, wherever it was typed.
+        args.extend(placed("agent").into_iter().map(|(_, name)| (0, PairArg::Adapter(name))));
+        args.extend(placed("adapter").into_iter().map(|(place, name)| (place, PairArg::Adapter(name))));
+        args.extend(placed("model").into_iter().map(|(place, name)| (place, PairArg::Model(name))));
+        args.sort_by_key(|(place, _)| *place);
+        self.args = args.into_iter().map(|(_, arg)| arg).collect();
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! What is said to the agent: the prompt, and the files and the issue that go with it.
+//! The prompt of an agent, with the files and the issue that are attached to it.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::surroundings::Surroundings;
 
-/// A prompt larger than this is a mistake: no agent takes it.
+/// A larger prompt is a mistake: no agent accepts it.
 const MAX_PROMPT: u64 = 64 << 20;
 
 #[derive(Debug, Default, clap::Args)]
@@ -47,7 +47,7 @@ impl Prompt {
         &self.files
     }
 
-    /// Everything that is said, in one text. `listed` is a prompt from elsewhere, for when none was typed.
+    /// The whole prompt as one text. `listed` is a prompt from a file, which counts when none was typed.
     pub(super) fn words(
         &self,
         listed: Option<&str>,
@@ -56,7 +56,7 @@ impl Prompt {
     ) -> Result<String, Failure> {
         let typed = self.text.as_deref().or(self.word.as_deref());
         let prompt = match typed.or(listed) {
-            // In a file a dash is only a dash.
+            // In a file a dash has no special meaning.
             Some("-") if typed.is_some() => Some(from_stdin()?),
             other => other.map(str::to_owned),
         };
@@ -85,7 +85,7 @@ impl From<WordsError> for Failure {
     }
 }
 
-/// Words that can be said at all.
+/// Checks that the text can be sent at all.
 pub(crate) fn checked(words: String) -> Result<String, Failure> {
     check_words(&words).map_err(|why| Failure::new(Exit::Usage, why))?;
     Ok(words)
@@ -99,12 +99,12 @@ pub(crate) fn from_stdin() -> Result<String, Failure> {
     Ok(text(bytes, "standard input", MAX_PROMPT)?)
 }
 
-/// The text of a file, which must be one.
+/// The text of a file, which must be valid text.
 pub(crate) fn text_of(path: &Path, limit: u64) -> Result<String, Failure> {
     Ok(agentctl_fleet::act::launch::text_of(path, limit)?)
 }
 
-/// "500k", "2m", or bytes.
+/// Parses "500k", "2m", or a number of bytes.
 fn size(text: &str) -> Result<u64, String> {
     let refuse = || format!("`{text}` is not a size; write it like 65536, 500k or 2m");
     let lower = text.trim().to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! Carrying out one launch or resume: waiting for its session, and telling of it.
+//! Performs one launch or resume: waits for its session and reports it.
 
 use std::io::Write;
 
@@ -17,7 +17,7 @@ use crate::render::width::measure;
 use crate::render::{json, path, style};
 use crate::surroundings::Surroundings;
 
-/// Starts it and waits until a survey shows its turn. Ctrl-C takes it back.
+/// Starts the agent and waits until a survey shows its turn. Ctrl-C undoes the launch.
 pub(crate) fn carry_out(
     order: LaunchOrder,
     words: &str,
@@ -33,8 +33,9 @@ pub(crate) fn carry_out(
     outcome.map_err(|error| said(error, interrupt.came()))
 }
 
-/// Tells of a session that was started, and with `wait` of how its turn ended. `place` says in words where it lives, if not
-/// in a process here. What can be done next comes last, when it is known how things stand.
+/// Reports a session that was started, and with `wait` how its turn ended. `place` describes where it lives
+/// if it is not a process on this machine. Suggested commands come last, when the state of the session is
+/// known.
 pub(crate) fn tell(
     session: &Surveyed,
     place: Option<&str>,
@@ -84,7 +85,7 @@ fn head(
     Ok(())
 }
 
-/// Commands for a session as it is now, and what they are for.
+/// The commands that make sense for a session in its current state, with their purposes.
 fn steps(session: &Session) -> Vec<(String, &'static str)> {
     let id = text::one_line(&session.id);
     let id = short_ids(std::iter::once(id.as_str())).concat();
@@ -102,7 +103,7 @@ fn steps(session: &Session) -> Vec<(String, &'static str)> {
     steps
 }
 
-/// One below the other.
+/// Prints the commands one below the other.
 fn next_steps(session: &Session, out: &mut Output) -> Result<(), Failure> {
     let steps = steps(session);
     let width = steps.iter().map(|(command, _)| measure(command)).max().unwrap_or(0);
@@ -113,7 +114,8 @@ fn next_steps(session: &Session, out: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How a command ends whose turn is over: one that went wrong is no success, and is told in the agent's words.
+/// The exit code of a command whose turn is over. A turn that went wrong is a failure, reported in the
+/// agent's words.
 fn ended_as(session: &Surveyed, how: &str, fleet: &Fleet, out: &mut Output) -> Exit {
     let object = &session.session;
     let Some(outcome) = object.outcome.filter(|_| went_wrong(session)) else { return Exit::Done };
@@ -123,13 +125,13 @@ fn ended_as(session: &Surveyed, how: &str, fleet: &Fleet, out: &mut Output) -> E
     Exit::Failed
 }
 
-/// Nobody runs it any more, and its turn did not end by itself.
+/// Whether no process runs the session any more and its turn did not complete.
 pub(super) fn went_wrong(session: &Surveyed) -> bool {
     let object = &session.session;
     object.status == Status::Stopped && object.outcome.is_some_and(|outcome| outcome != Outcome::Completed)
 }
 
-/// Why there is no session. Of one that was not wanted any more this also says whether it could be taken back.
+/// Why there is no session. For a cancelled launch this also reports whether it could be undone.
 fn said(error: LaunchError, interrupted: bool) -> Failure {
     let exit = match (interrupted, error.refused) {
         (true, _) => Exit::Interrupted,

@@ -1,4 +1,5 @@
-//! `agentctl worktree clean`: removes trees that nothing would be lost with, and names what keeps the others.
+//! `agentctl worktree clean`: removes working trees with which nothing would be lost, and reports what keeps
+//! the others.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,7 @@ use std::path::{Path, PathBuf};
 use agentctl_fleet::worktree::{Cleaned, Cleaning, FailedTree, LossKind, Which, Wish};
 use agentctl_model::text;
 
-use super::super::heard;
+use super::super::coverage;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -75,7 +76,7 @@ pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         return Ok(exit);
     }
     print(&cleaned, surroundings, out)?;
-    heard::warn(&cleaned.sources, surroundings, out);
+    coverage::warn(&cleaned.sources, surroundings, out);
     Ok(exit)
 }
 

@@ -1,4 +1,4 @@
-//! `agentctl worktree list`: each tree, its state, and who works in it.
+//! `agentctl worktree list`: each working tree, its state, and the sessions in it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use agentctl_fleet::worktree::{HeldTree, TreeState, Worktree};
 use agentctl_model::text;
 use agentctl_model::{DirectoryHolder, LockType};
 
-use super::super::heard;
+use super::super::coverage;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
             out.warn(&format!("{}: {error}", surroundings.shown(Path::new(&tree.path))));
         }
     }
-    heard::warn(&trees.sources, surroundings, out);
+    coverage::warn(&trees.sources, surroundings, out);
     Ok(Exit::Done)
 }
 

@@ -71,7 +71,7 @@ fn create(args: &CreateArgs, surroundings: &Surroundings, out: &mut Output) -> R
         json::answer(out, &NewTree::from(made))?;
         return Ok(Exit::Done);
     }
-    // A script takes the path as it is: `cd "$(agentctl worktree create …)"`.
+    // A script uses the path directly: `cd "$(agentctl worktree create …)"`.
     if !out.is_terminal() {
         writeln!(out, "{}", made.path.display())?;
         return Ok(Exit::Done);
@@ -87,7 +87,7 @@ fn short(commit: &str) -> &str {
 }
 
 impl Surroundings {
-    /// The repository a worktree command is about: the given folder, else where we are.
+    /// The repository of a worktree command: the given folder, or else the current one.
     fn repository(&self, given: Option<&PathBuf>) -> PathBuf {
         self.meant(given.map_or(Path::new("."), PathBuf::as_path))
     }

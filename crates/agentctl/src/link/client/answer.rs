@@ -1,4 +1,4 @@
-//! One whole answer of the daemon.
+//! One complete response of the daemon.
 
 use std::io;
 
@@ -7,11 +7,11 @@ use agentctl_daemon::Problem;
 use agentctl_daemon::wire::VERSION;
 
 use super::OWN_VERSION;
-use super::patient::Patient;
+use super::deadline::DeadlineStream;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 
-/// No answer is larger: a list of a hundred thousand sessions is some hundred megabytes.
+/// No response is larger: a list of a hundred thousand sessions is some hundred megabytes.
 const LARGEST: usize = 1 << 30;
 
 #[derive(Debug)]
@@ -21,9 +21,9 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    pub(super) fn read(stream: Patient) -> io::Result<Self> {
+    pub(super) fn read(stream: DeadlineStream) -> io::Result<Self> {
         let mut response = Response::read(stream)?;
-        // What is cut short is no answer, so each must say where it ends.
+        // A truncated body must not pass for an answer, so each response has to announce its end.
         if !response.says_its_end() {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "an answer without its length"));
         }
@@ -39,12 +39,12 @@ impl Answer {
         self.head.status == 200
     }
 
-    /// Only a daemon of this version gives the answers that we would give.
+    /// Only a daemon of this version gives the same answers as this process.
     pub(crate) fn is_of_our_version(&self) -> bool {
         self.header(VERSION) == Some(OWN_VERSION)
     }
 
-    /// Why it was not done, as if this process had found it out.
+    /// Why the request failed, as if this process had found it out itself.
     pub(super) fn failure(&self) -> Failure {
         let Ok(problem) = serde_json::from_slice::<Problem>(&self.body) else {
             return Failure::new(Exit::Failed, format!("the daemon answered {}", self.head.status));
@@ -58,7 +58,7 @@ impl Answer {
             _ => Exit::Failed,
         };
         let failure = Failure::new(exit, problem.detail.clone());
-        // A hint that names a route is for programs: it is no next step for somebody at a command line.
+        // A hint that names a route is meant for programs and is no next step at a command line.
         match &problem.hint {
             Some(hint) if !hint.starts_with("GET /") => failure.hint(hint),
             _ => failure,

@@ -1,7 +1,8 @@
-//! Asking the daemon: HTTP/1.1 over its socket, blocking, one request per connection. No runtime is started for it.
+//! A client of the daemon: HTTP/1.1 over its socket, blocking, one request per connection, without an async
+//! runtime.
 
 mod answer;
-mod patient;
+mod deadline;
 mod stream;
 
 use std::io;
@@ -16,30 +17,31 @@ use crate::exit_codes::Exit;
 use crate::failure::Failure;
 
 pub(crate) use answer::Answer;
-use patient::Patient;
-pub(crate) use patient::is_silent;
+use deadline::DeadlineStream;
+pub(crate) use deadline::is_silent;
 pub(crate) use stream::{Event, Stream};
 
-/// How long a daemon may take to say that it is there: where we can look ourselves, and where nobody else can do it.
-const HURRIED: Duration = Duration::from_millis(700);
-const PATIENT: Duration = Duration::from_secs(2);
+/// How long a daemon may take to show that it is alive: when we could survey ourselves, and when only the
+/// daemon can do it.
+const SHORT_TIMEOUT: Duration = Duration::from_millis(700);
+const LONG_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the daemon is called on its own socket.
+/// The daemon's host name on its own socket.
 const HOST: &str = "agentctl";
 
 pub(crate) const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The way to one daemon. Nothing is connected before something is asked.
+/// A client of one daemon. It connects only when it sends a request.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     socket: PathBuf,
     caller: Option<String>,
-    patience: Duration,
-    /// Why it cannot be asked, once that was found out. Whoever shares this knows it from then on.
+    timeout: Duration,
+    /// Why the daemon cannot be asked, once that is known. All holders of this value learn it at once.
     silent: Arc<OnceLock<Silence>>,
 }
 
-/// Why nobody asks the daemon any more, and what to do about it.
+/// Why the daemon is no longer asked, and what to do about it.
 #[derive(Debug)]
 pub(crate) struct Silence {
     pub(crate) why: String,
@@ -47,7 +49,7 @@ pub(crate) struct Silence {
 }
 
 impl Silence {
-    /// `None` for an error that is no reason: then there is simply no daemon.
+    /// Returns `None` for an error that only means that no daemon runs.
     fn of(error: &io::Error) -> Option<Self> {
         if is_silent(error) {
             let why = "the daemon holds its lock and does not answer".to_owned();
@@ -60,7 +62,7 @@ impl Silence {
     }
 }
 
-/// What is asked for.
+/// A request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ask<'a> {
     pub(crate) method: &'a str,
@@ -82,25 +84,26 @@ impl<'a> Ask<'a> {
 
 impl Client {
     pub(crate) fn at(socket: PathBuf) -> Self {
-        Self { socket, caller: None, patience: PATIENT, silent: Arc::default() }
+        Self { socket, caller: None, timeout: LONG_TIMEOUT, silent: Arc::default() }
     }
 
-    /// For somebody who can do without it: then nobody waits for long, and it is noted that it does not answer.
-    pub(crate) fn hurried(self, silent: Arc<OnceLock<Silence>>) -> Self {
-        Self { patience: HURRIED, silent, ..self }
+    /// For a caller that can do without the daemon: it does not wait long, and records that the daemon does
+    /// not answer.
+    pub(crate) fn with_short_timeout(self, silent: Arc<OnceLock<Silence>>) -> Self {
+        Self { timeout: SHORT_TIMEOUT, silent, ..self }
     }
 
-    /// Whether it is known not to answer.
+    /// Whether the daemon is known not to answer.
     pub(crate) fn is_silent(&self) -> bool {
         self.silent.get().is_some()
     }
 
-    /// The same, telling the daemon whose sources are meant.
-    pub(crate) fn speaking_for(self, caller: String) -> Self {
+    /// The same client, sending the caller's sources with each request.
+    pub(crate) fn on_behalf_of(self, caller: String) -> Self {
         Self { caller: Some(caller), ..self }
     }
 
-    /// Whether the daemon listens at the socket. It is not waited for an answer.
+    /// Whether the daemon listens at the socket, without waiting for an answer.
     pub(crate) fn is_heard(&self) -> bool {
         match agentctl_daemon::call(&self.socket) {
             Ok(_) => true,
@@ -108,12 +111,12 @@ impl Client {
         }
     }
 
-    /// Asks and takes the whole answer.
+    /// Sends a request and reads the whole response.
     pub(crate) fn ask(&self, ask: Ask<'_>) -> io::Result<Answer> {
         self.noting(self.send(ask, None).and_then(Answer::read))
     }
 
-    /// Asks for a stream of events.
+    /// Requests a stream of events.
     pub(crate) fn listen(&self, target: &str, cursor: Option<&str>) -> io::Result<Stream> {
         let ask = Ask { accept: "text/event-stream", ..Ask::get(target) };
         self.noting(self.send(ask, cursor).and_then(Stream::open))
@@ -121,13 +124,13 @@ impl Client {
 
     fn noting<T>(&self, talk: io::Result<T>) -> io::Result<T> {
         if let Some(silence) = talk.as_ref().err().and_then(Silence::of) {
-            // What was found first stays.
+            // The first reason found is kept.
             let _ = self.silent.set(silence);
         }
         talk
     }
 
-    /// Asks for something to be done. What went wrong is told in the daemon's words.
+    /// Requests an action. A failure is reported in the daemon's words.
     pub(crate) fn done(&self, ask: Ask<'_>) -> Result<Vec<u8>, Failure> {
         let answer = self.ask(ask).map_err(|error| {
             Failure::new(Exit::NoDaemon, format!("the daemon does not answer: {error}"))
@@ -139,15 +142,16 @@ impl Client {
         Err(answer.failure())
     }
 
-    fn send(&self, ask: Ask<'_>, cursor: Option<&str>) -> io::Result<Patient> {
-        // What is written to one that is stopped would be done when it goes on, long after we have said that it was not.
+    fn send(&self, ask: Ask<'_>, cursor: Option<&str>) -> io::Result<DeadlineStream> {
+        // A stopped daemon would perform the request when it continues, long after we have reported that it
+        // failed.
         if ask.method != "GET" {
-            patient::is_there(&self.socket, self.patience)?;
+            deadline::check_alive(&self.socket, self.timeout)?;
         }
-        let mut stream = Patient::connect(self.socket.clone(), self.patience)?;
-        // What was done cannot be asked for a second time, so its answer is worth waiting for.
+        let mut stream = DeadlineStream::connect(self.socket.clone(), self.timeout)?;
+        // An action cannot be requested a second time, so its response is worth waiting for.
         if ask.method != "GET" {
-            stream.bear_slowness();
+            stream.allow_slow_answer();
         }
         let Ask { method, target, accept, body } = ask;
         let mut headers = vec![("X-Agentctl", "1")];

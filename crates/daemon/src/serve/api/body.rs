@@ -1,4 +1,4 @@
-//! Bodies of requests, and what may stand in them.
+//! Bodies of requests, and the checks of their fields.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,23 +13,23 @@ use axum::http::StatusCode;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::DeserializeOwned;
 
-use crate::serve::bodies::SMALL;
+use crate::serve::body_budget::SMALL;
 use crate::serve::problem::Problem;
 use crate::serve::query::{LENGTH, adapter_words};
 
-/// How long a body may take to come.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a body may take to arrive.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A typed body, of at most so many bytes. An empty one is an object without keys.
+/// A typed body of at most `MOST` bytes. An empty body counts as an object without keys.
 pub(crate) struct Body<T, const MOST: usize = SMALL>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Send + Sync, const MOST: usize> FromRequest<S> for Body<T, MOST> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
-        let bytes = tokio::time::timeout(PATIENCE, to_bytes(request.into_body(), MOST)).await;
+        let bytes = tokio::time::timeout(TIMEOUT, to_bytes(request.into_body(), MOST)).await;
         let late = |_| {
-            let detail = format!("the body did not come within {} seconds", PATIENCE.as_secs());
+            let detail = format!("the body did not come within {} seconds", TIMEOUT.as_secs());
             Problem::new(StatusCode::REQUEST_TIMEOUT, "usage", detail)
         };
         let bytes = bytes.map_err(late)?.map_err(|_| {
@@ -44,22 +44,22 @@ impl<T: DeserializeOwned, S: Send + Sync, const MOST: usize> FromRequest<S> for 
     }
 }
 
-/// Whether some string of a JSON text holds a zero byte, which JSON can only write escaped.
+/// Whether a string in a JSON text contains a NUL, which JSON can only write escaped.
 fn holds_nul(text: &[u8]) -> bool {
     let escaped = text.windows(6).enumerate().filter(|(_, six)| six == b"\\u0000");
-    // A backslash that is itself escaped begins nothing.
+    // An escaped backslash does not begin an escape.
     escaped
         .into_iter()
         .any(|(at, _)| text[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 0)
 }
 
-/// How a field is described that holds a length of time as a person writes it; [`duration`] reads it.
+/// Describes a field that holds a length of time as a person writes it; [`duration`] parses it.
 pub(crate) struct Length;
 
-/// How a field is described that holds an absolute path; [`absolute`] reads it.
+/// Describes a field that holds an absolute path; [`absolute`] parses it.
 pub(crate) struct AbsolutePath;
 
-/// How a field is described that names an agent.
+/// Describes a field that names an agent.
 pub(crate) struct AdapterName;
 
 impl JsonSchema for Length {
@@ -100,7 +100,7 @@ impl JsonSchema for AdapterName {
     }
 }
 
-/// A path as it really is. One that is not absolute would mean the daemon's own folder, which nobody means.
+/// Resolves a path. A relative path would be relative to the daemon's own directory, which no caller means.
 pub(super) fn absolute(name: &str, path: &Path) -> Result<PathBuf, Problem> {
     if path.is_absolute() {
         return Ok(real_path(path));
@@ -113,7 +113,7 @@ pub(super) fn duration(name: &str, text: Option<&str>) -> Result<Option<Duration
     text.map(|text| parse_duration(text).map_err(wrong)).transpose()
 }
 
-/// Variables that a process can be given.
+/// Checks that a process can be given these variables.
 pub(super) fn check_variables(name: &str, variables: &BTreeMap<String, String>) -> Result<(), Problem> {
     let wrong = |(key, value): &(&String, &String)| {
         key.is_empty() || key.contains(['=', '\0']) || value.contains('\0')

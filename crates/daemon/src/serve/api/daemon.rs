@@ -1,4 +1,4 @@
-//! The daemon about itself.
+//! The daemon's own status.
 
 use std::sync::atomic::Ordering;
 
@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::sessions::beside;
+use super::sessions::run_blocking;
 use super::{App, answer, json};
 use crate::run::clock;
 use crate::serve::problem::Problem;
@@ -70,9 +70,9 @@ pub(crate) struct Stopping {
 }
 
 pub(crate) async fn status(State(app): State<App>) -> Result<Response, Problem> {
-    app.first_look().await;
-    // The outbox and the fuses are held while they are written to the disk.
-    beside(move || json(&about(&app))).await.map(answer)
+    app.first_survey().await;
+    // The locks of the outbox and the fuses are held while they write to disk, so this blocks.
+    run_blocking(move || json(&about(&app))).await.map(answer)
 }
 
 fn about(app: &App) -> DaemonStatus {

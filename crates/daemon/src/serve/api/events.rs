@@ -1,4 +1,5 @@
-//! The stream of events. A reader has no queue here: it reads the ring at its own pace, and is told when it fell behind.
+//! The stream of events. A reader has no queue here: it reads the ring at its own pace and is notified when
+//! it fell behind.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -20,23 +21,23 @@ use crate::serve::query::{Pairs, Parameter, Parameters, adapter_words};
 use crate::shared::Phase;
 use crate::tell::events::{EventMessage, Posted, Read, written};
 
-// One that never comes would be waited for without end. Two come whether they are asked for or not.
+// A type that never occurs is refused, because a client would wait for it forever. Two types are always sent.
 pub(crate) const QUERY: Parameters = &[
     Parameter::text("since", "go on behind this cursor, as Last-Event-ID does"),
     Parameter::word("type", "only events of this type; reset and snapshot always come", kinds).repeatable(),
     Parameter::word("adapter", "only events of this agent", adapter_words).repeatable(),
     Parameter::flag("snapshot", "begin with where everything stands"),
 ];
-/// How many events are taken from the ring at once.
+/// How many events are read from the ring at once.
 const PORTION: usize = 64;
 
 struct Reader {
     app: App,
-    /// The number of the last event that was read.
+    /// The number of the last event that this reader has read.
     read: u64,
     kinds: Vec<EventKind>,
     adapters: Vec<String>,
-    bell: watch::Receiver<u64>,
+    newest: watch::Receiver<u64>,
     phase: watch::Receiver<Phase>,
     ready: VecDeque<sse::Event>,
 }
@@ -46,7 +47,7 @@ pub(crate) async fn stream(
     headers: HeaderMap,
     Extension(pairs): Extension<Pairs>,
 ) -> Response {
-    app.first_look().await;
+    app.first_survey().await;
     let kinds = query::every(&pairs, "type").filter_map(EventKind::parse).collect();
     let last = headers.get("last-event-id").and_then(|cursor| cursor.to_str().ok());
     let cursor = last.or(query::one(&pairs, "since")).filter(|cursor| !cursor.is_empty());
@@ -54,7 +55,7 @@ pub(crate) async fn stream(
         read: app.hub.newest(),
         kinds,
         adapters: query::adapters(&pairs),
-        bell: app.hub.listen(),
+        newest: app.hub.listen(),
         phase: app.phase.subscribe(),
         ready: VecDeque::new(),
         app,
@@ -64,7 +65,7 @@ pub(crate) async fn stream(
         Some(None) => reader.begin_anew(true),
         None if query::flag(&pairs, "snapshot") => reader.begin_anew(false),
         None => {
-            // So that the reader has a cursor before anything happens.
+            // This gives the reader a cursor before anything happens.
             let cursor = reader.app.hub.cursor(reader.read);
             reader.ready.push_back(sse::Event::default().id(cursor).comment("listening"));
         }
@@ -82,13 +83,14 @@ impl Reader {
             if let Some(event) = self.ready.pop_front() {
                 return Some(event);
             }
-            // Seen before the ring is read: what is posted after that rings again.
-            self.bell.borrow_and_update();
+            // The notification is cleared before the ring is read, so an event that is posted afterwards
+            // notifies again.
+            self.newest.borrow_and_update();
             match self.app.hub.after(self.read, PORTION) {
                 Read::Missed => self.begin_anew(true),
                 Read::Events(events) if !events.is_empty() => self.take(&events),
                 Read::Events(_) => tokio::select! {
-                    rung = self.bell.changed() => rung.ok()?,
+                    posted = self.newest.changed() => posted.ok()?,
                     _ = self.phase.wait_for(|phase| *phase != Phase::Serving) => return None,
                 },
             }
@@ -109,7 +111,7 @@ impl Reader {
         }
     }
 
-    /// Where everything stands now; after events that were missed, with the word that they were.
+    /// Sends the current state. If events were missed, a `reset` event says so first.
     fn begin_anew(&mut self, missed: bool) {
         let (newest, snapshot) = self.app.live.snapshot(&self.app);
         if missed {
@@ -122,7 +124,7 @@ impl Reader {
     }
 }
 
-/// Every type of event, and the two that no reader can leave out.
+/// Every type of event, and the two that a reader cannot exclude.
 fn kinds() -> Vec<&'static str> {
     EventKind::names().into_iter().chain([EventKind::Reset.as_str(), EventKind::Snapshot.as_str()]).collect()
 }

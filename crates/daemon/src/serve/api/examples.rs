@@ -1,8 +1,8 @@
-//! One example of each object that a reader of the document meets first.
+//! One example of each object that a reader of the API document meets first.
 
 use serde_json::{Value, json};
 
-/// What there are examples of.
+/// The names of the objects that have an example.
 #[cfg(test)]
 pub(super) const NAMES: [&str; 10] = [
     "Session",
@@ -17,7 +17,7 @@ pub(super) const NAMES: [&str; 10] = [
     "FuseSpec",
 ];
 
-/// The example of the object that has this name in the document.
+/// The example of the object with this name in the document.
 pub(super) fn of(name: &str) -> Option<Value> {
     Some(match name {
         "Session" => session(),

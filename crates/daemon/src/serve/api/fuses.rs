@@ -9,9 +9,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use data_encoding::HEXLOWER;
 
-use super::asked::Id;
 use super::body::Body;
-use super::sessions::{beside, find};
+use super::extract::Id;
+use super::sessions::{find, run_blocking};
 use super::{App, answer, json};
 use crate::fuses::{Extension, FuseSpec, deadline, session_of, tell};
 use crate::run::clock;
@@ -19,7 +19,7 @@ use crate::serve::problem::Problem;
 use crate::serve::server::Peer;
 
 pub(crate) async fn list(State(app): State<App>) -> Result<Response, Problem> {
-    beside(move || json(&app.fuses.all()?)).await.map(answer)
+    run_blocking(move || json(&app.fuses.all()?)).await.map(answer)
 }
 
 pub(crate) async fn set(
@@ -32,7 +32,7 @@ pub(crate) async fn set(
         Some(selector) => Some(find(&app, &peer, &headers, selector, Purpose::Act).await?.1),
         None => None,
     };
-    // Its limits would end with it, which is now.
+    // The limits of a session end with the session, so a limit on a stopped session would end at once.
     if let Some(stopped) = found.as_ref().filter(|found| found.session.status == Status::Stopped) {
         let detail = format!("session {} has stopped, there is nothing left to limit", stopped.key.id);
         return Err(Problem::refused(detail).hint("set it once the session goes on"));
@@ -41,8 +41,9 @@ pub(crate) async fn set(
     let id = HEXLOWER.encode(&id);
     let key = found.map(|found| found.key);
     let fuse = spec.fuse(format!("f-{id}"), key, clock::now()).map_err(Problem::usage)?;
-    beside(move || {
-        // A folder that is not there is a slip of the pen, found out only when nothing burns.
+    run_blocking(move || {
+        // A missing directory is most likely a typing mistake, which would otherwise only show when the fuse
+        // does nothing.
         let seen = fuse.directory.as_deref().map(|path| (path, is_folder_within(path.as_ref())));
         match seen {
             Some((missing, Ok(false))) => {
@@ -67,7 +68,7 @@ pub(crate) async fn extend(
 ) -> Result<Response, Problem> {
     let now = clock::now();
     let until = deadline(&extension.ttl, now).map_err(Problem::usage)?;
-    beside(move || {
+    run_blocking(move || {
         let fuse = app.fuses.extend(&id, now, until).map_err(|error| unwritten(&error))?;
         let fuse = fuse.ok_or_else(|| unknown(&id))?;
         tell(&app, EventKind::FuseExtended, &fuse, session_of(&app, &fuse).as_deref());
@@ -78,7 +79,7 @@ pub(crate) async fn extend(
 }
 
 pub(crate) async fn cancel(State(app): State<App>, Id(id): Id) -> Result<Response, Problem> {
-    beside(move || {
+    run_blocking(move || {
         let removed = app.fuses.remove(&id).map_err(|error| unwritten(&error))?;
         json(&removed.ok_or_else(|| unknown(&id))?)
     })

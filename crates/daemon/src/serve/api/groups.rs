@@ -9,9 +9,9 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
-use super::asked::Id;
 use super::body::Body;
-use super::sessions::{beside, key, shared_look};
+use super::extract::Id;
+use super::sessions::{key, run_blocking, shared_survey};
 use super::steer::StopBody;
 use super::{App, answer, json};
 use crate::run::clock;
@@ -27,7 +27,7 @@ pub(crate) async fn list(
 ) -> Result<Response, Problem> {
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
     let key = key("groups", None, &headers, &peer);
-    shared_look(&app, key, move || json(&GroupList::from(fleet.groups(None, false)))).await.map(answer)
+    shared_survey(&app, key, move || json(&GroupList::from(fleet.groups(None, false)))).await.map(answer)
 }
 
 pub(crate) async fn show(
@@ -37,22 +37,22 @@ pub(crate) async fn show(
     Id(name): Id,
 ) -> Result<Response, Problem> {
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
-    let shown = beside(move || {
+    let shown = run_blocking(move || {
         let (group, sources) = find(&fleet, &name, true)?;
-        // A tree that git cannot read says nothing about the others.
+        // A working tree that git cannot read does not affect the others.
         let changes = group.slots.iter().map(|slot| slot.diffstat().ok().flatten()).collect();
         json(&GroupView::new(group, changes, sources, clock::now()))
     });
     shown.await.map(answer)
 }
 
-/// The names that a diff understands.
+/// The query parameters of a diff.
 pub(crate) const DIFF: Parameters = &[
     Parameter::text("slot", "only this slot").repeatable(),
     Parameter::flag("stat", "a line for each file instead of the patch"),
 ];
 
-/// As wide as a terminal that nobody measured.
+/// The assumed width of a terminal that was not measured.
 const COLUMNS: usize = 80;
 
 pub(crate) async fn diff(
@@ -65,7 +65,7 @@ pub(crate) async fn diff(
     let form = if query::flag(&pairs, "stat") { Form::Stat(COLUMNS) } else { Form::Patch };
     let slots: Vec<String> = query::every(&pairs, "slot").map(str::to_owned).collect();
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
-    let compared = beside(move || {
+    let compared = run_blocking(move || {
         let (group, _) = find(&fleet, &name, false)?;
         let chosen = group.chosen(&slots).map_err(|unknown| {
             let detail = format!("group {} has no slot `{}`", group.name, unknown.slot);
@@ -86,7 +86,7 @@ pub(crate) async fn stop(
 ) -> Result<Response, Problem> {
     let patience = body.patience()?;
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
-    let stopped = beside(move || {
+    let stopped = run_blocking(move || {
         let caller = app.settings.launcher(None).map_err(Problem::failed)?.caller;
         let (_, live) = find(&fleet, &name, false)?.0.cancel_starting();
         json(&fleet.stop_all(&live, &caller, patience))

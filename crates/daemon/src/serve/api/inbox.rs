@@ -9,8 +9,8 @@ use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 
-use super::asked::Id;
-use super::sessions::{beside, find, key, selector, shared_look};
+use super::extract::Id;
+use super::sessions::{find, key, run_blocking, selector, shared_survey};
 use super::{App, answer, json};
 use crate::run::clock;
 use crate::serve::problem::Problem;
@@ -35,11 +35,11 @@ pub(crate) async fn list(
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
     let key = key("inbox", raw.as_deref(), &headers, &peer);
     let marks = marks(&app);
-    let look = move || json(&fleet.inbox(since.unwrap_or(A_DAY), adapters, &marks, clock::now()));
-    shared_look(&app, key, look).await.map(answer)
+    let survey = move || json(&fleet.inbox(since.unwrap_or(A_DAY), adapters, &marks, clock::now()));
+    shared_survey(&app, key, survey).await.map(answer)
 }
 
-/// Puts the failure of a session away until its next turn.
+/// Marks the failure of a session as done until its next turn.
 pub(crate) async fn done(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
@@ -49,7 +49,7 @@ pub(crate) async fn done(
 ) -> Result<Response, Problem> {
     let selector = selector(id, &pairs);
     let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
-    let put_away = beside(move || match fleet.put_failure_away(&target, &marks(&app), clock::now()) {
+    let put_away = run_blocking(move || match fleet.put_failure_away(&target, &marks(&app), clock::now()) {
         Ok(report) => json(&report),
         Err(NotPutAway::Refused(refusal)) => {
             Err(Problem::of_launch(refusal.into(), &target.key.adapter, None))

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::body::{AbsolutePath, Body, Length, absolute};
-use super::sessions::{beside, key, shared_look};
+use super::sessions::{key, run_blocking, shared_survey};
 use super::{App, answer, json};
 use crate::fuses::deadline;
 use crate::run::clock;
@@ -56,14 +56,14 @@ pub(crate) async fn list(
 ) -> Result<Response, Problem> {
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
     let (key, locks) = (key("locks", None, &headers, &peer), app.locks());
-    shared_look(&app, key, move || json(&fleet.held(&locks, clock::now())?)).await.map(answer)
+    shared_survey(&app, key, move || json(&fleet.held(&locks, clock::now())?)).await.map(answer)
 }
 
 pub(crate) async fn lock(State(app): State<App>, Body(body): Body<LockBody>) -> Result<Response, Problem> {
     let now = clock::now();
     let until = body.ttl.as_deref().map(|ttl| deadline(ttl, now)).transpose();
     let until = until.map_err(|why| Problem::usage(format!("ttl: {why}")))?;
-    let locked = beside(move || {
+    let locked = run_blocking(move || {
         let directory = absolute("directory", &body.directory)?;
         let refused = |why: &str| Problem::usage(format!("{} {why}", directory.display()));
         match agentctl_files::is_folder_within(&directory) {
@@ -90,7 +90,7 @@ pub(crate) async fn unlock(
     Extension(pairs): Extension<Pairs>,
 ) -> Result<Response, Problem> {
     let given = PathBuf::from(query::one(&pairs, "directory").unwrap_or_default());
-    let unlocked = beside(move || {
+    let unlocked = run_blocking(move || {
         let directory = absolute("directory", &given)?;
         let (locks, now) = (app.locks(), clock::now());
         if let Some(holder) = locks.unlock(&directory, now)? {

@@ -1,4 +1,4 @@
-//! Conversations: the last messages, and what is added to them.
+//! Conversations: the last messages, and a stream of those that are added.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -15,8 +15,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use super::asked::Id;
-use super::sessions::{beside, find, selector};
+use super::extract::Id;
+use super::sessions::{find, run_blocking, selector};
 use super::{App, answer, json};
 use crate::serve::problem::Problem;
 use crate::serve::query;
@@ -32,12 +32,13 @@ pub(crate) const PAGE: Parameters = &[
 pub(crate) const BACKLOG: Parameters =
     &[Parameter::number("limit", "how many entries to begin with, 20 unless told")];
 const ENTRIES: usize = 20;
-/// The most that is read for one page.
+/// The most entries that are read for one page.
 const MOST: usize = 10_000;
 
-/// How often it is asked whether the session still lives, and the longest wait for a file that nobody told of.
-const ASK: Duration = Duration::from_secs(1);
-const LOOK: Duration = Duration::from_millis(500);
+/// How often the stream checks whether the session still lives (`CHECK_INTERVAL`), and how long it waits for a file
+/// change at most.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What `/messages` answers.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -56,14 +57,14 @@ pub(crate) async fn page(
     let limit = query::number(&pairs, "limit").unwrap_or(ENTRIES).min(MOST);
     let before = query::number(&pairs, "before").unwrap_or(0).min(MOST);
     let (fleet, found) = find(&app, &peer, &headers, selector(id, &pairs), Purpose::Read).await?;
-    let entries = beside(move || read(&fleet, &found, limit, before)).await?;
+    let entries = run_blocking(move || read(&fleet, &found, limit, before)).await?;
     json(&Messages { entries }).map(answer)
 }
 
 fn read(fleet: &Fleet, found: &Surveyed, limit: usize, before: usize) -> Result<Vec<Entry>, Problem> {
     let mut entries = match fleet.read(found, limit + before) {
         Ok(entries) => entries,
-        // An agent at its empty prompt has not written anything yet.
+        // An agent at its empty prompt has not written a file yet.
         Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => Vec::new(),
         Err(error) => return Err(Problem::failed(error.to_string())),
     };
@@ -80,7 +81,7 @@ pub(crate) async fn stream(
 ) -> Result<Response, Problem> {
     let backlog = query::number(&pairs, "limit").unwrap_or(ENTRIES).min(MOST);
     let (fleet, found) = find(&app, &peer, &headers, selector(id, &pairs), Purpose::Read).await?;
-    // Small: a reader who does not read keeps its own thread waiting, and nothing else.
+    // The channel is small: a client that does not read only blocks the thread of its own stream.
     let (sender, receiver) = mpsc::channel(16);
     std::thread::spawn(move || follow(&app, &fleet, found, backlog, &sender));
     let lines = stream::unfold(receiver, |mut receiver| async move {
@@ -90,7 +91,7 @@ pub(crate) async fn stream(
     Ok(Sse::new(lines).keep_alive(KeepAlive::default()).into_response())
 }
 
-/// Sends what is added until the session has stopped, the reader went away, or the daemon ends.
+/// Sends new entries until the session has stopped, the client has disconnected, or the daemon ends.
 fn follow(app: &App, fleet: &Fleet, mut found: Surveyed, backlog: usize, out: &mpsc::Sender<sse::Event>) {
     let fail = |words: String| {
         let _ =
@@ -102,7 +103,7 @@ fn follow(app: &App, fleet: &Fleet, mut found: Surveyed, backlog: usize, out: &m
         Err(error) => return fail(error.to_string()),
     };
     let mut ended = found.session.status == Status::Stopped;
-    let (mut asked, mut beat) = (Instant::now(), 0);
+    let (mut asked, mut changes) = (Instant::now(), 0);
     loop {
         let entries = match news.next() {
             Ok(entries) => entries,
@@ -113,7 +114,8 @@ fn follow(app: &App, fleet: &Fleet, mut found: Surveyed, backlog: usize, out: &m
                 return;
             }
         }
-        // Whoever ended may have written a last word before; the look above came after the verdict.
+        // A process may write a last entry before it exits. The read above came after the verdict, so nothing
+        // is missing.
         if ended {
             let _ = out.blocking_send(sse::Event::default().event("end").data("{}"));
             return;
@@ -121,14 +123,14 @@ fn follow(app: &App, fleet: &Fleet, mut found: Surveyed, backlog: usize, out: &m
         if out.is_closed() || *app.phase.borrow() != Phase::Serving {
             return;
         }
-        if asked.elapsed() >= ASK {
+        if asked.elapsed() >= CHECK_INTERVAL {
             asked = Instant::now();
             let survey = fleet.survey(&Query::one(&found.key));
             ended = survey.prove_ended(&found.key).is_some();
             let moved =
                 survey.sessions.into_iter().find(|seen| seen.key == found.key && seen.place != found.place);
             if let Some(moved) = moved {
-                // With its first message a session gets a conversation to follow.
+                // A session gets a conversation to follow with its first message.
                 if let Ok(Some(begun)) = fleet.follow(&moved, usize::MAX) {
                     news = begun;
                     found = moved;
@@ -136,6 +138,6 @@ fn follow(app: &App, fleet: &Fleet, mut found: Surveyed, backlog: usize, out: &m
             }
             continue;
         }
-        beat = app.live.wait_behind(beat, LOOK);
+        changes = app.live.wait_after(changes, POLL_INTERVAL);
     }
 }

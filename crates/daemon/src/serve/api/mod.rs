@@ -1,10 +1,10 @@
-//! The API: one table of routes makes the router and the document, so that they cannot disagree.
+//! The API. One table of routes produces both the router and the document, so that they cannot disagree.
 
-mod asked;
 mod body;
 mod daemon;
 mod events;
 mod examples;
+mod extract;
 mod fuses;
 mod groups;
 mod inbox;
@@ -41,7 +41,7 @@ pub(crate) type App = Arc<Shared>;
 pub(crate) fn router() -> Router<App> {
     let mut router = Router::new();
     for route in routes::ROUTES {
-        let check = middleware::from_fn(move |request, next| asked::check_query(route, request, next));
+        let check = middleware::from_fn(move |request, next| extract::check_query(route, request, next));
         router = router.route(route.path, (route.handler)().route_layer(check));
     }
     router
@@ -52,7 +52,7 @@ pub(crate) async fn no_such_route(method: Method, uri: Uri) -> Problem {
         .hint("GET /openapi.json describes every route")
 }
 
-/// Any plain object as an answer.
+/// Serializes any plain object as a response body.
 fn json(value: &impl Serialize) -> Result<Bytes, Problem> {
     let mut body = Vec::new();
     let written = agentctl_model::text::json::write(&mut body, value);
@@ -64,7 +64,7 @@ fn answer(body: Bytes) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-/// Whether the caller reads what a survey knows beyond the public object.
+/// Whether the caller accepts what a survey knows beyond the public object.
 fn wants_whole(headers: &HeaderMap) -> bool {
     headers.get(header::ACCEPT).is_some_and(|accept| accept == WHOLE)
 }

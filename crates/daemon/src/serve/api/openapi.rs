@@ -1,4 +1,4 @@
-//! The document of the API, made from the table of routes.
+//! The `OpenAPI` document, generated from the table of routes.
 
 use axum::response::Response;
 use schemars::SchemaGenerator;
@@ -20,7 +20,7 @@ const ABOUT: &str = "The coding-agent sessions of one machine, as they are at th
     one, a `hint`. Keys of an answer are always there; what is not known is `null`. New keys, types of events and \
     parameters may be added; none is renamed or taken away.";
 
-/// Which parts of the API there are. An operation belongs to the one that its path begins with.
+/// The parts of the API. The beginning of its path decides to which part an operation belongs.
 const TAGS: [(&str, &str); 8] = [
     ("sessions", "What the agents on this machine do, and steering them"),
     ("inbox", "What waits for a person"),
@@ -36,12 +36,12 @@ pub(crate) async fn serve() -> Response {
     answer(text().into())
 }
 
-/// The document as it is served, which is what lies in `docs/openapi.json`.
+/// The document as it is served, which is also the content of `docs/openapi.json`.
 pub fn text() -> String {
     format!("{:#}\n", document())
 }
 
-/// What is written has all of its keys; what is read may leave some out.
+/// Objects that the daemon writes have all of their keys; those that it reads may omit some.
 struct Schemas {
     written: SchemaGenerator,
     read: SchemaGenerator,
@@ -60,7 +60,7 @@ impl Schemas {
 
     fn all(mut self) -> Map<String, Value> {
         let mut all = self.read.take_definitions(true);
-        // What is both read and written is described as it is written.
+        // An object that is both read and written is described as it is written.
         all.extend(self.written.take_definitions(true));
         for (name, schema) in &mut all {
             if let Some(example) = examples::of(name) {
@@ -104,7 +104,7 @@ pub fn document() -> Value {
                 "variables": {"port": {"default": "7777"}},
             },
         ],
-        // None on the unix socket, the token over TCP.
+        // The unix socket needs no token; TCP does.
         "security": [{}, {"token": []}],
         "tags": TAGS.map(|(name, words)| json!({"name": name, "description": words})),
         "paths": paths,
@@ -138,8 +138,8 @@ fn operation(route: &Route, operation: &Operation, schemas: &mut Schemas) -> Val
     };
     match operation.body {
         Takes::Nothing => {}
-        Takes::Perhaps(schema) => described["requestBody"] = body(schema, false, schemas),
-        Takes::Always(schema) => described["requestBody"] = body(schema, true, schemas),
+        Takes::Optional(schema) => described["requestBody"] = body(schema, false, schemas),
+        Takes::Required(schema) => described["requestBody"] = body(schema, true, schemas),
     }
     let (words, content) = match &operation.answers {
         Answers::Json(schema) => {
@@ -161,9 +161,10 @@ fn operation(route: &Route, operation: &Operation, schemas: &mut Schemas) -> Val
     described
 }
 
-/// Its own problems, and those of what stands before every route: who asks (401, 403, 429), the query (400), of a write
-/// that it is JSON (415), and of a body that it comes (408) and is not too much (413, 503). What can fail here (500) can
-/// also be too much at once (503).
+/// Whether an operation can fail with this status: by its own problems, or by the checks before every route.
+/// Those concern the caller (401, 403, 429), the query (400), that a write is JSON (415), and that a body
+/// arrives (408) and is not too large (413, 503). An operation that can fail here (500) can also meet
+/// overload (503).
 fn fails_with(operation: &Operation, status: u16) -> bool {
     let takes = !matches!(operation.body, Takes::Nothing);
     let before = match status {

@@ -1,4 +1,4 @@
-//! Every route: where, what for, with which parameters and types, and who answers.
+//! Every route: its path, purpose, parameters, types and handler.
 
 use agentctl_fleet::act::steer::Taken;
 use agentctl_fleet::act::stop::StopAnswer;
@@ -22,7 +22,7 @@ use crate::tell::events::EventMessage;
 
 pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
-/// What comes back.
+/// The kind of response.
 pub(crate) enum Answers {
     Json(SchemaOf),
     /// Server-sent events whose data is this object.
@@ -30,26 +30,26 @@ pub(crate) enum Answers {
     Text,
 }
 
-/// What is sent along.
+/// The kind of request body.
 pub(crate) enum Takes {
     Nothing,
-    /// An object; no body at all is one without keys.
-    Perhaps(SchemaOf),
-    Always(SchemaOf),
+    /// An optional object; a missing body counts as an object without keys.
+    Optional(SchemaOf),
+    Required(SchemaOf),
 }
 
 pub(crate) struct Operation {
     pub(crate) method: &'static str,
-    /// Its name for programs that are made from the document; never changed.
+    /// Its name in clients that are generated from the document. It never changes.
     pub(crate) id: &'static str,
     pub(crate) summary: &'static str,
-    /// What is worth knowing beyond that; may be empty.
+    /// Further notes; may be empty.
     pub(crate) notes: &'static str,
     pub(crate) query: &'static [Parameters],
     pub(crate) header: Option<(&'static str, &'static str)>,
     pub(crate) body: Takes,
     pub(crate) answers: Answers,
-    /// The statuses of its own problems. Those that stand before every route are not repeated here.
+    /// The statuses of the operation's own problems, without those of the checks before every route.
     pub(crate) fails: &'static [u16],
 }
 
@@ -96,16 +96,16 @@ impl Operation {
     }
 
     const fn takes(mut self, body: SchemaOf) -> Self {
-        self.body = Takes::Always(body);
+        self.body = Takes::Required(body);
         self
     }
 
     const fn may_take(mut self, body: SchemaOf) -> Self {
-        self.body = Takes::Perhaps(body);
+        self.body = Takes::Optional(body);
         self
     }
 
-    const fn hears(mut self, header: &'static str, words: &'static str) -> Self {
+    const fn header(mut self, header: &'static str, words: &'static str) -> Self {
         self.header = Some((header, words));
         self
     }
@@ -121,9 +121,9 @@ impl Operation {
     }
 }
 
-/// A session is looked for by a name: there is none, or there are several.
+/// The statuses when a session is looked up by name: none matches, or several do.
 const LOOKED_FOR: &[u16] = &[404, 409, 500];
-/// The same, and its agent is then asked for something.
+/// The same, when the agent of the session is then asked to do something.
 const STEERED: &[u16] = &[404, 409, 422, 500, 502, 504];
 
 pub(crate) const ROUTES: &[Route] = &[
@@ -373,7 +373,7 @@ pub(crate) const ROUTES: &[Route] = &[
             Answers::Events(of::<EventMessage>),
         )
         .asks(&[events::QUERY])
-        .hears("Last-Event-ID", "go on behind this cursor; stronger than `since`")
+        .header("Last-Event-ID", "go on behind this cursor; stronger than `since`")
         .notes(
             "The id of each event is its cursor. Who comes back with one that is too old, or of a daemon that has ended \
             since, gets `reset` and a `snapshot` of where everything stands.",

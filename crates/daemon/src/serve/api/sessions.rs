@@ -1,4 +1,5 @@
-//! Sessions: the list, one, and why. Each answer is a look that began after the question.
+//! Sessions: the list, one session, and its explanation. Each answer is a survey that began after the
+//! request.
 
 use agentctl_fleet::{Explanation, Fleet, Purpose, Selector};
 use agentctl_model::SourceReport;
@@ -8,7 +9,7 @@ use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 
-use super::asked::Id;
+use super::extract::Id;
 use super::{App, answer, json, wants_whole};
 use crate::run::descriptors;
 use crate::serve::caller;
@@ -29,14 +30,14 @@ pub(crate) async fn list(
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
     let whole = wants_whole(&headers);
     let (host, key) = (app.host.clone(), key("list", raw.as_deref(), &headers, &peer));
-    let look = move || {
+    let survey = move || {
         let listing = fleet.list(&wanted);
         if strict && listing.sources.iter().any(SourceReport::is_incomplete) {
             return Err(Problem::incomplete("not every source could be heard completely", listing.sources));
         }
         if whole { json(&listing) } else { json(&listing.answer(&host)) }
     };
-    shared_look(&app, key, look).await.map(answer)
+    shared_survey(&app, key, survey).await.map(answer)
 }
 
 pub(crate) async fn one(
@@ -50,14 +51,14 @@ pub(crate) async fn one(
     let selector = selector(id, &pairs);
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
     let whole = wants_whole(&headers);
-    let purpose = if query::standing_flag(&pairs, "usage") { Purpose::Show } else { Purpose::Read };
+    let purpose = if query::flag_on_by_default(&pairs, "usage") { Purpose::Show } else { Purpose::Read };
     let key = key(&format!("one {}", selector.text), raw.as_deref(), &headers, &peer);
-    let look = move || {
+    let survey = move || {
         let (found, sources) =
             fleet.find(&selector, purpose).map_err(|error| Problem::not_one(error, whole))?;
         if whole { json(&FoundWhole { found, sources }) } else { json(&found.session) }
     };
-    shared_look(&app, key, look).await.map(answer)
+    shared_survey(&app, key, survey).await.map(answer)
 }
 
 pub(crate) async fn explain(
@@ -71,39 +72,39 @@ pub(crate) async fn explain(
     let selector = selector(id, &pairs);
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
     let key = key(&format!("why {}", selector.text), raw.as_deref(), &headers, &peer);
-    let look = move || {
+    let survey = move || {
         let (found, sources) =
             fleet.find(&selector, Purpose::Read).map_err(|error| Problem::not_one(error, false))?;
         json(&Explanation::of(&found, &sources))
     };
-    shared_look(&app, key, look).await.map(answer)
+    shared_survey(&app, key, survey).await.map(answer)
 }
 
-/// What was typed, and what narrows it.
+/// The text that selects a session, with the parameters that narrow it.
 pub(super) fn selector(text: String, pairs: &Pairs) -> Selector {
     let narrow = |name| query::one(pairs, name).map(str::to_owned);
     Selector { text, adapter: narrow("adapter"), root: narrow("root"), cwd: narrow("cwd") }
 }
 
-/// Runs a look beside the server, shared with everybody who asks the same.
-pub(super) async fn shared_look(
+/// Runs a survey on a blocking thread and shares it among all callers with the same question.
+pub(super) async fn shared_survey(
     app: &App,
     key: String,
-    look: impl FnOnce() -> Result<Bytes, Problem> + Send + 'static,
+    survey: impl FnOnce() -> Result<Bytes, Problem> + Send + 'static,
 ) -> Result<Bytes, Problem> {
-    let look = move || enough_descriptors().and_then(|()| look());
-    let answered = app.answers.ask(key, Box::new(look)).await;
+    let survey = move || enough_descriptors().and_then(|()| survey());
+    let answered = app.answers.ask(key, Box::new(survey)).await;
     answered.unwrap_or_else(|| Err(Problem::failed("the look at the fleet failed; the log says more")))
 }
 
-/// Two requests with one key mean the same question.
+/// The key of a question: two requests with the same key ask the same.
 pub(super) fn key(what: &str, raw: Option<&str>, headers: &HeaderMap, peer: &Peer) -> String {
     let caller = headers.get(CALLER).filter(|_| matches!(peer, Peer::Unix { .. }));
     let raw = raw.unwrap_or_default();
     format!("{what}\n{raw}\n{caller:?}\n{}", wants_whole(headers))
 }
 
-/// A fleet, and the one session that is meant.
+/// Returns a fleet and the one session that the selector means.
 pub(super) async fn find(
     app: &App,
     peer: &Peer,
@@ -112,16 +113,16 @@ pub(super) async fn find(
     purpose: Purpose,
 ) -> Result<(Fleet, agentctl_model::Surveyed), Problem> {
     let fleet = caller::fleet(&*app.settings, headers, peer)?;
-    let look = move || {
+    let survey = move || {
         enough_descriptors()?;
         let (found, _) = fleet.find(&selector, purpose).map_err(|error| Problem::not_one(error, false))?;
         Ok((fleet, found))
     };
-    beside(look).await
+    run_blocking(survey).await
 }
 
-/// A look that runs out of descriptors would call sources failed that are well, and processes unseen that live: then it is
-/// better not to look at all.
+/// A survey without enough descriptors would report healthy sources as failed and live processes as unseen,
+/// so it is better not to start it.
 fn enough_descriptors() -> Result<(), Problem> {
     if descriptors::suffice_for_a_look() {
         return Ok(());
@@ -129,8 +130,8 @@ fn enough_descriptors() -> Result<(), Problem> {
     Err(Problem::busy("the daemon has too few descriptors left to look at the fleet"))
 }
 
-/// Runs blocking work beside the server.
-pub(super) async fn beside<T: Send + 'static>(
+/// Runs blocking work off the server's threads.
+pub(super) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     tokio::task::spawn_blocking(work)

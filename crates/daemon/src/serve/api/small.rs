@@ -1,4 +1,4 @@
-//! The small ones: adapters, metrics, health.
+//! Small resources: adapters, metrics, health.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::sessions::beside;
+use super::sessions::run_blocking;
 use super::{App, answer, json};
 use crate::run::clock;
 use crate::serve::problem::Problem;
-use crate::tell::metrics::{Standing, page};
+use crate::tell::metrics::{Gauges, page};
 
 /// What `/healthz` answers.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -32,15 +32,15 @@ pub(crate) async fn adapters(State(app): State<App>) -> Result<Response, Problem
     json(&app.settings.adapters().map_err(Problem::failed)?).map(answer)
 }
 
-/// A fresh look: figures are never older than the question either.
+/// Metrics come from a fresh survey, so they are never older than the request either.
 pub(crate) async fn metrics(State(app): State<App>) -> Result<Response, Problem> {
-    let text = beside(move || {
+    let text = run_blocking(move || {
         let fleet = app.settings.fleet().map_err(Problem::failed)?;
         let mut survey = fleet.survey(&Query::new(Wanted::Live));
         app.metrics.surveyed(&survey);
         let held_directories = held_directories(&survey);
         survey.fold_twins();
-        let standing = Standing {
+        let gauges = Gauges {
             adapters: agentctl_adapters::registry().iter().map(|adapter| adapter.card().name).collect(),
             sessions: survey.sessions.iter().map(|surveyed| &*surveyed.session).collect(),
             sources: &survey.sources,
@@ -48,19 +48,19 @@ pub(crate) async fn metrics(State(app): State<App>) -> Result<Response, Problem>
             manual_locks: manual_locks(&app),
             held_directories,
         };
-        Ok(page(&standing, &app.metrics))
+        Ok(page(&gauges, &app.metrics))
     });
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text.await?).into_response())
 }
 
-/// A process holds its directory, whether or not its session is shown beside a gateway's.
+/// A process holds its directory whether its session is shown or suppressed in favour of a gateway session.
 fn held_directories(survey: &Survey) -> usize {
     let live = survey.sessions.iter().filter(|surveyed| surveyed.session.pid.is_some());
     live.filter_map(|surveyed| surveyed.session.cwd.as_deref()).collect::<BTreeSet<_>>().len()
 }
 
-/// A file that cannot be read holds no lock that anybody could see.
+/// If the file cannot be read, no lock is counted.
 fn manual_locks(app: &App) -> usize {
     app.locks().manual(clock::now()).map_or(0, |manual| manual.len())
 }

@@ -1,4 +1,4 @@
-//! Steering one session over HTTP: stopped, spoken to, answered.
+//! Acting on one session over HTTP: stopping it, sending to it, answering it.
 
 use agentctl_adapters::Answer;
 use agentctl_fleet::act::launch::check_words;
@@ -13,16 +13,16 @@ use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::asked::Id;
 use super::body::{Body, Length, duration};
-use super::sessions::{beside, find, selector};
+use super::extract::Id;
+use super::sessions::{find, run_blocking, selector};
 use super::{App, answer, json};
-use crate::serve::bodies::WORDS;
+use crate::serve::body_budget::WORDS;
 use crate::serve::problem::Problem;
 use crate::serve::query::Pairs;
 use crate::serve::server::Peer;
 
-/// How long the clean way may take unless somebody says otherwise.
+/// How long a clean stop may take by default.
 const GRACE: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// The body of `POST /v1/sessions/{id}/stop`; may be empty.
@@ -91,7 +91,7 @@ pub(crate) async fn stop(
     let patience = body.patience()?;
     let selector = selector(id, &pairs);
     let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
-    let stopped = beside(move || {
+    let stopped = run_blocking(move || {
         let caller = app.settings.launcher(None).map_err(Problem::failed)?.caller;
         let stopped = fleet.stop(&target, &caller, patience);
         let stopped = stopped.map_err(|error| Problem::of_stopping(error, &target.key.adapter))?;
@@ -111,7 +111,7 @@ pub(crate) async fn send(
     check_words(&body.message).map_err(Problem::usage)?;
     let selector = selector(id, &pairs);
     let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
-    let sent = beside(move || {
+    let sent = run_blocking(move || {
         let refuse = |error| of_speaking(error, &target.key.adapter, Capability::Send);
         fleet.send(&target, &body.message).map_err(refuse)?;
         json(&fleet.taken(&target))
@@ -130,7 +130,7 @@ pub(crate) async fn give(
     let given = body.answer()?;
     let selector = selector(id, &pairs);
     let (fleet, target) = find(&app, &peer, &headers, selector, Purpose::Act).await?;
-    let taken = beside(move || {
+    let taken = run_blocking(move || {
         let refuse = |error| of_speaking(error, &target.key.adapter, Capability::Approve);
         let asked = answered(&target.session, &given).cloned();
         fleet.answer(&target, given).map_err(refuse)?;

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::body::{AbsolutePath, Body, absolute};
-use super::sessions::beside;
+use super::sessions::run_blocking;
 use super::{App, answer, json};
 use crate::run::clock;
 use crate::serve::problem::Problem;
@@ -74,7 +74,7 @@ pub(crate) async fn list(
 ) -> Result<Response, Problem> {
     let given = PathBuf::from(query::one(&pairs, "repository").unwrap_or_default());
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
-    let listed = beside(move || {
+    let listed = run_blocking(move || {
         let repository = absolute("repository", &given)?;
         json(&fleet.worktrees(&repository, &app.locks(), clock::now())?)
     });
@@ -86,7 +86,7 @@ pub(crate) async fn create(
     Extension(peer): Extension<Peer>,
     Body(body): Body<CreateBody>,
 ) -> Result<Response, Problem> {
-    let made = beside(move || {
+    let made = run_blocking(move || {
         let repository = absolute("repository", &body.repository)?;
         let (branch, base) = (body.branch.as_str(), body.base_branch.as_deref());
         let marks = Marks::of(Store::at(app.home.folder()));
@@ -97,7 +97,8 @@ pub(crate) async fn create(
     made.await.map(answer)
 }
 
-/// That what a checkout of this tree runs was agreed to. A person agrees at the machine itself: on the unix socket alone.
+/// Checks that the user has agreed to the programs that a checkout of this tree runs. Agreement requires a
+/// person at the machine itself, so it is only accepted on the unix socket.
 pub(super) fn consent(
     marks: &Marks,
     tree: (&Path, &str, Option<&str>),
@@ -121,7 +122,7 @@ pub(crate) async fn clean(
         return Err(Problem::usage("a cleaning is of `paths` or of `all`"));
     }
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
-    let cleaned = beside(move || {
+    let cleaned = run_blocking(move || {
         let repository = absolute("repository", &body.repository)?;
         let which = if body.all {
             Which::All

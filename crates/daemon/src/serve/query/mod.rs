@@ -1,4 +1,5 @@
-//! Query strings: pairs of names and values, and the list that they ask for. The words are those of the command line.
+//! Query strings: pairs of names and values, and the list that they describe. The names are those of the
+//! command line.
 
 mod parameter;
 
@@ -11,7 +12,7 @@ use percent_encoding::percent_decode_str;
 pub(crate) use self::parameter::{LENGTH, Parameter, Parameters};
 use crate::serve::problem::Problem;
 
-/// What a list understands.
+/// The query parameters of a list.
 pub(crate) const LIST: Parameters = &[
     Parameter::flag("all", "also stopped sessions of the last 7 days"),
     Parameter::since("since", "how far back stopped sessions are shown (implies all)"),
@@ -27,20 +28,22 @@ pub(crate) const LIST: Parameters = &[
     Parameter::word("sort", "what comes first; attention unless told", sort_words),
 ];
 
-/// What narrows an id.
+/// The query parameters that narrow an id.
 pub(crate) const TARGET: Parameters = &[
     Parameter::word("adapter", "only sessions of this agent", adapter_words),
     Parameter::text("root", "only sessions stored under this config root"),
     Parameter::text("cwd", "only sessions that work in this folder"),
 ];
 
-/// How much is said of one session.
-pub(crate) const DETAIL: Parameters =
-    &[Parameter::standing_flag("usage", "tokens and cost even where the whole conversation must be read")];
+/// The query parameters for the detail of one session.
+pub(crate) const DETAIL: Parameters = &[Parameter::flag_on_by_default(
+    "usage",
+    "tokens and cost even where the whole conversation must be read",
+)];
 
 pub(crate) type Pairs = Vec<(String, String)>;
 
-/// Takes a query string apart. A name that nobody understands is an error: a misspelt filter must not widen an answer.
+/// Parses a query string. An unknown name is an error: a misspelt filter must not widen an answer.
 pub(crate) fn parse(raw: Option<&str>, known: &[Parameters]) -> Result<Pairs, Problem> {
     let mut pairs = Pairs::new();
     for part in raw.unwrap_or_default().split('&').filter(|part| !part.is_empty()) {
@@ -64,7 +67,7 @@ pub(crate) fn one<'p>(pairs: &'p Pairs, name: &str) -> Option<&'p str> {
     pairs.iter().rfind(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
-/// Every value of a name that may be given more than once.
+/// Every value of a parameter that may be repeated.
 pub(crate) fn every<'p>(pairs: &'p Pairs, name: &'p str) -> impl Iterator<Item = &'p str> {
     pairs.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
 }
@@ -73,8 +76,8 @@ pub(crate) fn flag(pairs: &Pairs, name: &str) -> bool {
     one(pairs, name).and_then(parameter::flag_of) == Some(true)
 }
 
-/// A flag that stands unless somebody takes it away.
-pub(crate) fn standing_flag(pairs: &Pairs, name: &str) -> bool {
+/// A flag that is on unless the query turns it off.
+pub(crate) fn flag_on_by_default(pairs: &Pairs, name: &str) -> bool {
     one(pairs, name).and_then(parameter::flag_of) != Some(false)
 }
 
@@ -82,7 +85,7 @@ pub(crate) fn number(pairs: &Pairs, name: &str) -> Option<usize> {
     one(pairs, name).and_then(|value| value.parse().ok())
 }
 
-/// The agents that are named.
+/// The agents that the query names.
 pub(crate) fn adapters(pairs: &Pairs) -> Vec<String> {
     every(pairs, "adapter").map(str::to_owned).collect()
 }
@@ -92,7 +95,7 @@ pub(crate) fn adapter_words() -> Vec<&'static str> {
 }
 
 fn status_words() -> Vec<&'static str> {
-    // Tables say "done", so a person may too.
+    // Tables print "done", so it is accepted too.
     StatusWord::words().chain(["done"]).collect()
 }
 
@@ -100,7 +103,8 @@ fn sort_words() -> Vec<&'static str> {
     Sort::ALL.into_iter().map(Sort::word).collect()
 }
 
-/// The list that these pairs ask for. Each value was checked when the pairs were made, so none is dropped here.
+/// Builds the list query from these pairs. Each value was checked when the pairs were parsed, so none is
+/// dropped here.
 pub(crate) fn list_from(pairs: &Pairs) -> Query {
     let since = one(pairs, "since").and_then(|text| Since::parse(text).ok());
     let narrowing = Narrowing {
@@ -120,7 +124,8 @@ pub(crate) fn list_from(pairs: &Pairs) -> Query {
     }
 }
 
-/// The query string that asks for this list; `None` where no query string does: a folder is no text, or it is no list.
+/// The query string for this list; `None` when a query string cannot express it, because a folder is not
+/// valid UTF-8 or the query is not a list.
 pub fn list_pairs(query: &Query) -> Option<String> {
     let mut pairs: Vec<(&str, String)> = Vec::new();
     for (name, set) in [("all-agents", query.subagents), ("usage", query.usage)] {
@@ -145,20 +150,20 @@ pub fn list_pairs(query: &Query) -> Option<String> {
     Some(joined(&pairs))
 }
 
-/// Pairs as a query string.
+/// Encodes pairs as a query string.
 pub fn joined(pairs: &[(&str, String)]) -> String {
     let parts = pairs.iter().map(|(name, value)| format!("{name}={}", encode(value)));
     parts.collect::<Vec<_>>().join("&")
 }
 
-/// Everything but letters, digits and `-._~` as `%XX`.
+/// Percent-encodes everything but letters, digits and `-._~`.
 pub fn encode(text: &str) -> String {
     agentctl_adapters::wire::http::escaped(text)
 }
 
 fn decode(text: &str) -> Result<String, Problem> {
     let bad = || Problem::usage(format!("`{text}` is not well encoded"));
-    // Decoding passes a `%` that begins no escape on as it is.
+    // The decoder would pass a `%` that begins no escape through unchanged, so this is checked first.
     let is_escape =
         |rest: &str| rest.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
     if !text.split('%').skip(1).all(is_escape) {

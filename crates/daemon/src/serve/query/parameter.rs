@@ -1,18 +1,18 @@
-//! One parameter of a query: what it takes. The document describes by this what a request is checked by.
+//! One query parameter and its values. The API document and the check of requests both use this definition.
 
 use agentctl_model::text::period::Since;
 use serde_json::{Value, json};
 
 use crate::serve::problem::Problem;
 
-/// How a length of time is written, as a regular expression.
+/// The notation of a length of time, as a regular expression.
 pub(crate) const LENGTH: &str = r"^\s*([0-9]+(ms|s|m|h|d|w)\s*)+$";
 
 pub(crate) type Parameters = &'static [Parameter];
 
 pub(crate) struct Parameter {
     pub(crate) name: &'static str,
-    /// What it is for.
+    /// What it is for, in the words of the API document.
     pub(crate) words: &'static str,
     pub(crate) required: bool,
     repeatable: bool,
@@ -20,14 +20,15 @@ pub(crate) struct Parameter {
 }
 
 enum Takes {
-    /// `true`, `false`, or just the name; and what it is unless told.
+    /// `true`, `false`, or just the name; with its default.
     Flag(bool),
     Number,
-    /// One of these.
+    /// One of these words.
     Word(fn() -> Vec<&'static str>),
-    /// A length of time, a moment, or `all`.
+    /// A length of time, a point in time, or `all`.
     Since,
-    /// An absolute path: any other would mean the daemon's own folder, which nobody means.
+    /// An absolute path. A relative one would be relative to the daemon's own directory, which no caller
+    /// means.
     Path,
     Text,
 }
@@ -41,8 +42,8 @@ impl Parameter {
         Self::new(name, words, Takes::Flag(false))
     }
 
-    /// One that stands unless it is taken away.
-    pub(crate) const fn standing_flag(name: &'static str, words: &'static str) -> Self {
+    /// A flag that is on by default.
+    pub(crate) const fn flag_on_by_default(name: &'static str, words: &'static str) -> Self {
         Self::new(name, words, Takes::Flag(true))
     }
 
@@ -80,11 +81,11 @@ impl Parameter {
         self
     }
 
-    /// Whether this value may be given.
+    /// Checks that this value is allowed.
     pub(super) fn check(&self, value: &str) -> Result<(), Problem> {
         let name = self.name;
         let wrong = |why: String| Err(Problem::usage(format!("{name}={value}: {why}")));
-        // No name, path or id has one, and whoever is asked further would be told half of it.
+        // No name, path or id contains a NUL, and C interfaces further on would cut the value off there.
         if value.contains('\0') {
             return Err(Problem::usage(format!("`{name}` holds a NUL")));
         }
@@ -100,7 +101,7 @@ impl Parameter {
         }
     }
 
-    /// As the document says it.
+    /// Its description in the API document.
     pub(crate) fn described(&self) -> Value {
         let one = match &self.takes {
             Takes::Flag(usual) => json!({"type": "boolean", "default": usual}),

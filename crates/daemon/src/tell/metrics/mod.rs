@@ -1,5 +1,5 @@
-//! Figures for a scraper, in the Prometheus text format. Every family is always there; labels are agents and words of
-//! the contract, never prompts, paths or ids.
+//! Metrics in the Prometheus text format. Every metric family is always present. Labels are agents and words
+//! of the contract, never prompts, paths or ids.
 
 mod page;
 
@@ -11,21 +11,21 @@ use agentctl_model::{EventKind, Outcome, Survey};
 
 use crate::tell::events::EventMessage;
 
-pub(crate) use page::{Standing, page};
+pub(crate) use page::{Gauges, page};
 
 /// The upper bounds of the histogram of durations, in seconds.
 const BOUNDS: [f64; 6] = [60.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0];
 
-/// What is counted since the daemon began.
+/// The counters since the daemon started.
 #[derive(Debug, Default)]
 struct Counted {
-    /// By outcome; `unknown` where the agent does not say.
+    /// By outcome; `unknown` where the agent does not report one.
     ended: BTreeMap<&'static str, u64>,
     buckets: [u64; BOUNDS.len()],
     durations: u64,
     duration_sum: f64,
     fuses_expired: u64,
-    /// Seconds of the last look, by adapter.
+    /// The duration of the last survey in seconds, by adapter.
     survey_seconds: BTreeMap<String, f64>,
 }
 
@@ -37,7 +37,7 @@ impl Metrics {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn told(&self, message: &EventMessage) {
+    pub(crate) fn on_event(&self, message: &EventMessage) {
         let event = &message.event;
         let mut counted = self.counted();
         match (event.kind, &event.session) {

@@ -1,4 +1,4 @@
-//! The page itself.
+//! Writes the metrics page.
 
 use std::fmt::Write;
 
@@ -6,41 +6,41 @@ use agentctl_model::{Session, SourceReport, Status};
 
 use super::{BOUNDS, Metrics};
 
-/// How things stand at the moment of the question.
-pub(crate) struct Standing<'a> {
+/// The values at the moment of the request.
+pub(crate) struct Gauges<'a> {
     pub(crate) adapters: Vec<&'static str>,
     pub(crate) sessions: Vec<&'a Session>,
     pub(crate) sources: &'a [SourceReport],
     pub(crate) fuses: usize,
     pub(crate) manual_locks: usize,
-    /// By processes of live sessions.
+    /// Directories that processes of live sessions hold.
     pub(crate) held_directories: usize,
 }
 
-/// Statuses that a live session can have.
+/// The statuses of a live session.
 const LIVE: [Status; 4] = [Status::Running, Status::Waiting, Status::Idle, Status::Unknown];
 const ENDS: [&str; 5] = ["completed", "failed", "interrupted", "died", "unknown"];
 
-pub(crate) fn page(standing: &Standing<'_>, metrics: &Metrics) -> String {
+pub(crate) fn page(gauges: &Gauges<'_>, metrics: &Metrics) -> String {
     let counted = metrics.counted();
     let mut page = Page(String::new());
     page.family("agentctl_sessions_current", "gauge", "Live sessions by agent and status.");
-    for adapter in &standing.adapters {
+    for adapter in &gauges.adapters {
         for status in LIVE {
             let of = |session: &&&Session| session.adapter == *adapter && session.status == status;
-            let count = standing.sessions.iter().filter(of).count();
+            let count = gauges.sessions.iter().filter(of).count();
             let labels = format!("adapter=\"{adapter}\",status=\"{}\"", status.as_str());
             page.sample("agentctl_sessions_current", &labels, count);
         }
     }
     page.family("agentctl_sessions_active", "gauge", "Sessions that are running or waiting.");
     let active = |session: &&&Session| matches!(session.status, Status::Running | Status::Waiting);
-    page.sample("agentctl_sessions_active", "", standing.sessions.iter().filter(active).count());
+    page.sample("agentctl_sessions_active", "", gauges.sessions.iter().filter(active).count());
     page.family("agentctl_locks_active", "gauge", "Directories held by hand, and by live sessions.");
-    page.sample("agentctl_locks_active", "type=\"manual\"", standing.manual_locks);
-    page.sample("agentctl_locks_active", "type=\"auto\"", standing.held_directories);
+    page.sample("agentctl_locks_active", "type=\"manual\"", gauges.manual_locks);
+    page.sample("agentctl_locks_active", "type=\"auto\"", gauges.held_directories);
     page.family("agentctl_fuses_active", "gauge", "Fuses that are set.");
-    page.sample("agentctl_fuses_active", "", standing.fuses);
+    page.sample("agentctl_fuses_active", "", gauges.fuses);
     page.family("agentctl_sessions_total", "counter", "Sessions seen to stop, by outcome.");
     for end in ENDS {
         let count = counted.ended.get(end).copied().unwrap_or_default();
@@ -58,16 +58,16 @@ pub(crate) fn page(standing: &Standing<'_>, metrics: &Metrics) -> String {
     page.family("agentctl_source_up", "gauge", "Whether every source of an installed agent answers.");
     // An agent that is not installed is neither up nor down.
     let there = |source: &&SourceReport| source.coverage != "not-installed";
-    for adapter in &standing.adapters {
+    for adapter in &gauges.adapters {
         let of = |source: &&SourceReport| source.adapter == *adapter;
-        let sources: Vec<&SourceReport> = standing.sources.iter().filter(there).filter(of).collect();
+        let sources: Vec<&SourceReport> = gauges.sources.iter().filter(there).filter(of).collect();
         if !sources.is_empty() {
             let up = !sources.iter().any(|source| source.failed());
             page.sample("agentctl_source_up", &format!("adapter=\"{adapter}\""), u8::from(up));
         }
     }
     page.family("agentctl_survey_seconds", "gauge", "How long the last look at an agent's sources took.");
-    for adapter in &standing.adapters {
+    for adapter in &gauges.adapters {
         let seconds = counted.survey_seconds.get(*adapter).copied().unwrap_or_default();
         page.sample("agentctl_survey_seconds", &format!("adapter=\"{adapter}\""), seconds);
     }
@@ -130,7 +130,7 @@ mod tests {
             source("qwen", "not-installed"),
             source("qwen", "partial"),
         ];
-        let standing = Standing {
+        let gauges = Gauges {
             adapters: vec!["codex", "pi", "qwen", "gemini"],
             sessions: vec![],
             sources: &sources,
@@ -138,7 +138,7 @@ mod tests {
             manual_locks: 0,
             held_directories: 0,
         };
-        let text = page(&standing, &Metrics::default());
+        let text = page(&gauges, &Metrics::default());
         let up: Vec<&str> = text.lines().filter(|line| line.starts_with("agentctl_source_up{")).collect();
         assert_eq!(up, ["agentctl_source_up{adapter=\"codex\"} 0", "agentctl_source_up{adapter=\"qwen\"} 1"]);
         assert!(text.contains("# TYPE agentctl_source_up gauge"));
@@ -148,7 +148,7 @@ mod tests {
     fn every_family_is_there_from_the_beginning_and_nothing_private_ever() {
         let metrics = Metrics::default();
         let (running, stopped) = (session("running", None), session("stopped", Some("failed")));
-        let mut standing = Standing {
+        let mut gauges = Gauges {
             adapters: vec!["codex", "pi"],
             sessions: vec![],
             sources: &[source("codex", "complete")],
@@ -157,16 +157,16 @@ mod tests {
             held_directories: 1,
         };
         for family in FAMILIES {
-            let text = page(&standing, &metrics);
+            let text = page(&gauges, &metrics);
             assert!(text.contains(&format!("# TYPE {family} ")), "{family}");
             let sample = |line: &str| line.starts_with(family) && line.ends_with(['0', '1']);
             assert!(text.lines().any(sample), "{family}: {text}");
         }
         let at = "2026-11-15T07:05:00Z".parse().unwrap();
         let event = Event::stopped("codex", "secret id", Some(&stopped));
-        metrics.told(&EventMessage::new(event, "x".into(), at));
-        standing.sessions = vec![&running];
-        let text = page(&standing, &metrics);
+        metrics.on_event(&EventMessage::new(event, "x".into(), at));
+        gauges.sessions = vec![&running];
+        let text = page(&gauges, &metrics);
         for line in [
             "agentctl_sessions_current{adapter=\"codex\",status=\"running\"} 1",
             "agentctl_sessions_current{adapter=\"pi\",status=\"running\"} 0",

@@ -1,9 +1,9 @@
-//! Webhooks: at least once, in order per session, from an outbox on disk. What is in the outbox is not lost; what was
-//! delivered carries an id by which a receiver knows it again.
+//! Webhooks, delivered at least once and in order per session, from an outbox on disk. Nothing in the outbox
+//! is lost, and each delivery has an id by which a receiver recognizes a duplicate.
 
 mod outbox;
 mod sender;
 
 pub(crate) use outbox::Outbox;
 pub use outbox::OutboxStatus;
-pub(crate) use sender::keep_sending;
+pub(crate) use sender::start_senders;

@@ -1,5 +1,6 @@
-//! Which webhook is next: one after the other per order, each again after a while until it was taken. What lies on disk
-//! is `fleet`'s business; nothing here is needed to go on after a crash.
+//! Decides which webhook is sent next: one at a time per order key, each retried with a growing delay until
+//! it is accepted. The `fleet` crate owns the files on disk; nothing in memory here is needed to continue
+//! after a crash.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -12,14 +13,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::run::clock;
 
-/// The first wait after a failure; each further one is twice as long, up to the longest.
+/// The delay after the first failure. It doubles with each further failure, up to the longest.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_mins(5);
-/// Given up after so many tries, about two hours.
+/// A webhook is given up after this many tries, which take about two hours.
 const TRIES: u32 = 30;
-/// More than this is not kept: the oldest are given up.
+/// The largest number of waiting webhooks; above it the oldest are given up.
 const MOST: usize = 10_000;
-/// How many of those that were given up stay on disk.
+/// How many abandoned webhooks stay on disk.
 const MOST_DEAD: usize = 1000;
 
 #[derive(Debug)]
@@ -28,13 +29,13 @@ struct Waiting {
     not_before: Instant,
     under_way: bool,
     tries: u32,
-    /// The disk did not take it: this is all there is of it.
+    /// The delivery itself, if it could not be written to disk and exists only in memory.
     unwritten: Option<Delivery>,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// By file name, which is by age.
+    /// By file name, which sorts by age.
     waiting: BTreeMap<String, Waiting>,
     dead: usize,
     last_error: Option<String>,
@@ -58,12 +59,12 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// What an earlier daemon or a runner left is tried at once.
+    /// Webhooks that an earlier daemon or a runner left behind are tried at once.
     pub(crate) fn open(folder: OutboxFolder) -> io::Result<Self> {
         folder.prepare()?;
         let queue = Queue { dead: folder.dead(), ..Queue::default() };
         let outbox = Self { folder, queue: Mutex::new(queue), news: Condvar::new() };
-        outbox.look_again()?;
+        outbox.rescan()?;
         Ok(outbox)
     }
 
@@ -71,8 +72,8 @@ impl Outbox {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finds what somebody else has put there.
-    pub(crate) fn look_again(&self) -> io::Result<()> {
+    /// Picks up webhooks that other processes have put into the folder.
+    pub(crate) fn rescan(&self) -> io::Result<()> {
         let mut queue = self.queue();
         for name in self.folder.names()? {
             if !queue.waiting.contains_key(&name)
@@ -87,7 +88,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// Takes a webhook on. When this returns it is on disk. The id makes a second call with the same one harmless.
+    /// Accepts a webhook, which is on disk when this returns. A second call with the same id has no effect.
     pub(crate) fn put(&self, id: &str, order: &str, url: Option<String>, body: String) -> io::Result<()> {
         let delivery = Delivery::new(id, order, url, body);
         let mut queue = self.queue();
@@ -99,8 +100,8 @@ impl Outbox {
         Ok(())
     }
 
-    /// The same where the disk may be full: then it waits in memory alone, and is lost only with this daemon. Says why the
-    /// disk did not take it.
+    /// Does the same when the disk may be full: the webhook then waits in memory only, and is lost if this
+    /// daemon ends. Returns why the disk failed.
     pub(crate) fn put_somehow(&self, id: &str, order: &str, body: String) -> Option<io::Error> {
         let flushed = self.write_down();
         let error = match flushed {
@@ -110,7 +111,7 @@ impl Outbox {
         let delivery = Delivery::new(id, order, None, body);
         let waiting = Waiting { unwritten: Some(delivery.clone()), ..Waiting::new(&delivery) };
         let mut queue = self.queue();
-        // Behind all that are on disk, in the order of their coming.
+        // The name sorts it behind all that are on disk, by the time it arrived.
         let name = format!("unwritten-{:020}-{id}", clock::now().as_microsecond());
         queue.waiting.insert(name, waiting);
         self.limit(&mut queue);
@@ -119,14 +120,14 @@ impl Outbox {
         Some(error)
     }
 
-    /// What only memory has comes to the disk before anything that happened later does.
+    /// Writes the webhooks that exist only in memory to disk before any later one.
     fn write_down(&self) -> io::Result<()> {
         let mut queue = self.queue();
         let held = queue.waiting.iter().filter(|(_, waiting)| waiting.unwritten.is_some());
         for name in held.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
             let Some(mut waiting) = queue.waiting.remove(&name) else { continue };
             let written = match &waiting.unwritten {
-                // Whoever sends it knows it by its name.
+                // The sending thread identifies it by this name, so it must not be renamed now.
                 Some(_) if waiting.under_way => Err(io::Error::other("it is just being sent")),
                 Some(delivery) => self.folder.put(delivery, clock::now()),
                 None => Ok(name.clone()),
@@ -149,7 +150,7 @@ impl Outbox {
         while queue.waiting.len() > MOST
             && let Some((oldest, _)) = queue.waiting.pop_first()
         {
-            self.bury(&oldest, queue);
+            self.give_up(&oldest, queue);
         }
     }
 
@@ -163,8 +164,8 @@ impl Outbox {
         self.news.notify_all();
     }
 
-    /// The next webhook whose time has come: the oldest of its order, and none of that order under way. Waits for one;
-    /// `None` when the outbox was closed.
+    /// Waits for the next webhook that is due: the oldest of its order key, while no other of that key is
+    /// being sent. Returns `None` when the outbox is closed.
     pub(super) fn next(&self) -> Option<(String, Delivery)> {
         let mut queue = self.queue();
         loop {
@@ -181,7 +182,7 @@ impl Outbox {
                         delivery.tries = waiting.tries;
                         return Some((name, delivery));
                     }
-                    // Somebody removed it by hand.
+                    // A person removed the file.
                     queue.waiting.remove(&name);
                 }
                 Err(soonest) => {
@@ -192,7 +193,8 @@ impl Outbox {
         }
     }
 
-    /// A webhook that was taken is gone; where its file cannot be removed it is sent again, which its id makes harmless.
+    /// Removes a webhook that was accepted. If its file cannot be removed, it is sent again, which its id
+    /// makes harmless.
     pub(super) fn delivered(&self, name: &str) -> io::Result<()> {
         let mut queue = self.queue();
         let unwritten = queue.waiting.get(name).is_some_and(|waiting| waiting.unwritten.is_some());
@@ -208,8 +210,8 @@ impl Outbox {
         removed
     }
 
-    /// Tried in vain. Says whether it was given up. That it cannot be written down changes nothing but what the next daemon
-    /// knows of it.
+    /// Records a failed try and returns whether the webhook was given up. If the record cannot be written,
+    /// only the next daemon's knowledge of the tries is affected.
     pub(super) fn failed(&self, name: &str, mut delivery: Delivery, why: String) -> io::Result<bool> {
         delivery.tries += 1;
         let given_up = delivery.tries >= TRIES;
@@ -218,7 +220,7 @@ impl Outbox {
         let mut noted = Ok(());
         if given_up {
             queue.waiting.remove(name);
-            self.bury(name, &mut queue);
+            self.give_up(name, &mut queue);
         } else if let Some(waiting) = queue.waiting.get_mut(name) {
             waiting.tries = delivery.tries;
             waiting.again_after(wait_after(delivery.tries));
@@ -231,8 +233,8 @@ impl Outbox {
         noted.map(|()| given_up)
     }
 
-    fn bury(&self, name: &str, queue: &mut Queue) {
-        // A file that cannot be moved is tried again by the next daemon, which is no loss.
+    fn give_up(&self, name: &str, queue: &mut Queue) {
+        // A file that cannot be moved is tried again by the next daemon, which loses nothing.
         if self.folder.give_up(name, MOST_DEAD).is_ok() {
             queue.dead = self.folder.dead();
         }
@@ -240,12 +242,12 @@ impl Outbox {
 }
 
 impl Queue {
-    /// The first whose time has come, or when the next one's comes.
+    /// The first webhook that is due, or the time at which the next one is.
     fn due(&self, now: Instant) -> Result<String, Option<Instant>> {
         let mut orders: HashSet<&str> = HashSet::new();
         let mut soonest: Option<Instant> = None;
         for (name, waiting) in &self.waiting {
-            // Only the oldest of each order is looked at.
+            // Only the oldest of each order key is considered.
             if !orders.insert(&waiting.order) || waiting.under_way {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Order, retries, giving up, and a disk that does not take anything.
+//! Tests of order, retries, giving up, and a disk that accepts no writes.
 
 use super::*;
 
@@ -46,8 +46,8 @@ fn what_a_runner_put_is_found_without_a_restart() {
     outbox.put("1", "a", None, "{}".into()).unwrap();
     let theirs = Delivery::new("2", "b", None, "{}".into());
     OutboxFolder::of(place.path()).put(&theirs, clock::now()).unwrap();
-    outbox.look_again().unwrap();
-    outbox.look_again().unwrap();
+    outbox.rescan().unwrap();
+    outbox.rescan().unwrap();
     assert_eq!(outbox.status().pending, 2);
     let ids = [outbox.next().unwrap().1.id, outbox.next().unwrap().1.id];
     assert_eq!(ids, ["1", "2"]);
@@ -67,7 +67,7 @@ fn a_disk_that_takes_nothing_loses_nothing_while_the_daemon_lives() {
     std::fs::rename(&folder, &away).unwrap();
     assert!(outbox.failed(&name, delivery, "no".into()).is_err());
     std::fs::rename(&away, &folder).unwrap();
-    // It is tried again all the same, with what was counted.
+    // It is tried again all the same, and its tries were counted.
     let (name, delivery) = outbox.next().unwrap();
     assert_eq!((delivery.id.as_str(), delivery.tries), ("1", 1));
     outbox.delivered(&name).unwrap();

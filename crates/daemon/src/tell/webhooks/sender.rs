@@ -1,4 +1,5 @@
-//! Sending what is in the outbox, a few at a time: a receiver that hangs holds up only its own order.
+//! Sends what is in the outbox, a few webhooks at a time: a receiver that hangs delays only its own order
+//! key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +11,11 @@ use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
 use crate::shared::Shared;
 
 const AT_ONCE: usize = 4;
-/// For the whole exchange.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The timeout of the whole exchange.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The threads that send; they end when the outbox is closed.
-pub(crate) fn keep_sending(shared: &Arc<Shared>) -> std::io::Result<()> {
+/// Starts the sending threads, which end when the outbox is closed.
+pub(crate) fn start_senders(shared: &Arc<Shared>) -> std::io::Result<()> {
     let agent = agent();
     for number in 0..AT_ONCE {
         let (shared, agent) = (shared.clone(), agent.clone());
@@ -82,9 +83,9 @@ fn agent() -> Agent {
         .build();
     let config = Agent::config_builder()
         .tls_config(tls)
-        .timeout_global(Some(PATIENCE))
+        .timeout_global(Some(TIMEOUT))
         .http_status_as_error(false)
-        // A receiver that sends us elsewhere would learn the signature of what it never had to show.
+        // A redirect would send a signed message to an address that the user did not configure.
         .max_redirects(0)
         .user_agent(concat!("agentctl/", env!("CARGO_PKG_VERSION")))
         .build();

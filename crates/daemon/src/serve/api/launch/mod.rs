@@ -1,6 +1,8 @@
-//! Launching and resuming over HTTP: the same functions as on the command line, in the environment that the caller gives.
+//! Launching and resuming over HTTP: the same functions as on the command line, in the environment that the
+//! caller gives.
 //!
-//! Whoever asked may go away: the work goes on beside the server, and its runner owns it anyway.
+//! The client may disconnect: the work continues on a blocking thread, and the launch belongs to its runner
+//! anyway.
 
 mod options;
 
@@ -24,12 +26,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use self::options::OptionsBody;
-use super::asked::Id;
 use super::body::{AbsolutePath, AdapterName, Body, Length, absolute, check_variables, duration};
-use super::sessions::{beside, selector};
+use super::extract::Id;
+use super::sessions::{run_blocking, selector};
 use super::{App, answer, json};
 use crate::run::clock;
-use crate::serve::bodies::WORDS;
+use crate::serve::body_budget::WORDS;
 use crate::serve::problem::Problem;
 use crate::serve::query::Pairs;
 use crate::serve::server::Peer;
@@ -119,7 +121,7 @@ pub(crate) async fn launch(
     Extension(peer): Extension<Peer>,
     Body(body): Body<LaunchBody, WORDS>,
 ) -> Result<Response, Problem> {
-    let launched = beside(move || {
+    let launched = run_blocking(move || {
         let launcher = launcher(&app, &peer, body.options.environment.as_ref())?;
         let choice = launcher.defaults.choice(body.adapter, body.model).ok_or_else(|| {
             Problem::usage("no agent was named").hint("give `adapter`, or set it in config.toml")
@@ -167,7 +169,7 @@ pub(crate) async fn group(
     Extension(peer): Extension<Peer>,
     Body(body): Body<GroupBody, WORDS>,
 ) -> Result<Response, Problem> {
-    let launched = beside(move || {
+    let launched = run_blocking(move || {
         let launcher = launcher(&app, &peer, body.options.environment.as_ref())?;
         if body.launches.is_empty() {
             return Err(Problem::usage("`launches` lists nothing to launch"));
@@ -203,8 +205,8 @@ pub(crate) async fn resume(
     Body(body): Body<ResumeBody, WORDS>,
 ) -> Result<Response, Problem> {
     let selector = selector(id, &pairs);
-    let resumed = beside(move || {
-        // The runner reads what this environment leads to, so that is where the session is looked for.
+    let resumed = run_blocking(move || {
+        // The runner uses the sources of this environment, so the session is looked up in them.
         let launcher = launcher(&app, &peer, body.environment.as_ref())?;
         check_words(&body.message).map_err(Problem::usage)?;
         let request = ResumeRequest {
@@ -231,7 +233,7 @@ pub(crate) async fn resume(
     resumed.await.map(answer)
 }
 
-/// What a launch takes. Who comes over TCP cannot point it at other folders.
+/// The inputs of a launch. A caller over TCP cannot point it at other folders.
 fn launcher(
     app: &App,
     peer: &Peer,
@@ -284,7 +286,7 @@ fn planned(launcher: &Launcher, request: &LaunchRequest, words: String) -> Resul
     launcher.plan(request, words).map_err(|error| Problem::failed(error.to_string()))
 }
 
-/// What the repository of its working tree runs was agreed to.
+/// Checks that the user has agreed to the programs that the repository of the working tree runs.
 fn consent(launcher: &Launcher, tree: &WorktreeOrder, trust: bool, peer: &Peer) -> Result<(), Problem> {
     let WorktreeOrder { repository, branch, base } = tree;
     let marks = Marks::of(Store::at(&launcher.caller.home));

@@ -1,4 +1,4 @@
-//! What every launch may say, over HTTP.
+//! The options of every launch, over HTTP.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -69,8 +69,8 @@ pub(super) struct OptionsBody {
 }
 
 impl OptionsBody {
-    /// The prompt with what goes behind it. Who comes over TCP chooses nothing that is read here, nor what the agent's
-    /// program is told.
+    /// Returns the prompt with its attachments. A caller over TCP chooses neither files that are read here
+    /// nor arguments of the agent's program.
     pub(super) fn words(
         &self,
         prompt: Option<String>,
@@ -95,7 +95,7 @@ impl OptionsBody {
             files: self.files.iter().map(|file| absolute("files", file)).collect::<Result<_, _>>()?,
             most: self.max_file_size.unwrap_or(MAX_FILE),
         };
-        // A gateway may have no folder here in which a repository could be found.
+        // A session in a gateway may have no local folder in which a repository could be found.
         let cwd = if agentctl_files::is_folder_within(cwd) == Ok(true) { cwd } else { Path::new("/") };
         attachments.behind(prompt, &launcher.caller, cwd).map_err(|error| {
             let problem =

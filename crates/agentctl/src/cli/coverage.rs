@@ -1,4 +1,4 @@
-//! How well the sources were heard, told to the person on standard error.
+//! Reports the coverage of the sources to the user on standard error.
 
 use agentctl_fleet::Fleet;
 use agentctl_model::{SourceReport, text};
@@ -8,7 +8,7 @@ use crate::output::Output;
 use crate::render::path;
 use crate::surroundings::Surroundings;
 
-/// One source in words: "claude-code at ~/.claude: timed-out, no answer for 2000 ms".
+/// Describes one source: "claude-code at ~/.claude: timed-out, no answer for 2000 ms".
 pub(crate) fn words(source: &SourceReport, surroundings: &Surroundings) -> String {
     let root = path::shown(&source.root, surroundings.home.as_deref());
     let reason = source.error.as_deref().or(source.warnings.first().map(String::as_str));
@@ -20,7 +20,8 @@ pub(crate) fn words(source: &SourceReport, surroundings: &Surroundings) -> Strin
     format!("{} at {root}: {}{reason}{more}", text::one_line(&source.adapter), source.coverage)
 }
 
-/// A line for each source that was not heard completely; what it was silent about is not claimed.
+/// Prints a line for each source that was not read completely. Nothing is claimed about the sessions that it
+/// may hold.
 pub(crate) fn warn(sources: &[SourceReport], surroundings: &Surroundings, out: &mut Output) {
     for source in sources.iter().filter(|source| source.is_incomplete()) {
         let words = words(source, surroundings);
@@ -28,7 +29,8 @@ pub(crate) fn warn(sources: &[SourceReport], surroundings: &Surroundings, out: &
     }
 }
 
-/// An agent that was asked for by name and that nobody reads: its silence is the user's own decision.
+/// Warns of an agent that was named and that the settings disable: missing sessions are then the user's own
+/// decision.
 pub(crate) fn warn_unread<'a>(names: impl IntoIterator<Item = &'a String>, fleet: &Fleet, out: &mut Output) {
     for name in names {
         if !fleet.sources().iter().any(|source| source.name() == name) {
@@ -39,7 +41,7 @@ pub(crate) fn warn_unread<'a>(names: impl IntoIterator<Item = &'a String>, fleet
     }
 }
 
-/// The exit code of an answer from these sources. A mistake in the settings may have left a source out.
+/// The exit code for an answer from these sources. A mistake in the settings may have left a source out.
 pub(crate) fn exit(sources: &[SourceReport], strict: bool, surroundings: &Surroundings) -> Exit {
     let left_out = || surroundings.settings().is_ok_and(|settings| settings.hides_sessions().is_some());
     if strict && (sources.iter().any(SourceReport::is_incomplete) || left_out()) {

@@ -1,4 +1,4 @@
-//! How much of what callers send may be in memory at once, whoever they are and however many.
+//! Limits how many bytes of request bodies are in memory at once, over all callers together.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,38 +8,38 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::serve::problem::Problem;
 
-/// The most bytes of a body that carries no words of a person.
+/// The largest body that contains no text of a person.
 pub(crate) const SMALL: usize = 256 << 10;
-/// The most bytes of one that does: a prompt with all that is enclosed.
+/// The largest body that does: a prompt with all its attachments.
 pub(crate) const WORDS: usize = 16 << 20;
 
-/// What all bodies that are being read and worked on may take together.
+/// The limit for all bodies that are being read and processed.
 const TOGETHER: usize = 64 << 20;
-/// Room is counted in pieces of this size.
+/// The budget is counted in units of this size.
 const PIECE: usize = 1 << 10;
-/// How long a body waits until there is room for it.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a body waits for room.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(crate) struct Bodies {
+pub(crate) struct BodyBudget {
     room: Arc<Semaphore>,
-    patience: Duration,
+    timeout: Duration,
 }
 
-/// Room for one body, given back when its request was answered.
+/// Room for one body, released when its request has been answered.
 pub(crate) type Room = Option<OwnedSemaphorePermit>;
 
-impl Default for Bodies {
+impl Default for BodyBudget {
     fn default() -> Self {
-        Self { room: Arc::new(Semaphore::new(TOGETHER / PIECE)), patience: PATIENCE }
+        Self { room: Arc::new(Semaphore::new(TOGETHER / PIECE)), timeout: TIMEOUT }
     }
 }
 
-impl Bodies {
-    /// Room for the body that these headers announce.
+impl BodyBudget {
+    /// Reserves room for the body that these headers announce.
     pub(crate) async fn room_for(&self, headers: &HeaderMap) -> Result<Room, Problem> {
         let announced = headers.get(header::CONTENT_LENGTH);
         let length = announced.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-        // One that does not say how long it is may become as long as any.
+        // A body of unknown length is counted as the largest.
         let length = length.or_else(|| headers.contains_key(header::TRANSFER_ENCODING).then_some(WORDS));
         let Some(length) = length.filter(|length| *length > 0) else { return Ok(None) };
         if length > WORDS {
@@ -47,7 +47,7 @@ impl Bodies {
             return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "usage", detail));
         }
         let pieces = u32::try_from(length.div_ceil(PIECE)).unwrap_or(u32::MAX);
-        let room = tokio::time::timeout(self.patience, self.room.clone().acquire_many_owned(pieces)).await;
+        let room = tokio::time::timeout(self.timeout, self.room.clone().acquire_many_owned(pieces)).await;
         match room {
             Ok(Ok(room)) => Ok(Some(room)),
             _ => Err(Problem::busy("too many large bodies are being worked on")),
@@ -65,7 +65,7 @@ mod tests {
 
     #[tokio::test]
     async fn bodies_together_have_a_bound_and_one_that_is_answered_makes_room() {
-        let bodies = Bodies { patience: Duration::ZERO, ..Bodies::default() };
+        let bodies = BodyBudget { timeout: Duration::ZERO, ..BodyBudget::default() };
         let largest = headers(header::CONTENT_LENGTH, &WORDS.to_string());
         let mut rooms = Vec::new();
         for _ in 0..TOGETHER / WORDS {

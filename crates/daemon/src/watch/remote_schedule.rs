@@ -1,30 +1,31 @@
-//! When sessions that live in servers are looked at again, should nobody tell of a change. Pure.
+//! When to survey the sessions that live in servers again if no change is announced. Pure.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use agentctl_model::SourceReport;
 
-/// While any of them answers.
+/// The interval while any server answers.
 const SWEEP: Duration = Duration::from_secs(15);
-/// One that answered a moment ago may only have stumbled.
+/// A server that answered a moment ago may only have failed briefly.
 const SECOND_TRY: Duration = Duration::from_secs(1);
-/// Where nobody lets us in or is there, nobody is asked again and again; a line tells when one is back.
+/// A server that is unreachable or denies access is not asked continually; its feed announces when it is
+/// back.
 const LONGEST: Duration = Duration::from_mins(2);
 
-pub(crate) struct Pace {
+pub(crate) struct RemoteSchedule {
     answered: BTreeSet<String>,
     rest: Duration,
 }
 
-impl Default for Pace {
+impl Default for RemoteSchedule {
     fn default() -> Self {
         Self { answered: BTreeSet::new(), rest: SWEEP }
     }
 }
 
-impl Pace {
-    /// How long to rest after a look that found the servers so.
+impl RemoteSchedule {
+    /// How long to wait after a survey that found the servers in this state.
     pub(crate) fn after<'s>(&mut self, servers: impl Iterator<Item = &'s SourceReport>) -> Duration {
         let (mut answered, mut stumbled, mut silent) = (BTreeSet::new(), false, false);
         for server in servers {
@@ -60,10 +61,10 @@ mod tests {
 
     #[test]
     fn who_stumbles_is_asked_soon_and_who_is_away_ever_more_seldom() {
-        let mut pace = Pace::default();
+        let mut schedule = RemoteSchedule::default();
         let mut after = |here: &str, far: &str| {
             let servers = [server("here", here), server("far", far)];
-            pace.after(servers.iter()).as_secs()
+            schedule.after(servers.iter()).as_secs()
         };
         assert_eq!(after("not-installed", "failed"), 30, "it never answered");
         assert_eq!(after("not-installed", "failed"), 60);

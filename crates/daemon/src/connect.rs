@@ -1,5 +1,5 @@
-//! Connecting to the daemon's socket without waiting: one that takes nobody in, because it is stopped or has too much to
-//! do, would otherwise hold up whoever wants something of it for as long as it likes.
+//! Connects to the daemon's socket without blocking. A daemon that accepts no connections, because it is
+//! stopped or overloaded, could otherwise delay its caller for any length of time.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -14,9 +14,9 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 #[cfg(target_os = "linux")]
 use crate::home::Home;
 
-/// A connection, at once or not at all. An error of kind `WouldBlock` says that somebody is there and has more waiting
-/// than it takes.
-pub(crate) fn knock(socket: &Path) -> io::Result<UnixStream> {
+/// Connects at once or fails. An error of kind `WouldBlock` means that a listener exists and its queue of
+/// connections is full.
+pub(crate) fn connect(socket: &Path) -> io::Result<UnixStream> {
     let descriptor = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
     fcntl_setfd(&descriptor, FdFlags::CLOEXEC)?;
     let stream = UnixStream::from(descriptor);
@@ -27,38 +27,38 @@ pub(crate) fn knock(socket: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// The same for whoever is going to believe what is said there. The daemon is whoever holds `daemon.lock`: a listener that
-/// is seen not to hold it is none, and the error ([`is_impostor`]) names it.
+/// Connects for a caller that trusts the answers. The daemon is the process that holds `daemon.lock`: a
+/// listener that is seen not to hold it is an impostor, and the error ([`is_impostor`]) names its pid.
 pub fn call(socket: &Path) -> io::Result<UnixStream> {
-    let mut looks = 0;
+    let mut tries = 0;
     loop {
-        let stream = knock(socket)?;
+        let stream = connect(socket)?;
         let Some(pid) = impostor(&stream, socket) else { return Ok(stream) };
-        looks += 1;
-        // A daemon that is just ending may have given back its lock before its socket.
-        if looks == LOOKS {
+        tries += 1;
+        // A daemon that is ending may have released its lock before its socket.
+        if tries == TRIES {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, Impostor { pid }));
         }
-        std::thread::sleep(BETWEEN_LOOKS);
+        std::thread::sleep(BETWEEN_TRIES);
     }
 }
 
-const LOOKS: usize = 3;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+const TRIES: usize = 3;
+const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 
-/// Somebody at the daemon's socket who is not the daemon.
+/// A process that listens at the daemon's socket and is not the daemon.
 #[derive(Debug, thiserror::Error)]
 #[error("process {pid} listens at the daemon's socket and does not hold the daemon's lock")]
 struct Impostor {
     pid: u32,
 }
 
-/// Whether somebody else was found at the daemon's socket.
+/// Whether another process was found at the daemon's socket.
 pub fn is_impostor(error: &io::Error) -> bool {
     matches!(error.get_ref(), Some(inner) if inner.is::<Impostor>())
 }
 
-/// The process that listens, if it is seen not to be the daemon.
+/// The pid of the listener, if it is seen not to be the daemon.
 fn impostor(stream: &UnixStream, socket: &Path) -> Option<u32> {
     #[cfg(target_os = "linux")]
     {
@@ -78,8 +78,8 @@ fn impostor(stream: &UnixStream, socket: &Path) -> Option<u32> {
     }
 }
 
-/// Whoever could once write in agentctl's folder may have put a socket there. What we ask with, variables and prompts
-/// among it, is for our own daemon alone.
+/// Another user who once could write in agentctl's folder may have placed a socket there. Our requests
+/// contain variables and prompts, which only our own daemon may receive.
 fn is_ours(stream: &UnixStream) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
@@ -103,11 +103,11 @@ mod tests {
     fn one_that_takes_nobody_in_keeps_nobody_waiting() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("s");
-        assert_eq!(knock(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(connect(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
         let listener = UnixListener::bind(&path).unwrap();
         let mut waiting = Vec::new();
         let full = loop {
-            match knock(&path) {
+            match connect(&path) {
                 Ok(stream) => waiting.push(stream),
                 Err(error) => break error,
             }
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(full.kind(), io::ErrorKind::WouldBlock, "after {}", waiting.len());
         drop(waiting);
         drop(listener);
-        assert_eq!(knock(&path).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(connect(&path).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     }
 
     #[test]
@@ -127,11 +127,11 @@ mod tests {
         let refused = call(&path).unwrap_err();
         assert!(is_impostor(&refused), "{refused}: there is no lock at all");
         assert!(refused.to_string().starts_with(&format!("process {} ", std::process::id())), "{refused}");
-        let held = home.hold().unwrap();
-        assert!(held.is_some() && call(&path).is_ok());
-        drop(held);
+        let lock = home.hold().unwrap();
+        assert!(lock.is_some() && call(&path).is_ok());
+        drop(lock);
         assert!(is_impostor(&call(&path).unwrap_err()), "the lock is nobody's");
-        let elsewhere = knock(&place.path().join("none")).unwrap_err();
+        let elsewhere = connect(&place.path().join("none")).unwrap_err();
         assert!(!is_impostor(&elsewhere), "{elsewhere}");
     }
 }

@@ -1,8 +1,8 @@
-//! The thread that lets fuses burn: it sleeps until the next one is due.
+//! The thread that expires fuses. It sleeps until the next fuse is due.
 //!
-//! Firing is three steps: it is written down that the fuse fires, what happens happens, the fuse is removed. A daemon that
-//! dies in between goes on where it was: a webhook has the fuse's id, and a script makes a mark before it begins that
-//! it can make only once.
+//! A fuse fires in three steps: the daemon records that it fires, performs its actions, and removes it. A
+//! daemon that dies in between continues where it stopped. A webhook carries the fuse's id, and a script
+//! first creates a mark file, which can be created only once.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
@@ -18,32 +18,32 @@ use super::limits::{Limits, next_stage_at};
 use crate::run::clock;
 use crate::shared::Shared;
 use crate::tell::commands::about;
-use crate::watch::live::ask_after;
+use crate::watch::live::survey_sessions;
 
-/// The clock may be set, and the machine may sleep: it is looked at least this often.
+/// The thread wakes at least this often, because the clock may be set and the machine may sleep.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
-/// How often a session with a limit is looked at.
+/// How often a session with a limit is checked.
 const LIMITS: Duration = Duration::from_secs(1);
-/// After a failure to write.
+/// The pause after a failed write.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Ends when the fuses are closed.
-pub(crate) fn keep_burning(shared: &Arc<Shared>) {
+/// Runs until the fuses are closed.
+pub(crate) fn run_fuses(shared: &Arc<Shared>) {
     let fuses = &shared.fuses;
     let mut limits = Limits::default();
-    let mut told = false;
+    let mut reported = false;
     loop {
         let now = clock::now();
         let mut sleep = LONGEST_SLEEP;
         let known = match fuses.all() {
             Ok(known) => {
-                told = false;
-                // Only who knows all fuses knows whose marks are of no use any more.
+                reported = false;
+                // Marks can only be swept when all fuses are known.
                 fuses.sweep_marks();
                 known.fuses
             }
             Err(error) => {
-                if !std::mem::replace(&mut told, true) {
+                if !std::mem::replace(&mut reported, true) {
                     shared.log.say(&format!("no fuse burns: {error}"));
                 }
                 sleep = RETRY;
@@ -65,12 +65,12 @@ pub(crate) fn keep_burning(shared: &Arc<Shared>) {
                 sleep = sleep.min(RETRY);
             }
         }
-        let burning = fuses.burning();
-        if burning.closed {
+        let active = fuses.active();
+        if active.closed {
             return;
         }
-        drop(fuses.news.wait_timeout(burning, sleep).unwrap_or_else(PoisonError::into_inner));
-        if fuses.burning().closed {
+        drop(fuses.news.wait_timeout(active, sleep).unwrap_or_else(PoisonError::into_inner));
+        if fuses.active().closed {
             return;
         }
     }
@@ -88,7 +88,7 @@ fn fire(shared: &Arc<Shared>, fuse: &Fuse) -> std::io::Result<()> {
             fuse.stage = Stage::Firing;
             fuse.stage_at = clock::now();
         })?;
-        // Cancelled or extended meanwhile.
+        // The fuse was cancelled or extended in the meantime.
         if firing.is_none() {
             return Ok(());
         }
@@ -100,7 +100,7 @@ fn fire(shared: &Arc<Shared>, fuse: &Fuse) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What happens at the end of any fuse. The session is the one that it is on.
+/// Performs the actions at the end of any fuse. `session` is the session that the fuse is on.
 pub(super) fn expire(shared: &Arc<Shared>, fuse: &Fuse, session: Option<&Session>) -> std::io::Result<()> {
     if let Some(url) = &fuse.on_expire.webhook {
         let body = body(&event(EventKind::FuseExpired, fuse, session), clock::now(), false);
@@ -113,16 +113,17 @@ pub(super) fn expire(shared: &Arc<Shared>, fuse: &Fuse, session: Option<&Session
     Ok(())
 }
 
-/// The session that a fuse is on, as it is now; `None` when it cannot be heard, and for a directory's.
+/// Returns the current state of the session that a fuse is on. Returns `None` when the session cannot be
+/// read, and for the fuse of a directory.
 pub(crate) fn session_of(shared: &Shared, fuse: &Fuse) -> Option<Box<Session>> {
     let key = fuse.session()?;
     let fleet = shared.settings.fleet().ok()?;
-    ask_after(&fleet, &[key]).sessions.pop().map(|surveyed| surveyed.session)
+    survey_sessions(&fleet, &[key]).sessions.pop().map(|surveyed| surveyed.session)
 }
 
 pub(crate) fn tell(shared: &Shared, kind: EventKind, fuse: &Fuse, session: Option<&Session>) {
     let posted = shared.hub.post(event(kind, fuse, session));
-    shared.told(&posted);
+    shared.on_event(&posted);
 }
 
 fn event(kind: EventKind, fuse: &Fuse, session: Option<&Session>) -> Event {
@@ -135,7 +136,8 @@ fn event(kind: EventKind, fuse: &Fuse, session: Option<&Session>) -> Event {
     }
 }
 
-/// The mark comes first, and can be made only once: two daemons' lives cannot run one script twice.
+/// The mark file is created first, and only one creation succeeds, so a restarted daemon never runs a script
+/// a second time.
 fn run(shared: &Arc<Shared>, fuse: &Fuse, session: Option<&Session>, script: &str) {
     let mark = shared.fuses.mark(&fuse.id);
     let mut variables = about(session);
@@ -156,7 +158,7 @@ impl Fuses {
         self.home.folder().join(format!(".fired-{id}"))
     }
 
-    /// Marks of fuses that are gone have served.
+    /// Removes the marks of fuses that no longer exist.
     fn sweep_marks(&self) {
         let (Ok(known), Ok(entries)) = (self.known(), agentctl_files::own::entries(self.home.folder()))
         else {

@@ -1,4 +1,4 @@
-//! `[webhook]` and `[notify]`: whom agentctl tells about changes, and about which.
+//! `[webhook]` and `[notify]`: where agentctl announces changes, and which ones.
 
 use agentctl_model::{Environ, EventKind, Outcome, Status};
 use serde::Deserialize;
@@ -13,7 +13,7 @@ pub(crate) fn event_types() -> clap::builder::PossibleValuesParser {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Webhook {
     pub(crate) url: Setting<Option<String>>,
-    /// Signs what is sent; must never be shown.
+    /// The key that signs deliveries; it must never be shown.
     pub(crate) secret: Setting<Option<String>>,
     pub(crate) events: Setting<Vec<EventKind>>,
 }
@@ -27,7 +27,7 @@ pub(super) struct WebhookForm {
 }
 
 impl WebhookForm {
-    /// The variables win over the file.
+    /// Variables override the file.
     pub(super) fn settle(self, environ: &Environ) -> Webhook {
         let layered = |file: Option<String>, name: &str| match environ.text(name) {
             Some(value) => {
@@ -47,7 +47,7 @@ impl WebhookForm {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Notify {
     pub(crate) command: Setting<Option<String>>,
-    /// Words of status or outcome.
+    /// The statuses and outcomes that are announced.
     pub(crate) on: Setting<Vec<String>>,
 }
 

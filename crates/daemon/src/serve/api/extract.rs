@@ -1,4 +1,4 @@
-//! What a request asks in its address: an id in the path, and the query that its route understands.
+//! Extractors for the address of a request: the id in the path, and the query parameters of its route.
 
 use axum::extract::{FromRequestParts, Path, Request};
 use axum::http::Method;
@@ -24,7 +24,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
     }
 }
 
-/// Checks the query by the table, before anybody looks at it: its pairs are an extension of the request from here on.
+/// Checks the query against the table before a handler sees it. The parsed pairs become an extension of the
+/// request.
 pub(super) async fn check_query(route: &'static Route, mut request: Request, next: Next) -> Response {
     let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
     let operation = route.operations.iter().find(|one| one.method.eq_ignore_ascii_case(method.as_str()));
