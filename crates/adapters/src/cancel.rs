@@ -21,7 +21,7 @@ impl Drop for Before {
 }
 
 /// Does `work` for whoever waits for this progress.
-pub fn on_behalf_of<R>(progress: Option<&Progress>, work: impl FnOnce() -> R) -> R {
+pub fn with_cancellation<R>(progress: Option<&Progress>, work: impl FnOnce() -> R) -> R {
     let _before = Before(ERRAND.replace(progress.cloned()));
     work()
 }
@@ -50,8 +50,8 @@ mod tests {
     #[test]
     fn an_errand_ends_with_its_work_and_once_nobody_waits() {
         let (outer, inner) = (Progress::default(), Progress::default());
-        on_behalf_of(Some(&outer), || {
-            on_behalf_of(Some(&inner), || step().unwrap());
+        with_cancellation(Some(&outer), || {
+            with_cancellation(Some(&inner), || step().unwrap());
             assert_eq!((outer.count(), inner.count()), (0, 1));
             step().unwrap();
             outer.give_up();

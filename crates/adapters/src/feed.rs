@@ -8,11 +8,11 @@ use std::time::Duration;
 pub trait Feed: Send {
     /// Waits at most this long for news, connecting first where there is no connection. Having connected is news: what
     /// was told before is lost. After an error it is asked again once the pause is over, and connects anew.
-    fn next(&mut self, patience: Duration) -> Result<News, Lost>;
+    fn next(&mut self, patience: Duration) -> Result<FeedMessage, Lost>;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum News {
+pub enum FeedMessage {
     Nothing,
     /// Something may have changed.
     Changed,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::gateway::far_end::FarEnds;
+use crate::gateway::peer::PeerCheck;
 use crate::wire::tls::Pin;
 
 /// A word that must never be seen: not in a message, not in a log, not in JSON. Only the wire gets it.
@@ -39,7 +39,7 @@ pub struct Keys {
     /// decided.
     pub approvals: Option<bool>,
     /// Who is asked whose port it is before any of this is sent.
-    pub far_ends: FarEnds,
+    pub peer_check: PeerCheck,
 }
 
 #[cfg(test)]

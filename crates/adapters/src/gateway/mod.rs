@@ -2,8 +2,8 @@
 //! and what can be read and done behind them. Nothing is started, the gateway is asked. For acting it stands in the place
 //! of [`Control`](crate::Control); an adapter has one or the other.
 
-pub(crate) mod far_end;
 pub(crate) mod keys;
+pub(crate) mod peer;
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::{Answer, Follow, Keys, ReadError, Root};
 
 /// A turn that is wanted of a server.
 #[derive(Debug, Clone, Copy)]
-pub struct Errand<'a> {
+pub struct TurnRequest<'a> {
     /// The session that is to hear it; `None` begins a new one.
     pub session: Option<&'a str>,
     pub words: &'a str,
@@ -23,7 +23,7 @@ pub struct Errand<'a> {
     pub permission: Option<Permission>,
     /// Only a folder that somebody named: without one the server has its own.
     pub cwd: Option<&'a Path>,
-    /// A word of this errand alone: sent again with it, it happens once.
+    /// A word of this turn alone: sent again with it, it happens once.
     pub once: &'a str,
 }
 
@@ -87,11 +87,11 @@ pub trait Gateway: Send + Sync {
     /// Whether somebody who says this means the server of this root: its address, or its name.
     fn is_meant(&self, root: &Root, said: &str) -> bool;
 
-    /// Pure: the request behind an errand. What makes no sense for this agent is refused here, before anything is sent.
-    fn request(&self, root: &Root, errand: &Errand<'_>) -> Result<Request, Refusal>;
+    /// Pure: the request behind an turn. What makes no sense for this agent is refused here, before anything is sent.
+    fn request(&self, root: &Root, turn: &TurnRequest<'_>) -> Result<Request, Refusal>;
 
     /// Begins a session, or goes on with one.
-    fn begin(&self, root: &Root, errand: &Errand<'_>) -> Result<Begun, ServerError>;
+    fn begin(&self, root: &Root, turn: &TurnRequest<'_>) -> Result<Begun, ServerError>;
 
     /// Whether what a survey shows of the session has this turn in it.
     fn shows(&self, session: &Session, begun: &Begun) -> bool;

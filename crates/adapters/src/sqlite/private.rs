@@ -162,7 +162,7 @@ mod tests {
         let (path, size) = database(place.path());
         let progress = Progress::default();
         progress.give_up();
-        assert!(cancel::on_behalf_of(Some(&progress), || copy(&path, size, below.path())).is_err());
+        assert!(cancel::with_cancellation(Some(&progress), || copy(&path, size, below.path())).is_err());
         assert_eq!(names(below.path()), 0);
         let error = copy(&path, LARGEST + 1, below.path()).unwrap_err();
         assert!(matches!(error, Error::TooLarge { .. }), "{error}");

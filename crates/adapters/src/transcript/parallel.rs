@@ -16,16 +16,16 @@ static MOST: LazyLock<usize> =
     LazyLock::new(|| std::thread::available_parallelism().map_or(0, |cores| cores.get() - 1));
 
 /// The right to be a helper, until it is dropped.
-struct Place;
+struct WorkerPermit;
 
-impl Place {
+impl WorkerPermit {
     fn take() -> Option<Self> {
         let one_more = |helpers| (helpers < *MOST).then_some(helpers + 1);
         HELPERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok().map(|_| Self)
     }
 }
 
-impl Drop for Place {
+impl Drop for WorkerPermit {
     fn drop(&mut self) {
         HELPERS.fetch_sub(1, Ordering::Relaxed);
     }
@@ -44,8 +44,8 @@ pub fn map<T: Sync, S: Default, R: Send>(items: &[T], work: impl Fn(&T, &mut S) 
         }
     };
     let errand = cancel::current();
-    let help = |_: Place| {
-        cancel::on_behalf_of(errand.as_ref(), || {
+    let help = |_: WorkerPermit| {
+        cancel::with_cancellation(errand.as_ref(), || {
             let mut state = S::default();
             while let Some(batch) = next() {
                 answer(batch, &mut state);
@@ -58,9 +58,9 @@ pub fn map<T: Sync, S: Default, R: Send>(items: &[T], work: impl Fn(&T, &mut S) 
             left = left.saturating_sub(BATCH);
             // A core that another source has done with is taken on the way.
             if left > 0
-                && let Some(place) = Place::take()
+                && let Some(permit) = WorkerPermit::take()
             {
-                helpers.push(scope.spawn(|| help(place)));
+                helpers.push(scope.spawn(|| help(permit)));
             }
             answer(batch, &mut state);
         }

@@ -5,11 +5,11 @@ use std::collections::{HashSet, VecDeque};
 use agentctl_model::Entry;
 use serde_json::json;
 
-use super::client::{Client, READ};
-use super::gateway::Gateway;
+use super::connection::{Connection, READ};
+use super::error::GatewayError;
+use super::gateway_client::GatewayClient;
 use super::history::{Named, entries};
 use super::rows::History;
-use super::trouble::Trouble;
 use crate::{Follow, ReadError, Root};
 
 /// How many messages are asked for at once; more than this never come between two looks.
@@ -21,22 +21,22 @@ const MOST_NAMES: usize = 100 * LARGEST_WINDOW;
 /// The last `limit` entries, with the answer that is being given at this moment.
 pub(super) fn read_last(root: &Root, key: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
     let mut shown = open(root)
-        .and_then(|mut client| history(&mut client, key, limit))
+        .and_then(|mut connection| history(&mut connection, key, limit))
         .map(|history| entries(&history, true))
-        .map_err(|trouble| ReadError::new(&root.path, trouble.into_io()))?;
+        .map_err(|error| ReadError::new(&root.path, error.into_io()))?;
     shown.drain(..shown.len().saturating_sub(limit));
     Ok(shown.into_iter().map(|named| named.entry).collect())
 }
 
-fn open(root: &Root) -> Result<Client, Trouble> {
-    let gateway =
-        Gateway::of(root).ok_or_else(|| Trouble::Unsafe("this is no address of a gateway".into()))?;
+fn open(root: &Root) -> Result<Connection, GatewayError> {
+    let gateway = GatewayClient::of(root)
+        .ok_or_else(|| GatewayError::Unsafe("this is no address of a gateway".into()))?;
     gateway.connect(&[READ])
 }
 
-fn history(client: &mut Client, key: &str, limit: usize) -> Result<History, Trouble> {
+fn history(connection: &mut Connection, key: &str, limit: usize) -> Result<History, GatewayError> {
     let limit = limit.clamp(1, LARGEST_WINDOW);
-    client.ask("chat.history", &json!({"sessionKey": key, "limit": limit}))
+    connection.ask("chat.history", &json!({"sessionKey": key, "limit": limit}))
 }
 
 /// The names of what was given already: of the last windows, since older entries do not come again.
@@ -65,7 +65,7 @@ impl Given {
 pub(super) struct Follower {
     root: Root,
     key: String,
-    client: Option<Client>,
+    connection: Option<Connection>,
     given: Given,
     backlog: Option<usize>,
 }
@@ -73,16 +73,16 @@ pub(super) struct Follower {
 impl Follower {
     pub(super) fn start(root: &Root, key: &str, backlog: usize) -> Self {
         let (root, key) = (root.clone(), key.to_owned());
-        Self { root, key, client: None, given: Given::default(), backlog: Some(backlog) }
+        Self { root, key, connection: None, given: Given::default(), backlog: Some(backlog) }
     }
 
-    fn look(&mut self) -> Result<Vec<Named>, Trouble> {
-        let mut client = match self.client.take() {
-            Some(client) => client,
+    fn look(&mut self) -> Result<Vec<Named>, GatewayError> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
             None => open(&self.root)?,
         };
-        let told = history(&mut client, &self.key, self.backlog.unwrap_or(0).max(WINDOW))?;
-        self.client = Some(client);
+        let told = history(&mut connection, &self.key, self.backlog.unwrap_or(0).max(WINDOW))?;
+        self.connection = Some(connection);
         // What still grows is told when it is whole.
         Ok(entries(&told, false))
     }
@@ -90,7 +90,7 @@ impl Follower {
 
 impl Follow for Follower {
     fn next(&mut self) -> Result<Vec<Entry>, ReadError> {
-        let shown = self.look().map_err(|trouble| ReadError::new(&self.root.path, trouble.into_io()))?;
+        let shown = self.look().map_err(|error| ReadError::new(&self.root.path, error.into_io()))?;
         let skipped = self.backlog.take().map_or(0, |backlog| shown.len().saturating_sub(backlog));
         let mut fresh = Vec::new();
         for (index, named) in shown.into_iter().enumerate() {

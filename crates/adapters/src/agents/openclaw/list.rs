@@ -5,12 +5,12 @@ use std::collections::HashSet;
 
 use serde_json::json;
 
-use super::client::{Client, PATIENCE, READ};
-use super::gateway::Gateway;
+use super::connection::{Connection, PATIENCE, READ};
+use super::error::GatewayError;
+use super::gateway_client::GatewayClient;
 use super::paging::{self, Paged, wanted};
 use super::rows::{Agents, Job, Row};
 use super::session::Snapshot;
-use super::trouble::Trouble;
 use crate::{Progress, Reach};
 
 /// More names than this are looked up by reading everything.
@@ -27,20 +27,20 @@ pub(super) struct Listing {
 }
 
 pub(super) fn read(
-    gateway: &Gateway,
+    gateway: &GatewayClient,
     reach: &Reach<'_>,
     progress: &Progress,
-) -> Result<(Client, Listing), Trouble> {
+) -> Result<(Connection, Listing), GatewayError> {
     // Who is late is given up after the patience of those who wait; a thread that was left behind ends soon after.
     let patience = progress.patience().map_or(PATIENCE, |patience| PATIENCE.min(patience * 2));
-    let mut client = gateway.clone().patient_for(patience).connect(&[READ])?;
+    let mut connection = gateway.clone().patient_for(patience).connect(&[READ])?;
     wanted(progress)?;
     let mut listing = Listing::default();
     let live_only = matches!(reach, Reach::Live(_));
     match reach {
-        Reach::Live(_) => at_work(&mut client, &mut listing, progress)?,
-        Reach::Ids(ids) => named(&mut client, ids, &mut listing, progress)?,
-        Reach::All { .. } => everybody(&mut client, &mut listing, progress)?,
+        Reach::Live(_) => at_work(&mut connection, &mut listing, progress)?,
+        Reach::Ids(ids) => named(&mut connection, ids, &mut listing, progress)?,
+        Reach::All { .. } => everybody(&mut connection, &mut listing, progress)?,
     }
     let rows = &listing.snapshot.rows;
     let at_work = rows.iter().any(|row| row.has_active_run == Some(true));
@@ -54,54 +54,63 @@ pub(super) fn read(
         let time = progress.patience().map_or(PATIENCE, |patience| patience * 3 / 4);
         match gateway.approvals_within(time) {
             Ok(approvals) => listing.snapshot.approvals = Some(approvals),
-            Err(trouble) => {
-                listing.warnings.push(format!("who is at work may be waiting for an approval: {trouble}"));
+            Err(error) => {
+                listing.warnings.push(format!("who is at work may be waiting for an approval: {error}"));
             }
         }
         wanted(progress)?;
     }
     if homeless {
-        let agents: Option<Agents> = optional(client.ask("agents.list", &json!({})), &mut listing.warnings)?;
+        let agents: Option<Agents> =
+            optional(connection.ask("agents.list", &json!({})), &mut listing.warnings)?;
         listing.snapshot.agents = agents.map(|list| list.agents).unwrap_or_default();
         wanted(progress)?;
     }
-    Ok((client, listing))
+    Ok((connection, listing))
 }
 
-fn everybody(client: &mut Client, listing: &mut Listing, progress: &Progress) -> Result<(), Trouble> {
-    let read = paging::rows(client, &json!({}), progress)?;
+fn everybody(
+    connection: &mut Connection,
+    listing: &mut Listing,
+    progress: &Progress,
+) -> Result<(), GatewayError> {
+    let read = paging::rows(connection, &json!({}), progress)?;
     listing.take(read);
-    listing.jobs_of_automations(client, progress)
+    listing.jobs_of_automations(connection, progress)
 }
 
 /// Who is at work: `activeOnly` is the gateway's own choice of the rows whose `hasActiveRun` is true. A job runs from a
 /// little before its row says so to a little after; those rows are looked up by the job.
-fn at_work(client: &mut Client, listing: &mut Listing, progress: &Progress) -> Result<(), Trouble> {
-    let read = match paging::rows(client, &json!({"activeOnly": true}), progress) {
+fn at_work(
+    connection: &mut Connection,
+    listing: &mut Listing,
+    progress: &Progress,
+) -> Result<(), GatewayError> {
+    let read = match paging::rows(connection, &json!({"activeOnly": true}), progress) {
         // A gateway that does not know the word has to say everything.
-        Err(Trouble::Refused { refusal, .. }) if refusal.code == "INVALID_REQUEST" => {
-            return everybody(client, listing, progress);
+        Err(GatewayError::Refused { refusal, .. }) if refusal.code == "INVALID_REQUEST" => {
+            return everybody(connection, listing, progress);
         }
         other => other?,
     };
     listing.take(read);
-    match paging::jobs(client, progress) {
+    match paging::jobs(connection, progress) {
         Ok(Some(jobs)) => listing.snapshot.jobs = Some(jobs),
         // Which automations are at work is then not known, and who is not known to rest belongs into the list.
-        Ok(None) | Err(Trouble::Refused { .. } | Trouble::NoScope { .. }) => {
+        Ok(None) | Err(GatewayError::Refused { .. } | GatewayError::NoScope { .. }) => {
             listing.snapshot = Snapshot::default();
-            return everybody(client, listing, progress);
+            return everybody(connection, listing, progress);
         }
-        Err(trouble) => return Err(trouble),
+        Err(error) => return Err(error),
     }
     let unseen = listing.running_jobs_without_row();
     if unseen.len() > FEW {
-        let read = paging::rows(client, &json!({}), progress)?;
+        let read = paging::rows(connection, &json!({}), progress)?;
         listing.take(read);
         return Ok(());
     }
     for job in unseen {
-        let read = paging::rows(client, &json!({"search": job}), progress)?;
+        let read = paging::rows(connection, &json!({"search": job}), progress)?;
         listing.take(Paged {
             rows: read.rows.into_iter().filter(|row| row.job_id() == Some(&job)).collect(),
             ..read
@@ -113,25 +122,25 @@ fn at_work(client: &mut Client, listing: &mut Listing, progress: &Progress) -> R
 /// Those whose keys begin so. A search finds every key with these words in it, and others, which nobody minds. That somebody
 /// is gone is concluded from the whole list alone.
 fn named(
-    client: &mut Client,
+    connection: &mut Connection,
     ids: &[String],
     listing: &mut Listing,
     progress: &Progress,
-) -> Result<(), Trouble> {
+) -> Result<(), GatewayError> {
     let can_be_searched = |id: &String| !id.is_empty() && id.trim() == id;
     if ids.len() > FEW || !ids.iter().all(can_be_searched) {
-        return everybody(client, listing, progress);
+        return everybody(connection, listing, progress);
     }
     for id in ids {
-        let read = paging::rows(client, &json!({"search": id}), progress)?;
+        let read = paging::rows(connection, &json!({"search": id}), progress)?;
         let found = read.rows.iter().any(|row| row.key.starts_with(id.as_str()));
         if !found && id.starts_with("agent:") {
             listing.snapshot = Snapshot::default();
-            return everybody(client, listing, progress);
+            return everybody(connection, listing, progress);
         }
         listing.take(read);
     }
-    listing.jobs_of_automations(client, progress)
+    listing.jobs_of_automations(connection, progress)
 }
 
 impl Listing {
@@ -151,14 +160,18 @@ impl Listing {
     }
 
     /// After the rows: whoever ended meanwhile is then seen as ended.
-    fn jobs_of_automations(&mut self, client: &mut Client, progress: &Progress) -> Result<(), Trouble> {
+    fn jobs_of_automations(
+        &mut self,
+        connection: &mut Connection,
+        progress: &Progress,
+    ) -> Result<(), GatewayError> {
         if !self.snapshot.rows.iter().any(Row::is_automation) {
             return Ok(());
         }
-        match paging::jobs(client, progress) {
+        match paging::jobs(connection, progress) {
             Ok(Some(jobs)) => self.snapshot.jobs = Some(jobs),
             Ok(None) => self.left_out.push("the cron jobs: the list has no end in sight".to_owned()),
-            Err(trouble) => self.left_out.push(format!("the cron jobs: {}", still_there(trouble)?)),
+            Err(error) => self.left_out.push(format!("the cron jobs: {}", still_there(error)?)),
         }
         Ok(())
     }
@@ -171,20 +184,23 @@ impl Listing {
 }
 
 /// What the list can do without: a refusal is a warning, a lost connection is not.
-fn optional<T>(answer: Result<T, Trouble>, warnings: &mut Vec<String>) -> Result<Option<T>, Trouble> {
+fn optional<T>(
+    answer: Result<T, GatewayError>,
+    warnings: &mut Vec<String>,
+) -> Result<Option<T>, GatewayError> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
-        Err(trouble) => {
-            warnings.push(still_there(trouble)?);
+        Err(error) => {
+            warnings.push(still_there(error)?);
             Ok(None)
         }
     }
 }
 
 /// The words of a refusal; everything else means that the gateway is gone, and nothing it said before counts.
-fn still_there(trouble: Trouble) -> Result<String, Trouble> {
-    match trouble {
-        Trouble::Refused { .. } | Trouble::NoScope { .. } => Ok(trouble.to_string()),
+fn still_there(error: GatewayError) -> Result<String, GatewayError> {
+    match error {
+        GatewayError::Refused { .. } | GatewayError::NoScope { .. } => Ok(error.to_string()),
         other => Err(other),
     }
 }

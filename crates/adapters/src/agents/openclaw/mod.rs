@@ -3,14 +3,15 @@
 
 mod acts;
 mod address;
-mod client;
 mod config;
+mod connection;
 mod device;
 mod dotenv;
+mod error;
 mod few;
 mod fold;
 mod follow;
-mod gateway;
+mod gateway_client;
 mod history;
 mod json5;
 mod list;
@@ -21,7 +22,6 @@ mod rows;
 mod session;
 mod survey;
 mod target;
-mod trouble;
 mod watch;
 mod weight;
 
@@ -31,9 +31,9 @@ use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Pr
 
 use crate::{Adapter, Card, Follow, Line, Looks, ReadError, Root, Scope, Trace, WatchTarget};
 
-pub use gateway::{Decision, Gateway, Launch, Launched, Sent, Stopped};
+pub use error::{Details, GatewayError, Refusal};
+pub use gateway_client::{Decision, GatewayClient, Launch, Launched, Sent, Stopped};
 pub use rows::{Approval, ApprovalRequest};
-pub use trouble::{Details, Refusal, Trouble};
 pub use watch::Watch;
 
 pub struct OpenClaw;
@@ -88,7 +88,7 @@ impl Adapter for OpenClaw {
     }
 
     fn lines(&self, root: &Root, _: &dyn Fn() -> KernelView) -> Vec<Line> {
-        Gateway::of(root).map(|gateway| Line::new("gateway", Watch::new(gateway))).into_iter().collect()
+        GatewayClient::of(root).map(|gateway| Line::new("gateway", Watch::new(gateway))).into_iter().collect()
     }
 
     /// Its gateway tells by itself.

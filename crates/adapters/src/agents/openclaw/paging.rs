@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::client::Client;
+use super::connection::Connection;
+use super::error::GatewayError;
 use super::rows::{Job, Jobs, Page, Row};
-use super::trouble::Trouble;
 use crate::Progress;
 
 /// Mostly everything in one answer, which is then of one moment.
@@ -33,12 +33,16 @@ pub(super) struct Paged {
 }
 
 /// All rows that fit: `filter` is an object of the gateway's own conditions.
-pub(super) fn rows(client: &mut Client, filter: &Value, progress: &Progress) -> Result<Paged, Trouble> {
+pub(super) fn rows(
+    connection: &mut Connection,
+    filter: &Value,
+    progress: &Progress,
+) -> Result<Paged, GatewayError> {
     let mut read = Paged::default();
     for _ in 0..TRIES {
         // Two lists at once would be twice the memory.
         drop(read);
-        read = rows_once(client, filter, progress)?;
+        read = rows_once(connection, filter, progress)?;
         if read.missing == 0 || read.cut_short {
             break;
         }
@@ -46,18 +50,22 @@ pub(super) fn rows(client: &mut Client, filter: &Value, progress: &Progress) -> 
     Ok(read)
 }
 
-fn rows_once(client: &mut Client, filter: &Value, progress: &Progress) -> Result<Paged, Trouble> {
+fn rows_once(
+    connection: &mut Connection,
+    filter: &Value,
+    progress: &Progress,
+) -> Result<Paged, GatewayError> {
     let method = "sessions.list";
     let mut read = Paged::default();
     let mut known: HashSet<String> = HashSet::new();
     let mut moved = false;
     let (mut offset, mut total) = (0, None);
-    let heard_before = client.heard();
+    let heard_before = connection.heard();
     for _ in 0..MOST_PAGES {
         let mut params = filter.clone();
         params["limit"] = json!(PAGE);
         params["offset"] = json!(offset);
-        let page: Page = client.ask(method, &params)?;
+        let page: Page = connection.ask(method, &params)?;
         wanted(progress)?;
         read.at = page.ts.map(|ts| ts.0);
         // A row that went between two pages moved another one out of sight: at least one may be missing.
@@ -74,7 +82,9 @@ fn rows_once(client: &mut Client, filter: &Value, progress: &Progress) -> Result
                 return Ok(read);
             }
             Some(next) if next <= offset => return Err(endless(method)),
-            Some(_) if read.rows.len() >= MOST_ROWS || client.heard() - heard_before > LARGEST_LIST => break,
+            Some(_) if read.rows.len() >= MOST_ROWS || connection.heard() - heard_before > LARGEST_LIST => {
+                break;
+            }
             Some(next) => offset = next,
         }
     }
@@ -82,19 +92,22 @@ fn rows_once(client: &mut Client, filter: &Value, progress: &Progress) -> Result
 }
 
 /// Every job, or `None` when there are more than anybody reads: half of them prove nothing about an automation.
-pub(super) fn jobs(client: &mut Client, progress: &Progress) -> Result<Option<Vec<Job>>, Trouble> {
+pub(super) fn jobs(
+    connection: &mut Connection,
+    progress: &Progress,
+) -> Result<Option<Vec<Job>>, GatewayError> {
     let mut jobs: Vec<Job> = Vec::new();
     let mut offset = 0;
-    let heard_before = client.heard();
+    let heard_before = connection.heard();
     for _ in 0..MOST_PAGES {
         let params = json!({"includeDisabled": true, "limit": JOBS_PAGE, "offset": offset});
-        let page: Jobs = client.ask("cron.list", &params)?;
+        let page: Jobs = connection.ask("cron.list", &params)?;
         wanted(progress)?;
         jobs.extend(page.page);
         match page.next_offset.filter(|_| page.has_more) {
             None if page.has_more => break,
             None => return Ok(Some(jobs)),
-            Some(next) if next <= offset || client.heard() - heard_before > LARGEST_LIST => break,
+            Some(next) if next <= offset || connection.heard() - heard_before > LARGEST_LIST => break,
             Some(next) => offset = next,
         }
     }
@@ -103,11 +116,11 @@ pub(super) fn jobs(client: &mut Client, progress: &Progress) -> Result<Option<Ve
 
 /// An answer came; whether anybody still waits for the next one. Who gave up on a slow gateway leaves nobody behind who
 /// goes on asking it.
-pub(super) fn wanted(progress: &Progress) -> Result<(), Trouble> {
+pub(super) fn wanted(progress: &Progress) -> Result<(), GatewayError> {
     progress.tick();
-    if progress.is_given_up() { Err(Trouble::Unwanted) } else { Ok(()) }
+    if progress.is_given_up() { Err(GatewayError::Unwanted) } else { Ok(()) }
 }
 
-fn endless(method: &str) -> Trouble {
-    Trouble::Odd { during: method.to_owned(), what: "the list has no end".to_owned() }
+fn endless(method: &str) -> GatewayError {
+    GatewayError::Odd { during: method.to_owned(), what: "the list has no end".to_owned() }
 }

@@ -69,7 +69,7 @@ pub(super) fn written(path: &Path, environ: &Environ) -> Root {
 }
 
 /// Why a root that is no address could not become one; `None` when there is no OpenClaw.
-pub(super) fn trouble(path: &Path) -> Option<String> {
+pub(super) fn error(path: &Path) -> Option<String> {
     let config = config_in(path);
     match config::read(&config, &[]) {
         Ok(_) => Some(format!("{} is no address of a gateway", path.display())),
@@ -192,7 +192,7 @@ mod tests {
         let variables = environ(&[("HOME", home.path().to_str().unwrap())]);
         let root = root(&variables).unwrap();
         assert_eq!(root, Root::at(home.path().join(".openclaw")));
-        assert_eq!(trouble(&root.path), None);
+        assert_eq!(error(&root.path), None);
     }
 
     #[test]
@@ -213,7 +213,7 @@ mod tests {
         std::fs::write(folder.join(CONFIG), "{gateway: ").unwrap();
         let broken = root(&environ(&variables)).unwrap();
         assert_eq!(broken.path, folder.join(CONFIG));
-        assert!(trouble(&broken.path).unwrap().contains("a value is missing"));
+        assert!(error(&broken.path).unwrap().contains("a value is missing"));
     }
 
     #[test]
@@ -295,6 +295,6 @@ mod tests {
         let keys = found(&[]).keys.unwrap();
         assert_eq!((keys.token, keys.password.as_ref().map(Secret::reveal)), (None, Some("yes")));
         write("openclaw.json", "{$include: './gone.json'}");
-        assert!(trouble(&found(&[]).path).unwrap().contains("gone.json"));
+        assert!(error(&found(&[]).path).unwrap().contains("gone.json"));
     }
 }

@@ -4,12 +4,12 @@ use agentctl_model::text::clean_cut;
 use agentctl_model::{Coverage, Found, Harvest};
 use serde_json::json;
 
-use super::client::Client;
+use super::connection::Connection;
+use super::error::GatewayError;
 use super::fold::{Fold, Summary};
-use super::gateway::Gateway;
+use super::gateway_client::GatewayClient;
 use super::paging::wanted;
 use super::rows::{History, Row};
-use super::trouble::Trouble;
 use super::{list, natives, places};
 use crate::{Progress, Reach, Root, Scope};
 
@@ -22,7 +22,7 @@ const LARGEST_CONVERSATION: usize = 64 << 20;
 
 pub(super) fn survey(root: &Root, scope: &Scope<'_>) -> Harvest {
     let failed = |error: String| Harvest::nothing(Coverage::Failed { error });
-    let Some(gateway) = Gateway::of(root) else {
+    let Some(gateway) = GatewayClient::of(root) else {
         let text = root.path.to_string_lossy();
         if text.contains("://") {
             return failed(format!(
@@ -30,13 +30,13 @@ pub(super) fn survey(root: &Root, scope: &Scope<'_>) -> Harvest {
                 clean_cut(&text, Some(200))
             ));
         }
-        return places::trouble(&root.path).map_or_else(|| Harvest::nothing(Coverage::NotInstalled), failed);
+        return places::error(&root.path).map_or_else(|| Harvest::nothing(Coverage::NotInstalled), failed);
     };
-    ask(&gateway, root, scope).unwrap_or_else(|trouble| failed(trouble.to_string()))
+    ask(&gateway, root, scope).unwrap_or_else(|error| failed(error.to_string()))
 }
 
-fn ask(gateway: &Gateway, root: &Root, scope: &Scope<'_>) -> Result<Harvest, Trouble> {
-    let (mut client, mut listing) = list::read(gateway, &scope.reach, &scope.progress)?;
+fn ask(gateway: &GatewayClient, root: &Root, scope: &Scope<'_>) -> Result<Harvest, GatewayError> {
+    let (mut connection, mut listing) = list::read(gateway, &scope.reach, &scope.progress)?;
     if let Some(state) = &root.store {
         let live = matches!(scope.reach, Reach::Live(_));
         let is_wanted = |row: &&Row| scope.reach.names(&row.key) && !(live && row.rests());
@@ -53,17 +53,17 @@ fn ask(gateway: &Gateway, root: &Root, scope: &Scope<'_>) -> Result<Harvest, Tro
             continue;
         }
         if told {
-            match summary(&mut client, &found.id, &scope.progress) {
+            match summary(&mut connection, &found.id, &scope.progress) {
                 Ok((summary, missing)) => {
                     fill(&mut found, summary, scope);
                     harvest.warnings.extend(missing.map(|words| format!("{}: {words}", found.id)));
                 }
-                Err(trouble @ Trouble::Refused { .. }) => {
-                    harvest.warnings.push(format!("{}: {trouble}", found.id));
+                Err(error @ GatewayError::Refused { .. }) => {
+                    harvest.warnings.push(format!("{}: {error}", found.id));
                     // Those of the last run are no total.
                     found.facts.tokens = None;
                 }
-                Err(trouble) => return Err(trouble),
+                Err(error) => return Err(error),
             }
         } else {
             // The row has the figures of the last run, which are no total.
@@ -87,21 +87,21 @@ fn fill(found: &mut Found, summary: Summary, scope: &Scope<'_>) {
 
 /// A conversation from its last page to its first, and a word when it could not be read so far.
 fn summary(
-    client: &mut Client,
+    connection: &mut Connection,
     key: &str,
     progress: &Progress,
-) -> Result<(Summary, Option<&'static str>), Trouble> {
+) -> Result<(Summary, Option<&'static str>), GatewayError> {
     let mut fold = Fold::default();
-    let (mut offset, heard_before, mut limit) = (0, client.heard(), PAGE);
+    let (mut offset, heard_before, mut limit) = (0, connection.heard(), PAGE);
     for _ in 0..MOST_PAGES {
         let params = json!({"sessionKey": key, "limit": limit, "offset": offset});
-        let page: History = match client.ask("chat.history", &params) {
+        let page: History = match connection.ask("chat.history", &params) {
             // Long messages: fewer of them may not be too much.
-            Err(Trouble::TooHeavy { .. }) if limit > 1 => {
+            Err(GatewayError::TooHeavy { .. }) if limit > 1 => {
                 limit = (limit / 10).max(1);
                 continue;
             }
-            Err(Trouble::TooHeavy { .. }) => break,
+            Err(GatewayError::TooHeavy { .. }) => break,
             other => other?,
         };
         wanted(progress)?;
@@ -109,7 +109,7 @@ fn summary(
         if !page.has_more {
             return Ok((fold.whole(), None));
         }
-        let enough = client.heard() - heard_before > LARGEST_CONVERSATION;
+        let enough = connection.heard() - heard_before > LARGEST_CONVERSATION;
         match page.next_offset.filter(|next| *next > offset && !enough) {
             Some(next) => offset = next,
             None => break,

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::client::{Client, Event, READ};
-use super::gateway::Gateway;
-use super::trouble::Trouble;
-use crate::feed::{Feed, Lost, News};
+use super::connection::{Connection, Event, READ};
+use super::error::GatewayError;
+use super::gateway_client::GatewayClient;
+use crate::feed::{Feed, FeedMessage, Lost};
 
 /// The gateway ticks every 30 s; after three missing ticks nobody is there.
 const LONGEST_SILENCE: Duration = Duration::from_secs(95);
@@ -18,73 +18,73 @@ const POLICY_CHANGED: u16 = 4001;
 const UNTIL_LET_IN: Duration = Duration::from_mins(5);
 
 pub struct Watch {
-    gateway: Gateway,
-    client: Option<Client>,
+    gateway: GatewayClient,
+    connection: Option<Connection>,
     /// The life of the gateway that was heard last, by its own name.
     boot: Option<String>,
     heard: Instant,
 }
 
 impl Watch {
-    pub fn new(gateway: Gateway) -> Self {
-        Self { gateway, client: None, boot: None, heard: Instant::now() }
+    pub fn new(gateway: GatewayClient) -> Self {
+        Self { gateway, connection: None, boot: None, heard: Instant::now() }
     }
 
-    fn connect(&mut self) -> Result<News, Trouble> {
-        let mut client = self.gateway.connect(&[READ])?;
-        let _: Value = client.ask("sessions.subscribe", &json!({}))?;
-        let boot = client.hello.boot.clone();
+    fn connect(&mut self) -> Result<FeedMessage, GatewayError> {
+        let mut connection = self.gateway.connect(&[READ])?;
+        let _: Value = connection.ask("sessions.subscribe", &json!({}))?;
+        let boot = connection.hello.boot.clone();
         // Where either did not say its name, nobody knows whether it is another one.
         let restarted = self.boot.is_some() && boot.is_some() && self.boot != boot;
         self.boot = boot.or_else(|| self.boot.take());
-        self.client = Some(client);
+        self.connection = Some(connection);
         self.heard = Instant::now();
-        Ok(if restarted { News::Restarted } else { News::Changed })
+        Ok(if restarted { FeedMessage::Restarted } else { FeedMessage::Changed })
     }
 
-    fn listen(&mut self, patience: Duration) -> Result<News, Trouble> {
-        let Some(client) = &mut self.client else { return self.connect() };
-        match client.listen(patience)? {
+    fn listen(&mut self, patience: Duration) -> Result<FeedMessage, GatewayError> {
+        let Some(connection) = &mut self.connection else { return self.connect() };
+        match connection.listen(patience)? {
             Some(event) => {
                 self.heard = Instant::now();
                 Ok(news(&event))
             }
             None if self.heard.elapsed() > LONGEST_SILENCE => {
-                Err(Trouble::Silent { during: "events".to_owned(), patience: LONGEST_SILENCE })
+                Err(GatewayError::Silent { during: "events".to_owned(), patience: LONGEST_SILENCE })
             }
-            None => Ok(News::Nothing),
+            None => Ok(FeedMessage::Nothing),
         }
     }
 }
 
 impl Feed for Watch {
-    fn next(&mut self, patience: Duration) -> Result<News, Lost> {
-        self.listen(patience).map_err(|trouble| {
-            self.client = None;
-            Lost { why: trouble.to_string(), retry_in: retry_in(&trouble) }
+    fn next(&mut self, patience: Duration) -> Result<FeedMessage, Lost> {
+        self.listen(patience).map_err(|error| {
+            self.connection = None;
+            Lost { why: error.to_string(), retry_in: retry_in(&error) }
         })
     }
 }
 
 /// When to come back; `None` where nobody says.
-fn retry_in(trouble: &Trouble) -> Option<Duration> {
-    match trouble {
-        Trouble::Refused { refusal, .. } => match refusal.retry_after_ms {
+fn retry_in(error: &GatewayError) -> Option<Duration> {
+    match error {
+        GatewayError::Refused { refusal, .. } => match refusal.retry_after_ms {
             Some(pause) => Some(Duration::from_millis(pause)),
             None => (!refusal.retryable).then_some(UNTIL_LET_IN),
         },
-        Trouble::NoScope { .. } | Trouble::Unsafe(_) => Some(UNTIL_LET_IN),
+        GatewayError::NoScope { .. } | GatewayError::Unsafe(_) => Some(UNTIL_LET_IN),
         lost => (lost.close_code() == Some(POLICY_CHANGED)).then_some(Duration::ZERO),
     }
 }
 
 /// Whether an event can change a list. The words of a run in progress change nothing; that it waits for an approval does,
 /// and a reader is told so only by the run itself.
-fn news(event: &Event) -> News {
+fn news(event: &Event) -> FeedMessage {
     match (event.name.as_str(), event.phase.as_deref()) {
         ("sessions.changed" | "session.message" | "cron" | "shutdown", _)
-        | ("agent", Some("waiting-approval" | "approval-resolved")) => News::Changed,
-        _ => News::Nothing,
+        | ("agent", Some("waiting-approval" | "approval-resolved")) => FeedMessage::Changed,
+        _ => FeedMessage::Nothing,
     }
 }
 
@@ -98,12 +98,12 @@ mod tests {
             news(&Event { name: name.to_owned(), phase: phase.map(str::to_owned) })
         };
         for name in ["sessions.changed", "session.message", "cron", "shutdown"] {
-            assert_eq!(of(name, None), News::Changed, "{name}");
+            assert_eq!(of(name, None), FeedMessage::Changed, "{name}");
         }
         for name in ["tick", "health", "agent", "chat", "presence"] {
-            assert_eq!(of(name, None), News::Nothing, "{name}");
+            assert_eq!(of(name, None), FeedMessage::Nothing, "{name}");
         }
-        assert_eq!(of("agent", Some("waiting-approval")), News::Changed);
-        assert_eq!(of("agent", Some("model")), News::Nothing);
+        assert_eq!(of("agent", Some("waiting-approval")), FeedMessage::Changed);
+        assert_eq!(of("agent", Some("model")), FeedMessage::Nothing);
     }
 }

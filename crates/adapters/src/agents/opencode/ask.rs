@@ -105,13 +105,13 @@ impl Request {
 
 /// What one server said about one directory.
 #[derive(Debug, Default)]
-pub(super) struct Word {
+pub(super) struct ServerReport {
     doing: HashMap<String, Doing>,
     approvals: Vec<Request>,
     questions: Vec<Request>,
 }
 
-impl Word {
+impl ServerReport {
     pub(super) fn works_on(&self, id: &str) -> bool {
         self.doing.contains_key(id)
     }
@@ -139,32 +139,39 @@ pub(super) fn ask(kernel: &KernelView, joined: &mut Joined) {
             continue;
         };
         for directory in directories {
-            if let Some((word, address)) = word_of(process, &directory) {
-                hear(&word, reference, &directory, address, kernel, &mut joined.claims);
+            if let Some((report, address)) = report_of(process, &directory) {
+                hear(&report, reference, &directory, address, kernel, &mut joined.claims);
             }
         }
     }
 }
 
-fn word_of(process: &Process, directory: &str) -> Option<(Word, SocketAddr)> {
-    process.listening.seen()?.iter().find_map(|address| Some((word_at(*address, directory, SOON)?, *address)))
+fn report_of(process: &Process, directory: &str) -> Option<(ServerReport, SocketAddr)> {
+    process
+        .listening
+        .seen()?
+        .iter()
+        .find_map(|address| Some((report_at(*address, directory, SOON)?, *address)))
 }
 
 /// What the server at an address says about a directory; `None` if it is none of OpenCode's.
-pub(super) fn word_at(address: SocketAddr, directory: &str, patience: Duration) -> Option<Word> {
+pub(super) fn report_at(address: SocketAddr, directory: &str, patience: Duration) -> Option<ServerReport> {
     let query = format!("?directory={}", escaped(directory));
     let json = |path: &str| get(address, &format!("{path}{query}"), patience);
-    let mut word = Word { doing: serde_json::from_slice(&json("/session/status")?).ok()?, ..Word::default() };
-    if !word.doing.is_empty() {
+    let mut report = ServerReport {
+        doing: serde_json::from_slice(&json("/session/status")?).ok()?,
+        ..ServerReport::default()
+    };
+    if !report.doing.is_empty() {
         let requests = |path| json(path).and_then(|body| serde_json::from_slice::<Vec<Request>>(&body).ok());
-        word.approvals = requests("/permission").unwrap_or_default();
-        word.questions = requests("/question").unwrap_or_default();
-        for request in word.approvals.iter_mut().chain(&mut word.questions) {
+        report.approvals = requests("/permission").unwrap_or_default();
+        report.questions = requests("/question").unwrap_or_default();
+        for request in report.approvals.iter_mut().chain(&mut report.questions) {
             request.call = waiting_call(request, &json);
-            request.session = main_session(&request.session, &word.doing, &json);
+            request.session = main_session(&request.session, &report.doing, &json);
         }
     }
-    Some(word)
+    Some(report)
 }
 
 /// The call that a request is about, as the model made it.
@@ -194,7 +201,7 @@ fn main_session(id: &str, doing: &HashMap<String, Doing>, json: &dyn Fn(&str) ->
 }
 
 fn hear(
-    word: &Word,
+    report: &ServerReport,
     process: ProcessRef,
     directory: &str,
     address: SocketAddr,
@@ -207,11 +214,11 @@ fn hear(
     };
     // A server that may run a turn and says that it does not is no owner of the session.
     claims.retain(|claim| {
-        !concerns(claim) || claim.tie != Tie::OneOfSeveral || word.doing.contains_key(&claim.id)
+        !concerns(claim) || claim.tie != Tie::OneOfSeveral || report.doing.contains_key(&claim.id)
     });
     for claim in claims.iter_mut().filter(|claim| concerns(claim)) {
         let said = |words: String| Evidence::said(Witness::Gateway, words, Some(kernel.as_of));
-        let Some(doing) = word.doing.get(&claim.id) else {
+        let Some(doing) = report.doing.get(&claim.id) else {
             claim.testimony = Some(LiveReport {
                 turn: Some(Turn::new(TurnState::Ended, None)),
                 evidence: vec![said(format!("the server at {address} does not work on it"))],
@@ -220,20 +227,20 @@ fn hear(
             continue;
         };
         claim.tie = Tie::Exact;
-        claim.testimony = Some(testimony(word, doing, &claim.id, |state| {
+        claim.testimony = Some(testimony(report, doing, &claim.id, |state| {
             said(format!("the server at {address} says: {state}"))
         }));
     }
 }
 
-fn testimony(word: &Word, doing: &Doing, id: &str, said: impl Fn(&str) -> Evidence) -> LiveReport {
+fn testimony(report: &ServerReport, doing: &Doing, id: &str, said: impl Fn(&str) -> Evidence) -> LiveReport {
     let of_this = |requests: &'_ [Request], kind| -> Vec<Pending> {
         let mine = requests.iter().filter(|request| request.session == id);
         mine.map(|request| Pending { kind, summary: summary(request), since: None, answerable: true })
             .collect()
     };
-    let approvals = of_this(&word.approvals, PendingKind::Approval);
-    let questions = of_this(&word.questions, PendingKind::Question);
+    let approvals = of_this(&report.approvals, PendingKind::Approval);
+    let questions = of_this(&report.questions, PendingKind::Question);
     let (state, words) = if !approvals.is_empty() {
         (TurnState::Approval, "waits for an approval")
     } else if !questions.is_empty() {

@@ -8,7 +8,7 @@ use agentctl_model::Refusal;
 use agentctl_model::text::{clean_cut, one_line};
 use serde_json::{Value, json};
 
-use super::ask::{Request, Word, word_at};
+use super::ask::{Request, ServerReport, report_at};
 use super::http::{PATIENTLY, Reply, post};
 use crate::Answer;
 use crate::gateway::ServerError;
@@ -19,22 +19,22 @@ pub(super) struct Steered {
     address: SocketAddr,
     directory: String,
     id: String,
-    word: Word,
+    report: ServerReport,
 }
 
 impl Steered {
     /// The first of the addresses that speaks as OpenCode's own server does.
     pub(super) fn reach(addresses: &[SocketAddr], directory: &str, id: &str) -> Result<Self, ServerError> {
-        let word_of = |address: &SocketAddr| Some((*address, word_at(*address, directory, PATIENTLY)?));
-        let answering = addresses.iter().find_map(word_of);
-        let (address, word) = answering.ok_or_else(|| {
+        let report_of = |address: &SocketAddr| Some((*address, report_at(*address, directory, PATIENTLY)?));
+        let answering = addresses.iter().find_map(report_of);
+        let (address, report) = answering.ok_or_else(|| {
             let places: Vec<String> = addresses.iter().map(ToString::to_string).collect();
             ServerError::Unheard(format!(
                 "the server at {} does not answer as one of OpenCode; one that wants a password can only be used where that is known",
                 places.join(", ")
             ))
         })?;
-        Ok(Self { address, directory: directory.to_owned(), id: id.to_owned(), word })
+        Ok(Self { address, directory: directory.to_owned(), id: id.to_owned(), report })
     }
 
     /// The server keeps the words until the session takes them up.
@@ -45,7 +45,7 @@ impl Steered {
 
     /// Breaks off the turn with its tools. A session that is not at work has nothing to break off.
     pub(super) fn interrupt(&self) -> Result<(), ServerError> {
-        if !self.word.works_on(&self.id) {
+        if !self.report.works_on(&self.id) {
             return Ok(());
         }
         self.post(&format!("/session/{}/abort", escaped(&self.id)), &json!({}))
@@ -53,7 +53,7 @@ impl Steered {
 
     /// Answers the first thing that the session waits for.
     pub(super) fn answer(&self, answer: &Answer) -> Result<(), ServerError> {
-        let (approval, question) = self.word.waiting(&self.id);
+        let (approval, question) = self.report.waiting(&self.id);
         match (approval, question, answer) {
             (Some(asked), _, Answer::Approve) => self.permit(asked, "once"),
             (Some(asked), _, Answer::Deny) => self.permit(asked, "reject"),

@@ -212,11 +212,11 @@ impl Question<'_, '_> {
                 Ok(named)
             }
             Reach::Live(_) => {
-                let since = wanted::earliest(&self.carriers).map_or(0, Timestamp::as_millisecond);
+                let since = wanted::earliest(&self.owners).map_or(0, Timestamp::as_millisecond);
                 let mut live =
                     database::heads(connection, schema, "parent_id IS NULL AND time_updated >= ?1", [since])?;
-                live.heads.retain(|head| self.carriers.iter().any(|carrier| carrier.may_carry(head)));
-                for id in self.carriers.iter().filter_map(|carrier| carrier.id.as_deref()) {
+                live.heads.retain(|head| self.owners.iter().any(|owner| owner.may_carry(head)));
+                for id in self.owners.iter().filter_map(|owner| owner.id.as_deref()) {
                     live.heads.extend(select("id = ?1", id)?.heads);
                 }
                 without_twins(&mut live.heads);

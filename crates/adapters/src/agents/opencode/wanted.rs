@@ -19,14 +19,14 @@ const GENERATIONS: usize = 8;
 
 /// What a live process says about which sessions it may carry.
 #[derive(Debug, Clone)]
-pub(super) struct Carrier {
+pub(super) struct LiveOwner {
     started_at: Option<Timestamp>,
     pub(super) id: Option<String>,
     /// `None`: any directory.
     directories: Option<Vec<String>>,
 }
 
-impl Carrier {
+impl LiveOwner {
     /// `None` for processes that never carry a session themselves.
     fn of(program: &Program, process: &Process) -> Option<Self> {
         let everywhere = match program.kind(&process.head) {
@@ -52,31 +52,31 @@ impl Carrier {
 }
 
 /// The start of the oldest process; `None` when nothing can be left out by time.
-pub(super) fn earliest(carriers: &[Carrier]) -> Option<Timestamp> {
-    carriers.iter().map(|carrier| carrier.started_at).min().flatten()
+pub(super) fn earliest(owners: &[LiveOwner]) -> Option<Timestamp> {
+    owners.iter().map(|owner| owner.started_at).min().flatten()
 }
 
 /// A question, and the live processes that narrow it when only live sessions are wanted.
 pub(crate) struct Question<'q, 's> {
     pub(crate) scope: &'q Scope<'s>,
-    pub(super) carriers: Vec<Carrier>,
+    pub(super) owners: Vec<LiveOwner>,
 }
 
 impl<'q, 's> Question<'q, 's> {
     pub(crate) fn new(program: &Program, scope: &'q Scope<'s>, ours: impl Fn(&Process) -> bool) -> Self {
-        let carriers = match scope.reach {
+        let owners = match scope.reach {
             Reach::Live(kernel) => {
                 let mine = kernel.processes.iter().filter(|process| ours(process));
-                mine.filter_map(|process| Carrier::of(program, process)).collect()
+                mine.filter_map(|process| LiveOwner::of(program, process)).collect()
             }
             Reach::Ids(_) | Reach::All { .. } => Vec::new(),
         };
-        Self { scope, carriers }
+        Self { scope, owners }
     }
 
     /// Only live sessions are wanted, and nobody lives who could carry one.
     pub(crate) fn reaches_nothing(&self) -> bool {
-        matches!(self.scope.reach, Reach::Live(_)) && self.carriers.is_empty()
+        matches!(self.scope.reach, Reach::Live(_)) && self.owners.is_empty()
     }
 
     /// Files of the old tree that the question may reach. Reading their heads is left for later.
@@ -102,8 +102,8 @@ impl<'q, 's> Question<'q, 's> {
             }
             // Every prompt rewrites the session's file.
             Reach::Live(_) => {
-                let since = earliest(&self.carriers);
-                let named = |id: &str| self.carriers.iter().any(|carrier| carrier.id.as_deref() == Some(id));
+                let since = earliest(&self.owners);
+                let named = |id: &str| self.owners.iter().any(|owner| owner.id.as_deref() == Some(id));
                 places
                     .retain(|place| named(&place.id) || place.modified().is_none_or(|at| Some(at) >= since));
             }
@@ -133,8 +133,8 @@ impl<'q, 's> Question<'q, 's> {
             }
             Reach::Live(_) => {
                 let may = |head: &&Head| {
-                    let named = self.carriers.iter().any(|carrier| carrier.id.as_ref() == Some(&head.id));
-                    let carried = self.carriers.iter().any(|carrier| carrier.may_carry(head));
+                    let named = self.owners.iter().any(|owner| owner.id.as_ref() == Some(&head.id));
+                    let carried = self.owners.iter().any(|owner| owner.may_carry(head));
                     named || (carried && head.parent.is_none())
                 };
                 let mut live: Vec<Head> = heads.iter().filter(may).cloned().collect();

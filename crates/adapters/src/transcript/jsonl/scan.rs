@@ -358,7 +358,7 @@ mod tests {
         let progress = crate::Progress::default();
         progress.give_up();
         let read = || scan_back(&Stored(b"a\n"), 2, &mut Collect::default());
-        assert!(cancel::on_behalf_of(Some(&progress), read).is_err());
+        assert!(cancel::with_cancellation(Some(&progress), read).is_err());
         assert!(read().is_ok());
     }
 

@@ -10,13 +10,13 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::address::Address;
-use super::client::{ADMIN, APPROVALS, Client, PATIENCE, WRITE};
+use super::connection::{ADMIN, APPROVALS, Connection, PATIENCE, WRITE};
+use super::error::GatewayError;
 use super::rows::Approval;
-use super::trouble::Trouble;
 use crate::{Keys, Root};
 
 #[derive(Debug, Clone)]
-pub struct Gateway {
+pub struct GatewayClient {
     address: Address,
     keys: Keys,
     patience: Duration,
@@ -79,7 +79,7 @@ pub enum Decision {
     Deny,
 }
 
-impl Gateway {
+impl GatewayClient {
     /// The gateway behind a root; `None` when the root is no address.
     pub fn of(root: &Root) -> Option<Self> {
         let address = Address::parse(root.path.to_str()?)?;
@@ -98,18 +98,18 @@ impl Gateway {
         self.keys.approvals.unwrap_or(self.address.is_loopback())
     }
 
-    pub(super) fn connect(&self, scopes: &[&'static str]) -> Result<Client, Trouble> {
-        Client::connect(&self.address, &self.keys, scopes, self.patience)
+    pub(super) fn connect(&self, scopes: &[&'static str]) -> Result<Connection, GatewayError> {
+        Connection::connect(&self.address, &self.keys, scopes, self.patience)
     }
 
     /// Begins a session. A folder outside the agent's workspace needs more rights, and only then they are asked for.
-    pub fn launch(&self, launch: &Launch<'_>) -> Result<Launched, Trouble> {
+    pub fn launch(&self, launch: &Launch<'_>) -> Result<Launched, GatewayError> {
         self.begin("sessions.create", &launch.params())
     }
 
     /// With the right to write, and to ask a person: a run has the rights of the connection that began it, and without
     /// the second one its guarded commands fail instead of waiting.
-    fn begin<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Result<T, Trouble> {
+    fn begin<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Result<T, GatewayError> {
         self.act(method, params, [&[WRITE, APPROVALS], &[ADMIN, APPROVALS]])
     }
 
@@ -120,26 +120,31 @@ impl Gateway {
         method: &str,
         params: &Value,
         [usual, more]: [&[&'static str]; 2],
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, GatewayError> {
         match self.connect(usual)?.ask(method, params) {
-            Err(trouble) if wants_admin(&trouble) => self.connect(more)?.ask(method, params),
+            Err(error) if wants_admin(&error) => self.connect(more)?.ask(method, params),
             other => other,
         }
     }
 
     /// Ends the run of the moment; the session stays and can take the next message. A run that another connection began
     /// is ended by administrators only.
-    pub fn stop(&self, key: &str) -> Result<Stopped, Trouble> {
+    pub fn stop(&self, key: &str) -> Result<Stopped, GatewayError> {
         self.act("chat.abort", &json!({"sessionKey": key}), [&[WRITE], &[ADMIN]])
     }
 
     /// A message to a session that exists. Sent again with the same word it starts nothing.
-    pub fn send(&self, key: &str, message: &str, idempotency_key: Option<&str>) -> Result<Sent, Trouble> {
+    pub fn send(
+        &self,
+        key: &str,
+        message: &str,
+        idempotency_key: Option<&str>,
+    ) -> Result<Sent, GatewayError> {
         self.begin("sessions.send", &Self::message(key, message, idempotency_key))
     }
 
     /// The same to a session that is made if there is none.
-    pub(super) fn chat(&self, key: &str, message: &str, idempotency_key: &str) -> Result<(), Trouble> {
+    pub(super) fn chat(&self, key: &str, message: &str, idempotency_key: &str) -> Result<(), GatewayError> {
         let params = json!({"sessionKey": key, "message": message, "idempotencyKey": idempotency_key});
         self.begin("chat.send", &params).map(|_: Value| ())
     }
@@ -150,23 +155,23 @@ impl Gateway {
     }
 
     /// What waits for a person. Others' approvals are shown to administrators only, to anybody else the list is empty.
-    pub fn approvals(&self) -> Result<Vec<Approval>, Trouble> {
+    pub fn approvals(&self) -> Result<Vec<Approval>, GatewayError> {
         listed(&mut self.approver()?)
     }
 
     /// The same in so much time altogether, for those who can do without.
-    pub(super) fn approvals_within(&self, time: Duration) -> Result<Vec<Approval>, Trouble> {
+    pub(super) fn approvals_within(&self, time: Duration) -> Result<Vec<Approval>, GatewayError> {
         let until = Instant::now() + time.min(self.patience);
-        let mut client = self.clone().patient_for(time.min(self.patience)).approver()?;
-        client.be_patient_for(until.saturating_duration_since(Instant::now()));
-        listed(&mut client)
+        let mut connection = self.clone().patient_for(time.min(self.patience)).approver()?;
+        connection.be_patient_for(until.saturating_duration_since(Instant::now()));
+        listed(&mut connection)
     }
 
-    fn approver(&self) -> Result<Client, Trouble> {
+    fn approver(&self) -> Result<Connection, GatewayError> {
         self.connect(&[ADMIN, APPROVALS])
     }
 
-    pub fn decide(&self, approval: &str, decision: Decision) -> Result<(), Trouble> {
+    pub fn decide(&self, approval: &str, decision: Decision) -> Result<(), GatewayError> {
         let word = match decision {
             Decision::AllowOnce => "allow-once",
             Decision::Deny => "deny",
@@ -177,7 +182,7 @@ impl Gateway {
     }
 }
 
-fn listed(approver: &mut Client) -> Result<Vec<Approval>, Trouble> {
+fn listed(approver: &mut Connection) -> Result<Vec<Approval>, GatewayError> {
     let list: Vec<Value> = approver.ask("exec.approval.list", &json!({}))?;
     Ok(list.into_iter().filter_map(|one| serde_json::from_value(one).ok()).collect())
 }
@@ -190,8 +195,8 @@ fn compact(mut params: Value) -> Value {
     params
 }
 
-fn wants_admin(trouble: &Trouble) -> bool {
-    trouble.refusal().is_some_and(|refusal| {
+fn wants_admin(error: &GatewayError) -> bool {
+    error.refusal().is_some_and(|refusal| {
         refusal.message == "unauthorized"
             || (refusal.message.contains("missing scope") && refusal.message.contains(ADMIN))
     })

@@ -11,7 +11,7 @@ use agentctl_model::text::{clean_cut, one_line};
 use crate::wire::websocket::Closed;
 
 #[derive(Debug)]
-pub enum Trouble {
+pub enum GatewayError {
     /// Nobody there, or not reachable.
     Unreachable(io::Error),
     /// The connection ended or broke.
@@ -119,7 +119,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl Trouble {
+impl GatewayError {
     /// How an error of the socket is to be understood.
     pub(super) fn of(error: io::Error, during: &str, patience: Duration) -> Self {
         let during = during.to_owned();
@@ -150,7 +150,7 @@ impl Trouble {
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for GatewayError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable(error) => out.write_str(&plain(error)),

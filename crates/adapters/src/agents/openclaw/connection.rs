@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::address::Address;
 use super::device::{Challenge, Claims, Device};
-use super::trouble::{Refusal, Trouble};
+use super::error::{GatewayError, Refusal};
 use super::weight::{self, MOST_VALUES};
 use crate::wire::deadline::Timed;
 use crate::wire::dial::dial;
@@ -124,7 +124,7 @@ struct Granted {
 /// Plain on this machine and in private networks, TLS everywhere else.
 type Line = Box<dyn Timed + Send>;
 
-pub(super) struct Client {
+pub(super) struct Connection {
     socket: WebSocket<Line>,
     pub(super) hello: Hello,
     /// How long one question may take.
@@ -133,7 +133,7 @@ pub(super) struct Client {
     heard: usize,
 }
 
-impl Client {
+impl Connection {
     /// Lets itself in with these scopes, the first of which it cannot do without. A gateway that takes this machine for
     /// a stranger is told who it is, if it has a device key; on loopback nobody asks, and the pairing list stays short.
     pub(super) fn connect(
@@ -141,22 +141,20 @@ impl Client {
         keys: &Keys,
         scopes: &[&'static str],
         patience: Duration,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, GatewayError> {
         let device = keys.device.as_ref().and_then(Device::from_seed);
         let first = device.as_ref().filter(|_| !address.is_loopback());
-        let attempt = |device: Option<&Device>| -> Result<Self, Trouble> {
-            let client = Self::enter(address, keys, scopes, device, patience)?;
+        let attempt = |device: Option<&Device>| -> Result<Self, GatewayError> {
+            let connection = Self::enter(address, keys, scopes, device, patience)?;
             match scopes.first() {
-                Some(scope) if !client.hello.grants(scope) => {
-                    Err(Trouble::NoScope { scope, paired: device.is_some() })
+                Some(scope) if !connection.hello.grants(scope) => {
+                    Err(GatewayError::NoScope { scope, paired: device.is_some() })
                 }
-                _ => Ok(client),
+                _ => Ok(connection),
             }
         };
         match (attempt(first), &device) {
-            (Err(trouble), Some(device)) if first.is_none() && asks_who_we_are(&trouble) => {
-                attempt(Some(device))
-            }
+            (Err(error), Some(device)) if first.is_none() && asks_who_we_are(&error) => attempt(Some(device)),
             (result, _) => result,
         }
     }
@@ -167,12 +165,12 @@ impl Client {
         scopes: &[&str],
         device: Option<&Device>,
         patience: Duration,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, GatewayError> {
         let until = Instant::now() + patience;
         let mut socket = open(address, keys, until, patience)?;
         let during = "connect";
         let asked: Asked = loop {
-            let message = socket.hear().map_err(|error| Trouble::of(error, during, patience))?;
+            let message = socket.hear().map_err(|error| GatewayError::of(error, during, patience))?;
             let frame = parse(&message, during)?;
             match (frame.event.as_deref(), frame.payload) {
                 (Some("connect.challenge"), Some(payload)) => break understood(payload, during)?,
@@ -181,32 +179,36 @@ impl Client {
             }
         };
         let params = introduction(keys, scopes, device, &asked);
-        let mut client = Self {
+        let mut connection = Self {
             socket,
             hello: Hello { version: String::new(), boot: None, scopes: Vec::new() },
             patience,
             asked: 0,
             heard: 0,
         };
-        let welcome: Welcome = client.ask_until(during, &params, until)?;
+        let welcome: Welcome = connection.ask_until(during, &params, until)?;
         if welcome.protocol != PROTOCOL {
             return Err(odd(during, &format!("it chose protocol {}", welcome.protocol)));
         }
-        client.hello = Hello {
+        connection.hello = Hello {
             version: welcome.server.version,
             boot: welcome.server.boot_id,
             scopes: welcome.auth.scopes,
         };
-        Ok(client)
+        Ok(connection)
     }
 
     /// One question and its answer. Where the gateway itself asks for a short pause, it is asked once more.
-    pub(super) fn ask<T: DeserializeOwned>(&mut self, method: &str, params: &Value) -> Result<T, Trouble> {
+    pub(super) fn ask<T: DeserializeOwned>(
+        &mut self,
+        method: &str,
+        params: &Value,
+    ) -> Result<T, GatewayError> {
         match self.ask_once(method, params) {
-            Err(Trouble::Refused { refusal, during }) => {
+            Err(GatewayError::Refused { refusal, during }) => {
                 let pause = Duration::from_millis(refusal.retry_after_ms.unwrap_or(0));
                 if !refusal.retryable || pause > SHORT_PAUSE {
-                    return Err(Trouble::Refused { during, refusal });
+                    return Err(GatewayError::Refused { during, refusal });
                 }
                 std::thread::sleep(pause);
                 self.ask_once(method, params)
@@ -225,7 +227,7 @@ impl Client {
         self.patience = patience;
     }
 
-    fn ask_once<T: DeserializeOwned>(&mut self, method: &str, params: &Value) -> Result<T, Trouble> {
+    fn ask_once<T: DeserializeOwned>(&mut self, method: &str, params: &Value) -> Result<T, GatewayError> {
         self.ask_until(method, params, Instant::now() + self.patience)
     }
 
@@ -234,12 +236,12 @@ impl Client {
         method: &str,
         params: &Value,
         until: Instant,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, GatewayError> {
         let patience = self.patience;
         self.asked += 1;
         let id = self.asked.to_string();
         self.socket.wait_until(until);
-        let lost = |error: io::Error| Trouble::of(error, method, patience);
+        let lost = |error: io::Error| GatewayError::of(error, method, patience);
         let request = json!({"type": "req", "id": id, "method": method, "params": params});
         self.socket.say(&request.to_string()).map_err(lost)?;
         loop {
@@ -252,22 +254,23 @@ impl Client {
             }
             if !frame.ok {
                 let refusal = Box::new(frame.error.unwrap_or_default());
-                return Err(Trouble::Refused { during: method.to_owned(), refusal });
+                return Err(GatewayError::Refused { during: method.to_owned(), refusal });
             }
             return understood(frame.payload.unwrap_or(RawValue::NULL), method);
         }
     }
 
     /// The next thing the gateway tells by itself; `None` when it says nothing for that long.
-    pub(super) fn listen(&mut self, patience: Duration) -> Result<Option<Event>, Trouble> {
+    pub(super) fn listen(&mut self, patience: Duration) -> Result<Option<Event>, GatewayError> {
         let until = Instant::now() + patience;
         loop {
             self.socket.wait_until(until);
-            let message = match self.socket.hear().map_err(|error| Trouble::of(error, "events", patience)) {
-                Ok(message) => message,
-                Err(Trouble::Silent { .. }) => return Ok(None),
-                Err(trouble) => return Err(trouble),
-            };
+            let message =
+                match self.socket.hear().map_err(|error| GatewayError::of(error, "events", patience)) {
+                    Ok(message) => message,
+                    Err(GatewayError::Silent { .. }) => return Ok(None),
+                    Err(error) => return Err(error),
+                };
             let frame = parse(&message, "events")?;
             if let Some(name) = frame.event {
                 let run = frame.payload.filter(|_| name == "agent");
@@ -279,17 +282,17 @@ impl Client {
     }
 }
 
-impl Drop for Client {
+impl Drop for Connection {
     fn drop(&mut self) {
         self.socket.wait_until(Instant::now() + Duration::from_millis(100));
         self.socket.close();
     }
 }
 
-fn asks_who_we_are(trouble: &Trouble) -> bool {
-    match trouble {
-        Trouble::NoScope { .. } => true,
-        Trouble::Refused { refusal, .. } => refusal.code() == "DEVICE_IDENTITY_REQUIRED",
+fn asks_who_we_are(error: &GatewayError) -> bool {
+    match error {
+        GatewayError::NoScope { .. } => true,
+        GatewayError::Refused { refusal, .. } => refusal.code() == "DEVICE_IDENTITY_REQUIRED",
         _ => false,
     }
 }
@@ -300,19 +303,19 @@ fn open(
     keys: &Keys,
     until: Instant,
     patience: Duration,
-) -> Result<WebSocket<Line>, Trouble> {
+) -> Result<WebSocket<Line>, GatewayError> {
     if !address.secure && !address.is_private() {
         let why = "the token would cross a public network in plain words: use wss://, or tunnel it, for example \
             `ssh -N -L 18789:127.0.0.1:18789 HOST`, and use ws://127.0.0.1:18789";
-        return Err(Trouble::Unsafe(why.to_owned()));
+        return Err(GatewayError::Unsafe(why.to_owned()));
     }
-    let lost = |error| Trouble::of(error, "connect", patience);
-    let stream = dial(&address.host, address.port, until).map_err(Trouble::Unreachable)?;
+    let lost = |error| GatewayError::of(error, "connect", patience);
+    let stream = dial(&address.host, address.port, until).map_err(GatewayError::Unreachable)?;
     let ends = stream.ends().map_err(lost)?;
     let stream: Line = if address.secure {
         let secured = tls::shake_hands(stream, &address.host, keys.pin.as_ref());
         Box::new(secured.map_err(|error| match tls::distrust(&error) {
-            Some(why) => Trouble::Unsafe(format!(
+            Some(why) => GatewayError::Unsafe(format!(
                 "{why}; if it is the right one, name its fingerprint as `tlsFingerprint` of the gateway in config.toml"
             )),
             None => lost(error),
@@ -323,8 +326,8 @@ fn open(
     let host = address.authority();
     let greeting = Greeting { host: &host, path: &address.path, largest_message: LARGEST_MESSAGE };
     let socket = WebSocket::open(stream, &greeting).map_err(lost)?;
-    let objection = if address.secure { None } else { keys.far_ends.objection(ends.0, ends.1) };
-    objection.map_or(Ok(socket), |why| Err(Trouble::Unsafe(why)))
+    let objection = if address.secure { None } else { keys.peer_check.objection(ends.0, ends.1) };
+    objection.map_or(Ok(socket), |why| Err(GatewayError::Unsafe(why)))
 }
 
 /// The parameters of `connect`.
@@ -352,18 +355,18 @@ fn introduction(keys: &Keys, scopes: &[&str], device: Option<&Device>, asked: &A
     params
 }
 
-fn parse<'m>(message: &'m [u8], during: &str) -> Result<Frame<'m>, Trouble> {
+fn parse<'m>(message: &'m [u8], during: &str) -> Result<Frame<'m>, GatewayError> {
     serde_json::from_slice(message).map_err(|error| odd(during, &error.to_string()))
 }
 
-fn understood<T: DeserializeOwned>(payload: &RawValue, during: &str) -> Result<T, Trouble> {
+fn understood<T: DeserializeOwned>(payload: &RawValue, during: &str) -> Result<T, GatewayError> {
     let values = weight::values(payload.get().as_bytes());
     if values > MOST_VALUES {
-        return Err(Trouble::TooHeavy { during: during.to_owned(), values });
+        return Err(GatewayError::TooHeavy { during: during.to_owned(), values });
     }
     serde_json::from_str(payload.get()).map_err(|error| odd(during, &error.to_string()))
 }
 
-fn odd(during: &str, what: &str) -> Trouble {
-    Trouble::Odd { during: during.to_owned(), what: what.to_owned() }
+fn odd(during: &str, what: &str) -> GatewayError {
+    GatewayError::Odd { during: during.to_owned(), what: what.to_owned() }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// What the kernel says of the other end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FarEnd {
+pub enum Peer {
     /// It belongs to this user or to root. A tunnel is one of these: its near end is the user's own ssh.
     Ours,
     /// It belongs to another user of this machine.
@@ -22,15 +22,15 @@ pub enum FarEnd {
     NeverShown,
 }
 
-type Look = dyn Fn(SocketAddr, SocketAddr) -> FarEnd + Send + Sync;
+type Look = dyn Fn(SocketAddr, SocketAddr) -> Peer + Send + Sync;
 
 /// The way to ask the kernel who holds the other end. It opens nothing, so keys are compared without it.
 #[derive(Clone, Default)]
-pub struct FarEnds(Option<Arc<Look>>);
+pub struct PeerCheck(Option<Arc<Look>>);
 
-impl FarEnds {
+impl PeerCheck {
     /// The first address is ours, the second one is the other end's.
-    pub fn new(look: impl Fn(SocketAddr, SocketAddr) -> FarEnd + Send + Sync + 'static) -> Self {
+    pub fn new(look: impl Fn(SocketAddr, SocketAddr) -> Peer + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(look)))
     }
 
@@ -40,20 +40,20 @@ impl FarEnds {
     /// The other end must have said something by now: before it accepts the connection it has no owner.
     pub(crate) fn objection(&self, near: SocketAddr, far: SocketAddr) -> Option<String> {
         let look = self.0.as_ref();
-        let seen = look.map_or_else(|| FarEnd::Unseen("nobody looked".to_owned()), |look| look(near, far));
+        let seen = look.map_or_else(|| Peer::Unseen("nobody looked".to_owned()), |look| look(near, far));
         let is_loopback = far.ip().to_canonical().is_loopback();
         let what = match seen {
-            FarEnd::Ours | FarEnd::NeverShown => return None,
+            Peer::Ours | Peer::NeverShown => return None,
             // Another machine has its own users.
-            FarEnd::Elsewhere | FarEnd::Unseen(_) if !is_loopback => return None,
-            FarEnd::Stranger { uid } => {
+            Peer::Elsewhere | Peer::Unseen(_) if !is_loopback => return None,
+            Peer::Stranger { uid } => {
                 return Some(format!(
                     "{far} is held by another user (uid {uid}), so no key was sent: ask that user to leave the port, or \
                      give your gateway another one; if it is your gateway, let it speak TLS and use wss://"
                 ));
             }
-            FarEnd::Elsewhere => "its socket is not in the kernel's table".to_owned(),
-            FarEnd::Unseen(why) => why,
+            Peer::Elsewhere => "its socket is not in the kernel's table".to_owned(),
+            Peer::Unseen(why) => why,
         };
         Some(format!(
             "who holds {far} cannot be proved ({what}), so no key was sent: let the gateway speak TLS and use wss://"
@@ -61,31 +61,31 @@ impl FarEnds {
     }
 }
 
-impl fmt::Debug for FarEnds {
+impl fmt::Debug for PeerCheck {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(if self.0.is_some() { "(asks the kernel)" } else { "(asks nobody)" })
     }
 }
 
-impl PartialEq for FarEnds {
+impl PartialEq for PeerCheck {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for FarEnds {}
+impl Eq for PeerCheck {}
 
-impl Hash for FarEnds {
+impl Hash for PeerCheck {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
-impl PartialOrd for FarEnds {
+impl PartialOrd for PeerCheck {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for FarEnds {
+impl Ord for PeerCheck {
     fn cmp(&self, _: &Self) -> Ordering {
         Ordering::Equal
     }
@@ -95,31 +95,31 @@ impl Ord for FarEnds {
 mod tests {
     use super::*;
 
-    fn objection(seen: &FarEnd, far: &str) -> Option<String> {
+    fn objection(seen: &Peer, far: &str) -> Option<String> {
         let seen = seen.clone();
         let near = "127.0.0.1:40000".parse().unwrap();
-        FarEnds::new(move |_, _| seen.clone()).objection(near, far.parse().unwrap())
+        PeerCheck::new(move |_, _| seen.clone()).objection(near, far.parse().unwrap())
     }
 
     #[test]
     fn what_is_not_proved_is_not_believed_on_this_machine() {
         let (here, mapped, there) = ("127.0.0.1:7", "[::ffff:127.0.0.1]:7", "10.0.0.7:7");
         for (seen, words) in [
-            (FarEnd::Stranger { uid: 65534 }, "another user (uid 65534)"),
-            (FarEnd::Elsewhere, "not in the kernel's table"),
-            (FarEnd::Unseen("it is hidden".into()), "it is hidden"),
+            (Peer::Stranger { uid: 65534 }, "another user (uid 65534)"),
+            (Peer::Elsewhere, "not in the kernel's table"),
+            (Peer::Unseen("it is hidden".into()), "it is hidden"),
         ] {
             for far in [here, mapped] {
                 let why = objection(&seen, far).unwrap();
                 assert!(why.contains(words) && why.contains("no key was sent"), "{why}");
             }
-            let is_here = matches!(seen, FarEnd::Stranger { .. });
+            let is_here = matches!(seen, Peer::Stranger { .. });
             assert_eq!(objection(&seen, there).is_some(), is_here, "an address of this very machine");
         }
-        for seen in [FarEnd::Ours, FarEnd::NeverShown] {
+        for seen in [Peer::Ours, Peer::NeverShown] {
             assert_eq!(objection(&seen, here), None);
         }
-        let unasked = FarEnds::default().objection(here.parse().unwrap(), here.parse().unwrap());
+        let unasked = PeerCheck::default().objection(here.parse().unwrap(), here.parse().unwrap());
         assert!(unasked.unwrap().contains("nobody looked"));
     }
 }

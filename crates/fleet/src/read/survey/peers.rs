@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use agentctl_adapters::{FarEnd, FarEnds};
+use agentctl_adapters::{Peer, PeerCheck};
 use agentctl_model::Observed;
 use agentctl_process::Kernel;
 
@@ -14,21 +14,21 @@ const ROOT: u32 = 0;
 /// The same sources, each of which asks this kernel before it sends a key to this machine.
 pub(crate) fn guarded(mut sources: Vec<Source>, kernel: &Arc<dyn Kernel>) -> Vec<Source> {
     let asked = Arc::clone(kernel);
-    let far_ends = FarEnds::new(move |near, far| far_end(asked.as_ref(), near, far));
+    let peer_check = PeerCheck::new(move |near, far| peer(asked.as_ref(), near, far));
     for keys in sources.iter_mut().filter_map(|source| source.root.keys.as_mut()) {
-        keys.far_ends = far_ends.clone();
+        keys.peer_check = peer_check.clone();
     }
     sources
 }
 
-fn far_end(kernel: &dyn Kernel, near: SocketAddr, far: SocketAddr) -> FarEnd {
+fn peer(kernel: &dyn Kernel, near: SocketAddr, far: SocketAddr) -> Peer {
     if !kernel.witnesses().sockets {
-        return FarEnd::NeverShown;
+        return Peer::NeverShown;
     }
     match kernel.accepted_by(near, far) {
-        Observed::Seen(Some(uid)) if uid == ROOT || Some(uid) == kernel.own_uid() => FarEnd::Ours,
-        Observed::Seen(Some(uid)) => FarEnd::Stranger { uid },
-        Observed::Seen(None) => FarEnd::Elsewhere,
-        Observed::Unobservable(why) => FarEnd::Unseen(why),
+        Observed::Seen(Some(uid)) if uid == ROOT || Some(uid) == kernel.own_uid() => Peer::Ours,
+        Observed::Seen(Some(uid)) => Peer::Stranger { uid },
+        Observed::Seen(None) => Peer::Elsewhere,
+        Observed::Unobservable(why) => Peer::Unseen(why),
     }
 }
