@@ -1,5 +1,6 @@
-//! Who holds the other end of a connection that stays on this machine. While a gateway is down, anybody here can listen at
-//! its port. An adapter never looks at the kernel itself: the fleet brings the look along, with the keys that it guards.
+//! Who accepted a connection that stays on this machine. While a gateway is down, any user here can listen on its
+//! port. An adapter never reads the kernel itself: the fleet supplies the lookup, together with the keys that it
+//! protects.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -7,40 +8,41 @@ use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// What the kernel says of the other end.
+/// What the kernel reports about the process that accepted the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peer {
-    /// It belongs to this user or to root. A tunnel is one of these: its near end is the user's own ssh.
+    /// It belongs to this user or to root. A tunnel is such a case: its local end is the user's own ssh.
     Ours,
     /// It belongs to another user of this machine.
     Stranger { uid: u32 },
-    /// It is not among the sockets that can be seen from here.
+    /// Its socket is not among the sockets that are visible from here.
     Elsewhere,
-    /// The sockets could not be looked at, for this reason.
+    /// The sockets could not be read, for this reason.
     Unseen(String),
-    /// This platform shows nobody's sockets.
+    /// This platform never shows who owns a socket.
     NeverShown,
 }
 
-type Look = dyn Fn(SocketAddr, SocketAddr) -> Peer + Send + Sync;
+type Lookup = dyn Fn(SocketAddr, SocketAddr) -> Peer + Send + Sync;
 
-/// The way to ask the kernel who holds the other end. It opens nothing, so keys are compared without it.
+/// Asks the kernel who accepted a connection. It grants no access by itself, so keys are compared without it.
 #[derive(Clone, Default)]
-pub struct PeerCheck(Option<Arc<Look>>);
+pub struct PeerCheck(Option<Arc<Lookup>>);
 
 impl PeerCheck {
-    /// The first address is ours, the second one is the other end's.
-    pub fn new(look: impl Fn(SocketAddr, SocketAddr) -> Peer + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(look)))
+    /// The first address is ours, the second one is the peer's.
+    pub fn new(lookup: impl Fn(SocketAddr, SocketAddr) -> Peer + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(lookup)))
     }
 
-    /// Why nothing may be said over this connection; `None` when something may. What cannot be proved is not believed,
-    /// except where no kernel could prove it.
+    /// Why no key may be sent over this connection; `None` when it may be sent. Without proof the peer is not
+    /// trusted, except on platforms whose kernel can never prove it.
     ///
-    /// The other end must have said something by now: before it accepts the connection it has no owner.
+    /// The peer must have sent something by now: before it accepts the connection, its socket has no owner.
     pub(crate) fn objection(&self, near: SocketAddr, far: SocketAddr) -> Option<String> {
-        let look = self.0.as_ref();
-        let seen = look.map_or_else(|| Peer::Unseen("nobody looked".to_owned()), |look| look(near, far));
+        let lookup = self.0.as_ref();
+        let seen =
+            lookup.map_or_else(|| Peer::Unseen("nobody looked".to_owned()), |lookup| lookup(near, far));
         let is_loopback = far.ip().to_canonical().is_loopback();
         let what = match seen {
             Peer::Ours | Peer::NeverShown => return None,

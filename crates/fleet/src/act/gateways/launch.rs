@@ -180,7 +180,7 @@ fn write_down(
     LaunchFolder::create_over(launches, record, words, &exit)
 }
 
-fn turn<'a>(order: &'a LaunchOrder, words: &'a str) -> TurnRequest<'a> {
+fn turn_request<'a>(order: &'a LaunchOrder, words: &'a str) -> TurnRequest<'a> {
     TurnRequest {
         session: match &order.conversation {
             Conversation::New | Conversation::ForkOf { .. } => None,

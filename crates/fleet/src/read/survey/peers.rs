@@ -1,4 +1,4 @@
-//! The kernel's word on whose port it is, brought to whoever sends keys there.
+//! Asks the kernel who accepted a connection, for the sources that send keys over it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::Source;
 
 const ROOT: u32 = 0;
 
-/// The same sources, each of which asks this kernel before it sends a key to this machine.
+/// Returns the same sources; each of them asks this kernel before it sends a key to this machine.
 pub(crate) fn guarded(mut sources: Vec<Source>, kernel: &Arc<dyn Kernel>) -> Vec<Source> {
     let asked = Arc::clone(kernel);
     let peer_check = PeerCheck::new(move |near, far| peer(asked.as_ref(), near, far));
