@@ -28,7 +28,7 @@ impl At {
         self.entry(Role::Tool, kind, clean_cut(text, Some(TOOL_TEXT)), tool)
     }
 
-    /// An error that ended the turn.
+    /// An error in the turn.
     pub(crate) fn failed(self, text: &str) -> Entry {
         self.entry(Role::System, EntryKind::Error, clean(text), None)
     }

@@ -170,7 +170,7 @@ impl Connection {
         let mut socket = open(address, keys, until, patience)?;
         let during = "connect";
         let asked: Asked = loop {
-            let message = socket.hear().map_err(|error| GatewayError::of(error, during, patience))?;
+            let message = socket.receive().map_err(|error| GatewayError::of(error, during, patience))?;
             let frame = parse(&message, during)?;
             match (frame.event.as_deref(), frame.payload) {
                 (Some("connect.challenge"), Some(payload)) => break understood(payload, during)?,
@@ -245,7 +245,7 @@ impl Connection {
         let request = json!({"type": "req", "id": id, "method": method, "params": params});
         self.socket.say(&request.to_string()).map_err(lost)?;
         loop {
-            let message = self.socket.hear().map_err(lost)?;
+            let message = self.socket.receive().map_err(lost)?;
             self.heard += message.len();
             let frame = parse(&message, method)?;
             // Events and late second answers to older questions are passed over.
@@ -266,7 +266,7 @@ impl Connection {
         loop {
             self.socket.wait_until(until);
             let message =
-                match self.socket.hear().map_err(|error| GatewayError::of(error, "events", patience)) {
+                match self.socket.receive().map_err(|error| GatewayError::of(error, "events", patience)) {
                     Ok(message) => message,
                     Err(GatewayError::Silent { .. }) => return Ok(None),
                     Err(error) => return Err(error),
