@@ -1,4 +1,4 @@
-//! The doors of gateways, and acting on sessions behind them. What is true afterwards is for the next survey to say.
+//! Connects to gateways and acts on their sessions. Only the next survey says what is true afterwards.
 
 use std::path::Path;
 
@@ -37,7 +37,7 @@ impl crate::Gateway for OpenClaw {
         address(root).is_some_and(|address| address.is_loopback())
     }
 
-    /// A host alone is a name too; where several gateways are on it, each has its port.
+    /// A host name alone is accepted too; if several gateways run on one host, the port distinguishes them.
     fn is_meant(&self, root: &Root, said: &str) -> bool {
         let Some(address) = address(root) else { return false };
         let said = said.trim();
@@ -70,7 +70,7 @@ impl crate::Gateway for OpenClaw {
         Ok(Begun { id: launched.key, run: launched.run_id })
     }
 
-    /// A run that is at work can only be this one or one behind which it waits; afterwards the row names its last run.
+    /// An active run can only be this one or one that it waits for; afterwards the row names the last run.
     fn shows(&self, session: &Session, begun: &Begun) -> bool {
         use agentctl_model::Status::{Running, Waiting};
         let last = session.meta.get("lastRunId").and_then(serde_json::Value::as_str);
@@ -85,7 +85,7 @@ impl crate::Gateway for OpenClaw {
         door(root)?.send(id, words, Some(once)).map(drop).map_err(|error| said(&error))
     }
 
-    /// A session that was named must be there; an agent has its main session, which its first message makes.
+    /// A named session must exist; an agent has its main session, which its first message creates.
     fn tell(&self, root: &Root, to: &Addressee, words: &str, once: &str) -> Result<(), ServerError> {
         let gateway = door(root)?;
         let told = match (&to.session, &to.agent) {
@@ -98,7 +98,8 @@ impl crate::Gateway for OpenClaw {
         told.map_err(|error| said(&error))
     }
 
-    /// The one that waits longest. It is looked up now: what a list showed before may be answered already.
+    /// Answers the approval that has waited longest. It is looked up now: what a list showed before may already be
+    /// answered.
     fn answer(&self, root: &Root, id: &str, answer: &Answer) -> Result<(), ServerError> {
         let decision = match answer {
             Answer::Approve => Decision::AllowOnce,
@@ -132,7 +133,7 @@ fn address(root: &Root) -> Option<Address> {
     Address::parse(root.path.to_str()?)
 }
 
-/// A key as the gateway spells it: whole ones name their agent.
+/// The key as the gateway spells it: a complete key names its agent.
 fn key_of(session: &str, agent: Option<&str>) -> String {
     match agent {
         Some(agent) if !session.starts_with("agent:") => format!("agent:{agent}:{session}"),
@@ -152,12 +153,12 @@ fn launch<'a>(turn: &TurnRequest<'a>) -> Result<Launch<'a>, Refusal> {
     let permission_mode = match turn.permission {
         None | Some(Permission::Default) => None,
         Some(Permission::Plan) => Some("read-only"),
-        // Writes in its folder, and a person for every command.
+        // It may write in its directory, and a person approves every command.
         Some(Permission::AcceptEdits) => Some("guarded"),
         Some(Permission::Bypass) => Some("full"),
     };
     let cwd = turn.cwd.map(|cwd| text(cwd)).transpose()?;
-    // Without `once`: a gateway takes that for a new session from known devices only, and nobody sends this twice.
+    // Without `once`: for a new session a gateway accepts it only from known devices, and this is never sent twice.
     Ok(Launch { message: turn.words, model: turn.model, cwd, permission_mode, ..Launch::default() })
 }
 
@@ -165,10 +166,11 @@ fn text(cwd: &Path) -> Result<&str, Refusal> {
     cwd.to_str().ok_or_else(|| Refusal::new(format!("the folder has no name in text: {}", cwd.display())))
 }
 
-/// Its no is a no. When it was not heard to the end, the request may have been carried out all the same.
+/// A refusal by the gateway is final. If its answer was not received completely, the request may still have been
+/// carried out.
 fn said(error: &GatewayError) -> ServerError {
     match error {
-        // "Not now" is no no: it starts, stops, or is busy.
+        // "Not now" is not a refusal: the gateway is starting, stopping or busy.
         GatewayError::Refused { refusal, .. } if refusal.passes() => ServerError::Unheard(error.to_string()),
         GatewayError::Refused { .. } | GatewayError::NoScope { .. } | GatewayError::Unsafe(_) => {
             ServerError::Refused(Refusal::new(error.to_string()))

@@ -1,7 +1,7 @@
-//! A connection to one gateway: the handshake, and questions with their answers.
+//! A connection to one gateway: the handshake, then requests and their responses.
 //!
-//! Every step has its own deadline; a gateway that hangs, lies or goes away costs bounded time and memory. It never
-//! reconnects by itself and asks for no more rights than its caller names.
+//! Every step has its own deadline; a gateway that hangs, lies or disappears costs bounded time and memory. The
+//! connection never reconnects by itself and requests no more rights than its caller names.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -21,16 +21,17 @@ use crate::wire::tls;
 use crate::wire::websocket::{Greeting, WebSocket};
 use crate::{Keys, Secret};
 
-/// How long a gateway may take to let us in, and to answer one question. A list gives up earlier, by the patience of its
-/// source; this bounds what nobody else bounds. A gateway on a busy machine was seen to think for 12 s.
+/// How long a gateway may take for the handshake, and for each response. A list gives up earlier, by the timeout of
+/// its source; this limit is for everything that nothing else bounds. A gateway on a busy machine was seen to take 12
+/// s.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
-/// A thousand sessions are little more than one megabyte.
+/// A thousand sessions take little more than one megabyte.
 const LARGEST_MESSAGE: usize = 16 << 20;
-/// The one protocol that was seen on the wire.
+/// The only protocol version that was observed.
 const PROTOCOL: u64 = 4;
-/// The gateway knows its clients by name and refuses others; this is the one for programs such as ours.
+/// The gateway knows its clients by name and refuses others; this is the name for programs such as ours.
 const CLIENT: &str = "cli";
-/// A pause that the gateway itself asked for is kept if it is no longer than this.
+/// A pause that the gateway itself requests is waited for if it is no longer than this.
 const SHORT_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) const READ: &str = "operator.read";
@@ -38,23 +39,23 @@ pub(super) const WRITE: &str = "operator.write";
 pub(super) const APPROVALS: &str = "operator.approvals";
 pub(super) const ADMIN: &str = "operator.admin";
 
-/// What the gateway said of itself when it let us in.
+/// What the gateway reported about itself in the handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hello {
     pub(super) version: String,
-    /// One life of the gateway: a new one means that everything must be read anew.
+    /// Identifies one run of the gateway: when it changes, everything must be read again.
     pub(super) boot: Option<String>,
     pub(super) scopes: Vec<String>,
 }
 
 impl Hello {
     pub(super) fn grants(&self, scope: &str) -> bool {
-        // Who may administrate may do the rest.
+        // An administrator has all other rights.
         self.scopes.iter().any(|granted| granted == scope || granted == ADMIN)
     }
 }
 
-/// One answer to one question, or something that nobody asked for.
+/// One response to one request, or an event.
 #[derive(Deserialize)]
 struct Frame<'a> {
     #[serde(rename = "type")]
@@ -71,11 +72,11 @@ struct Frame<'a> {
     event: Option<String>,
 }
 
-/// Something the gateway told without being asked, as far as anybody minds.
+/// An event that the gateway sent, as far as it is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) name: String,
-    /// How far a run has come, where that is what it tells.
+    /// The phase of a run, if the event reports one.
     pub(super) phase: Option<String>,
 }
 
@@ -121,21 +122,22 @@ struct Granted {
     scopes: Vec<String>,
 }
 
-/// Plain on this machine and in private networks, TLS everywhere else.
+/// Plain TCP on this machine and in private networks, TLS everywhere else.
 type Line = Box<dyn Timed + Send>;
 
 pub(super) struct Connection {
     socket: WebSocket<Line>,
     pub(super) hello: Hello,
-    /// How long one question may take.
+    /// The timeout of one request.
     patience: Duration,
     asked: u64,
     heard: usize,
 }
 
 impl Connection {
-    /// Lets itself in with these scopes, the first of which it cannot do without. A gateway that takes this machine for
-    /// a stranger is told who it is, if it has a device key; on loopback nobody asks, and the pairing list stays short.
+    /// Connects with these scopes, of which the first is required. A gateway that does not know this machine receives
+    /// its device identity, if there is a device key; on loopback no gateway asks for it, and the pairing list stays
+    /// short.
     pub(super) fn connect(
         address: &Address,
         keys: &Keys,
@@ -198,7 +200,8 @@ impl Connection {
         Ok(connection)
     }
 
-    /// One question and its answer. Where the gateway itself asks for a short pause, it is asked once more.
+    /// Sends one request and reads its response. If the gateway itself requests a short pause, the request is sent
+    /// once more.
     pub(super) fn ask<T: DeserializeOwned>(
         &mut self,
         method: &str,
@@ -217,12 +220,12 @@ impl Connection {
         }
     }
 
-    /// How many bytes of answers came so far, for those who have enough at some point.
+    /// How many bytes of responses were received so far, for callers that limit them.
     pub(super) fn heard(&self) -> usize {
         self.heard
     }
 
-    /// From now on for each question.
+    /// Sets the timeout of each further request.
     pub(super) fn be_patient_for(&mut self, patience: Duration) {
         self.patience = patience;
     }
@@ -248,7 +251,7 @@ impl Connection {
             let message = self.socket.receive().map_err(lost)?;
             self.heard += message.len();
             let frame = parse(&message, method)?;
-            // Events and late second answers to older questions are passed over.
+            // Events, and late second responses to older requests, are skipped.
             if frame.kind != "res" || frame.id.as_deref() != Some(&id) {
                 continue;
             }
@@ -260,7 +263,7 @@ impl Connection {
         }
     }
 
-    /// The next thing the gateway tells by itself; `None` when it says nothing for that long.
+    /// The next event of the gateway; `None` when there is none for that long.
     pub(super) fn listen(&mut self, patience: Duration) -> Result<Option<Event>, GatewayError> {
         let until = Instant::now() + patience;
         loop {
@@ -297,7 +300,8 @@ fn asks_who_we_are(error: &GatewayError) -> bool {
     }
 }
 
-/// A connection over which keys may be sent. A certificate proves whose it is; without one the kernel says who accepted it.
+/// A connection over which keys may be sent. A certificate proves who the peer is; without one the kernel reports who
+/// accepted the connection.
 fn open(
     address: &Address,
     keys: &Keys,

@@ -1,5 +1,5 @@
-//! Lists that are no longer than anybody asked for. Pure. A gateway that says more at once is not believed, and what it
-//! says is not even taken in.
+//! Lists with a maximum length. Pure. A gateway that sends more at once than was requested is not trusted, and the
+//! rest is not even parsed.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Several times what is asked for at once.
+/// Several times what is requested at once.
 const MOST: usize = 5000;
 
 /// For `deserialize_with`.

@@ -1,6 +1,7 @@
-//! A conversation read page by page, the newest page first, into what is said of it as a whole. Pure.
+//! Summarises a conversation that is read page by page, the newest page first. Pure.
 //!
-//! It keeps figures and two texts, never the messages: how long the conversation is does not matter to memory.
+//! It keeps figures and two texts, never the messages, so its memory does not depend on the length of the
+//! conversation.
 
 use std::collections::HashSet;
 
@@ -11,7 +12,7 @@ use serde_json::Value;
 use super::history::says;
 use super::rows::History;
 
-/// What a conversation says of itself.
+/// The facts about a whole conversation.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Summary {
     /// There is a conversation.
@@ -25,14 +26,14 @@ pub(super) struct Summary {
 #[derive(Debug, Default)]
 pub(super) struct Fold {
     summary: Summary,
-    /// The answer that is being given, of the newest page that had one.
+    /// The reply in progress, from the newest page that had one.
     partial: Option<String>,
-    /// The stored messages whose usage is in the sums.
+    /// The stored messages whose usage is included in the sums.
     counted: HashSet<String>,
 }
 
 impl Fold {
-    /// Takes the next older page.
+    /// Adds the next older page.
     pub(super) fn add(&mut self, page: &History) {
         let of = |role: &'static str| page.messages.iter().filter(move |message| message["role"] == role);
         self.summary.told |= !page.messages.is_empty();
@@ -44,7 +45,7 @@ impl Fold {
             let good = of("assistant").filter(|message| message["stopReason"] != "error");
             self.summary.last_message = good.rev().find_map(says);
         }
-        // The first one of all is the first one of the oldest page.
+        // The first prompt of the conversation is the first one of its oldest page.
         if let Some(prompt) = of("user").find_map(says) {
             self.summary.prompt = Some(prompt);
         }
@@ -53,7 +54,7 @@ impl Fold {
         }
     }
 
-    /// One stored message can come as several rows, on both sides of a border between two pages too.
+    /// One stored message can arrive as several rows, which may even be on two pages.
     fn count(&mut self, message: &Value) {
         if stored_as(message).is_some_and(|name| !self.counted.insert(name)) {
             return;
@@ -75,7 +76,7 @@ impl Fold {
         }
     }
 
-    /// The first message of all was among what was added.
+    /// All pages up to the first message were added.
     pub(super) fn whole(self) -> Summary {
         Summary { last_message: self.partial.or(self.summary.last_message), ..self.summary }
     }
@@ -87,7 +88,7 @@ impl Fold {
     }
 }
 
-/// Under which name the gateway stores a message; `None` where it does not say.
+/// The name under which the gateway stores a message; `None` if it does not say.
 pub(super) fn stored_as(message: &Value) -> Option<String> {
     let stored = &message["__openclaw"];
     let seq = || stored["seq"].as_u64().map(|seq| format!("#{seq}"));

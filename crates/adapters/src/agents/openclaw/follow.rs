@@ -1,4 +1,4 @@
-//! A conversation as it grows: the gateway is asked again, over one connection as long as it lasts.
+//! Follows a conversation as it grows: the gateway is asked repeatedly, over one connection for as long as it lasts.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -12,13 +12,13 @@ use super::history::{Named, entries};
 use super::rows::History;
 use crate::{Follow, ReadError, Root};
 
-/// How many messages are asked for at once; more than this never come between two looks.
+/// How many messages are requested at once; fewer than this arrive between two requests.
 const WINDOW: usize = 200;
 const LARGEST_WINDOW: usize = 1000;
-/// Many windows' worth: one message can have several entries.
+/// The size of many windows: one message can have several entries.
 const MOST_NAMES: usize = 100 * LARGEST_WINDOW;
 
-/// The last `limit` entries, with the answer that is being given at this moment.
+/// The last `limit` entries, including the reply in progress.
 pub(super) fn read_last(root: &Root, key: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
     let mut shown = open(root)
         .and_then(|mut connection| history(&mut connection, key, limit))
@@ -39,7 +39,7 @@ fn history(connection: &mut Connection, key: &str, limit: usize) -> Result<Histo
     connection.ask("chat.history", &json!({"sessionKey": key, "limit": limit}))
 }
 
-/// The names of what was given already: of the last windows, since older entries do not come again.
+/// The names of entries that were already returned, for the last windows only, since older entries do not come again.
 #[derive(Default)]
 struct Given {
     names: HashSet<String>,
@@ -47,7 +47,7 @@ struct Given {
 }
 
 impl Given {
-    /// Whether this one is new.
+    /// Whether this entry is new.
     fn insert(&mut self, name: String) -> bool {
         if !self.names.insert(name.clone()) {
             return false;
@@ -83,7 +83,7 @@ impl Follower {
         };
         let told = history(&mut connection, &self.key, self.backlog.unwrap_or(0).max(WINDOW))?;
         self.connection = Some(connection);
-        // What still grows is told when it is whole.
+        // A reply in progress is returned when it is complete.
         Ok(entries(&told, false))
     }
 }

@@ -1,7 +1,7 @@
-//! One gateway, and what can be asked of it: the library behind launch, stop, send and approvals.
+//! One gateway and the requests to it: the library behind launch, stop, send and approvals.
 //!
-//! Every call is a connection of its own with exactly the rights it needs. Nothing here decides about a status: what
-//! is true afterwards is for the next survey to say.
+//! Every call opens its own connection with exactly the rights it needs. Nothing here decides about a status: only
+//! the next survey says what is true afterwards.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ pub struct GatewayClient {
     patience: Duration,
 }
 
-/// A session to begin. `key` may name a session that exists: it then gets the message.
+/// A session to begin. `key` may name an existing session, which then receives the message.
 #[derive(Debug, Clone, Default)]
 pub struct Launch<'a> {
     pub message: &'a str,
@@ -33,7 +33,7 @@ pub struct Launch<'a> {
     pub cwd: Option<&'a str>,
     /// read-only, guarded, workspace or full.
     pub permission_mode: Option<&'a str>,
-    /// Sent again with the same word, the launch happens once.
+    /// Sent again with the same key, the launch happens once.
     pub idempotency_key: Option<&'a str>,
 }
 
@@ -47,7 +47,7 @@ impl Launch<'_> {
     }
 }
 
-/// What the gateway answers at once: real ids, before the first token.
+/// The gateway's immediate answer: real ids, before the first token.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Launched {
@@ -69,7 +69,7 @@ pub struct Stopped {
 #[serde(rename_all = "camelCase")]
 pub struct Sent {
     pub run_id: Option<String>,
-    /// `started`, `in_flight` for a message that was sent before, or a word about a queue.
+    /// `started`, `in_flight` for a message that was sent before, or a status of a queue.
     pub status: Option<String>,
 }
 
@@ -80,20 +80,20 @@ pub enum Decision {
 }
 
 impl GatewayClient {
-    /// The gateway behind a root; `None` when the root is no address.
+    /// The gateway of a root; `None` when the root is not an address.
     pub fn of(root: &Root) -> Option<Self> {
         let address = Address::parse(root.path.to_str()?)?;
         Some(Self { address, keys: root.keys.clone().unwrap_or_default(), patience: PATIENCE })
     }
 
-    /// With this patience for letting us in and for each answer, instead of the usual one.
+    /// Uses this timeout for the handshake and for each response, instead of the usual one.
     #[must_use]
     pub fn patient_for(self, patience: Duration) -> Self {
         Self { patience, ..self }
     }
 
-    /// Whether it is asked what waits for a person. That takes an administrator: on this machine the token makes us one,
-    /// elsewhere it would be a wider pairing, which somebody must want.
+    /// Whether pending approvals are read. That requires an administrator: on this machine the token makes us one,
+    /// elsewhere it would be a wider pairing, which the user must ask for.
     pub(super) fn wants_approvals(&self) -> bool {
         self.keys.approvals.unwrap_or(self.address.is_loopback())
     }
@@ -102,19 +102,19 @@ impl GatewayClient {
         Connection::connect(&self.address, &self.keys, scopes, self.patience)
     }
 
-    /// Begins a session. A folder outside the agent's workspace needs more rights, and only then they are asked for.
+    /// Begins a session. A directory outside the agent's workspace needs more rights, which are requested only then.
     pub fn launch(&self, launch: &Launch<'_>) -> Result<Launched, GatewayError> {
         self.begin("sessions.create", &launch.params())
     }
 
-    /// With the right to write, and to ask a person: a run has the rights of the connection that began it, and without
-    /// the second one its guarded commands fail instead of waiting.
+    /// Sends the request with the rights to write and to ask for approvals: a run has the rights of the connection
+    /// that began it, and without the second right its guarded commands fail instead of waiting.
     fn begin<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Result<T, GatewayError> {
         self.act(method, params, [&[WRITE, APPROVALS], &[ADMIN, APPROVALS]])
     }
 
-    /// With the first of these rights. Where the gateway says that this takes an administrator, with the second; every
-    /// other refusal stands.
+    /// Sends the request with the first of these rights. If the gateway answers that an administrator is needed,
+    /// sends it again with the second; every other refusal is final.
     fn act<T: DeserializeOwned>(
         &self,
         method: &str,
@@ -127,13 +127,13 @@ impl GatewayClient {
         }
     }
 
-    /// Ends the run of the moment; the session stays and can take the next message. A run that another connection began
-    /// is ended by administrators only.
+    /// Ends the current run; the session stays and can take the next message. Only administrators can end a run that
+    /// another connection began.
     pub fn stop(&self, key: &str) -> Result<Stopped, GatewayError> {
         self.act("chat.abort", &json!({"sessionKey": key}), [&[WRITE], &[ADMIN]])
     }
 
-    /// A message to a session that exists. Sent again with the same word it starts nothing.
+    /// Sends a message to an existing session. Sent again with the same key, it starts nothing.
     pub fn send(
         &self,
         key: &str,
@@ -143,23 +143,23 @@ impl GatewayClient {
         self.begin("sessions.send", &Self::message(key, message, idempotency_key))
     }
 
-    /// The same to a session that is made if there is none.
+    /// The same for a session that is created if it does not exist.
     pub(super) fn chat(&self, key: &str, message: &str, idempotency_key: &str) -> Result<(), GatewayError> {
         let params = json!({"sessionKey": key, "message": message, "idempotencyKey": idempotency_key});
         self.begin("chat.send", &params).map(|_: Value| ())
     }
 
-    /// What would be sent.
+    /// The parameters of `sessions.send`.
     pub(super) fn message(key: &str, message: &str, idempotency_key: Option<&str>) -> Value {
         compact(json!({"key": key, "message": message, "idempotencyKey": idempotency_key}))
     }
 
-    /// What waits for a person. Others' approvals are shown to administrators only, to anybody else the list is empty.
+    /// The pending approvals. Only administrators see those of others; anybody else gets an empty list.
     pub fn approvals(&self) -> Result<Vec<Approval>, GatewayError> {
         listed(&mut self.approver()?)
     }
 
-    /// The same in so much time altogether, for those who can do without.
+    /// The same within this total time, for callers that can do without.
     pub(super) fn approvals_within(&self, time: Duration) -> Result<Vec<Approval>, GatewayError> {
         let until = Instant::now() + time.min(self.patience);
         let mut connection = self.clone().patient_for(time.min(self.patience)).approver()?;
@@ -187,7 +187,7 @@ fn listed(approver: &mut Connection) -> Result<Vec<Approval>, GatewayError> {
     Ok(list.into_iter().filter_map(|one| serde_json::from_value(one).ok()).collect())
 }
 
-/// Without what was not said: the gateway refuses properties it does not expect, and null is one.
+/// Removes fields without a value: the gateway refuses properties that it does not expect, and null is one.
 fn compact(mut params: Value) -> Value {
     if let Value::Object(fields) = &mut params {
         fields.retain(|_, value| !value.is_null());

@@ -1,11 +1,11 @@
-//! OpenClaw's config file is JSON5: comments, bare names, single quotes, commas at the end. Read into plain JSON values.
-//! Pure; nesting is bounded.
+//! Reads OpenClaw's config file, which is JSON5 (comments, bare names, single quotes, trailing commas), into plain
+//! JSON values. Pure; nesting is bounded.
 
 use serde_json::{Map, Value};
 
 const DEEPEST: usize = 100;
 
-/// The value, or where and why it is none.
+/// The value, or where and why the text is not one.
 pub(super) fn parse(text: &str) -> Result<Value, String> {
     let mut reader = Reader { rest: text.trim_start_matches('\u{feff}'), whole: text.len() };
     let value = reader.value(0)?;
@@ -157,7 +157,7 @@ impl Reader<'_> {
             Some('f') => text.push('\u{c}'),
             Some('v') => text.push('\u{b}'),
             Some('0') => text.push('\0'),
-            // A line that goes on in the next one.
+            // A line that continues on the next one.
             Some('\n') => {}
             Some('\r') => {
                 self.takes("\n");

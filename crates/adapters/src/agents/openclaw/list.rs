@@ -1,5 +1,5 @@
-//! What a gateway is asked for a question: who is at work, who is named, or everybody. The work follows the question and
-//! not what the gateway stores; what is left out is told.
+//! The requests that a question needs: the active sessions, the named ones, or all. The cost depends on the question
+//! and not on what the gateway stores; what is left out is reported.
 
 use std::collections::HashSet;
 
@@ -16,13 +16,13 @@ use crate::{Progress, Reach};
 /// More names than this are looked up by reading everything.
 const FEW: usize = 8;
 
-/// What was heard, and what had to be left out.
+/// The rows that were read, and what had to be left out.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     pub(super) snapshot: Snapshot,
-    /// The list itself is not whole.
+    /// The list itself is incomplete.
     pub(super) left_out: Vec<String>,
-    /// Something beside it is missing.
+    /// Something beside the list is missing.
     pub(super) warnings: Vec<String>,
 }
 
@@ -31,7 +31,7 @@ pub(super) fn read(
     reach: &Reach<'_>,
     progress: &Progress,
 ) -> Result<(Connection, Listing), GatewayError> {
-    // Who is late is given up after the patience of those who wait; a thread that was left behind ends soon after.
+    // A late gateway is given up on after the caller's timeout; a thread that was left behind ends soon after.
     let patience = progress.patience().map_or(PATIENCE, |patience| PATIENCE.min(patience * 2));
     let mut connection = gateway.clone().patient_for(patience).connect(&[READ])?;
     wanted(progress)?;
@@ -45,12 +45,13 @@ pub(super) fn read(
     let rows = &listing.snapshot.rows;
     let at_work = rows.iter().any(|row| row.has_active_run == Some(true));
     let homeless = |row: &Row| row.workspace_dir.is_none() && row.spawned_cwd.is_none();
-    // Of sessions that rest, a list of the live ones does not need the folders.
+    // A list of live sessions does not need the directories of idle ones.
     let shown = |row: &Row| !live_only || row.has_active_run != Some(false);
     let homeless = rows.iter().any(|row| shown(row) && homeless(row));
     if at_work && gateway.wants_approvals() {
-        // A connection of its own: what becomes of it says nothing about the list, so it may cost neither the list nor the
-        // time of those who wait for it. Without it nobody at work is said to be waiting, and everybody is told so.
+        // This uses its own connection: its fate says nothing about the list, so it may cost neither the list nor the
+        // time of the callers who wait for it. Without it no working session is reported as waiting, and a warning
+        // tells everybody.
         let time = progress.patience().map_or(PATIENCE, |patience| patience * 3 / 4);
         match gateway.approvals_within(time) {
             Ok(approvals) => listing.snapshot.approvals = Some(approvals),
@@ -79,15 +80,15 @@ fn everybody(
     listing.jobs_of_automations(connection, progress)
 }
 
-/// Who is at work: `activeOnly` is the gateway's own choice of the rows whose `hasActiveRun` is true. A job runs from a
-/// little before its row says so to a little after; those rows are looked up by the job.
+/// The active sessions: `activeOnly` makes the gateway itself select the rows whose `hasActiveRun` is true. A job
+/// runs from a little before its row says so to a little after; those rows are looked up by the job.
 fn at_work(
     connection: &mut Connection,
     listing: &mut Listing,
     progress: &Progress,
 ) -> Result<(), GatewayError> {
     let read = match paging::rows(connection, &json!({"activeOnly": true}), progress) {
-        // A gateway that does not know the word has to say everything.
+        // A gateway that does not know this parameter has to list everything.
         Err(GatewayError::Refused { refusal, .. }) if refusal.code == "INVALID_REQUEST" => {
             return everybody(connection, listing, progress);
         }
@@ -96,7 +97,8 @@ fn at_work(
     listing.take(read);
     match paging::jobs(connection, progress) {
         Ok(Some(jobs)) => listing.snapshot.jobs = Some(jobs),
-        // Which automations are at work is then not known, and who is not known to rest belongs into the list.
+        // It is then unknown which automations are active, and a session that is not known to be idle belongs in the
+        // list.
         Ok(None) | Err(GatewayError::Refused { .. } | GatewayError::NoScope { .. }) => {
             listing.snapshot = Snapshot::default();
             return everybody(connection, listing, progress);
@@ -119,8 +121,8 @@ fn at_work(
     Ok(())
 }
 
-/// Those whose keys begin so. A search finds every key with these words in it, and others, which nobody minds. That somebody
-/// is gone is concluded from the whole list alone.
+/// The sessions whose keys begin with these prefixes. A search returns every key that contains the text, and others,
+/// which do no harm. Only the whole list can prove that a session is gone.
 fn named(
     connection: &mut Connection,
     ids: &[String],
@@ -144,7 +146,7 @@ fn named(
 }
 
 impl Listing {
-    /// Adds what was read; who is known already stays.
+    /// Adds the rows that were read; rows that are already known stay.
     fn take(&mut self, read: Paged) {
         let Paged { rows, missing, cut_short, at } = read;
         if cut_short {
@@ -159,7 +161,7 @@ impl Listing {
         self.snapshot.rows.extend(rows.into_iter().filter(|row| !known.contains(&row.key)));
     }
 
-    /// After the rows: whoever ended meanwhile is then seen as ended.
+    /// Reads the jobs after the rows, so that an automation that ended meanwhile is seen as ended.
     fn jobs_of_automations(
         &mut self,
         connection: &mut Connection,
@@ -183,7 +185,7 @@ impl Listing {
     }
 }
 
-/// What the list can do without: a refusal is a warning, a lost connection is not.
+/// For parts that the list can do without: a refusal is a warning, a lost connection is not.
 fn optional<T>(
     answer: Result<T, GatewayError>,
     warnings: &mut Vec<String>,
@@ -197,7 +199,7 @@ fn optional<T>(
     }
 }
 
-/// The words of a refusal; everything else means that the gateway is gone, and nothing it said before counts.
+/// The text of a refusal; every other error means that the gateway is gone, and nothing it sent before counts.
 fn still_there(error: GatewayError) -> Result<String, GatewayError> {
     match error {
         GatewayError::Refused { .. } | GatewayError::NoScope { .. } => Ok(error.to_string()),

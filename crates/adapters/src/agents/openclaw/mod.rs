@@ -1,5 +1,5 @@
-//! OpenClaw: sessions that live in a gateway. There is no process per session and no file to read; the gateway's word,
-//! asked for over WebSocket, is all there is, and only while it can be heard.
+//! OpenClaw: sessions that live in a gateway. There is no process per session and no file to read; the gateway's own
+//! report over WebSocket is the only source, and only while it can be reached.
 
 mod acts;
 mod address;
@@ -74,7 +74,7 @@ impl Adapter for OpenClaw {
         survey::survey(root, scope)
     }
 
-    /// Its processes carry no session: the gateway is a server, and tools are children of it.
+    /// Its processes own no session: the gateway is a server, and tools are its children.
     fn recognises(&self, _: &ProcessHead) -> bool {
         false
     }
@@ -91,12 +91,13 @@ impl Adapter for OpenClaw {
         GatewayClient::of(root).map(|gateway| Line::new("gateway", Watch::new(gateway))).into_iter().collect()
     }
 
-    /// Its gateway tells by itself.
+    /// Its gateway announces changes itself.
     fn watch(&self, _: &Root) -> Vec<WatchTarget> {
         Vec::new()
     }
 
-    /// Without keys, so of a gateway that wants none; [`Gateway::read`](crate::Gateway::read) has them.
+    /// Has no keys, so it only works for a gateway that requires none; [`Gateway::read`](crate::Gateway::read) has
+    /// them.
     fn read(&self, place: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
         follow::read_last(&Root::at(place), id, limit)
     }

@@ -1,4 +1,4 @@
-//! Lists that come in pages. Nothing is concluded before the last one, and none is read for ever.
+//! Lists that come in pages. Nothing is concluded before the last page, and no list is read endlessly.
 
 use std::collections::HashSet;
 
@@ -10,29 +10,29 @@ use super::error::GatewayError;
 use super::rows::{Job, Jobs, Page, Row};
 use crate::Progress;
 
-/// Mostly everything in one answer, which is then of one moment.
+/// Usually this returns everything in one response, which then describes one moment.
 const PAGE: usize = 1000;
 const JOBS_PAGE: usize = 200;
-/// A gateway that always has more is not read for ever, nor is one whose pages are too full.
+/// A gateway that always has more is not read endlessly, nor is one whose pages are too large.
 const MOST_PAGES: usize = 100;
 const MOST_ROWS: usize = 50_000;
 const LARGEST_LIST: usize = 64 << 20;
-/// How often a list that moved while it was paged is read anew.
+/// How often a list that changed between its pages is read again.
 const TRIES: usize = 3;
 
 /// Rows of `sessions.list`, each key once.
 #[derive(Default)]
 pub(super) struct Paged {
     pub(super) rows: Vec<Row>,
-    /// How many are known to be missing.
+    /// How many rows are known to be missing.
     pub(super) missing: usize,
-    /// There were more than anybody reads.
+    /// There were more rows than are read.
     pub(super) cut_short: bool,
-    /// When, by the gateway's own clock.
+    /// The time of the list by the gateway's own clock.
     pub(super) at: Option<Timestamp>,
 }
 
-/// All rows that fit: `filter` is an object of the gateway's own conditions.
+/// All matching rows: `filter` is an object of the gateway's own conditions.
 pub(super) fn rows(
     connection: &mut Connection,
     filter: &Value,
@@ -40,7 +40,7 @@ pub(super) fn rows(
 ) -> Result<Paged, GatewayError> {
     let mut read = Paged::default();
     for _ in 0..TRIES {
-        // Two lists at once would be twice the memory.
+        // Two lists at once would take twice the memory.
         drop(read);
         read = rows_once(connection, filter, progress)?;
         if read.missing == 0 || read.cut_short {
@@ -68,13 +68,13 @@ fn rows_once(
         let page: Page = connection.ask(method, &params)?;
         wanted(progress)?;
         read.at = page.ts.map(|ts| ts.0);
-        // A row that went between two pages moved another one out of sight: at least one may be missing.
+        // A row that disappeared between two pages shifted another one out of sight: at least one may be missing.
         let fewer = total.zip(page.total_count).is_some_and(|(before, now)| now < before);
         moved |= fewer;
         total = page.total_count.or(total);
         read.rows.extend(page.sessions.into_iter().filter(|row| known.insert(row.key.clone())));
         match page.next_offset.filter(|_| page.has_more) {
-            // Between two pages a row can move from the one to the other: the count tells.
+            // Between two pages a row can move from one to the other: the count shows it.
             None if page.has_more => return Err(endless(method)),
             None => {
                 let total = page.total_count.unwrap_or(read.rows.len());
@@ -91,7 +91,7 @@ fn rows_once(
     Ok(Paged { cut_short: true, ..read })
 }
 
-/// Every job, or `None` when there are more than anybody reads: half of them prove nothing about an automation.
+/// Every job, or `None` when there are more than are read: an incomplete list proves nothing about an automation.
 pub(super) fn jobs(
     connection: &mut Connection,
     progress: &Progress,
@@ -114,8 +114,8 @@ pub(super) fn jobs(
     Ok(None)
 }
 
-/// An answer came; whether anybody still waits for the next one. Who gave up on a slow gateway leaves nobody behind who
-/// goes on asking it.
+/// Records that a response came, and fails if the caller has given up, so that nothing goes on asking a slow gateway
+/// for nobody.
 pub(super) fn wanted(progress: &Progress) -> Result<(), GatewayError> {
     progress.tick();
     if progress.is_given_up() { Err(GatewayError::Unwanted) } else { Ok(()) }

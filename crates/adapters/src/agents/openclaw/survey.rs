@@ -1,4 +1,4 @@
-//! Asking a gateway for its sessions. One that cannot be heard gives no verdict about anybody.
+//! Asks a gateway for its sessions. A gateway that cannot be reached gives no verdict about any session.
 
 use agentctl_model::text::clean_cut;
 use agentctl_model::{Coverage, Found, Harvest};
@@ -13,11 +13,11 @@ use super::rows::{History, Row};
 use super::{list, natives, places};
 use crate::{Progress, Reach, Root, Scope};
 
-/// The most that `chat.history` gives at once.
+/// The most that `chat.history` returns at once.
 const PAGE: usize = 1000;
-/// A conversation longer than this is not added up.
+/// A conversation longer than this is not summed up.
 const MOST_PAGES: usize = 50;
-/// The same in bytes, which a gateway may put into few pages.
+/// The same limit in bytes, which a gateway may put into few pages.
 const LARGEST_CONVERSATION: usize = 64 << 20;
 
 pub(super) fn survey(root: &Root, scope: &Scope<'_>) -> Harvest {
@@ -46,7 +46,7 @@ fn ask(gateway: &GatewayClient, root: &Root, scope: &Scope<'_>) -> Result<Harves
     let mut harvest = Harvest::complete(Vec::new());
     listing.left_out.into_iter().for_each(|words| harvest.left_out(words));
     harvest.warnings.extend(listing.warnings);
-    // Whole texts and totals are in the conversation only.
+    // Only the conversation contains whole texts and totals.
     let told = scope.usage || scope.text_limit.is_none();
     for (mut found, remote) in listing.snapshot.sessions(&root.path) {
         if !scope.reach.names(&found.id) {
@@ -60,13 +60,13 @@ fn ask(gateway: &GatewayClient, root: &Root, scope: &Scope<'_>) -> Result<Harves
                 }
                 Err(error @ GatewayError::Refused { .. }) => {
                     harvest.warnings.push(format!("{}: {error}", found.id));
-                    // Those of the last run are no total.
+                    // The tokens of the last run are not a total.
                     found.facts.tokens = None;
                 }
                 Err(error) => return Err(error),
             }
         } else {
-            // The row has the figures of the last run, which are no total.
+            // The row has the figures of the last run, which are not a total.
             found.facts.tokens = None;
         }
         harvest.found.push(found);
@@ -85,7 +85,7 @@ fn fill(found: &mut Found, summary: Summary, scope: &Scope<'_>) {
     }
 }
 
-/// A conversation from its last page to its first, and a word when it could not be read so far.
+/// A conversation from its last page to its first, and a warning when it could not be read that far.
 fn summary(
     connection: &mut Connection,
     key: &str,
@@ -96,7 +96,7 @@ fn summary(
     for _ in 0..MOST_PAGES {
         let params = json!({"sessionKey": key, "limit": limit, "offset": offset});
         let page: History = match connection.ask("chat.history", &params) {
-            // Long messages: fewer of them may not be too much.
+            // The messages are long: fewer of them may fit.
             Err(GatewayError::TooHeavy { .. }) if limit > 1 => {
                 limit = (limit / 10).max(1);
                 continue;

@@ -1,4 +1,4 @@
-//! From settings and variables to one gateway: its address and what opens it. Nothing but the certificate of a local
+//! From settings and variables to one gateway: its address and its credentials. Only the certificate of a local
 //! gateway is read here.
 //!
 //! Where OpenClaw 2026.9.6 decides: `src/gateway/connection-details.ts` (address), `src/config/paths.ts` (port),
@@ -14,15 +14,16 @@ use super::config::{self, filled, variable};
 use super::places::{at, expanded, home, said};
 use crate::{Keys, Pin, Root, Secret};
 
-/// The variables that count for one gateway.
+/// The variables that apply to one gateway.
 pub(super) struct Variables {
-    /// Those by which OpenClaw itself goes.
+    /// Those that OpenClaw itself uses.
     pub(super) own: Environ,
-    /// Those that a config may name: everybody's.
+    /// Those that a config may name: all of them.
     pub(super) named: Environ,
 }
 
-/// The gateway that a config file names, with its keys. Of the files, only the certificate of a local gateway is read.
+/// The gateway that a config file names, with its keys. The only further file that is read is the certificate of a
+/// local gateway.
 pub(super) fn configured(settings: &Value, variables: &Variables, state: &Path) -> Root {
     let gateway = &settings["gateway"];
     let given = |place: &Value| secret(place, settings, &variables.named);
@@ -38,7 +39,7 @@ pub(super) fn configured(settings: &Value, variables: &Variables, state: &Path) 
     }
     let secure = gateway["tls"]["enabled"].as_bool() == Some(true);
     let address = Address::local(port(gateway, &variables.own), secure);
-    // The keys of another gateway are tried only where nothing is written about those of this one.
+    // The keys of another gateway are tried only if the config says nothing about the keys of this one.
     let or_else = |key: Option<Secret>, place: &str| {
         key.or_else(|| local[place].is_null().then(|| given(&remote[place]))?)
     };
@@ -52,16 +53,16 @@ pub(super) fn configured(settings: &Value, variables: &Variables, state: &Path) 
     } else {
         None
     };
-    // Its gateway is this machine's own: what it stores lies here.
+    // The gateway runs on this machine, so its storage is here.
     let store = Some(state.to_owned());
     let keys = Some(Keys { token, password, pin, ..Keys::default() });
     Root { path: address.to_string().into(), store, keys }
 }
 
-/// The variable, the config, else the port that OpenClaw counts out for a profile.
+/// The port from the variable or the config, otherwise the one that OpenClaw computes for a profile.
 fn port(gateway: &Value, environ: &Environ) -> u16 {
     let number = |text: &str| text.parse().ok().filter(|port: &u16| *port > 0);
-    // Some write the host in front of it.
+    // Some users write the host in front of it.
     let chosen = said(environ, "OPENCLAW_GATEWAY_PORT");
     let chosen = chosen.and_then(|text| number(text.rsplit_once(':').map_or(text, |(_, port)| port)));
     let written = gateway["port"].as_u64().and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0);
@@ -81,7 +82,7 @@ fn is_profile(name: &str) -> bool {
         && name.bytes().all(fits)
 }
 
-/// FNV-1a, as `resolveGatewayPort` has it.
+/// FNV-1a, as in `resolveGatewayPort`.
 fn port_of(profile: &str) -> u16 {
     let hash = profile
         .bytes()
@@ -89,10 +90,10 @@ fn port_of(profile: &str) -> u16 {
     u16::try_from(20_000 + hash % 40_000).unwrap_or(DEFAULT_PORT)
 }
 
-/// A certificate is a few kilobytes.
+/// A certificate has a few kilobytes.
 const LARGEST_CERTIFICATE: u64 = 1 << 20;
 
-/// A gateway on this machine mostly signs for itself: its certificate lies here, and that very one is trusted.
+/// A gateway on this machine usually signs its own certificate: it is stored here, and exactly that one is trusted.
 fn own_certificate(named: Option<String>, environ: &Environ, state: &Path) -> Option<Pin> {
     let named = named.map(|path| expanded(&path, home(environ).as_deref()));
     let path = named.unwrap_or_else(|| state.join("gateway/tls/gateway-cert.pem"));
@@ -108,8 +109,8 @@ pub(super) fn keys_of(environ: &Environ) -> Keys {
     }
 }
 
-/// The secret itself, with variables in it or not, `$NAME`, or a reference to a variable. Other references only OpenClaw
-/// can follow (`src/config/types.secrets.ts`).
+/// The secret itself, with or without variables in it, `$NAME`, or a reference to a variable. Only OpenClaw can
+/// resolve other references (`src/config/types.secrets.ts`).
 fn secret(place: &Value, settings: &Value, environ: &Environ) -> Option<Secret> {
     let named = |name: &str| variable(name, settings, environ).map(str::trim).and_then(Secret::new);
     match place {

@@ -1,5 +1,5 @@
-//! One long connection on which a gateway tells what changes. What it tells is a reason to read again, never a fact:
-//! pushes can be lost, and after every gap the list is the truth.
+//! One long-lived connection on which a gateway announces changes. An announcement is a reason to read again, never a
+//! fact: announcements can be lost, and after every gap only the list says what is true.
 
 use std::time::{Duration, Instant};
 
@@ -10,17 +10,18 @@ use super::error::GatewayError;
 use super::gateway_client::GatewayClient;
 use crate::feed::{Feed, FeedMessage, Lost};
 
-/// The gateway ticks every 30 s; after three missing ticks nobody is there.
+/// The gateway sends a tick every 30 s; after three missing ticks it counts as gone.
 const LONGEST_SILENCE: Duration = Duration::from_secs(95);
-/// How the gateway closes connections when its own settings changed: it is there, and wants us back.
+/// The code with which the gateway closes connections when its own settings changed: it still runs, and expects us to
+/// reconnect.
 const POLICY_CHANGED: u16 = 4001;
-/// Who was not let in comes back seldom: a gateway locks out whoever shows a wrong token too often.
+/// A refused client reconnects rarely: a gateway locks out clients that present a wrong token too often.
 const UNTIL_LET_IN: Duration = Duration::from_mins(5);
 
 pub struct Watch {
     gateway: GatewayClient,
     connection: Option<Connection>,
-    /// The life of the gateway that was heard last, by its own name.
+    /// The last run of the gateway that was connected to, by the gateway's own id for it.
     boot: Option<String>,
     heard: Instant,
 }
@@ -34,7 +35,7 @@ impl Watch {
         let mut connection = self.gateway.connect(&[READ])?;
         let _: Value = connection.ask("sessions.subscribe", &json!({}))?;
         let boot = connection.hello.boot.clone();
-        // Where either did not say its name, nobody knows whether it is another one.
+        // If either of them did not give its id, it is unknown whether the gateway restarted.
         let restarted = self.boot.is_some() && boot.is_some() && self.boot != boot;
         self.boot = boot.or_else(|| self.boot.take());
         self.connection = Some(connection);
@@ -66,7 +67,7 @@ impl Feed for Watch {
     }
 }
 
-/// When to come back; `None` where nobody says.
+/// When to reconnect; `None` if nothing says.
 fn retry_in(error: &GatewayError) -> Option<Duration> {
     match error {
         GatewayError::Refused { refusal, .. } => match refusal.retry_after_ms {
@@ -78,8 +79,8 @@ fn retry_in(error: &GatewayError) -> Option<Duration> {
     }
 }
 
-/// Whether an event can change a list. The words of a run in progress change nothing; that it waits for an approval does,
-/// and a reader is told so only by the run itself.
+/// Whether an event can change a list. The text of a run in progress changes nothing; that the run waits for an
+/// approval does, and only the run itself announces it to a reader.
 fn news(event: &Event) -> FeedMessage {
     match (event.name.as_str(), event.phase.as_deref()) {
         ("sessions.changed" | "session.message" | "cron" | "shutdown", _)

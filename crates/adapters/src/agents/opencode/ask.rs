@@ -1,7 +1,7 @@
-//! Asking OpenCode's own server which sessions it works on and what they wait for.
+//! Asks OpenCode's own server which sessions it works on and what they wait for.
 //!
-//! Only the process that runs a turn knows: other servers answer too, but not about it. So each is asked on its own
-//! port, about the directories of sessions that it may run.
+//! Only the process that runs a turn knows: other servers answer too, but not about that turn. So each process is
+//! asked on its own port, about the directories of the sessions that it may run.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use super::turn::told;
 use crate::transcript::call;
 use crate::wire::http::escaped;
 
-/// What a session does right now: `busy`, `retry`; an idle one is not in the list.
+/// What a session does right now: `busy`, `retry`; an idle session is not in the list.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Doing {
@@ -36,14 +36,15 @@ pub(super) struct Request {
     id: String,
     #[serde(rename = "sessionID")]
     session: String,
-    /// What is to be permitted: `bash`, `edit`, …
+    /// What the user is asked to permit: `bash`, `edit`, …
     permission: Option<String>,
-    /// What rules are matched against. Of a command only its parts, without what stands between them.
+    /// The texts that permission rules are matched against. For a command these are only its parts, without what
+    /// joins them.
     patterns: Vec<String>,
     questions: Vec<AskedQuestion>,
-    /// The call that waits.
+    /// The tool call that waits.
     tool: Option<CallId>,
-    /// The call in words, once it was asked for.
+    /// The call in words, once it was read from the server.
     #[serde(skip)]
     call: Option<String>,
 }
@@ -57,7 +58,7 @@ struct CallId {
     call: String,
 }
 
-/// A message, of which only its calls are wanted.
+/// A message, of which only the tool calls are wanted.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Calls {
@@ -103,7 +104,7 @@ impl Request {
     }
 }
 
-/// What one server said about one directory.
+/// What one server reports about one directory.
 #[derive(Debug, Default)]
 pub(super) struct ServerReport {
     doing: HashMap<String, Doing>,
@@ -126,7 +127,7 @@ impl ServerReport {
     }
 }
 
-/// Puts the servers' words into the claims. Who does not answer leaves its claims as they are.
+/// Adds the servers' reports to the claims. A server that does not answer leaves its claims as they are.
 pub(super) fn ask(kernel: &KernelView, joined: &mut Joined) {
     let mut wanted: BTreeMap<ProcessRef, BTreeSet<String>> = BTreeMap::new();
     for claim in &joined.claims {
@@ -154,7 +155,7 @@ fn report_of(process: &Process, directory: &str) -> Option<(ServerReport, Socket
         .find_map(|address| Some((report_at(*address, directory, SOON)?, *address)))
 }
 
-/// What the server at an address says about a directory; `None` if it is none of OpenCode's.
+/// What the server at an address reports about a directory; `None` if it is not an OpenCode server.
 pub(super) fn report_at(address: SocketAddr, directory: &str, patience: Duration) -> Option<ServerReport> {
     let query = format!("?directory={}", escaped(directory));
     let json = |path: &str| get(address, &format!("{path}{query}"), patience);
@@ -185,7 +186,7 @@ fn waiting_call(request: &Request, json: &dyn Fn(&str) -> Option<Vec<u8>>) -> Op
     Some(call::words(&part.tool, &told(&part.state.input)?))
 }
 
-/// A sub-agent's question keeps its parent waiting, and the parent is what people see.
+/// A sub-agent's question keeps its parent waiting, and people see the parent.
 fn main_session(id: &str, doing: &HashMap<String, Doing>, json: &dyn Fn(&str) -> Option<Vec<u8>>) -> String {
     let mut id = id.to_owned();
     for _ in 0..8 {
@@ -212,7 +213,7 @@ fn hear(
         let there = claim.found.as_ref().and_then(|found| found.facts.cwd.as_deref());
         claim.owner.process == process && there == Some(directory)
     };
-    // A server that may run a turn and says that it does not is no owner of the session.
+    // A server that could run a turn but reports that it does not is not an owner of the session.
     claims.retain(|claim| {
         !concerns(claim) || claim.tie != Tie::OneOfSeveral || report.doing.contains_key(&claim.id)
     });
@@ -258,7 +259,7 @@ fn testimony(report: &ServerReport, doing: &Doing, id: &str, said: impl Fn(&str)
     LiveReport { turn: Some(turn), detail, pending, since: None, evidence: vec![said(words)] }
 }
 
-/// Where the call itself is not known, what it was matched by; each of those stands on a line of its own.
+/// If the call itself is not known, the texts that the rules were matched against, one per line.
 fn summary(request: &Request) -> Option<String> {
     if !request.questions.is_empty() {
         let questions: Vec<&str> = request.questions.iter().map(|asked| asked.question.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Listening to a server of OpenCode: `GET /global/event` tells of everything that this process runs, in any directory.
+//! Listens to an OpenCode server: `GET /global/event` announces everything that this process runs, in any directory.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -11,7 +11,7 @@ use crate::feed::{Feed, FeedMessage, Lost};
 use crate::wire::deadline::{Bounded, Timed};
 use crate::wire::http::{Events, Request};
 
-/// How long a server may take to greet.
+/// How long a server may take to send its greeting.
 const GREETING: Duration = Duration::from_secs(5);
 /// No event that matters is larger.
 const LARGEST_EVENT: usize = 1 << 20;
@@ -60,7 +60,7 @@ impl ServerFeed {
                 Ok(None) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(Some(event)) if news(&event.data) == FeedMessage::Nothing => {}
                 Ok(Some(_)) => return Ok(FeedMessage::Changed),
-                // What it was about is not known: whoever looks again finds out.
+                // It is unknown what the event was about; the next survey finds out.
                 Err(error) if error.kind() == io::ErrorKind::FileTooLarge => return Ok(FeedMessage::Changed),
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(FeedMessage::Nothing),
                 Err(error) => return Err(error),
@@ -78,7 +78,7 @@ impl Feed for ServerFeed {
     }
 }
 
-/// Whether an event tells of something that can change a list. The words of a reply in the making do not.
+/// Whether an event announces something that can change a list. The text of a reply in progress cannot.
 fn news(data: &str) -> FeedMessage {
     let event = serde_json::from_str::<Wrapped>(data);
     match event.as_ref().map(|event| event.payload.kind.as_str()) {
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(news("no JSON"), FeedMessage::Nothing);
     }
 
-    /// Writes each piece when it is asked for, so that the feed must take what there is.
+    /// The server writes each piece on request, so that the feed must process what has arrived.
     #[test]
     fn a_server_is_heard_until_it_goes_away() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! One session out of its stored messages, whatever holds them.
+//! Reads one session from its stored messages, in the database or in the tree.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -13,21 +13,21 @@ use jiff::Timestamp;
 use super::records::{self, Message, Part, add};
 use crate::Scope;
 
-/// How many of the last messages are looked at for what the very last one does not say.
+/// How many of the last messages are searched for what the very last one does not contain.
 const LOOK_BACK: usize = 48;
-/// A step that was left open may lie this far back, when another process went on with the session.
+/// A step that was left open may lie this far back, when another process continued the session.
 const OPEN_STEPS: usize = 4;
 /// The first prompt stands at the beginning.
 const LOOK_AHEAD: usize = 8;
-/// Of a larger part only the beginning is read for a list; whole texts are asked for by `status` only.
+/// For a list only the beginning of a larger part is read; only `status` asks for whole texts.
 const LARGEST_PART: u64 = 64 << 10;
 
 /// `Found.facts.meta`: when the session's own record was last touched, which every prompt does.
 pub(crate) const TOUCHED: &str = "touchedAt";
-/// The newest step that was left open, behind a later message.
+/// The newest step that was left open before a later message.
 pub(crate) const LEFT_OPEN: &str = "leftOpenAt";
 
-/// What the session's own row or file says.
+/// The content of the session's own row or file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Head {
     pub(crate) id: String,
@@ -40,7 +40,7 @@ pub(crate) struct Head {
     pub(crate) created: Option<Timestamp>,
     pub(crate) updated: Option<Timestamp>,
     pub(crate) archived: Option<Timestamp>,
-    /// The agent's running totals, copies of a forked conversation included. `None` where it keeps none.
+    /// The agent's running totals, including copies of a forked conversation. `None` if it keeps none.
     pub(crate) total: Option<Total>,
 }
 
@@ -50,14 +50,14 @@ pub(crate) struct Total {
     pub(crate) cost: Option<f64>,
 }
 
-/// How much of a part is given that is larger than was asked for.
+/// How much is returned of a part that is larger than the limit.
 pub(crate) const BEGINNING: usize = 16 << 10;
 
 /// One part as it is stored.
 pub(crate) struct RawPart {
     pub(crate) id: String,
     pub(crate) json: Vec<u8>,
-    /// Only its beginning: it is larger than was asked for.
+    /// Only the beginning of the part: the whole is larger than the limit.
     pub(crate) is_cut: bool,
 }
 
@@ -67,7 +67,7 @@ impl RawPart {
     }
 }
 
-/// Where messages lie: the database, or the old tree of files.
+/// Where messages are stored: the database, or the old tree of files.
 pub(crate) trait Conversation {
     type Trouble: Display;
 
@@ -90,7 +90,7 @@ pub(crate) trait Conversation {
     fn parts(&self, message: &str, largest: u64) -> Result<Vec<RawPart>, Self::Trouble>;
 }
 
-/// One session that was read, with what was odd about it.
+/// One session that was read, with the warnings about it.
 pub(crate) struct ReadSession {
     pub(crate) found: Found,
     pub(crate) damaged: u64,
@@ -147,7 +147,7 @@ struct Reader<'r, 's, C> {
     drift: BTreeMap<String, u64>,
 }
 
-/// What the newest messages say.
+/// What the newest messages contain.
 struct Recent {
     turn: Turn,
     words: Option<String>,
@@ -171,7 +171,7 @@ impl<C: Conversation> Reader<'_, '_, C> {
             self.store.last(&head.id, OPEN_STEPS)?.into_iter().unzip();
         let mut index = 0;
         loop {
-            // More than the last few are hardly ever needed, and only then looked up.
+            // More than the last few are rarely needed, and are only looked up then.
             if index == OPEN_STEPS && ids.len() == OPEN_STEPS {
                 ids = self.store.newest(&head.id, LOOK_BACK)?;
             }
@@ -232,7 +232,8 @@ impl<C: Conversation> Reader<'_, '_, C> {
                 None => self.store.message(&head.id, id)?,
             };
             index += 1;
-            // A damaged one was counted when the newest were read, or lies in the middle where nobody looks.
+            // A damaged message was counted when the newest ones were read, or lies in the middle, which is not
+            // searched.
             let Some(message) = Message::parse(&json) else { continue };
             seen += 1;
             if seen == 1 {
@@ -251,9 +252,9 @@ impl<C: Conversation> Reader<'_, '_, C> {
         Ok(opening)
     }
 
-    /// The session's own tokens and cost: the running totals where they are its own, else the sum of its messages.
+    /// The session's own tokens and cost: the running totals if they are its own, otherwise the sum of its messages.
     fn spent(&self, head: &Head, is_copied: bool) -> Result<(Option<Tokens>, Option<f64>), C::Trouble> {
-        // Totals that count nothing were not kept up: the messages may know more.
+        // Totals without any tokens were not maintained: the messages may contain more.
         if let Some(total) = head.total.filter(|total| !is_copied && total.tokens.is_some()) {
             return Ok((total.tokens, total.cost));
         }

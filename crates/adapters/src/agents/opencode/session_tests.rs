@@ -1,7 +1,7 @@
 use super::*;
 use crate::Reach;
 
-/// Messages oldest first; each is its own id's index.
+/// Messages, oldest first; the id of each is its index.
 struct Told(Vec<String>);
 
 impl Conversation for Told {

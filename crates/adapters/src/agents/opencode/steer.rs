@@ -1,6 +1,6 @@
-//! Words to a session that a listening OpenCode runs: say something, answer what it waits for, break off its turn.
+//! Controls a session that a listening OpenCode process runs: send a message, answer a request, interrupt its turn.
 //!
-//! Only the process that runs the turn may be asked. Another one says yes to everything and does nothing.
+//! Only the process that runs the turn may be asked. Any other process accepts everything and does nothing.
 
 use std::net::SocketAddr;
 
@@ -23,7 +23,7 @@ pub(super) struct Steered {
 }
 
 impl Steered {
-    /// The first of the addresses that speaks as OpenCode's own server does.
+    /// Connects to the first of the addresses that answers like OpenCode's own server.
     pub(super) fn reach(addresses: &[SocketAddr], directory: &str, id: &str) -> Result<Self, ServerError> {
         let report_of = |address: &SocketAddr| Some((*address, report_at(*address, directory, PATIENTLY)?));
         let answering = addresses.iter().find_map(report_of);
@@ -37,13 +37,13 @@ impl Steered {
         Ok(Self { address, directory: directory.to_owned(), id: id.to_owned(), report })
     }
 
-    /// The server keeps the words until the session takes them up.
+    /// The server keeps the message until the session processes it.
     pub(super) fn send(&self, words: &str) -> Result<(), ServerError> {
         let prompt = json!({"parts": [{"type": "text", "text": words}]});
         self.post(&format!("/session/{}/prompt_async", escaped(&self.id)), &prompt)
     }
 
-    /// Breaks off the turn with its tools. A session that is not at work has nothing to break off.
+    /// Interrupts the turn with its tools. A session that is not working has nothing to interrupt.
     pub(super) fn interrupt(&self) -> Result<(), ServerError> {
         if !self.report.works_on(&self.id) {
             return Ok(());
@@ -51,7 +51,7 @@ impl Steered {
         self.post(&format!("/session/{}/abort", escaped(&self.id)), &json!({}))
     }
 
-    /// Answers the first thing that the session waits for.
+    /// Answers the first request that the session waits for.
     pub(super) fn answer(&self, answer: &Answer) -> Result<(), ServerError> {
         let (approval, question) = self.report.waiting(&self.id);
         match (approval, question, answer) {

@@ -1,4 +1,4 @@
-//! Which sessions a question reaches, by their heads alone.
+//! Selects the sessions that a question asks for, by their heads alone.
 
 use std::collections::HashSet;
 use std::io;
@@ -12,12 +12,12 @@ use super::session::Head;
 use super::tree::{self, Place};
 use crate::{Reach, Scope};
 
-/// A question by id for more than this many is a second reading of what a whole answer already has.
+/// Looking up more ids than this one by one would cost as much as reading everything.
 const NAMED_ONE_BY_ONE: usize = 16;
-/// Sub-agents of sub-agents of …: deeper than anybody nests them.
+/// The depth of sub-agents of sub-agents: nobody nests them deeper.
 const GENERATIONS: usize = 8;
 
-/// What a live process says about which sessions it may carry.
+/// What a live process shows about the sessions that it may own.
 #[derive(Debug, Clone)]
 pub(super) struct LiveOwner {
     started_at: Option<Timestamp>,
@@ -27,7 +27,7 @@ pub(super) struct LiveOwner {
 }
 
 impl LiveOwner {
-    /// `None` for processes that never carry a session themselves.
+    /// `None` for processes that never own a session themselves.
     fn of(program: &Program, process: &Process) -> Option<Self> {
         let everywhere = match program.kind(&process.head) {
             Kind::Wrapper | Kind::Neither => return None,
@@ -51,7 +51,7 @@ impl LiveOwner {
     }
 }
 
-/// The start of the oldest process; `None` when nothing can be left out by time.
+/// The start of the oldest process; `None` when no session can be left out by its time.
 pub(super) fn earliest(owners: &[LiveOwner]) -> Option<Timestamp> {
     owners.iter().map(|owner| owner.started_at).min().flatten()
 }
@@ -74,12 +74,12 @@ impl<'q, 's> Question<'q, 's> {
         Self { scope, owners }
     }
 
-    /// Only live sessions are wanted, and nobody lives who could carry one.
+    /// Only live sessions are wanted, and no live process could own one.
     pub(crate) fn reaches_nothing(&self) -> bool {
         matches!(self.scope.reach, Reach::Live(_)) && self.owners.is_empty()
     }
 
-    /// Files of the old tree that the question may reach. Reading their heads is left for later.
+    /// Files of the old tree that may be wanted. Their heads are read later.
     pub(crate) fn places(&self, storage: &Path) -> io::Result<Vec<Place>> {
         let mut places = tree::places(storage)?;
         match self.scope.reach {
@@ -96,7 +96,7 @@ impl<'q, 's> Question<'q, 's> {
                     .collect();
                 let is_near =
                     |place: &Place| place.path.parent().is_some_and(|folder| projects.contains(folder));
-                // A sub-agent's parent lies in the same folder.
+                // A sub-agent's parent lies in the same directory.
                 let one_by_one = ids.len() <= NAMED_ONE_BY_ONE;
                 places.retain(|place| self.scope.reach.names(&place.id) || (one_by_one && is_near(place)));
             }
@@ -111,7 +111,7 @@ impl<'q, 's> Question<'q, 's> {
         Ok(places)
     }
 
-    /// Which of these heads are wanted, with those that decide about them.
+    /// Which of these heads are wanted, together with the heads of the sessions that decide about them.
     pub(crate) fn chosen(&self, heads: Vec<Head>) -> Vec<Head> {
         let find = |id: &str| -> Vec<Head> { heads.iter().filter(|head| head.id == id).cloned().collect() };
         let below = |id: &str| -> Vec<Head> {
@@ -152,7 +152,7 @@ pub(super) fn without_twins(heads: &mut Vec<Head>) {
     heads.retain(|head| seen.insert(head.id.clone()));
 }
 
-/// What a sub-agent is, its parent's process decides.
+/// The process of a sub-agent's parent decides about the sub-agent.
 pub(super) fn add_ancestors<E>(
     heads: &mut Vec<Head>,
     find: impl Fn(&str) -> Result<Vec<Head>, E>,
