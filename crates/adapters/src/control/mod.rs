@@ -122,7 +122,12 @@ pub fn fits_an_argument(words: &str, agent: &str) -> Result<(), Refusal> {
 }
 
 /// A run in the directory of the intent that receives its prompt on stdin.
-pub(crate) fn told_by_stdin(program: &str, args: Vec<String>, intent: &Intent, id: IdSource) -> SpawnPlan {
+pub(crate) fn with_prompt_on_stdin(
+    program: &str,
+    args: Vec<String>,
+    intent: &Intent,
+    id: IdSource,
+) -> SpawnPlan {
     SpawnPlan {
         program: program.to_owned(),
         args,

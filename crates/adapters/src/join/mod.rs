@@ -160,7 +160,7 @@ pub fn unclaimed<'k>(kernel: &'k KernelView, claims: &[Claim]) -> Vec<&'k Proces
 }
 
 /// The report of a registration that only says who holds the session.
-pub fn said_by_registry(words: String) -> LiveReport {
+pub fn registry_report(words: String) -> LiveReport {
     LiveReport { evidence: vec![Evidence::said(Witness::Registry, words, None)], ..LiveReport::default() }
 }
 
@@ -194,7 +194,7 @@ pub fn subagent_of(found: &Found) -> Option<&str> {
 }
 
 /// Adds what a live session waits for, as the agent's records say.
-pub(crate) fn tell_what_is_pending(claims: &mut [Claim], harvest: &Harvest) {
+pub(crate) fn add_pending(claims: &mut [Claim], harvest: &Harvest) {
     for claim in claims {
         let found = harvest.found.iter().find(|found| found.id == claim.id);
         let Some(turn) = found.and_then(|found| found.facts.turn.as_ref()) else { continue };

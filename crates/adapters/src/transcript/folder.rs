@@ -59,7 +59,7 @@ pub fn list(folder: &Path, harvest: &mut Harvest) -> Vec<Listed> {
 /// The kernel dates files by its last tick, which on a loaded machine can be well before the moment of the write: a
 /// file may look older than the process that wrote it. Code that selects files by their time still reads the records
 /// to decide.
-const BEHIND: SignedDuration = SignedDuration::from_secs(2);
+const CLOCK_LAG: SignedDuration = SignedDuration::from_secs(2);
 
 /// Whether a file may have been written since then; an unknown time counts as yes.
 pub fn written_since(path: &Path, since: Option<Timestamp>) -> bool {
@@ -67,7 +67,7 @@ pub fn written_since(path: &Path, since: Option<Timestamp>) -> bool {
     else {
         return true;
     };
-    Timestamp::try_from(modified).map_or(true, |modified| since.duration_since(modified) <= BEHIND)
+    Timestamp::try_from(modified).map_or(true, |modified| since.duration_since(modified) <= CLOCK_LAG)
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub(crate) fn gather<P: Sync>(
 ) {
     // The rows are collected in place: the rows of ten thousand sessions are megabytes.
     let sessions = read_all(places, scope, read).into_iter();
-    let mut found: Vec<Found> = sessions.filter_map(|outcome| taken(outcome, harvest)).collect();
+    let mut found: Vec<Found> = sessions.filter_map(|outcome| session_of(outcome, harvest)).collect();
     drop_older_copies(&mut found);
     harvest.found = found;
 }
@@ -56,7 +56,7 @@ pub(crate) fn read_all<P: Sync, R: Send>(
 }
 
 /// The session, after its warnings were recorded in the harvest.
-fn taken(outcome: Gathered, harvest: &mut Harvest) -> Option<Found> {
+fn session_of(outcome: Gathered, harvest: &mut Harvest) -> Option<Found> {
     match outcome {
         Ok(session) => {
             let session = session?;

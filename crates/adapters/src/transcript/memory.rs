@@ -16,7 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::transcript::jsonl::open::Opened;
 
 /// Longer than any tick of the file clock: a file that changed this recently could change again and look the same.
-const TICKS: SignedDuration = SignedDuration::from_secs(2);
+const CLOCK_LAG: SignedDuration = SignedDuration::from_secs(2);
 /// In a home with more conversations, some are counted again now and then.
 const MOST: usize = 100_000;
 
@@ -70,7 +70,7 @@ impl Memory {
     pub fn keep(&self, path: &Path, opened: &Opened, counted: Counted) {
         let state = opened.state;
         let changed = Timestamp::from_second(state.changed.0).ok();
-        let settled = changed.is_some_and(|changed| (self.now)().duration_since(changed) > TICKS);
+        let settled = changed.is_some_and(|changed| (self.now)().duration_since(changed) > CLOCK_LAG);
         let now = opened.file.metadata().ok().map(|found| FileState::of(&found));
         if settled && now == Some(state) {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

@@ -52,7 +52,7 @@ impl From<Option<CloseFrame>> for Closed {
 }
 
 /// What is requested at the upgrade, and the most that is read for it.
-pub(crate) struct Greeting<'a> {
+pub(crate) struct UpgradeRequest<'a> {
     pub(crate) host: &'a str,
     pub(crate) path: &'a str,
     pub(crate) largest_message: usize,
@@ -62,18 +62,18 @@ pub(crate) struct WebSocket<S>(tungstenite::WebSocket<S>);
 
 impl WebSocket<Bounded<UnixStream>> {
     pub(crate) fn connect(path: &Path, largest_message: usize, patience: Duration) -> io::Result<Self> {
-        let greeting = Greeting { host: "localhost", path: "/", largest_message };
+        let upgrade = UpgradeRequest { host: "localhost", path: "/", largest_message };
         let deadline = Instant::now() + patience;
-        Self::open(Bounded::new(UnixStream::connect(path)?, deadline), &greeting)
+        Self::open(Bounded::new(UnixStream::connect(path)?, deadline), &upgrade)
     }
 }
 
 impl<S: Timed> WebSocket<S> {
     /// Asks the server to switch to WebSocket, within the stream's deadline.
-    pub(crate) fn open(stream: S, greeting: &Greeting<'_>) -> io::Result<Self> {
+    pub(crate) fn open(stream: S, upgrade: &UpgradeRequest<'_>) -> io::Result<Self> {
         let request = Request::builder()
-            .uri(format!("ws://{}{}", greeting.host, greeting.path))
-            .header("Host", greeting.host)
+            .uri(format!("ws://{}{}", upgrade.host, upgrade.path))
+            .header("Host", upgrade.host)
             .header("Connection", "Upgrade")
             .header("Upgrade", "websocket")
             .header("Sec-WebSocket-Version", "13")
@@ -83,8 +83,8 @@ impl<S: Timed> WebSocket<S> {
         let config = WebSocketConfig::default()
             .read_buffer_size(READ_BUFFER)
             .write_buffer_size(0)
-            .max_message_size(Some(greeting.largest_message))
-            .max_frame_size(Some(greeting.largest_message));
+            .max_message_size(Some(upgrade.largest_message))
+            .max_frame_size(Some(upgrade.largest_message));
         match client_with_config(request, stream, Some(config)) {
             Ok((socket, _)) => Ok(Self(socket)),
             Err(HandshakeError::Failure(error)) => Err(not_opened(error)),

@@ -67,7 +67,7 @@ fn open(says: &[u8]) -> io::Result<WebSocket<Recorded>> {
 }
 
 fn opened<S: Timed>(stream: S) -> io::Result<WebSocket<S>> {
-    WebSocket::open(stream, &Greeting { host: "h", path: "/", largest_message: LARGEST })
+    WebSocket::open(stream, &UpgradeRequest { host: "h", path: "/", largest_message: LARGEST })
 }
 
 fn greeted(says: &[u8]) -> WebSocket<Recorded> {

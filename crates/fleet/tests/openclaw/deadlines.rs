@@ -33,7 +33,7 @@ fn evasions() -> Vec<Act> {
 }
 
 fn gateway(root: &Root) -> GatewayClient {
-    GatewayClient::of(root).unwrap().patient_for(PATIENCE)
+    GatewayClient::of(root).unwrap().with_timeout(PATIENCE)
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn one_who_listens_comes_back_in_time_though_bytes_trickle_in() {
 #[test]
 fn a_socket_that_dies_ends_the_question_at_once() {
     let dying = misbehaving("chat.abort", Act::Cut);
-    let gateway = GatewayClient::of(&root(&dying)).unwrap().patient_for(Duration::from_mins(5));
+    let gateway = GatewayClient::of(&root(&dying)).unwrap().with_timeout(Duration::from_mins(5));
     let began = Instant::now();
     assert!(matches!(gateway.stop("k").unwrap_err(), GatewayError::Lost { .. }));
     assert!(began.elapsed() < BOUND, "{:?}", began.elapsed());

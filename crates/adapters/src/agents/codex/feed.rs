@@ -29,7 +29,7 @@ impl ServerFeed {
             return Ok(FeedMessage::Changed);
         };
         server.wait_until(Instant::now() + patience);
-        match server.receive() {
+        match server.hear() {
             Ok(message) => Ok(news(&message)),
             Err(error) if is_silence(&error) => Ok(FeedMessage::Nothing),
             Err(error) => Err(error),

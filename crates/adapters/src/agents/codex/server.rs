@@ -74,7 +74,7 @@ impl Server {
     }
 
     /// The next message that the server sends, in its order.
-    pub(super) fn receive(&mut self) -> io::Result<Value> {
+    pub(super) fn hear(&mut self) -> io::Result<Value> {
         Ok(serde_json::from_slice(&self.socket.receive()?).unwrap_or(Value::Null))
     }
 }

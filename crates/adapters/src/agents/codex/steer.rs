@@ -134,7 +134,7 @@ impl<'t> Steered<'t> {
 
     fn hear_until(&mut self, wanted: impl Fn(&Value) -> bool) -> Result<Value, ServerError> {
         loop {
-            let message = self.server.receive().map_err(|error| silent(self.thread, &error))?;
+            let message = self.server.hear().map_err(|error| silent(self.thread, &error))?;
             if wanted(&message) {
                 return Ok(message);
             }

@@ -48,7 +48,7 @@ impl crate::Gateway for OpenClaw {
     }
 
     fn request(&self, root: &Root, turn: &TurnRequest<'_>) -> Result<Request, Refusal> {
-        door(root)?;
+        gateway_of(root)?;
         let to = root.path.to_string_lossy().into_owned();
         Ok(match turn.session {
             Some(key) => Request {
@@ -61,12 +61,13 @@ impl crate::Gateway for OpenClaw {
     }
 
     fn begin(&self, root: &Root, turn: &TurnRequest<'_>) -> Result<Begun, ServerError> {
-        let gateway = door(root)?;
+        let gateway = gateway_of(root)?;
         if let Some(key) = turn.session {
-            let sent = gateway.send(key, turn.words, Some(turn.once)).map_err(|error| said(&error))?;
+            let sent =
+                gateway.send(key, turn.words, Some(turn.once)).map_err(|error| server_error(&error))?;
             return Ok(Begun { id: key.to_owned(), run: sent.run_id });
         }
-        let launched = gateway.launch(&launch(turn)?).map_err(|error| said(&error))?;
+        let launched = gateway.launch(&launch(turn)?).map_err(|error| server_error(&error))?;
         Ok(Begun { id: launched.key, run: launched.run_id })
     }
 
@@ -78,16 +79,16 @@ impl crate::Gateway for OpenClaw {
     }
 
     fn stop(&self, root: &Root, id: &str) -> Result<bool, ServerError> {
-        door(root)?.stop(id).map(|stopped| stopped.aborted).map_err(|error| said(&error))
+        gateway_of(root)?.stop(id).map(|stopped| stopped.aborted).map_err(|error| server_error(&error))
     }
 
     fn send(&self, root: &Root, id: &str, words: &str, once: &str) -> Result<(), ServerError> {
-        door(root)?.send(id, words, Some(once)).map(drop).map_err(|error| said(&error))
+        gateway_of(root)?.send(id, words, Some(once)).map(drop).map_err(|error| server_error(&error))
     }
 
     /// A named session must exist; an agent has its main session, which its first message creates.
     fn tell(&self, root: &Root, to: &Addressee, words: &str, once: &str) -> Result<(), ServerError> {
-        let gateway = door(root)?;
+        let gateway = gateway_of(root)?;
         let told = match (&to.session, &to.agent) {
             (Some(session), agent) => {
                 gateway.send(&key_of(session, agent.as_deref()), words, Some(once)).map(drop)
@@ -95,7 +96,7 @@ impl crate::Gateway for OpenClaw {
             (None, Some(agent)) => gateway.chat(&key_of("main", Some(agent)), words, once),
             (None, None) => return Err(Refusal::new("nobody is named who could be told").into()),
         };
-        told.map_err(|error| said(&error))
+        told.map_err(|error| server_error(&error))
     }
 
     /// Answers the approval that has waited longest. It is looked up now: what a list showed before may already be
@@ -113,8 +114,8 @@ impl crate::Gateway for OpenClaw {
                     .into());
             }
         };
-        let gateway = door(root)?;
-        let of_session = gateway.approvals().map_err(|error| said(&error))?.into_iter();
+        let gateway = gateway_of(root)?;
+        let of_session = gateway.approvals().map_err(|error| server_error(&error))?.into_iter();
         let mut waiting: Vec<_> =
             of_session.filter(|one| one.request.session_key.as_deref() == Some(id)).collect();
         waiting.sort_by_key(|one| one.created_at_ms);
@@ -125,7 +126,7 @@ impl crate::Gateway for OpenClaw {
             .hint("`agentctl inbox` shows what waits")
             .into());
         };
-        gateway.decide(&first.id, decision).map_err(|error| said(&error))
+        gateway.decide(&first.id, decision).map_err(|error| server_error(&error))
     }
 }
 
@@ -141,7 +142,7 @@ fn key_of(session: &str, agent: Option<&str>) -> String {
     }
 }
 
-fn door(root: &Root) -> Result<GatewayClient, Refusal> {
+fn gateway_of(root: &Root) -> Result<GatewayClient, Refusal> {
     GatewayClient::of(root).ok_or_else(|| {
         Refusal::new(format!("no gateway is known: {} is no address of one", root.path.display())).hint(
             "set OPENCLAW_GATEWAY_URL, or name it in config.toml as one of `gateways` of [adapters.openclaw]",
@@ -168,10 +169,12 @@ fn text(cwd: &Path) -> Result<&str, Refusal> {
 
 /// A refusal by the gateway is final. If its answer was not received completely, the request may still have been
 /// carried out.
-fn said(error: &GatewayError) -> ServerError {
+fn server_error(error: &GatewayError) -> ServerError {
     match error {
         // "Not now" is not a refusal: the gateway is starting, stopping or busy.
-        GatewayError::Refused { refusal, .. } if refusal.passes() => ServerError::Unheard(error.to_string()),
+        GatewayError::Refused { refusal, .. } if refusal.is_temporary() => {
+            ServerError::Unheard(error.to_string())
+        }
         GatewayError::Refused { .. } | GatewayError::NoScope { .. } | GatewayError::Unsafe(_) => {
             ServerError::Refused(Refusal::new(error.to_string()))
         }

@@ -93,8 +93,8 @@ fn merge(into: &mut Value, from: Value) {
 
 /// A text with its variables substituted: `${NAME}` in capital letters, `$${NAME}` for the literal text
 /// (`src/config/env-substitution.ts`). `None` if a variable is missing: OpenClaw does not use such a text either.
-pub(super) fn filled(text: &str, settings: &Value, environ: &Environ) -> Option<String> {
-    let mut filled = String::new();
+pub(super) fn substituted(text: &str, settings: &Value, environ: &Environ) -> Option<String> {
+    let mut substituted = String::new();
     let mut rest = text;
     while let Some(at) = rest.find("${") {
         let (before, behind) = rest.split_at(at);
@@ -103,19 +103,19 @@ pub(super) fn filled(text: &str, settings: &Value, environ: &Environ) -> Option<
             (Some(before), Some(name)) => (Some(before), name),
             (None, Some(name)) => (None, name),
             (_, None) => {
-                filled.push_str(&rest[..at + 2]);
+                substituted.push_str(&rest[..at + 2]);
                 rest = &rest[at + 2..];
                 continue;
             }
         };
         match literal {
-            Some(before) => filled.extend([before, "${", name, "}"]),
-            None => filled.extend([before, variable(name, settings, environ)?]),
+            Some(before) => substituted.extend([before, "${", name, "}"]),
+            None => substituted.extend([before, variable(name, settings, environ)?]),
         }
         rest = &behind[name.len() + 3..];
     }
-    filled.push_str(rest);
-    Some(filled)
+    substituted.push_str(rest);
+    Some(substituted)
 }
 
 /// A variable, or its value in the config itself: `env.NAME`, which overrides `env.vars.NAME`.
@@ -150,7 +150,7 @@ mod tests {
             ("${lower} ${", Some("${lower} ${")),
             ("x${MISSING}", None),
         ] {
-            assert_eq!(filled(text, &settings, &environ).as_deref(), expected, "{text}");
+            assert_eq!(substituted(text, &settings, &environ).as_deref(), expected, "{text}");
         }
     }
 

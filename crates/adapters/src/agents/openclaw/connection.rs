@@ -18,7 +18,7 @@ use super::weight::{self, MOST_VALUES};
 use crate::wire::deadline::Timed;
 use crate::wire::dial::dial;
 use crate::wire::tls;
-use crate::wire::websocket::{Greeting, WebSocket};
+use crate::wire::websocket::{UpgradeRequest, WebSocket};
 use crate::{Keys, Secret};
 
 /// How long a gateway may take for the handshake, and for each response. A list gives up earlier, by the timeout of
@@ -95,7 +95,7 @@ struct RunData {
 }
 
 #[derive(Deserialize)]
-struct Asked {
+struct ChallengeEvent {
     nonce: String,
     ts: i64,
 }
@@ -123,15 +123,15 @@ struct Granted {
 }
 
 /// Plain TCP on this machine and in private networks, TLS everywhere else.
-type Line = Box<dyn Timed + Send>;
+type Stream = Box<dyn Timed + Send>;
 
 pub(super) struct Connection {
-    socket: WebSocket<Line>,
+    socket: WebSocket<Stream>,
     pub(super) hello: Hello,
     /// The timeout of one request.
     patience: Duration,
     asked: u64,
-    heard: usize,
+    received: usize,
 }
 
 impl Connection {
@@ -147,7 +147,7 @@ impl Connection {
         let device = keys.device.as_ref().and_then(Device::from_seed);
         let first = device.as_ref().filter(|_| !address.is_loopback());
         let attempt = |device: Option<&Device>| -> Result<Self, GatewayError> {
-            let connection = Self::enter(address, keys, scopes, device, patience)?;
+            let connection = Self::handshake(address, keys, scopes, device, patience)?;
             match scopes.first() {
                 Some(scope) if !connection.hello.grants(scope) => {
                     Err(GatewayError::NoScope { scope, paired: device.is_some() })
@@ -161,7 +161,7 @@ impl Connection {
         }
     }
 
-    fn enter(
+    fn handshake(
         address: &Address,
         keys: &Keys,
         scopes: &[&str],
@@ -171,7 +171,7 @@ impl Connection {
         let until = Instant::now() + patience;
         let mut socket = open(address, keys, until, patience)?;
         let during = "connect";
-        let asked: Asked = loop {
+        let asked: ChallengeEvent = loop {
             let message = socket.receive().map_err(|error| GatewayError::of(error, during, patience))?;
             let frame = parse(&message, during)?;
             match (frame.event.as_deref(), frame.payload) {
@@ -180,13 +180,13 @@ impl Connection {
                 _ => return Err(odd(during, "no challenge came first")),
             }
         };
-        let params = introduction(keys, scopes, device, &asked);
+        let params = connect_params(keys, scopes, device, &asked);
         let mut connection = Self {
             socket,
             hello: Hello { version: String::new(), boot: None, scopes: Vec::new() },
             patience,
             asked: 0,
-            heard: 0,
+            received: 0,
         };
         let welcome: Welcome = connection.ask_until(during, &params, until)?;
         if welcome.protocol != PROTOCOL {
@@ -221,12 +221,12 @@ impl Connection {
     }
 
     /// How many bytes of responses were received so far, for callers that limit them.
-    pub(super) fn heard(&self) -> usize {
-        self.heard
+    pub(super) fn received(&self) -> usize {
+        self.received
     }
 
     /// Sets the timeout of each further request.
-    pub(super) fn be_patient_for(&mut self, patience: Duration) {
+    pub(super) fn set_timeout(&mut self, patience: Duration) {
         self.patience = patience;
     }
 
@@ -249,7 +249,7 @@ impl Connection {
         self.socket.say(&request.to_string()).map_err(lost)?;
         loop {
             let message = self.socket.receive().map_err(lost)?;
-            self.heard += message.len();
+            self.received += message.len();
             let frame = parse(&message, method)?;
             // Events, and late second responses to older requests, are skipped.
             if frame.kind != "res" || frame.id.as_deref() != Some(&id) {
@@ -307,7 +307,7 @@ fn open(
     keys: &Keys,
     until: Instant,
     patience: Duration,
-) -> Result<WebSocket<Line>, GatewayError> {
+) -> Result<WebSocket<Stream>, GatewayError> {
     if !address.secure && !address.is_private() {
         let why = "the token would cross a public network in plain words: use wss://, or tunnel it, for example \
             `ssh -N -L 18789:127.0.0.1:18789 HOST`, and use ws://127.0.0.1:18789";
@@ -316,7 +316,7 @@ fn open(
     let lost = |error| GatewayError::of(error, "connect", patience);
     let stream = dial(&address.host, address.port, until).map_err(GatewayError::Unreachable)?;
     let ends = stream.ends().map_err(lost)?;
-    let stream: Line = if address.secure {
+    let stream: Stream = if address.secure {
         let secured = tls::shake_hands(stream, &address.host, keys.pin.as_ref());
         Box::new(secured.map_err(|error| match tls::distrust(&error) {
             Some(why) => GatewayError::Unsafe(format!(
@@ -328,14 +328,14 @@ fn open(
         Box::new(stream)
     };
     let host = address.authority();
-    let greeting = Greeting { host: &host, path: &address.path, largest_message: LARGEST_MESSAGE };
+    let greeting = UpgradeRequest { host: &host, path: &address.path, largest_message: LARGEST_MESSAGE };
     let socket = WebSocket::open(stream, &greeting).map_err(lost)?;
     let objection = if address.secure { None } else { keys.peer_check.objection(ends.0, ends.1) };
     objection.map_or(Ok(socket), |why| Err(GatewayError::Unsafe(why)))
 }
 
 /// The parameters of `connect`.
-fn introduction(keys: &Keys, scopes: &[&str], device: Option<&Device>, asked: &Asked) -> Value {
+fn connect_params(keys: &Keys, scopes: &[&str], device: Option<&Device>, asked: &ChallengeEvent) -> Value {
     let platform = std::env::consts::OS;
     let mut params = json!({
         "minProtocol": PROTOCOL, "maxProtocol": PROTOCOL,

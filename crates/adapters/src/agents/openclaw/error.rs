@@ -71,7 +71,7 @@ pub struct Details {
 
 impl Refusal {
     /// Whether the same request may succeed soon.
-    pub(super) fn passes(&self) -> bool {
+    pub(super) fn is_temporary(&self) -> bool {
         self.retryable || self.code == "UNAVAILABLE"
     }
 

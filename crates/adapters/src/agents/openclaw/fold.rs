@@ -16,7 +16,7 @@ use super::rows::History;
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Summary {
     /// There is a conversation.
-    pub(super) told: bool,
+    pub(super) has_messages: bool,
     pub(super) prompt: Option<String>,
     pub(super) last_message: Option<String>,
     pub(super) tokens: Option<Tokens>,
@@ -36,7 +36,7 @@ impl Fold {
     /// Adds the next older page.
     pub(super) fn add(&mut self, page: &History) {
         let of = |role: &'static str| page.messages.iter().filter(move |message| message["role"] == role);
-        self.summary.told |= !page.messages.is_empty();
+        self.summary.has_messages |= !page.messages.is_empty();
         if self.partial.is_none() {
             let text = page.in_flight_run.as_ref().map(|run| clean(run.text.trim_end()));
             self.partial = text.filter(|text| !text.is_empty());
@@ -83,8 +83,8 @@ impl Fold {
 
     /// Older pages are missing: there is a last message, but neither a first one nor a sum.
     pub(super) fn cut_short(self) -> Summary {
-        let Summary { told, last_message, .. } = self.whole();
-        Summary { told, last_message, ..Summary::default() }
+        let Summary { has_messages, last_message, .. } = self.whole();
+        Summary { has_messages, last_message, ..Summary::default() }
     }
 }
 
@@ -144,7 +144,7 @@ mod tests {
         fold.add(&page(&[answer(&json!({"id": "a"}), "done")], Some("so far")));
         fold.add(&page(&[json!({"role": "user", "content": "go"})], Some("older")));
         let summary = fold.cut_short();
-        assert_eq!((summary.told, summary.last_message.as_deref()), (true, Some("so far")));
+        assert_eq!((summary.has_messages, summary.last_message.as_deref()), (true, Some("so far")));
         assert_eq!((summary.prompt, summary.tokens, summary.cost), (None, None, None));
     }
 }

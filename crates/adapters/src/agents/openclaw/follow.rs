@@ -76,21 +76,21 @@ impl Follower {
         Self { root, key, connection: None, given: Given::default(), backlog: Some(backlog) }
     }
 
-    fn look(&mut self) -> Result<Vec<Named>, GatewayError> {
+    fn read_window(&mut self) -> Result<Vec<Named>, GatewayError> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => open(&self.root)?,
         };
-        let told = history(&mut connection, &self.key, self.backlog.unwrap_or(0).max(WINDOW))?;
+        let read = history(&mut connection, &self.key, self.backlog.unwrap_or(0).max(WINDOW))?;
         self.connection = Some(connection);
         // A reply in progress is returned when it is complete.
-        Ok(entries(&told, false))
+        Ok(entries(&read, false))
     }
 }
 
 impl Follow for Follower {
     fn next(&mut self) -> Result<Vec<Entry>, ReadError> {
-        let shown = self.look().map_err(|error| ReadError::new(&self.root.path, error.into_io()))?;
+        let shown = self.read_window().map_err(|error| ReadError::new(&self.root.path, error.into_io()))?;
         let skipped = self.backlog.take().map_or(0, |backlog| shown.len().saturating_sub(backlog));
         let mut fresh = Vec::new();
         for (index, named) in shown.into_iter().enumerate() {

@@ -88,7 +88,7 @@ impl GatewayClient {
 
     /// Uses this timeout for the handshake and for each response, instead of the usual one.
     #[must_use]
-    pub fn patient_for(self, patience: Duration) -> Self {
+    pub fn with_timeout(self, patience: Duration) -> Self {
         Self { patience, ..self }
     }
 
@@ -162,8 +162,8 @@ impl GatewayClient {
     /// The same within this total time, for callers that can do without.
     pub(super) fn approvals_within(&self, time: Duration) -> Result<Vec<Approval>, GatewayError> {
         let until = Instant::now() + time.min(self.patience);
-        let mut connection = self.clone().patient_for(time.min(self.patience)).approver()?;
-        connection.be_patient_for(until.saturating_duration_since(Instant::now()));
+        let mut connection = self.clone().with_timeout(time.min(self.patience)).approver()?;
+        connection.set_timeout(until.saturating_duration_since(Instant::now()));
         listed(&mut connection)
     }
 

@@ -63,7 +63,7 @@ impl Reader<'_> {
             Some('{') => self.object(depth),
             Some('[') => self.array(depth),
             Some('"' | '\'') => self.string().map(Value::String),
-            Some(_) => self.word(),
+            Some(_) => self.literal(),
             None => Err(self.odd("a value is missing")),
         }
     }
@@ -119,7 +119,7 @@ impl Reader<'_> {
     }
 
     /// A number, or true, false, null. Numbers that JSON does not have become null: nothing here needs them.
-    fn word(&mut self) -> Result<Value, String> {
+    fn literal(&mut self) -> Result<Value, String> {
         let word = self.bare(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))?;
         let number = word.strip_prefix('+').unwrap_or(&word);
         match word.as_str() {

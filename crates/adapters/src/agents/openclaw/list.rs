@@ -8,7 +8,7 @@ use serde_json::json;
 use super::connection::{Connection, PATIENCE, READ};
 use super::error::GatewayError;
 use super::gateway_client::GatewayClient;
-use super::paging::{self, Paged, wanted};
+use super::paging::{self, Paged, record_progress};
 use super::rows::{Agents, Job, Row};
 use super::session::Snapshot;
 use crate::{Progress, Reach};
@@ -33,22 +33,22 @@ pub(super) fn read(
 ) -> Result<(Connection, Listing), GatewayError> {
     // A late gateway is given up on after the caller's timeout; a thread that was left behind ends soon after.
     let patience = progress.patience().map_or(PATIENCE, |patience| PATIENCE.min(patience * 2));
-    let mut connection = gateway.clone().patient_for(patience).connect(&[READ])?;
-    wanted(progress)?;
+    let mut connection = gateway.clone().with_timeout(patience).connect(&[READ])?;
+    record_progress(progress)?;
     let mut listing = Listing::default();
     let live_only = matches!(reach, Reach::Live(_));
     match reach {
-        Reach::Live(_) => at_work(&mut connection, &mut listing, progress)?,
-        Reach::Ids(ids) => named(&mut connection, ids, &mut listing, progress)?,
-        Reach::All { .. } => everybody(&mut connection, &mut listing, progress)?,
+        Reach::Live(_) => active_sessions(&mut connection, &mut listing, progress)?,
+        Reach::Ids(ids) => named_sessions(&mut connection, ids, &mut listing, progress)?,
+        Reach::All { .. } => all_sessions(&mut connection, &mut listing, progress)?,
     }
     let rows = &listing.snapshot.rows;
-    let at_work = rows.iter().any(|row| row.has_active_run == Some(true));
-    let homeless = |row: &Row| row.workspace_dir.is_none() && row.spawned_cwd.is_none();
+    let any_active = rows.iter().any(|row| row.has_active_run == Some(true));
+    let has_no_directory = |row: &Row| row.workspace_dir.is_none() && row.spawned_cwd.is_none();
     // A list of live sessions does not need the directories of idle ones.
     let shown = |row: &Row| !live_only || row.has_active_run != Some(false);
-    let homeless = rows.iter().any(|row| shown(row) && homeless(row));
-    if at_work && gateway.wants_approvals() {
+    let directories_missing = rows.iter().any(|row| shown(row) && has_no_directory(row));
+    if any_active && gateway.wants_approvals() {
         // This uses its own connection: its fate says nothing about the list, so it may cost neither the list nor the
         // time of the callers who wait for it. Without it no working session is reported as waiting, and a warning
         // tells everybody.
@@ -59,18 +59,18 @@ pub(super) fn read(
                 listing.warnings.push(format!("who is at work may be waiting for an approval: {error}"));
             }
         }
-        wanted(progress)?;
+        record_progress(progress)?;
     }
-    if homeless {
+    if directories_missing {
         let agents: Option<Agents> =
             optional(connection.ask("agents.list", &json!({})), &mut listing.warnings)?;
         listing.snapshot.agents = agents.map(|list| list.agents).unwrap_or_default();
-        wanted(progress)?;
+        record_progress(progress)?;
     }
     Ok((connection, listing))
 }
 
-fn everybody(
+fn all_sessions(
     connection: &mut Connection,
     listing: &mut Listing,
     progress: &Progress,
@@ -82,7 +82,7 @@ fn everybody(
 
 /// The active sessions: `activeOnly` makes the gateway itself select the rows whose `hasActiveRun` is true. A job
 /// runs from a little before its row says so to a little after; those rows are looked up by the job.
-fn at_work(
+fn active_sessions(
     connection: &mut Connection,
     listing: &mut Listing,
     progress: &Progress,
@@ -90,7 +90,7 @@ fn at_work(
     let read = match paging::rows(connection, &json!({"activeOnly": true}), progress) {
         // A gateway that does not know this parameter has to list everything.
         Err(GatewayError::Refused { refusal, .. }) if refusal.code == "INVALID_REQUEST" => {
-            return everybody(connection, listing, progress);
+            return all_sessions(connection, listing, progress);
         }
         other => other?,
     };
@@ -101,7 +101,7 @@ fn at_work(
         // list.
         Ok(None) | Err(GatewayError::Refused { .. } | GatewayError::NoScope { .. }) => {
             listing.snapshot = Snapshot::default();
-            return everybody(connection, listing, progress);
+            return all_sessions(connection, listing, progress);
         }
         Err(error) => return Err(error),
     }
@@ -123,7 +123,7 @@ fn at_work(
 
 /// The sessions whose keys begin with these prefixes. A search returns every key that contains the text, and others,
 /// which do no harm. Only the whole list can prove that a session is gone.
-fn named(
+fn named_sessions(
     connection: &mut Connection,
     ids: &[String],
     listing: &mut Listing,
@@ -131,14 +131,14 @@ fn named(
 ) -> Result<(), GatewayError> {
     let can_be_searched = |id: &String| !id.is_empty() && id.trim() == id;
     if ids.len() > FEW || !ids.iter().all(can_be_searched) {
-        return everybody(connection, listing, progress);
+        return all_sessions(connection, listing, progress);
     }
     for id in ids {
         let read = paging::rows(connection, &json!({"search": id}), progress)?;
         let found = read.rows.iter().any(|row| row.key.starts_with(id.as_str()));
         if !found && id.starts_with("agent:") {
             listing.snapshot = Snapshot::default();
-            return everybody(connection, listing, progress);
+            return all_sessions(connection, listing, progress);
         }
         listing.take(read);
     }
@@ -173,7 +173,7 @@ impl Listing {
         match paging::jobs(connection, progress) {
             Ok(Some(jobs)) => self.snapshot.jobs = Some(jobs),
             Ok(None) => self.left_out.push("the cron jobs: the list has no end in sight".to_owned()),
-            Err(error) => self.left_out.push(format!("the cron jobs: {}", still_there(error)?)),
+            Err(error) => self.left_out.push(format!("the cron jobs: {}", refusal_text(error)?)),
         }
         Ok(())
     }
@@ -193,14 +193,14 @@ fn optional<T>(
     match answer {
         Ok(answer) => Ok(Some(answer)),
         Err(error) => {
-            warnings.push(still_there(error)?);
+            warnings.push(refusal_text(error)?);
             Ok(None)
         }
     }
 }
 
 /// The text of a refusal; every other error means that the gateway is gone, and nothing it sent before counts.
-fn still_there(error: GatewayError) -> Result<String, GatewayError> {
+fn refusal_text(error: GatewayError) -> Result<String, GatewayError> {
     match error {
         GatewayError::Refused { .. } | GatewayError::NoScope { .. } => Ok(error.to_string()),
         other => Err(other),

@@ -3,12 +3,12 @@
 
 mod acts;
 mod address;
+mod bounded_list;
 mod config;
 mod connection;
 mod device;
 mod dotenv;
 mod error;
-mod few;
 mod fold;
 mod follow;
 mod gateway_client;
@@ -67,7 +67,7 @@ impl Adapter for OpenClaw {
     }
 
     fn configured_root(&self, path: &Path, environ: &Environ) -> Root {
-        places::written(path, environ)
+        places::configured_root(path, environ)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {

@@ -60,13 +60,13 @@ fn rows_once(
     let mut known: HashSet<String> = HashSet::new();
     let mut moved = false;
     let (mut offset, mut total) = (0, None);
-    let heard_before = connection.heard();
+    let received_before = connection.received();
     for _ in 0..MOST_PAGES {
         let mut params = filter.clone();
         params["limit"] = json!(PAGE);
         params["offset"] = json!(offset);
         let page: Page = connection.ask(method, &params)?;
-        wanted(progress)?;
+        record_progress(progress)?;
         read.at = page.ts.map(|ts| ts.0);
         // A row that disappeared between two pages shifted another one out of sight: at least one may be missing.
         let fewer = total.zip(page.total_count).is_some_and(|(before, now)| now < before);
@@ -82,7 +82,9 @@ fn rows_once(
                 return Ok(read);
             }
             Some(next) if next <= offset => return Err(endless(method)),
-            Some(_) if read.rows.len() >= MOST_ROWS || connection.heard() - heard_before > LARGEST_LIST => {
+            Some(_)
+                if read.rows.len() >= MOST_ROWS || connection.received() - received_before > LARGEST_LIST =>
+            {
                 break;
             }
             Some(next) => offset = next,
@@ -98,16 +100,16 @@ pub(super) fn jobs(
 ) -> Result<Option<Vec<Job>>, GatewayError> {
     let mut jobs: Vec<Job> = Vec::new();
     let mut offset = 0;
-    let heard_before = connection.heard();
+    let received_before = connection.received();
     for _ in 0..MOST_PAGES {
         let params = json!({"includeDisabled": true, "limit": JOBS_PAGE, "offset": offset});
         let page: Jobs = connection.ask("cron.list", &params)?;
-        wanted(progress)?;
+        record_progress(progress)?;
         jobs.extend(page.page);
         match page.next_offset.filter(|_| page.has_more) {
             None if page.has_more => break,
             None => return Ok(Some(jobs)),
-            Some(next) if next <= offset || connection.heard() - heard_before > LARGEST_LIST => break,
+            Some(next) if next <= offset || connection.received() - received_before > LARGEST_LIST => break,
             Some(next) => offset = next,
         }
     }
@@ -116,7 +118,7 @@ pub(super) fn jobs(
 
 /// Records that a response came, and fails if the caller has given up, so that nothing goes on asking a slow gateway
 /// for nobody.
-pub(super) fn wanted(progress: &Progress) -> Result<(), GatewayError> {
+pub(super) fn record_progress(progress: &Progress) -> Result<(), GatewayError> {
     progress.tick();
     if progress.is_given_up() { Err(GatewayError::Unwanted) } else { Ok(()) }
 }

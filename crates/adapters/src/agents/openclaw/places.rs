@@ -27,7 +27,7 @@ const LARGEST_DOTENV: u64 = 1 << 20;
 pub(super) fn root(environ: &Environ) -> Option<Root> {
     let state = state_folder(environ);
     let environ = with_files(environ, &dotenv_files(environ));
-    if let Some(url) = said(&environ, "OPENCLAW_GATEWAY_URL") {
+    if let Some(url) = variable_text(&environ, "OPENCLAW_GATEWAY_URL") {
         // An address from the environment is only used with keys from the environment.
         return Some(Root { keys: Some(keys_of(&environ)), ..at(url) });
     }
@@ -44,7 +44,7 @@ pub(super) fn root(environ: &Environ) -> Option<Root> {
 
 /// A root that the user configured: an address, or a directory of OpenClaw (a second profile). Its config may name
 /// the caller's variables; the variables that locate the caller's own gateway do not apply to it.
-pub(super) fn written(path: &Path, environ: &Environ) -> Root {
+pub(super) fn configured_root(path: &Path, environ: &Environ) -> Root {
     if let Some(text) = path.to_str().filter(|text| text.contains("://")) {
         return at(text);
     }
@@ -56,7 +56,7 @@ pub(super) fn written(path: &Path, environ: &Environ) -> Root {
     let profile = state.file_name().and_then(|name| name.to_str()?.strip_prefix(".openclaw-"));
     if let Some(profile) = profile {
         own.set("OPENCLAW_PROFILE", profile);
-        if profile == "dev" && said(&own, "OPENCLAW_GATEWAY_PORT").is_none() {
+        if profile == "dev" && variable_text(&own, "OPENCLAW_GATEWAY_PORT").is_none() {
             own.set("OPENCLAW_GATEWAY_PORT", "19001");
         }
     }
@@ -110,7 +110,7 @@ fn state_folder(environ: &Environ) -> Option<PathBuf> {
 }
 
 /// The value of a variable, without the surrounding blanks.
-pub(super) fn said<'e>(environ: &'e Environ, name: &str) -> Option<&'e str> {
+pub(super) fn variable_text<'e>(environ: &'e Environ, name: &str) -> Option<&'e str> {
     environ.text(name).map(str::trim).filter(|text| !text.is_empty())
 }
 
@@ -118,14 +118,14 @@ pub(super) fn said<'e>(environ: &'e Environ, name: &str) -> Option<&'e str> {
 pub(super) fn home(environ: &Environ) -> Option<PathBuf> {
     let real = |text: &&str| *text != "undefined" && *text != "null";
     let system = environ.path("HOME");
-    match said(environ, "OPENCLAW_HOME").filter(real) {
+    match variable_text(environ, "OPENCLAW_HOME").filter(real) {
         Some(own) => Some(expanded(own, system.as_deref())),
         None => system,
     }
 }
 
 fn path(environ: &Environ, name: &str) -> Option<PathBuf> {
-    said(environ, name).map(|text| expanded(text, home(environ).as_deref()))
+    variable_text(environ, name).map(|text| expanded(text, home(environ).as_deref()))
 }
 
 pub(super) fn expanded(text: &str, home: Option<&Path>) -> PathBuf {
@@ -136,7 +136,7 @@ pub(super) fn expanded(text: &str, home: Option<&Path>) -> PathBuf {
 }
 
 fn include_roots(environ: &Environ) -> Vec<PathBuf> {
-    let roots = said(environ, "OPENCLAW_INCLUDE_ROOTS").into_iter().flat_map(|list| list.split(':'));
+    let roots = variable_text(environ, "OPENCLAW_INCLUDE_ROOTS").into_iter().flat_map(|list| list.split(':'));
     roots
         .map(str::trim)
         .filter(|root| !root.is_empty())
@@ -208,7 +208,7 @@ mod tests {
         ];
         let found = root(&environ(&variables)).unwrap();
         assert_eq!((address(&found), token(&found)), ("ws://127.0.0.1:7", Some("t")));
-        let second = written(&folder, &environ(&[("MINE", "t"), ("OPENCLAW_GATEWAY_PORT", "8")]));
+        let second = configured_root(&folder, &environ(&[("MINE", "t"), ("OPENCLAW_GATEWAY_PORT", "8")]));
         assert_eq!((address(&second), token(&second)), ("ws://127.0.0.1:7", Some("t")), "a second profile");
         std::fs::write(folder.join(CONFIG), "{gateway: ").unwrap();
         let broken = root(&environ(&variables)).unwrap();
@@ -258,7 +258,7 @@ mod tests {
             "4"
         );
         write(".openclaw-work/openclaw.json", "{gateway: {}}");
-        assert_eq!(address(&written(&at_home(".openclaw-work"), &with(&[]))), "ws://127.0.0.1:41984");
+        assert_eq!(address(&configured_root(&at_home(".openclaw-work"), &with(&[]))), "ws://127.0.0.1:41984");
     }
 
     #[test]

@@ -8,13 +8,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::few::few;
+use super::bounded_list::bounded_list;
 
 /// One page of `sessions.list`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Page {
-    #[serde(deserialize_with = "few")]
+    #[serde(deserialize_with = "bounded_list")]
     pub(super) sessions: Vec<Row>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) ts: Option<Millis>,
@@ -95,7 +95,7 @@ impl Row {
     }
 
     /// The session is idle, which for an automation only its job can say.
-    pub(super) fn rests(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.has_active_run == Some(false) && !self.is_automation()
     }
 

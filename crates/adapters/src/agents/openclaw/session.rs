@@ -64,7 +64,7 @@ impl Snapshot {
                     facts: self.facts(row, job, folder),
                     evidence: Vec::new(),
                 };
-                (found, self.word(row, job, approvals))
+                (found, self.remote(row, job, approvals))
             })
             .collect()
     }
@@ -82,9 +82,9 @@ impl Snapshot {
 
     /// Working, ready, ended, or not reported: from `hasActiveRun`, and for automations from their job; never from a
     /// time.
-    fn word(&self, row: &Row, job: Option<&Job>, approvals: &[&Approval]) -> Remote {
+    fn remote(&self, row: &Row, job: Option<&Job>, approvals: &[&Approval]) -> Remote {
         let job_runs = job.and_then(|job| job.state.as_ref()).and_then(|state| state.running_at_ms);
-        let (word, said) = match row.has_active_run {
+        let (word, report_text) = match row.has_active_run {
             Some(true) if self.approvals.is_none() => {
                 (RemoteState::Running, "hasActiveRun is true; its approvals were not looked at")
             }
@@ -116,7 +116,7 @@ impl Snapshot {
             id: row.key.clone(),
             slot: None,
             word,
-            evidence: Evidence::said(Witness::Gateway, said, self.at),
+            evidence: Evidence::said(Witness::Gateway, report_text, self.at),
             testimony,
         }
     }

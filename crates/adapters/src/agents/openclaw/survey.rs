@@ -8,7 +8,7 @@ use super::connection::Connection;
 use super::error::GatewayError;
 use super::fold::{Fold, Summary};
 use super::gateway_client::GatewayClient;
-use super::paging::wanted;
+use super::paging::record_progress;
 use super::rows::{History, Row};
 use super::{list, natives, places};
 use crate::{Progress, Reach, Root, Scope};
@@ -39,7 +39,7 @@ fn ask(gateway: &GatewayClient, root: &Root, scope: &Scope<'_>) -> Result<Harves
     let (mut connection, mut listing) = list::read(gateway, &scope.reach, &scope.progress)?;
     if let Some(state) = &root.store {
         let live = matches!(scope.reach, Reach::Live(_));
-        let is_wanted = |row: &&Row| scope.reach.names(&row.key) && !(live && row.rests());
+        let is_wanted = |row: &&Row| scope.reach.names(&row.key) && !(live && row.is_idle());
         let rows = listing.snapshot.rows.iter().filter(is_wanted);
         listing.snapshot.natives = natives::read(state, rows, &mut listing.warnings);
     }
@@ -47,12 +47,12 @@ fn ask(gateway: &GatewayClient, root: &Root, scope: &Scope<'_>) -> Result<Harves
     listing.left_out.into_iter().for_each(|words| harvest.left_out(words));
     harvest.warnings.extend(listing.warnings);
     // Only the conversation contains whole texts and totals.
-    let told = scope.usage || scope.text_limit.is_none();
+    let reads_conversation = scope.usage || scope.text_limit.is_none();
     for (mut found, remote) in listing.snapshot.sessions(&root.path) {
         if !scope.reach.names(&found.id) {
             continue;
         }
-        if told {
+        if reads_conversation {
             match summary(&mut connection, &found.id, &scope.progress) {
                 Ok((summary, missing)) => {
                     fill(&mut found, summary, scope);
@@ -79,7 +79,7 @@ fn fill(found: &mut Found, summary: Summary, scope: &Scope<'_>) {
     let cut = |text: Option<String>| text.map(|text| clean_cut(&text, scope.text_limit));
     found.facts.prompt = cut(summary.prompt);
     found.facts.last_message = cut(summary.last_message);
-    if summary.told {
+    if summary.has_messages {
         found.facts.tokens = summary.tokens;
         found.facts.cost = summary.cost;
     }
@@ -92,7 +92,7 @@ fn summary(
     progress: &Progress,
 ) -> Result<(Summary, Option<&'static str>), GatewayError> {
     let mut fold = Fold::default();
-    let (mut offset, heard_before, mut limit) = (0, connection.heard(), PAGE);
+    let (mut offset, received_before, mut limit) = (0, connection.received(), PAGE);
     for _ in 0..MOST_PAGES {
         let params = json!({"sessionKey": key, "limit": limit, "offset": offset});
         let page: History = match connection.ask("chat.history", &params) {
@@ -104,12 +104,12 @@ fn summary(
             Err(GatewayError::TooHeavy { .. }) => break,
             other => other?,
         };
-        wanted(progress)?;
+        record_progress(progress)?;
         fold.add(&page);
         if !page.has_more {
             return Ok((fold.whole(), None));
         }
-        let enough = connection.heard() - heard_before > LARGEST_CONVERSATION;
+        let enough = connection.received() - received_before > LARGEST_CONVERSATION;
         match page.next_offset.filter(|next| *next > offset && !enough) {
             Some(next) => offset = next,
             None => break,

@@ -10,8 +10,8 @@ use agentctl_model::Environ;
 use serde_json::Value;
 
 use super::address::{Address, DEFAULT_PORT};
-use super::config::{self, filled, variable};
-use super::places::{at, expanded, home, said};
+use super::config::{self, substituted, variable};
+use super::places::{at, expanded, home, variable_text};
 use crate::{Keys, Pin, Root, Secret};
 
 /// The variables that apply to one gateway.
@@ -27,7 +27,7 @@ pub(super) struct Variables {
 pub(super) fn configured(settings: &Value, variables: &Variables, state: &Path) -> Root {
     let gateway = &settings["gateway"];
     let given = |place: &Value| secret(place, settings, &variables.named);
-    let text = |place: &Value| filled(place.as_str()?.trim(), settings, &variables.named);
+    let text = |place: &Value| substituted(place.as_str()?.trim(), settings, &variables.named);
     let environ = keys_of(&variables.own);
     let (local, remote) = (&gateway["auth"], &gateway["remote"]);
     if let (Some("remote"), Some(url)) = (gateway["mode"].as_str(), text(&remote["url"])) {
@@ -63,11 +63,11 @@ pub(super) fn configured(settings: &Value, variables: &Variables, state: &Path) 
 fn port(gateway: &Value, environ: &Environ) -> u16 {
     let number = |text: &str| text.parse().ok().filter(|port: &u16| *port > 0);
     // Some users write the host in front of it.
-    let chosen = said(environ, "OPENCLAW_GATEWAY_PORT");
+    let chosen = variable_text(environ, "OPENCLAW_GATEWAY_PORT");
     let chosen = chosen.and_then(|text| number(text.rsplit_once(':').map_or(text, |(_, port)| port)));
     let written = gateway["port"].as_u64().and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0);
     chosen.or(written).unwrap_or_else(|| {
-        match said(environ, "OPENCLAW_PROFILE").filter(|name| is_profile(name)) {
+        match variable_text(environ, "OPENCLAW_PROFILE").filter(|name| is_profile(name)) {
             Some(profile) => port_of(profile),
             None => DEFAULT_PORT,
         }
@@ -101,7 +101,7 @@ fn own_certificate(named: Option<String>, environ: &Environ, state: &Path) -> Op
 }
 
 pub(super) fn keys_of(environ: &Environ) -> Keys {
-    let secret = |name: &str| said(environ, name).and_then(Secret::new);
+    let secret = |name: &str| variable_text(environ, name).and_then(Secret::new);
     Keys {
         token: secret("OPENCLAW_GATEWAY_TOKEN"),
         password: secret("OPENCLAW_GATEWAY_PASSWORD"),
@@ -116,7 +116,7 @@ fn secret(place: &Value, settings: &Value, environ: &Environ) -> Option<Secret> 
     match place {
         Value::String(text) => match text.trim().strip_prefix('$') {
             Some(name) if config::is_name(name) => named(name),
-            _ => Secret::new(filled(text.trim(), settings, environ)?),
+            _ => Secret::new(substituted(text.trim(), settings, environ)?),
         },
         Value::Object(reference) if reference.get("source").and_then(Value::as_str) == Some("env") => {
             reference.get("id").and_then(Value::as_str).and_then(named)

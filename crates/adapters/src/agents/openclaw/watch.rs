@@ -23,12 +23,12 @@ pub struct Watch {
     connection: Option<Connection>,
     /// The last run of the gateway that was connected to, by the gateway's own id for it.
     boot: Option<String>,
-    heard: Instant,
+    last_event: Instant,
 }
 
 impl Watch {
     pub fn new(gateway: GatewayClient) -> Self {
-        Self { gateway, connection: None, boot: None, heard: Instant::now() }
+        Self { gateway, connection: None, boot: None, last_event: Instant::now() }
     }
 
     fn connect(&mut self) -> Result<FeedMessage, GatewayError> {
@@ -39,7 +39,7 @@ impl Watch {
         let restarted = self.boot.is_some() && boot.is_some() && self.boot != boot;
         self.boot = boot.or_else(|| self.boot.take());
         self.connection = Some(connection);
-        self.heard = Instant::now();
+        self.last_event = Instant::now();
         Ok(if restarted { FeedMessage::Restarted } else { FeedMessage::Changed })
     }
 
@@ -47,10 +47,10 @@ impl Watch {
         let Some(connection) = &mut self.connection else { return self.connect() };
         match connection.listen(patience)? {
             Some(event) => {
-                self.heard = Instant::now();
+                self.last_event = Instant::now();
                 Ok(news(&event))
             }
-            None if self.heard.elapsed() > LONGEST_SILENCE => {
+            None if self.last_event.elapsed() > LONGEST_SILENCE => {
                 Err(GatewayError::Silent { during: "events".to_owned(), patience: LONGEST_SILENCE })
             }
             None => Ok(FeedMessage::Nothing),

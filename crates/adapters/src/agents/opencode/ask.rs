@@ -15,15 +15,15 @@ use agentctl_model::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::http::{SOON, get};
-use super::turn::told;
+use super::http::{SURVEY_TIMEOUT, get};
+use super::turn::main_input;
 use crate::transcript::call;
 use crate::wire::http::escaped;
 
 /// What a session does right now: `busy`, `retry`; an idle session is not in the list.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Doing {
+struct Activity {
     #[serde(rename = "type")]
     kind: String,
     message: Option<String>,
@@ -107,7 +107,7 @@ impl Request {
 /// What one server reports about one directory.
 #[derive(Debug, Default)]
 pub(super) struct ServerReport {
-    doing: HashMap<String, Doing>,
+    doing: HashMap<String, Activity>,
     approvals: Vec<Request>,
     questions: Vec<Request>,
 }
@@ -141,7 +141,7 @@ pub(super) fn ask(kernel: &KernelView, joined: &mut Joined) {
         };
         for directory in directories {
             if let Some((report, address)) = report_of(process, &directory) {
-                hear(&report, reference, &directory, address, kernel, &mut joined.claims);
+                apply_report(&report, reference, &directory, address, kernel, &mut joined.claims);
             }
         }
     }
@@ -152,7 +152,7 @@ fn report_of(process: &Process, directory: &str) -> Option<(ServerReport, Socket
         .listening
         .seen()?
         .iter()
-        .find_map(|address| Some((report_at(*address, directory, SOON)?, *address)))
+        .find_map(|address| Some((report_at(*address, directory, SURVEY_TIMEOUT)?, *address)))
 }
 
 /// What the server at an address reports about a directory; `None` if it is not an OpenCode server.
@@ -183,11 +183,15 @@ fn waiting_call(request: &Request, json: &dyn Fn(&str) -> Option<Vec<u8>>) -> Op
     let body = (is_safe(&request.session) && is_safe(&asked.message)).then(|| json(&path)).flatten()?;
     let message: Calls = serde_json::from_slice(&body).ok()?;
     let part = message.parts.iter().find(|part| part.call == asked.call)?;
-    Some(call::words(&part.tool, &told(&part.state.input)?))
+    Some(call::words(&part.tool, &main_input(&part.state.input)?))
 }
 
 /// A sub-agent's question keeps its parent waiting, and people see the parent.
-fn main_session(id: &str, doing: &HashMap<String, Doing>, json: &dyn Fn(&str) -> Option<Vec<u8>>) -> String {
+fn main_session(
+    id: &str,
+    doing: &HashMap<String, Activity>,
+    json: &dyn Fn(&str) -> Option<Vec<u8>>,
+) -> String {
     let mut id = id.to_owned();
     for _ in 0..8 {
         let safe = id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -201,7 +205,7 @@ fn main_session(id: &str, doing: &HashMap<String, Doing>, json: &dyn Fn(&str) ->
     id
 }
 
-fn hear(
+fn apply_report(
     report: &ServerReport,
     process: ProcessRef,
     directory: &str,
@@ -228,13 +232,18 @@ fn hear(
             continue;
         };
         claim.tie = Tie::Exact;
-        claim.testimony = Some(testimony(report, doing, &claim.id, |state| {
+        claim.testimony = Some(live_report(report, doing, &claim.id, |state| {
             said(format!("the server at {address} says: {state}"))
         }));
     }
 }
 
-fn testimony(report: &ServerReport, doing: &Doing, id: &str, said: impl Fn(&str) -> Evidence) -> LiveReport {
+fn live_report(
+    report: &ServerReport,
+    doing: &Activity,
+    id: &str,
+    said: impl Fn(&str) -> Evidence,
+) -> LiveReport {
     let of_this = |requests: &'_ [Request], kind| -> Vec<Pending> {
         let mine = requests.iter().filter(|request| request.session == id);
         mine.map(|request| Pending { kind, summary: summary(request), since: None, answerable: true })

@@ -95,7 +95,7 @@ impl Control for OpenCode {
     /// The log names the session when it is created, the events only with the model's first output. Sub-agents come
     /// later.
     fn learn_id(&self, said: FirstWords<'_>) -> Option<String> {
-        let made = complete_lines(said.stderr).find_map(made_in_log);
+        let made = complete_lines(said.stderr).find_map(created_in_log);
         made.or_else(|| events(said.stdout).find_map(|event| event["sessionID"].as_str().map(str::to_owned)))
     }
 
@@ -103,7 +103,7 @@ impl Control for OpenCode {
     /// before the session exists is printed between the lines of the log.
     fn complaint(&self, said: FirstWords<'_>) -> Option<String> {
         let Some(error) = events(said.stdout).filter(|event| event["type"] == "error").last() else {
-            return said_between(said.stderr);
+            return error_outside_log(said.stderr);
         };
         let data = &error["error"]["data"];
         let logged = data["ref"].as_str().and_then(|reference| {
@@ -114,7 +114,7 @@ impl Control for OpenCode {
         words.or_else(|| error["error"]["name"].as_str().map(str::to_owned))
     }
 
-    /// A run has no clean end: its transcript stays as it is. A terminal records the interruption of its turn. A
+    /// A run has no clean end: its transcript stays as it is. A terminal records the end of its turn. A
     /// process that serves several sessions is asked to interrupt one of them.
     fn stop_way(&self, _session: &Session, process: &Process) -> StopWay {
         match OPENCODE.kind(&process.head) {
@@ -204,7 +204,7 @@ fn events(stdout: &str) -> impl Iterator<Item = Value> {
 
 /// The session that a line of the log reports as created: `… message=created id=ses_… slug=…`, and until 1.1 `…
 /// service=session id=ses_… slug=… created`.
-fn made_in_log(line: &str) -> Option<String> {
+fn created_in_log(line: &str) -> Option<String> {
     let behind = |mark: &str| line.split_once(mark).map(|(_, rest)| rest);
     let young = behind(" message=created id=").filter(|_| line.starts_with("timestamp="));
     let old =
@@ -214,7 +214,7 @@ fn made_in_log(line: &str) -> Option<String> {
 }
 
 /// What the agent printed on stderr outside its log lines, from the first mention of an error on.
-fn said_between(stderr: &str) -> Option<String> {
+fn error_outside_log(stderr: &str) -> Option<String> {
     let is_log = |line: &&str| line.starts_with("timestamp=") || line.starts_with("INFO ");
     let lines = complete_lines(stderr).filter(|line| !is_log(line)).map(without_colours);
     let words: Vec<String> = lines.skip_while(|line| !line.starts_with("Error: ")).take(MOST_LINES).collect();

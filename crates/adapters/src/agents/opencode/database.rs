@@ -190,7 +190,7 @@ impl Stored<'_> {
 }
 
 impl Conversation for Stored<'_> {
-    type Trouble = rusqlite::Error;
+    type Error = rusqlite::Error;
 
     fn newest(&self, session: &str, limit: usize) -> rusqlite::Result<Vec<String>> {
         let sql = "SELECT id FROM message WHERE session_id = ?1 ORDER BY time_created DESC, id DESC LIMIT ?2";

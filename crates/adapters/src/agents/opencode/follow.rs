@@ -49,7 +49,7 @@ fn collect<C: Conversation>(
     id: &str,
     settled: bool,
     enough: &dyn Fn(&[Named], usize) -> bool,
-) -> Result<Vec<Named>, C::Trouble> {
+) -> Result<Vec<Named>, C::Error> {
     // The entries are collected newest first.
     let mut shown: Vec<Named> = Vec::new();
     for (index, message_id) in store.newest(id, usize::MAX)?.into_iter().enumerate() {

@@ -8,9 +8,9 @@ use crate::wire::deadline::Bounded;
 use crate::wire::http::{Request, Response};
 
 /// How long one request of a survey may take in total; a server that does not answer is skipped.
-pub(super) const SOON: Duration = Duration::from_millis(700);
+pub(super) const SURVEY_TIMEOUT: Duration = Duration::from_millis(700);
 /// The same for actions that the user wants: long enough for a loaded machine.
-pub(super) const PATIENTLY: Duration = Duration::from_secs(20);
+pub(super) const ACTION_TIMEOUT: Duration = Duration::from_secs(20);
 /// No response to these requests is longer.
 const LONGEST: usize = 8 << 20;
 
@@ -29,7 +29,7 @@ pub(super) fn get(address: SocketAddr, path: &str, patience: Duration) -> Option
 
 /// Asks a server to do something; `body` is JSON.
 pub(super) fn post(address: SocketAddr, path: &str, body: &str) -> io::Result<Reply> {
-    call(address, "POST", path, Some(body), PATIENTLY)
+    call(address, "POST", path, Some(body), ACTION_TIMEOUT)
 }
 
 fn call(
@@ -80,7 +80,7 @@ mod tests {
             let _ = stream.read(&mut [0; 1024]);
             stream.write_all(answer).unwrap();
         });
-        let body = get(address, "/", SOON);
+        let body = get(address, "/", SURVEY_TIMEOUT);
         server.join().unwrap();
         body
     }
@@ -122,6 +122,6 @@ mod tests {
     #[test]
     fn nobody_there_is_no_answer() {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        assert_eq!(get(address, "/", SOON), None);
+        assert_eq!(get(address, "/", SURVEY_TIMEOUT), None);
     }
 }

@@ -50,7 +50,7 @@ pub(crate) fn join(
     }
     let paired = pair(program, &nameless, &mains, &joined.claims, kernel);
     joined.claims.extend(paired);
-    leave_doubts(
+    claim_doubtful_turns(
         program,
         &of_kind(&[Kind::Terminal, Kind::Editor, Kind::Server]),
         &mains,
@@ -67,12 +67,12 @@ pub(crate) fn join(
     add_wrappers(&of_kind(&[Kind::Wrapper]), &ours, kernel, &mut joined.claims);
     let below = subagents(harvest, &joined.claims);
     joined.claims.extend(below);
-    say_where(harvest, &ours, &mut joined.claims);
+    add_directories(harvest, &ours, &mut joined.claims);
     joined
 }
 
 /// Servers are asked about directories: this adds them to the claims of processes that can be asked.
-fn say_where(harvest: &Harvest, ours: &[&Process], claims: &mut [Claim]) {
+fn add_directories(harvest: &Harvest, ours: &[&Process], claims: &mut [Claim]) {
     let answering: HashSet<_> = ours
         .iter()
         .filter(|process| process.listening.seen().is_some_and(|addresses| !addresses.is_empty()))
@@ -161,7 +161,7 @@ fn may_be(program: &Program, process: &Process, found: &Found) -> bool {
 
 /// An open turn with records from the lifetime of a process that could run it is in doubt: a server runs any session,
 /// and an interface can switch to another session in its directory while its argv stays the same.
-fn leave_doubts(
+fn claim_doubtful_turns(
     program: &Program,
     several: &[&Process],
     mains: &[&Found],

@@ -121,14 +121,14 @@ struct Spent {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Mistake<'a> {
+pub(super) struct ErrorRecord<'a> {
     #[serde(borrow)]
     pub(super) name: Option<Cow<'a, str>>,
     #[serde(borrow)]
     data: Option<&'a RawValue>,
 }
 
-impl Mistake<'_> {
+impl ErrorRecord<'_> {
     /// A person or a client stopped the turn.
     pub(super) fn is_abort(&self) -> bool {
         self.name.as_deref() == Some("MessageAbortedError")
@@ -145,7 +145,7 @@ impl Mistake<'_> {
 }
 
 /// An error of an unexpected shape is still an error.
-fn any_mistake<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Mistake<'de>>, D::Error> {
+fn any_error<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ErrorRecord<'de>>, D::Error> {
     let raw = <&'de RawValue>::deserialize(from)?;
     Ok((raw.get() != "null").then(|| serde_json::from_str(raw.get()).unwrap_or_default()))
 }
@@ -158,8 +158,8 @@ pub(super) struct Message<'a> {
     pub(super) role: Cow<'a, str>,
     #[serde(deserialize_with = "lenient")]
     pub(super) time: Times,
-    #[serde(borrow, deserialize_with = "any_mistake")]
-    pub(super) error: Option<Mistake<'a>>,
+    #[serde(borrow, deserialize_with = "any_error")]
+    pub(super) error: Option<ErrorRecord<'a>>,
     #[serde(borrow)]
     pub(super) finish: Option<Cow<'a, str>>,
     #[serde(borrow, rename = "providerID")]

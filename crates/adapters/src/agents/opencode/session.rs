@@ -69,25 +69,25 @@ impl RawPart {
 
 /// Where messages are stored: the database, or the old tree of files.
 pub(crate) trait Conversation {
-    type Trouble: Display;
+    type Error: Display;
 
     /// Ids of the newest messages, newest first.
-    fn newest(&self, session: &str, limit: usize) -> Result<Vec<String>, Self::Trouble>;
+    fn newest(&self, session: &str, limit: usize) -> Result<Vec<String>, Self::Error>;
     /// Ids of the oldest messages, oldest first.
-    fn oldest(&self, session: &str, limit: usize) -> Result<Vec<String>, Self::Trouble>;
-    fn message(&self, session: &str, id: &str) -> Result<Vec<u8>, Self::Trouble>;
+    fn oldest(&self, session: &str, limit: usize) -> Result<Vec<String>, Self::Error>;
+    fn message(&self, session: &str, id: &str) -> Result<Vec<u8>, Self::Error>;
     /// The newest messages with their ids, newest first.
-    fn last(&self, session: &str, limit: usize) -> Result<Vec<(String, Vec<u8>)>, Self::Trouble> {
+    fn last(&self, session: &str, limit: usize) -> Result<Vec<(String, Vec<u8>)>, Self::Error> {
         let ids = self.newest(session, limit)?.into_iter();
         ids.map(|id| self.message(session, &id).map(|json| (id, json))).collect()
     }
     /// The oldest message with its id.
-    fn first(&self, session: &str) -> Result<Option<(String, Vec<u8>)>, Self::Trouble> {
+    fn first(&self, session: &str) -> Result<Option<(String, Vec<u8>)>, Self::Error> {
         let id = self.oldest(session, 1)?.pop();
         id.map(|id| self.message(session, &id).map(|json| (id, json))).transpose()
     }
     /// The parts of a message in their order.
-    fn parts(&self, message: &str, largest: u64) -> Result<Vec<RawPart>, Self::Trouble>;
+    fn parts(&self, message: &str, largest: u64) -> Result<Vec<RawPart>, Self::Error>;
 }
 
 /// One session that was read, with the warnings about it.
@@ -105,7 +105,7 @@ pub(crate) fn read<C: Conversation>(
     witness: Witness,
     store: &C,
     scope: &Scope<'_>,
-) -> Result<ReadSession, C::Trouble> {
+) -> Result<ReadSession, C::Error> {
     let mut reader = Reader { store, scope, damaged: 0, drift: BTreeMap::new() };
     let recent = reader.recent(head)?;
     let opening = reader.opening(head)?;
@@ -163,7 +163,7 @@ struct Opening {
 }
 
 impl<C: Conversation> Reader<'_, '_, C> {
-    fn recent(&mut self, head: &Head) -> Result<Recent, C::Trouble> {
+    fn recent(&mut self, head: &Head) -> Result<Recent, C::Error> {
         let mut recent =
             Recent { turn: Turn::new(TurnState::NotBegun, None), words: None, model: None, left_open: None };
         let mut seen = 0;
@@ -218,7 +218,7 @@ impl<C: Conversation> Reader<'_, '_, C> {
         Ok(recent)
     }
 
-    fn opening(&mut self, head: &Head) -> Result<Opening, C::Trouble> {
+    fn opening(&mut self, head: &Head) -> Result<Opening, C::Error> {
         let mut opening = Opening::default();
         let (mut ids, mut read): (Vec<_>, Vec<_>) = self.store.first(&head.id)?.into_iter().unzip();
         let (mut index, mut seen) = (0, 0);
@@ -253,7 +253,7 @@ impl<C: Conversation> Reader<'_, '_, C> {
     }
 
     /// The session's own tokens and cost: the running totals if they are its own, otherwise the sum of its messages.
-    fn spent(&self, head: &Head, is_copied: bool) -> Result<(Option<Tokens>, Option<f64>), C::Trouble> {
+    fn spent(&self, head: &Head, is_copied: bool) -> Result<(Option<Tokens>, Option<f64>), C::Error> {
         // Totals without any tokens were not maintained: the messages may contain more.
         if let Some(total) = head.total.filter(|total| !is_copied && total.tokens.is_some()) {
             return Ok((total.tokens, total.cost));

@@ -9,7 +9,7 @@ use agentctl_model::text::{clean_cut, one_line};
 use serde_json::{Value, json};
 
 use super::ask::{Request, ServerReport, report_at};
-use super::http::{PATIENTLY, Reply, post};
+use super::http::{ACTION_TIMEOUT, Reply, post};
 use crate::Answer;
 use crate::gateway::ServerError;
 use crate::wire::http::escaped;
@@ -25,7 +25,8 @@ pub(super) struct Steered {
 impl Steered {
     /// Connects to the first of the addresses that answers like OpenCode's own server.
     pub(super) fn reach(addresses: &[SocketAddr], directory: &str, id: &str) -> Result<Self, ServerError> {
-        let report_of = |address: &SocketAddr| Some((*address, report_at(*address, directory, PATIENTLY)?));
+        let report_of =
+            |address: &SocketAddr| Some((*address, report_at(*address, directory, ACTION_TIMEOUT)?));
         let answering = addresses.iter().find_map(report_of);
         let (address, report) = answering.ok_or_else(|| {
             let places: Vec<String> = addresses.iter().map(ToString::to_string).collect();

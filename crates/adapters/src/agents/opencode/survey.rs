@@ -13,7 +13,7 @@ use super::is_database;
 use super::processes::OPENCODE;
 use super::session::{self, Head, ReadSession};
 use super::tree::{self, Place, Tree};
-use super::wanted::{self, Question, add_ancestors, add_descendants, without_twins};
+use super::wanted::{self, Question, add_ancestors, add_descendants, without_duplicates};
 use crate::sqlite::{self, Database};
 use crate::transcript::parallel;
 use crate::{Reach, Root, Scope};
@@ -207,7 +207,7 @@ impl Question<'_, '_> {
                     named.heads.extend(some.heads);
                 }
                 named.heads.retain(|head| self.scope.subagents || head.parent.is_none());
-                without_twins(&mut named.heads);
+                without_duplicates(&mut named.heads);
                 add_ancestors(&mut named.heads, |id| select("id = ?1", id).map(|found| found.heads))?;
                 Ok(named)
             }
@@ -215,11 +215,11 @@ impl Question<'_, '_> {
                 let since = wanted::earliest(&self.owners).map_or(0, Timestamp::as_millisecond);
                 let mut live =
                     database::heads(connection, schema, "parent_id IS NULL AND time_updated >= ?1", [since])?;
-                live.heads.retain(|head| self.owners.iter().any(|owner| owner.may_carry(head)));
+                live.heads.retain(|head| self.owners.iter().any(|owner| owner.may_own(head)));
                 for id in self.owners.iter().filter_map(|owner| owner.id.as_deref()) {
                     live.heads.extend(select("id = ?1", id)?.heads);
                 }
-                without_twins(&mut live.heads);
+                without_duplicates(&mut live.heads);
                 if self.scope.subagents {
                     add_descendants(&mut live.heads, |id| {
                         select("parent_id = ?1", id).map(|found| found.heads)

@@ -123,7 +123,7 @@ fn ids_in(folder: &Path) -> io::Result<Vec<String>> {
 }
 
 impl Conversation for Tree {
-    type Trouble = io::Error;
+    type Error = io::Error;
 
     fn newest(&self, session: &str, limit: usize) -> io::Result<Vec<String>> {
         Ok(self.messages(session)?.into_iter().rev().take(limit).collect())

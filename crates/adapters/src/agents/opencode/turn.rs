@@ -53,11 +53,14 @@ fn state(message: &Message<'_>, parts: &[Part<'_>]) -> TurnState {
 pub(super) fn tool_words(part: &Part<'_>, state: &ToolState<'_>) -> String {
     let input: Option<serde_json::Value> =
         state.input.and_then(|input| serde_json::from_str(input.get()).ok());
-    call::words(part.tool.as_deref().unwrap_or("tool"), &input.as_ref().and_then(told).unwrap_or_default())
+    call::words(
+        part.tool.as_deref().unwrap_or("tool"),
+        &input.as_ref().and_then(main_input).unwrap_or_default(),
+    )
 }
 
 /// The part of a call's input that says most about it.
-pub(super) fn told(input: &serde_json::Value) -> Option<String> {
+pub(super) fn main_input(input: &serde_json::Value) -> Option<String> {
     let telling = ["command", "filePath", "path", "pattern", "url", "description", "prompt"];
     call::argument(input, &telling)
 }

@@ -12,7 +12,7 @@ use super::session::Head;
 use super::tree::{self, Place};
 use crate::{Reach, Scope};
 
-/// Looking up more ids than this one by one would cost as much as reading everything.
+/// A question for more ids than this re-reads sessions of a complete answer, so their parents need not be read.
 const NAMED_ONE_BY_ONE: usize = 16;
 /// The depth of sub-agents of sub-agents: nobody nests them deeper.
 const GENERATIONS: usize = 8;
@@ -41,7 +41,7 @@ impl LiveOwner {
         })
     }
 
-    pub(super) fn may_carry(&self, head: &Head) -> bool {
+    pub(super) fn may_own(&self, head: &Head) -> bool {
         let in_reach = match (&self.directories, &head.directory) {
             (None, _) => true,
             (Some(there), Some(directory)) => there.contains(directory),
@@ -134,8 +134,8 @@ impl<'q, 's> Question<'q, 's> {
             Reach::Live(_) => {
                 let may = |head: &&Head| {
                     let named = self.owners.iter().any(|owner| owner.id.as_ref() == Some(&head.id));
-                    let carried = self.owners.iter().any(|owner| owner.may_carry(head));
-                    named || (carried && head.parent.is_none())
+                    let may_be_owned = self.owners.iter().any(|owner| owner.may_own(head));
+                    named || (may_be_owned && head.parent.is_none())
                 };
                 let mut live: Vec<Head> = heads.iter().filter(may).cloned().collect();
                 if self.scope.subagents {
@@ -147,7 +147,7 @@ impl<'q, 's> Question<'q, 's> {
     }
 }
 
-pub(super) fn without_twins(heads: &mut Vec<Head>) {
+pub(super) fn without_duplicates(heads: &mut Vec<Head>) {
     let mut seen = HashSet::new();
     heads.retain(|head| seen.insert(head.id.clone()));
 }

@@ -50,7 +50,7 @@ impl Format for File<'_> {
     fn tail(&self, head: &Head) -> io::Result<Option<Tail>> {
         match &head.heading {
             Some(heading) => Ok(Some(Tail::new(heading.leaf.as_deref(), self.scope.text_limit))),
-            None if !self.tells_of_failure() => Ok(None),
+            None if !self.reports_failure() => Ok(None),
             None => Err(io::Error::new(io::ErrorKind::InvalidData, "holds no session header")),
         }
     }
@@ -72,7 +72,7 @@ impl Format for File<'_> {
     }
 
     /// Such a file is told of once: by the agent whose name it bears, else by Pi.
-    fn tells_of_failure(&self) -> bool {
+    fn reports_failure(&self) -> bool {
         creator_by_name(self.name).unwrap_or(Creator::Node) == self.creator
     }
 }

@@ -39,7 +39,7 @@ pub(crate) trait Format {
     fn sum(&self, head: &Self::Head, tail: &Self::Tail, whole: bool) -> Option<Self::Sum>;
 
     /// This adapter reports a file that cannot be opened.
-    fn tells_of_failure(&self) -> bool {
+    fn reports_failure(&self) -> bool {
         true
     }
 

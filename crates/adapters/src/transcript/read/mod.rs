@@ -37,7 +37,7 @@ pub(crate) enum Read<F: Format> {
     Gone,
     /// The file is not wanted, or nothing has been written into it so far.
     Passed,
-    Told(Reading<F>),
+    Session(Reading<F>),
 }
 
 /// One transcript that was read.
@@ -55,7 +55,7 @@ impl<F: Format> Read<F> {
     /// For callers that treat a missing file like one that is not wanted.
     pub(crate) fn told(self) -> Option<Reading<F>> {
         match self {
-            Self::Told(reading) => Some(reading),
+            Self::Session(reading) => Some(reading),
             Self::Gone | Self::Passed => None,
         }
     }
@@ -98,7 +98,7 @@ pub(crate) fn read<F: Format>(
         Ok(opened) => opened,
         // Since the directory was listed, the file was deleted or moved to a place where it will be found.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Read::Gone),
-        Err(_) if !format.tells_of_failure() => return Ok(Read::Passed),
+        Err(_) if !format.reports_failure() => return Ok(Read::Passed),
         Err(error) => return Err(named(error)),
     };
     let old = opened.modified.is_some_and(|modified| since.is_some_and(|since| modified < since));
@@ -132,7 +132,7 @@ fn read_opened<F: Format>(
         opened.read_through(at_once, |source, size| both((source, size), (source, size)))?
     };
     Ok(reading.map_or(Read::Passed, |(head, tail, counted, warning)| {
-        Read::Told(told(head, tail, counted, warning, opened))
+        Read::Session(told(head, tail, counted, warning, opened))
     }))
 }
 
