@@ -80,7 +80,7 @@ impl Format for File<'_> {
 /// Reads one file: `Ok(None)` if it is not asked for, or the other agent's; `Err` names what had to be left out.
 pub(super) fn read(path: &Path, creator: Creator, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
     let file = File { name: name_of(path), creator, scope };
-    let Some(mut reading) = read::read(&file, path, since, scope)?.told() else { return Ok(None) };
+    let Some(mut reading) = read::read(&file, path, since, scope)?.into_reading() else { return Ok(None) };
     let Some(heading) = reading.head.heading.take() else { return Ok(None) };
     let id = heading.id.clone();
     let mut session =

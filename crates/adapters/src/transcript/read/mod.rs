@@ -53,7 +53,7 @@ pub(crate) struct Reading<F: Format> {
 
 impl<F: Format> Read<F> {
     /// For callers that treat a missing file like one that is not wanted.
-    pub(crate) fn told(self) -> Option<Reading<F>> {
+    pub(crate) fn into_reading(self) -> Option<Reading<F>> {
         match self {
             Self::Session(reading) => Some(reading),
             Self::Gone | Self::Passed => None,
@@ -132,11 +132,11 @@ fn read_opened<F: Format>(
         opened.read_through(at_once, |source, size| both((source, size), (source, size)))?
     };
     Ok(reading.map_or(Read::Passed, |(head, tail, counted, warning)| {
-        Read::Session(told(head, tail, counted, warning, opened))
+        Read::Session(new_reading(head, tail, counted, warning, opened))
     }))
 }
 
-fn told<F: Format>(
+fn new_reading<F: Format>(
     head: F::Head,
     mut tail: F::Tail,
     counted: Counted,
