@@ -1,6 +1,7 @@
-//! On whose behalf a thread reads. Whoever asked may have stopped waiting: then what is still read is read for nobody.
+//! Cancellation of long reads. A caller that has stopped waiting no longer needs what is still being read.
 //!
-//! The reading itself is far below whoever knows the question, and on several threads; so the errand goes with the thread.
+//! The reads happen far below the code that knows the question, and on several threads, so the `Progress` to report
+//! to is stored per thread.
 
 use std::cell::RefCell;
 use std::io;
@@ -8,33 +9,34 @@ use std::io;
 use crate::Progress;
 
 thread_local! {
-    static ERRAND: RefCell<Option<Progress>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<Progress>> = const { RefCell::new(None) };
 }
 
-/// Gives the thread back what it did before, however the work ends.
-struct Before(Option<Progress>);
+/// Restores the thread's previous `Progress`, however the work ends.
+struct Restore(Option<Progress>);
 
-impl Drop for Before {
+impl Drop for Restore {
     fn drop(&mut self) {
-        ERRAND.set(self.0.take());
+        CURRENT.set(self.0.take());
     }
 }
 
-/// Does `work` for whoever waits for this progress.
-pub fn on_behalf_of<R>(progress: Option<&Progress>, work: impl FnOnce() -> R) -> R {
-    let _before = Before(ERRAND.replace(progress.cloned()));
+/// Runs `work` so that it reports its steps to this progress and ends once the caller gives up.
+pub fn with_cancellation<R>(progress: Option<&Progress>, work: impl FnOnce() -> R) -> R {
+    let _restore = Restore(CURRENT.replace(progress.cloned()));
     work()
 }
 
-/// Whoever this thread works for; another thread that helps works for the same.
+/// The progress this thread reports to, to be handed to further threads that work on the same question.
 pub(crate) fn current() -> Option<Progress> {
-    ERRAND.with_borrow(Clone::clone)
+    CURRENT.with_borrow(Clone::clone)
 }
 
-/// One more step of a long read: it shows that the source is not silent, and ends the read if nobody waits any more.
+/// Records one more step of a long read: it proves that the source is still active, and fails if nobody waits any
+/// more.
 pub(crate) fn step() -> io::Result<()> {
-    ERRAND.with_borrow(|errand| {
-        let Some(progress) = errand else { return Ok(()) };
+    CURRENT.with_borrow(|current| {
+        let Some(progress) = current else { return Ok(()) };
         progress.tick();
         if progress.is_given_up() {
             return Err(io::Error::other("nobody waits for it any more"));
@@ -50,8 +52,8 @@ mod tests {
     #[test]
     fn an_errand_ends_with_its_work_and_once_nobody_waits() {
         let (outer, inner) = (Progress::default(), Progress::default());
-        on_behalf_of(Some(&outer), || {
-            on_behalf_of(Some(&inner), || step().unwrap());
+        with_cancellation(Some(&outer), || {
+            with_cancellation(Some(&inner), || step().unwrap());
             assert_eq!((outer.count(), inner.count()), (0, 1));
             step().unwrap();
             outer.give_up();

@@ -1,30 +1,32 @@
-//! Servers that tell by themselves when something changes. What they tell is a reason to look again, never a fact:
-//! news can be lost, and what is true is for the next survey to say.
+//! Servers that announce changes themselves. An announcement is a reason to survey again, never a fact: announcements
+//! can be lost, and only the next survey says what is true.
 
 use std::fmt;
 use std::time::Duration;
 
-/// One server that is listened to. Making one costs nothing: it connects when it is first asked for news.
+/// One server that is listened to. Creating one costs nothing: it connects when it is first asked for a message.
 pub trait Feed: Send {
-    /// Waits at most this long for news, connecting first where there is no connection. Having connected is news: what
-    /// was told before is lost. After an error it is asked again once the pause is over, and connects anew.
-    fn next(&mut self, patience: Duration) -> Result<News, Lost>;
+    /// Waits at most this long for a message, and connects first if there is no connection. A new connection is
+    /// itself reported as a change, because announcements before it are lost. After an error the caller asks again
+    /// once the pause is over, and the feed reconnects.
+    fn next(&mut self, patience: Duration) -> Result<FeedMessage, Lost>;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum News {
+pub enum FeedMessage {
     Nothing,
     /// Something may have changed.
     Changed,
-    /// The server is another one than before, by the name that it gives to each of its lives: everything may have changed.
+    /// The server is a different one than before, by the id that it gives to each of its runs: everything may have
+    /// changed.
     Restarted,
 }
 
-/// It cannot be heard. Nothing is known of its sessions until somebody asks.
+/// The feed cannot be read. Nothing is known about its sessions until the next survey.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
     pub why: String,
-    /// How long the server wants to be left alone; `None` when it does not say.
+    /// How long the server asks us to wait before reconnecting; `None` when it does not say.
     pub retry_in: Option<Duration>,
 }
 
@@ -40,7 +42,7 @@ impl fmt::Display for Lost {
     }
 }
 
-/// A feed under the name that tells it from the others of its source.
+/// A feed with a name that is unique within its source.
 pub struct Line {
     pub name: String,
     pub feed: Box<dyn Feed>,

@@ -1,7 +1,7 @@
-//! The disk witnesses: one folder per agent, each reading what that agent itself stores.
+//! The disk witnesses: one directory per agent, each reading what that agent itself stores.
 //!
-//! An adapter gets kernel facts as data and never looks itself; it cannot spawn, signal or write.
-//! It returns what it found, claims about who carries what, and nothing else.
+//! An adapter receives kernel facts as data and never reads them itself; it cannot spawn, signal or write. It returns
+//! the sessions it found and its claims about which process owns which session, and nothing else.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write what is read"))]
 
 pub mod agents;
@@ -25,8 +25,8 @@ pub use control::opening::Opening;
 pub use control::{Answer, Control};
 pub use feed::{Feed, Line};
 pub use gateway::Gateway;
-pub use gateway::far_end::{FarEnd, FarEnds};
 pub use gateway::keys::{Keys, Secret};
+pub use gateway::peer::{Peer, PeerCheck};
 pub use scope::{Progress, Reach, Scope};
 pub use transcript::jsonl::follow::Follow;
 pub use transcript::memory::Memory;
@@ -35,7 +35,7 @@ pub use wire::tls::Pin;
 /// What an agent is, and what agentctl can do with it.
 #[derive(Debug)]
 pub struct Card {
-    /// The contract's name of the adapter.
+    /// The adapter's name in the contract.
     pub name: &'static str,
     /// The agent's own name, for people.
     pub title: &'static str,
@@ -44,46 +44,48 @@ pub struct Card {
     /// Versions whose storage was observed.
     pub known_good: &'static str,
     pub capabilities: &'static [Capability],
-    /// Which expensive looks its join needs.
+    /// The expensive kernel reads that its join needs.
     pub looks: Looks,
     /// What its live processes leave in its files.
     pub trace: Trace,
-    /// Its live processes can be asked (`Adapter::ask`).
+    /// Its live processes can be asked over a connection (`Adapter::ask`).
     pub can_be_asked: bool,
-    /// Facts were observed on the real agent (false: read in its source only).
+    /// The facts were observed on the real agent (false: they were only read in its source).
     pub verified: bool,
 }
 
-/// Expensive looks at the kernel that a join needs.
+/// Expensive kernel reads that a join needs.
 #[expect(clippy::struct_excessive_bools, reason = "each is one look")]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Looks {
     pub locks: bool,
     pub open_files: bool,
     pub offspring: bool,
-    /// Where the processes listen, to ask them.
+    /// The addresses on which the processes listen, so that they can be asked.
     pub listening: bool,
 }
 
-/// What a live process leaves in the agent's files for as long as it has a session. Files are seen from every pid namespace
-/// that shares them, processes are not: this is all that there is to look at when the process may be in another one.
+/// What a live process leaves in the agent's files for as long as it has a session. Files are visible from every pid
+/// namespace that shares them, processes are not: when the process may be in another namespace, this trace is the
+/// only thing that can be checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trace {
     /// A note that names the process, from its start to its end. A session that no note names has no process.
     Note,
-    /// A lock, or a file that it keeps open. Where nobody has it open, the session has no process.
+    /// A lock, or a file that the process keeps open. When no process has it open, the session has no process.
     OpenFile,
-    /// Nothing, or not always. Its sessions are tied to processes by what is seen of these alone: argv, directory, variables.
+    /// Nothing, or not always. Its sessions are tied to processes only by what the kernel shows of the processes:
+    /// argv, directory, variables.
     Nothing,
 }
 
-/// One place an adapter reads: a config root, and where the agent's variables moved its sessions, if they did; or a
-/// gateway, whose path is its address.
+/// One place that an adapter reads: a config root, plus the directory to which the agent's variables moved its
+/// sessions, if they did. For a gateway the path is its address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Root {
     pub path: PathBuf,
     pub store: Option<PathBuf>,
-    /// What opens a gateway; a folder has none.
+    /// The credentials for a gateway; a directory has none.
     pub keys: Option<Keys>,
 }
 
@@ -92,7 +94,7 @@ impl Root {
         Self { path: path.into(), store: None, keys: None }
     }
 
-    /// The folder that this variable names, else this one in the home.
+    /// The directory that this variable names, or else this one in the home directory.
     pub(crate) fn moved_by(environ: &Environ, variable: &str, in_home: &str) -> Option<Self> {
         let moved = environ.path(variable);
         moved.or_else(|| environ.path("HOME").map(|home| home.join(in_home))).map(Self::at)
@@ -114,15 +116,15 @@ impl ReadError {
     }
 }
 
-/// One agent, heard through its own storage.
+/// One agent, read through its own storage.
 pub trait Adapter: Send + Sync {
     fn card(&self) -> &'static Card;
 
-    /// Where an agent with these variables keeps its sessions. The caller's variables say what to read;
-    /// a process's variables say which source it belongs to.
+    /// Where an agent with these variables stores its sessions. The caller's variables say what to read; a process's
+    /// variables say which source it belongs to.
     fn root(&self, environ: &Environ) -> Option<Root>;
 
-    /// A root that the user configured by path alone; what is written there may name variables.
+    /// A root that the user configured by path alone; the files there may name variables.
     fn configured_root(&self, path: &Path, _environ: &Environ) -> Root {
         Root::at(path)
     }
@@ -132,14 +134,15 @@ pub trait Adapter: Send + Sync {
         self.card().trace
     }
 
-    /// The disk. Never fails: failure is a coverage.
+    /// Reads the disk. It never fails: a failure is reported as a coverage.
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest;
 
-    /// Cheap: name and argv only, so that only these processes are looked at closely. Helpers of the vendor
-    /// that must not become sessions may be recognised here and left out by `join`.
+    /// Cheap: it uses name and argv only, so that only these processes are read in detail. The vendor's helper
+    /// processes, which must not become sessions, may be recognised here and left out by `join`.
     fn recognises(&self, head: &ProcessHead) -> bool;
 
-    /// Whether this process works under this root: it is known to, or its own variables lead there.
+    /// Whether this process works under this root: the kernel view knows it, or the process's own variables resolve
+    /// to it.
     fn is_ours(&self, root: &Root, kernel: &KernelView, process: &Process) -> bool {
         kernel.is_ours(process) || self.leads_to(root, process)
     }
@@ -149,11 +152,11 @@ pub trait Adapter: Send + Sync {
         process.environ.seen().and_then(|environ| self.root(environ)).as_ref() == Some(root)
     }
 
-    /// Pure: who carries what.
+    /// Pure: which process owns which session.
     fn join(&self, root: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined;
 
-    /// Only where the live owner itself can be asked (a server of the agent): puts its word into the claims.
-    /// Runs under the source's deadline; a server that does not answer leaves the claims as they are.
+    /// Only for agents whose live owner can itself be asked (a server of the agent): adds its report to the claims.
+    /// It runs under the source's deadline; a server that does not answer leaves the claims as they are.
     fn ask(&self, _root: &Root, _kernel: &KernelView, _joined: &mut Joined) {}
 
     /// Pure: the agent's own command that opens a stored session in a terminal, where it has one.
@@ -161,19 +164,20 @@ pub trait Adapter: Send + Sync {
         None
     }
 
-    /// Where a change of a live session shows on disk. More than needed costs looks, less costs time until the next one.
+    /// Where a change of a live session shows on disk. Watching more than needed costs surveys; watching less delays
+    /// the change until the next survey.
     fn watch(&self, root: &Root) -> Vec<WatchTarget> {
         std::iter::once(&root.path).chain(&root.store).map(|path| WatchTarget::new(path, 3)).collect()
     }
 
-    /// The servers of this source that tell by themselves when something changes, where no file does. Asked anew with every
-    /// look; `kernel` looks at the processes for those that must find their servers there.
+    /// The servers of this source that announce changes themselves, where no file changes. This is called again with
+    /// every survey; `kernel` reads the processes, for adapters that find their servers there.
     fn lines(&self, _root: &Root, _kernel: &dyn Fn() -> KernelView) -> Vec<Line> {
         Vec::new()
     }
 
-    /// The state of a place where sessions are stored, now; `None` when it cannot be seen. Equal to the stamp of what was
-    /// found there as long as nothing was written since.
+    /// The current state of a place where sessions are stored; `None` when it cannot be read. It equals the stamp of
+    /// what was found there as long as nothing has been written since.
     fn stamp(&self, place: &Path) -> Option<Stamp> {
         let now = std::fs::metadata(place).ok()?;
         let modified = now.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
@@ -191,14 +195,14 @@ pub trait Adapter: Send + Sync {
         None
     }
 
-    /// Everything about sessions that live in a gateway: its doors and what can be done there. An adapter has plans for
-    /// processes (`control`) or this, never both.
+    /// Everything about sessions that live in a gateway: how to connect to it and what can be done there. An adapter
+    /// has plans for processes (`control`) or this, never both.
     fn gateway(&self) -> Option<&'static dyn Gateway> {
         None
     }
 }
 
-/// Every adapter there is. A new agent is one folder and one line here.
+/// Every adapter there is. A new agent is one directory and one line here.
 pub fn registry() -> Vec<&'static dyn Adapter> {
     vec![
         &agents::claude_code::ClaudeCode,

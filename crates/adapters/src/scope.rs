@@ -1,4 +1,4 @@
-//! How much an adapter is asked for.
+//! How much an adapter is asked to read.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,11 +14,12 @@ use crate::transcript::memory::{Counted, Memory};
 /// Which sessions are wanted.
 #[derive(Debug, Clone, Copy)]
 pub enum Reach<'a> {
-    /// Those that a process may carry: the kernel picked the candidates, so that the cost does not grow with what is stored.
+    /// Those that a process may own: the kernel selected the candidates, so the cost does not grow with what is
+    /// stored.
     Live(&'a KernelView),
     /// Every session whose id begins with one of these.
     Ids(&'a [String]),
-    /// Everything stored, or what was written since then. Older ones may be given too.
+    /// Everything stored, or what was written since then. Older sessions may be returned too.
     All { since: Option<Timestamp> },
 }
 
@@ -43,7 +44,7 @@ pub struct Scope<'a> {
     /// Texts are cut to this many characters; `None` = whole.
     pub text_limit: Option<usize>,
     pub progress: Progress,
-    /// What was counted before, for those who live long enough to be asked again.
+    /// Totals that were counted before, for processes that live long enough to ask again.
     pub memory: Option<Arc<Memory>>,
 }
 
@@ -54,13 +55,14 @@ impl<'a> Scope<'a> {
         Self { reach, usage: false, subagents: false, text_limit: None, progress, memory: None }
     }
 
-    /// What the whole file was counted to, if that is wanted and known.
+    /// The remembered totals of the whole file, if they are wanted and known.
     pub(crate) fn recall(&self, path: &Path, opened: &Opened) -> Option<Counted> {
         self.memory.as_ref().filter(|_| self.usage)?.recall(path, opened)
     }
 }
 
-/// Told with every file or row that was read: a source that works is not late, a silent one is.
+/// Counts every file or row that was read. The timeout measures inactivity: a source that makes progress never times
+/// out.
 #[derive(Debug, Clone, Default)]
 pub struct Progress(Arc<Steps>);
 
@@ -72,12 +74,12 @@ struct Steps {
 }
 
 impl Progress {
-    /// For somebody who waits this long for the next step.
+    /// For a caller that waits this long for the next step.
     pub fn awaited_for(patience: Duration) -> Self {
         Self(Arc::new(Steps { patience: Some(patience), ..Steps::default() }))
     }
 
-    /// The longest silence that is borne; `None` when nobody says.
+    /// How long the caller tolerates inactivity; `None` when it sets no limit.
     pub fn patience(&self) -> Option<Duration> {
         self.0.patience
     }
@@ -90,7 +92,7 @@ impl Progress {
         self.0.count.load(Ordering::Relaxed)
     }
 
-    /// The other way round: whoever asked waits no longer, and what is still read is read for nobody.
+    /// The opposite direction: the caller has stopped waiting, so nobody needs the rest of the read.
     pub fn give_up(&self) {
         self.0.given_up.store(true, Ordering::Relaxed);
     }

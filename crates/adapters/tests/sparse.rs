@@ -14,7 +14,7 @@ use agentctl_adapters::agents::gemini::Gemini;
 use agentctl_adapters::agents::kimi::Kimi;
 use agentctl_adapters::agents::pi::Pi;
 use agentctl_adapters::agents::qwen::Qwen;
-use agentctl_adapters::cancel::on_behalf_of;
+use agentctl_adapters::cancel::with_cancellation;
 use agentctl_adapters::{Adapter, Progress, Reach, Root, Scope};
 use agentctl_model::{Coverage, Harvest};
 
@@ -107,7 +107,7 @@ fn survey(adapter: &dyn Adapter, root: &Path, usage: bool, progress: &Progress) 
         progress: progress.clone(),
         ..Scope::new(Reach::All { since: None })
     };
-    on_behalf_of(Some(progress), || adapter.survey(&Root::at(root), &scope))
+    with_cancellation(Some(progress), || adapter.survey(&Root::at(root), &scope))
 }
 
 #[test]

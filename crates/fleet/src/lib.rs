@@ -34,8 +34,8 @@ pub use read::list::{ListAnswer, Listing, Narrowing, Sort, StatusWord, sort};
 pub use read::offers::{Offer, gone_folder};
 pub use read::prices::{Price, Prices};
 pub use read::query::{Query, Since, Wanted};
-use read::survey::far_ends::guarded;
 pub use read::survey::feeds::SourceLine;
+use read::survey::peers::guarded;
 pub use worktree::root::worktree_root;
 
 /// What a process of this program that [looks](agentctl_files::answer) can be asked.

@@ -1,4 +1,4 @@
-//! The acting half of an adapter: plans for one executor, and words to live servers. Making a plan is pure.
+//! The acting half of an adapter: plans for one executor, and messages to live servers. Making a plan is pure.
 
 pub mod opening;
 pub(crate) mod refusal;
@@ -17,7 +17,7 @@ use agentctl_model::{
 use crate::Root;
 use crate::gateway::ServerError;
 
-/// What a person says to a session that waits.
+/// A person's answer to a session that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     Approve,
@@ -27,30 +27,31 @@ pub enum Answer {
 
 /// What agentctl can do with one agent beyond reading it.
 pub trait Control: Send + Sync {
-    /// How this is done with this agent; an intent that makes no sense for it is refused before anything starts.
+    /// How to carry out this intent with this agent; an intent that makes no sense for it is refused before anything
+    /// starts.
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal>;
 
-    /// Why this value cannot be given to the agent as what it is (`model`, `system prompt`), if it cannot: typed so, it
-    /// would be wrong usage rather than something that the agent lacks.
+    /// Why this value cannot be given to the agent as its `model`, `system prompt` and so on; `None` if it can. Such
+    /// a value is wrong usage rather than something that the agent lacks.
     fn misfit(&self, _what: &str, _value: &str) -> Option<String> {
         None
     }
 
-    /// The id in what a started process said, for plans whose id is in its first words.
+    /// The id in the first output of a started process, for plans whose id appears there.
     fn learn_id(&self, _said: FirstWords<'_>) -> Option<String> {
         None
     }
 
-    /// Why the run failed, in the agent's own words, where it says so on stdout. What it says on stderr is known anyway.
+    /// Why the run failed, in the agent's own words, if it says so on stdout. Its stderr is known anyway.
     fn complaint(&self, _said: FirstWords<'_>) -> Option<String> {
         None
     }
 
-    /// The clean way to end the session that this process carries.
+    /// The clean way to end the session that this process owns.
     fn stop_way(&self, session: &Session, process: &Process) -> StopWay;
 
-    /// What the agent leaves in the environment of its tools to name the session: pairs of variable and value, of which
-    /// one suffices. Nothing where its tools are told nothing of the session.
+    /// The marks by which the agent names the session in the environment of its tools: pairs of variable and value,
+    /// of which one suffices. Empty if its tools learn nothing about the session.
     fn tool_marks(&self, _id: &str, _pid: Option<u32>) -> Vec<(&'static str, String)> {
         Vec::new()
     }
@@ -60,12 +61,12 @@ pub trait Control: Send + Sync {
         &[]
     }
 
-    /// Tells the server that carries a session to break off its turn.
+    /// Tells the server that owns a session to interrupt its turn.
     fn interrupt(&self, _root: &Root, _kernel: &KernelView, session: &Session) -> Result<(), ServerError> {
         Err(no_way_in(session, "be interrupted").into())
     }
 
-    /// Says something to a live session. Success means that the agent accepted it.
+    /// Sends a message to a live session. Success means that the agent accepted it.
     fn send(
         &self,
         _root: &Root,
@@ -76,7 +77,7 @@ pub trait Control: Send + Sync {
         Err(no_way_in(session, "be spoken to").into())
     }
 
-    /// Answers what a live session waits for.
+    /// Answers the request that a live session waits for.
     fn answer(
         &self,
         _root: &Root,
@@ -87,27 +88,28 @@ pub trait Control: Send + Sync {
         Err(no_way_in(session, "be answered").into())
     }
 
-    /// Whether a stored session can be taken up by this program at all, by where its records are.
+    /// Whether this program can resume a stored session at all, judged by where its records are.
     fn can_resume(&self, _place: &Path) -> Result<(), Refusal> {
         Ok(())
     }
 }
 
-/// The refusal for a session that has no door. What works instead is for whoever sees all of the session to say.
+/// The refusal for a session that cannot be reached from outside. The caller, which sees the whole session, says what
+/// works instead.
 pub(crate) fn no_way_in(session: &Session, what: &str) -> Refusal {
     let reason = format!("{} offers no way in: this session cannot {what} from outside", session.adapter);
     Refusal::new(reason)
 }
 
-/// Marks of no single agent: who launched a process, and what several agents set alike.
+/// Marks that belong to no single agent: the mark of a launch, and those that several agents set alike.
 pub const SHARED_MARKS: &[&str] = &[LAUNCH_MARK, "AI_AGENT", "AGENT"];
 
 /// The one mark that agentctl leaves in the environment of what it starts: the id of the launch.
 pub const LAUNCH_MARK: &str = "AGENTCTL_LAUNCH_ID";
 
-/// Refuses words that cannot be an argument of a process, for agents that take them no other way.
+/// Refuses a prompt that cannot be an argument of a process, for agents that take it no other way.
 pub fn fits_an_argument(words: &str, agent: &str) -> Result<(), Refusal> {
-    /// One argument may have 128 KiB with its final NUL; the kernel refuses more.
+    /// One argument may have 128 KiB including its final NUL; the kernel refuses more.
     const LIMIT: usize = 128 * 1024 - 1;
     if words.len() > LIMIT {
         let reason = format!(
@@ -119,8 +121,13 @@ pub fn fits_an_argument(words: &str, agent: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A run in the directory of the intent that is given its words by stdin.
-pub(crate) fn told_by_stdin(program: &str, args: Vec<String>, intent: &Intent, id: IdSource) -> SpawnPlan {
+/// A run in the directory of the intent that receives its prompt on stdin.
+pub(crate) fn with_prompt_on_stdin(
+    program: &str,
+    args: Vec<String>,
+    intent: &Intent,
+    id: IdSource,
+) -> SpawnPlan {
     SpawnPlan {
         program: program.to_owned(),
         args,
@@ -131,12 +138,12 @@ pub(crate) fn told_by_stdin(program: &str, args: Vec<String>, intent: &Intent, i
     }
 }
 
-/// For agents that take an interrupt for what it is only without a terminal: in one it would clear the line.
+/// For agents that treat an interrupt as one only without a terminal: in a terminal it would clear the input line.
 pub(crate) fn interrupt_without_a_terminal(is_headless: bool) -> StopWay {
     StopWay::Signal(if is_headless { CleanSignal::Interrupt } else { CleanSignal::Terminate })
 }
 
-/// A flag and its value: in one argument where the value, standing alone, would be taken for a flag itself.
+/// A flag and its value, as one argument if the value alone would be taken for a flag.
 pub(crate) fn flag_with(flag: &str, value: &str) -> Vec<String> {
     if value.starts_with('-') {
         return vec![format!("{flag}={value}")];
@@ -144,7 +151,7 @@ pub(crate) fn flag_with(flag: &str, value: &str) -> Vec<String> {
     vec![flag.to_owned(), value.to_owned()]
 }
 
-/// A value that stands alone among the arguments of a program could be taken for one of its flags.
+/// Whether a program could take this value for one of its flags.
 pub(crate) fn looks_like_a_flag(value: &str) -> bool {
     value.strip_prefix('-').is_some_and(|rest| !rest.starts_with(char::is_whitespace))
 }

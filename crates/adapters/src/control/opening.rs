@@ -1,8 +1,9 @@
-//! The agents' own commands that open a stored session in a terminal. Data for a person to run: nothing is started here.
+//! The agents' own commands that open a stored session in a terminal. They are data for a person to run: nothing is
+//! started here.
 
 use std::path::{Path, PathBuf};
 
-/// How a session is opened with the agent's own program, to be run in the session's folder.
+/// How to open a session with the agent's own program, in the session's directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opening {
     pub argv: Vec<String>,
@@ -11,14 +12,14 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// `None` for an id that the program would take for something else: an id comes from storage.
+    /// `None` for an id that the program would take for something else: ids come from storage.
     pub(crate) fn by_id(words: &[&str], id: &str, variable: &'static str, root: &Path) -> Option<Self> {
         let plain = !id.is_empty() && !id.starts_with('-') && !id.contains(char::is_control);
         let argv = words.iter().map(|word| word.replace("ID", id)).collect();
         plain.then(|| Self { argv, root_variable: Some((variable, root.to_owned())) })
     }
 
-    /// By the file that holds the session, which is found under every root.
+    /// Opens the session by its file, which is found under every root.
     pub(crate) fn by_file(program: &str, file: &Path) -> Option<Self> {
         let file = file.to_str().filter(|file| file.starts_with('/'))?;
         let argv = [program, "--session", file].map(str::to_owned).to_vec();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use agentctl_model::{Permission, Refusal};
 
-/// The agent has nothing that this permission mode could mean.
+/// The agent has no equivalent of this permission mode.
 pub(crate) fn no_permission_mode(agent: &str, wanted: Permission, takes: &[Permission]) -> Refusal {
     let takes: Vec<&str> = takes.iter().map(|mode| mode.as_str()).collect();
     let reason = format!("{agent} has no permission mode `{}`", wanted.as_str());
@@ -20,12 +20,12 @@ pub(crate) fn no_fork(agent: &str) -> Refusal {
     Refusal::new(format!("{agent} cannot fork a session"))
 }
 
-/// Nothing was ever said in it, so there is nothing to go on with.
+/// The session has no message, so there is nothing to continue.
 pub(crate) fn nothing_stored(agent: &str) -> Refusal {
     Refusal::new(format!("{agent} has stored nothing of this session yet"))
 }
 
-/// Refuses words that the agent would silently cut off: it reads so many bytes of its stdin and no more.
+/// Refuses a prompt that the agent would silently cut off: it reads this many bytes of its stdin and no more.
 pub(crate) fn fits_stdin(words: &str, agent: &str, limit: usize) -> Result<(), Refusal> {
     if words.len() <= limit {
         return Ok(());
@@ -34,7 +34,7 @@ pub(crate) fn fits_stdin(words: &str, agent: &str, limit: usize) -> Result<(), R
     Err(Refusal::new(reason).hint("put the text into a file and name the file in a short prompt"))
 }
 
-/// The path of a session's records, for agents that are told by it what to go on with.
+/// The path of a session's records, for agents that resume by path.
 pub(crate) fn named_by_path(place: &Path) -> Result<&str, Refusal> {
     let reason = || format!("the path of its records is no text: {}", place.display());
     place.to_str().ok_or_else(|| Refusal::new(reason()))

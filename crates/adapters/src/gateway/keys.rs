@@ -1,16 +1,16 @@
-//! What opens the door of a gateway.
+//! The credentials for a gateway.
 
 use std::fmt;
 
-use crate::gateway::far_end::FarEnds;
+use crate::gateway::peer::PeerCheck;
 use crate::wire::tls::Pin;
 
-/// A word that must never be seen: not in a message, not in a log, not in JSON. Only the wire gets it.
+/// A text that must never be shown: not in a message, not in a log, not in JSON. It is only sent over the connection.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Secret(String);
 
 impl Secret {
-    /// `None` for an empty one, which opens nothing.
+    /// `None` for an empty text, which grants nothing.
     pub fn new(text: impl Into<String>) -> Option<Self> {
         Some(text.into().trim().to_owned()).filter(|text| !text.is_empty()).map(Self)
     }
@@ -26,20 +26,20 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Everything a gateway may ask for before it speaks.
+/// Everything a gateway may require before it answers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Keys {
     pub token: Option<Secret>,
     pub password: Option<Secret>,
     /// The seed of this machine's own device key, 64 hexadecimal digits.
     pub device: Option<Secret>,
-    /// The one certificate to trust, where somebody named it; otherwise those that the system trusts.
+    /// The only certificate to trust, if the user named one; otherwise the system decides which are trusted.
     pub pin: Option<Pin>,
-    /// Whether what waits for a person is read too, which a gateway shows to its administrators only; `None` where nobody
+    /// Whether pending approvals are read too, which a gateway shows only to administrators; `None` when nobody
     /// decided.
     pub approvals: Option<bool>,
-    /// Who is asked whose port it is before any of this is sent.
-    pub far_ends: FarEnds,
+    /// Finds out who accepted the connection before any of this is sent.
+    pub peer_check: PeerCheck,
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! An agent whose sessions live in a gateway, and not in processes here: the doors of the gateway, the keys that open them,
-//! and what can be read and done behind them. Nothing is started, the gateway is asked. For acting it stands in the place
-//! of [`Control`](crate::Control); an adapter has one or the other.
+//! An agent whose sessions live in a gateway and not in processes here: its addresses, its credentials, and what can
+//! be read and done there. No process is started; the gateway is asked. For acting it replaces
+//! [`Control`](crate::Control): an adapter has one or the other.
 
-pub(crate) mod far_end;
 pub(crate) mod keys;
+pub(crate) mod peer;
 
 use std::path::Path;
 
@@ -13,21 +13,22 @@ use serde_json::Value;
 
 use crate::{Answer, Follow, Keys, ReadError, Root};
 
-/// A turn that is wanted of a server.
+/// A turn that a server is asked to run.
 #[derive(Debug, Clone, Copy)]
-pub struct Errand<'a> {
-    /// The session that is to hear it; `None` begins a new one.
+pub struct TurnRequest<'a> {
+    /// The session that receives the words; `None` begins a new one.
     pub session: Option<&'a str>,
     pub words: &'a str,
     pub model: Option<&'a str>,
     pub permission: Option<Permission>,
-    /// Only a folder that somebody named: without one the server has its own.
+    /// Only a directory that the user named: without one the server uses its own.
     pub cwd: Option<&'a Path>,
-    /// A word of this errand alone: sent again with it, it happens once.
+    /// An idempotency key of this request alone: sent twice with the same key, the turn runs once.
     pub once: &'a str,
 }
 
-/// What would be said to the server, for people to read. There is no key in it: the wire alone gets those.
+/// The request that would be sent to the server, for people to read. It contains no key: keys only go over the
+/// connection.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Request {
     pub to: String,
@@ -35,14 +36,14 @@ pub struct Request {
     pub params: Value,
 }
 
-/// What the server answered: its own id of the session, and of the turn where it names those.
+/// What the server answered: its own id of the session, and of the turn if it names turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Begun {
     pub id: String,
     pub run: Option<String>,
 }
 
-/// Who in a server is to hear of something: a session, an agent, or a session of that agent.
+/// The recipient of a message within a server: a session, an agent, or a session of that agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Addressee {
@@ -50,12 +51,13 @@ pub struct Addressee {
     pub agent: Option<String>,
 }
 
-/// Why the server did not do it.
+/// Why the server did not do what was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerError {
-    /// It said no, or must not be asked.
+    /// The server refused, or must not be asked.
     Refused(Refusal),
-    /// It was not reached, or did not answer: whether it was done is not known where the words say so.
+    /// The server was not reached or did not answer. Where the text says so, it is unknown whether the request took
+    /// effect.
     Unheard(String),
 }
 
@@ -66,13 +68,13 @@ impl From<Refusal> for ServerError {
 }
 
 pub trait Gateway: Send + Sync {
-    /// The root of a gateway that the user configured by its address; `None` for what is no address of one.
+    /// The root of a gateway that the user configured by its address; `None` for a text that is not such an address.
     fn root_at(&self, address: &str, keys: Keys) -> Option<Root>;
 
-    /// Whether the gateway of this root will want to know which machine asks (`Keys::device`).
+    /// Whether the gateway of this root will want to know which machine is asking (`Keys::device`).
     fn wants_device(&self, root: &Root) -> bool;
 
-    /// The last `limit` entries of a conversation, oldest first. The root has the keys.
+    /// The last `limit` entries of a conversation, oldest first. The root contains the keys.
     fn read(&self, root: &Root, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError>;
 
     /// Entries as they are added, beginning with the last `backlog` ones.
@@ -81,31 +83,32 @@ pub trait Gateway: Send + Sync {
     /// Whether this root leads to a server at all.
     fn is_reachable(&self, root: &Root) -> bool;
 
-    /// Whether the server of this root is on this machine, so that its folders are ones of ours.
+    /// Whether the server of this root is on this machine, so that its directories are ours too.
     fn is_here(&self, root: &Root) -> bool;
 
-    /// Whether somebody who says this means the server of this root: its address, or its name.
+    /// Whether this text means the server of this root: its address, or its name.
     fn is_meant(&self, root: &Root, said: &str) -> bool;
 
-    /// Pure: the request behind an errand. What makes no sense for this agent is refused here, before anything is sent.
-    fn request(&self, root: &Root, errand: &Errand<'_>) -> Result<Request, Refusal>;
+    /// Pure: the request for this turn. What makes no sense for this agent is refused here, before anything is sent.
+    fn request(&self, root: &Root, turn: &TurnRequest<'_>) -> Result<Request, Refusal>;
 
-    /// Begins a session, or goes on with one.
-    fn begin(&self, root: &Root, errand: &Errand<'_>) -> Result<Begun, ServerError>;
+    /// Begins a session, or continues one.
+    fn begin(&self, root: &Root, turn: &TurnRequest<'_>) -> Result<Begun, ServerError>;
 
-    /// Whether what a survey shows of the session has this turn in it.
+    /// Whether the session, as a survey shows it, contains this turn.
     fn shows(&self, session: &Session, begun: &Begun) -> bool;
 
-    /// Breaks off the turn of the moment. Says whether there was one.
+    /// Interrupts the current turn. Returns whether there was one.
     fn stop(&self, root: &Root, id: &str) -> Result<bool, ServerError>;
 
-    /// Says something to a session. Success means that the server accepted it.
+    /// Sends a message to a session. Success means that the server accepted it.
     fn send(&self, root: &Root, id: &str, words: &str, once: &str) -> Result<(), ServerError>;
 
-    /// Tells somebody of something that happened elsewhere. Told again with the same `once`, it is heard once.
+    /// Notifies a recipient of something that happened elsewhere. Sent again with the same `once`, it is delivered
+    /// once.
     fn tell(&self, root: &Root, to: &Addressee, words: &str, once: &str) -> Result<(), ServerError>;
 
-    /// Answers what a session waits for.
+    /// Answers the request that a session waits for.
     fn answer(&self, root: &Root, id: &str, answer: &Answer) -> Result<(), ServerError>;
 }
 
@@ -115,7 +118,7 @@ mod tests {
 
     use crate::registry;
 
-    /// With every variable set that means something to a gateway.
+    /// Sets every variable that means something to a gateway.
     #[test]
     fn only_a_gateway_has_keys_and_an_agent_has_plans_or_a_gateway() {
         let environ: Environ = [

@@ -1,4 +1,4 @@
-//! Joins that several agents share. Pure: registrations and processes in, claims out.
+//! Joins that several agents share. Pure: they turn registrations and processes into claims.
 
 pub mod node;
 #[cfg(test)]
@@ -12,10 +12,10 @@ use agentctl_model::{
     PendingKind, Process, ProcessRef, Registration, Relation, Tie, TurnState, Witness,
 };
 
-/// How a tie reads that rests on nothing but the contract's rule.
+/// The words for a tie that rests on nothing but the contract's rule.
 const ONLY_CANDIDATE: &str = "only candidate in this directory";
 
-/// A claim of `process` on the session `id`.
+/// A claim that `process` owns the session `id`.
 pub fn claim(id: &str, process: &Process, tie: Tie, headless: bool, how: Evidence) -> Claim {
     Claim {
         id: id.to_owned(),
@@ -34,18 +34,18 @@ pub fn alive(process: &Process, kernel: &KernelView, why: &str) -> Evidence {
     Evidence::said(Witness::Kernel, format!("pid {} alive, {why}", process.pid()), Some(kernel.as_of))
 }
 
-/// Claims from the agent's own notes, each only if the kernel confirms the holder: a process of this agent that works under
-/// this very root. A note alone could name anybody's process.
+/// Claims from the agent's own notes, each only if the kernel confirms the holder: a process of this agent that works
+/// under this very root. A note alone could name any process.
 pub fn by_registration(harvest: &Harvest, kernel: &KernelView) -> Vec<Claim> {
     let trusted: Vec<&Process> = kernel.processes.iter().filter(|process| kernel.is_ours(process)).collect();
-    // An agent in a container writes down the pid that it has there.
+    // An agent in a container records the pid that it has there.
     let mut by_noted: HashMap<u32, Vec<&Process>> = HashMap::new();
     for process in &trusted {
         by_noted.entry(process.noted_pid()).or_default().push(process);
     }
     let only = |pid: &u32, fits: &dyn Fn(&Process) -> bool| -> Option<&Process> {
         let mut fitting = by_noted.get(pid)?.iter().copied().filter(|process| fits(process));
-        // Two containers may have given the same pid: then the note says nothing.
+        // Two containers may have assigned the same pid: then the note proves nothing.
         fitting.next().filter(|_| fitting.next().is_none())
     };
     let confirmed = harvest.registrations.iter().filter_map(|note| {
@@ -78,7 +78,7 @@ pub fn by_registration(harvest: &Harvest, kernel: &KernelView) -> Vec<Claim> {
 
 fn registered(note: &Registration, process: &Process, how: Evidence) -> Claim {
     let mut claim = claim(&note.id, process, Tie::Exact, note.headless, how);
-    // The agent's own clock is the one its records were stamped with: the earlier start is the safer one.
+    // The agent's records carry times of its own clock: the earlier of the two starts is the safer one.
     let noted = note.found.as_ref().and_then(|found| found.facts.started_at);
     if let (Some(kernel), Some(noted)) = (claim.owner.started_at, noted) {
         claim.owner.started_at = Some(kernel.min(noted));
@@ -86,9 +86,9 @@ fn registered(note: &Registration, process: &Process, how: Evidence) -> Claim {
     Claim { slot: note.slot.clone(), testimony: note.testimony.clone(), found: note.found.clone(), ..claim }
 }
 
-/// The contract's rule for agents that tie nothing to their process: exactly one unclaimed process in a
-/// directory and exactly one session there with records newer than that process are a pair; several are
-/// all uncertain. What our own launches say of the two counts. Processes that found no partner are left for the caller.
+/// The contract's rule for agents that tie nothing to their process: exactly one unclaimed process in a directory and
+/// exactly one session there with records newer than that process are a pair; if there are several, all are
+/// uncertain. The records of our own launches count too. Processes without a session are left for the caller.
 pub fn only_candidates<'f>(
     unclaimed: &[&Process],
     found: impl Iterator<Item = &'f Found>,
@@ -141,7 +141,7 @@ pub fn only_candidates<'f>(
     claims
 }
 
-/// Who may carry whom, of those that met in one directory.
+/// Which process may own which session, among those in one directory.
 fn fitting<'a>(
     processes: &[&'a Process],
     candidates: &[&'a Found],
@@ -159,12 +159,12 @@ pub fn unclaimed<'k>(kernel: &'k KernelView, claims: &[Claim]) -> Vec<&'k Proces
     kernel.processes.iter().filter(|process| !claimed.contains(&process.head.process)).collect()
 }
 
-/// The testimony of a registration that says nothing but who holds the session.
-pub fn said_by_registry(words: String) -> LiveReport {
+/// The report of a registration that only says who holds the session.
+pub fn registry_report(words: String) -> LiveReport {
     LiveReport { evidence: vec![Evidence::said(Witness::Registry, words, None)], ..LiveReport::default() }
 }
 
-/// A sub-agent at work is carried by its parent's process. A finished one is nobody's.
+/// A working sub-agent is owned by its parent's process. A finished one has no owner.
 pub fn subagents(harvest: &Harvest, claims: &[Claim]) -> Vec<Claim> {
     let at_work = harvest
         .found
@@ -193,8 +193,8 @@ pub fn subagent_of(found: &Found) -> Option<&str> {
     (parent.relation == Relation::Subagent).then_some(parent.id.as_str())
 }
 
-/// The records of an agent say what a live session waits for.
-pub(crate) fn tell_what_is_pending(claims: &mut [Claim], harvest: &Harvest) {
+/// Adds what a live session waits for, as the agent's records say.
+pub(crate) fn add_pending(claims: &mut [Claim], harvest: &Harvest) {
     for claim in claims {
         let found = harvest.found.iter().find(|found| found.id == claim.id);
         let Some(turn) = found.and_then(|found| found.facts.turn.as_ref()) else { continue };

@@ -1,13 +1,13 @@
-//! Agents that run in Node: the script behind the interpreter, and processes that start themselves anew. Pure.
+//! Agents that run in Node: the script behind the interpreter, and processes that restart themselves. Pure.
 //!
-//! Node hides the agent: the kernel's name is `node` or `MainThread`, the agent is a script somewhere in the argv. Only
-//! the program that really runs counts, never a file of that name in the arguments of something else.
+//! Node hides the agent: the kernel's name is `node` or `MainThread`, and the agent is a script somewhere in the
+//! argv. Only the program that really runs counts, never a file of that name in the arguments of another program.
 
 use agentctl_model::{Claim, Evidence, KernelView, Process, ProcessHead, ProcessRef, Stray, Tie};
 
 use crate::join::{alive, claim};
 
-/// Interpreters, and how their binaries are called.
+/// The names of the interpreters' binaries.
 const INTERPRETERS: [&str; 3] = ["node", "nodejs", "bun"];
 /// Options of Node whose value is an argument of its own.
 const WITH_VALUE: [&str; 8] =
@@ -15,12 +15,12 @@ const WITH_VALUE: [&str; 8] =
 /// Options of Node after which there is no script.
 const NO_SCRIPT: [&str; 6] = ["-e", "--eval", "-p", "--print", "-c", "--check"];
 
-/// What a process runs: the script of an interpreter or the program itself, and what it was told.
+/// What a process runs: an interpreter's script or the program itself, and its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Invocation<'h> {
     /// The path of the script, or of the program.
     pub program: &'h str,
-    /// Everything behind it.
+    /// Everything after it.
     pub arguments: &'h [String],
 }
 
@@ -47,14 +47,14 @@ impl<'h> Invocation<'h> {
         file_name(self.program)
     }
 
-    /// Whether the program is called so, or is one of the entry files of this npm package.
+    /// Whether the program has this name, or is one of the entry files of this npm package.
     pub fn is(&self, name: &str, package: &str, entries: &[&str]) -> bool {
         let file = file_name(self.program);
         file == name
             || (entries.contains(&file) && self.program.rsplit_once(package).is_some_and(is_whole_folder))
     }
 
-    /// The argument after one of these flags, or the part behind `flag=`.
+    /// The argument after one of these flags, or the part after `flag=`.
     pub fn option(&self, flags: &[&str]) -> Option<&'h str> {
         let mut arguments = self.arguments.iter().take_while(|argument| *argument != "--");
         while let Some(argument) = arguments.next() {
@@ -81,7 +81,7 @@ impl<'h> Invocation<'h> {
         })
     }
 
-    /// The words that belong to no option. Every option takes a value, but for these switches.
+    /// The words that belong to no option. Every option takes a value, except these switches.
     pub fn words(&self, switches: &[&str]) -> Vec<&'h str> {
         let mut words = Vec::new();
         let mut arguments = self.arguments.iter().map(String::as_str).peekable();
@@ -99,7 +99,7 @@ impl<'h> Invocation<'h> {
         words
     }
 
-    /// The first argument, if it is a word and no option.
+    /// The first argument, if it is a word and not an option.
     pub fn first_word(&self) -> Option<&'h str> {
         self.arguments.first().map(String::as_str).filter(|word| !word.starts_with('-'))
     }
@@ -109,7 +109,7 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The package's name stands between slashes in the path.
+/// Whether the package's name stands between slashes in the path.
 fn is_whole_folder((before, after): (&str, &str)) -> bool {
     (before.is_empty() || before.ends_with('/')) && after.starts_with('/')
 }
@@ -133,7 +133,7 @@ pub fn named_stray(process: &Process) -> Stray {
     stray
 }
 
-/// A process that only started the agent anew and waits for it.
+/// A process that only restarted the agent and waits for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wrapper<'k> {
     pub outer: &'k Process,
@@ -141,8 +141,8 @@ pub struct Wrapper<'k> {
     pub inner: ProcessRef,
 }
 
-/// Tells apart the processes that do the work and those that wait for one: a process whose own child runs the same
-/// agent with the same arguments is its wrapper. One whose wrapper was killed stands for itself.
+/// Separates the processes that do the work from those that wait for one: a process whose own child runs the same
+/// agent with the same arguments is its wrapper. A process whose wrapper was killed stands for itself.
 pub fn unwrapped<'k>(processes: &[&'k Process]) -> (Vec<&'k Process>, Vec<Wrapper<'k>>) {
     let arguments = |process: &'k Process| Invocation::of(&process.head).map(|run| run.arguments);
     let child_of = |outer: &'k Process| {
@@ -154,7 +154,8 @@ pub fn unwrapped<'k>(processes: &[&'k Process]) -> (Vec<&'k Process>, Vec<Wrappe
     };
     let (mut workers, mut wrappers) = (Vec::new(), Vec::new());
     for process in processes.iter().copied() {
-        // A table read while pids are reused may hold a circle; nobody nests this deep.
+        // A process table that was read while pids were reused may contain a cycle; real nesting never goes this
+        // deep.
         let innermost = std::iter::successors(Some(process), |outer| child_of(outer)).take(8).last();
         match innermost {
             Some(inner) if inner.pid() != process.pid() => {
@@ -166,7 +167,7 @@ pub fn unwrapped<'k>(processes: &[&'k Process]) -> (Vec<&'k Process>, Vec<Wrappe
     (workers, wrappers)
 }
 
-/// A wrapper belongs to the sessions of its worker: a second process of theirs, never an owner on its own.
+/// A wrapper belongs to the sessions of its worker: it is a second process of theirs, never an owner by itself.
 pub fn claim_wrappers(claims: &mut Vec<Claim>, wrappers: &[Wrapper<'_>], kernel: &KernelView) {
     let mut more = Vec::new();
     for wrapper in wrappers {

@@ -2,7 +2,7 @@
 
 use agentctl_model::{ProcessHead, ProcessRef};
 
-/// The first process of the machine, as its name and its arguments show it.
+/// The first process of the machine, with this name and these arguments.
 pub(crate) fn head(comm: &str, argv: &[&str]) -> ProcessHead {
     ProcessHead {
         process: ProcessRef { pid: 1, start: 1, boot: 1 },

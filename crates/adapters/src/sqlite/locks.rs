@@ -1,7 +1,7 @@
 //! Whether another process holds SQLite's locks on a database file.
 //!
-//! Asked with `F_GETLK`, which names any lock of another process that stands in the way (open-file-description locks
-//! too) and takes none itself. This process's own connections are not named, and need not be: they only read.
+//! `F_GETLK` names any conflicting lock of another process (open-file-description locks too) and takes none itself.
+//! It does not name this process's own connections, which does not matter: they only read.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,10 +19,10 @@ use crate::transcript::jsonl::open::open_regular;
 const FIRST_BYTE: i64 = 0x4000_0000;
 const BYTES: i64 = 512;
 
-/// The database file, open for looking at it by hand.
+/// The database file, open for reading it directly.
 ///
-/// Closing any descriptor of a file drops all locks that this process holds on it, those of SQLite's own connections
-/// in other threads included. So these are kept open: one per database that was ever read.
+/// Closing any descriptor of a file drops all locks that this process holds on it, including those of SQLite's own
+/// connections in other threads. So these descriptors are kept open: one per database that was ever read.
 pub(super) fn held_file(path: &Path) -> Result<Arc<File>, Error> {
     static HELD: Mutex<Option<HashMap<PathBuf, Arc<File>>>> = Mutex::new(None);
     let failed = |error| Error::io(path, error);
@@ -40,7 +40,8 @@ pub(super) fn held_file(path: &Path) -> Result<Arc<File>, Error> {
     Ok(file)
 }
 
-/// Whether another process has the database open: readers and writers in WAL mode hold a lock for as long as they live.
+/// Whether another process has the database open: readers and writers in WAL mode hold a lock for as long as they
+/// live.
 pub(super) fn is_locked(file: &File) -> io::Result<bool> {
     let wish = Flock {
         start: FIRST_BYTE.cast_unsigned(),

@@ -1,16 +1,16 @@
-//! Reading an agent's SQLite database without leaving a trace, whether its writers live or not.
+//! Reads an agent's SQLite database without leaving a trace, whether its writers live or not.
 //!
-//! SQLite itself would create `-wal` and `-shm` beside a database in WAL mode, even for a reader, and leave them.
-//! So the files that lie there decide the way:
+//! SQLite itself would create `-wal` and `-shm` beside a database in WAL mode, even for a reader, and leave them. So
+//! the files beside the database decide how it is read:
 //!
 //! | beside the database | way |
 //! |---|---|
 //! | `-wal` and `-shm` | in place, with `readonly_shm`: beside live writers by their locks; when all of them are gone SQLite keeps its index of the WAL in memory and writes nothing |
-//! | `-wal` only | a private copy of both, if nobody holds a lock before and after; an exclusive writer leaves exactly these files, and copying around its lock would be reading half a transaction |
+//! | `-wal` only | a private copy of both, if nobody holds a lock before and after; an exclusive writer leaves exactly these files, and copying despite its lock would read half a transaction |
 //! | neither | in place as `immutable`, if nothing was written meanwhile: in WAL mode nobody has such a database open |
 //!
-//! Never written to, never checkpointed. Who cannot be heard in a short time is busy, and that is an error, not an
-//! empty answer.
+//! The database is never written to and never checkpointed. If it cannot be read in a short time it is busy, which is
+//! an error and not an empty answer.
 
 mod locks;
 mod private;
@@ -30,9 +30,9 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use agentctl_model::Stamp;
 use jiff::Timestamp;
 
-/// How long a writer's lock is waited for.
+/// How long to wait for a writer's lock.
 const PATIENCE: Duration = Duration::from_millis(250);
-/// How often a database that changes under a read without locks is read anew before it counts as busy.
+/// How often a database that changes during a read without locks is read again before it counts as busy.
 const ATTEMPTS: u32 = 4;
 
 /// Why a database could not be read.
@@ -46,7 +46,7 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// Reading it takes a copy, and that would be too much.
+    /// The database can only be read through a copy, and the copy would be too large.
     #[error(
         "{}: it must be copied to be read, and is too large for that ({} MiB); once its agent was started and ended, it need not be",
         path.display(), size >> 20
@@ -54,7 +54,7 @@ pub enum Error {
     TooLarge { path: PathBuf, size: u64 },
     #[error("{}: it must be copied to be read, and there is too little room in {}", path.display(), below.display())]
     NoRoom { path: PathBuf, below: PathBuf },
-    /// A writer holds it, or it never stood still.
+    /// A writer holds it, or it kept changing.
     #[error("{}: the database is busy", .0.display())]
     Busy(PathBuf),
     #[error("{}: {source}", path.display())]
@@ -81,7 +81,7 @@ impl Error {
     }
 }
 
-/// What is read, and whether somebody may be writing at the same time.
+/// What is read, and whether another process may be writing at the same time.
 pub struct Database<'c> {
     pub connection: &'c Connection,
     /// The state of its files before it was read: writers change the `-wal` and leave the file itself as it is.
@@ -106,14 +106,14 @@ impl Opener<'_> {
     }
 }
 
-/// Private copies are made in agentctl's own folder from now on, where nobody else can look; what killed processes left of
-/// them is taken away.
+/// From now on private copies are made in agentctl's own directory, where no other user can read them; the copies
+/// that killed processes left there are removed.
 pub fn keep_copies_below(home: &Path) {
     private::keep_below(home);
 }
 
-/// Gives `work` a consistent view of the database. It may be called again when the files changed under it, and only
-/// the last answer counts.
+/// Gives `work` a consistent view of the database. `work` may be called again when the files changed during it, and
+/// only the last result counts.
 pub fn read<T>(path: &Path, mut work: impl FnMut(&Database<'_>) -> rusqlite::Result<T>) -> Result<T, Error> {
     for attempt in 0..ATTEMPTS {
         if attempt > 0 {
@@ -141,7 +141,7 @@ pub fn read<T>(path: &Path, mut work: impl FnMut(&Database<'_>) -> rusqlite::Res
         if matches!(way, Way::InPlace(_)) {
             return answer;
         }
-        // What was read without the protection of locks counts only if nobody wrote meanwhile; that includes errors.
+        // What was read without locks counts only if nobody wrote meanwhile; that includes errors.
         if Files::look(path)? == before {
             return answer;
         }
@@ -153,19 +153,19 @@ pub fn read<T>(path: &Path, mut work: impl FnMut(&Database<'_>) -> rusqlite::Res
 enum Way {
     /// Under SQLite's own locks.
     InPlace(&'static str),
-    /// Without locks, because nobody has it open.
+    /// Without locks, because no process has it open.
     Alone(&'static str),
     Copy,
-    /// In between: somebody is just opening or closing it.
+    /// An intermediate state: a process is just opening or closing it.
     Wait,
 }
 
 const BESIDE_WRITERS: Way = Way::InPlace("mode=ro&readonly_shm=1");
-/// A database with a rollback journal: a reader's locks are all that is needed, and leave nothing.
+/// A database with a rollback journal: a reader's locks are enough, and leave nothing.
 const WITH_JOURNAL: Way = Way::InPlace("mode=ro");
 const IMMUTABLE: Way = Way::Alone("immutable=1");
 
-/// One file as it was at one moment.
+/// The state of one file at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FileState {
     inode: u64,
@@ -191,12 +191,13 @@ impl FileState {
     }
 }
 
-/// The state of a database now: equal stamps mean that nothing was written since. `None` when it cannot be seen.
+/// The current state of a database: equal stamps mean that nothing was written in between. `None` when it cannot be
+/// read.
 pub fn stamp(path: &Path) -> Option<Stamp> {
     Files::look(path).ok().map(|files| files.stamp())
 }
 
-/// What lies there: the database and the files that SQLite keeps beside it.
+/// The files that exist: the database and those that SQLite keeps beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Files {
     main: FileState,
@@ -212,7 +213,7 @@ impl Files {
         Ok(Self { main, wal, shm })
     }
 
-    /// Both files as one: whatever is written changes one of them.
+    /// One stamp for both files: every write changes one of them.
     fn stamp(&self) -> Stamp {
         let wal = self.wal.as_ref();
         let size = self.main.size + wal.map_or(0, |wal| wal.size);
@@ -257,13 +258,14 @@ fn open(path: &Path, query: &str) -> rusqlite::Result<Connection> {
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(uri(path, query), flags)?;
     connection.busy_timeout(PATIENCE)?;
-    // Somebody else's schema must not run anything, and sorting must not write files either.
+    // The schema is not ours: it must not run anything, and sorting must not write files either.
     connection.execute_batch("PRAGMA trusted_schema=OFF; PRAGMA temp_store=MEMORY;")?;
     keep_plans(&connection)?;
     Ok(connection)
 }
 
-/// Prepared once, run thousands of times: without the guarantee each new parameter makes SQLite plan the query again.
+/// For statements that are prepared once and run thousands of times: without the guarantee SQLite plans the query
+/// again for each new parameter.
 fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(32);
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;

@@ -1,7 +1,8 @@
-//! A private copy of a database and its WAL, for the one case where it cannot be read in place.
+//! A private copy of a database and its WAL, for the one case in which it cannot be read in place.
 //!
-//! The copy lies in a private folder (`agentctl_files::scratch`). It is unlinked as soon as SQLite has it open, and whoever
-//! stops waiting for it takes it away. A copy is kept while the originals do not change: it costs the size of the database.
+//! The copy lies in a private directory (`agentctl_files::scratch`). It is unlinked as soon as SQLite has it open,
+//! and it is removed when the caller stops waiting for it. A copy is kept while the originals do not change, because
+//! a new one costs the size of the database.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -18,9 +19,9 @@ use super::{Error, Files, beside, locks};
 use crate::cancel;
 use crate::transcript::jsonl::open::open_regular;
 
-/// More than this is not copied: a list must not cost gigabytes of somebody's disk.
+/// A larger database is not copied: a list must not cost gigabytes of the user's disk.
 const LARGEST: u64 = 1 << 30;
-/// So much of the disk stays free for others.
+/// This much of the disk stays free for others.
 const KEPT_FREE: u64 = 256 << 20;
 
 static HOME: OnceLock<PathBuf> = OnceLock::new();
@@ -30,14 +31,15 @@ struct Copy {
     connection: Connection,
 }
 
-/// Copies are made in a folder of agentctl's own folder from now on. What killed processes left there is taken away.
+/// From now on copies are made in a subdirectory of agentctl's own directory. The copies that killed processes left
+/// there are removed.
 pub(super) fn keep_below(home: &Path) {
-    // The first one to say it counts; there is one home per process.
+    // The first call counts; there is one home per process.
     let home = HOME.get_or_init(|| home.to_owned());
     scratch::sweep(&home.join(scratch::FOLDER));
 }
 
-/// Reads a copy; `Busy` when somebody took the database or changed it while it was copied.
+/// Reads a copy; `Busy` when another process locked or changed the database while it was copied.
 pub(super) fn read<T>(
     path: &Path,
     files: &Files,
@@ -77,14 +79,14 @@ fn copy(path: &Path, size: u64, below: &Path) -> Result<Connection, Error> {
     let target = folder.path().join("copy.db");
     let mut database = &*locks::held_file(path)?;
     database.rewind().map_err(failed)?;
-    let left = pour(database, &target, LARGEST).map_err(failed)?;
+    let left = copy_at_most(database, &target, LARGEST).map_err(failed)?;
     let wal = open_regular(&beside(path, "-wal")).map_err(failed)?.file;
-    pour(&wal, &beside(&target, "-wal"), left).map_err(failed)?;
+    copy_at_most(&wal, &beside(&target, "-wal"), left).map_err(failed)?;
     open(&target).map_err(|error| Error::sqlite(path, error))
 }
 
-/// Copies what `from` holds into a new file for this user alone, and says how much of `most` is left.
-fn pour(mut from: &File, to: &Path, most: u64) -> io::Result<u64> {
+/// Copies the content of `from` into a new file that only this user can read, and returns how much of `most` is left.
+fn copy_at_most(mut from: &File, to: &Path, most: u64) -> io::Result<u64> {
     let mut target = own::create_new(to)?;
     let mut chunk = vec![0; 1 << 20];
     let mut left = most;
@@ -104,7 +106,8 @@ fn pour(mut from: &File, to: &Path, most: u64) -> io::Result<u64> {
 fn open(target: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(target, flags)?;
-    // Exclusive: the index of the WAL stays in memory. The first read opens all files, so that they can be unlinked.
+    // Exclusive mode keeps the index of the WAL in memory. The first read opens all files, so that they can be
+    // unlinked.
     connection.execute_batch(
         "PRAGMA locking_mode=EXCLUSIVE; PRAGMA trusted_schema=OFF; PRAGMA temp_store=MEMORY; PRAGMA wal_autocheckpoint=0;",
     )?;
@@ -126,7 +129,7 @@ mod tests {
         fs::read_dir(folder).unwrap().count()
     }
 
-    /// A database with a WAL, and how large both are.
+    /// A database with a WAL, and the size of both together.
     fn database(folder: &Path) -> (PathBuf, u64) {
         let (live, path) = (folder.join("live.db"), folder.join("t.db"));
         let connection = Connection::open(&live).unwrap();
@@ -147,7 +150,7 @@ mod tests {
         let (place, below) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (path, size) = database(place.path());
         let folder = Scratch::new_in(below.path()).unwrap().unwrap();
-        pour(&File::open(&path).unwrap(), &folder.path().join("copy.db"), LARGEST).unwrap();
+        copy_at_most(&File::open(&path).unwrap(), &folder.path().join("copy.db"), LARGEST).unwrap();
         assert_eq!(folder.path().join("copy.db").metadata().unwrap().mode() & 0o777, 0o600);
         drop(folder);
         let connection = copy(&path, size, below.path()).unwrap();
@@ -162,12 +165,15 @@ mod tests {
         let (path, size) = database(place.path());
         let progress = Progress::default();
         progress.give_up();
-        assert!(cancel::on_behalf_of(Some(&progress), || copy(&path, size, below.path())).is_err());
+        assert!(cancel::with_cancellation(Some(&progress), || copy(&path, size, below.path())).is_err());
         assert_eq!(names(below.path()), 0);
         let error = copy(&path, LARGEST + 1, below.path()).unwrap_err();
         assert!(matches!(error, Error::TooLarge { .. }), "{error}");
-        // A sparse terabyte that says it is little is not copied to its end either.
+        // A sparse file of a terabyte whose announced size is small is not copied to its end either.
         File::options().write(true).open(beside(&path, "-wal")).unwrap().set_len(1 << 40).unwrap();
-        assert!(pour(&File::open(beside(&path, "-wal")).unwrap(), &below.path().join("x"), 5 << 20).is_err());
+        assert!(
+            copy_at_most(&File::open(beside(&path, "-wal")).unwrap(), &below.path().join("x"), 5 << 20)
+                .is_err()
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use super::*;
 
-/// Every file of a folder with its content and time of change.
+/// Every file of a directory with its content and time of change.
 fn traces(folder: &Path) -> BTreeMap<OsString, (Vec<u8>, std::time::SystemTime)> {
     let entries = fs::read_dir(folder).unwrap().flatten();
     let one = |entry: fs::DirEntry| {
@@ -63,7 +63,7 @@ fn a_copy_is_kept_until_the_files_change() {
     let folder = tempfile::tempdir().unwrap();
     let path = left_by_a_killed_writer(folder.path(), false);
     assert_eq!(numbers(&path).unwrap(), [1, 2]);
-    // The WAL of another moment: without its frames only the file counts.
+    // The WAL belongs to another moment: without its frames only the file counts.
     fs::write(beside(&path, "-wal"), b"").unwrap();
     assert_eq!(numbers(&path).unwrap(), [1]);
 }
@@ -137,7 +137,7 @@ fn an_exclusive_writer_makes_the_database_busy_and_is_not_copied_around() {
     }
 }
 
-/// Another process that holds the database exclusively, until its stdin says that it may go.
+/// Another process that holds the database exclusively, until its stdin lets it exit.
 struct Holder(Child, ChildStdin);
 
 impl Holder {

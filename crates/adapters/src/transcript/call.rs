@@ -1,4 +1,5 @@
-//! A tool that is called, in words that a person can decide by: `bash: make test | tee log`. Whole, and with nothing hidden.
+//! A tool call in words from which a person can decide: `bash: make test | tee log`. It is complete and hides
+//! nothing.
 
 use agentctl_model::text::visible;
 use serde_json::Value;
@@ -8,7 +9,7 @@ pub(crate) fn words(tool: &str, what: &str) -> String {
     if what.is_empty() { visible(tool) } else { format!("{}: {}", visible(tool), visible(what)) }
 }
 
-/// The first of these arguments that the call has, or else all that it asks a person, each question on a line of its own.
+/// The first of these arguments that the call has; otherwise all questions that it asks a person, one per line.
 pub(crate) fn argument(arguments: &Value, telling: &[&str]) -> Option<String> {
     let told = telling.iter().find_map(|key| match arguments.get(key)? {
         Value::String(text) => Some(text.clone()),
@@ -25,7 +26,7 @@ pub(crate) fn argument(arguments: &Value, telling: &[&str]) -> Option<String> {
     })
 }
 
-/// One word of a command that is given as a list: where it begins and ends must be seen.
+/// One word of a command that is given as a list: the reader must see where it begins and ends.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -1,4 +1,4 @@
-//! Listing folders of an agent's storage: what is missing is empty, what cannot be read is said.
+//! Lists directories of an agent's storage: a missing one is empty, an unreadable one is reported.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use agentctl_model::{Coverage, Harvest};
 use jiff::{SignedDuration, Timestamp};
 
-/// One entry of a folder.
+/// One entry of a directory.
 #[derive(Debug)]
 pub struct Listed {
     pub name: String,
@@ -21,7 +21,7 @@ impl Listed {
     }
 }
 
-/// Why nothing can be read below this root; `None` when it is there.
+/// Why nothing can be read below this root; `None` when the root exists.
 pub fn absence(root: &Path) -> Option<Coverage> {
     let error = fs::metadata(root).err()?;
     Some(match error.kind() {
@@ -30,8 +30,8 @@ pub fn absence(root: &Path) -> Option<Coverage> {
     })
 }
 
-/// The entries of a folder, in a stable order. A missing folder is empty; an unreadable one is left out, with its name.
-/// An entry whose name is no UTF-8 is none that an agent gives, and is not listed.
+/// The entries of a directory, in a stable order. A missing directory is empty; an unreadable one is left out and
+/// named. Agents never use names that are not UTF-8, so such an entry is not listed.
 pub fn list(folder: &Path, harvest: &mut Harvest) -> Vec<Listed> {
     let entries = match agentctl_files::entries(folder) {
         Ok(entries) => entries,
@@ -56,17 +56,18 @@ pub fn list(folder: &Path, harvest: &mut Harvest) -> Vec<Listed> {
     listed
 }
 
-/// The kernel dates files by its last tick, which on a machine under load can be well before the moment of the write: a file
-/// may look older than the process that wrote it. Whoever picks files by their time reads the records to decide.
-const BEHIND: SignedDuration = SignedDuration::from_secs(2);
+/// The kernel dates files by its last tick, which on a loaded machine can be well before the moment of the write: a
+/// file may look older than the process that wrote it. Code that selects files by their time still reads the records
+/// to decide.
+const CLOCK_LAG: SignedDuration = SignedDuration::from_secs(2);
 
-/// Whether a file may have been written since then; unknown counts as yes.
+/// Whether a file may have been written since then; an unknown time counts as yes.
 pub fn written_since(path: &Path, since: Option<Timestamp>) -> bool {
     let (Some(since), Ok(modified)) = (since, path.metadata().and_then(|metadata| metadata.modified()))
     else {
         return true;
     };
-    Timestamp::try_from(modified).map_or(true, |modified| since.duration_since(modified) <= BEHIND)
+    Timestamp::try_from(modified).map_or(true, |modified| since.duration_since(modified) <= CLOCK_LAG)
 }
 
 #[cfg(test)]

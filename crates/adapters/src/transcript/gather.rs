@@ -1,4 +1,4 @@
-//! Many transcript files, read on all cores and brought together as one harvest.
+//! Reads many transcript files on all cores and collects them into one harvest.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -8,34 +8,34 @@ use jiff::Timestamp;
 use crate::transcript::parallel;
 use crate::{Reach, Scope};
 
-/// One session that was read, with what was odd about it.
+/// One session that was read, with the warnings about it.
 #[derive(Default)]
 pub(crate) struct ReadSession {
     pub(crate) found: Option<Found>,
-    /// The agent's notes of who carries it.
+    /// The agent's notes about which process owns it.
     pub(crate) registrations: Vec<Registration>,
     pub(crate) warning: Option<String>,
     pub(crate) drift: BTreeMap<String, u64>,
 }
 
-/// `Ok(None)` if there is nothing to show, `Err` names what had to be left out.
+/// `Ok(None)` if there is nothing to show; `Err` names what had to be left out.
 pub(crate) type Gathered = Result<Option<ReadSession>, String>;
 
-/// Reads every place. One id is one session, even if a copy of its file lies elsewhere: the newer one is it.
+/// Reads every place. One id is one session, even if a copy of its file lies elsewhere: the newer file is used.
 pub(crate) fn gather<P: Sync>(
     places: &[P],
     scope: &Scope<'_>,
     harvest: &mut Harvest,
     read: impl Fn(&P, Option<Timestamp>, &Scope<'_>) -> Gathered + Sync,
 ) {
-    // Collected where they stand: the rows of ten thousand sessions are megabytes.
+    // The rows are collected in place: the rows of ten thousand sessions are megabytes.
     let sessions = read_all(places, scope, read).into_iter();
-    let mut found: Vec<Found> = sessions.filter_map(|outcome| taken(outcome, harvest)).collect();
+    let mut found: Vec<Found> = sessions.filter_map(|outcome| session_of(outcome, harvest)).collect();
     drop_older_copies(&mut found);
     harvest.found = found;
 }
 
-/// What reading every place gave, in their order.
+/// The results of reading every place, in the order of the places.
 pub(crate) fn read_all<P: Sync, R: Send>(
     places: &[P],
     scope: &Scope<'_>,
@@ -47,7 +47,7 @@ pub(crate) fn read_all<P: Sync, R: Send>(
     };
     parallel::map(places, |place, (): &mut ()| {
         scope.progress.tick();
-        // Thousands of files that nobody waits for are not even opened.
+        // When the caller has given up, the remaining thousands of files are not even opened.
         if scope.progress.is_given_up() {
             return Err("nobody waits for it any more".to_owned());
         }
@@ -55,8 +55,8 @@ pub(crate) fn read_all<P: Sync, R: Send>(
     })
 }
 
-/// The session, once what was odd about it has been told.
-fn taken(outcome: Gathered, harvest: &mut Harvest) -> Option<Found> {
+/// The session, after its warnings were recorded in the harvest.
+fn session_of(outcome: Gathered, harvest: &mut Harvest) -> Option<Found> {
     match outcome {
         Ok(session) => {
             let session = session?;

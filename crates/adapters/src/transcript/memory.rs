@@ -1,7 +1,7 @@
-//! What whole conversations were once counted to, for as long as their files are what they were.
+//! Totals of whole conversations, remembered for as long as their files stay unchanged.
 //!
-//! It can be dropped at any moment: whoever has none reads again and says the same. Only what the bytes of one file alone say
-//! is kept in it, never anything about a session's state.
+//! The memory can be dropped at any moment: without it the files are read again, with the same result. It only holds
+//! what the bytes of one file say, never anything about a session's state.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,26 +15,26 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::transcript::jsonl::open::Opened;
 
-/// Longer than any tick of a file's clock: a file that was changed so lately could change again and look the same.
-const TICKS: SignedDuration = SignedDuration::from_secs(2);
-/// A home with more conversations is counted anew now and then.
+/// Longer than any tick of the file clock: a file that changed this recently could change again and look the same.
+const CLOCK_LAG: SignedDuration = SignedDuration::from_secs(2);
+/// In a home with more conversations, some are counted again now and then.
 const MOST: usize = 100_000;
 
-/// What reading a whole conversation gave.
+/// The result of reading a whole conversation.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Counted {
     pub tokens: Option<Tokens>,
-    /// In dollars, where the agent says it with every reply.
+    /// In dollars, if the agent records the cost with every reply.
     pub cost: Option<f64>,
-    /// The last title, where it may stand anywhere; empty if it was taken away.
+    /// The last title, for formats in which it may stand anywhere; empty if the title was removed.
     pub title: Option<Box<str>>,
-    /// Tokens were lost to a damaged record.
+    /// A damaged record made some tokens uncountable.
     pub damaged: bool,
-    /// Lines too long to read.
+    /// The number of lines that were too long to read.
     pub too_long: u32,
 }
 
-/// One state of one file. The kernel changes the last of these with every write, and nobody else can set it.
+/// One state of one file. The kernel changes the last field with every write, and no program can set it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileState {
     device: u64,
@@ -60,17 +60,17 @@ impl Memory {
         Self { now, known: Mutex::default() }
     }
 
-    /// What was counted when the file was read the last time, if it is still the same.
+    /// The totals of the last read of this file, if the file has not changed since.
     pub fn recall(&self, path: &Path, opened: &Opened) -> Option<Counted> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(path).filter(|(then, _)| *then == opened.state).map(|(_, counted)| counted.clone())
     }
 
-    /// Remembers what was counted, if the file has been the same since it was opened.
+    /// Remembers the totals, if the file has not changed since it was opened.
     pub fn keep(&self, path: &Path, opened: &Opened, counted: Counted) {
         let state = opened.state;
         let changed = Timestamp::from_second(state.changed.0).ok();
-        let settled = changed.is_some_and(|changed| (self.now)().duration_since(changed) > TICKS);
+        let settled = changed.is_some_and(|changed| (self.now)().duration_since(changed) > CLOCK_LAG);
         let now = opened.file.metadata().ok().map(|found| FileState::of(&found));
         if settled && now == Some(state) {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,7 +121,7 @@ mod tests {
         memory.keep(&path, &open(), counted.clone());
         assert_eq!(memory.recall(&path, &open()), Some(counted.clone()));
         assert_eq!(memory.recall(Path::new("/elsewhere"), &open()), None);
-        // Written to, and made to look the same by the size and the time that anybody can set.
+        // The file is written, then made to look unchanged by size and modification time, which any program can set.
         let (then, modified) = (open().state, fs::metadata(&path).unwrap().modified().unwrap());
         while open().state.changed == then.changed {
             fs::write(&path, b"two").unwrap();
@@ -129,12 +129,12 @@ mod tests {
         }
         assert_eq!((open().state.size, open().state.modified), (then.size, then.modified));
         assert_eq!(memory.recall(&path, &open()), None);
-        // Written to while it was counted.
+        // The file is written while it is being counted.
         let early = open();
         fs::write(&path, b"three").unwrap();
         memory.keep(&path, &early, counted.clone());
         assert_eq!((memory.recall(&path, &early), memory.recall(&path, &open())), (None, None));
-        // So young that it may change once more and look the same.
+        // The file is so young that it may change once more and look the same.
         let hasty = Memory::new(earlier);
         hasty.keep(&path, &open(), counted);
         assert_eq!(hasty.recall(&path, &open()), None);

@@ -1,4 +1,5 @@
-//! Reading conversations that agents keep in files: windows, heads, tails, counting. Every file-based agent reads through here.
+//! Reads conversations that agents keep in files: windows, heads, tails, counting. Every file-based agent is read
+//! through this module.
 
 pub(crate) mod call;
 pub mod folder;

@@ -1,38 +1,38 @@
-//! Many small reads on all cores, in order.
+//! Runs many small reads on all cores and keeps their order.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use crate::cancel;
 
-/// Few enough that no thread is left with a row of giants when the others are done.
+/// Small enough that no thread still has several huge files to read when the others are done.
 const BATCH: usize = 4;
 
-/// Every source has a thread of its own; these are the others. One for each further core is enough for all sources
-/// together: more would not be faster, and each takes buffers of its own.
-static HELPERS: AtomicUsize = AtomicUsize::new(0);
-/// Asked once: the answer is read out of several files.
-static MOST: LazyLock<usize> =
+/// The number of worker threads beside the one thread that every source has. One worker per further core is enough
+/// for all sources together: more would not be faster, and each needs its own buffers.
+static WORKERS: AtomicUsize = AtomicUsize::new(0);
+/// Determined once, because the system reads several files for it.
+static MOST_WORKERS: LazyLock<usize> =
     LazyLock::new(|| std::thread::available_parallelism().map_or(0, |cores| cores.get() - 1));
 
-/// The right to be a helper, until it is dropped.
-struct Place;
+/// Permission to run one worker thread, until it is dropped.
+struct WorkerPermit;
 
-impl Place {
+impl WorkerPermit {
     fn take() -> Option<Self> {
-        let one_more = |helpers| (helpers < *MOST).then_some(helpers + 1);
-        HELPERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok().map(|_| Self)
+        let one_more = |workers| (workers < *MOST_WORKERS).then_some(workers + 1);
+        WORKERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok().map(|_| Self)
     }
 }
 
-impl Drop for Place {
+impl Drop for WorkerPermit {
     fn drop(&mut self) {
-        HELPERS.fetch_sub(1, Ordering::Relaxed);
+        WORKERS.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Maps every item, with the help of whatever cores are free; the answers keep the order of the items.
-/// Each thread has a `state` of its own (a connection).
+/// Maps every item on all free cores; the results keep the order of the items. Each thread has its own `state` (a
+/// connection).
 pub fn map<T: Sync, S: Default, R: Send>(items: &[T], work: impl Fn(&T, &mut S) -> R + Sync) -> Vec<R> {
     let mut answers: Vec<Option<R>> = Vec::new();
     answers.resize_with(items.len(), || None);
@@ -43,9 +43,9 @@ pub fn map<T: Sync, S: Default, R: Send>(items: &[T], work: impl Fn(&T, &mut S) 
             *answer = Some(work(item, state));
         }
     };
-    let errand = cancel::current();
-    let help = |_: Place| {
-        cancel::on_behalf_of(errand.as_ref(), || {
+    let cancellation = cancel::current();
+    let run_worker = |_: WorkerPermit| {
+        cancel::with_cancellation(cancellation.as_ref(), || {
             let mut state = S::default();
             while let Some(batch) = next() {
                 answer(batch, &mut state);
@@ -53,20 +53,20 @@ pub fn map<T: Sync, S: Default, R: Send>(items: &[T], work: impl Fn(&T, &mut S) 
         });
     };
     std::thread::scope(|scope| {
-        let (mut state, mut helpers, mut left) = (S::default(), Vec::new(), items.len());
+        let (mut state, mut workers, mut left) = (S::default(), Vec::new(), items.len());
         while let Some(batch) = next() {
             left = left.saturating_sub(BATCH);
-            // A core that another source has done with is taken on the way.
+            // Takes a core that another source has released meanwhile.
             if left > 0
-                && let Some(place) = Place::take()
+                && let Some(permit) = WorkerPermit::take()
             {
-                helpers.push(scope.spawn(|| help(place)));
+                workers.push(scope.spawn(|| run_worker(permit)));
             }
             answer(batch, &mut state);
         }
-        for helper in helpers {
-            // A panic is this source's failure; the guard around the survey reports it.
-            helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        for worker in workers {
+            // A panic is a failure of this source; the guard around the survey reports it.
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         }
     });
     answers.into_iter().flatten().collect()
@@ -77,7 +77,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::{Duration, Instant};
 
-    /// Counted where the work is done, and not where the right to help is kept: every core helps, and never more of them.
+    /// Counts inside the work, not through the permits: every core is used, and never more than one worker per core.
     #[test]
     fn all_maps_together_have_exactly_as_many_helpers_as_there_are_further_cores() {
         const MAPS: usize = 4;
@@ -85,13 +85,13 @@ mod tests {
         let items: Vec<usize> = (0..2000).collect();
         let work = |_: &usize, (): &mut ()| {
             most_inside.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            // Work that lasts a while, so that whoever may help is there before it is done.
+            // The work takes a while, so that every permitted worker starts before it is done.
             (0..20).for_each(|_| std::thread::yield_now());
             inside.fetch_sub(1, Ordering::SeqCst);
         };
         let deadline = Instant::now() + Duration::from_secs(30);
-        // Other tests of this process may have the helpers for a while.
-        while most_inside.load(Ordering::SeqCst) < MAPS + *super::MOST {
+        // Other tests of this process may hold the permits for a while.
+        while most_inside.load(Ordering::SeqCst) < MAPS + *super::MOST_WORKERS {
             assert!(Instant::now() < deadline, "at most {most_inside:?} worked at once");
             std::thread::scope(|scope| {
                 for _ in 0..MAPS {
@@ -99,7 +99,7 @@ mod tests {
                 }
             });
         }
-        assert_eq!(most_inside.into_inner(), MAPS + *super::MOST);
+        assert_eq!(most_inside.into_inner(), MAPS + *super::MOST_WORKERS);
     }
 
     #[test]

@@ -1,15 +1,16 @@
 //! Sockets that answer in time or not at all.
 //!
-//! The deadline belongs to the socket itself: before each system call it gets what is left, and once nothing is left it
-//! fails. Whoever reads through it may therefore read as often as it likes: TLS, which needs many reads for one record,
-//! is bounded like everybody else, and a server that trickles bytes buys no time with them.
+//! The deadline belongs to the socket itself: before each system call the socket gets the remaining time as its
+//! timeout, and once no time is left it fails. Code above it may therefore read as often as it likes: TLS, which
+//! needs many reads for one record, is bounded like everything else, and a server that trickles bytes gains no time
+//! with them.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// A stream that knows until when it may take.
+/// A stream with a deadline.
 pub(crate) trait Timed: Read + Write {
     fn wait_until(&mut self, deadline: Instant);
 }
@@ -54,7 +55,7 @@ impl<S: Socket> Bounded<S> {
             self.socket.bound_next_call(left_until(self.deadline)?)?;
             match call(&mut self.socket) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // How the system says that the time of one call is over.
+                // This is how the system reports that the timeout of one call is over.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Err(io::ErrorKind::TimedOut.into());
                 }
@@ -65,7 +66,7 @@ impl<S: Socket> Bounded<S> {
 }
 
 impl Bounded<TcpStream> {
-    /// The addresses of our end and of the other one.
+    /// The addresses of our end and of the peer.
     pub(crate) fn ends(&self) -> io::Result<(SocketAddr, SocketAddr)> {
         Ok((self.socket.local_addr()?, self.socket.peer_addr()?))
     }
@@ -93,7 +94,7 @@ impl<S: Socket> Write for Bounded<S> {
     }
 }
 
-/// What is left of the time; an error once it is over.
+/// The remaining time; an error once it is over.
 pub(crate) fn left_until(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
@@ -110,7 +111,7 @@ mod tests {
         let mut bounded = Bounded::new(near, Instant::now() + Duration::from_millis(50));
         let mut byte = [0];
         let error = loop {
-            // Every single read succeeds, and the deadline comes all the same.
+            // Every single read succeeds, and the deadline is reached all the same.
             if let Err(error) = bounded.read(&mut byte) {
                 break error;
             }

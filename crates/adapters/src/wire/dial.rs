@@ -1,5 +1,5 @@
-//! A TCP connection to a name, within a time: looking the name up is bounded too, and no address behind it can use up
-//! what the others need.
+//! A TCP connection to a name, within a deadline: the name lookup is bounded too, and no address of the name can use
+//! up the time that the others need.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use crate::wire::deadline::{Bounded, left_until};
 
-/// The first address behind the name that answers.
+/// Connects to the first address of the name that answers.
 pub(crate) fn dial(host: &str, port: u16, deadline: Instant) -> io::Result<Bounded<TcpStream>> {
     let stream = first_answer(&addresses(host, port, deadline)?, deadline, TcpStream::connect_timeout)?;
-    // Questions are small and waited for; without this they would wait for each other.
+    // Requests are small, and the caller waits for each: without this the system would delay them.
     let _ = stream.set_nodelay(true);
     Ok(Bounded::new(stream, deadline))
 }
@@ -24,22 +24,23 @@ fn addresses(host: &str, port: u16, deadline: Instant) -> io::Result<Vec<SocketA
     look_up(deadline, move || Ok((host.as_str(), port).to_socket_addrs()?.collect()))
 }
 
-/// The system's own look-up takes no deadline, so it has a thread of its own, which is left behind when it is late; the
-/// system ends it some time.
+/// The system's own lookup takes no deadline, so it runs on its own thread. A late thread is left behind; the system
+/// ends its lookup at some point.
 fn look_up<T: Send + 'static>(
     deadline: Instant,
     question: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     let (answers, inbox) = channel();
     std::thread::Builder::new().name("look-up".into()).spawn(move || {
-        // Nobody listens any more if it was late.
+        // If the lookup was late, nobody receives this any more.
         let _ = answers.send(question());
     })?;
     let late = || io::Error::new(io::ErrorKind::TimedOut, "the name was not resolved in time");
     inbox.recv_timeout(left_until(deadline)?).map_err(|_| late())?
 }
 
-/// Tried one after the other; each gets its share of what is left, so that one without an answer leaves time for the rest.
+/// Tries one after the other; each gets its share of the remaining time, so that one that does not answer leaves time
+/// for the rest.
 fn first_answer<T>(
     addresses: &[SocketAddr],
     deadline: Instant,

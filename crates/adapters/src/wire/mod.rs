@@ -1,7 +1,7 @@
-//! Connections to servers: each with a deadline, none trusted before it has shown who it is.
+//! Connections to servers: each has a deadline, and none is trusted before the server has shown who it is.
 //!
-//! `deadline` bounds a socket, `dial` reaches a name, `tls` and `websocket` speak over it, for the servers of agents.
-//! `http` is for everybody who asks a server on this machine, the daemon's client among them.
+//! `deadline` bounds a socket, `dial` connects to a name, `tls` and `websocket` run over it, for the servers of
+//! agents. `http` is for every client of a server on this machine, including the daemon's client.
 
 pub(crate) mod deadline;
 pub(crate) mod dial;

@@ -1,5 +1,5 @@
-//! TLS over a connection that is open already. A certificate is trusted because the system trusts it, or because somebody
-//! named its very fingerprint; there is no way to trust any.
+//! TLS over an open connection. A certificate is trusted because the system trusts it, or because the user named its
+//! exact fingerprint; there is no way to trust every certificate.
 
 use std::io;
 use std::net::TcpStream;
@@ -22,8 +22,8 @@ use crate::wire::deadline::{Bounded, Timed};
 
 pub(crate) type TlsStream = StreamOwned<ClientConnection, Bounded<TcpStream>>;
 
-/// The handshake, to its end and within the time of the stream. With a pin that certificate alone is trusted, whoever
-/// signed it.
+/// Completes the handshake before the stream's deadline. With a pin only that certificate is trusted, whoever signed
+/// it.
 pub(crate) fn shake_hands(
     mut stream: Bounded<TcpStream>,
     host: &str,
@@ -38,7 +38,7 @@ pub(crate) fn shake_hands(
         } else if connection.read_tls(&mut stream)? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         } else if let Err(error) = connection.process_new_packets() {
-            // The other end is told why, if it still listens.
+            // Sends the reason to the peer, if it still listens.
             let _ = connection.write_tls(&mut stream);
             return Err(io::Error::new(io::ErrorKind::InvalidData, error));
         }
@@ -46,7 +46,7 @@ pub(crate) fn shake_hands(
     Ok(StreamOwned::new(connection, stream))
 }
 
-/// Why the other end was not trusted, if that is what went wrong.
+/// Why the peer was not trusted, if that is what went wrong.
 pub(crate) fn distrust(error: &io::Error) -> Option<String> {
     match error.get_ref()?.downcast_ref::<Error>()? {
         Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => {
@@ -76,18 +76,19 @@ fn config(pin: Option<&Pin>) -> Result<ClientConfig, Error> {
     })
 }
 
-/// The SHA-256 of one certificate in hexadecimal. A text that is none fits no certificate: a pin never opens by mistake.
+/// The SHA-256 of one certificate in hexadecimal. A text that is not one matches no certificate: a pin never matches
+/// by mistake.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Pin(String);
 
 impl Pin {
-    /// As OpenClaw spells them: `sha256:` in front or not, colons or none.
+    /// Accepts OpenClaw's spellings: with or without `sha256:` in front, with or without colons.
     pub fn new(text: &str) -> Self {
         let text = text.trim().to_ascii_lowercase();
         Self(text.strip_prefix("sha256:").unwrap_or(&text).replace(':', ""))
     }
 
-    /// Of the first certificate in a PEM file.
+    /// The pin of the first certificate in a PEM file.
     pub(crate) fn of_pem(pem: &[u8]) -> Option<Self> {
         CertificateDer::from_pem_slice(pem).ok().map(|certificate| Self::of(&certificate))
     }
@@ -118,7 +119,7 @@ impl ServerCertVerifier for Pinned {
         Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
     }
 
-    /// That the other end has the key of the pinned certificate is checked as ever.
+    /// It is checked as usual that the peer has the key of the pinned certificate.
     fn verify_tls12_signature(
         &self,
         message: &[u8],

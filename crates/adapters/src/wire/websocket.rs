@@ -1,8 +1,8 @@
 //! Text messages over WebSocket, on a stream that has a deadline.
 //!
-//! The protocol is tungstenite's. What is ours: the deadline belongs to the stream, a message has a largest size, and what
-//! goes wrong is an [`io::Error`] in words for a person. Nothing is sent before the server has proved, by the
-//! `Sec-WebSocket-Accept` of its answer, that it speaks WebSocket. It never reconnects.
+//! The protocol is tungstenite's. What this module adds: the deadline belongs to the stream, a message has a maximum
+//! size, and an error is an [`io::Error`] in words for a person. Nothing is sent before the server has proved, by the
+//! `Sec-WebSocket-Accept` of its response, that it speaks WebSocket. The connection never reconnects by itself.
 
 use std::fmt;
 use std::io;
@@ -22,10 +22,10 @@ use tungstenite::{Bytes, Error};
 
 use crate::wire::deadline::{Bounded, Timed};
 
-/// How much is taken from the stream at once.
+/// How much is read from the stream at once.
 const READ_BUFFER: usize = 16 << 10;
 
-/// The server's own word that the connection is over.
+/// The server has announced that the connection is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Closed {
     pub(crate) code: Option<u16>,
@@ -51,8 +51,8 @@ impl From<Option<CloseFrame>> for Closed {
     }
 }
 
-/// What is asked for at the upgrade, and the most that is read for it.
-pub(crate) struct Greeting<'a> {
+/// What is requested at the upgrade, and the most that is read for it.
+pub(crate) struct UpgradeRequest<'a> {
     pub(crate) host: &'a str,
     pub(crate) path: &'a str,
     pub(crate) largest_message: usize,
@@ -62,18 +62,18 @@ pub(crate) struct WebSocket<S>(tungstenite::WebSocket<S>);
 
 impl WebSocket<Bounded<UnixStream>> {
     pub(crate) fn connect(path: &Path, largest_message: usize, patience: Duration) -> io::Result<Self> {
-        let greeting = Greeting { host: "localhost", path: "/", largest_message };
+        let upgrade = UpgradeRequest { host: "localhost", path: "/", largest_message };
         let deadline = Instant::now() + patience;
-        Self::open(Bounded::new(UnixStream::connect(path)?, deadline), &greeting)
+        Self::open(Bounded::new(UnixStream::connect(path)?, deadline), &upgrade)
     }
 }
 
 impl<S: Timed> WebSocket<S> {
-    /// Asks the server to speak WebSocket, in the time that the stream has.
-    pub(crate) fn open(stream: S, greeting: &Greeting<'_>) -> io::Result<Self> {
+    /// Asks the server to switch to WebSocket, within the stream's deadline.
+    pub(crate) fn open(stream: S, upgrade: &UpgradeRequest<'_>) -> io::Result<Self> {
         let request = Request::builder()
-            .uri(format!("ws://{}{}", greeting.host, greeting.path))
-            .header("Host", greeting.host)
+            .uri(format!("ws://{}{}", upgrade.host, upgrade.path))
+            .header("Host", upgrade.host)
             .header("Connection", "Upgrade")
             .header("Upgrade", "websocket")
             .header("Sec-WebSocket-Version", "13")
@@ -83,22 +83,22 @@ impl<S: Timed> WebSocket<S> {
         let config = WebSocketConfig::default()
             .read_buffer_size(READ_BUFFER)
             .write_buffer_size(0)
-            .max_message_size(Some(greeting.largest_message))
-            .max_frame_size(Some(greeting.largest_message));
+            .max_message_size(Some(upgrade.largest_message))
+            .max_frame_size(Some(upgrade.largest_message));
         match client_with_config(request, stream, Some(config)) {
             Ok((socket, _)) => Ok(Self(socket)),
             Err(HandshakeError::Failure(error)) => Err(not_opened(error)),
-            // What a stream says that was told not to wait; ours waits until its deadline.
+            // A non-blocking stream reports this; ours blocks until its deadline.
             Err(HandshakeError::Interrupted(_)) => Err(io::ErrorKind::TimedOut.into()),
         }
     }
 
-    /// How long what follows may take.
+    /// Sets the deadline of what follows.
     pub(crate) fn wait_until(&mut self, deadline: Instant) {
         self.0.get_mut().wait_until(deadline);
     }
 
-    /// Says goodbye, so that the server needs not guess. Nobody waits for its answer.
+    /// Closes the connection explicitly, so that the server need not guess. Does not wait for the answer.
     pub(crate) fn close(&mut self) {
         let _ = self.0.close(Some(CloseFrame { code: CloseCode::Normal, reason: "".into() }));
     }
@@ -107,9 +107,9 @@ impl<S: Timed> WebSocket<S> {
         self.0.send(Message::text(text)).map_err(broken)
     }
 
-    /// The next message. Pings are answered on the way. A message that is not whole at the deadline is kept: whoever asks
-    /// again gets all of it.
-    pub(crate) fn hear(&mut self) -> io::Result<Bytes> {
+    /// The next message. Pings are answered meanwhile. A message that is incomplete at the deadline is kept: the next
+    /// call returns all of it.
+    pub(crate) fn receive(&mut self) -> io::Result<Bytes> {
         loop {
             match self.0.read().map_err(broken)? {
                 Message::Close(frame) => {
@@ -122,7 +122,7 @@ impl<S: Timed> WebSocket<S> {
     }
 }
 
-/// What went wrong on a connection that was open.
+/// The error of a connection that was open.
 fn broken(error: Error) -> io::Error {
     match error {
         Error::Io(error) => error,
@@ -138,7 +138,7 @@ fn broken(error: Error) -> io::Error {
     }
 }
 
-/// No WebSocket at this door, in words that say whether to come back.
+/// The error of a server that did not switch to WebSocket, in words that say whether to try again.
 fn not_opened(error: Error) -> io::Error {
     match error {
         Error::Http(response) => match response.status().as_u16() {

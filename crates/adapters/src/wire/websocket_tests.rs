@@ -5,20 +5,20 @@ use tungstenite::handshake::derive_accept_key;
 
 use super::*;
 
-/// A server that was recorded: it says its bytes in small pieces, whatever it is told, except that it accepts the key.
+/// A recorded server: it sends its bytes in small pieces, whatever it receives, except that it accepts the key.
 #[derive(Default)]
 struct Recorded {
     says: Vec<u8>,
     at: usize,
     /// Accepts this key instead of the one that the client sent.
     accepts: Option<&'static str>,
-    /// Says nothing now and then, as a slow network does.
+    /// Sends nothing now and then, like a slow network.
     hesitates: bool,
     asked: usize,
     heard: Vec<u8>,
 }
 
-/// Stands in a recording where the answer to the client's key belongs.
+/// The placeholder in a recording for the answer to the client's key.
 const ACCEPT: &[u8] = b"ACCEPT";
 
 impl Read for Recorded {
@@ -67,14 +67,14 @@ fn open(says: &[u8]) -> io::Result<WebSocket<Recorded>> {
 }
 
 fn opened<S: Timed>(stream: S) -> io::Result<WebSocket<S>> {
-    WebSocket::open(stream, &Greeting { host: "h", path: "/", largest_message: LARGEST })
+    WebSocket::open(stream, &UpgradeRequest { host: "h", path: "/", largest_message: LARGEST })
 }
 
 fn greeted(says: &[u8]) -> WebSocket<Recorded> {
     open(&[GREETING, says].concat()).unwrap()
 }
 
-/// What the client sent in its last frame, without the mask.
+/// The client's last frame, without the mask.
 fn unmasked(frame: &[u8]) -> (u8, Vec<u8>) {
     let head = match frame[1] & 0x7f {
         126 => 4,
@@ -94,10 +94,10 @@ fn messages_are_put_together_and_pings_answered() {
     says.extend(b"\x88\x05\x03\xf0bye");
     let mut socket = greeted(&says);
     let sent = socket.0.get_ref().heard.len();
-    assert_eq!(socket.hear().unwrap(), &b"abc"[..]);
+    assert_eq!(socket.receive().unwrap(), &b"abc"[..]);
     assert_eq!(unmasked(&socket.0.get_ref().heard[sent..]), (0x8a, b"hi".to_vec()));
-    assert_eq!(socket.hear().unwrap(), long);
-    let error = socket.hear().unwrap_err();
+    assert_eq!(socket.receive().unwrap(), long);
+    let error = socket.receive().unwrap_err();
     assert_eq!(error.to_string(), "the server closed the connection (1008: bye)");
 }
 
@@ -108,7 +108,7 @@ fn who_stops_waiting_in_the_middle_of_a_message_loses_nothing() {
     let mut socket = greeted(&says);
     socket.0.get_mut().hesitates = true;
     let mut next = || {
-        let heard = (0..1000).find_map(|_| match socket.hear() {
+        let heard = (0..1000).find_map(|_| match socket.receive() {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
             other => Some(other.unwrap()),
         });
@@ -149,7 +149,8 @@ fn another_protocol_is_no_answer() {
     assert_eq!(endless.kind(), io::ErrorKind::InvalidData, "{endless}");
 }
 
-/// Whoever cannot answer the key does not speak WebSocket, and is told no secret: nothing but the greeting was sent.
+/// A server that cannot answer the key does not speak WebSocket and gets no secret: only the upgrade request was
+/// sent.
 #[test]
 fn a_wrong_accept_key_is_found_out_before_anything_is_said() {
     let recorded = Recorded {
@@ -168,17 +169,17 @@ fn a_wrong_accept_key_is_found_out_before_anything_is_said() {
 fn what_is_too_large_is_refused_before_it_is_read() {
     let most = u64::try_from(LARGEST).unwrap();
     for length in [u64::MAX, u64::MAX >> 1, most + 1] {
-        let error = greeted(&[b"\x81\x7f", &length.to_be_bytes()[..]].concat()).hear().unwrap_err();
+        let error = greeted(&[b"\x81\x7f", &length.to_be_bytes()[..]].concat()).receive().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{error}");
         assert!(error.to_string().contains("too large"), "{error}");
     }
-    // Each part is small, and together they are too much.
+    // Each part is small, but together they are too much.
     let part = |first: u8| [&[first, 0x7e, 0xff, 0xff][..], &vec![b'x'; 0xffff]].concat();
     let mut parts = part(0x01);
     for _ in 0..=LARGEST / 0xffff {
         parts.extend(part(0x00));
     }
-    let error = greeted(&parts).hear().unwrap_err();
+    let error = greeted(&parts).receive().unwrap_err();
     assert!(error.to_string().contains("too large"), "{error}");
 }
 
@@ -189,7 +190,7 @@ fn the_deadline_ends_whoever_goes_on_for_ever() {
         // Pings, and the empty parts of a message that never ends.
         (true, &b"\x89\x00"[..]),
         (true, b"\x01\x00\x00\x00"),
-        // A message that is announced and drips in, and nothing at all.
+        // A message that is announced and arrives slowly, and nothing at all.
         (true, b""),
         (false, b""),
     ] {
@@ -207,7 +208,8 @@ fn the_deadline_ends_whoever_goes_on_for_ever() {
                 let accept = derive_accept_key(key.as_bytes());
                 let greeting = String::from_utf8_lossy(GREETING).replace("ACCEPT", &accept);
                 far.write_all(greeting.as_bytes()).unwrap();
-                // The first part once, the rest over and over; or an announced message that comes byte by byte.
+                // The first part once, then the rest over and over; or an announced message that arrives byte by
+                // byte.
                 let (first, rest): (&[u8], &[u8]) = match endless {
                     b"" => (b"\x81\x7f\0\0\0\0\0\x0f\0\0", b"x"),
                     parts => parts.split_at(2),
@@ -229,7 +231,7 @@ fn the_deadline_ends_whoever_goes_on_for_ever() {
         let error = match opened {
             Ok(mut socket) => {
                 socket.wait_until(Instant::now() + Duration::from_millis(100));
-                socket.hear().map(|message| message.len()).unwrap_err()
+                socket.receive().map(|message| message.len()).unwrap_err()
             }
             Err(error) => {
                 assert!(!greets, "{error}");
@@ -247,6 +249,6 @@ proptest! {
     fn no_bytes_make_it_panic_or_hang(noise in prop::collection::vec(any::<u8>(), 0..400)) {
         let _ = open(&noise);
         let mut socket = greeted(&noise);
-        while socket.hear().is_ok() {}
+        while socket.receive().is_ok() {}
     }
 }

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentctl_adapters::cancel::on_behalf_of;
-use agentctl_adapters::{Adapter, FarEnd, FarEnds, Keys, Progress, Reach, Root, Scope};
+use agentctl_adapters::cancel::with_cancellation;
+use agentctl_adapters::{Adapter, Keys, Peer, PeerCheck, Progress, Reach, Root, Scope};
 use agentctl_model::{Environ, Harvest};
 use agentctl_testkit::agents::openclaw::{Act, Ledger, ScriptedGateway, Step};
 use serde_json::Value;
@@ -86,8 +86,8 @@ fn behind_gateway(adapter: &'static dyn Adapter, case: &Path) -> Option<Home> {
         },
         other => ledger.answer(other),
     });
-    let far_ends = FarEnds::new(|_, _| FarEnd::Ours);
-    let keys = Keys { approvals: Some(true), far_ends, ..Keys::default() };
+    let peer_check = PeerCheck::new(|_, _| Peer::Ours);
+    let keys = Keys { approvals: Some(true), peer_check, ..Keys::default() };
     let root = adapter.gateway().unwrap().root_at(&gateway.url(), keys).unwrap();
     Some(Home::new(adapter, case, folder, root, Some(gateway)))
 }
@@ -115,7 +115,7 @@ impl Home {
         let progress = Progress::awaited_for(Duration::from_secs(20));
         let all = Scope::new(Reach::All { since: None });
         let scope = Scope { usage: true, subagents: true, progress: progress.clone(), ..all };
-        let harvest = on_behalf_of(Some(&progress), || self.adapter.survey(&self.root, &scope));
+        let harvest = with_cancellation(Some(&progress), || self.adapter.survey(&self.root, &scope));
         for found in &harvest.found {
             // An error is an answer; a panic or no answer is none.
             if let Some(gateway) = self.adapter.gateway() {

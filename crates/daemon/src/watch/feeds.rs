@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use agentctl_adapters::feed::News;
+use agentctl_adapters::feed::FeedMessage;
 use agentctl_adapters::{Feed, Root};
 use agentctl_fleet::SourceLine;
 use schemars::JsonSchema;
@@ -130,11 +130,11 @@ fn follow(mut feed: Box<dyn Feed>, title: &str, hosted: bool, shared: &Shared, s
                 if since.elapsed() > pause {
                     pause = FIRST_PAUSE;
                 }
-                if news == News::Restarted {
+                if news == FeedMessage::Restarted {
                     state.restarts.fetch_add(1, Ordering::Relaxed);
                     shared.log.say(&format!("{title} was started anew, everything is read again"));
                 }
-                if news != News::Nothing {
+                if news != FeedMessage::Nothing {
                     wake();
                 }
             }

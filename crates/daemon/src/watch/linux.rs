@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_process_that_cannot_be_watched_is_seen_all_the_same() {
-        let mut watcher = Watcher::new(Bell::new().unwrap());
+        let mut watcher = Watcher::new(Waker::new().unwrap());
         watcher.most_processes = 0;
         #[expect(clippy::disallowed_methods, reason = "a child of this test")]
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use agentctl_adapters::agents::openclaw::{Gateway, Trouble, Watch};
-use agentctl_adapters::feed::News;
+use agentctl_adapters::agents::openclaw::{GatewayClient, GatewayError, Watch};
+use agentctl_adapters::feed::FeedMessage;
 use agentctl_adapters::{Feed, Root};
 use agentctl_testkit::agents::openclaw::{Act, Ledger, ScriptedGateway, Step, frame};
 use agentctl_testkit::until;
@@ -32,8 +32,8 @@ fn evasions() -> Vec<Act> {
     ]
 }
 
-fn gateway(root: &Root) -> Gateway {
-    Gateway::of(root).unwrap().patient_for(PATIENCE)
+fn gateway(root: &Root) -> GatewayClient {
+    GatewayClient::of(root).unwrap().with_timeout(PATIENCE)
 }
 
 #[test]
@@ -44,8 +44,8 @@ fn a_question_ends_near_its_patience_however_busy_the_gateway_is() {
             let secure = misbehaving_over_tls(at, act.clone());
             for root in [root(&plain), secure_root(&secure)] {
                 let began = Instant::now();
-                let trouble = gateway(&root).stop("k").unwrap_err();
-                assert!(matches!(trouble, Trouble::Silent { .. }), "{at} {act:?}: {trouble:?}");
+                let error = gateway(&root).stop("k").unwrap_err();
+                assert!(matches!(error, GatewayError::Silent { .. }), "{at} {act:?}: {error:?}");
                 assert!(began.elapsed() < BOUND, "{at} {act:?} at {root:?}: {:?}", began.elapsed());
             }
         }
@@ -58,11 +58,11 @@ fn one_who_listens_comes_back_in_time_though_bytes_trickle_in() {
     let plain = misbehaving("sessions.subscribe", act.clone());
     let secure = misbehaving_over_tls("sessions.subscribe", act);
     for root in [root(&plain), secure_root(&secure)] {
-        let mut watch = Watch::new(Gateway::of(&root).unwrap());
-        assert_eq!(watch.next(PATIENCE).unwrap(), News::Changed, "it connects");
+        let mut watch = Watch::new(GatewayClient::of(&root).unwrap());
+        assert_eq!(watch.next(PATIENCE).unwrap(), FeedMessage::Changed, "it connects");
         for _ in 0..3 {
             let began = Instant::now();
-            assert_eq!(watch.next(PATIENCE).unwrap(), News::Nothing);
+            assert_eq!(watch.next(PATIENCE).unwrap(), FeedMessage::Nothing);
             assert!(began.elapsed() < BOUND, "{:?}", began.elapsed());
         }
     }
@@ -71,9 +71,9 @@ fn one_who_listens_comes_back_in_time_though_bytes_trickle_in() {
 #[test]
 fn a_socket_that_dies_ends_the_question_at_once() {
     let dying = misbehaving("chat.abort", Act::Cut);
-    let gateway = Gateway::of(&root(&dying)).unwrap().patient_for(Duration::from_mins(5));
+    let gateway = GatewayClient::of(&root(&dying)).unwrap().with_timeout(Duration::from_mins(5));
     let began = Instant::now();
-    assert!(matches!(gateway.stop("k").unwrap_err(), Trouble::Lost { .. }));
+    assert!(matches!(gateway.stop("k").unwrap_err(), GatewayError::Lost { .. }));
     assert!(began.elapsed() < BOUND, "{:?}", began.elapsed());
 }
 

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agentctl_adapters::agents::openclaw::{Gateway, OpenClaw, Watch};
-use agentctl_adapters::feed::News;
+use agentctl_adapters::agents::openclaw::{GatewayClient, OpenClaw, Watch};
+use agentctl_adapters::feed::FeedMessage;
 use agentctl_adapters::{Adapter, Feed, Gateway as _, Keys, Pin, Root, Secret};
 use agentctl_fleet::{Fleet, Selector, Source};
 use agentctl_model::{Outcome, SessionKey, Status};
@@ -165,16 +165,19 @@ fn a_long_connection_tells_when_to_read_again_and_when_the_gateway_is_another_on
             (_, answer) => answer,
         }
     });
-    let mut watch = Watch::new(Gateway::of(&OpenClaw.root_at(&gateway.url(), keys()).unwrap()).unwrap());
+    let mut watch =
+        Watch::new(GatewayClient::of(&OpenClaw.root_at(&gateway.url(), keys()).unwrap()).unwrap());
     let mut news = || {
         until(PATIENT, "news", || match watch.next(Duration::from_millis(200)) {
-            Ok(News::Nothing) => None,
+            Ok(FeedMessage::Nothing) => None,
             other => Some(other.ok()),
         })
     };
     // Connected, something changed, lost; the third time it is another gateway.
-    for connected in [News::Changed, News::Changed, News::Restarted, News::Changed] {
-        assert_eq!([news(), news(), news()], [Some(connected), Some(News::Changed), None]);
+    for connected in
+        [FeedMessage::Changed, FeedMessage::Changed, FeedMessage::Restarted, FeedMessage::Changed]
+    {
+        assert_eq!([news(), news(), news()], [Some(connected), Some(FeedMessage::Changed), None]);
     }
 }
 
@@ -185,7 +188,7 @@ fn a_gateway_that_leaves_says_when_to_come_back() {
             Step::Request { method: "sessions.subscribe", .. } => act.clone(),
             other => Ledger::default().answer(other),
         });
-        let mut watch = Watch::new(Gateway::of(&root(&gateway)).unwrap());
+        let mut watch = Watch::new(GatewayClient::of(&root(&gateway)).unwrap());
         watch.next(PATIENT).unwrap_err()
     };
     let pause = |lost: agentctl_adapters::feed::Lost| lost.retry_in;
@@ -239,7 +242,7 @@ fn a_port_of_our_own_is_opened_and_one_that_nobody_looked_at_is_not() {
     assert_eq!((survey.sources[0].coverage.as_str(), survey.sessions.len()), ("complete", 1), "{survey:?}");
 
     let unguarded = Keys { token: keys().token, ..Keys::default() };
-    let alone = Gateway::of(&OpenClaw.root_at(&gateway.url(), unguarded).unwrap()).unwrap();
+    let alone = GatewayClient::of(&OpenClaw.root_at(&gateway.url(), unguarded).unwrap()).unwrap();
     let refused = alone.stop("k").unwrap_err().to_string();
     assert!(refused.contains("nobody looked") && refused.contains("no key was sent"), "{refused}");
 }

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use agentctl_adapters::agents::openclaw::OpenClaw;
-use agentctl_adapters::{FarEnd, FarEnds, Gateway as _, Keys, Pin, Root, Secret};
+use agentctl_adapters::{Gateway as _, Keys, Peer, PeerCheck, Pin, Root, Secret};
 use agentctl_fleet::{Fleet, Query, Since, Source, Wanted};
 use agentctl_model::{Session, Survey};
 use agentctl_process::fake::Scripted;
@@ -53,8 +53,8 @@ impl Scene {
 
 /// For a gateway that is spoken to without a fleet, too: here every port is ours.
 fn keys() -> Keys {
-    let far_ends = FarEnds::new(|_, _| FarEnd::Ours);
-    Keys { token: Secret::new("s3cret-of-the-test"), far_ends, ..Keys::default() }
+    let peer_check = PeerCheck::new(|_, _| Peer::Ours);
+    Keys { token: Secret::new("s3cret-of-the-test"), peer_check, ..Keys::default() }
 }
 
 fn root(gateway: &ScriptedGateway) -> Root {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use agentctl_adapters::Root;
-use agentctl_adapters::agents::openclaw::{Decision, Gateway, Launch};
+use agentctl_adapters::agents::openclaw::{Decision, GatewayClient, Launch};
 use agentctl_fleet::Selector;
 use agentctl_testkit::agents::openclaw::{Act, Ledger, ScriptedGateway, Step};
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ impl Office {
 #[test]
 fn no_call_asks_for_more_than_it_needs() {
     let office = Office::open(false);
-    let door = |root: &Root| Gateway::of(root).unwrap();
+    let door = |root: &Root| GatewayClient::of(root).unwrap();
     let launch = Launch { message: "go", ..Launch::default() };
     assert_eq!(office.scopes_of(|root| drop(door(&root).launch(&launch).unwrap())), [json!(BEGIN)]);
     assert_eq!(office.scopes_of(|root| drop(door(&root).send("k", "on", None).unwrap())), [json!(BEGIN)]);
@@ -85,6 +85,6 @@ fn no_call_asks_for_more_than_it_needs() {
 #[test]
 fn more_is_asked_for_only_where_the_gateway_insists() {
     let office = Office::open(true);
-    let asked = office.scopes_of(|root| drop(Gateway::of(&root).unwrap().stop("k").unwrap()));
+    let asked = office.scopes_of(|root| drop(GatewayClient::of(&root).unwrap().stop("k").unwrap()));
     assert_eq!(asked, [json!(WRITE), json!(["operator.admin"])]);
 }

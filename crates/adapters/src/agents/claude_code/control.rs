@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::ClaudeCode;
 use super::processes::is_headless;
-use crate::control::{Control, flag_with, interrupt_without_a_terminal, told_by_stdin};
+use crate::control::{Control, flag_with, interrupt_without_a_terminal, with_prompt_on_stdin};
 
 const PROGRAM: &str = "claude";
 
@@ -50,7 +50,7 @@ impl Control for ClaudeCode {
             args.push("--fork-session".to_owned());
         }
         args.extend(intent.more.iter().cloned());
-        Ok(told_by_stdin(PROGRAM, args, intent, IdSource::Known(id.clone())))
+        Ok(with_prompt_on_stdin(PROGRAM, args, intent, IdSource::Known(id.clone())))
     }
 
     /// The last `result` says what went wrong, whatever its subtype says.

@@ -47,7 +47,7 @@ impl Format for Transcript<'_> {
 /// Reads one transcript: `Ok(None)` if it was not written since then, or not at all so far, `Err` names what had to be left out.
 pub(super) fn read(place: &Place, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
     let transcript = Transcript { sidechain: place.parent.is_some(), scope };
-    let reading = read::read(&transcript, &place.path, since, scope)?.told();
+    let reading = read::read(&transcript, &place.path, since, scope)?.into_reading();
     Ok(reading.map(|reading| {
         reading.into_session(place.id.clone(), &place.path, |head, tail, counted| {
             facts(head, tail, counted, place)

@@ -13,7 +13,7 @@ use super::processes::{Role, role};
 use super::server::socket_of;
 use super::steer::Steered;
 use super::{Codex, locks};
-use crate::control::{Answer, Control, no_way_in, told_by_stdin};
+use crate::control::{Answer, Control, no_way_in, with_prompt_on_stdin};
 use crate::gateway::ServerError;
 use crate::{Adapter, Root};
 
@@ -70,7 +70,7 @@ impl Control for Codex {
             args.push(id.clone());
         }
         args.push("-".to_owned());
-        Ok(told_by_stdin(PROGRAM, args, intent, id))
+        Ok(with_prompt_on_stdin(PROGRAM, args, intent, id))
     }
 
     /// The first event names the thread.

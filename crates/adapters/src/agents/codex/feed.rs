@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::server::Server;
-use crate::feed::{Feed, Lost, News};
+use crate::feed::{Feed, FeedMessage, Lost};
 
 /// How long a server may take to greet.
 const GREETING: Duration = Duration::from_secs(5);
@@ -23,22 +23,22 @@ impl ServerFeed {
         Self { socket, server: None }
     }
 
-    fn listen(&mut self, patience: Duration) -> io::Result<News> {
+    fn listen(&mut self, patience: Duration) -> io::Result<FeedMessage> {
         let Some(server) = &mut self.server else {
             self.server = Some(Server::connect(&self.socket, GREETING)?);
-            return Ok(News::Changed);
+            return Ok(FeedMessage::Changed);
         };
         server.wait_until(Instant::now() + patience);
         match server.hear() {
             Ok(message) => Ok(news(&message)),
-            Err(error) if is_silence(&error) => Ok(News::Nothing),
+            Err(error) if is_silence(&error) => Ok(FeedMessage::Nothing),
             Err(error) => Err(error),
         }
     }
 }
 
 impl Feed for ServerFeed {
-    fn next(&mut self, patience: Duration) -> Result<News, Lost> {
+    fn next(&mut self, patience: Duration) -> Result<FeedMessage, Lost> {
         self.listen(patience).map_err(|error| {
             self.server = None;
             Lost::new(error.to_string())
@@ -51,10 +51,10 @@ fn is_silence(error: &io::Error) -> bool {
 }
 
 /// Whether a message is about the state of a thread.
-fn news(message: &Value) -> News {
+fn news(message: &Value) -> FeedMessage {
     match message["method"].as_str() {
-        Some(method) if method.starts_with("thread/") => News::Changed,
-        _ => News::Nothing,
+        Some(method) if method.starts_with("thread/") => FeedMessage::Changed,
+        _ => FeedMessage::Nothing,
     }
 }
 
@@ -66,11 +66,11 @@ mod tests {
 
     #[test]
     fn what_happens_to_threads_is_news() {
-        assert_eq!(news(&json!({"method": "thread/status/changed", "params": {}})), News::Changed);
-        assert_eq!(news(&json!({"method": "thread/started"})), News::Changed);
-        assert_eq!(news(&json!({"method": "account/updated"})), News::Nothing);
-        assert_eq!(news(&json!({"id": 1, "result": {}})), News::Nothing);
-        assert_eq!(news(&Value::Null), News::Nothing);
+        assert_eq!(news(&json!({"method": "thread/status/changed", "params": {}})), FeedMessage::Changed);
+        assert_eq!(news(&json!({"method": "thread/started"})), FeedMessage::Changed);
+        assert_eq!(news(&json!({"method": "account/updated"})), FeedMessage::Nothing);
+        assert_eq!(news(&json!({"id": 1, "result": {}})), FeedMessage::Nothing);
+        assert_eq!(news(&Value::Null), FeedMessage::Nothing);
     }
 
     #[test]

@@ -26,7 +26,7 @@ use agentctl_model::{
 };
 
 use crate::transcript::gather::gather;
-use crate::transcript::jsonl::follow::{Follow, JsonlFollower, Told};
+use crate::transcript::jsonl::follow::{Follow, JsonlFollower, ReadOnce};
 use crate::transcript::jsonl::open::open_regular;
 use crate::transcript::jsonl::peek::{last_entries, read_last};
 use crate::{
@@ -130,7 +130,7 @@ impl Adapter for Codex {
     fn follow(&self, place: &Path, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
         if is_compressed(place) {
             // The agent compresses only what it has put away: nothing will be added.
-            return Ok(Box::new(Told(self.read(place, id, backlog)?)));
+            return Ok(Box::new(ReadOnce(self.read(place, id, backlog)?)));
         }
         Ok(Box::new(JsonlFollower::start(place, entries::entries, backlog)?))
     }

@@ -55,7 +55,7 @@ impl Server {
         self.asked += 1;
         self.socket.say(&json!({"id": number, "method": method, "params": params}).to_string())?;
         loop {
-            let message = self.socket.hear()?;
+            let message = self.socket.receive()?;
             let Ok(envelope) = serde_json::from_slice::<Envelope>(&message) else { continue };
             if envelope.method.is_none() && envelope.id == Some(number.into()) {
                 return Ok(message);
@@ -75,6 +75,6 @@ impl Server {
 
     /// The next message that the server sends, in its order.
     pub(super) fn hear(&mut self) -> io::Result<Value> {
-        Ok(serde_json::from_slice(&self.socket.hear()?).unwrap_or(Value::Null))
+        Ok(serde_json::from_slice(&self.socket.receive()?).unwrap_or(Value::Null))
     }
 }

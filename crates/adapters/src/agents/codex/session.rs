@@ -52,7 +52,9 @@ impl Format for Rollout<'_> {
 /// file first and its first record later); `Err` names what had to be left out.
 pub(super) fn read(place: &Place, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
     let rollout = Rollout { compressed: place.compressed, scope };
-    let Some(mut reading) = read::read(&rollout, &place.path, since, scope)?.told() else { return Ok(None) };
+    let Some(mut reading) = read::read(&rollout, &place.path, since, scope)?.into_reading() else {
+        return Ok(None);
+    };
     if reading.warning.is_none() && reading.head.origin.is_none() {
         // The tail stops long before the first record.
         reading.warning = Some("has no first record that can be read");

@@ -8,7 +8,7 @@ use agentctl_model::{
 use super::Copilot;
 use crate::control::refusal::{no_fork, no_system_prompt};
 use crate::control::stdout::{newest_first, words_at};
-use crate::control::{Control, told_by_stdin};
+use crate::control::{Control, with_prompt_on_stdin};
 
 const NAME: &str = "Copilot";
 
@@ -43,7 +43,7 @@ impl Control for Copilot {
             Some(Permission::Bypass) => args.push("--allow-all".to_owned()),
         }
         args.extend(intent.more.iter().cloned());
-        Ok(told_by_stdin("copilot", args, intent, IdSource::Known(id.clone())))
+        Ok(with_prompt_on_stdin("copilot", args, intent, IdSource::Known(id.clone())))
     }
 
     /// An error after the last reply is why it ended.

@@ -6,7 +6,7 @@ use agentctl_model::{Claim, Harvest, Joined, KernelView, OwnerIdentity, Process,
 
 use super::processes::{id_in_argv, is_copilot, is_headless, is_session};
 use crate::join::node::{claim_wrappers, named_claim, named_stray, unwrapped};
-use crate::join::{alive, by_registration, tell_what_is_pending};
+use crate::join::{add_pending, alive, by_registration};
 
 /// A note counts if its process holds the file beside it open; then the argv, for a process that is starting or going.
 pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Process) -> bool) -> Joined {
@@ -40,7 +40,7 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
     }
     let unsettled = claims.len() > exact.len() || !strays.is_empty();
     claim_wrappers(&mut claims, &wrappers, kernel);
-    tell_what_is_pending(&mut claims, harvest);
+    add_pending(&mut claims, harvest);
     Joined { claims, strays, unsettled, blind: None }
 }
 

@@ -12,7 +12,7 @@ use super::tail::Tail;
 use super::usage::UsageSum;
 use super::workspace::Workspace;
 use crate::Scope;
-use crate::join::said_by_registry;
+use crate::join::registry_report;
 use crate::transcript::gather::{Gathered, ReadSession};
 use crate::transcript::jsonl::open::read_small;
 use crate::transcript::memory::Counted;
@@ -50,7 +50,7 @@ pub(super) fn read(place: &Place, since: Option<Timestamp>, scope: &Scope<'_>) -
     let since = since.filter(|_| registrations.is_empty());
     let (path, events) = (place.events(), Events { session: &place.id, scope });
     let session = match read::read(&events, &path, since, scope)? {
-        Read::Told(reading) => reading.into_session(place.id.clone(), &path, |head, tail, counted| {
+        Read::Session(reading) => reading.into_session(place.id.clone(), &path, |head, tail, counted| {
             let mut facts = facts(head, tail, counted);
             add_workspace(place, &mut facts);
             facts
@@ -82,7 +82,7 @@ fn notes(place: &Place) -> Vec<Registration> {
             id: place.id.clone(),
             slot: None,
             holder: OwnerIdentity::OpenFile { pid, path: folder.join(format!("inuse.{pid}.hold")) },
-            testimony: Some(said_by_registry(format!("{note} names pid {pid}"))),
+            testimony: Some(registry_report(format!("{note} names pid {pid}"))),
             place: place.folder.join(note),
             headless: false,
             found: None,

@@ -10,7 +10,7 @@ use agentctl_model::{
 use super::{Gemini, no_file};
 use crate::control::refusal::{fits_stdin, no_fork, no_system_prompt, nothing_stored};
 use crate::control::stdout::{newest_first, words_at};
-use crate::control::{Control, flag_with, told_by_stdin};
+use crate::control::{Control, flag_with, with_prompt_on_stdin};
 
 const NAME: &str = "Gemini CLI";
 /// What it reads of its stdin; it drops the rest and goes on.
@@ -51,7 +51,7 @@ impl Control for Gemini {
         Ok(SpawnPlan {
             // One process instead of two, of which the outer one would swallow every signal.
             env: [("GEMINI_CLI_NO_RELAUNCH".to_owned(), "true".to_owned())].into(),
-            ..told_by_stdin("gemini", args, intent, IdSource::Known(id.clone()))
+            ..with_prompt_on_stdin("gemini", args, intent, IdSource::Known(id.clone()))
         })
     }
 

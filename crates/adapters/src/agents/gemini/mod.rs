@@ -20,7 +20,7 @@ use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Pr
 
 use crate::transcript::folder::absence;
 use crate::transcript::gather::{add_drift, read_all};
-use crate::transcript::jsonl::follow::{Follow, JsonlFollower, Told};
+use crate::transcript::jsonl::follow::{Follow, JsonlFollower, ReadOnce};
 use crate::transcript::jsonl::open::{open_regular, read_small};
 use crate::transcript::jsonl::{LINE_LIMIT, scan_back};
 use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace};
@@ -96,7 +96,7 @@ impl Adapter for Gemini {
         if is_document(place) || place == no_file() {
             // The agent goes on in another file: this one has been said to its end.
             let told = last_entries(place, backlog).unwrap_or_default();
-            return Ok(Box::new(Told(told)));
+            return Ok(Box::new(ReadOnce(told)));
         }
         Ok(Box::new(JsonlFollower::start(place, entries::of_line, backlog)?))
     }

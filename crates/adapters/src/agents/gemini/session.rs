@@ -76,7 +76,9 @@ pub(super) fn read<'s>(
     scope: &'s Scope<'s>,
 ) -> Result<Option<ReadFile<'s>>, String> {
     let chat = Chat { is_document: is_document(&place.path), scope };
-    let Some(mut reading) = read::read(&chat, &place.path, since, scope)?.told() else { return Ok(None) };
+    let Some(mut reading) = read::read(&chat, &place.path, since, scope)?.into_reading() else {
+        return Ok(None);
+    };
     reading.tail.finish();
     let is_wanted = reading.tail.has_content && (scope.subagents || !reading.head.is_subagent);
     let Some(id) = reading.head.session_id.take().filter(|_| is_wanted) else { return Ok(None) };

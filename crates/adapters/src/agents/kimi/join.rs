@@ -9,7 +9,7 @@ use agentctl_model::{Harvest, Joined, KernelView, Process, Stray, Tie};
 
 use super::processes::{carriers, is_kimi};
 use crate::control::LAUNCH_MARK;
-use crate::join::{alive, claim, only_candidates, tell_what_is_pending};
+use crate::join::{add_pending, alive, claim, only_candidates};
 
 pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Process) -> bool) -> Joined {
     let mut joined = Joined { blind: unseen(kernel), ..Joined::default() };
@@ -33,7 +33,7 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
     joined.strays = alone.map(|process| stray(process)).collect();
     joined.unsettled = !joined.strays.is_empty();
     joined.claims.extend(paired);
-    tell_what_is_pending(&mut joined.claims, harvest);
+    add_pending(&mut joined.claims, harvest);
     joined
 }
 

@@ -48,7 +48,7 @@ pub(super) fn read(place: &Place, since: Option<Timestamp>, scope: &Scope<'_>) -
         Read::Passed => return Ok(None),
         // Made, and nothing was said in it yet.
         Read::Gone => (ReadSession { found: Some(empty(place)), ..ReadSession::default() }, false),
-        Read::Told(reading) => {
+        Read::Session(reading) => {
             let session = reading.into_session(place.id.clone(), &wire, |head, tail, counted| Facts {
                 cwd: head.cwd,
                 ..tail.latest.into_facts(head.first, counted)

@@ -1,4 +1,4 @@
-//! The doors of gateways, and acting on sessions behind them. What is true afterwards is for the next survey to say.
+//! Connects to gateways and acts on their sessions. Only the next survey says what is true afterwards.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use agentctl_model::{Entry, Permission, Refusal, Session};
 
 use super::OpenClaw;
 use super::address::Address;
+use super::error::GatewayError;
 use super::follow::{Follower, read_last};
-use super::gateway::{Decision, Gateway, Launch};
-use super::trouble::Trouble;
-use crate::gateway::{Addressee, Begun, Errand, Request, ServerError};
+use super::gateway_client::{Decision, GatewayClient, Launch};
+use crate::gateway::{Addressee, Begun, Request, ServerError, TurnRequest};
 use crate::{Answer, Follow, Keys, ReadError, Root};
 
 impl crate::Gateway for OpenClaw {
@@ -30,14 +30,14 @@ impl crate::Gateway for OpenClaw {
     }
 
     fn is_reachable(&self, root: &Root) -> bool {
-        Gateway::of(root).is_some()
+        GatewayClient::of(root).is_some()
     }
 
     fn is_here(&self, root: &Root) -> bool {
         address(root).is_some_and(|address| address.is_loopback())
     }
 
-    /// A host alone is a name too; where several gateways are on it, each has its port.
+    /// A host name alone is accepted too; if several gateways run on one host, the port distinguishes them.
     fn is_meant(&self, root: &Root, said: &str) -> bool {
         let Some(address) = address(root) else { return false };
         let said = said.trim();
@@ -47,31 +47,31 @@ impl crate::Gateway for OpenClaw {
         }
     }
 
-    fn request(&self, root: &Root, errand: &Errand<'_>) -> Result<Request, Refusal> {
-        door(root)?;
+    fn request(&self, root: &Root, turn: &TurnRequest<'_>) -> Result<Request, Refusal> {
+        gateway_of(root)?;
         let to = root.path.to_string_lossy().into_owned();
-        Ok(match errand.session {
+        Ok(match turn.session {
             Some(key) => Request {
                 to,
                 method: "sessions.send",
-                params: Gateway::message(key, errand.words, Some(errand.once)),
+                params: GatewayClient::message(key, turn.words, Some(turn.once)),
             },
-            None => Request { to, method: "sessions.create", params: launch(errand)?.params() },
+            None => Request { to, method: "sessions.create", params: launch(turn)?.params() },
         })
     }
 
-    fn begin(&self, root: &Root, errand: &Errand<'_>) -> Result<Begun, ServerError> {
-        let gateway = door(root)?;
-        if let Some(key) = errand.session {
+    fn begin(&self, root: &Root, turn: &TurnRequest<'_>) -> Result<Begun, ServerError> {
+        let gateway = gateway_of(root)?;
+        if let Some(key) = turn.session {
             let sent =
-                gateway.send(key, errand.words, Some(errand.once)).map_err(|trouble| said(&trouble))?;
+                gateway.send(key, turn.words, Some(turn.once)).map_err(|error| server_error(&error))?;
             return Ok(Begun { id: key.to_owned(), run: sent.run_id });
         }
-        let launched = gateway.launch(&launch(errand)?).map_err(|trouble| said(&trouble))?;
+        let launched = gateway.launch(&launch(turn)?).map_err(|error| server_error(&error))?;
         Ok(Begun { id: launched.key, run: launched.run_id })
     }
 
-    /// A run that is at work can only be this one or one behind which it waits; afterwards the row names its last run.
+    /// An active run can only be this one or one that it waits for; afterwards the row names the last run.
     fn shows(&self, session: &Session, begun: &Begun) -> bool {
         use agentctl_model::Status::{Running, Waiting};
         let last = session.meta.get("lastRunId").and_then(serde_json::Value::as_str);
@@ -79,16 +79,16 @@ impl crate::Gateway for OpenClaw {
     }
 
     fn stop(&self, root: &Root, id: &str) -> Result<bool, ServerError> {
-        door(root)?.stop(id).map(|stopped| stopped.aborted).map_err(|trouble| said(&trouble))
+        gateway_of(root)?.stop(id).map(|stopped| stopped.aborted).map_err(|error| server_error(&error))
     }
 
     fn send(&self, root: &Root, id: &str, words: &str, once: &str) -> Result<(), ServerError> {
-        door(root)?.send(id, words, Some(once)).map(drop).map_err(|trouble| said(&trouble))
+        gateway_of(root)?.send(id, words, Some(once)).map(drop).map_err(|error| server_error(&error))
     }
 
-    /// A session that was named must be there; an agent has its main session, which its first message makes.
+    /// A named session must exist; an agent has its main session, which its first message creates.
     fn tell(&self, root: &Root, to: &Addressee, words: &str, once: &str) -> Result<(), ServerError> {
-        let gateway = door(root)?;
+        let gateway = gateway_of(root)?;
         let told = match (&to.session, &to.agent) {
             (Some(session), agent) => {
                 gateway.send(&key_of(session, agent.as_deref()), words, Some(once)).map(drop)
@@ -96,10 +96,11 @@ impl crate::Gateway for OpenClaw {
             (None, Some(agent)) => gateway.chat(&key_of("main", Some(agent)), words, once),
             (None, None) => return Err(Refusal::new("nobody is named who could be told").into()),
         };
-        told.map_err(|trouble| said(&trouble))
+        told.map_err(|error| server_error(&error))
     }
 
-    /// The one that waits longest. It is looked up now: what a list showed before may be answered already.
+    /// Answers the approval that has waited longest. It is looked up now: what a list showed before may already be
+    /// answered.
     fn answer(&self, root: &Root, id: &str, answer: &Answer) -> Result<(), ServerError> {
         let decision = match answer {
             Answer::Approve => Decision::AllowOnce,
@@ -113,8 +114,8 @@ impl crate::Gateway for OpenClaw {
                     .into());
             }
         };
-        let gateway = door(root)?;
-        let of_session = gateway.approvals().map_err(|trouble| said(&trouble))?.into_iter();
+        let gateway = gateway_of(root)?;
+        let of_session = gateway.approvals().map_err(|error| server_error(&error))?.into_iter();
         let mut waiting: Vec<_> =
             of_session.filter(|one| one.request.session_key.as_deref() == Some(id)).collect();
         waiting.sort_by_key(|one| one.created_at_ms);
@@ -125,7 +126,7 @@ impl crate::Gateway for OpenClaw {
             .hint("`agentctl inbox` shows what waits")
             .into());
         };
-        gateway.decide(&first.id, decision).map_err(|trouble| said(&trouble))
+        gateway.decide(&first.id, decision).map_err(|error| server_error(&error))
     }
 }
 
@@ -133,7 +134,7 @@ fn address(root: &Root) -> Option<Address> {
     Address::parse(root.path.to_str()?)
 }
 
-/// A key as the gateway spells it: whole ones name their agent.
+/// The key as the gateway spells it: a complete key names its agent.
 fn key_of(session: &str, agent: Option<&str>) -> String {
     match agent {
         Some(agent) if !session.starts_with("agent:") => format!("agent:{agent}:{session}"),
@@ -141,46 +142,49 @@ fn key_of(session: &str, agent: Option<&str>) -> String {
     }
 }
 
-fn door(root: &Root) -> Result<Gateway, Refusal> {
-    Gateway::of(root).ok_or_else(|| {
+fn gateway_of(root: &Root) -> Result<GatewayClient, Refusal> {
+    GatewayClient::of(root).ok_or_else(|| {
         Refusal::new(format!("no gateway is known: {} is no address of one", root.path.display())).hint(
             "set OPENCLAW_GATEWAY_URL, or name it in config.toml as one of `gateways` of [adapters.openclaw]",
         )
     })
 }
 
-fn launch<'a>(errand: &Errand<'a>) -> Result<Launch<'a>, Refusal> {
-    let permission_mode = match errand.permission {
+fn launch<'a>(turn: &TurnRequest<'a>) -> Result<Launch<'a>, Refusal> {
+    let permission_mode = match turn.permission {
         None | Some(Permission::Default) => None,
         Some(Permission::Plan) => Some("read-only"),
-        // Writes in its folder, and a person for every command.
+        // It may write in its directory, and a person approves every command.
         Some(Permission::AcceptEdits) => Some("guarded"),
         Some(Permission::Bypass) => Some("full"),
     };
-    let cwd = errand.cwd.map(|cwd| text(cwd)).transpose()?;
-    // Without `once`: a gateway takes that for a new session from known devices only, and nobody sends this twice.
-    Ok(Launch { message: errand.words, model: errand.model, cwd, permission_mode, ..Launch::default() })
+    let cwd = turn.cwd.map(|cwd| text(cwd)).transpose()?;
+    // Without `once`: for a new session a gateway accepts it only from known devices, and this is never sent twice.
+    Ok(Launch { message: turn.words, model: turn.model, cwd, permission_mode, ..Launch::default() })
 }
 
 fn text(cwd: &Path) -> Result<&str, Refusal> {
     cwd.to_str().ok_or_else(|| Refusal::new(format!("the folder has no name in text: {}", cwd.display())))
 }
 
-/// Its no is a no. When it was not heard to the end, the request may have been carried out all the same.
-fn said(trouble: &Trouble) -> ServerError {
-    match trouble {
-        // "Not now" is no no: it starts, stops, or is busy.
-        Trouble::Refused { refusal, .. } if refusal.passes() => ServerError::Unheard(trouble.to_string()),
-        Trouble::Refused { .. } | Trouble::NoScope { .. } | Trouble::Unsafe(_) => {
-            ServerError::Refused(Refusal::new(trouble.to_string()))
+/// A refusal by the gateway is final. If its answer was not received completely, the request may still have been
+/// carried out.
+fn server_error(error: &GatewayError) -> ServerError {
+    match error {
+        // "Not now" is not a refusal: the gateway is starting, stopping or busy.
+        GatewayError::Refused { refusal, .. } if refusal.is_temporary() => {
+            ServerError::Unheard(error.to_string())
         }
-        Trouble::Unreachable(_) => ServerError::Unheard(format!("the gateway is not there: {trouble}")),
-        Trouble::Lost { .. }
-        | Trouble::Silent { .. }
-        | Trouble::Odd { .. }
-        | Trouble::TooHeavy { .. }
-        | Trouble::Unwanted => {
-            ServerError::Unheard(format!("{trouble}; whether the gateway took it is not known"))
+        GatewayError::Refused { .. } | GatewayError::NoScope { .. } | GatewayError::Unsafe(_) => {
+            ServerError::Refused(Refusal::new(error.to_string()))
+        }
+        GatewayError::Unreachable(_) => ServerError::Unheard(format!("the gateway is not there: {error}")),
+        GatewayError::Lost { .. }
+        | GatewayError::Silent { .. }
+        | GatewayError::Odd { .. }
+        | GatewayError::TooHeavy { .. }
+        | GatewayError::Unwanted => {
+            ServerError::Unheard(format!("{error}; whether the gateway took it is not known"))
         }
     }
 }
@@ -191,27 +195,28 @@ mod tests {
     use crate::Gateway as _;
     use serde_json::json;
 
-    fn errand(session: Option<&'static str>) -> Errand<'static> {
-        Errand { session, words: "go", model: None, permission: None, cwd: None, once: "o-1" }
+    fn turn(session: Option<&'static str>) -> TurnRequest<'static> {
+        TurnRequest { session, words: "go", model: None, permission: None, cwd: None, once: "o-1" }
     }
 
     #[test]
     fn requests_say_only_what_was_asked_for() {
         let root = Root::at("ws://127.0.0.1:7");
-        let params = |errand: Errand<'_>| OpenClaw.request(&root, &errand).unwrap().params;
-        assert_eq!(params(errand(None)), json!({"message": "go"}));
-        assert_eq!(params(errand(Some("k"))), json!({"key": "k", "message": "go", "idempotencyKey": "o-1"}));
-        let whole = Errand { model: Some("fake/one"), cwd: Some(Path::new("/w")), ..errand(None) };
+        let params = |turn: TurnRequest<'_>| OpenClaw.request(&root, &turn).unwrap().params;
+        assert_eq!(params(turn(None)), json!({"message": "go"}));
+        assert_eq!(params(turn(Some("k"))), json!({"key": "k", "message": "go", "idempotencyKey": "o-1"}));
+        let whole = TurnRequest { model: Some("fake/one"), cwd: Some(Path::new("/w")), ..turn(None) };
         for (permission, word) in [
             (Permission::Plan, "read-only"),
             (Permission::AcceptEdits, "guarded"),
             (Permission::Bypass, "full"),
         ] {
-            let params = params(Errand { permission: Some(permission), ..whole });
+            let params = params(TurnRequest { permission: Some(permission), ..whole });
             assert_eq!((&params["permissionMode"], &params["cwd"]), (&json!(word), &json!("/w")));
         }
         assert!(
-            params(Errand { permission: Some(Permission::Default), ..whole })["permissionMode"].is_null()
+            params(TurnRequest { permission: Some(Permission::Default), ..whole })["permissionMode"]
+                .is_null()
         );
     }
 
@@ -239,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_folder_is_no_gateway() {
-        let refused = OpenClaw.request(&Root::at("/home/dev/.openclaw"), &errand(None)).unwrap_err();
+        let refused = OpenClaw.request(&Root::at("/home/dev/.openclaw"), &turn(None)).unwrap_err();
         assert!(refused.reason.contains("/home/dev/.openclaw is no address"), "{refused:?}");
     }
 }

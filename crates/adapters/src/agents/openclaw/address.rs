@@ -1,9 +1,9 @@
-//! Where a gateway is: its address taken apart. Pure.
+//! The address of a gateway, split into its parts. Pure.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// OpenClaw's own port, where nobody chose another.
+/// OpenClaw's own port, if the user chose no other.
 pub(super) const DEFAULT_PORT: u16 = 18789;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,8 +20,8 @@ impl Address {
         Self { secure, host: Ipv4Addr::LOCALHOST.to_string(), port, path: "/".to_owned() }
     }
 
-    /// `ws://host:port/path` or `wss://…`; `None` for everything else, above all for addresses with a password or a query
-    /// in them: an address is shown.
+    /// `ws://host:port/path` or `wss://…`; `None` for everything else, above all for addresses that contain a
+    /// password or a query, because addresses are shown.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (scheme, rest) = text.trim().split_once("://")?;
         let secure = match scheme.to_ascii_lowercase().as_str() {
@@ -55,7 +55,7 @@ impl Address {
         fits.then(|| Self { secure, host: host.to_ascii_lowercase(), port, path })
     }
 
-    /// What stands in the `Host` line.
+    /// The value of the `Host` header.
     pub(super) fn authority(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
@@ -68,7 +68,7 @@ impl Address {
         self.host == "localhost" || self.ip().is_some_and(|ip| ip.is_loopback())
     }
 
-    /// Where OpenClaw's own client speaks without encryption too: this machine, and networks that are nobody else's.
+    /// Where OpenClaw's own client also connects without encryption: this machine and private networks.
     pub(super) fn is_private(&self) -> bool {
         let named = [".local", ".ts.net"].iter().any(|ending| self.host.ends_with(ending));
         let numbered = self.ip().is_some_and(|ip| match ip {

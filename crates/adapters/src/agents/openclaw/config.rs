@@ -1,5 +1,5 @@
-//! OpenClaw's config file, read as its own command line reads it: JSON5, with other files taken in and variables put in
-//! their places. Nothing is written.
+//! OpenClaw's config file, read as its own command line reads it: JSON5, with included files and substituted
+//! variables. Nothing is written.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use serde_json::{Map, Value};
 
 use super::json5;
 
-/// A config file is a few kilobytes; what is larger is none.
+/// A config file has a few kilobytes; a larger file is not one.
 const LARGEST: u64 = 4 << 20;
-/// Files may take in files, but not for ever.
+/// Files may include files, but not endlessly.
 const MOST_FILES: usize = 100;
 const INCLUDE: &str = "$include";
 
-/// The settings with everything that they take in. Only files beside the config file, or below a folder that
-/// `OPENCLAW_INCLUDE_ROOTS` names, are taken in: OpenClaw refuses others, too (`src/config/includes.ts`).
+/// The settings with everything they include. Only files beside the config file, or below a directory that
+/// `OPENCLAW_INCLUDE_ROOTS` names, are included: OpenClaw refuses others, too (`src/config/includes.ts`).
 pub(super) fn read(config: &Path, include_roots: &[PathBuf]) -> io::Result<Value> {
     let settings = parse(config)?;
     let own = config.parent().unwrap_or(Path::new("/"));
@@ -62,7 +62,7 @@ impl Reader {
     }
 
     fn file(&mut self, name: &str, folder: &Path) -> io::Result<Value> {
-        // Of another kind on purpose: a missing part does not mean that there is no config.
+        // The kind of the error is changed on purpose: a missing included file does not mean that there is no config.
         let told = |error: io::Error| io::Error::other(format!("$include {name}: {error}"));
         self.files_left =
             self.files_left.checked_sub(1).ok_or_else(|| io::Error::other("$include never ends"))?;
@@ -75,7 +75,7 @@ impl Reader {
     }
 }
 
-/// Objects grow together, lists are put behind each other, and of two other values the later one stands.
+/// Objects are merged, lists are concatenated, and of two other values the later one wins.
 fn merge(into: &mut Value, from: Value) {
     match (into, from) {
         (Value::Object(into), Value::Object(from)) => {
@@ -91,10 +91,10 @@ fn merge(into: &mut Value, from: Value) {
     }
 }
 
-/// A text with the variables in their places: `${NAME}` in capital letters, `$${NAME}` for the letters themselves
-/// (`src/config/env-substitution.ts`). `None` where a variable is missing: OpenClaw uses no such text either.
-pub(super) fn filled(text: &str, settings: &Value, environ: &Environ) -> Option<String> {
-    let mut filled = String::new();
+/// A text with its variables substituted: `${NAME}` in capital letters, `$${NAME}` for the literal text
+/// (`src/config/env-substitution.ts`). `None` if a variable is missing: OpenClaw does not use such a text either.
+pub(super) fn substituted(text: &str, settings: &Value, environ: &Environ) -> Option<String> {
+    let mut substituted = String::new();
     let mut rest = text;
     while let Some(at) = rest.find("${") {
         let (before, behind) = rest.split_at(at);
@@ -103,29 +103,29 @@ pub(super) fn filled(text: &str, settings: &Value, environ: &Environ) -> Option<
             (Some(before), Some(name)) => (Some(before), name),
             (None, Some(name)) => (None, name),
             (_, None) => {
-                filled.push_str(&rest[..at + 2]);
+                substituted.push_str(&rest[..at + 2]);
                 rest = &rest[at + 2..];
                 continue;
             }
         };
         match literal {
-            Some(before) => filled.extend([before, "${", name, "}"]),
-            None => filled.extend([before, variable(name, settings, environ)?]),
+            Some(before) => substituted.extend([before, "${", name, "}"]),
+            None => substituted.extend([before, variable(name, settings, environ)?]),
         }
         rest = &behind[name.len() + 3..];
     }
-    filled.push_str(rest);
-    Some(filled)
+    substituted.push_str(rest);
+    Some(substituted)
 }
 
-/// A variable, or what the config itself says of it: `env.NAME`, which overwrites `env.vars.NAME`.
+/// A variable, or its value in the config itself: `env.NAME`, which overrides `env.vars.NAME`.
 pub(super) fn variable<'a>(name: &str, settings: &'a Value, environ: &'a Environ) -> Option<&'a str> {
     let own = &settings["env"];
     let said = |place: &'a Value| place.as_str().filter(|text| !text.trim().is_empty());
     environ.text(name).or_else(|| said(&own[name])).or_else(|| said(&own["vars"][name]))
 }
 
-/// Whether OpenClaw takes this for the name of a variable.
+/// Whether OpenClaw accepts this as the name of a variable.
 pub(super) fn is_name(text: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_uppercase() || byte == b'_';
     text.bytes().next().is_some_and(is_letter)
@@ -150,7 +150,7 @@ mod tests {
             ("${lower} ${", Some("${lower} ${")),
             ("x${MISSING}", None),
         ] {
-            assert_eq!(filled(text, &settings, &environ).as_deref(), expected, "{text}");
+            assert_eq!(substituted(text, &settings, &environ).as_deref(), expected, "{text}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The identity of this machine towards a gateway that does not know it yet: an Ed25519 key, and the text it signs.
+//! The identity of this machine for a gateway that does not know it yet: an Ed25519 key, and the text it signs.
 
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER, HEXLOWER_PERMISSIVE};
 use ring::digest::{SHA256, digest};
@@ -7,18 +7,18 @@ use serde_json::{Value, json};
 
 use crate::Secret;
 
-/// What a client says of itself in `connect`, as far as it is signed.
+/// The signed part of what a client says about itself in `connect`.
 pub(super) struct Claims<'a> {
     pub(super) client: &'a str,
     pub(super) mode: &'a str,
     pub(super) role: &'a str,
     pub(super) scopes: &'a [&'a str],
     pub(super) platform: &'a str,
-    /// The very word that is sent as token or password; empty when there is none.
+    /// The exact text that is sent as token or password; empty when there is none.
     pub(super) secret: &'a str,
 }
 
-/// What the gateway asked with.
+/// The gateway's challenge.
 pub(super) struct Challenge<'a> {
     pub(super) nonce: &'a str,
     /// By the gateway's own clock, so that ours does not matter.
@@ -28,7 +28,7 @@ pub(super) struct Challenge<'a> {
 pub(super) struct Device(Ed25519KeyPair);
 
 impl Device {
-    /// The key with this seed; `None` when it is none.
+    /// The key with this seed; `None` when the text is not a seed.
     pub(super) fn from_seed(seed: &Secret) -> Option<Self> {
         let seed = HEXLOWER_PERMISSIVE.decode(seed.reveal().as_bytes()).ok()?;
         Ed25519KeyPair::from_seed_unchecked(&seed).ok().map(Self)
@@ -42,7 +42,7 @@ impl Device {
         self.0.public_key().as_ref()
     }
 
-    /// The `device` of a `connect`.
+    /// The `device` object of a `connect`.
     pub(super) fn block(&self, claims: &Claims<'_>, challenge: &Challenge<'_>) -> Value {
         let signed = self.0.sign(self.text(claims, challenge).as_bytes());
         json!({
@@ -54,7 +54,7 @@ impl Device {
         })
     }
 
-    /// Version 3 of the text that is signed; the family of the device is left empty.
+    /// Version 3 of the signed text; the device family is left empty.
     fn text(&self, claims: &Claims<'_>, challenge: &Challenge<'_>) -> String {
         let Claims { client, mode, role, scopes, platform, secret } = claims;
         let (id, scopes) = (self.id(), scopes.join(","));

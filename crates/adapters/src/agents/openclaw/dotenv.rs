@@ -1,7 +1,7 @@
-//! Files of variables, as OpenClaw's own command line reads them at its start. Pure.
+//! Files of variables, parsed as OpenClaw's own command line does at its start. Pure.
 
-/// Every `NAME=value` of the text, in its order. A value is quoted or ends at a comment; what is no assignment is passed
-/// over. (OpenClaw takes the `dotenv` package for it.)
+/// Every `NAME=value` of the text, in order. A value is quoted or ends at a comment; lines that are not assignments
+/// are skipped. (OpenClaw uses the `dotenv` package.)
 pub(super) fn parse(text: &str) -> Vec<(String, String)> {
     let mut pairs = Vec::new();
     let mut rest = text;

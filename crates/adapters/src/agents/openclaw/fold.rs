@@ -1,6 +1,7 @@
-//! A conversation read page by page, the newest page first, into what is said of it as a whole. Pure.
+//! Summarises a conversation that is read page by page, the newest page first. Pure.
 //!
-//! It keeps figures and two texts, never the messages: how long the conversation is does not matter to memory.
+//! It keeps figures and two texts, never the messages, so its memory does not depend on the length of the
+//! conversation.
 
 use std::collections::HashSet;
 
@@ -11,11 +12,11 @@ use serde_json::Value;
 use super::history::says;
 use super::rows::History;
 
-/// What a conversation says of itself.
+/// The facts about a whole conversation.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Summary {
     /// There is a conversation.
-    pub(super) told: bool,
+    pub(super) has_messages: bool,
     pub(super) prompt: Option<String>,
     pub(super) last_message: Option<String>,
     pub(super) tokens: Option<Tokens>,
@@ -25,17 +26,17 @@ pub(super) struct Summary {
 #[derive(Debug, Default)]
 pub(super) struct Fold {
     summary: Summary,
-    /// The answer that is being given, of the newest page that had one.
+    /// The reply in progress, from the newest page that had one.
     partial: Option<String>,
-    /// The stored messages whose usage is in the sums.
+    /// The stored messages whose usage is included in the sums.
     counted: HashSet<String>,
 }
 
 impl Fold {
-    /// Takes the next older page.
+    /// Adds the next older page.
     pub(super) fn add(&mut self, page: &History) {
         let of = |role: &'static str| page.messages.iter().filter(move |message| message["role"] == role);
-        self.summary.told |= !page.messages.is_empty();
+        self.summary.has_messages |= !page.messages.is_empty();
         if self.partial.is_none() {
             let text = page.in_flight_run.as_ref().map(|run| clean(run.text.trim_end()));
             self.partial = text.filter(|text| !text.is_empty());
@@ -44,7 +45,7 @@ impl Fold {
             let good = of("assistant").filter(|message| message["stopReason"] != "error");
             self.summary.last_message = good.rev().find_map(says);
         }
-        // The first one of all is the first one of the oldest page.
+        // The first prompt of the conversation is the first one of its oldest page.
         if let Some(prompt) = of("user").find_map(says) {
             self.summary.prompt = Some(prompt);
         }
@@ -53,7 +54,7 @@ impl Fold {
         }
     }
 
-    /// One stored message can come as several rows, on both sides of a border between two pages too.
+    /// One stored message can arrive as several rows, which may even be on two pages.
     fn count(&mut self, message: &Value) {
         if stored_as(message).is_some_and(|name| !self.counted.insert(name)) {
             return;
@@ -75,19 +76,19 @@ impl Fold {
         }
     }
 
-    /// The first message of all was among what was added.
+    /// All pages up to the first message were added.
     pub(super) fn whole(self) -> Summary {
         Summary { last_message: self.partial.or(self.summary.last_message), ..self.summary }
     }
 
     /// Older pages are missing: there is a last message, but neither a first one nor a sum.
     pub(super) fn cut_short(self) -> Summary {
-        let Summary { told, last_message, .. } = self.whole();
-        Summary { told, last_message, ..Summary::default() }
+        let Summary { has_messages, last_message, .. } = self.whole();
+        Summary { has_messages, last_message, ..Summary::default() }
     }
 }
 
-/// Under which name the gateway stores a message; `None` where it does not say.
+/// The name under which the gateway stores a message; `None` if it does not say.
 pub(super) fn stored_as(message: &Value) -> Option<String> {
     let stored = &message["__openclaw"];
     let seq = || stored["seq"].as_u64().map(|seq| format!("#{seq}"));
@@ -143,7 +144,7 @@ mod tests {
         fold.add(&page(&[answer(&json!({"id": "a"}), "done")], Some("so far")));
         fold.add(&page(&[json!({"role": "user", "content": "go"})], Some("older")));
         let summary = fold.cut_short();
-        assert_eq!((summary.told, summary.last_message.as_deref()), (true, Some("so far")));
+        assert_eq!((summary.has_messages, summary.last_message.as_deref()), (true, Some("so far")));
         assert_eq!((summary.prompt, summary.tokens, summary.cost), (None, None, None));
     }
 }

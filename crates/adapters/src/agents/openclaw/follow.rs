@@ -1,45 +1,45 @@
-//! A conversation as it grows: the gateway is asked again, over one connection as long as it lasts.
+//! Follows a conversation as it grows: the gateway is asked repeatedly, over one connection for as long as it lasts.
 
 use std::collections::{HashSet, VecDeque};
 
 use agentctl_model::Entry;
 use serde_json::json;
 
-use super::client::{Client, READ};
-use super::gateway::Gateway;
+use super::connection::{Connection, READ};
+use super::error::GatewayError;
+use super::gateway_client::GatewayClient;
 use super::history::{Named, entries};
 use super::rows::History;
-use super::trouble::Trouble;
 use crate::{Follow, ReadError, Root};
 
-/// How many messages are asked for at once; more than this never come between two looks.
+/// How many messages are requested at once; fewer than this arrive between two requests.
 const WINDOW: usize = 200;
 const LARGEST_WINDOW: usize = 1000;
-/// Many windows' worth: one message can have several entries.
+/// The size of many windows: one message can have several entries.
 const MOST_NAMES: usize = 100 * LARGEST_WINDOW;
 
-/// The last `limit` entries, with the answer that is being given at this moment.
+/// The last `limit` entries, including the reply in progress.
 pub(super) fn read_last(root: &Root, key: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
     let mut shown = open(root)
-        .and_then(|mut client| history(&mut client, key, limit))
+        .and_then(|mut connection| history(&mut connection, key, limit))
         .map(|history| entries(&history, true))
-        .map_err(|trouble| ReadError::new(&root.path, trouble.into_io()))?;
+        .map_err(|error| ReadError::new(&root.path, error.into_io()))?;
     shown.drain(..shown.len().saturating_sub(limit));
     Ok(shown.into_iter().map(|named| named.entry).collect())
 }
 
-fn open(root: &Root) -> Result<Client, Trouble> {
-    let gateway =
-        Gateway::of(root).ok_or_else(|| Trouble::Unsafe("this is no address of a gateway".into()))?;
+fn open(root: &Root) -> Result<Connection, GatewayError> {
+    let gateway = GatewayClient::of(root)
+        .ok_or_else(|| GatewayError::Unsafe("this is no address of a gateway".into()))?;
     gateway.connect(&[READ])
 }
 
-fn history(client: &mut Client, key: &str, limit: usize) -> Result<History, Trouble> {
+fn history(connection: &mut Connection, key: &str, limit: usize) -> Result<History, GatewayError> {
     let limit = limit.clamp(1, LARGEST_WINDOW);
-    client.ask("chat.history", &json!({"sessionKey": key, "limit": limit}))
+    connection.ask("chat.history", &json!({"sessionKey": key, "limit": limit}))
 }
 
-/// The names of what was given already: of the last windows, since older entries do not come again.
+/// The names of entries that were already returned, for the last windows only, since older entries do not come again.
 #[derive(Default)]
 struct Given {
     names: HashSet<String>,
@@ -47,7 +47,7 @@ struct Given {
 }
 
 impl Given {
-    /// Whether this one is new.
+    /// Whether this entry is new.
     fn insert(&mut self, name: String) -> bool {
         if !self.names.insert(name.clone()) {
             return false;
@@ -65,7 +65,7 @@ impl Given {
 pub(super) struct Follower {
     root: Root,
     key: String,
-    client: Option<Client>,
+    connection: Option<Connection>,
     given: Given,
     backlog: Option<usize>,
 }
@@ -73,24 +73,24 @@ pub(super) struct Follower {
 impl Follower {
     pub(super) fn start(root: &Root, key: &str, backlog: usize) -> Self {
         let (root, key) = (root.clone(), key.to_owned());
-        Self { root, key, client: None, given: Given::default(), backlog: Some(backlog) }
+        Self { root, key, connection: None, given: Given::default(), backlog: Some(backlog) }
     }
 
-    fn look(&mut self) -> Result<Vec<Named>, Trouble> {
-        let mut client = match self.client.take() {
-            Some(client) => client,
+    fn read_window(&mut self) -> Result<Vec<Named>, GatewayError> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
             None => open(&self.root)?,
         };
-        let told = history(&mut client, &self.key, self.backlog.unwrap_or(0).max(WINDOW))?;
-        self.client = Some(client);
-        // What still grows is told when it is whole.
-        Ok(entries(&told, false))
+        let read = history(&mut connection, &self.key, self.backlog.unwrap_or(0).max(WINDOW))?;
+        self.connection = Some(connection);
+        // A reply in progress is returned when it is complete.
+        Ok(entries(&read, false))
     }
 }
 
 impl Follow for Follower {
     fn next(&mut self) -> Result<Vec<Entry>, ReadError> {
-        let shown = self.look().map_err(|trouble| ReadError::new(&self.root.path, trouble.into_io()))?;
+        let shown = self.read_window().map_err(|error| ReadError::new(&self.root.path, error.into_io()))?;
         let skipped = self.backlog.take().map_or(0, |backlog| shown.len().saturating_sub(backlog));
         let mut fresh = Vec::new();
         for (index, named) in shown.into_iter().enumerate() {

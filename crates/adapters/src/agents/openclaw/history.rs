@@ -1,4 +1,4 @@
-//! A conversation as the gateway tells it, as entries for `peek`. Pure.
+//! A conversation from the gateway, as entries for `peek`. Pure.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -10,23 +10,23 @@ use serde_json::Value;
 use super::fold::stored_as;
 use super::rows::History;
 
-/// A tool's answer can be megabytes; nobody reads that in a peek.
+/// A tool's answer can be megabytes, which nobody reads in a peek.
 const TOOL_TEXT: usize = 2000;
 
-/// One entry, under a name that stays the same when the history is asked for again.
+/// One entry, under a name that stays the same when the history is requested again.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Named {
     pub(super) key: String,
     pub(super) entry: Entry,
 }
 
-/// Everything that is told, oldest first; with what is being said at this moment, if that is wanted.
+/// All entries, oldest first; with the reply in progress, if that is wanted.
 pub(super) fn entries(history: &History, with_partial: bool) -> Vec<Named> {
     let mut entries = Vec::new();
     for message in &history.messages {
         let id = stored_as(message).unwrap_or_else(|| by_content(message));
         for entry in of_message(message) {
-            // One stored message may come as several rows with one id.
+            // One stored message may arrive as several rows with one id.
             let is_same = |named: &&Named| named.key.rsplit_once('/').is_some_and(|(of, _)| of == id);
             let same = entries.iter().rev().take_while(is_same).count();
             entries.push(Named { key: format!("{id}/{same}"), entry });
@@ -42,7 +42,7 @@ pub(super) fn entries(history: &History, with_partial: bool) -> Vec<Named> {
     entries
 }
 
-/// The name of a message that has none: where it stands changes with every new one, what it says does not.
+/// A name for a message that has none: its position changes with every new message, its content does not.
 fn by_content(message: &Value) -> String {
     let mut hasher = DefaultHasher::new();
     for part in ["role", "timestamp", "content"] {

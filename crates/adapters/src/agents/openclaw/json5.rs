@@ -1,11 +1,11 @@
-//! OpenClaw's config file is JSON5: comments, bare names, single quotes, commas at the end. Read into plain JSON values.
-//! Pure; nesting is bounded.
+//! Reads OpenClaw's config file, which is JSON5 (comments, bare names, single quotes, trailing commas), into plain
+//! JSON values. Pure; nesting is bounded.
 
 use serde_json::{Map, Value};
 
 const DEEPEST: usize = 100;
 
-/// The value, or where and why it is none.
+/// The value, or where and why the text is not one.
 pub(super) fn parse(text: &str) -> Result<Value, String> {
     let mut reader = Reader { rest: text.trim_start_matches('\u{feff}'), whole: text.len() };
     let value = reader.value(0)?;
@@ -63,7 +63,7 @@ impl Reader<'_> {
             Some('{') => self.object(depth),
             Some('[') => self.array(depth),
             Some('"' | '\'') => self.string().map(Value::String),
-            Some(_) => self.word(),
+            Some(_) => self.literal(),
             None => Err(self.odd("a value is missing")),
         }
     }
@@ -119,7 +119,7 @@ impl Reader<'_> {
     }
 
     /// A number, or true, false, null. Numbers that JSON does not have become null: nothing here needs them.
-    fn word(&mut self) -> Result<Value, String> {
+    fn literal(&mut self) -> Result<Value, String> {
         let word = self.bare(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))?;
         let number = word.strip_prefix('+').unwrap_or(&word);
         match word.as_str() {
@@ -157,7 +157,7 @@ impl Reader<'_> {
             Some('f') => text.push('\u{c}'),
             Some('v') => text.push('\u{b}'),
             Some('0') => text.push('\0'),
-            // A line that goes on in the next one.
+            // A line that continues on the next one.
             Some('\n') => {}
             Some('\r') => {
                 self.takes("\n");

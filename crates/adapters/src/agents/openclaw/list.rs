@@ -1,107 +1,118 @@
-//! What a gateway is asked for a question: who is at work, who is named, or everybody. The work follows the question and
-//! not what the gateway stores; what is left out is told.
+//! The requests that a question needs: the active sessions, the named ones, or all. The cost depends on the question
+//! and not on what the gateway stores; what is left out is reported.
 
 use std::collections::HashSet;
 
 use serde_json::json;
 
-use super::client::{Client, PATIENCE, READ};
-use super::gateway::Gateway;
-use super::paging::{self, Paged, wanted};
+use super::connection::{Connection, PATIENCE, READ};
+use super::error::GatewayError;
+use super::gateway_client::GatewayClient;
+use super::paging::{self, Paged, record_progress};
 use super::rows::{Agents, Job, Row};
 use super::session::Snapshot;
-use super::trouble::Trouble;
 use crate::{Progress, Reach};
 
 /// More names than this are looked up by reading everything.
 const FEW: usize = 8;
 
-/// What was heard, and what had to be left out.
+/// The rows that were read, and what had to be left out.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     pub(super) snapshot: Snapshot,
-    /// The list itself is not whole.
+    /// The list itself is incomplete.
     pub(super) left_out: Vec<String>,
-    /// Something beside it is missing.
+    /// Something beside the list is missing.
     pub(super) warnings: Vec<String>,
 }
 
 pub(super) fn read(
-    gateway: &Gateway,
+    gateway: &GatewayClient,
     reach: &Reach<'_>,
     progress: &Progress,
-) -> Result<(Client, Listing), Trouble> {
-    // Who is late is given up after the patience of those who wait; a thread that was left behind ends soon after.
+) -> Result<(Connection, Listing), GatewayError> {
+    // A late gateway is given up on after the caller's timeout; a thread that was left behind ends soon after.
     let patience = progress.patience().map_or(PATIENCE, |patience| PATIENCE.min(patience * 2));
-    let mut client = gateway.clone().patient_for(patience).connect(&[READ])?;
-    wanted(progress)?;
+    let mut connection = gateway.clone().with_timeout(patience).connect(&[READ])?;
+    record_progress(progress)?;
     let mut listing = Listing::default();
     let live_only = matches!(reach, Reach::Live(_));
     match reach {
-        Reach::Live(_) => at_work(&mut client, &mut listing, progress)?,
-        Reach::Ids(ids) => named(&mut client, ids, &mut listing, progress)?,
-        Reach::All { .. } => everybody(&mut client, &mut listing, progress)?,
+        Reach::Live(_) => active_sessions(&mut connection, &mut listing, progress)?,
+        Reach::Ids(ids) => named_sessions(&mut connection, ids, &mut listing, progress)?,
+        Reach::All { .. } => all_sessions(&mut connection, &mut listing, progress)?,
     }
     let rows = &listing.snapshot.rows;
-    let at_work = rows.iter().any(|row| row.has_active_run == Some(true));
-    let homeless = |row: &Row| row.workspace_dir.is_none() && row.spawned_cwd.is_none();
-    // Of sessions that rest, a list of the live ones does not need the folders.
+    let any_active = rows.iter().any(|row| row.has_active_run == Some(true));
+    let has_no_directory = |row: &Row| row.workspace_dir.is_none() && row.spawned_cwd.is_none();
+    // A list of live sessions does not need the directories of idle ones.
     let shown = |row: &Row| !live_only || row.has_active_run != Some(false);
-    let homeless = rows.iter().any(|row| shown(row) && homeless(row));
-    if at_work && gateway.wants_approvals() {
-        // A connection of its own: what becomes of it says nothing about the list, so it may cost neither the list nor the
-        // time of those who wait for it. Without it nobody at work is said to be waiting, and everybody is told so.
+    let directories_missing = rows.iter().any(|row| shown(row) && has_no_directory(row));
+    if any_active && gateway.wants_approvals() {
+        // This uses its own connection: its fate says nothing about the list, so it may cost neither the list nor the
+        // time of the callers who wait for it. Without it no working session is reported as waiting, and a warning
+        // tells everybody.
         let time = progress.patience().map_or(PATIENCE, |patience| patience * 3 / 4);
         match gateway.approvals_within(time) {
             Ok(approvals) => listing.snapshot.approvals = Some(approvals),
-            Err(trouble) => {
-                listing.warnings.push(format!("who is at work may be waiting for an approval: {trouble}"));
+            Err(error) => {
+                listing.warnings.push(format!("who is at work may be waiting for an approval: {error}"));
             }
         }
-        wanted(progress)?;
+        record_progress(progress)?;
     }
-    if homeless {
-        let agents: Option<Agents> = optional(client.ask("agents.list", &json!({})), &mut listing.warnings)?;
+    if directories_missing {
+        let agents: Option<Agents> =
+            optional(connection.ask("agents.list", &json!({})), &mut listing.warnings)?;
         listing.snapshot.agents = agents.map(|list| list.agents).unwrap_or_default();
-        wanted(progress)?;
+        record_progress(progress)?;
     }
-    Ok((client, listing))
+    Ok((connection, listing))
 }
 
-fn everybody(client: &mut Client, listing: &mut Listing, progress: &Progress) -> Result<(), Trouble> {
-    let read = paging::rows(client, &json!({}), progress)?;
+fn all_sessions(
+    connection: &mut Connection,
+    listing: &mut Listing,
+    progress: &Progress,
+) -> Result<(), GatewayError> {
+    let read = paging::rows(connection, &json!({}), progress)?;
     listing.take(read);
-    listing.jobs_of_automations(client, progress)
+    listing.jobs_of_automations(connection, progress)
 }
 
-/// Who is at work: `activeOnly` is the gateway's own choice of the rows whose `hasActiveRun` is true. A job runs from a
-/// little before its row says so to a little after; those rows are looked up by the job.
-fn at_work(client: &mut Client, listing: &mut Listing, progress: &Progress) -> Result<(), Trouble> {
-    let read = match paging::rows(client, &json!({"activeOnly": true}), progress) {
-        // A gateway that does not know the word has to say everything.
-        Err(Trouble::Refused { refusal, .. }) if refusal.code == "INVALID_REQUEST" => {
-            return everybody(client, listing, progress);
+/// The active sessions: `activeOnly` makes the gateway itself select the rows whose `hasActiveRun` is true. A job
+/// runs from a little before its row says so to a little after; those rows are looked up by the job.
+fn active_sessions(
+    connection: &mut Connection,
+    listing: &mut Listing,
+    progress: &Progress,
+) -> Result<(), GatewayError> {
+    let read = match paging::rows(connection, &json!({"activeOnly": true}), progress) {
+        // A gateway that does not know this parameter has to list everything.
+        Err(GatewayError::Refused { refusal, .. }) if refusal.code == "INVALID_REQUEST" => {
+            return all_sessions(connection, listing, progress);
         }
         other => other?,
     };
     listing.take(read);
-    match paging::jobs(client, progress) {
+    match paging::jobs(connection, progress) {
         Ok(Some(jobs)) => listing.snapshot.jobs = Some(jobs),
-        // Which automations are at work is then not known, and who is not known to rest belongs into the list.
-        Ok(None) | Err(Trouble::Refused { .. } | Trouble::NoScope { .. }) => {
+        // It is then unknown which automations are active, and a session that is not known to be idle belongs in the
+        // list.
+        Ok(None) | Err(GatewayError::Refused { .. } | GatewayError::NoScope { .. }) => {
             listing.snapshot = Snapshot::default();
-            return everybody(client, listing, progress);
+            return all_sessions(connection, listing, progress);
         }
-        Err(trouble) => return Err(trouble),
+        Err(error) => return Err(error),
     }
     let unseen = listing.running_jobs_without_row();
     if unseen.len() > FEW {
-        let read = paging::rows(client, &json!({}), progress)?;
+        let read = paging::rows(connection, &json!({}), progress)?;
         listing.take(read);
         return Ok(());
     }
     for job in unseen {
-        let read = paging::rows(client, &json!({"search": job}), progress)?;
+        let read = paging::rows(connection, &json!({"search": job}), progress)?;
         listing.take(Paged {
             rows: read.rows.into_iter().filter(|row| row.job_id() == Some(&job)).collect(),
             ..read
@@ -110,32 +121,32 @@ fn at_work(client: &mut Client, listing: &mut Listing, progress: &Progress) -> R
     Ok(())
 }
 
-/// Those whose keys begin so. A search finds every key with these words in it, and others, which nobody minds. That somebody
-/// is gone is concluded from the whole list alone.
-fn named(
-    client: &mut Client,
+/// The sessions whose keys begin with these prefixes. A search returns every key that contains the text, and others,
+/// which do no harm. Only the whole list can prove that a session is gone.
+fn named_sessions(
+    connection: &mut Connection,
     ids: &[String],
     listing: &mut Listing,
     progress: &Progress,
-) -> Result<(), Trouble> {
+) -> Result<(), GatewayError> {
     let can_be_searched = |id: &String| !id.is_empty() && id.trim() == id;
     if ids.len() > FEW || !ids.iter().all(can_be_searched) {
-        return everybody(client, listing, progress);
+        return all_sessions(connection, listing, progress);
     }
     for id in ids {
-        let read = paging::rows(client, &json!({"search": id}), progress)?;
+        let read = paging::rows(connection, &json!({"search": id}), progress)?;
         let found = read.rows.iter().any(|row| row.key.starts_with(id.as_str()));
         if !found && id.starts_with("agent:") {
             listing.snapshot = Snapshot::default();
-            return everybody(client, listing, progress);
+            return all_sessions(connection, listing, progress);
         }
         listing.take(read);
     }
-    listing.jobs_of_automations(client, progress)
+    listing.jobs_of_automations(connection, progress)
 }
 
 impl Listing {
-    /// Adds what was read; who is known already stays.
+    /// Adds the rows that were read; rows that are already known stay.
     fn take(&mut self, read: Paged) {
         let Paged { rows, missing, cut_short, at } = read;
         if cut_short {
@@ -150,15 +161,19 @@ impl Listing {
         self.snapshot.rows.extend(rows.into_iter().filter(|row| !known.contains(&row.key)));
     }
 
-    /// After the rows: whoever ended meanwhile is then seen as ended.
-    fn jobs_of_automations(&mut self, client: &mut Client, progress: &Progress) -> Result<(), Trouble> {
+    /// Reads the jobs after the rows, so that an automation that ended meanwhile is seen as ended.
+    fn jobs_of_automations(
+        &mut self,
+        connection: &mut Connection,
+        progress: &Progress,
+    ) -> Result<(), GatewayError> {
         if !self.snapshot.rows.iter().any(Row::is_automation) {
             return Ok(());
         }
-        match paging::jobs(client, progress) {
+        match paging::jobs(connection, progress) {
             Ok(Some(jobs)) => self.snapshot.jobs = Some(jobs),
             Ok(None) => self.left_out.push("the cron jobs: the list has no end in sight".to_owned()),
-            Err(trouble) => self.left_out.push(format!("the cron jobs: {}", still_there(trouble)?)),
+            Err(error) => self.left_out.push(format!("the cron jobs: {}", refusal_text(error)?)),
         }
         Ok(())
     }
@@ -170,21 +185,24 @@ impl Listing {
     }
 }
 
-/// What the list can do without: a refusal is a warning, a lost connection is not.
-fn optional<T>(answer: Result<T, Trouble>, warnings: &mut Vec<String>) -> Result<Option<T>, Trouble> {
+/// For parts that the list can do without: a refusal is a warning, a lost connection is not.
+fn optional<T>(
+    answer: Result<T, GatewayError>,
+    warnings: &mut Vec<String>,
+) -> Result<Option<T>, GatewayError> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
-        Err(trouble) => {
-            warnings.push(still_there(trouble)?);
+        Err(error) => {
+            warnings.push(refusal_text(error)?);
             Ok(None)
         }
     }
 }
 
-/// The words of a refusal; everything else means that the gateway is gone, and nothing it said before counts.
-fn still_there(trouble: Trouble) -> Result<String, Trouble> {
-    match trouble {
-        Trouble::Refused { .. } | Trouble::NoScope { .. } => Ok(trouble.to_string()),
+/// The text of a refusal; every other error means that the gateway is gone, and nothing it sent before counts.
+fn refusal_text(error: GatewayError) -> Result<String, GatewayError> {
+    match error {
+        GatewayError::Refused { .. } | GatewayError::NoScope { .. } => Ok(error.to_string()),
         other => Err(other),
     }
 }

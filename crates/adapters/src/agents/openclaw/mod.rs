@@ -1,16 +1,17 @@
-//! OpenClaw: sessions that live in a gateway. There is no process per session and no file to read; the gateway's word,
-//! asked for over WebSocket, is all there is, and only while it can be heard.
+//! OpenClaw: sessions that live in a gateway. There is no process per session and no file to read; the gateway's own
+//! report over WebSocket is the only source, and only while it can be reached.
 
 mod acts;
 mod address;
-mod client;
+mod bounded_list;
 mod config;
+mod connection;
 mod device;
 mod dotenv;
-mod few;
+mod error;
 mod fold;
 mod follow;
-mod gateway;
+mod gateway_client;
 mod history;
 mod json5;
 mod list;
@@ -21,7 +22,6 @@ mod rows;
 mod session;
 mod survey;
 mod target;
-mod trouble;
 mod watch;
 mod weight;
 
@@ -31,9 +31,9 @@ use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Pr
 
 use crate::{Adapter, Card, Follow, Line, Looks, ReadError, Root, Scope, Trace, WatchTarget};
 
-pub use gateway::{Decision, Gateway, Launch, Launched, Sent, Stopped};
+pub use error::{Details, GatewayError, Refusal};
+pub use gateway_client::{Decision, GatewayClient, Launch, Launched, Sent, Stopped};
 pub use rows::{Approval, ApprovalRequest};
-pub use trouble::{Details, Refusal, Trouble};
 pub use watch::Watch;
 
 pub struct OpenClaw;
@@ -67,14 +67,14 @@ impl Adapter for OpenClaw {
     }
 
     fn configured_root(&self, path: &Path, environ: &Environ) -> Root {
-        places::written(path, environ)
+        places::configured_root(path, environ)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
         survey::survey(root, scope)
     }
 
-    /// Its processes carry no session: the gateway is a server, and tools are children of it.
+    /// Its processes own no session: the gateway is a server, and tools are its children.
     fn recognises(&self, _: &ProcessHead) -> bool {
         false
     }
@@ -88,15 +88,16 @@ impl Adapter for OpenClaw {
     }
 
     fn lines(&self, root: &Root, _: &dyn Fn() -> KernelView) -> Vec<Line> {
-        Gateway::of(root).map(|gateway| Line::new("gateway", Watch::new(gateway))).into_iter().collect()
+        GatewayClient::of(root).map(|gateway| Line::new("gateway", Watch::new(gateway))).into_iter().collect()
     }
 
-    /// Its gateway tells by itself.
+    /// Its gateway announces changes itself.
     fn watch(&self, _: &Root) -> Vec<WatchTarget> {
         Vec::new()
     }
 
-    /// Without keys, so of a gateway that wants none; [`Gateway::read`](crate::Gateway::read) has them.
+    /// Has no keys, so it only works for a gateway that requires none; [`Gateway::read`](crate::Gateway::read) has
+    /// them.
     fn read(&self, place: &Path, id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
         follow::read_last(&Root::at(place), id, limit)
     }

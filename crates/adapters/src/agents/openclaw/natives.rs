@@ -1,7 +1,8 @@
-//! Which session of another agent a gateway runs behind one of its own. The wire does not say it: a row names a runtime, and
-//! `sessions.catalog.list` (what others left on the gateway's disk) is no part of `sessions.list` and names what a chat was
-//! copied from. The gateway's databases on this machine do say it, and only they are believed. Nothing is opened for rows
-//! of no such runtime, and then only the rows of the keys at hand are read.
+//! Finds the native session of another agent that the gateway runs behind one of its own. The protocol does not name
+//! it: a row names a runtime, and `sessions.catalog.list` (what others left on the gateway's disk) is not part of
+//! `sessions.list` and names what a chat was copied from. The gateway's databases on this machine do name it, and
+//! only they are trusted. Nothing is opened for rows without such a runtime, and otherwise only the rows of the given
+//! keys are read.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -19,11 +20,12 @@ use crate::sqlite::{self, Error};
 pub(super) struct Native {
     pub(super) adapter: &'static str,
     pub(super) id: String,
-    /// The config root that it lives in, where the gateway wrote that down.
+    /// Its config root, if the gateway recorded it.
     pub(super) root: Option<PathBuf>,
 }
 
-/// By the key of the gateway's session. A database that is busy or odd is a warning and costs a row more in a list.
+/// The native sessions by the key of the gateway session. A busy or unreadable database is a warning, and a list then
+/// shows one row more.
 pub(super) fn read<'r>(
     state: &Path,
     rows: impl Iterator<Item = &'r Row>,
@@ -31,7 +33,7 @@ pub(super) fn read<'r>(
 ) -> HashMap<String, Native> {
     let mut by_database: BTreeMap<PathBuf, Vec<(&Row, Lookup)>> = BTreeMap::new();
     for row in rows {
-        // A binding outlives its use: a session that another runtime carries now is nobody's twin.
+        // A binding outlives its use: a session that another runtime runs now has no native session.
         let (path, lookup): (_, Lookup) = match (row.runtime(), agent_of(row)) {
             (Some("claude-cli"), Some(agent)) => {
                 (format!("agents/{agent}/agent/openclaw-agent.sqlite"), claude)
@@ -58,15 +60,15 @@ pub(super) fn read<'r>(
     natives
 }
 
-/// Finds in an open database what stands behind a row.
+/// Finds the native session of a row in an open database.
 type Lookup = fn(&Connection, &Row) -> rusqlite::Result<Option<Native>>;
 
-/// An id is a name of the gateway's own; what would lead out of its folder is none.
+/// The agent's id is a name of the gateway; a name that would lead out of its directory is not one.
 fn agent_of(row: &Row) -> Option<&str> {
     row.agent_id.as_deref().filter(|agent| !agent.contains(['/', '\\']) && *agent != "..")
 }
 
-/// The program is started per turn, in the variables of the gateway: which home those mean is written nowhere.
+/// The program is started per turn with the gateway's variables: which home they mean is recorded nowhere.
 fn claude(database: &Connection, row: &Row) -> rusqlite::Result<Option<Native>> {
     let query = "SELECT json_extract(entry_json, '$.cliSessionBindings.\"claude-cli\".sessionId') \
         FROM session_nodes WHERE session_key = ?1 AND json_valid(entry_json)";
@@ -74,7 +76,7 @@ fn claude(database: &Connection, row: &Row) -> rusqlite::Result<Option<Native>> 
     Ok(id.optional()?.flatten().map(|id| Native { adapter: "claude-code", id, root: None }))
 }
 
-/// OpenClaw's plugin for Codex (`@openclaw/codex`, a package of its own) keeps its threads in the state of plugins, from
+/// OpenClaw's plugin for Codex (`@openclaw/codex`, a separate package) stores its threads in the plugin state, from
 /// the moment a thread begins, under a hash of the session's key.
 fn codex(database: &Connection, row: &Row) -> rusqlite::Result<Option<Native>> {
     let Some(agent) = row.agent_id.as_deref() else { return Ok(None) };
@@ -93,7 +95,7 @@ struct Stored {
     state: String,
     #[serde(default)]
     binding: Option<Binding>,
-    /// The transcript of the gateway's session that it belongs to.
+    /// The transcript of the gateway session that the thread belongs to.
     #[serde(default)]
     session_id: Option<String>,
 }
@@ -104,7 +106,7 @@ struct Binding {
     thread_id: String,
     #[serde(default)]
     rollout_path: Option<PathBuf>,
-    /// There is no thread of its own yet: the id is that of the one it will be copied from.
+    /// The session has no thread of its own yet: the id is that of the thread it will be copied from.
     #[serde(default)]
     pending_supervision_branch: Option<serde::de::IgnoredAny>,
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 
 const KEY: &str = "agent:main:dashboard:6ab1cc53-1ba5-4ffe-8416-a877c6e6c659";
-/// Recorded: the name under which the plugin keeps the thread of [`KEY`].
+/// Recorded: the name under which the plugin stores the thread of [`KEY`].
 const ENTRY: &str = "session-key:main:NWROylukYCuPsfH7bL7P74fU-wzcS9buBYpDF0nPTY0";
 const SESSION: &str = "c86c3012-2eeb-4584-855a-b095380a4d1b";
 const THREAD: &str = "01a1e07b-bdcb-77a2-9243-f34b5408c27f";
@@ -40,7 +40,7 @@ fn claude_code_is_named_by_the_session_itself() {
         "CREATE TABLE session_nodes (session_key TEXT NOT NULL PRIMARY KEY, entry_json TEXT NOT NULL)";
     let database = database(state.path(), "agents/main/agent/openclaw-agent.sqlite", schema);
     let bound = json!({"cliSessionBindings": {"claude-cli": {"sessionId": "native-1"}}}).to_string();
-    // The second one was bound once, and another runtime carries it now.
+    // The second session was bound once, and another runtime runs it now.
     for (key, entry) in [("agent:main:a", &*bound), ("agent:main:b", &*bound), ("agent:main:odd", "no json")]
     {
         database.execute("INSERT INTO session_nodes VALUES (?1, ?2)", [key, entry]).unwrap();
@@ -55,7 +55,7 @@ fn claude_code_is_named_by_the_session_itself() {
     assert!(found(state.path(), &[outside]).is_empty());
 }
 
-/// What the plugin stored of a real thread, without the fingerprints.
+/// What the plugin stored about a real thread, without the fingerprints.
 fn recorded() -> Value {
     json!({"version": 1, "state": "active", "sessionId": SESSION, "binding": {
         "threadId": THREAD, "clientId": "7dfee3b8-0eb6-49c1-b123-677f6221ad0b", "cwd": "/home/dev/work",

@@ -1,44 +1,48 @@
-//! Lists that come in pages. Nothing is concluded before the last one, and none is read for ever.
+//! Lists that come in pages. Nothing is concluded before the last page, and no list is read endlessly.
 
 use std::collections::HashSet;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::client::Client;
+use super::connection::Connection;
+use super::error::GatewayError;
 use super::rows::{Job, Jobs, Page, Row};
-use super::trouble::Trouble;
 use crate::Progress;
 
-/// Mostly everything in one answer, which is then of one moment.
+/// Usually this returns everything in one response, which then describes one moment.
 const PAGE: usize = 1000;
 const JOBS_PAGE: usize = 200;
-/// A gateway that always has more is not read for ever, nor is one whose pages are too full.
+/// A gateway that always has more is not read endlessly, nor is one whose pages are too large.
 const MOST_PAGES: usize = 100;
 const MOST_ROWS: usize = 50_000;
 const LARGEST_LIST: usize = 64 << 20;
-/// How often a list that moved while it was paged is read anew.
+/// How often a list that changed between its pages is read again.
 const TRIES: usize = 3;
 
 /// Rows of `sessions.list`, each key once.
 #[derive(Default)]
 pub(super) struct Paged {
     pub(super) rows: Vec<Row>,
-    /// How many are known to be missing.
+    /// How many rows are known to be missing.
     pub(super) missing: usize,
-    /// There were more than anybody reads.
+    /// There were more rows than are read.
     pub(super) cut_short: bool,
-    /// When, by the gateway's own clock.
+    /// The time of the list by the gateway's own clock.
     pub(super) at: Option<Timestamp>,
 }
 
-/// All rows that fit: `filter` is an object of the gateway's own conditions.
-pub(super) fn rows(client: &mut Client, filter: &Value, progress: &Progress) -> Result<Paged, Trouble> {
+/// All matching rows: `filter` is an object of the gateway's own conditions.
+pub(super) fn rows(
+    connection: &mut Connection,
+    filter: &Value,
+    progress: &Progress,
+) -> Result<Paged, GatewayError> {
     let mut read = Paged::default();
     for _ in 0..TRIES {
-        // Two lists at once would be twice the memory.
+        // Two lists at once would take twice the memory.
         drop(read);
-        read = rows_once(client, filter, progress)?;
+        read = rows_once(connection, filter, progress)?;
         if read.missing == 0 || read.cut_short {
             break;
         }
@@ -46,27 +50,31 @@ pub(super) fn rows(client: &mut Client, filter: &Value, progress: &Progress) -> 
     Ok(read)
 }
 
-fn rows_once(client: &mut Client, filter: &Value, progress: &Progress) -> Result<Paged, Trouble> {
+fn rows_once(
+    connection: &mut Connection,
+    filter: &Value,
+    progress: &Progress,
+) -> Result<Paged, GatewayError> {
     let method = "sessions.list";
     let mut read = Paged::default();
     let mut known: HashSet<String> = HashSet::new();
     let mut moved = false;
     let (mut offset, mut total) = (0, None);
-    let heard_before = client.heard();
+    let received_before = connection.received();
     for _ in 0..MOST_PAGES {
         let mut params = filter.clone();
         params["limit"] = json!(PAGE);
         params["offset"] = json!(offset);
-        let page: Page = client.ask(method, &params)?;
-        wanted(progress)?;
+        let page: Page = connection.ask(method, &params)?;
+        record_progress(progress)?;
         read.at = page.ts.map(|ts| ts.0);
-        // A row that went between two pages moved another one out of sight: at least one may be missing.
+        // A row that disappeared between two pages shifted another one out of sight: at least one may be missing.
         let fewer = total.zip(page.total_count).is_some_and(|(before, now)| now < before);
         moved |= fewer;
         total = page.total_count.or(total);
         read.rows.extend(page.sessions.into_iter().filter(|row| known.insert(row.key.clone())));
         match page.next_offset.filter(|_| page.has_more) {
-            // Between two pages a row can move from the one to the other: the count tells.
+            // Between two pages a row can move from one to the other: the count shows it.
             None if page.has_more => return Err(endless(method)),
             None => {
                 let total = page.total_count.unwrap_or(read.rows.len());
@@ -74,40 +82,47 @@ fn rows_once(client: &mut Client, filter: &Value, progress: &Progress) -> Result
                 return Ok(read);
             }
             Some(next) if next <= offset => return Err(endless(method)),
-            Some(_) if read.rows.len() >= MOST_ROWS || client.heard() - heard_before > LARGEST_LIST => break,
+            Some(_)
+                if read.rows.len() >= MOST_ROWS || connection.received() - received_before > LARGEST_LIST =>
+            {
+                break;
+            }
             Some(next) => offset = next,
         }
     }
     Ok(Paged { cut_short: true, ..read })
 }
 
-/// Every job, or `None` when there are more than anybody reads: half of them prove nothing about an automation.
-pub(super) fn jobs(client: &mut Client, progress: &Progress) -> Result<Option<Vec<Job>>, Trouble> {
+/// Every job, or `None` when there are more than are read: an incomplete list proves nothing about an automation.
+pub(super) fn jobs(
+    connection: &mut Connection,
+    progress: &Progress,
+) -> Result<Option<Vec<Job>>, GatewayError> {
     let mut jobs: Vec<Job> = Vec::new();
     let mut offset = 0;
-    let heard_before = client.heard();
+    let received_before = connection.received();
     for _ in 0..MOST_PAGES {
         let params = json!({"includeDisabled": true, "limit": JOBS_PAGE, "offset": offset});
-        let page: Jobs = client.ask("cron.list", &params)?;
-        wanted(progress)?;
+        let page: Jobs = connection.ask("cron.list", &params)?;
+        record_progress(progress)?;
         jobs.extend(page.page);
         match page.next_offset.filter(|_| page.has_more) {
             None if page.has_more => break,
             None => return Ok(Some(jobs)),
-            Some(next) if next <= offset || client.heard() - heard_before > LARGEST_LIST => break,
+            Some(next) if next <= offset || connection.received() - received_before > LARGEST_LIST => break,
             Some(next) => offset = next,
         }
     }
     Ok(None)
 }
 
-/// An answer came; whether anybody still waits for the next one. Who gave up on a slow gateway leaves nobody behind who
-/// goes on asking it.
-pub(super) fn wanted(progress: &Progress) -> Result<(), Trouble> {
+/// Records that a response came, and fails if the caller has given up, so that nothing goes on asking a slow gateway
+/// for nobody.
+pub(super) fn record_progress(progress: &Progress) -> Result<(), GatewayError> {
     progress.tick();
-    if progress.is_given_up() { Err(Trouble::Unwanted) } else { Ok(()) }
+    if progress.is_given_up() { Err(GatewayError::Unwanted) } else { Ok(()) }
 }
 
-fn endless(method: &str) -> Trouble {
-    Trouble::Odd { during: method.to_owned(), what: "the list has no end".to_owned() }
+fn endless(method: &str) -> GatewayError {
+    GatewayError::Odd { during: method.to_owned(), what: "the list has no end".to_owned() }
 }

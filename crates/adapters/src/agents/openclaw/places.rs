@@ -1,8 +1,8 @@
-//! Which gateway is meant, and what opens it: found the way OpenClaw's own command line finds them, first in the
+//! Which gateway is meant, and its credentials: found the way OpenClaw's own command line finds them, first in the
 //! environment, then in its config file. Nothing is written, and no connection is made here.
 //!
-//! Where OpenClaw 2026.9.6 decides: `src/config/paths.ts` (folders, config file, port), `src/infra/home-dir.ts` (`~`),
-//! `src/infra/dotenv.ts` (files of variables), `src/cli/profile.ts` (profiles).
+//! Where OpenClaw 2026.9.6 decides: `src/config/paths.ts` (directories, config file, port), `src/infra/home-dir.ts`
+//! (`~`), `src/infra/dotenv.ts` (files of variables), `src/cli/profile.ts` (profiles).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,20 +15,20 @@ use super::{config, dotenv};
 use crate::Root;
 
 const CONFIG: &str = "openclaw.json";
-/// What folder and file were called before; still found where there is no new one.
+/// The former names of directory and file; OpenClaw still uses them if the new ones do not exist.
 const OLD_FOLDER: &str = ".clawdbot";
 const OLD_CONFIG: &str = "clawdbot.json";
 const FOLDER: &str = ".openclaw";
 /// A file of variables is short; OpenClaw reads no longer one.
 const LARGEST_DOTENV: u64 = 1 << 20;
 
-/// The gateway that a caller with these variables would talk to. Where OpenClaw has no config there is no gateway:
-/// the root is then its folder, which `survey` finds missing.
+/// The gateway that a caller with these variables would talk to. If OpenClaw has no config there is no gateway: the
+/// root is then its directory, which `survey` finds missing.
 pub(super) fn root(environ: &Environ) -> Option<Root> {
     let state = state_folder(environ);
     let environ = with_files(environ, &dotenv_files(environ));
-    if let Some(url) = said(&environ, "OPENCLAW_GATEWAY_URL") {
-        // An address from the environment is opened with keys from the environment only.
+    if let Some(url) = variable_text(&environ, "OPENCLAW_GATEWAY_URL") {
+        // An address from the environment is only used with keys from the environment.
         return Some(Root { keys: Some(keys_of(&environ)), ..at(url) });
     }
     let state = state?;
@@ -42,9 +42,9 @@ pub(super) fn root(environ: &Environ) -> Option<Root> {
     })
 }
 
-/// A root that the user wrote down: an address, or a folder of OpenClaw (a second profile). Its config may name the
-/// caller's variables; those that say where the caller's own gateway is are not meant for it.
-pub(super) fn written(path: &Path, environ: &Environ) -> Root {
+/// A root that the user configured: an address, or a directory of OpenClaw (a second profile). Its config may name
+/// the caller's variables; the variables that locate the caller's own gateway do not apply to it.
+pub(super) fn configured_root(path: &Path, environ: &Environ) -> Root {
     if let Some(text) = path.to_str().filter(|text| text.contains("://")) {
         return at(text);
     }
@@ -56,7 +56,7 @@ pub(super) fn written(path: &Path, environ: &Environ) -> Root {
     let profile = state.file_name().and_then(|name| name.to_str()?.strip_prefix(".openclaw-"));
     if let Some(profile) = profile {
         own.set("OPENCLAW_PROFILE", profile);
-        if profile == "dev" && said(&own, "OPENCLAW_GATEWAY_PORT").is_none() {
+        if profile == "dev" && variable_text(&own, "OPENCLAW_GATEWAY_PORT").is_none() {
             own.set("OPENCLAW_GATEWAY_PORT", "19001");
         }
     }
@@ -68,8 +68,8 @@ pub(super) fn written(path: &Path, environ: &Environ) -> Root {
     configured(&settings, &Variables { own, named }, state)
 }
 
-/// Why a root that is no address could not become one; `None` when there is no OpenClaw.
-pub(super) fn trouble(path: &Path) -> Option<String> {
+/// Why a root that is not an address could not become one; `None` when there is no OpenClaw.
+pub(super) fn error(path: &Path) -> Option<String> {
     let config = config_in(path);
     match config::read(&config, &[]) {
         Ok(_) => Some(format!("{} is no address of a gateway", path.display())),
@@ -78,7 +78,7 @@ pub(super) fn trouble(path: &Path) -> Option<String> {
     }
 }
 
-/// The config file of a folder, or the file itself.
+/// The config file of a directory, or the file itself.
 fn config_in(path: &Path) -> PathBuf {
     if !path.is_dir() {
         return path.to_owned();
@@ -91,7 +91,7 @@ pub(super) fn at(url: &str) -> Root {
     Root::at(Address::parse(url).map_or_else(|| without_password(url), |address| address.to_string()))
 }
 
-/// An address that is none is shown to its user, but not with the password that somebody wrote into it.
+/// An invalid address is shown to its user, but without the password that it may contain.
 fn without_password(url: &str) -> String {
     match url.split_once("://") {
         Some((scheme, rest)) => format!("{scheme}://{}", rest.rsplit('@').next().unwrap_or_default()),
@@ -103,29 +103,29 @@ fn state_folder(environ: &Environ) -> Option<PathBuf> {
     if let Some(folder) = path(environ, "OPENCLAW_STATE_DIR") {
         return Some(folder);
     }
-    // `OPENCLAW_PROFILE` alone moves nothing: `--profile` sets the folder, too.
+    // `OPENCLAW_PROFILE` alone changes nothing: `--profile` sets the directory, too.
     let home = home(environ)?;
     let (now, before) = (home.join(FOLDER), home.join(OLD_FOLDER));
     Some(if !now.exists() && before.exists() { before } else { now })
 }
 
-/// What a variable says, without the blanks around it.
-pub(super) fn said<'e>(environ: &'e Environ, name: &str) -> Option<&'e str> {
+/// The value of a variable, without the surrounding blanks.
+pub(super) fn variable_text<'e>(environ: &'e Environ, name: &str) -> Option<&'e str> {
     environ.text(name).map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// The home that OpenClaw goes by.
+/// The home directory that OpenClaw uses.
 pub(super) fn home(environ: &Environ) -> Option<PathBuf> {
     let real = |text: &&str| *text != "undefined" && *text != "null";
     let system = environ.path("HOME");
-    match said(environ, "OPENCLAW_HOME").filter(real) {
+    match variable_text(environ, "OPENCLAW_HOME").filter(real) {
         Some(own) => Some(expanded(own, system.as_deref())),
         None => system,
     }
 }
 
 fn path(environ: &Environ, name: &str) -> Option<PathBuf> {
-    said(environ, name).map(|text| expanded(text, home(environ).as_deref()))
+    variable_text(environ, name).map(|text| expanded(text, home(environ).as_deref()))
 }
 
 pub(super) fn expanded(text: &str, home: Option<&Path>) -> PathBuf {
@@ -136,7 +136,7 @@ pub(super) fn expanded(text: &str, home: Option<&Path>) -> PathBuf {
 }
 
 fn include_roots(environ: &Environ) -> Vec<PathBuf> {
-    let roots = said(environ, "OPENCLAW_INCLUDE_ROOTS").into_iter().flat_map(|list| list.split(':'));
+    let roots = variable_text(environ, "OPENCLAW_INCLUDE_ROOTS").into_iter().flat_map(|list| list.split(':'));
     roots
         .map(str::trim)
         .filter(|root| !root.is_empty())
@@ -144,7 +144,7 @@ fn include_roots(environ: &Environ) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The files of variables that count where nothing else is said, the first one most.
+/// The files of variables that apply when nothing else is set, in order of precedence.
 fn dotenv_files(environ: &Environ) -> Vec<PathBuf> {
     let moved = path(environ, "OPENCLAW_STATE_DIR");
     let usual = home(environ).map(|home| home.join(FOLDER));
@@ -154,7 +154,7 @@ fn dotenv_files(environ: &Environ) -> Vec<PathBuf> {
     moved.or(beside).or(usual).map(|folder| folder.join(".env")).into_iter().chain(service).collect()
 }
 
-/// What is set already stays, even where it is empty.
+/// A variable that is already set stays, even if it is empty.
 fn with_files(environ: &Environ, files: &[PathBuf]) -> Environ {
     let mut all = environ.clone();
     for file in files {
@@ -192,7 +192,7 @@ mod tests {
         let variables = environ(&[("HOME", home.path().to_str().unwrap())]);
         let root = root(&variables).unwrap();
         assert_eq!(root, Root::at(home.path().join(".openclaw")));
-        assert_eq!(trouble(&root.path), None);
+        assert_eq!(error(&root.path), None);
     }
 
     #[test]
@@ -208,12 +208,12 @@ mod tests {
         ];
         let found = root(&environ(&variables)).unwrap();
         assert_eq!((address(&found), token(&found)), ("ws://127.0.0.1:7", Some("t")));
-        let second = written(&folder, &environ(&[("MINE", "t"), ("OPENCLAW_GATEWAY_PORT", "8")]));
+        let second = configured_root(&folder, &environ(&[("MINE", "t"), ("OPENCLAW_GATEWAY_PORT", "8")]));
         assert_eq!((address(&second), token(&second)), ("ws://127.0.0.1:7", Some("t")), "a second profile");
         std::fs::write(folder.join(CONFIG), "{gateway: ").unwrap();
         let broken = root(&environ(&variables)).unwrap();
         assert_eq!(broken.path, folder.join(CONFIG));
-        assert!(trouble(&broken.path).unwrap().contains("a value is missing"));
+        assert!(error(&broken.path).unwrap().contains("a value is missing"));
     }
 
     #[test]
@@ -258,7 +258,7 @@ mod tests {
             "4"
         );
         write(".openclaw-work/openclaw.json", "{gateway: {}}");
-        assert_eq!(address(&written(&at_home(".openclaw-work"), &with(&[]))), "ws://127.0.0.1:41984");
+        assert_eq!(address(&configured_root(&at_home(".openclaw-work"), &with(&[]))), "ws://127.0.0.1:41984");
     }
 
     #[test]
@@ -295,6 +295,6 @@ mod tests {
         let keys = found(&[]).keys.unwrap();
         assert_eq!((keys.token, keys.password.as_ref().map(Secret::reveal)), (None, Some("yes")));
         write("openclaw.json", "{$include: './gone.json'}");
-        assert!(trouble(&found(&[]).path).unwrap().contains("gone.json"));
+        assert!(error(&found(&[]).path).unwrap().contains("gone.json"));
     }
 }

@@ -1,4 +1,5 @@
-//! What the gateway answers, as far as it is used. Pure. A field of an odd type costs that field, never the row.
+//! The gateway's responses, as far as they are used. Pure. A field of an unexpected type loses that field, never the
+//! row.
 
 use std::fmt;
 
@@ -7,13 +8,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::few::few;
+use super::bounded_list::bounded_list;
 
 /// One page of `sessions.list`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Page {
-    #[serde(deserialize_with = "few")]
+    #[serde(deserialize_with = "bounded_list")]
     pub(super) sessions: Vec<Row>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) ts: Option<Millis>,
@@ -25,17 +26,17 @@ pub(super) struct Page {
     pub(super) next_offset: Option<usize>,
 }
 
-/// One session. `key` is its identity; `session_id` names the transcript of the moment.
+/// One session. `key` is its identity; `session_id` names its current transcript.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Row {
     pub(super) key: String,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) session_id: Option<String>,
-    /// The live truth; the only word about being at work.
+    /// The live state; the only statement about whether the session is working.
     #[serde(default, deserialize_with = "lenient")]
     pub(super) has_active_run: Option<bool>,
-    /// How the last run ended, as stored: says nothing about now.
+    /// How the last run ended, as stored: it says nothing about the present.
     #[serde(default, deserialize_with = "lenient")]
     pub(super) status: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
@@ -72,7 +73,7 @@ pub(super) struct Row {
     pub(super) model: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) model_provider: Option<String>,
-    /// Of the last run alone, net of what was read from a cache.
+    /// Of the last run alone, without what was read from a cache.
     #[serde(default, deserialize_with = "lenient")]
     pub(super) input_tokens: Option<u64>,
     #[serde(default, deserialize_with = "lenient")]
@@ -88,13 +89,13 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// A row of a cron job or of a hook: there is nobody to take the next message.
+    /// A row of a cron job or of a hook: nobody takes the next message.
     pub(super) fn is_automation(&self) -> bool {
         self.created_via.as_deref() == Some("cron") || self.job_id().is_some()
     }
 
-    /// Nobody works in it, which of an automation only its job can say.
-    pub(super) fn rests(&self) -> bool {
+    /// The session is idle, which for an automation only its job can say.
+    pub(super) fn is_idle(&self) -> bool {
         self.has_active_run == Some(false) && !self.is_automation()
     }
 
@@ -103,7 +104,7 @@ impl Row {
         self.agent_runtime.as_ref().map(|runtime| runtime.id.as_str())
     }
 
-    /// What stands behind `:cron:`: the id of a job, or the number of one post to a hook.
+    /// The text after `:cron:`: the id of a job, or the number of one post to a hook.
     pub(super) fn job_id(&self) -> Option<&str> {
         let (_, rest) = self.key.split_once(":cron:")?;
         rest.split(':').next()
@@ -184,7 +185,7 @@ pub struct ApprovalRequest {
     pub session_key: Option<String>,
 }
 
-/// `agents.list`, for the folder in which an agent's sessions work when they do not say otherwise.
+/// `agents.list`, for the directory in which an agent's sessions work unless they say otherwise.
 #[derive(Debug, Deserialize)]
 pub(super) struct Agents {
     pub(super) agents: Vec<Agent>,
@@ -205,14 +206,14 @@ pub(super) struct History {
     pub(super) messages: Vec<Value>,
     #[serde(default)]
     pub(super) has_more: bool,
-    /// Counted in stored messages, of which one can come as several rows and another as none.
+    /// Counted in stored messages, of which one can arrive as several rows and another as none.
     #[serde(default, deserialize_with = "lenient")]
     pub(super) next_offset: Option<usize>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) in_flight_run: Option<InFlight>,
 }
 
-/// The answer that is being given at this moment.
+/// The reply in progress.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct InFlight {
@@ -224,7 +225,7 @@ pub(super) struct InFlight {
     pub(super) started_at: Option<Millis>,
 }
 
-/// A moment in milliseconds since 1970, as JavaScript counts them.
+/// A time in milliseconds since 1970, as JavaScript counts them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Millis(pub Timestamp);
 
@@ -246,7 +247,7 @@ impl<'de> Deserialize<'de> for Millis {
     }
 }
 
-/// The value if it is of the right type, else nothing.
+/// The value if it has the right type, otherwise nothing.
 fn lenient<'de, D: Deserializer<'de>, T: DeserializeOwned>(from: D) -> Result<Option<T>, D::Error> {
     let value = Value::deserialize(from)?;
     Ok(T::deserialize(value).ok())

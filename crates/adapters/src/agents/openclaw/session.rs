@@ -1,4 +1,5 @@
-//! From the gateway's rows to sessions and its word about each. Pure: the table of the words is here.
+//! Turns the gateway's rows into sessions, each with the state that the gateway reports. Pure: the table of the
+//! states is here.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,23 +19,23 @@ use crate::transcript::call;
 const NAME: usize = 200;
 const WORDS: usize = 300;
 
-/// Everything the gateway said at one moment, read to its end.
+/// Everything the gateway reported at one moment, read to its end.
 #[derive(Debug, Default)]
 pub(super) struct Snapshot {
     pub(super) rows: Vec<Row>,
-    /// `None` when they could not be read: then no automation is called ended.
+    /// `None` when they could not be read: then no automation is reported as ended.
     pub(super) jobs: Option<Vec<Job>>,
-    /// `None` when they were not asked for, or not shown: who is at work may then be waiting.
+    /// `None` when they were not requested, or not shown: a working session may then be waiting.
     pub(super) approvals: Option<Vec<Approval>>,
     pub(super) agents: Vec<Agent>,
-    /// What another agent runs behind a session, by its key.
+    /// The native sessions of other agents, by the key of the gateway session.
     pub(super) natives: HashMap<String, Native>,
-    /// When, by the gateway's own clock.
+    /// The time by the gateway's own clock.
     pub(super) at: Option<Timestamp>,
 }
 
 impl Snapshot {
-    /// Every session with the word about it.
+    /// Every session with the gateway's report about it.
     pub(super) fn sessions(&self, place: &Path) -> Vec<(Found, Remote)> {
         let jobs: HashMap<&str, &Job> =
             self.jobs.iter().flatten().map(|job| (job.id.as_str(), job)).collect();
@@ -63,7 +64,7 @@ impl Snapshot {
                     facts: self.facts(row, job, folder),
                     evidence: Vec::new(),
                 };
-                (found, self.word(row, job, approvals))
+                (found, self.remote(row, job, approvals))
             })
             .collect()
     }
@@ -79,10 +80,11 @@ impl Snapshot {
         facts
     }
 
-    /// At work, ready, ended, or not said: from `hasActiveRun`, and for automations from their job; never from a time.
-    fn word(&self, row: &Row, job: Option<&Job>, approvals: &[&Approval]) -> Remote {
+    /// Working, ready, ended, or not reported: from `hasActiveRun`, and for automations from their job; never from a
+    /// time.
+    fn remote(&self, row: &Row, job: Option<&Job>, approvals: &[&Approval]) -> Remote {
         let job_runs = job.and_then(|job| job.state.as_ref()).and_then(|state| state.running_at_ms);
-        let (word, said) = match row.has_active_run {
+        let (word, report_text) = match row.has_active_run {
             Some(true) if self.approvals.is_none() => {
                 (RemoteState::Running, "hasActiveRun is true; its approvals were not looked at")
             }
@@ -114,13 +116,13 @@ impl Snapshot {
             id: row.key.clone(),
             slot: None,
             word,
-            evidence: Evidence::said(Witness::Gateway, said, self.at),
+            evidence: Evidence::said(Witness::Gateway, report_text, self.at),
             testimony,
         }
     }
 }
 
-/// When the run of the moment began; a stored time of an older run is not it.
+/// When the current run began; the stored time of an older run does not count.
 fn began(row: &Row) -> Option<super::rows::Millis> {
     row.started_at.filter(|started| row.ended_at.is_none_or(|ended| ended < *started))
 }
@@ -131,7 +133,7 @@ fn pending(approval: &Approval) -> Pending {
         kind: PendingKind::Approval,
         summary: command.map(|command| call::words("exec", command)),
         since: approval.created_at_ms.map(|at| at.0),
-        // Whoever may see it may answer it.
+        // Anybody who may see it may answer it.
         answerable: true,
     }
 }
@@ -151,7 +153,7 @@ fn facts(row: &Row, job: Option<&Job>, folder: Option<&str>) -> Facts {
             .or_else(|| name(&row.display_name).filter(|name| *name != row.key))
             .or_else(|| job.and_then(|job| name(&job.name))),
         prompt: None,
-        // A row's preview can be the user's own words, even after the turn: only the conversation says who spoke.
+        // A row's preview can be the user's own text, even after the turn: only the conversation says who wrote it.
         last_message: None,
         cwd: path(&row.spawned_cwd)
             .or_else(|| path(&row.workspace_dir))
@@ -168,7 +170,7 @@ fn facts(row: &Row, job: Option<&Job>, folder: Option<&str>) -> Facts {
     }
 }
 
-/// Only of the last run: the survey keeps it where the conversation itself is gone, and nowhere else.
+/// Only the tokens of the last run: the survey keeps them if the conversation itself is gone, and in no other case.
 fn last_run(row: &Row) -> Option<Tokens> {
     let (input, output) = (row.input_tokens, row.output_tokens);
     (input.is_some() || output.is_some()).then(|| Tokens { input, output, ..Tokens::default() })
@@ -195,7 +197,7 @@ fn last_turn(row: &Row, job: Option<&Job>) -> Option<Turn> {
     Some(turn)
 }
 
-/// Who spawned it. `parentSessionKey` is only where the vendor's own page goes back to.
+/// The session that spawned it. `parentSessionKey` only says where the vendor's own page navigates back to.
 fn parent(row: &Row) -> Option<Parent> {
     let of = |id: &str, relation| Parent { id: clean_cut(id, None), relation };
     match (row.spawned_by.as_deref(), &row.fork_source) {

@@ -1,28 +1,28 @@
-//! Asking a gateway for its sessions. One that cannot be heard gives no verdict about anybody.
+//! Asks a gateway for its sessions. A gateway that cannot be reached gives no verdict about any session.
 
 use agentctl_model::text::clean_cut;
 use agentctl_model::{Coverage, Found, Harvest};
 use serde_json::json;
 
-use super::client::Client;
+use super::connection::Connection;
+use super::error::GatewayError;
 use super::fold::{Fold, Summary};
-use super::gateway::Gateway;
-use super::paging::wanted;
+use super::gateway_client::GatewayClient;
+use super::paging::record_progress;
 use super::rows::{History, Row};
-use super::trouble::Trouble;
 use super::{list, natives, places};
 use crate::{Progress, Reach, Root, Scope};
 
-/// The most that `chat.history` gives at once.
+/// The most that `chat.history` returns at once.
 const PAGE: usize = 1000;
-/// A conversation longer than this is not added up.
+/// A conversation longer than this is not summed up.
 const MOST_PAGES: usize = 50;
-/// The same in bytes, which a gateway may put into few pages.
+/// The same limit in bytes, which a gateway may put into few pages.
 const LARGEST_CONVERSATION: usize = 64 << 20;
 
 pub(super) fn survey(root: &Root, scope: &Scope<'_>) -> Harvest {
     let failed = |error: String| Harvest::nothing(Coverage::Failed { error });
-    let Some(gateway) = Gateway::of(root) else {
+    let Some(gateway) = GatewayClient::of(root) else {
         let text = root.path.to_string_lossy();
         if text.contains("://") {
             return failed(format!(
@@ -30,43 +30,43 @@ pub(super) fn survey(root: &Root, scope: &Scope<'_>) -> Harvest {
                 clean_cut(&text, Some(200))
             ));
         }
-        return places::trouble(&root.path).map_or_else(|| Harvest::nothing(Coverage::NotInstalled), failed);
+        return places::error(&root.path).map_or_else(|| Harvest::nothing(Coverage::NotInstalled), failed);
     };
-    ask(&gateway, root, scope).unwrap_or_else(|trouble| failed(trouble.to_string()))
+    ask(&gateway, root, scope).unwrap_or_else(|error| failed(error.to_string()))
 }
 
-fn ask(gateway: &Gateway, root: &Root, scope: &Scope<'_>) -> Result<Harvest, Trouble> {
-    let (mut client, mut listing) = list::read(gateway, &scope.reach, &scope.progress)?;
+fn ask(gateway: &GatewayClient, root: &Root, scope: &Scope<'_>) -> Result<Harvest, GatewayError> {
+    let (mut connection, mut listing) = list::read(gateway, &scope.reach, &scope.progress)?;
     if let Some(state) = &root.store {
         let live = matches!(scope.reach, Reach::Live(_));
-        let is_wanted = |row: &&Row| scope.reach.names(&row.key) && !(live && row.rests());
+        let is_wanted = |row: &&Row| scope.reach.names(&row.key) && !(live && row.is_idle());
         let rows = listing.snapshot.rows.iter().filter(is_wanted);
         listing.snapshot.natives = natives::read(state, rows, &mut listing.warnings);
     }
     let mut harvest = Harvest::complete(Vec::new());
     listing.left_out.into_iter().for_each(|words| harvest.left_out(words));
     harvest.warnings.extend(listing.warnings);
-    // Whole texts and totals are in the conversation only.
-    let told = scope.usage || scope.text_limit.is_none();
+    // Only the conversation contains whole texts and totals.
+    let reads_conversation = scope.usage || scope.text_limit.is_none();
     for (mut found, remote) in listing.snapshot.sessions(&root.path) {
         if !scope.reach.names(&found.id) {
             continue;
         }
-        if told {
-            match summary(&mut client, &found.id, &scope.progress) {
+        if reads_conversation {
+            match summary(&mut connection, &found.id, &scope.progress) {
                 Ok((summary, missing)) => {
                     fill(&mut found, summary, scope);
                     harvest.warnings.extend(missing.map(|words| format!("{}: {words}", found.id)));
                 }
-                Err(trouble @ Trouble::Refused { .. }) => {
-                    harvest.warnings.push(format!("{}: {trouble}", found.id));
-                    // Those of the last run are no total.
+                Err(error @ GatewayError::Refused { .. }) => {
+                    harvest.warnings.push(format!("{}: {error}", found.id));
+                    // The tokens of the last run are not a total.
                     found.facts.tokens = None;
                 }
-                Err(trouble) => return Err(trouble),
+                Err(error) => return Err(error),
             }
         } else {
-            // The row has the figures of the last run, which are no total.
+            // The row has the figures of the last run, which are not a total.
             found.facts.tokens = None;
         }
         harvest.found.push(found);
@@ -79,37 +79,37 @@ fn fill(found: &mut Found, summary: Summary, scope: &Scope<'_>) {
     let cut = |text: Option<String>| text.map(|text| clean_cut(&text, scope.text_limit));
     found.facts.prompt = cut(summary.prompt);
     found.facts.last_message = cut(summary.last_message);
-    if summary.told {
+    if summary.has_messages {
         found.facts.tokens = summary.tokens;
         found.facts.cost = summary.cost;
     }
 }
 
-/// A conversation from its last page to its first, and a word when it could not be read so far.
+/// A conversation from its last page to its first, and a warning when it could not be read that far.
 fn summary(
-    client: &mut Client,
+    connection: &mut Connection,
     key: &str,
     progress: &Progress,
-) -> Result<(Summary, Option<&'static str>), Trouble> {
+) -> Result<(Summary, Option<&'static str>), GatewayError> {
     let mut fold = Fold::default();
-    let (mut offset, heard_before, mut limit) = (0, client.heard(), PAGE);
+    let (mut offset, received_before, mut limit) = (0, connection.received(), PAGE);
     for _ in 0..MOST_PAGES {
         let params = json!({"sessionKey": key, "limit": limit, "offset": offset});
-        let page: History = match client.ask("chat.history", &params) {
-            // Long messages: fewer of them may not be too much.
-            Err(Trouble::TooHeavy { .. }) if limit > 1 => {
+        let page: History = match connection.ask("chat.history", &params) {
+            // The messages are long: fewer of them may fit.
+            Err(GatewayError::TooHeavy { .. }) if limit > 1 => {
                 limit = (limit / 10).max(1);
                 continue;
             }
-            Err(Trouble::TooHeavy { .. }) => break,
+            Err(GatewayError::TooHeavy { .. }) => break,
             other => other?,
         };
-        wanted(progress)?;
+        record_progress(progress)?;
         fold.add(&page);
         if !page.has_more {
             return Ok((fold.whole(), None));
         }
-        let enough = client.heard() - heard_before > LARGEST_CONVERSATION;
+        let enough = connection.received() - received_before > LARGEST_CONVERSATION;
         match page.next_offset.filter(|next| *next > offset && !enough) {
             Some(next) => offset = next,
             None => break,

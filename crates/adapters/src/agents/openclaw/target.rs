@@ -1,4 +1,4 @@
-//! From settings and variables to one gateway: its address and what opens it. Nothing but the certificate of a local
+//! From settings and variables to one gateway: its address and its credentials. Only the certificate of a local
 //! gateway is read here.
 //!
 //! Where OpenClaw 2026.9.6 decides: `src/gateway/connection-details.ts` (address), `src/config/paths.ts` (port),
@@ -10,23 +10,24 @@ use agentctl_model::Environ;
 use serde_json::Value;
 
 use super::address::{Address, DEFAULT_PORT};
-use super::config::{self, filled, variable};
-use super::places::{at, expanded, home, said};
+use super::config::{self, substituted, variable};
+use super::places::{at, expanded, home, variable_text};
 use crate::{Keys, Pin, Root, Secret};
 
-/// The variables that count for one gateway.
+/// The variables that apply to one gateway.
 pub(super) struct Variables {
-    /// Those by which OpenClaw itself goes.
+    /// Those that OpenClaw itself uses.
     pub(super) own: Environ,
-    /// Those that a config may name: everybody's.
+    /// Those that a config may name: all of them.
     pub(super) named: Environ,
 }
 
-/// The gateway that a config file names, with its keys. Of the files, only the certificate of a local gateway is read.
+/// The gateway that a config file names, with its keys. The only further file that is read is the certificate of a
+/// local gateway.
 pub(super) fn configured(settings: &Value, variables: &Variables, state: &Path) -> Root {
     let gateway = &settings["gateway"];
     let given = |place: &Value| secret(place, settings, &variables.named);
-    let text = |place: &Value| filled(place.as_str()?.trim(), settings, &variables.named);
+    let text = |place: &Value| substituted(place.as_str()?.trim(), settings, &variables.named);
     let environ = keys_of(&variables.own);
     let (local, remote) = (&gateway["auth"], &gateway["remote"]);
     if let (Some("remote"), Some(url)) = (gateway["mode"].as_str(), text(&remote["url"])) {
@@ -38,7 +39,7 @@ pub(super) fn configured(settings: &Value, variables: &Variables, state: &Path) 
     }
     let secure = gateway["tls"]["enabled"].as_bool() == Some(true);
     let address = Address::local(port(gateway, &variables.own), secure);
-    // The keys of another gateway are tried only where nothing is written about those of this one.
+    // The keys of another gateway are tried only if the config says nothing about the keys of this one.
     let or_else = |key: Option<Secret>, place: &str| {
         key.or_else(|| local[place].is_null().then(|| given(&remote[place]))?)
     };
@@ -52,21 +53,21 @@ pub(super) fn configured(settings: &Value, variables: &Variables, state: &Path) 
     } else {
         None
     };
-    // Its gateway is this machine's own: what it stores lies here.
+    // The gateway runs on this machine, so its storage is here.
     let store = Some(state.to_owned());
     let keys = Some(Keys { token, password, pin, ..Keys::default() });
     Root { path: address.to_string().into(), store, keys }
 }
 
-/// The variable, the config, else the port that OpenClaw counts out for a profile.
+/// The port from the variable or the config, otherwise the one that OpenClaw computes for a profile.
 fn port(gateway: &Value, environ: &Environ) -> u16 {
     let number = |text: &str| text.parse().ok().filter(|port: &u16| *port > 0);
-    // Some write the host in front of it.
-    let chosen = said(environ, "OPENCLAW_GATEWAY_PORT");
+    // Some users write the host in front of it.
+    let chosen = variable_text(environ, "OPENCLAW_GATEWAY_PORT");
     let chosen = chosen.and_then(|text| number(text.rsplit_once(':').map_or(text, |(_, port)| port)));
     let written = gateway["port"].as_u64().and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0);
     chosen.or(written).unwrap_or_else(|| {
-        match said(environ, "OPENCLAW_PROFILE").filter(|name| is_profile(name)) {
+        match variable_text(environ, "OPENCLAW_PROFILE").filter(|name| is_profile(name)) {
             Some(profile) => port_of(profile),
             None => DEFAULT_PORT,
         }
@@ -81,7 +82,7 @@ fn is_profile(name: &str) -> bool {
         && name.bytes().all(fits)
 }
 
-/// FNV-1a, as `resolveGatewayPort` has it.
+/// FNV-1a, as in `resolveGatewayPort`.
 fn port_of(profile: &str) -> u16 {
     let hash = profile
         .bytes()
@@ -89,10 +90,10 @@ fn port_of(profile: &str) -> u16 {
     u16::try_from(20_000 + hash % 40_000).unwrap_or(DEFAULT_PORT)
 }
 
-/// A certificate is a few kilobytes.
+/// A certificate has a few kilobytes.
 const LARGEST_CERTIFICATE: u64 = 1 << 20;
 
-/// A gateway on this machine mostly signs for itself: its certificate lies here, and that very one is trusted.
+/// A gateway on this machine usually signs its own certificate: it is stored here, and exactly that one is trusted.
 fn own_certificate(named: Option<String>, environ: &Environ, state: &Path) -> Option<Pin> {
     let named = named.map(|path| expanded(&path, home(environ).as_deref()));
     let path = named.unwrap_or_else(|| state.join("gateway/tls/gateway-cert.pem"));
@@ -100,7 +101,7 @@ fn own_certificate(named: Option<String>, environ: &Environ, state: &Path) -> Op
 }
 
 pub(super) fn keys_of(environ: &Environ) -> Keys {
-    let secret = |name: &str| said(environ, name).and_then(Secret::new);
+    let secret = |name: &str| variable_text(environ, name).and_then(Secret::new);
     Keys {
         token: secret("OPENCLAW_GATEWAY_TOKEN"),
         password: secret("OPENCLAW_GATEWAY_PASSWORD"),
@@ -108,14 +109,14 @@ pub(super) fn keys_of(environ: &Environ) -> Keys {
     }
 }
 
-/// The secret itself, with variables in it or not, `$NAME`, or a reference to a variable. Other references only OpenClaw
-/// can follow (`src/config/types.secrets.ts`).
+/// The secret itself, with or without variables in it, `$NAME`, or a reference to a variable. Only OpenClaw can
+/// resolve other references (`src/config/types.secrets.ts`).
 fn secret(place: &Value, settings: &Value, environ: &Environ) -> Option<Secret> {
     let named = |name: &str| variable(name, settings, environ).map(str::trim).and_then(Secret::new);
     match place {
         Value::String(text) => match text.trim().strip_prefix('$') {
             Some(name) if config::is_name(name) => named(name),
-            _ => Secret::new(filled(text.trim(), settings, environ)?),
+            _ => Secret::new(substituted(text.trim(), settings, environ)?),
         },
         Value::Object(reference) if reference.get("source").and_then(Value::as_str) == Some("env") => {
             reference.get("id").and_then(Value::as_str).and_then(named)

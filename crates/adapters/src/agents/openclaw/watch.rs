@@ -1,90 +1,91 @@
-//! One long connection on which a gateway tells what changes. What it tells is a reason to read again, never a fact:
-//! pushes can be lost, and after every gap the list is the truth.
+//! One long-lived connection on which a gateway announces changes. An announcement is a reason to read again, never a
+//! fact: announcements can be lost, and after every gap only the list says what is true.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::client::{Client, Event, READ};
-use super::gateway::Gateway;
-use super::trouble::Trouble;
-use crate::feed::{Feed, Lost, News};
+use super::connection::{Connection, Event, READ};
+use super::error::GatewayError;
+use super::gateway_client::GatewayClient;
+use crate::feed::{Feed, FeedMessage, Lost};
 
-/// The gateway ticks every 30 s; after three missing ticks nobody is there.
+/// The gateway sends a tick every 30 s; after three missing ticks it counts as gone.
 const LONGEST_SILENCE: Duration = Duration::from_secs(95);
-/// How the gateway closes connections when its own settings changed: it is there, and wants us back.
+/// The code with which the gateway closes connections when its own settings changed: it still runs, and expects us to
+/// reconnect.
 const POLICY_CHANGED: u16 = 4001;
-/// Who was not let in comes back seldom: a gateway locks out whoever shows a wrong token too often.
+/// A refused client reconnects rarely: a gateway locks out clients that present a wrong token too often.
 const UNTIL_LET_IN: Duration = Duration::from_mins(5);
 
 pub struct Watch {
-    gateway: Gateway,
-    client: Option<Client>,
-    /// The life of the gateway that was heard last, by its own name.
+    gateway: GatewayClient,
+    connection: Option<Connection>,
+    /// The last run of the gateway that was connected to, by the gateway's own id for it.
     boot: Option<String>,
-    heard: Instant,
+    last_event: Instant,
 }
 
 impl Watch {
-    pub fn new(gateway: Gateway) -> Self {
-        Self { gateway, client: None, boot: None, heard: Instant::now() }
+    pub fn new(gateway: GatewayClient) -> Self {
+        Self { gateway, connection: None, boot: None, last_event: Instant::now() }
     }
 
-    fn connect(&mut self) -> Result<News, Trouble> {
-        let mut client = self.gateway.connect(&[READ])?;
-        let _: Value = client.ask("sessions.subscribe", &json!({}))?;
-        let boot = client.hello.boot.clone();
-        // Where either did not say its name, nobody knows whether it is another one.
+    fn connect(&mut self) -> Result<FeedMessage, GatewayError> {
+        let mut connection = self.gateway.connect(&[READ])?;
+        let _: Value = connection.ask("sessions.subscribe", &json!({}))?;
+        let boot = connection.hello.boot.clone();
+        // If either of them did not give its id, it is unknown whether the gateway restarted.
         let restarted = self.boot.is_some() && boot.is_some() && self.boot != boot;
         self.boot = boot.or_else(|| self.boot.take());
-        self.client = Some(client);
-        self.heard = Instant::now();
-        Ok(if restarted { News::Restarted } else { News::Changed })
+        self.connection = Some(connection);
+        self.last_event = Instant::now();
+        Ok(if restarted { FeedMessage::Restarted } else { FeedMessage::Changed })
     }
 
-    fn listen(&mut self, patience: Duration) -> Result<News, Trouble> {
-        let Some(client) = &mut self.client else { return self.connect() };
-        match client.listen(patience)? {
+    fn listen(&mut self, patience: Duration) -> Result<FeedMessage, GatewayError> {
+        let Some(connection) = &mut self.connection else { return self.connect() };
+        match connection.listen(patience)? {
             Some(event) => {
-                self.heard = Instant::now();
+                self.last_event = Instant::now();
                 Ok(news(&event))
             }
-            None if self.heard.elapsed() > LONGEST_SILENCE => {
-                Err(Trouble::Silent { during: "events".to_owned(), patience: LONGEST_SILENCE })
+            None if self.last_event.elapsed() > LONGEST_SILENCE => {
+                Err(GatewayError::Silent { during: "events".to_owned(), patience: LONGEST_SILENCE })
             }
-            None => Ok(News::Nothing),
+            None => Ok(FeedMessage::Nothing),
         }
     }
 }
 
 impl Feed for Watch {
-    fn next(&mut self, patience: Duration) -> Result<News, Lost> {
-        self.listen(patience).map_err(|trouble| {
-            self.client = None;
-            Lost { why: trouble.to_string(), retry_in: retry_in(&trouble) }
+    fn next(&mut self, patience: Duration) -> Result<FeedMessage, Lost> {
+        self.listen(patience).map_err(|error| {
+            self.connection = None;
+            Lost { why: error.to_string(), retry_in: retry_in(&error) }
         })
     }
 }
 
-/// When to come back; `None` where nobody says.
-fn retry_in(trouble: &Trouble) -> Option<Duration> {
-    match trouble {
-        Trouble::Refused { refusal, .. } => match refusal.retry_after_ms {
+/// When to reconnect; `None` if nothing says.
+fn retry_in(error: &GatewayError) -> Option<Duration> {
+    match error {
+        GatewayError::Refused { refusal, .. } => match refusal.retry_after_ms {
             Some(pause) => Some(Duration::from_millis(pause)),
             None => (!refusal.retryable).then_some(UNTIL_LET_IN),
         },
-        Trouble::NoScope { .. } | Trouble::Unsafe(_) => Some(UNTIL_LET_IN),
+        GatewayError::NoScope { .. } | GatewayError::Unsafe(_) => Some(UNTIL_LET_IN),
         lost => (lost.close_code() == Some(POLICY_CHANGED)).then_some(Duration::ZERO),
     }
 }
 
-/// Whether an event can change a list. The words of a run in progress change nothing; that it waits for an approval does,
-/// and a reader is told so only by the run itself.
-fn news(event: &Event) -> News {
+/// Whether an event can change a list. The text of a run in progress changes nothing; that the run waits for an
+/// approval does, and only the run itself announces it to a reader.
+fn news(event: &Event) -> FeedMessage {
     match (event.name.as_str(), event.phase.as_deref()) {
         ("sessions.changed" | "session.message" | "cron" | "shutdown", _)
-        | ("agent", Some("waiting-approval" | "approval-resolved")) => News::Changed,
-        _ => News::Nothing,
+        | ("agent", Some("waiting-approval" | "approval-resolved")) => FeedMessage::Changed,
+        _ => FeedMessage::Nothing,
     }
 }
 
@@ -98,12 +99,12 @@ mod tests {
             news(&Event { name: name.to_owned(), phase: phase.map(str::to_owned) })
         };
         for name in ["sessions.changed", "session.message", "cron", "shutdown"] {
-            assert_eq!(of(name, None), News::Changed, "{name}");
+            assert_eq!(of(name, None), FeedMessage::Changed, "{name}");
         }
         for name in ["tick", "health", "agent", "chat", "presence"] {
-            assert_eq!(of(name, None), News::Nothing, "{name}");
+            assert_eq!(of(name, None), FeedMessage::Nothing, "{name}");
         }
-        assert_eq!(of("agent", Some("waiting-approval")), News::Changed);
-        assert_eq!(of("agent", Some("model")), News::Nothing);
+        assert_eq!(of("agent", Some("waiting-approval")), FeedMessage::Changed);
+        assert_eq!(of("agent", Some("model")), FeedMessage::Nothing);
     }
 }

@@ -1,14 +1,14 @@
-//! How much an answer weighs once it is understood. Pure.
+//! Estimates how much memory a response takes once it is parsed. Pure.
 //!
-//! Two bytes of JSON can become a hundred in memory: `[0,0,0…` of the largest message would be a gigabyte. What is too
-//! heavy is refused while it is still a text.
+//! Two bytes of JSON can become a hundred in memory: `[0,0,0…` of the largest message would be a gigabyte. A response
+//! that is too heavy is refused while it is still a text.
 
 use memchr::{memchr, memchr2};
 
 /// A thousand sessions have some seventy values each, a thousand messages fewer.
 pub(super) const MOST_VALUES: usize = 300_000;
 
-/// How many values a JSON text has, give or take its last ones; for a text that is no JSON some number.
+/// How many values a JSON text has, give or take its last ones; for a text that is not JSON, some number.
 pub(super) fn values(json: &[u8]) -> usize {
     let mut rest = json;
     let mut count = 0;
@@ -19,7 +19,7 @@ pub(super) fn values(json: &[u8]) -> usize {
     count + beginnings(rest)
 }
 
-/// Every value but the first stands behind one of these; so do names, which weigh no less.
+/// Every value but the first comes after one of these; so do names, which weigh no less.
 fn beginnings(between_strings: &[u8]) -> usize {
     between_strings.iter().filter(|byte| matches!(byte, b',' | b':' | b'[' | b'{')).count()
 }

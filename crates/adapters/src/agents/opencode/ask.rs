@@ -1,7 +1,7 @@
-//! Asking OpenCode's own server which sessions it works on and what they wait for.
+//! Asks OpenCode's own server which sessions it works on and what they wait for.
 //!
-//! Only the process that runs a turn knows: other servers answer too, but not about it. So each is asked on its own
-//! port, about the directories of sessions that it may run.
+//! Only the process that runs a turn knows: other servers answer too, but not about that turn. So each process is
+//! asked on its own port, about the directories of the sessions that it may run.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
@@ -15,15 +15,15 @@ use agentctl_model::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::http::{SOON, get};
-use super::turn::told;
+use super::http::{SURVEY_TIMEOUT, get};
+use super::turn::main_input;
 use crate::transcript::call;
 use crate::wire::http::escaped;
 
-/// What a session does right now: `busy`, `retry`; an idle one is not in the list.
+/// What a session does right now: `busy`, `retry`; an idle session is not in the list.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Doing {
+struct Activity {
     #[serde(rename = "type")]
     kind: String,
     message: Option<String>,
@@ -36,14 +36,15 @@ pub(super) struct Request {
     id: String,
     #[serde(rename = "sessionID")]
     session: String,
-    /// What is to be permitted: `bash`, `edit`, …
+    /// What the user is asked to permit: `bash`, `edit`, …
     permission: Option<String>,
-    /// What rules are matched against. Of a command only its parts, without what stands between them.
+    /// The texts that permission rules are matched against. For a command these are only its parts, without what
+    /// joins them.
     patterns: Vec<String>,
     questions: Vec<AskedQuestion>,
-    /// The call that waits.
+    /// The tool call that waits.
     tool: Option<CallId>,
-    /// The call in words, once it was asked for.
+    /// The call in words, once it was read from the server.
     #[serde(skip)]
     call: Option<String>,
 }
@@ -57,7 +58,7 @@ struct CallId {
     call: String,
 }
 
-/// A message, of which only its calls are wanted.
+/// A message, of which only the tool calls are wanted.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Calls {
@@ -103,15 +104,15 @@ impl Request {
     }
 }
 
-/// What one server said about one directory.
+/// What one server reports about one directory.
 #[derive(Debug, Default)]
-pub(super) struct Word {
-    doing: HashMap<String, Doing>,
+pub(super) struct ServerReport {
+    doing: HashMap<String, Activity>,
     approvals: Vec<Request>,
     questions: Vec<Request>,
 }
 
-impl Word {
+impl ServerReport {
     pub(super) fn works_on(&self, id: &str) -> bool {
         self.doing.contains_key(id)
     }
@@ -126,7 +127,7 @@ impl Word {
     }
 }
 
-/// Puts the servers' words into the claims. Who does not answer leaves its claims as they are.
+/// Adds the servers' reports to the claims. A server that does not answer leaves its claims as they are.
 pub(super) fn ask(kernel: &KernelView, joined: &mut Joined) {
     let mut wanted: BTreeMap<ProcessRef, BTreeSet<String>> = BTreeMap::new();
     for claim in &joined.claims {
@@ -139,32 +140,39 @@ pub(super) fn ask(kernel: &KernelView, joined: &mut Joined) {
             continue;
         };
         for directory in directories {
-            if let Some((word, address)) = word_of(process, &directory) {
-                hear(&word, reference, &directory, address, kernel, &mut joined.claims);
+            if let Some((report, address)) = report_of(process, &directory) {
+                apply_report(&report, reference, &directory, address, kernel, &mut joined.claims);
             }
         }
     }
 }
 
-fn word_of(process: &Process, directory: &str) -> Option<(Word, SocketAddr)> {
-    process.listening.seen()?.iter().find_map(|address| Some((word_at(*address, directory, SOON)?, *address)))
+fn report_of(process: &Process, directory: &str) -> Option<(ServerReport, SocketAddr)> {
+    process
+        .listening
+        .seen()?
+        .iter()
+        .find_map(|address| Some((report_at(*address, directory, SURVEY_TIMEOUT)?, *address)))
 }
 
-/// What the server at an address says about a directory; `None` if it is none of OpenCode's.
-pub(super) fn word_at(address: SocketAddr, directory: &str, patience: Duration) -> Option<Word> {
+/// What the server at an address reports about a directory; `None` if it is not an OpenCode server.
+pub(super) fn report_at(address: SocketAddr, directory: &str, patience: Duration) -> Option<ServerReport> {
     let query = format!("?directory={}", escaped(directory));
     let json = |path: &str| get(address, &format!("{path}{query}"), patience);
-    let mut word = Word { doing: serde_json::from_slice(&json("/session/status")?).ok()?, ..Word::default() };
-    if !word.doing.is_empty() {
+    let mut report = ServerReport {
+        doing: serde_json::from_slice(&json("/session/status")?).ok()?,
+        ..ServerReport::default()
+    };
+    if !report.doing.is_empty() {
         let requests = |path| json(path).and_then(|body| serde_json::from_slice::<Vec<Request>>(&body).ok());
-        word.approvals = requests("/permission").unwrap_or_default();
-        word.questions = requests("/question").unwrap_or_default();
-        for request in word.approvals.iter_mut().chain(&mut word.questions) {
+        report.approvals = requests("/permission").unwrap_or_default();
+        report.questions = requests("/question").unwrap_or_default();
+        for request in report.approvals.iter_mut().chain(&mut report.questions) {
             request.call = waiting_call(request, &json);
-            request.session = main_session(&request.session, &word.doing, &json);
+            request.session = main_session(&request.session, &report.doing, &json);
         }
     }
-    Some(word)
+    Some(report)
 }
 
 /// The call that a request is about, as the model made it.
@@ -175,11 +183,15 @@ fn waiting_call(request: &Request, json: &dyn Fn(&str) -> Option<Vec<u8>>) -> Op
     let body = (is_safe(&request.session) && is_safe(&asked.message)).then(|| json(&path)).flatten()?;
     let message: Calls = serde_json::from_slice(&body).ok()?;
     let part = message.parts.iter().find(|part| part.call == asked.call)?;
-    Some(call::words(&part.tool, &told(&part.state.input)?))
+    Some(call::words(&part.tool, &main_input(&part.state.input)?))
 }
 
-/// A sub-agent's question keeps its parent waiting, and the parent is what people see.
-fn main_session(id: &str, doing: &HashMap<String, Doing>, json: &dyn Fn(&str) -> Option<Vec<u8>>) -> String {
+/// A sub-agent's question keeps its parent waiting, and people see the parent.
+fn main_session(
+    id: &str,
+    doing: &HashMap<String, Activity>,
+    json: &dyn Fn(&str) -> Option<Vec<u8>>,
+) -> String {
     let mut id = id.to_owned();
     for _ in 0..8 {
         let safe = id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -193,8 +205,8 @@ fn main_session(id: &str, doing: &HashMap<String, Doing>, json: &dyn Fn(&str) ->
     id
 }
 
-fn hear(
-    word: &Word,
+fn apply_report(
+    report: &ServerReport,
     process: ProcessRef,
     directory: &str,
     address: SocketAddr,
@@ -205,13 +217,13 @@ fn hear(
         let there = claim.found.as_ref().and_then(|found| found.facts.cwd.as_deref());
         claim.owner.process == process && there == Some(directory)
     };
-    // A server that may run a turn and says that it does not is no owner of the session.
+    // A server that could run a turn but reports that it does not is not an owner of the session.
     claims.retain(|claim| {
-        !concerns(claim) || claim.tie != Tie::OneOfSeveral || word.doing.contains_key(&claim.id)
+        !concerns(claim) || claim.tie != Tie::OneOfSeveral || report.doing.contains_key(&claim.id)
     });
     for claim in claims.iter_mut().filter(|claim| concerns(claim)) {
         let said = |words: String| Evidence::said(Witness::Gateway, words, Some(kernel.as_of));
-        let Some(doing) = word.doing.get(&claim.id) else {
+        let Some(doing) = report.doing.get(&claim.id) else {
             claim.testimony = Some(LiveReport {
                 turn: Some(Turn::new(TurnState::Ended, None)),
                 evidence: vec![said(format!("the server at {address} does not work on it"))],
@@ -220,20 +232,25 @@ fn hear(
             continue;
         };
         claim.tie = Tie::Exact;
-        claim.testimony = Some(testimony(word, doing, &claim.id, |state| {
+        claim.testimony = Some(live_report(report, doing, &claim.id, |state| {
             said(format!("the server at {address} says: {state}"))
         }));
     }
 }
 
-fn testimony(word: &Word, doing: &Doing, id: &str, said: impl Fn(&str) -> Evidence) -> LiveReport {
+fn live_report(
+    report: &ServerReport,
+    doing: &Activity,
+    id: &str,
+    said: impl Fn(&str) -> Evidence,
+) -> LiveReport {
     let of_this = |requests: &'_ [Request], kind| -> Vec<Pending> {
         let mine = requests.iter().filter(|request| request.session == id);
         mine.map(|request| Pending { kind, summary: summary(request), since: None, answerable: true })
             .collect()
     };
-    let approvals = of_this(&word.approvals, PendingKind::Approval);
-    let questions = of_this(&word.questions, PendingKind::Question);
+    let approvals = of_this(&report.approvals, PendingKind::Approval);
+    let questions = of_this(&report.questions, PendingKind::Question);
     let (state, words) = if !approvals.is_empty() {
         (TurnState::Approval, "waits for an approval")
     } else if !questions.is_empty() {
@@ -251,7 +268,7 @@ fn testimony(word: &Word, doing: &Doing, id: &str, said: impl Fn(&str) -> Eviden
     LiveReport { turn: Some(turn), detail, pending, since: None, evidence: vec![said(words)] }
 }
 
-/// Where the call itself is not known, what it was matched by; each of those stands on a line of its own.
+/// If the call itself is not known, the texts that the rules were matched against, one per line.
 fn summary(request: &Request) -> Option<String> {
     if !request.questions.is_empty() {
         let questions: Vec<&str> = request.questions.iter().map(|asked| asked.question.as_str()).collect();

@@ -1,4 +1,4 @@
-//! How OpenCode is started, taken up again and ended. Making a plan is pure.
+//! How OpenCode is started, resumed and stopped. Making a plan is pure.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,11 @@ use crate::gateway::ServerError;
 
 const PROGRAM: &str = "opencode";
 
-/// Rules for what may be done, which stand above the user's own. All versions take them; a flag for everything is
-/// younger than some of them.
+/// Permission rules that override the user's own. All versions accept them; the flag that allows everything is newer
+/// than some of those versions.
 const RULES: &str = "OPENCODE_PERMISSION";
 
-/// Everything that there are rules about. The star alone would lose against a rule of the user's for one tool.
+/// Everything that rules exist for. The star alone would lose against a rule of the user for one tool.
 const EVERYTHING: [&str; 17] = [
     "*",
     "bash",
@@ -43,7 +43,7 @@ const EVERYTHING: [&str; 17] = [
     "websearch",
 ];
 
-/// How many lines of an error are told.
+/// How many lines of an error are shown.
 const MOST_LINES: usize = 12;
 
 impl Control for OpenCode {
@@ -52,7 +52,7 @@ impl Control for OpenCode {
             return Err(Refusal::new("opencode takes no further instructions at a launch")
                 .hint("put them into AGENTS.md or into the prompt"));
         }
-        // Its log says which session it made, and a user's setting could make the log say less.
+        // The log names the session that was created, and a user's setting could reduce what the log contains.
         let mut args: Vec<String> =
             ["run", "--format", "json", "--print-logs", "--log-level", "INFO"].map(str::to_owned).into();
         let id = match &intent.conversation {
@@ -69,7 +69,7 @@ impl Control for OpenCode {
         if let Some(model) = &intent.model {
             args.push(format!("--model={}", full_name(model)?));
         }
-        // It goes by this variable and not by where it is.
+        // OpenCode uses this variable and not the process's working directory.
         let mut env = BTreeMap::from([("PWD".to_owned(), intent.cwd.to_string_lossy().into_owned())]);
         match intent.permission {
             None | Some(Permission::Default) => {}
@@ -92,17 +92,18 @@ impl Control for OpenCode {
         })
     }
 
-    /// The log says it when the session is made, the events only with the model's first word. Sub-agents come later.
+    /// The log names the session when it is created, the events only with the model's first output. Sub-agents come
+    /// later.
     fn learn_id(&self, said: FirstWords<'_>) -> Option<String> {
-        let made = complete_lines(said.stderr).find_map(made_in_log);
+        let made = complete_lines(said.stderr).find_map(created_in_log);
         made.or_else(|| events(said.stdout).find_map(|event| event["sessionID"].as_str().map(str::to_owned)))
     }
 
-    /// The last error event. For some the log alone knows the reason, under the event's reference; what fails before
-    /// there is a session is told between the lines of the log.
+    /// The last error event. For some errors only the log has the reason, under the event's reference; an error
+    /// before the session exists is printed between the lines of the log.
     fn complaint(&self, said: FirstWords<'_>) -> Option<String> {
         let Some(error) = events(said.stdout).filter(|event| event["type"] == "error").last() else {
-            return said_between(said.stderr);
+            return error_outside_log(said.stderr);
         };
         let data = &error["error"]["data"];
         let logged = data["ref"].as_str().and_then(|reference| {
@@ -113,8 +114,8 @@ impl Control for OpenCode {
         words.or_else(|| error["error"]["name"].as_str().map(str::to_owned))
     }
 
-    /// A run has no clean end: its transcript stays as it is. A terminal writes its turn down. Who serves several
-    /// sessions is asked to break off one.
+    /// A run has no clean end: its transcript stays as it is. A terminal records the end of its turn. A
+    /// process that serves several sessions is asked to interrupt one of them.
     fn stop_way(&self, _session: &Session, process: &Process) -> StopWay {
         match OPENCODE.kind(&process.head) {
             Kind::Server | Kind::Editor => StopWay::Ask,
@@ -123,7 +124,7 @@ impl Control for OpenCode {
         }
     }
 
-    /// The tools know the process alone, and those of old versions not even that.
+    /// The tools only know the process, and those of old versions not even that.
     fn tool_marks(&self, _id: &str, pid: Option<u32>) -> Vec<(&'static str, String)> {
         pid.map(|pid| ("OPENCODE_PID", pid.to_string())).into_iter().collect()
     }
@@ -158,7 +159,7 @@ impl Control for OpenCode {
 }
 
 impl OpenCode {
-    /// The process that carries the session, if it listens. Another server would say yes and do nothing.
+    /// The process that owns the session, if it listens. Another server would accept the request and do nothing.
     fn reach(
         &self,
         root: &Root,
@@ -179,7 +180,7 @@ impl OpenCode {
     }
 }
 
-/// `provider/model`; OpenCode fails on anything else without saying why.
+/// `provider/model`; OpenCode fails on anything else without giving a reason.
 fn full_name(model: &str) -> Result<&str, Refusal> {
     match model.split_once('/') {
         Some((provider, name)) if !provider.is_empty() && !name.is_empty() => Ok(model),
@@ -201,9 +202,9 @@ fn events(stdout: &str) -> impl Iterator<Item = Value> {
     complete_lines(stdout).filter_map(|line| serde_json::from_str(line).ok())
 }
 
-/// The session that a line of the log says was made: `… message=created id=ses_… slug=…`, and until 1.1
-/// `… service=session id=ses_… slug=… created`.
-fn made_in_log(line: &str) -> Option<String> {
+/// The session that a line of the log reports as created: `… message=created id=ses_… slug=…`, and until 1.1 `…
+/// service=session id=ses_… slug=… created`.
+fn created_in_log(line: &str) -> Option<String> {
     let behind = |mark: &str| line.split_once(mark).map(|(_, rest)| rest);
     let young = behind(" message=created id=").filter(|_| line.starts_with("timestamp="));
     let old =
@@ -212,8 +213,8 @@ fn made_in_log(line: &str) -> Option<String> {
     id.starts_with("ses").then(|| id.to_owned())
 }
 
-/// The agent's own words on stderr from where they speak of an error: what no line of its log holds.
-fn said_between(stderr: &str) -> Option<String> {
+/// What the agent printed on stderr outside its log lines, from the first mention of an error on.
+fn error_outside_log(stderr: &str) -> Option<String> {
     let is_log = |line: &&str| line.starts_with("timestamp=") || line.starts_with("INFO ");
     let lines = complete_lines(stderr).filter(|line| !is_log(line)).map(without_colours);
     let words: Vec<String> = lines.skip_while(|line| !line.starts_with("Error: ")).take(MOST_LINES).collect();

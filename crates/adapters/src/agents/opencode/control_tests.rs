@@ -5,7 +5,7 @@ use agentctl_model::Observed;
 use super::*;
 use crate::control::scene::{process, session};
 
-/// 1.18: everything up to a sub-agent of its own, one line each.
+/// Version 1.18: everything up to the creation of a sub-agent, one line each.
 const LOG: &str = concat!(
     "timestamp=2026-11-15T12:20:23.100Z level=INFO run=1a33efda message=opencode args=\"[\\\"run\\\"]\"\n",
     "timestamp=2026-11-15T12:20:24.081Z level=INFO run=1a33efda message=created id=ses_e20d9346effevuRj3mmsKVSEuk ",
@@ -13,7 +13,7 @@ const LOG: &str = concat!(
     "timestamp=2026-11-15T12:20:29.000Z level=INFO run=1a33efda message=created id=ses_child slug=x version=1.18.33\n",
 );
 
-/// 1.1.65.
+/// Version 1.1.65.
 const OLD_LOG: &str = concat!(
     "INFO  2026-11-15T12:20:30 +1ms service=project directory=/w fromDirectory\n",
     "INFO  2026-11-15T12:20:30 +3ms service=session id=ses_e20d91a83ffeGKtg8qCFne3DX6 slug=calm-knight ",
@@ -58,7 +58,7 @@ fn errors_are_told_with_their_reason() {
     let words = OpenCode.complaint(FirstWords { stdout: refused, stderr: "" });
     assert_eq!(words.as_deref(), Some("no such key"));
 
-    // This one says nothing but where to look.
+    // This error only says where to look.
     let blank = "{\"type\":\"error\",\"error\":{\"name\":\"UnknownError\",\"data\":{\"message\":\"Unexpected server error. Check server logs for details.\",\"ref\":\"err_183e4bc2\"}}}\n";
     let log = "timestamp=2026 level=ERROR run=41c49823 message=failed ref=err_183e4bc2 error=\"ProviderModelNotFoundError: Model not found: nope/none.\" cause=\"x\"\n";
     let words = OpenCode.complaint(FirstWords { stdout: blank, stderr: log });
@@ -95,7 +95,7 @@ fn bypass_overrules_every_rule_of_the_user() {
         })
         .unwrap();
     assert_eq!(plan.args.last().map(String::as_str), Some("--model=maker/model-5"));
-    // The star comes first: what stands behind it wins.
+    // The star comes first: rules after it win.
     assert!(plan.env[RULES].starts_with(r#"{"*":"allow","bash":"allow","#), "{plan:?}");
 }
 

@@ -11,7 +11,7 @@ use rusqlite::{Connection, MAIN_DB, OptionalExtension, Params, Row, params};
 use super::records::{counted, model_of_column, moment};
 use super::session::{BEGINNING, Conversation, Head, RawPart, Total};
 
-/// Columns that a head is made of. Older versions do not have all of them.
+/// The columns that a head is made of. Older versions do not have all of them.
 const COLUMNS: [&str; 15] = [
     "id",
     "parent_id",
@@ -31,13 +31,13 @@ const COLUMNS: [&str; 15] = [
 ];
 const NEEDED: [&str; 4] = ["id", "directory", "time_created", "time_updated"];
 
-/// What there is to read, by the schema that was found.
+/// What can be read, by the schema that was found.
 pub(super) enum Schema {
-    /// The file was just made: no table yet, so no session either.
+    /// The file was just created: it has no table yet, so no session either.
     Empty,
     /// The select list for a head.
     Sessions { columns: String, has_totals: bool },
-    /// Nothing that this adapter knows.
+    /// No schema that this adapter knows.
     Foreign(String),
 }
 
@@ -64,13 +64,13 @@ pub(super) fn schema(connection: &Connection) -> rusqlite::Result<Schema> {
     Ok(Schema::Sessions { columns: columns.join(","), has_totals: known.contains("tokens_input") })
 }
 
-/// Heads, and how many rows were too damaged to be one.
+/// The heads, and how many rows were too damaged to be one.
 pub(super) struct Heads {
     pub(super) heads: Vec<Head>,
     pub(super) damaged: u64,
 }
 
-/// The rows that `condition` names.
+/// The rows that satisfy `condition`.
 pub(super) fn heads(
     connection: &Connection,
     schema: (&str, bool),
@@ -101,7 +101,7 @@ fn head(row: &Row<'_>, has_totals: bool) -> rusqlite::Result<Option<Head>> {
             cache_read: count(row, 13)?,
             cache_write: count(row, 14)?,
         };
-        // A model without a price costs 0 in OpenCode's books; that is not knowing, not free.
+        // For a model without a price OpenCode records the cost 0; that means unknown, not free.
         let cost = real(row, 10)?.filter(|cost| *cost > 0.0);
         Ok(Total { tokens: counted(tokens), cost })
     });
@@ -148,12 +148,12 @@ fn real(row: &Row<'_>, index: usize) -> rusqlite::Result<Option<f64>> {
     })
 }
 
-/// Whether the database knows this session.
+/// Whether the database contains this session.
 pub(super) fn knows(connection: &Connection, id: &str) -> rusqlite::Result<bool> {
     connection.prepare_cached("SELECT 1 FROM session WHERE id = ?1")?.exists([id])
 }
 
-/// When the newest message of a session was made: a long turn does not touch the session's row.
+/// When the newest message of a session was created: a long turn does not touch the session's row.
 pub(super) fn newest_message_at(connection: &Connection, id: &str) -> rusqlite::Result<Option<Timestamp>> {
     let newest = connection
         .prepare_cached(
@@ -164,7 +164,7 @@ pub(super) fn newest_message_at(connection: &Connection, id: &str) -> rusqlite::
     Ok(newest.flatten())
 }
 
-/// The file name under which a session's place is the database itself.
+/// Whether a session's place is a file of the old tree and not the database.
 pub(super) fn is_tree_file(place: &Path) -> bool {
     let name = place.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     name.starts_with("ses") && place.extension().is_some_and(|extension| extension == "json")
@@ -190,7 +190,7 @@ impl Stored<'_> {
 }
 
 impl Conversation for Stored<'_> {
-    type Trouble = rusqlite::Error;
+    type Error = rusqlite::Error;
 
     fn newest(&self, session: &str, limit: usize) -> rusqlite::Result<Vec<String>> {
         let sql = "SELECT id FROM message WHERE session_id = ?1 ORDER BY time_created DESC, id DESC LIMIT ?2";
@@ -208,7 +208,7 @@ impl Conversation for Stored<'_> {
     }
 
     fn last(&self, session: &str, limit: usize) -> rusqlite::Result<Vec<(String, Vec<u8>)>> {
-        // Chosen by their ids alone: where no index has the order, SQLite sorts, and need not carry the texts.
+        // Selected by their ids alone: if no index has the order, SQLite sorts, and need not move the texts.
         let sql = "SELECT m.id, m.data FROM (SELECT rowid AS place, time_created, id FROM message \
             WHERE session_id = ?1 ORDER BY time_created DESC, id DESC LIMIT ?2) AS newest \
             JOIN message AS m ON m.rowid = newest.place ORDER BY newest.time_created DESC, newest.id DESC";
@@ -222,7 +222,7 @@ impl Conversation for Stored<'_> {
     }
 
     fn parts(&self, message: &str, largest: u64) -> rusqlite::Result<Vec<RawPart>> {
-        // The length is in the row itself: what is too large is not even loaded.
+        // The length is in the row itself: a part that is too large is not even loaded.
         let sql = "SELECT id, rowid, CASE WHEN octet_length(data) <= ?2 THEN data END FROM part WHERE message_id = ?1 ORDER BY id";
         let largest = i64::try_from(largest).unwrap_or(i64::MAX);
         let mut statement = self.0.prepare_cached(sql)?;

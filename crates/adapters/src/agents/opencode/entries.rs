@@ -5,7 +5,7 @@ use agentctl_model::{Entry, EntryKind, Role};
 
 use super::records::{Message, Part};
 
-/// A tool's answer can be megabytes; nobody reads that in a peek.
+/// A tool's answer can be megabytes, which nobody reads in a peek.
 const TOOL_TEXT: usize = 2000;
 
 /// One entry, under a name that stays the same when its record is written again.
@@ -14,8 +14,8 @@ pub(super) struct Named {
     pub(super) entry: Entry,
 }
 
-/// What one message shows, oldest first. Text that still grows is shown when it is whole, or when nobody adds to it
-/// any more (`settled`).
+/// The entries of one message, oldest first. A text that still grows is shown when it is complete, or when nothing is
+/// added to it any more (`settled`).
 pub(super) fn entries(
     id: &str,
     message: &Message<'_>,

@@ -1,4 +1,4 @@
-//! Listening to a server of OpenCode: `GET /global/event` tells of everything that this process runs, in any directory.
+//! Listens to an OpenCode server: `GET /global/event` announces everything that this process runs, in any directory.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 
 use super::http::ask;
-use crate::feed::{Feed, Lost, News};
+use crate::feed::{Feed, FeedMessage, Lost};
 use crate::wire::deadline::{Bounded, Timed};
 use crate::wire::http::{Events, Request};
 
-/// How long a server may take to greet.
+/// How long a server may take to send its greeting.
 const GREETING: Duration = Duration::from_secs(5);
 /// No event that matters is larger.
 const LARGEST_EVENT: usize = 1 << 20;
@@ -48,21 +48,21 @@ impl ServerFeed {
         Ok(response.events(LARGEST_EVENT))
     }
 
-    fn listen(&mut self, patience: Duration) -> io::Result<News> {
+    fn listen(&mut self, patience: Duration) -> io::Result<FeedMessage> {
         let until = Instant::now() + patience;
         let Some(events) = &mut self.events else {
             self.events = Some(self.connect()?);
-            return Ok(News::Changed);
+            return Ok(FeedMessage::Changed);
         };
         events.stream().wait_until(until);
         loop {
             match events.next_event() {
                 Ok(None) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(Some(event)) if news(&event.data) == News::Nothing => {}
-                Ok(Some(_)) => return Ok(News::Changed),
-                // What it was about is not known: whoever looks again finds out.
-                Err(error) if error.kind() == io::ErrorKind::FileTooLarge => return Ok(News::Changed),
-                Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(News::Nothing),
+                Ok(Some(event)) if news(&event.data) == FeedMessage::Nothing => {}
+                Ok(Some(_)) => return Ok(FeedMessage::Changed),
+                // It is unknown what the event was about; the next survey finds out.
+                Err(error) if error.kind() == io::ErrorKind::FileTooLarge => return Ok(FeedMessage::Changed),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(FeedMessage::Nothing),
                 Err(error) => return Err(error),
             }
         }
@@ -70,7 +70,7 @@ impl ServerFeed {
 }
 
 impl Feed for ServerFeed {
-    fn next(&mut self, patience: Duration) -> Result<News, Lost> {
+    fn next(&mut self, patience: Duration) -> Result<FeedMessage, Lost> {
         self.listen(patience).map_err(|error| {
             self.events = None;
             Lost::new(error.to_string())
@@ -78,8 +78,8 @@ impl Feed for ServerFeed {
     }
 }
 
-/// Whether an event tells of something that can change a list. The words of a reply in the making do not.
-fn news(data: &str) -> News {
+/// Whether an event announces something that can change a list. The text of a reply in progress cannot.
+fn news(data: &str) -> FeedMessage {
     let event = serde_json::from_str::<Wrapped>(data);
     match event.as_ref().map(|event| event.payload.kind.as_str()) {
         Ok(kind)
@@ -88,9 +88,9 @@ fn news(data: &str) -> News {
                 || kind.starts_with("question.")
                 || kind == "message.updated" =>
         {
-            News::Changed
+            FeedMessage::Changed
         }
-        _ => News::Nothing,
+        _ => FeedMessage::Nothing,
     }
 }
 
@@ -106,15 +106,15 @@ mod tests {
         for kind in
             ["session.status", "session.idle", "permission.asked", "question.asked", "message.updated"]
         {
-            assert_eq!(news(&event(kind)), News::Changed, "{kind}");
+            assert_eq!(news(&event(kind)), FeedMessage::Changed, "{kind}");
         }
         for kind in ["server.heartbeat", "message.part.delta", "plugin.added"] {
-            assert_eq!(news(&event(kind)), News::Nothing, "{kind}");
+            assert_eq!(news(&event(kind)), FeedMessage::Nothing, "{kind}");
         }
-        assert_eq!(news("no JSON"), News::Nothing);
+        assert_eq!(news("no JSON"), FeedMessage::Nothing);
     }
 
-    /// Writes each piece when it is asked for, so that the feed must take what there is.
+    /// The server writes each piece on request, so that the feed must process what has arrived.
     #[test]
     fn a_server_is_heard_until_it_goes_away() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -130,15 +130,15 @@ mod tests {
             }
         });
         let long = Duration::from_mins(1);
-        assert_eq!(feed.next(long).unwrap(), News::Changed, "it was not heard before");
-        assert_eq!(feed.next(Duration::from_millis(20)).unwrap(), News::Nothing);
+        assert_eq!(feed.next(long).unwrap(), FeedMessage::Changed, "it was not heard before");
+        assert_eq!(feed.next(Duration::from_millis(20)).unwrap(), FeedMessage::Nothing);
         say.send("data: {\"payload\":{\"type\":\"server.heartbeat\"}}\n\ndata: {\"payload\":".into())
             .unwrap();
-        assert_eq!(feed.next(Duration::from_millis(100)).unwrap(), News::Nothing);
+        assert_eq!(feed.next(Duration::from_millis(100)).unwrap(), FeedMessage::Nothing);
         say.send("{\"type\":\"session.idle\"}}\n\n".into()).unwrap();
-        assert_eq!(feed.next(long).unwrap(), News::Changed);
+        assert_eq!(feed.next(long).unwrap(), FeedMessage::Changed);
         say.send(format!("data: {}\n\n", "x".repeat(LARGEST_EVENT))).unwrap();
-        assert_eq!(feed.next(long).unwrap(), News::Changed, "too large to be understood");
+        assert_eq!(feed.next(long).unwrap(), FeedMessage::Changed, "too large to be understood");
         drop(say);
         assert!(feed.next(long).is_err());
         server.join().unwrap();

@@ -1,4 +1,4 @@
-//! The end of a conversation, once or as it grows.
+//! The end of a conversation, read once or followed as it grows.
 
 use std::collections::HashSet;
 use std::io;
@@ -14,9 +14,9 @@ use super::tree::Tree;
 use crate::transcript::jsonl::follow::Follow;
 use crate::{ReadError, sqlite};
 
-/// Parts beyond this are not shown: a tool's answer is cut to far less anyway.
+/// Larger parts are not shown: a tool's answer is cut to far less anyway.
 const LARGEST_PART: u64 = 16 << 20;
-/// How far back a follower looks for steps that were rewritten since.
+/// How many messages back a follower searches for steps that were rewritten.
 const REWRITTEN: usize = 12;
 
 /// The last `limit` entries, oldest first.
@@ -27,7 +27,7 @@ pub(super) fn read_last(place: &Path, id: &str, limit: usize) -> Result<Vec<Entr
     Ok(last.into_iter().map(|named| named.entry).collect())
 }
 
-/// Entries of the newest messages, oldest first: whole messages, until `enough` is said.
+/// The entries of the newest messages, oldest first: whole messages, until `enough` returns true.
 fn newest(
     place: &Path,
     id: &str,
@@ -49,8 +49,8 @@ fn collect<C: Conversation>(
     id: &str,
     settled: bool,
     enough: &dyn Fn(&[Named], usize) -> bool,
-) -> Result<Vec<Named>, C::Trouble> {
-    // Newest first while collecting.
+) -> Result<Vec<Named>, C::Error> {
+    // The entries are collected newest first.
     let mut shown: Vec<Named> = Vec::new();
     for (index, message_id) in store.newest(id, usize::MAX)?.into_iter().enumerate() {
         if enough(&shown, index) {
@@ -67,7 +67,7 @@ fn collect<C: Conversation>(
     Ok(shown)
 }
 
-/// Follows one session. Records are rewritten as they grow, so what was given is remembered by name.
+/// Follows one session. Records are rewritten as they grow, so entries that were returned are remembered by name.
 pub(super) struct Follower {
     place: PathBuf,
     id: String,
@@ -87,7 +87,7 @@ impl Follow for Follower {
         let given = &self.given;
         let enough = |shown: &[Named], messages: usize| match backlog {
             Some(backlog) => shown.len() >= backlog && messages >= REWRITTEN,
-            // Everything that is new lies before the first message that has nothing new.
+            // Everything new is newer than the first message that has nothing new.
             None => messages >= REWRITTEN && shown.last().is_some_and(|named| given.contains(&named.key)),
         };
         let shown = newest(&self.place, &self.id, false, &enough)?;

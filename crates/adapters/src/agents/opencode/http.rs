@@ -1,4 +1,4 @@
-//! Asking a server of OpenCode one thing: one request, one answer, a deadline.
+//! Sends one request to an OpenCode server: one request, one response, a deadline.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -7,21 +7,21 @@ use std::time::{Duration, Instant};
 use crate::wire::deadline::Bounded;
 use crate::wire::http::{Request, Response};
 
-/// How long one question of a survey may take in all; who does not answer is left alone.
-pub(super) const SOON: Duration = Duration::from_millis(700);
-/// The same for what somebody wants done: long enough for a machine under load.
-pub(super) const PATIENTLY: Duration = Duration::from_secs(20);
-/// No answer to these questions is longer.
+/// How long one request of a survey may take in total; a server that does not answer is skipped.
+pub(super) const SURVEY_TIMEOUT: Duration = Duration::from_millis(700);
+/// The same for actions that the user wants: long enough for a loaded machine.
+pub(super) const ACTION_TIMEOUT: Duration = Duration::from_secs(20);
+/// No response to these requests is longer.
 const LONGEST: usize = 8 << 20;
 
-/// What a server answered.
+/// The response of a server.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Reply {
     pub(super) status: u16,
     pub(super) body: Vec<u8>,
 }
 
-/// The body of a successful answer; `None` for everything else.
+/// The body of a successful response; `None` for everything else.
 pub(super) fn get(address: SocketAddr, path: &str, patience: Duration) -> Option<Vec<u8>> {
     let reply = call(address, "GET", path, None, patience).ok()?;
     (reply.status == 200).then_some(reply.body)
@@ -29,7 +29,7 @@ pub(super) fn get(address: SocketAddr, path: &str, patience: Duration) -> Option
 
 /// Asks a server to do something; `body` is JSON.
 pub(super) fn post(address: SocketAddr, path: &str, body: &str) -> io::Result<Reply> {
-    call(address, "POST", path, Some(body), PATIENTLY)
+    call(address, "POST", path, Some(body), ACTION_TIMEOUT)
 }
 
 fn call(
@@ -44,7 +44,7 @@ fn call(
     Ok(Reply { status: response.head.status, body: response.whole(LONGEST)? })
 }
 
-/// Sends a request and takes the head of its answer, within the time. The same time bounds the body.
+/// Sends a request and reads the head of its response, within the timeout. The same deadline bounds the body.
 pub(super) fn ask(
     address: SocketAddr,
     request: &Request<'_>,
@@ -56,7 +56,7 @@ pub(super) fn ask(
     Response::read(stream)
 }
 
-/// A server that listens everywhere is asked on this machine's own address.
+/// A server that listens on all addresses is reached on this machine's own address.
 fn local(address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::from((Ipv4Addr::LOCALHOST, address.port())),
@@ -80,7 +80,7 @@ mod tests {
             let _ = stream.read(&mut [0; 1024]);
             stream.write_all(answer).unwrap();
         });
-        let body = get(address, "/", SOON);
+        let body = get(address, "/", SURVEY_TIMEOUT);
         server.join().unwrap();
         body
     }
@@ -109,7 +109,7 @@ mod tests {
                     "{heard}"
                 );
                 stream.write_all(answer).unwrap();
-                // The connection stays open until the client has its answer.
+                // The connection stays open until the client has its response.
                 client.join().unwrap()
             })
         };
@@ -122,6 +122,6 @@ mod tests {
     #[test]
     fn nobody_there_is_no_answer() {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        assert_eq!(get(address, "/", SOON), None);
+        assert_eq!(get(address, "/", SURVEY_TIMEOUT), None);
     }
 }

@@ -1,8 +1,8 @@
-//! Who carries which OpenCode session. Pure.
+//! Which process owns which OpenCode session. Pure.
 //!
-//! OpenCode ties nothing to its processes. What names a session is the argv, or the record of one of our own launches;
-//! beyond that there is only the contract's rule of the only candidate. Servers, and interfaces that may have moved on
-//! to another session, leave a doubt about turns that are open: those sessions are unknown until the server is asked.
+//! OpenCode ties nothing to its processes. Only the argv, or the record of one of our own launches, names a session;
+//! beyond that there is only the contract's rule of the only candidate. Servers, and interfaces that may have
+//! switched to another session, leave a doubt about open turns: those sessions are unknown until the server is asked.
 
 use std::collections::HashSet;
 
@@ -42,14 +42,15 @@ pub(crate) fn join(
         if harvest.found.iter().any(|found| found.id == id) {
             joined.claims.push(claim(id, process, Tie::Exact, headless, alive(process, kernel, how)));
         } else {
-            // It names a session that is not stored (yet): nobody else's, but nothing to show.
+            // The argv names a session that is not stored (yet): it belongs to no other process, but there is nothing
+            // to show.
             joined.strays.push(stray(process));
             joined.unsettled = true;
         }
     }
     let paired = pair(program, &nameless, &mains, &joined.claims, kernel);
     joined.claims.extend(paired);
-    leave_doubts(
+    claim_doubtful_turns(
         program,
         &of_kind(&[Kind::Terminal, Kind::Editor, Kind::Server]),
         &mains,
@@ -66,12 +67,12 @@ pub(crate) fn join(
     add_wrappers(&of_kind(&[Kind::Wrapper]), &ours, kernel, &mut joined.claims);
     let below = subagents(harvest, &joined.claims);
     joined.claims.extend(below);
-    say_where(harvest, &ours, &mut joined.claims);
+    add_directories(harvest, &ours, &mut joined.claims);
     joined
 }
 
-/// A server is asked about directories: the claims of processes that can be asked say which.
-fn say_where(harvest: &Harvest, ours: &[&Process], claims: &mut [Claim]) {
+/// Servers are asked about directories: this adds them to the claims of processes that can be asked.
+fn add_directories(harvest: &Harvest, ours: &[&Process], claims: &mut [Claim]) {
     let answering: HashSet<_> = ours
         .iter()
         .filter(|process| process.listening.seen().is_some_and(|addresses| !addresses.is_empty()))
@@ -102,8 +103,8 @@ fn time(found: &Found, key: &str) -> Option<Timestamp> {
     text(found, key).and_then(|text| text.parse().ok())
 }
 
-/// The rule of the only candidate, by what OpenCode itself does: every prompt touches the session's row, and a run
-/// without an id makes a session that is younger than itself.
+/// The rule of the only candidate, adapted to OpenCode: every prompt touches the session's row, and a run without an
+/// id creates a session that is younger than itself.
 fn pair(
     program: &Program,
     nameless: &[&Process],
@@ -159,8 +160,8 @@ fn may_be(program: &Program, process: &Process, found: &Found) -> bool {
 }
 
 /// An open turn with records from the lifetime of a process that could run it is in doubt: a server runs any session,
-/// an interface can move on to another one in its directory and keeps its argv.
-fn leave_doubts(
+/// and an interface can switch to another session in its directory while its argv stays the same.
+fn claim_doubtful_turns(
     program: &Program,
     several: &[&Process],
     mains: &[&Found],
@@ -188,7 +189,7 @@ fn leave_doubts(
     }
 }
 
-/// Two processes may work on one session at once: the last message is then the work of only one of them.
+/// Two processes may work on one session at once: the last message then comes from only one of them.
 fn notice_steps_left_open(harvest: &Harvest, claims: &mut [Claim]) {
     for claim in claims.iter_mut().filter(|claim| claim.tie != Tie::OneOfSeveral) {
         let Some(found) = harvest.found.iter().find(|found| found.id == claim.id) else { continue };
@@ -229,11 +230,11 @@ fn add_wrappers(wrappers: &[&Process], ours: &[&Process], kernel: &KernelView, c
     }
 }
 
-/// A sub-agent at work is carried by its parent's process. A finished one is nobody's.
+/// A working sub-agent is owned by its parent's process. A finished one has no owner.
 fn subagents(harvest: &Harvest, claims: &[Claim]) -> Vec<Claim> {
     let mut below: Vec<Claim> = Vec::new();
     let mut reached: HashSet<&str> = claims.iter().map(|claim| claim.id.as_str()).collect();
-    // Parents before their children: a sub-agent may have sub-agents of its own.
+    // Parents come before their children: a sub-agent may have sub-agents of its own.
     loop {
         let fresh: Vec<(&Found, Vec<Claim>)> = harvest
             .found

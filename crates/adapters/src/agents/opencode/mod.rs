@@ -55,7 +55,7 @@ impl Adapter for OpenCode {
             .or_else(|| environ.path("HOME").map(|home| home.join(".local/share")))?
             .join("opencode");
         match environ.path("OPENCODE_DB") {
-            // Such a process keeps its sessions to itself.
+            // Such a process stores its sessions only in its memory.
             Some(database) if database.as_os_str() == ":memory:" => None,
             database => Some(Root { store: database.map(|database| data.join(database)), ..Root::at(data) }),
         }
@@ -97,7 +97,7 @@ impl Adapter for OpenCode {
     }
 
     fn watch(&self, root: &Root) -> Vec<WatchTarget> {
-        // The database and its log, and the tree of old; not the snapshots of whole working folders beside them.
+        // The database and its log, and the old tree; not the snapshots of whole working directories beside them.
         let elsewhere =
             root.store.as_deref().and_then(Path::parent).map(|folder| WatchTarget::new(folder, 0));
         let tree =
@@ -106,7 +106,7 @@ impl Adapter for OpenCode {
     }
 
     fn trace(&self, place: &Path) -> Trace {
-        // The database is kept open; the files of the tree before it are not.
+        // The database is kept open; the files of the older tree are not.
         if database::is_tree_file(place) { Trace::Nothing } else { CARD.trace }
     }
 
@@ -128,7 +128,7 @@ impl Adapter for OpenCode {
 }
 
 impl OpenCode {
-    /// The process's own variables resolve to this root, or it holds its database open.
+    /// The process's own variables resolve to this root, or it has the root's database open.
     fn is_ours(&self, process: &Process, root: &Root) -> bool {
         if let Some(environ) = process.environ.seen() {
             return self.root(environ).as_ref() == Some(root);

@@ -1,11 +1,11 @@
-//! Which processes are OpenCode (or its relative Slate), what each is for, and what its argv says. Pure.
+//! Which processes are OpenCode (or the related Slate), what each is for, and what its argv says. Pure.
 
 use agentctl_model::{Process, ProcessHead};
 
 /// What a process of OpenCode does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// `opencode run`: one prompt, ends with the turn.
+    /// `opencode run`: takes one prompt and ends with the turn.
     Run,
     /// The terminal interface.
     Terminal,
@@ -15,7 +15,7 @@ pub(crate) enum Kind {
     Editor,
     /// The Node script that starts the native program and waits for it (until 1.2).
     Wrapper,
-    /// A client of a server, or a command that manages: never a session.
+    /// A client of a server, or a management command: never a session.
     Neither,
 }
 
@@ -47,7 +47,7 @@ const NEITHER: [&str; 24] = [
     "console",
 ];
 
-/// Options that take the next argument, so that it is not taken for a subcommand.
+/// Options that take the next argument, so that it is not mistaken for a subcommand.
 const WITH_VALUE: [&str; 22] = [
     "-m",
     "--model",
@@ -114,12 +114,12 @@ impl Program {
             _ if head.has_flag("--version") || head.has_flag("-v") || head.has_flag("--help") => {
                 Kind::Neither
             }
-            // Anything else is the project's folder.
+            // Anything else is the project's directory.
             _ => Kind::Terminal,
         }
     }
 
-    /// A run with a prompt of its own that ends with the turn, unless it was told to stay for the next message.
+    /// A run with its own prompt that ends with the turn, unless its options make it stay for the next message.
     pub(crate) fn ends_with_its_turn(&self, head: &ProcessHead) -> bool {
         let stays = head.has_flag("-i")
             || head.has_flag("--interactive")
@@ -127,13 +127,13 @@ impl Program {
         self.kind(head) == Kind::Run && !stays
     }
 
-    /// A run that makes a session of its own: it can carry none that is older than itself.
+    /// A run that creates its own session: it cannot own one that is older than itself.
     pub(crate) fn makes_its_own(&self, head: &ProcessHead) -> bool {
         self.kind(head) == Kind::Run && !head.has_flag("--continue") && !head.has_flag("-c")
     }
 
-    /// The directories in which its session may be: a run goes by `$PWD`, which may be stale; everything else, and
-    /// whatever was told a directory, by where it is.
+    /// The directories in which its session may be: a run uses `$PWD`, which may be stale; every other process, and a
+    /// run that was given a directory, uses its working directory.
     pub(crate) fn directories(&self, process: &Process) -> Vec<String> {
         let mut directories: Vec<String> = Vec::new();
         if self.kind(&process.head) == Kind::Run && process.head.option("--dir").is_none() {
@@ -159,7 +159,7 @@ fn subcommand(head: &ProcessHead) -> Option<&str> {
     None
 }
 
-/// The session in the argv. With `--fork` it is the parent's, and the real one is new.
+/// The session in the argv. With `--fork` it is the parent's, and the process's own session is new.
 pub(crate) fn id_in_argv(head: &ProcessHead) -> Option<&str> {
     let id = head.option("--session").or_else(|| head.option("-s"))?;
     (id.starts_with("ses") && !head.has_flag("--fork")).then_some(id)

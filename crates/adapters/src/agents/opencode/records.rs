@@ -1,4 +1,4 @@
-//! OpenCode's records: messages and their parts, in the database and in the old tree alike. Pure.
+//! OpenCode's records: messages and their parts, the same in the database and in the old tree. Pure.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::transcript::jsonl::lenient::lenient;
 
-/// Part types that mean something here or are known to mean nothing.
+/// Part types that mean something here, or are known to mean nothing.
 const KNOWN_PARTS: [&str; 12] = [
     "text",
     "reasoning",
@@ -26,7 +26,7 @@ const KNOWN_PARTS: [&str; 12] = [
     "snapshot",
 ];
 
-/// Milliseconds since 1970, as every OpenCode time is.
+/// Milliseconds since 1970, like every time of OpenCode.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Times {
@@ -63,7 +63,7 @@ impl Times {
         self.completed.is_some()
     }
 
-    /// The latest moment that is named here.
+    /// The latest time of the record.
     pub(super) fn latest(&self) -> Option<Timestamp> {
         [&self.created, &self.completed, &self.start, &self.end]
             .into_iter()
@@ -85,7 +85,7 @@ impl Times {
 struct ModelName<'a> {
     #[serde(borrow, rename = "providerID")]
     provider: Option<Cow<'a, str>>,
-    /// In messages; the column of the session says `id`.
+    /// The key in messages; the session's column uses `id`.
     #[serde(borrow, rename = "modelID", alias = "id")]
     model: Option<Cow<'a, str>>,
 }
@@ -121,20 +121,20 @@ struct Spent {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Mistake<'a> {
+pub(super) struct ErrorRecord<'a> {
     #[serde(borrow)]
     pub(super) name: Option<Cow<'a, str>>,
     #[serde(borrow)]
     data: Option<&'a RawValue>,
 }
 
-impl Mistake<'_> {
+impl ErrorRecord<'_> {
     /// A person or a client stopped the turn.
     pub(super) fn is_abort(&self) -> bool {
         self.name.as_deref() == Some("MessageAbortedError")
     }
 
-    /// `APIError: 401 no such key`, as much of it as there is.
+    /// `APIError: 401 no such key`, as far as the parts are known.
     pub(super) fn words(&self) -> String {
         let name = self.name.as_deref().unwrap_or("error");
         let data: Option<serde_json::Value> =
@@ -144,8 +144,8 @@ impl Mistake<'_> {
     }
 }
 
-/// An error of another shape than expected is an error all the same.
-fn any_mistake<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Mistake<'de>>, D::Error> {
+/// An error of an unexpected shape is still an error.
+fn any_error<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ErrorRecord<'de>>, D::Error> {
     let raw = <&'de RawValue>::deserialize(from)?;
     Ok((raw.get() != "null").then(|| serde_json::from_str(raw.get()).unwrap_or_default()))
 }
@@ -158,8 +158,8 @@ pub(super) struct Message<'a> {
     pub(super) role: Cow<'a, str>,
     #[serde(deserialize_with = "lenient")]
     pub(super) time: Times,
-    #[serde(borrow, deserialize_with = "any_mistake")]
-    pub(super) error: Option<Mistake<'a>>,
+    #[serde(borrow, deserialize_with = "any_error")]
+    pub(super) error: Option<ErrorRecord<'a>>,
     #[serde(borrow)]
     pub(super) finish: Option<Cow<'a, str>>,
     #[serde(borrow, rename = "providerID")]
@@ -175,7 +175,7 @@ pub(super) struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// `None` for what is no message: damaged, or half written.
+    /// `None` for bytes that are not a message: damaged, or half written.
     pub(super) fn parse(json: &'a [u8]) -> Option<Self> {
         serde_json::from_slice::<Self>(json).ok().filter(|message| !message.role.is_empty())
     }
@@ -188,7 +188,7 @@ impl<'a> Message<'a> {
         self.role == "assistant"
     }
 
-    /// The agent began this step and has not closed it.
+    /// The agent began this step and has not ended it.
     pub(super) fn is_open(&self) -> bool {
         self.is_assistant() && !self.time.is_completed() && self.error.is_none()
     }
@@ -200,7 +200,7 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// What this step used; `None` when nothing was counted.
+    /// The tokens of this step; `None` when nothing was counted.
     pub(super) fn tokens(&self) -> Option<Tokens> {
         let spent = self.tokens.as_ref().filter(|_| self.is_assistant())?;
         counted(Tokens {
@@ -277,13 +277,13 @@ impl<'a> Part<'a> {
         serde_json::from_slice::<Self>(json).ok().filter(|part| !part.kind.is_empty())
     }
 
-    /// A part of which only the beginning is there: its text as far as it goes, if it is text.
+    /// A part of which only the beginning is present: its text so far, if it is a text.
     pub(super) fn parse_beginning(json: &[u8]) -> Option<Part<'static>> {
         let kind = value_of(json, b"\"type\"")?;
         let is_text = json[kind..].starts_with(b"\"text\"");
         let text = value_of(json, b"\"text\":").or_else(|| value_of(json, b"\"text\" :"))?;
         let text = json[text..].strip_prefix(b"\"").filter(|_| is_text)?;
-        // Without the end of the string, and what may be half a character or half an escape.
+        // Cuts off the end of the string, which may be half a character or half an escape.
         let mut end = text.len().saturating_sub(12);
         let escape = memchr::memrchr(b'\\', &text[..end]).filter(|at| end - at < 12);
         end = escape.unwrap_or(end);
@@ -299,7 +299,7 @@ impl<'a> Part<'a> {
         KNOWN_PARTS.contains(&self.kind.as_ref())
     }
 
-    /// The words of a text part that somebody really said.
+    /// The text of a text part that a person or the model really wrote.
     pub(super) fn words(&self) -> Option<&str> {
         let said = self.kind == "text" && self.synthetic != Some(true) && self.ignored != Some(true);
         self.text.as_deref().filter(|text| said && !text.trim().is_empty())
@@ -309,7 +309,7 @@ impl<'a> Part<'a> {
         self.state.as_ref().filter(|state| self.kind == "tool" && state.is_at_work())
     }
 
-    /// A person said no to it without a word about what to do instead.
+    /// A person denied it without saying what to do instead.
     pub(super) fn was_denied(&self) -> bool {
         let error = self.state.as_ref().and_then(|state| state.error.as_deref()).unwrap_or_default();
         // Versions before 1.2 begin with the kind of error.
@@ -350,8 +350,8 @@ pub(super) struct SessionFile<'a> {
     pub(super) time: Times,
 }
 
-/// Titles that OpenCode gives before anybody named the session: `New session - 2026-11-15T06:53:17.988Z`. A fork of
-/// such a one is called the same, with ` (fork #1)` behind it.
+/// Titles that OpenCode gives before anybody names the session: `New session - 2026-11-15T06:53:17.988Z`. A fork of
+/// such a session has the same title with ` (fork #1)` after it.
 pub(crate) fn is_default_title(title: &str) -> bool {
     let title = title.split_once(" (fork #").map_or(title, |(origin, _)| origin);
     ["New session - ", "Child session - "]

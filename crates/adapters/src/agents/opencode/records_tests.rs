@@ -93,7 +93,7 @@ fn the_beginning_of_a_long_text_is_its_beginning() {
     assert!(Part::parse_beginning(br#"{"type":"text""#).is_none());
 }
 
-/// A recorded file, damaged: cut, changed, or with another one behind it.
+/// A recorded file, damaged: cut, changed, or with another one appended.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let record = prop::sample::select(vec![USER, ASSISTANT, TOOL, TEXT, SESSION]);
     let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);
@@ -113,7 +113,7 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn stands_in(bytes: &[u8], text: &str) -> bool {
-    // What is written with escapes stands there in another spelling.
+    // A text that is written with escapes has a different spelling in the bytes.
     bytes.contains(&b'\\') || memchr::memmem::find(bytes, text.as_bytes()).is_some()
 }
 

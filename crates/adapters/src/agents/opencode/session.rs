@@ -1,4 +1,4 @@
-//! One session out of its stored messages, whatever holds them.
+//! Reads one session from its stored messages, in the database or in the tree.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -13,21 +13,21 @@ use jiff::Timestamp;
 use super::records::{self, Message, Part, add};
 use crate::Scope;
 
-/// How many of the last messages are looked at for what the very last one does not say.
+/// How many of the last messages are searched for what the very last one does not contain.
 const LOOK_BACK: usize = 48;
-/// A step that was left open may lie this far back, when another process went on with the session.
+/// A step that was left open may lie this far back, when another process continued the session.
 const OPEN_STEPS: usize = 4;
 /// The first prompt stands at the beginning.
 const LOOK_AHEAD: usize = 8;
-/// Of a larger part only the beginning is read for a list; whole texts are asked for by `status` only.
+/// For a list only the beginning of a larger part is read; only `status` asks for whole texts.
 const LARGEST_PART: u64 = 64 << 10;
 
 /// `Found.facts.meta`: when the session's own record was last touched, which every prompt does.
 pub(crate) const TOUCHED: &str = "touchedAt";
-/// The newest step that was left open, behind a later message.
+/// The newest step that was left open before a later message.
 pub(crate) const LEFT_OPEN: &str = "leftOpenAt";
 
-/// What the session's own row or file says.
+/// The content of the session's own row or file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Head {
     pub(crate) id: String,
@@ -40,7 +40,7 @@ pub(crate) struct Head {
     pub(crate) created: Option<Timestamp>,
     pub(crate) updated: Option<Timestamp>,
     pub(crate) archived: Option<Timestamp>,
-    /// The agent's running totals, copies of a forked conversation included. `None` where it keeps none.
+    /// The agent's running totals, including copies of a forked conversation. `None` if it keeps none.
     pub(crate) total: Option<Total>,
 }
 
@@ -50,14 +50,14 @@ pub(crate) struct Total {
     pub(crate) cost: Option<f64>,
 }
 
-/// How much of a part is given that is larger than was asked for.
+/// How much is returned of a part that is larger than the limit.
 pub(crate) const BEGINNING: usize = 16 << 10;
 
 /// One part as it is stored.
 pub(crate) struct RawPart {
     pub(crate) id: String,
     pub(crate) json: Vec<u8>,
-    /// Only its beginning: it is larger than was asked for.
+    /// Only the beginning of the part: the whole is larger than the limit.
     pub(crate) is_cut: bool,
 }
 
@@ -67,30 +67,30 @@ impl RawPart {
     }
 }
 
-/// Where messages lie: the database, or the old tree of files.
+/// Where messages are stored: the database, or the old tree of files.
 pub(crate) trait Conversation {
-    type Trouble: Display;
+    type Error: Display;
 
     /// Ids of the newest messages, newest first.
-    fn newest(&self, session: &str, limit: usize) -> Result<Vec<String>, Self::Trouble>;
+    fn newest(&self, session: &str, limit: usize) -> Result<Vec<String>, Self::Error>;
     /// Ids of the oldest messages, oldest first.
-    fn oldest(&self, session: &str, limit: usize) -> Result<Vec<String>, Self::Trouble>;
-    fn message(&self, session: &str, id: &str) -> Result<Vec<u8>, Self::Trouble>;
+    fn oldest(&self, session: &str, limit: usize) -> Result<Vec<String>, Self::Error>;
+    fn message(&self, session: &str, id: &str) -> Result<Vec<u8>, Self::Error>;
     /// The newest messages with their ids, newest first.
-    fn last(&self, session: &str, limit: usize) -> Result<Vec<(String, Vec<u8>)>, Self::Trouble> {
+    fn last(&self, session: &str, limit: usize) -> Result<Vec<(String, Vec<u8>)>, Self::Error> {
         let ids = self.newest(session, limit)?.into_iter();
         ids.map(|id| self.message(session, &id).map(|json| (id, json))).collect()
     }
     /// The oldest message with its id.
-    fn first(&self, session: &str) -> Result<Option<(String, Vec<u8>)>, Self::Trouble> {
+    fn first(&self, session: &str) -> Result<Option<(String, Vec<u8>)>, Self::Error> {
         let id = self.oldest(session, 1)?.pop();
         id.map(|id| self.message(session, &id).map(|json| (id, json))).transpose()
     }
     /// The parts of a message in their order.
-    fn parts(&self, message: &str, largest: u64) -> Result<Vec<RawPart>, Self::Trouble>;
+    fn parts(&self, message: &str, largest: u64) -> Result<Vec<RawPart>, Self::Error>;
 }
 
-/// One session that was read, with what was odd about it.
+/// One session that was read, with the warnings about it.
 pub(crate) struct ReadSession {
     pub(crate) found: Found,
     pub(crate) damaged: u64,
@@ -105,7 +105,7 @@ pub(crate) fn read<C: Conversation>(
     witness: Witness,
     store: &C,
     scope: &Scope<'_>,
-) -> Result<ReadSession, C::Trouble> {
+) -> Result<ReadSession, C::Error> {
     let mut reader = Reader { store, scope, damaged: 0, drift: BTreeMap::new() };
     let recent = reader.recent(head)?;
     let opening = reader.opening(head)?;
@@ -147,7 +147,7 @@ struct Reader<'r, 's, C> {
     drift: BTreeMap<String, u64>,
 }
 
-/// What the newest messages say.
+/// What the newest messages contain.
 struct Recent {
     turn: Turn,
     words: Option<String>,
@@ -163,7 +163,7 @@ struct Opening {
 }
 
 impl<C: Conversation> Reader<'_, '_, C> {
-    fn recent(&mut self, head: &Head) -> Result<Recent, C::Trouble> {
+    fn recent(&mut self, head: &Head) -> Result<Recent, C::Error> {
         let mut recent =
             Recent { turn: Turn::new(TurnState::NotBegun, None), words: None, model: None, left_open: None };
         let mut seen = 0;
@@ -171,7 +171,7 @@ impl<C: Conversation> Reader<'_, '_, C> {
             self.store.last(&head.id, OPEN_STEPS)?.into_iter().unzip();
         let mut index = 0;
         loop {
-            // More than the last few are hardly ever needed, and only then looked up.
+            // More than the last few are rarely needed, and are only looked up then.
             if index == OPEN_STEPS && ids.len() == OPEN_STEPS {
                 ids = self.store.newest(&head.id, LOOK_BACK)?;
             }
@@ -218,7 +218,7 @@ impl<C: Conversation> Reader<'_, '_, C> {
         Ok(recent)
     }
 
-    fn opening(&mut self, head: &Head) -> Result<Opening, C::Trouble> {
+    fn opening(&mut self, head: &Head) -> Result<Opening, C::Error> {
         let mut opening = Opening::default();
         let (mut ids, mut read): (Vec<_>, Vec<_>) = self.store.first(&head.id)?.into_iter().unzip();
         let (mut index, mut seen) = (0, 0);
@@ -232,7 +232,8 @@ impl<C: Conversation> Reader<'_, '_, C> {
                 None => self.store.message(&head.id, id)?,
             };
             index += 1;
-            // A damaged one was counted when the newest were read, or lies in the middle where nobody looks.
+            // A damaged message was counted when the newest ones were read, or lies in the middle, which is not
+            // searched.
             let Some(message) = Message::parse(&json) else { continue };
             seen += 1;
             if seen == 1 {
@@ -251,9 +252,9 @@ impl<C: Conversation> Reader<'_, '_, C> {
         Ok(opening)
     }
 
-    /// The session's own tokens and cost: the running totals where they are its own, else the sum of its messages.
-    fn spent(&self, head: &Head, is_copied: bool) -> Result<(Option<Tokens>, Option<f64>), C::Trouble> {
-        // Totals that count nothing were not kept up: the messages may know more.
+    /// The session's own tokens and cost: the running totals if they are its own, otherwise the sum of its messages.
+    fn spent(&self, head: &Head, is_copied: bool) -> Result<(Option<Tokens>, Option<f64>), C::Error> {
+        // Totals without any tokens were not maintained: the messages may contain more.
         if let Some(total) = head.total.filter(|total| !is_copied && total.tokens.is_some()) {
             return Ok((total.tokens, total.cost));
         }

@@ -1,25 +1,25 @@
 use super::*;
 use crate::Reach;
 
-/// Messages oldest first; each is its own id's index.
+/// Messages, oldest first; the id of each is its index.
 struct Told(Vec<String>);
 
 impl Conversation for Told {
-    type Trouble = std::convert::Infallible;
+    type Error = std::convert::Infallible;
 
-    fn newest(&self, _: &str, limit: usize) -> Result<Vec<String>, Self::Trouble> {
+    fn newest(&self, _: &str, limit: usize) -> Result<Vec<String>, Self::Error> {
         Ok((0..self.0.len()).rev().take(limit).map(|index| index.to_string()).collect())
     }
 
-    fn oldest(&self, _: &str, limit: usize) -> Result<Vec<String>, Self::Trouble> {
+    fn oldest(&self, _: &str, limit: usize) -> Result<Vec<String>, Self::Error> {
         Ok((0..self.0.len()).take(limit).map(|index| index.to_string()).collect())
     }
 
-    fn message(&self, _: &str, id: &str) -> Result<Vec<u8>, Self::Trouble> {
+    fn message(&self, _: &str, id: &str) -> Result<Vec<u8>, Self::Error> {
         Ok(self.0[id.parse::<usize>().unwrap()].clone().into_bytes())
     }
 
-    fn parts(&self, _: &str, _: u64) -> Result<Vec<RawPart>, Self::Trouble> {
+    fn parts(&self, _: &str, _: u64) -> Result<Vec<RawPart>, Self::Error> {
         Ok(Vec::new())
     }
 }

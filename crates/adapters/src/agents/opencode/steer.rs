@@ -1,6 +1,6 @@
-//! Words to a session that a listening OpenCode runs: say something, answer what it waits for, break off its turn.
+//! Controls a session that a listening OpenCode process runs: send a message, answer a request, interrupt its turn.
 //!
-//! Only the process that runs the turn may be asked. Another one says yes to everything and does nothing.
+//! Only the process that runs the turn may be asked. Any other process accepts everything and does nothing.
 
 use std::net::SocketAddr;
 
@@ -8,8 +8,8 @@ use agentctl_model::Refusal;
 use agentctl_model::text::{clean_cut, one_line};
 use serde_json::{Value, json};
 
-use super::ask::{Request, Word, word_at};
-use super::http::{PATIENTLY, Reply, post};
+use super::ask::{Request, ServerReport, report_at};
+use super::http::{ACTION_TIMEOUT, Reply, post};
 use crate::Answer;
 use crate::gateway::ServerError;
 use crate::wire::http::escaped;
@@ -19,41 +19,42 @@ pub(super) struct Steered {
     address: SocketAddr,
     directory: String,
     id: String,
-    word: Word,
+    report: ServerReport,
 }
 
 impl Steered {
-    /// The first of the addresses that speaks as OpenCode's own server does.
+    /// Connects to the first of the addresses that answers like OpenCode's own server.
     pub(super) fn reach(addresses: &[SocketAddr], directory: &str, id: &str) -> Result<Self, ServerError> {
-        let word_of = |address: &SocketAddr| Some((*address, word_at(*address, directory, PATIENTLY)?));
-        let answering = addresses.iter().find_map(word_of);
-        let (address, word) = answering.ok_or_else(|| {
+        let report_of =
+            |address: &SocketAddr| Some((*address, report_at(*address, directory, ACTION_TIMEOUT)?));
+        let answering = addresses.iter().find_map(report_of);
+        let (address, report) = answering.ok_or_else(|| {
             let places: Vec<String> = addresses.iter().map(ToString::to_string).collect();
             ServerError::Unheard(format!(
                 "the server at {} does not answer as one of OpenCode; one that wants a password can only be used where that is known",
                 places.join(", ")
             ))
         })?;
-        Ok(Self { address, directory: directory.to_owned(), id: id.to_owned(), word })
+        Ok(Self { address, directory: directory.to_owned(), id: id.to_owned(), report })
     }
 
-    /// The server keeps the words until the session takes them up.
+    /// The server keeps the message until the session processes it.
     pub(super) fn send(&self, words: &str) -> Result<(), ServerError> {
         let prompt = json!({"parts": [{"type": "text", "text": words}]});
         self.post(&format!("/session/{}/prompt_async", escaped(&self.id)), &prompt)
     }
 
-    /// Breaks off the turn with its tools. A session that is not at work has nothing to break off.
+    /// Interrupts the turn with its tools. A session that is not working has nothing to interrupt.
     pub(super) fn interrupt(&self) -> Result<(), ServerError> {
-        if !self.word.works_on(&self.id) {
+        if !self.report.works_on(&self.id) {
             return Ok(());
         }
         self.post(&format!("/session/{}/abort", escaped(&self.id)), &json!({}))
     }
 
-    /// Answers the first thing that the session waits for.
+    /// Answers the first request that the session waits for.
     pub(super) fn answer(&self, answer: &Answer) -> Result<(), ServerError> {
-        let (approval, question) = self.word.waiting(&self.id);
+        let (approval, question) = self.report.waiting(&self.id);
         match (approval, question, answer) {
             (Some(asked), _, Answer::Approve) => self.permit(asked, "once"),
             (Some(asked), _, Answer::Deny) => self.permit(asked, "reject"),

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use super::*;
 
-/// The server's own no, which silence is not.
+/// The server's own refusal; no answer would be a different error.
 fn no<T>(said: Result<T, ServerError>) -> Refusal {
     match said {
         Err(ServerError::Refused(refusal)) => refusal,
@@ -13,7 +13,7 @@ fn no<T>(said: Result<T, ServerError>) -> Refusal {
     }
 }
 
-/// A server that knows a few paths, and what it was asked.
+/// A server that knows a few paths, and the requests it received.
 fn serve(pages: &'static [(&'static str, &'static str)]) -> (SocketAddr, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

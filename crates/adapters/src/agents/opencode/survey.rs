@@ -1,4 +1,4 @@
-//! Reading the disk: the databases first, then what only the old tree knows.
+//! Reads the disk: the databases first, then what only the old tree contains.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -13,12 +13,12 @@ use super::is_database;
 use super::processes::OPENCODE;
 use super::session::{self, Head, ReadSession};
 use super::tree::{self, Place, Tree};
-use super::wanted::{self, Question, add_ancestors, add_descendants, without_twins};
+use super::wanted::{self, Question, add_ancestors, add_descendants, without_duplicates};
 use crate::sqlite::{self, Database};
 use crate::transcript::parallel;
 use crate::{Reach, Root, Scope};
 
-/// Opening a connection costs as much as reading some sessions.
+/// Opening a connection costs as much as reading several sessions.
 const WORTH_SEVERAL_CONNECTIONS: usize = 64;
 
 pub(super) fn survey(root: &Root, scope: &Scope<'_>, ours: impl Fn(&Process) -> bool) -> Harvest {
@@ -54,7 +54,7 @@ pub(super) fn survey(root: &Root, scope: &Scope<'_>, ours: impl Fn(&Process) -> 
         if !any_read {
             return failed(broken.join("; "));
         }
-        // Which files of the old tree are stale copies, only the broken one knows.
+        // Only the unreadable database knows which files of the old tree are stale copies.
         for error in broken {
             harvest.left_out(error);
         }
@@ -68,7 +68,7 @@ fn failed(error: String) -> Harvest {
     Harvest::nothing(Coverage::Failed { error })
 }
 
-/// The databases of this root; `None` when OpenCode was never here.
+/// The databases of this root; `None` when OpenCode was never used here.
 fn databases(root: &Root) -> io::Result<Option<Vec<PathBuf>>> {
     if let Some(store) = &root.store {
         let is_there = store.try_exists()? || root.path.try_exists()?;
@@ -88,14 +88,14 @@ fn databases(root: &Root) -> io::Result<Option<Vec<PathBuf>>> {
     }
 }
 
-/// What one place gave.
+/// What reading one place gave.
 #[derive(Default)]
 struct Reading {
     found: Vec<Found>,
     left_out: Vec<String>,
     warnings: Vec<String>,
     drift: BTreeMap<String, u64>,
-    /// Sessions of the old tree that the database has too.
+    /// Sessions of the old tree that the database contains too.
     known: HashSet<String>,
 }
 
@@ -207,19 +207,19 @@ impl Question<'_, '_> {
                     named.heads.extend(some.heads);
                 }
                 named.heads.retain(|head| self.scope.subagents || head.parent.is_none());
-                without_twins(&mut named.heads);
+                without_duplicates(&mut named.heads);
                 add_ancestors(&mut named.heads, |id| select("id = ?1", id).map(|found| found.heads))?;
                 Ok(named)
             }
             Reach::Live(_) => {
-                let since = wanted::earliest(&self.carriers).map_or(0, Timestamp::as_millisecond);
+                let since = wanted::earliest(&self.owners).map_or(0, Timestamp::as_millisecond);
                 let mut live =
                     database::heads(connection, schema, "parent_id IS NULL AND time_updated >= ?1", [since])?;
-                live.heads.retain(|head| self.carriers.iter().any(|carrier| carrier.may_carry(head)));
-                for id in self.carriers.iter().filter_map(|carrier| carrier.id.as_deref()) {
+                live.heads.retain(|head| self.owners.iter().any(|owner| owner.may_own(head)));
+                for id in self.owners.iter().filter_map(|owner| owner.id.as_deref()) {
                     live.heads.extend(select("id = ?1", id)?.heads);
                 }
-                without_twins(&mut live.heads);
+                without_duplicates(&mut live.heads);
                 if self.scope.subagents {
                     add_descendants(&mut live.heads, |id| {
                         select("parent_id = ?1", id).map(|found| found.heads)
@@ -241,7 +241,7 @@ impl Question<'_, '_> {
                     heads.push(head);
                     files.insert(place.id, place.path);
                 }
-                // Removed since the folder was listed.
+                // The file was removed since the directory was listed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => reading.left_out.push(format!("{}: {error}", place.path.display())),
             }
@@ -251,7 +251,7 @@ impl Question<'_, '_> {
             self.scope.progress.tick();
             let Some(path) = files.remove(&head.id) else { continue };
             let id = head.id.clone();
-            // No stamp: a turn moves on without touching the session's own file.
+            // There is no stamp: a turn progresses without touching the session's own file.
             let read = session::read(&head, path.clone(), None, Witness::Transcript, &tree, self.scope);
             reading.add(&path, &id, read);
         }

@@ -13,7 +13,7 @@ use super::records::SessionFile;
 use super::session::{BEGINNING, Conversation, Head, RawPart};
 use crate::transcript::jsonl::open::read_small;
 
-/// No record file is this large: a part holds at most what a tool printed.
+/// No record file is this large: a part contains at most what a tool printed.
 const FILE_LIMIT: u64 = 64 << 20;
 
 /// A session's own file, before it was opened.
@@ -28,7 +28,7 @@ impl Place {
     }
 }
 
-/// Every session file below `storage/session`. A tree that is not there has none.
+/// Every session file below `storage/session`. A missing tree has none.
 pub(crate) fn places(storage: &Path) -> io::Result<Vec<Place>> {
     let mut places = Vec::new();
     for project in listed(&storage.join("session"))? {
@@ -55,12 +55,12 @@ fn listed(folder: &Path) -> io::Result<Vec<PathBuf>> {
     }
 }
 
-/// Reads a session's own file. Files are rewritten in place, so one that does
-/// not parse may be half written and is read once more.
+/// Reads a session's own file. Files are rewritten in place, so one that does not parse may be half written and is
+/// read once more.
 pub(crate) fn head(place: &Place) -> io::Result<Head> {
     for _ in 0..3 {
         let bytes = read_small(&place.path, FILE_LIMIT)?;
-        // The name of the file leads to the messages, so it must be the session's own.
+        // The name of the file leads to the messages, so it must match the session's id.
         if let Some(head) = parse(&bytes).filter(|head| head.id == place.id) {
             return Ok(head);
         }
@@ -123,7 +123,7 @@ fn ids_in(folder: &Path) -> io::Result<Vec<String>> {
 }
 
 impl Conversation for Tree {
-    type Trouble = io::Error;
+    type Error = io::Error;
 
     fn newest(&self, session: &str, limit: usize) -> io::Result<Vec<String>> {
         Ok(self.messages(session)?.into_iter().rev().take(limit).collect())
@@ -141,7 +141,7 @@ impl Conversation for Tree {
         let folder = self.storage.join("part").join(message);
         let part = |id: String| {
             let path = folder.join(format!("{id}.json"));
-            // One that cannot be read, or was just removed by a revert, is one part less.
+            // A part that cannot be read, or was just removed by a revert, is left out.
             let size = fs::metadata(&path).ok()?.len();
             let is_cut = size > largest;
             let json = if is_cut {
@@ -155,7 +155,7 @@ impl Conversation for Tree {
     }
 }
 
-/// When a folder or file was last changed.
+/// When a directory or file was last changed.
 pub(crate) fn modified(path: &Path) -> Option<Timestamp> {
     fs::metadata(path).ok()?.modified().ok().and_then(|time| Timestamp::try_from(time).ok())
 }

@@ -1,4 +1,4 @@
-//! Where the last message leaves the turn. Pure.
+//! The state in which the last message leaves the turn. Pure.
 
 use agentctl_model::text::clean_cut;
 use agentctl_model::{Turn, TurnState};
@@ -6,7 +6,7 @@ use agentctl_model::{Turn, TurnState};
 use super::records::{Message, Part, ToolState};
 use crate::transcript::call;
 
-/// The turn by its last message and that message's parts.
+/// The state of the turn, from its last message and that message's parts.
 pub(super) fn turn(message: &Message<'_>, parts: &[Part<'_>]) -> Turn {
     let last = parts.iter().filter_map(Part::latest).max().max(message.time.latest());
     let mut turn = Turn::new(state(message, parts), last);
@@ -33,13 +33,13 @@ fn state(message: &Message<'_>, parts: &[Part<'_>]) -> TurnState {
         return TurnState::Open;
     }
     match message.finish.as_deref() {
-        // A person said no, which ends the turn.
+        // A person denied the call, which ends the turn.
         Some("tool-calls") if parts.iter().any(Part::was_denied) => TurnState::Interrupted,
-        // The agent goes on with the next step by itself; one that is not there was never begun.
+        // The agent continues with the next step by itself; a missing step was never begun.
         Some("tool-calls" | "unknown") => TurnState::Open,
         Some("error") => TurnState::Failed,
         Some(_) => TurnState::Finished,
-        // Stopped while it waited to try again.
+        // The turn was stopped while it waited to retry.
         None if parts.is_empty() => TurnState::Interrupted,
         // A shell command that the user typed.
         None if parts.iter().all(|part| part.kind == "tool" && part.tool_at_work().is_none()) => {
@@ -53,11 +53,14 @@ fn state(message: &Message<'_>, parts: &[Part<'_>]) -> TurnState {
 pub(super) fn tool_words(part: &Part<'_>, state: &ToolState<'_>) -> String {
     let input: Option<serde_json::Value> =
         state.input.and_then(|input| serde_json::from_str(input.get()).ok());
-    call::words(part.tool.as_deref().unwrap_or("tool"), &input.as_ref().and_then(told).unwrap_or_default())
+    call::words(
+        part.tool.as_deref().unwrap_or("tool"),
+        &input.as_ref().and_then(main_input).unwrap_or_default(),
+    )
 }
 
-/// What says most about a call, of all that it was given.
-pub(super) fn told(input: &serde_json::Value) -> Option<String> {
+/// The part of a call's input that says most about it.
+pub(super) fn main_input(input: &serde_json::Value) -> Option<String> {
     let telling = ["command", "filePath", "path", "pattern", "url", "description", "prompt"];
     call::argument(input, &telling)
 }

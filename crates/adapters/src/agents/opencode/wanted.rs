@@ -1,4 +1,4 @@
-//! Which sessions a question reaches, by their heads alone.
+//! Selects the sessions that a question asks for, by their heads alone.
 
 use std::collections::HashSet;
 use std::io;
@@ -12,22 +12,22 @@ use super::session::Head;
 use super::tree::{self, Place};
 use crate::{Reach, Scope};
 
-/// A question by id for more than this many is a second reading of what a whole answer already has.
+/// A question for more ids than this re-reads sessions of a complete answer, so their parents need not be read.
 const NAMED_ONE_BY_ONE: usize = 16;
-/// Sub-agents of sub-agents of …: deeper than anybody nests them.
+/// The depth of sub-agents of sub-agents: nobody nests them deeper.
 const GENERATIONS: usize = 8;
 
-/// What a live process says about which sessions it may carry.
+/// What a live process shows about the sessions that it may own.
 #[derive(Debug, Clone)]
-pub(super) struct Carrier {
+pub(super) struct LiveOwner {
     started_at: Option<Timestamp>,
     pub(super) id: Option<String>,
     /// `None`: any directory.
     directories: Option<Vec<String>>,
 }
 
-impl Carrier {
-    /// `None` for processes that never carry a session themselves.
+impl LiveOwner {
+    /// `None` for processes that never own a session themselves.
     fn of(program: &Program, process: &Process) -> Option<Self> {
         let everywhere = match program.kind(&process.head) {
             Kind::Wrapper | Kind::Neither => return None,
@@ -41,7 +41,7 @@ impl Carrier {
         })
     }
 
-    pub(super) fn may_carry(&self, head: &Head) -> bool {
+    pub(super) fn may_own(&self, head: &Head) -> bool {
         let in_reach = match (&self.directories, &head.directory) {
             (None, _) => true,
             (Some(there), Some(directory)) => there.contains(directory),
@@ -51,35 +51,35 @@ impl Carrier {
     }
 }
 
-/// The start of the oldest process; `None` when nothing can be left out by time.
-pub(super) fn earliest(carriers: &[Carrier]) -> Option<Timestamp> {
-    carriers.iter().map(|carrier| carrier.started_at).min().flatten()
+/// The start of the oldest process; `None` when no session can be left out by its time.
+pub(super) fn earliest(owners: &[LiveOwner]) -> Option<Timestamp> {
+    owners.iter().map(|owner| owner.started_at).min().flatten()
 }
 
 /// A question, and the live processes that narrow it when only live sessions are wanted.
 pub(crate) struct Question<'q, 's> {
     pub(crate) scope: &'q Scope<'s>,
-    pub(super) carriers: Vec<Carrier>,
+    pub(super) owners: Vec<LiveOwner>,
 }
 
 impl<'q, 's> Question<'q, 's> {
     pub(crate) fn new(program: &Program, scope: &'q Scope<'s>, ours: impl Fn(&Process) -> bool) -> Self {
-        let carriers = match scope.reach {
+        let owners = match scope.reach {
             Reach::Live(kernel) => {
                 let mine = kernel.processes.iter().filter(|process| ours(process));
-                mine.filter_map(|process| Carrier::of(program, process)).collect()
+                mine.filter_map(|process| LiveOwner::of(program, process)).collect()
             }
             Reach::Ids(_) | Reach::All { .. } => Vec::new(),
         };
-        Self { scope, carriers }
+        Self { scope, owners }
     }
 
-    /// Only live sessions are wanted, and nobody lives who could carry one.
+    /// Only live sessions are wanted, and no live process could own one.
     pub(crate) fn reaches_nothing(&self) -> bool {
-        matches!(self.scope.reach, Reach::Live(_)) && self.carriers.is_empty()
+        matches!(self.scope.reach, Reach::Live(_)) && self.owners.is_empty()
     }
 
-    /// Files of the old tree that the question may reach. Reading their heads is left for later.
+    /// Files of the old tree that may be wanted. Their heads are read later.
     pub(crate) fn places(&self, storage: &Path) -> io::Result<Vec<Place>> {
         let mut places = tree::places(storage)?;
         match self.scope.reach {
@@ -96,14 +96,14 @@ impl<'q, 's> Question<'q, 's> {
                     .collect();
                 let is_near =
                     |place: &Place| place.path.parent().is_some_and(|folder| projects.contains(folder));
-                // A sub-agent's parent lies in the same folder.
+                // A sub-agent's parent lies in the same directory.
                 let one_by_one = ids.len() <= NAMED_ONE_BY_ONE;
                 places.retain(|place| self.scope.reach.names(&place.id) || (one_by_one && is_near(place)));
             }
             // Every prompt rewrites the session's file.
             Reach::Live(_) => {
-                let since = earliest(&self.carriers);
-                let named = |id: &str| self.carriers.iter().any(|carrier| carrier.id.as_deref() == Some(id));
+                let since = earliest(&self.owners);
+                let named = |id: &str| self.owners.iter().any(|owner| owner.id.as_deref() == Some(id));
                 places
                     .retain(|place| named(&place.id) || place.modified().is_none_or(|at| Some(at) >= since));
             }
@@ -111,7 +111,7 @@ impl<'q, 's> Question<'q, 's> {
         Ok(places)
     }
 
-    /// Which of these heads are wanted, with those that decide about them.
+    /// Which of these heads are wanted, together with the heads of the sessions that decide about them.
     pub(crate) fn chosen(&self, heads: Vec<Head>) -> Vec<Head> {
         let find = |id: &str| -> Vec<Head> { heads.iter().filter(|head| head.id == id).cloned().collect() };
         let below = |id: &str| -> Vec<Head> {
@@ -133,9 +133,9 @@ impl<'q, 's> Question<'q, 's> {
             }
             Reach::Live(_) => {
                 let may = |head: &&Head| {
-                    let named = self.carriers.iter().any(|carrier| carrier.id.as_ref() == Some(&head.id));
-                    let carried = self.carriers.iter().any(|carrier| carrier.may_carry(head));
-                    named || (carried && head.parent.is_none())
+                    let named = self.owners.iter().any(|owner| owner.id.as_ref() == Some(&head.id));
+                    let may_be_owned = self.owners.iter().any(|owner| owner.may_own(head));
+                    named || (may_be_owned && head.parent.is_none())
                 };
                 let mut live: Vec<Head> = heads.iter().filter(may).cloned().collect();
                 if self.scope.subagents {
@@ -147,12 +147,12 @@ impl<'q, 's> Question<'q, 's> {
     }
 }
 
-pub(super) fn without_twins(heads: &mut Vec<Head>) {
+pub(super) fn without_duplicates(heads: &mut Vec<Head>) {
     let mut seen = HashSet::new();
     heads.retain(|head| seen.insert(head.id.clone()));
 }
 
-/// What a sub-agent is, its parent's process decides.
+/// The process of a sub-agent's parent decides about the sub-agent.
 pub(super) fn add_ancestors<E>(
     heads: &mut Vec<Head>,
     find: impl Fn(&str) -> Result<Vec<Head>, E>,

@@ -50,7 +50,7 @@ impl Format for File<'_> {
     fn tail(&self, head: &Head) -> io::Result<Option<Tail>> {
         match &head.heading {
             Some(heading) => Ok(Some(Tail::new(heading.leaf.as_deref(), self.scope.text_limit))),
-            None if !self.tells_of_failure() => Ok(None),
+            None if !self.reports_failure() => Ok(None),
             None => Err(io::Error::new(io::ErrorKind::InvalidData, "holds no session header")),
         }
     }
@@ -72,7 +72,7 @@ impl Format for File<'_> {
     }
 
     /// Such a file is told of once: by the agent whose name it bears, else by Pi.
-    fn tells_of_failure(&self) -> bool {
+    fn reports_failure(&self) -> bool {
         creator_by_name(self.name).unwrap_or(Creator::Node) == self.creator
     }
 }
@@ -80,7 +80,7 @@ impl Format for File<'_> {
 /// Reads one file: `Ok(None)` if it is not asked for, or the other agent's; `Err` names what had to be left out.
 pub(super) fn read(path: &Path, creator: Creator, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
     let file = File { name: name_of(path), creator, scope };
-    let Some(mut reading) = read::read(&file, path, since, scope)?.told() else { return Ok(None) };
+    let Some(mut reading) = read::read(&file, path, since, scope)?.into_reading() else { return Ok(None) };
     let Some(heading) = reading.head.heading.take() else { return Ok(None) };
     let id = heading.id.clone();
     let mut session =

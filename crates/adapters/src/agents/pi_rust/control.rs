@@ -12,7 +12,7 @@ use super::PiRust;
 use crate::agents::pi;
 use crate::control::refusal::{named_by_path, no_fork};
 use crate::control::stdout::{in_order, words_at};
-use crate::control::{Control, interrupt_without_a_terminal, told_by_stdin};
+use crate::control::{Control, interrupt_without_a_terminal, with_prompt_on_stdin};
 
 /// It tells its tools nothing about the session.
 impl Control for PiRust {
@@ -45,7 +45,7 @@ impl Control for PiRust {
             args.push(format!("--append-system-prompt={more}"));
         }
         args.extend(intent.more.iter().cloned());
-        Ok(told_by_stdin("pi-rust", args, intent, id))
+        Ok(with_prompt_on_stdin("pi-rust", args, intent, id))
     }
 
     fn learn_id(&self, said: FirstWords<'_>) -> Option<String> {

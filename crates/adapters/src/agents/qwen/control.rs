@@ -10,7 +10,7 @@ use super::processes::is_headless;
 use super::{Qwen, is_transcript};
 use crate::control::refusal::{fits_stdin, nothing_stored};
 use crate::control::stdout::{in_order, newest_first, words_at};
-use crate::control::{Control, flag_with, interrupt_without_a_terminal, told_by_stdin};
+use crate::control::{Control, flag_with, interrupt_without_a_terminal, with_prompt_on_stdin};
 
 const NAME: &str = "Qwen Code";
 /// What it reads of its stdin; it drops the rest and goes on.
@@ -55,7 +55,7 @@ impl Control for Qwen {
             args.push(format!("--append-system-prompt={more}"));
         }
         args.extend(intent.more.iter().cloned());
-        Ok(told_by_stdin("qwen", args, intent, id))
+        Ok(with_prompt_on_stdin("qwen", args, intent, id))
     }
 
     fn learn_id(&self, said: FirstWords<'_>) -> Option<String> {

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::processes::is_id;
-use crate::join::said_by_registry;
+use crate::join::registry_report;
 
 #[derive(Deserialize)]
 struct Note {
@@ -38,7 +38,7 @@ pub(super) fn parse(bytes: &[u8], place: &Path) -> Option<Registration> {
     };
     let name = place.file_name().unwrap_or_default().to_string_lossy();
     Some(Registration {
-        testimony: Some(said_by_registry(format!("{} names pid {}", clean_cut(&name, Some(100)), note.pid))),
+        testimony: Some(registry_report(format!("{} names pid {}", clean_cut(&name, Some(100)), note.pid))),
         found: note.work_dir.map(|cwd| at_empty_prompt(&note.session_id, &cwd, at, place)),
         id: note.session_id,
         slot: None,

@@ -36,7 +36,7 @@ impl Format for Transcript<'_> {
 
 /// Reads one transcript: `Ok(None)` if it was not written since then or is gone, `Err` names what had to be left out.
 pub(super) fn read(place: &Place, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
-    let reading = read::read(&Transcript(scope), &place.path, since, scope)?.told();
+    let reading = read::read(&Transcript(scope), &place.path, since, scope)?.into_reading();
     Ok(reading.map(|reading| {
         reading.into_session(place.id.clone(), &place.path, |head, tail, counted| {
             facts(head, tail, counted, place)

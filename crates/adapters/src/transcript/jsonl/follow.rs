@@ -1,4 +1,4 @@
-//! Following a transcript as it grows, through rotation, truncation and disappearance.
+//! Follows a transcript as it grows, through rotation, truncation and disappearance.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -16,24 +16,24 @@ use super::scan::{BARREN, no_lines};
 use super::{LINE_LIMIT, ReadAt, Scan, scan_back};
 use crate::ReadError;
 
-/// What is new in a conversation since the last time. Never blocks.
+/// What was added to a conversation since the last call. It never blocks.
 pub trait Follow: Send {
     fn next(&mut self) -> Result<Vec<Entry>, ReadError>;
 }
 
-/// A conversation that will not grow: everything once, then nothing.
-pub(crate) struct Told(pub(crate) Vec<Entry>);
+/// A conversation that will not grow: it returns everything once, then nothing.
+pub(crate) struct ReadOnce(pub(crate) Vec<Entry>);
 
-impl Follow for Told {
+impl Follow for ReadOnce {
     fn next(&mut self) -> Result<Vec<Entry>, ReadError> {
         Ok(std::mem::take(&mut self.0))
     }
 }
 
-/// Turns one record into what it shows: nothing, one entry, or several.
+/// Turns one record into the entries it shows: none, one or several.
 pub type ParseEntries = fn(&[u8]) -> Vec<Entry>;
 
-/// How much is read before whoever follows is given what there is, and may go.
+/// How much is read before the caller receives the entries so far and may stop.
 const AT_ONCE: u64 = 64 << 20;
 
 /// The offset of the line with which the last `backlog` entries begin.
@@ -84,14 +84,15 @@ pub struct JsonlFollower {
     parse: ParseEntries,
     file: Option<(File, u64)>,
     offset: u64,
-    /// Bytes of a line whose end is not written yet.
+    /// The bytes of a line whose end is not written yet.
     partial: Vec<u8>,
-    /// The line is too long: what comes up to its end is passed over.
+    /// The line is too long: the bytes up to its end are skipped.
     skipping: bool,
-    /// Lines already given, and the newest time among them: a rewritten file brings the old ones again.
+    /// Lines that were already returned, and the newest time among them: a rewritten file contains the old lines
+    /// again.
     given: HashSet<u64>,
     newest: Option<Timestamp>,
-    /// Set after the file was replaced or cut: old lines are to be recognised until new ones come.
+    /// Set after the file was replaced or truncated: old lines are recognised until new ones come.
     replaying: bool,
 }
 
@@ -102,7 +103,8 @@ impl JsonlFollower {
         Ok(Self::after(path, parse, offset, std::iter::empty()))
     }
 
-    /// Goes on behind the first `offset` bytes, of which these lines were shown already: a rewritten file brings them again.
+    /// Continues after the first `offset` bytes, of which these lines were already shown: a rewritten file contains
+    /// them again.
     pub fn after<'l>(
         path: &Path,
         parse: ParseEntries,
@@ -116,7 +118,7 @@ impl JsonlFollower {
         follower
     }
 
-    /// Gives everything; the file may not be there yet.
+    /// Returns everything; the file may not exist yet.
     pub fn from_beginning(path: &Path, parse: ParseEntries) -> Self {
         Self {
             path: path.to_owned(),
@@ -134,7 +136,7 @@ impl JsonlFollower {
     fn reopen(&mut self) -> std::io::Result<bool> {
         let opened = match open_regular(&self.path) {
             Ok(opened) => opened,
-            // Between two files of a rotation there is none: the next look will tell.
+            // During a rotation there is no file for a moment: the next call will see.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error),
         };

@@ -1,4 +1,4 @@
-//! The first lines of a file, in a window that grows only as long as the first line needs it to.
+//! The first lines of a file, in a window that grows only as far as the first line needs it to.
 
 use std::io;
 use std::ops::{ControlFlow, Range};
@@ -8,17 +8,17 @@ use super::scratch::{grow, with_scratch};
 
 const FIRST_WINDOW: usize = 4 << 10;
 
-/// What the beginning of a file gives.
+/// One piece of the beginning of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece<'a> {
     Line(&'a [u8]),
-    /// The beginning of a line whose end lies behind the window: it comes again, longer, if it is not enough.
+    /// The beginning of a line that ends after the window: it is given again, longer, if it is not enough.
     Fragment(&'a [u8]),
-    /// A last line without a line break: whether it is half a record is the parser's to see.
+    /// A last line without a line break: the parser decides whether it is half a record.
     Last(&'a [u8]),
 }
 
-/// Hands complete lines to `take`, oldest first, until it breaks, the file ends, or `budget` bytes were read.
+/// Passes complete lines to `take`, oldest first, until it breaks, the file ends, or `budget` bytes were read.
 pub fn scan_head(
     source: &(impl ReadAt + ?Sized),
     size: u64,
@@ -38,7 +38,7 @@ pub fn scan_head(
     })
 }
 
-/// The lines of what needs no reading.
+/// The lines of bytes that are already in memory.
 fn lines_of(bytes: &[u8], mut take: impl FnMut(Piece<'_>) -> ControlFlow<()>) {
     let mut rest = bytes;
     while let Some(length) = memchr::memchr(b'\n', rest) {
@@ -53,7 +53,7 @@ fn lines_of(bytes: &[u8], mut take: impl FnMut(Piece<'_>) -> ControlFlow<()>) {
     }
 }
 
-/// Answers where in `bytes` a last line without a line break stands, if the file was read to its end and has one.
+/// Returns where in `bytes` a last line without a line break stands, if the file was read to its end and has one.
 fn read_lines(
     source: &(impl ReadAt + ?Sized),
     size: u64,

@@ -1,5 +1,5 @@
-//! Records whose parts may have any shape, and lines that may hold any bytes: what does not fit is absent or replaced, and the
-//! rest of the record stays.
+//! Records whose parts may have any shape, and lines that may contain any bytes: what does not fit is absent or
+//! replaced, and the rest of the record is kept.
 
 use agentctl_model::Entry;
 use serde::{Deserialize, Deserializer};
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::follow::ParseEntries;
 use crate::transcript::read::Line;
 
-/// For `#[serde(borrow, deserialize_with = "lenient")]`: a value of another shape than expected is the default.
+/// For `#[serde(borrow, deserialize_with = "lenient")]`: a value of an unexpected shape becomes the default.
 pub fn lenient<'de, D, T>(from: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -18,7 +18,7 @@ where
     Ok(serde_json::from_str(raw.get()).unwrap_or_default())
 }
 
-/// Gives a line to `take`; one that is no text is given once more, with every byte that is none replaced.
+/// Passes a line to `take`; a line that is not UTF-8 is passed once more, with every invalid byte replaced.
 pub(crate) fn as_text(line: &[u8], mut take: impl FnMut(&[u8]) -> Line) -> Line {
     match take(line) {
         Line::Broken if std::str::from_utf8(line).is_err() => take(String::from_utf8_lossy(line).as_bytes()),
@@ -26,7 +26,7 @@ pub(crate) fn as_text(line: &[u8], mut take: impl FnMut(&[u8]) -> Line) -> Line 
     }
 }
 
-/// The same for what is shown of a line.
+/// The same for the entries that a line shows.
 pub(crate) fn shown(parse: ParseEntries, line: &[u8]) -> Vec<Entry> {
     let entries = parse(line);
     if entries.is_empty() && std::str::from_utf8(line).is_err() {

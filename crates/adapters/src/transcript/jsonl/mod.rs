@@ -1,6 +1,6 @@
-//! Reading append-only files of JSON lines: the only I/O that transcripts need.
+//! Reads append-only files of JSON lines: the only I/O that transcripts need.
 //!
-//! Parsing is the caller's and pure; here are windows, lines, and files that misbehave.
+//! The caller parses, which is pure; this module handles windows, lines, and files that misbehave.
 
 pub mod follow;
 pub mod head;

@@ -1,4 +1,4 @@
-//! Opening a file that may be anything: a FIFO, a directory, a symlink loop, somebody else's.
+//! Opens a file that may be anything: a FIFO, a directory, a symlink loop, another user's file.
 
 use std::fs::File;
 use std::io;
@@ -19,13 +19,13 @@ pub struct Opened {
     pub file: File,
     pub size: u64,
     pub modified: Option<Timestamp>,
-    /// Before anything was read.
+    /// The state before anything was read.
     pub state: FileState,
 }
 
 impl Opened {
-    /// What to read from, and how much there is. A file of at most `at_once` bytes is read here and now, for everything
-    /// that is wanted of it.
+    /// What to read from, and how much there is. A file of at most `at_once` bytes is read here at once, for
+    /// everything that is wanted from it.
     pub fn read_through<R>(
         &self,
         at_once: usize,
@@ -51,7 +51,7 @@ pub fn open_regular(path: &Path) -> io::Result<Opened> {
     Ok(Opened { file, size: metadata.len(), modified, state })
 }
 
-/// All of an opened file, as far as it went when it was opened.
+/// All of an opened file, up to the size it had when it was opened.
 pub fn read_opened(opened: &Opened) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(opened.size).unwrap_or(usize::MAX)];
     let got = fill(&opened.file, &mut bytes, 0)?;

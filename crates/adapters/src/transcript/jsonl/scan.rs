@@ -1,4 +1,4 @@
-//! The backward scan: lines of a file, newest first, in growing windows.
+//! The backward scan: the lines of a file, newest first, in growing windows.
 
 use std::fs::File;
 use std::io;
@@ -8,13 +8,13 @@ use std::os::unix::fs::FileExt;
 use super::scratch::{grow, with_scratch};
 use crate::cancel;
 
-/// A line longer than this is passed over (and counted): no record that matters is that long.
+/// A longer line is skipped (and counted): no record that matters is that long.
 pub const LINE_LIMIT: usize = 32 << 20;
 
-/// After so many bytes without the end of a line a file is none of lines: sparse, or somebody's trap.
+/// After this many bytes without the end of a line, a file does not consist of lines: it is sparse, or a trap.
 pub(super) const BARREN: u64 = 8 * LINE_LIMIT as u64;
 
-/// What is looked for lies near the end. A file that needs more than this to be understood is left out.
+/// What is searched for lies near the end. A file that needs more than this to be understood is left out.
 const FURTHEST: u64 = 1 << 30;
 
 /// The first window; each further one is three times as large.
@@ -26,28 +26,28 @@ pub trait Scan {
     /// One complete line without its line break. `distance` is how far its start lies from the end of the file.
     fn line(&mut self, line: &[u8], distance: u64) -> ControlFlow<()>;
 
-    /// Asked before the next window is read: every line that begins within `distance` of the end has been given.
+    /// Called before the next window is read: every line that begins within `distance` of the end has been given.
     fn wants_more(&self, _distance: u64) -> bool {
         true
     }
 }
 
-/// What a scan went through.
+/// What a scan met.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Seen {
     /// The scan reached the first byte of the file.
     pub whole: bool,
-    /// Lines longer than [`LINE_LIMIT`] that were passed over.
+    /// The number of lines longer than [`LINE_LIMIT`] that were skipped.
     pub too_long: u32,
     /// The file ended without a line break: its last line may be a write in progress.
     pub torn: bool,
 }
 
-/// Where bytes come from; a file, or memory in tests.
+/// Where bytes come from: a file, or memory in tests.
 pub trait ReadAt {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// All of it, where nothing needs to be read any more.
+    /// All bytes, if nothing needs to be read any more.
     fn in_memory(&self) -> Option<&[u8]> {
         None
     }
@@ -82,10 +82,10 @@ impl ReadAt for &[u8] {
     }
 }
 
-/// Hands the lines of a file of `size` bytes to `scan`, newest first, until it breaks or the file begins.
+/// Passes the lines of a file of `size` bytes to `scan`, newest first, until it breaks or the file begins.
 ///
-/// A last line without a line break is handed over too: whether it is half a record is the parser's to see.
-/// A file that shrinks during the read ends the scan early with what is left of it.
+/// A last line without a line break is passed too: the parser decides whether it is half a record. A file that
+/// shrinks during the read ends the scan early with what is left of it.
 pub fn scan_back(source: &(impl ReadAt + ?Sized), size: u64, scan: &mut impl Scan) -> io::Result<Seen> {
     if let Some(bytes) = source.in_memory().filter(|bytes| bytes.len() <= LINE_LIMIT) {
         return Ok(lines_back(bytes, scan));
@@ -95,7 +95,7 @@ pub fn scan_back(source: &(impl ReadAt + ?Sized), size: u64, scan: &mut impl Sca
     })
 }
 
-/// The same where there is nothing to read.
+/// The same for bytes that are already in memory.
 fn lines_back(bytes: &[u8], scan: &mut impl Scan) -> Seen {
     let mut seen = Seen { torn: bytes.last().is_some_and(|last| *last != b'\n'), ..Seen::default() };
     let mut rest = bytes;
@@ -139,7 +139,7 @@ impl Backward<'_> {
             offset -= length as u64;
             let fresh = self.start - length;
             let got = fill(source, &mut self.buffer[fresh..self.start], offset)?;
-            // The file shrank under us: what was held lay behind bytes that no longer exist.
+            // The file shrank during the scan: the held bytes came after bytes that no longer exist.
             if got < length {
                 self.end = fresh + got;
             }
@@ -198,7 +198,7 @@ impl Backward<'_> {
     }
 }
 
-/// A file in which no line ends for this long.
+/// The error for a file in which no line ends for this long.
 pub(super) fn no_lines(passed: u64) -> io::Error {
     let words = format!("has no line that ends within {} MiB", passed >> 20);
     io::Error::new(io::ErrorKind::InvalidData, words)
@@ -249,7 +249,7 @@ mod tests {
         }
     }
 
-    /// Bytes that must be read like a file's.
+    /// Bytes in memory that must be read like a file.
     struct Stored<'a>(&'a [u8]);
 
     impl ReadAt for Stored<'_> {
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(seen, Seen { whole: true, too_long: 1, torn: true });
     }
 
-    /// Nothing but zeros, however much is asked for.
+    /// Nothing but zeros, however many are read.
     struct Sparse;
 
     impl ReadAt for Sparse {
@@ -358,7 +358,7 @@ mod tests {
         let progress = crate::Progress::default();
         progress.give_up();
         let read = || scan_back(&Stored(b"a\n"), 2, &mut Collect::default());
-        assert!(cancel::on_behalf_of(Some(&progress), read).is_err());
+        assert!(cancel::with_cancellation(Some(&progress), read).is_err());
         assert!(read().is_ok());
     }
 

@@ -1,4 +1,4 @@
-//! A text inside a record, borrowed from its line wherever it is written as it reads.
+//! A text inside a record, borrowed from its line unless it is written with escapes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::ops::Deref;
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
-/// What serde does for a bare `Cow`, and not for one inside an `Option`: nothing is copied that has no escapes.
+/// Does what serde does for a bare `Cow` but not for one inside an `Option`: a text without escapes is not copied.
 /// One `#[serde(borrow)]` in a struct is enough for all of its fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Text<'a>(Cow<'a, str>);

@@ -1,29 +1,30 @@
-//! A quick walk over one line of JSON: is it whole, and where do the values of its members stand. Pure.
+//! A quick walk over one line of JSON: whether it is complete, and where the values of its members stand. Pure.
 //!
-//! It knows JSON only as machines write it, without spaces, and is never surer than `serde_json`: what it walks to
-//! the end of, serde reads too. `None` is no verdict, only a line that somebody slower has to judge.
+//! It only knows JSON as machines write it, without spaces, and never accepts more than `serde_json`: what it walks
+//! to the end of, serde reads too. `None` is no verdict: a slower parser has to judge that line.
 //!
-//! It stays because it is faster where it counts: of replies as the bench corpus has them (half of them shorter than 1.5 KB) it
-//! finds the usage 1.6 times as fast as typed serde does (1.4 to 1.75 in three runs; only 1.1 times where every line has 10 KB).
-//! `how_much_a_glance_gains` in `claude_code/reply.rs` measures it on a made-up transcript of 30 MB.
+//! It stays because it is faster where it counts: on replies as the bench corpus has them (half of them shorter than
+//! 1.5 KB) it finds the usage 1.6 times as fast as typed serde does (1.4 to 1.75 in three runs; only 1.1 times where
+//! every line has 10 KB). `how_much_a_glance_gains` in `claude_code/reply.rs` measures it on a made-up transcript of
+//! 30 MB.
 
-/// Deeper lines are left to others.
+/// Lines that nest deeper are left to the slower parser.
 const DEEPEST: u8 = 100;
 
-/// A place in a line.
+/// A position in a line.
 pub struct Walk<'a> {
     line: &'a [u8],
     at: usize,
     depth: u8,
 }
 
-/// Walks through a line that is one object and hands over its members: the walk, which stands before the value and must
-/// be led behind it, and the key. Keys written with escapes are not certain.
+/// Walks through a line that is one object and passes on each member: the key, and the walk, which stands before the
+/// value and must be moved past it. Keys written with escapes give no certain answer.
 pub fn walk_line<'a>(
     line: &'a [u8],
     member: impl FnMut(&mut Walk<'a>, &'a [u8]) -> Option<()>,
 ) -> Option<()> {
-    // Neither strings nor what stands between them may hold a control character.
+    // Neither strings nor the text between them may contain a control character.
     if !line.chunks(256).all(|chunk| chunk.iter().copied().fold(u8::MAX, u8::min) >= b' ') {
         return None;
     }
@@ -33,12 +34,12 @@ pub fn walk_line<'a>(
 }
 
 impl<'a> Walk<'a> {
-    /// What was not walked through so far.
+    /// The rest of the line.
     pub fn ahead(&self) -> &'a [u8] {
         &self.line[self.at..]
     }
 
-    /// The members of the object that stands here.
+    /// The members of the object at this position.
     pub fn members(&mut self, mut member: impl FnMut(&mut Self, &'a [u8]) -> Option<()>) -> Option<()> {
         self.step(b'{')?;
         self.each(b'}', |walk| {
@@ -73,7 +74,7 @@ impl<'a> Walk<'a> {
         self.line.get(from..self.at)
     }
 
-    /// A string that is written as it reads: ASCII without escapes.
+    /// A string that is written without encoding: ASCII without escapes.
     pub fn plain(&mut self) -> Option<&'a [u8]> {
         self.step(b'"')?;
         let from = self.at;
@@ -100,7 +101,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Things with commas between them, up to what closes them.
+    /// Things separated by commas, up to the closing character.
     fn each(&mut self, close: u8, mut thing: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         if self.depth == DEEPEST {
             return None;
@@ -155,7 +156,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// How far the next quote or backslash is away. Most strings are short: eight bytes are looked at as one number before
+/// The distance to the next quote or backslash. Most strings are short: eight bytes are checked as one number before
 /// a search is set up.
 fn to_quote_or_escape(rest: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);

@@ -9,14 +9,14 @@ use super::scratch::{grow, with_scratch};
 use super::{LINE_LIMIT, ReadAt};
 use crate::cancel;
 
-/// Small enough to stay in a core's own cache between the kernel's copy and our look at it.
+/// Small enough to stay in a core's own cache between the kernel's copy and our scan of it.
 pub const CHUNK: usize = 256 << 10;
 
 /// No conversation is longer.
 const LONGEST: u64 = 16 << 30;
 
-/// Hands every line to `take`, a last one without a line break too. Lines beyond the limit are passed over; how many,
-/// is the answer.
+/// Passes every line to `take`, including a last one without a line break. Lines beyond the limit are skipped;
+/// returns how many there were.
 pub fn scan_whole(source: &(impl ReadAt + ?Sized), mut take: impl FnMut(&[u8])) -> io::Result<u32> {
     each_region(source, |region| {
         let mut rest = region;
@@ -30,17 +30,17 @@ pub fn scan_whole(source: &(impl ReadAt + ?Sized), mut take: impl FnMut(&[u8])) 
     })
 }
 
-/// What a scan for a needle comes across.
+/// What a scan for a needle finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passage<'a> {
-    /// A line that contains the needle, and where in it the needle stands first.
+    /// A line that contains the needle, and the position of its first occurrence.
     Line(&'a [u8], usize),
-    /// Whole lines without it, not split, each with its line break.
+    /// Whole lines without the needle, not split, each with its line break.
     Without(&'a [u8]),
 }
 
-/// Hands over the lines that contain `needle` one by one; those between them are not even split. Answers how many
-/// lines were beyond the limit and passed over.
+/// Passes on the lines that contain `needle` one by one; the lines between them are not even split. Returns how many
+/// lines were beyond the limit and skipped.
 pub fn scan_containing(
     source: &(impl ReadAt + ?Sized),
     needle: &Finder<'_>,
@@ -59,7 +59,7 @@ pub fn scan_containing(
     })
 }
 
-/// The same for callers that want nothing but the lines with the needle.
+/// The same for callers that only want the lines with the needle.
 pub fn lines_containing(
     source: &(impl ReadAt + ?Sized),
     needle: &Finder<'_>,
@@ -72,7 +72,7 @@ pub fn lines_containing(
     })
 }
 
-/// Reads the file once and hands over regions that hold whole lines only.
+/// Reads the file once and passes on regions that contain whole lines only.
 fn each_region(source: &(impl ReadAt + ?Sized), mut take: impl FnMut(&[u8])) -> io::Result<u32> {
     if let Some(bytes) = source.in_memory() {
         take(bytes);
@@ -111,7 +111,7 @@ fn read_regions(
             }
             return Ok(too_long);
         }
-        // Only the fresh bytes can hold a line break.
+        // Only the bytes that were just read can contain a line break.
         let from = match memchr::memrchr(b'\n', &buffer[filled..end]) {
             None => {
                 barren += got as u64;

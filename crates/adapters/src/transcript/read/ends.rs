@@ -1,4 +1,4 @@
-//! What is asked of both ends of every transcript, and what it makes of a session. Pure.
+//! What is wanted from both ends of every transcript, and how a session's facts are made of it. Pure.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use crate::transcript::memory::Counted;
 
-/// What is asked of the beginning of every transcript.
+/// What is wanted from the beginning of every transcript.
 #[derive(Debug, Default)]
 pub(crate) struct First {
     pub(crate) text_limit: Option<usize>,
@@ -21,14 +21,14 @@ impl First {
         Self { text_limit, ..Self::default() }
     }
 
-    /// The first text that is given counts.
+    /// Keeps the first text that is given.
     pub(crate) fn asked(&mut self, text: Option<impl AsRef<str>>) {
         if self.prompt.is_none() {
             self.prompt = text.map(|text| clean_cut(text.as_ref(), self.text_limit));
         }
     }
 
-    /// The first time that is given counts.
+    /// Keeps the first time that is given.
     pub(crate) fn started(&mut self, at: Option<Timestamp>) {
         self.started_at = self.started_at.or(at);
     }
@@ -38,7 +38,7 @@ impl First {
     }
 }
 
-/// What is asked of the end of every transcript.
+/// What is wanted from the end of every transcript.
 #[derive(Debug, Default)]
 pub(crate) struct Latest {
     pub(crate) text_limit: Option<usize>,
@@ -46,9 +46,9 @@ pub(crate) struct Latest {
     pub(crate) updated_at: Option<Timestamp>,
     pub(crate) last_message: Option<String>,
     pub(crate) model: Option<String>,
-    /// Kinds of records that are not known, and how many of each.
+    /// The unknown kinds of records, and how many of each.
     pub(crate) drift: BTreeMap<String, u64>,
-    /// Where the turn began was looked for already.
+    /// The beginning of the turn was already searched for.
     pub(crate) began_known: bool,
 }
 
@@ -57,7 +57,7 @@ impl Latest {
         Self { text_limit, ..Self::default() }
     }
 
-    /// The newest words of the agent count; blank ones are none.
+    /// Keeps the newest text of the agent; blank texts are ignored.
     pub(crate) fn said(&mut self, text: Option<impl AsRef<str>>) {
         if self.last_message.is_none() {
             let text = text.filter(|text| !text.as_ref().trim().is_empty());
@@ -65,17 +65,17 @@ impl Latest {
         }
     }
 
-    /// The newest model counts.
+    /// Keeps the newest model.
     pub(crate) fn used(&mut self, model: Option<&str>) {
         keep(&mut self.model, model);
     }
 
-    /// A record of a kind that nobody knows.
+    /// Counts a record of an unknown kind.
     pub(crate) fn drifted(&mut self, kind: &str) {
         *self.drift.entry(clean_cut(kind, Some(60))).or_default() += 1;
     }
 
-    /// The turn that is told began here, unless a newer prompt began it.
+    /// The turn that is being read began here, unless a newer prompt began it.
     pub(crate) fn began(&mut self, at: Option<Timestamp>) {
         if !self.began_known
             && let Some(turn) = &mut self.turn
@@ -91,7 +91,7 @@ impl Latest {
         self.last_message.is_some() && self.model.is_some()
     }
 
-    /// The facts of both ends; whatever else an agent says is its own to add.
+    /// The facts of both ends; each agent adds what else it records.
     pub(crate) fn into_facts(self, first: First, counted: &Counted) -> Facts {
         Facts {
             turn: Some(self.turn.unwrap_or_else(|| Turn::new(TurnState::NotBegun, self.updated_at))),
@@ -107,14 +107,14 @@ impl Latest {
     }
 }
 
-/// Going back, the first value that is met counts; an empty one is none.
+/// Reading backward, the first value counts; an empty one is ignored.
 pub(crate) fn keep(slot: &mut Option<String>, value: Option<&str>) {
     if slot.is_none() {
         *slot = value.filter(|text| !text.is_empty()).map(|text| clean_cut(text, None));
     }
 }
 
-/// Two counts as one; what neither says stays unknown.
+/// The sum of two counts; what neither count contains stays unknown.
 pub(crate) fn plus(one: Tokens, other: Tokens) -> Tokens {
     let add = |one: Option<u64>, other: Option<u64>| match (one, other) {
         (Some(one), Some(other)) => Some(one.saturating_add(other)),
@@ -128,7 +128,7 @@ pub(crate) fn plus(one: Tokens, other: Tokens) -> Tokens {
     }
 }
 
-/// What the transcript witnesses.
+/// The evidence that the transcript gives.
 pub(crate) fn evidence(facts: &Facts) -> Evidence {
     match &facts.turn {
         Some(turn) => Evidence::new(Witness::Transcript, Fact::TurnIs(turn.state), turn.last),

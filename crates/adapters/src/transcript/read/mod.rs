@@ -1,8 +1,9 @@
-//! Reading one transcript: its beginning, its end, and the whole of it where totals are wanted.
+//! Reads one transcript: its beginning, its end, and the whole of it when totals are wanted.
 //!
-//! Every agent that keeps conversations in files of JSON lines is read through here. This module opens the file through the
-//! door, bounds every read, counts what was damaged or too long, and uses the daemon's memory of counted files. An agent adds
-//! a [`Format`]: what one line of its records says. A format is pure; it is given lines and never reads.
+//! Every agent that keeps conversations in files of JSON lines is read through this module. It opens the file through
+//! `crates/files`, bounds every read, counts what was damaged or too long, and uses the daemon's memory of counted
+//! files. An agent adds a [`Format`]: what one line of its records says. A format is pure; it receives lines and
+//! never reads.
 
 mod ends;
 mod format;
@@ -27,16 +28,16 @@ use crate::Scope;
 pub(crate) use ends::{First, Latest, evidence, keep, plus};
 pub(crate) use format::{BothEnds, Format, Head, Line, Sum, Tail, WORDS_REACH};
 
-/// A first prompt of some megabytes is read; more is not waited for.
+/// A first prompt of some megabytes is read; a longer one is not.
 const HEAD_BUDGET: usize = 8 << 20;
 
-/// One transcript that was looked at.
+/// The result for one transcript.
 pub(crate) enum Read<F: Format> {
-    /// There is no such file.
+    /// The file does not exist.
     Gone,
-    /// It is not asked for, or nothing was written into it so far.
+    /// The file is not wanted, or nothing has been written into it so far.
     Passed,
-    Told(Reading<F>),
+    Session(Reading<F>),
 }
 
 /// One transcript that was read.
@@ -45,23 +46,23 @@ pub(crate) struct Reading<F: Format> {
     pub(crate) tail: F::Tail,
     pub(crate) counted: Counted,
     pub(crate) stamp: Stamp,
-    /// What is odd about the file.
+    /// A warning about the file.
     pub(crate) warning: Option<&'static str>,
     pub(crate) drift: BTreeMap<String, u64>,
 }
 
 impl<F: Format> Read<F> {
-    /// For those to whom a file that is gone is like one that is not asked for.
-    pub(crate) fn told(self) -> Option<Reading<F>> {
+    /// For callers that treat a missing file like one that is not wanted.
+    pub(crate) fn into_reading(self) -> Option<Reading<F>> {
         match self {
-            Self::Told(reading) => Some(reading),
+            Self::Session(reading) => Some(reading),
             Self::Gone | Self::Passed => None,
         }
     }
 }
 
 impl<F: Format> Reading<F> {
-    /// The session that this file holds, once its facts were made of both ends.
+    /// The session in this file, once its facts were made of both ends.
     pub(crate) fn into_session(
         self,
         id: String,
@@ -97,7 +98,7 @@ pub(crate) fn read<F: Format>(
         Ok(opened) => opened,
         // Deleted, or moved to where it will be found, since the folder was listed. A link to nothing is still there.
         Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => return Ok(Read::Gone),
-        Err(_) if !format.tells_of_failure() => return Ok(Read::Passed),
+        Err(_) if !format.reports_failure() => return Ok(Read::Passed),
         Err(error) => return Err(named(error)),
     };
     let old = opened.modified.is_some_and(|modified| since.is_some_and(|since| modified < since));
@@ -131,11 +132,11 @@ fn read_opened<F: Format>(
         opened.read_through(at_once, |source, size| both((source, size), (source, size)))?
     };
     Ok(reading.map_or(Read::Passed, |(head, tail, counted, warning)| {
-        Read::Told(told(head, tail, counted, warning, opened))
+        Read::Session(new_reading(head, tail, counted, warning, opened))
     }))
 }
 
-fn told<F: Format>(
+fn new_reading<F: Format>(
     head: F::Head,
     mut tail: F::Tail,
     counted: Counted,
@@ -147,7 +148,7 @@ fn told<F: Format>(
     Reading { head, tail, counted, stamp, warning, drift }
 }
 
-/// What both ends say, what was counted, and what is odd.
+/// Both ends, the totals, and a warning if there is one.
 pub(crate) type Ends<F> = (<F as Format>::Head, <F as Format>::Tail, Counted, Option<&'static str>);
 
 fn read_ends<F: Format>(
@@ -180,7 +181,7 @@ fn read_ends<F: Format>(
     Ok(Some((head, tail, counted, warning)))
 }
 
-/// Reads the beginning; answers how many of its lines are no records.
+/// Reads the beginning; returns how many of its lines are not records.
 fn read_first<F: Format>(
     format: &F,
     head: &mut F::Head,
@@ -196,7 +197,7 @@ fn read_first<F: Format>(
                 Line::Record => lines += 1,
                 Line::Broken => {
                     lines += 1;
-                    // The last line may still be in writing.
+                    // The last line may still be being written.
                     broken += u32::from(matches!(piece, Piece::Line(_)));
                 }
             },
@@ -207,7 +208,7 @@ fn read_first<F: Format>(
     Ok(broken)
 }
 
-/// What reading the end went through.
+/// What was met while reading the end.
 pub(crate) struct SeenBack {
     records: u64,
     damaged: bool,
@@ -223,7 +224,7 @@ pub(crate) fn read_back(
 ) -> io::Result<SeenBack> {
     let mut back = Back { tail, records: 0, broken: 0, broken_last: 0 };
     let seen = scan_back(source, size, &mut back)?;
-    // A last line without its line break may still be in writing.
+    // A last line without a line break may still be being written.
     let damaged = back.broken > 0 || back.broken_last > u32::from(seen.torn);
     Ok(SeenBack {
         records: back.records,
@@ -237,7 +238,7 @@ pub(crate) fn read_back(
 struct Back<'t, T> {
     tail: &'t mut T,
     records: u64,
-    /// Lines that are no records, in front of a record and behind all of them.
+    /// Lines that are not records: those before a record, and those after the last one.
     broken: u32,
     broken_last: u32,
 }
@@ -260,7 +261,7 @@ impl<T: Tail> Scan for Back<'_, T> {
     }
 }
 
-/// Counts the whole file, and remembers the totals where somebody asks again.
+/// Counts the whole file, and remembers the totals if the caller keeps a memory.
 fn count<S: Sum>(
     mut sum: S,
     source: &dyn ReadAt,
@@ -279,7 +280,7 @@ fn count<S: Sum>(
     Ok(counted)
 }
 
-/// Gives every line that counts to `sum`; answers how many lines were too long.
+/// Gives every line that counts to `sum`; returns how many lines were too long.
 pub(crate) fn add_up(sum: &mut impl Sum, source: &dyn ReadAt) -> io::Result<u32> {
     match sum.marks() {
         [mark] => scan_containing(source, &Finder::new(mark), |passage| match passage {
@@ -297,7 +298,7 @@ pub(crate) fn add_up(sum: &mut impl Sum, source: &dyn ReadAt) -> io::Result<u32>
     }
 }
 
-/// Both ends of what stands in memory, with nothing counted.
+/// Both ends of bytes in memory, without totals.
 #[cfg(test)]
 pub(crate) fn read_bytes<F: Format>(format: &F, bytes: &[u8]) -> io::Result<Option<Ends<F>>> {
     let source: (&dyn ReadAt, u64) = (&bytes, bytes.len() as u64);

@@ -1,4 +1,4 @@
-//! Where a body ends, and what of the bytes on the wire belongs to it. Pure: bytes go in as they arrive.
+//! Where a body ends, and which bytes on the wire belong to it. Pure: it receives bytes as they arrive.
 
 use std::io;
 
@@ -11,13 +11,13 @@ const MOST_TRAILERS: usize = 64;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Body {
     Done,
-    /// So many bytes are still to come.
+    /// This many bytes are still to come.
     Length(u64),
     UntilClose,
     Chunked(Chunked),
 }
 
-/// A body in chunks: what comes next, and the line of it that is not whole yet.
+/// A chunked body: what comes next, and its line that is not complete yet.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Chunked {
     next: Next,
@@ -26,19 +26,19 @@ pub(super) struct Chunked {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
-    /// The line that says how long the next chunk is.
+    /// The line that gives the length of the next chunk.
     Size,
-    /// So much of a chunk.
+    /// This much of a chunk is still to come.
     Chunk(u64),
-    /// The empty line behind a chunk.
+    /// The empty line after a chunk.
     EndOfChunk,
-    /// Lines behind the last chunk, until an empty one; so many came.
+    /// Lines after the last chunk, until an empty one; this many came so far.
     Trailers(usize),
 }
 
 impl Body {
     pub(super) fn of(head: &Head) -> io::Result<Self> {
-        // These have no body, and the connection may stay open behind them.
+        // These have no body, and the connection may stay open after them.
         if matches!(head.status, 100..200 | 204 | 304) {
             return Ok(Self::Done);
         }
@@ -62,12 +62,12 @@ impl Body {
         matches!(self, Self::Done)
     }
 
-    /// Whether the body is whole if the connection ends now.
+    /// Whether the body is complete if the connection ends now.
     pub(super) fn may_end_here(&self) -> bool {
         matches!(self, Self::Done | Self::UntilClose)
     }
 
-    /// Adds what of the arrived bytes belongs to the body. What comes behind its end is passed over.
+    /// Appends those of the arrived bytes that belong to the body. Bytes after its end are skipped.
     pub(super) fn decode(&mut self, arrived: &[u8], into: &mut Vec<u8>) -> io::Result<()> {
         match self {
             Self::Done => {}

@@ -11,19 +11,19 @@ pub struct Event {
     pub data: String,
 }
 
-/// The events of an answer.
+/// The events of a response.
 pub struct Events<S> {
     response: Response<S>,
     largest: usize,
-    /// What was decoded, and how far it was read.
+    /// The decoded bytes, and how far they were read.
     decoded: Vec<u8>,
     read: usize,
-    /// The line that is not whole yet.
+    /// The line that is not complete yet.
     line: Vec<u8>,
-    /// The event that is not whole yet, and the cursor that it came with.
+    /// The event that is not complete yet, and the cursor that came with it.
     event: Event,
     event_cursor: Option<String>,
-    /// Whether this event has become too large, so that nothing of it is kept.
+    /// Whether this event has become too large, so that none of it is kept.
     is_too_large: bool,
     cursor: Option<String>,
 }
@@ -47,14 +47,14 @@ impl<S: Read> Events<S> {
         self.response.stream()
     }
 
-    /// The cursor of the last event that was whole: whoever goes on behind it misses nothing.
+    /// The cursor of the last complete event: a client that continues after it misses nothing.
     pub fn cursor(&self) -> Option<&str> {
         self.cursor.as_deref()
     }
 
-    /// The next event; `None` when the server ended the stream. An error of the stream that says that nothing came in time
-    /// loses nothing, and it may be asked again. So it may behind an event that is too large, which is an error of the
-    /// kind `FileTooLarge`.
+    /// The next event; `None` when the server ended the stream. If the stream reports a timeout, nothing is lost and
+    /// the caller may call again. The same holds after an event that is too large, which is an error of the kind
+    /// `FileTooLarge`.
     pub fn next_event(&mut self) -> io::Result<Option<Event>> {
         loop {
             while self.read == self.decoded.len() {
@@ -71,7 +71,7 @@ impl<S: Read> Events<S> {
                 self.is_too_large = true;
                 self.event = Event::default();
             }
-            // Of what is not kept only that matters whether a line is empty.
+            // For an event that is not kept, it only matters whether a line is empty.
             let kept = if self.is_too_large && !self.line.is_empty() { 0 } else { end.min(self.largest) };
             self.line.extend_from_slice(&rest[..kept]);
             self.read += end;

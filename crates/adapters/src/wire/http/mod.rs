@@ -1,7 +1,7 @@
-//! HTTP/1.1 as a client speaks it to a server on this machine: blocking, one request per connection, over any stream.
+//! The client side of HTTP/1.1 for servers on this machine: blocking, one request per connection, over any stream.
 //!
-//! The deadline belongs to the stream (see [`deadline`](super::deadline)). What is read is bounded here: a head, a body and
-//! an event each have a largest size. A body is decoded as it arrives, and no byte of it is looked at twice.
+//! The deadline belongs to the stream (see [`deadline`](super::deadline)). Reads are bounded here: a head, a body and
+//! an event each have a maximum size. A body is decoded as it arrives, and no byte of it is examined twice.
 
 mod body;
 mod events;
@@ -17,10 +17,10 @@ pub use self::events::{Event, Events};
 const LARGEST_HEAD: usize = 64 << 10;
 /// No head has more lines.
 const MOST_HEADERS: usize = 64;
-/// How much is taken from the stream at once.
+/// How much is read from the stream at once.
 const PIECE: usize = 64 << 10;
 
-/// What is asked for.
+/// A request.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     pub method: &'a str,
@@ -28,7 +28,7 @@ pub struct Request<'a> {
     pub target: &'a str,
     pub host: &'a str,
     pub accept: &'a str,
-    /// Headers besides those that every request has.
+    /// The headers besides those that every request has.
     pub headers: &'a [(&'a str, &'a str)],
     /// JSON.
     pub body: Option<&'a str>,
@@ -62,7 +62,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The status line and the headers of an answer.
+/// The status line and the headers of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     pub status: u16,
@@ -94,14 +94,14 @@ impl Head {
     }
 }
 
-/// An answer whose head was read and whose body comes as it is asked for.
+/// A response whose head was read; its body is read on demand.
 pub struct Response<S> {
     pub head: Head,
     body: Body,
     stream: S,
-    /// What arrived behind the head and was not decoded yet.
+    /// What arrived after the head and was not decoded yet.
     arrived: Vec<u8>,
-    /// Room for one read, made once.
+    /// The buffer for one read, allocated once.
     piece: Vec<u8>,
 }
 
@@ -115,7 +115,7 @@ impl<S: Read> Response<S> {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 count => arrived.extend_from_slice(&piece[..count]),
             }
-            // The end may begin in what came before.
+            // The end may begin in the bytes that came before.
             let from = seen.saturating_sub(3);
             if let Some(end) = memchr::memmem::find(&arrived[from..], b"\r\n\r\n") {
                 break from + end + 4;
@@ -133,13 +133,13 @@ impl<S: Read> Response<S> {
         &mut self.stream
     }
 
-    /// Whether the answer says itself where it ends. One that does not ends with the connection, and cannot be told from
-    /// one that was cut short.
+    /// Whether the response itself marks its end. One that does not ends with the connection, and cannot be told
+    /// apart from one that was cut short.
     pub fn says_its_end(&self) -> bool {
         !matches!(self.body, Body::UntilClose)
     }
 
-    /// The whole body, which may be so large at most.
+    /// The whole body, of at most this size.
     pub fn whole(&mut self, largest: usize) -> io::Result<Vec<u8>> {
         let too_large = || broken(format!("an answer of more than {largest} bytes"));
         if matches!(self.body, Body::Length(length) if length > largest as u64) {
@@ -154,13 +154,13 @@ impl<S: Read> Response<S> {
         Ok(whole)
     }
 
-    /// The body as events, each of which may be so large at most.
+    /// The body as events, each of at most this size.
     pub fn events(self, largest: usize) -> Events<S> {
         Events::new(self, largest)
     }
 
-    /// Waits for more of the body and adds it; `false` at its end. An error of the stream that says to wait longer loses
-    /// nothing.
+    /// Waits for more of the body and appends it; `false` at its end. If the stream reports that nothing has arrived
+    /// yet, nothing is lost.
     fn more(&mut self, into: &mut Vec<u8>) -> io::Result<bool> {
         if !self.arrived.is_empty() {
             let arrived = std::mem::take(&mut self.arrived);
@@ -175,7 +175,7 @@ impl<S: Read> Response<S> {
                 self.body = Body::Done;
                 Ok(false)
             }
-            // What is cut short is no answer.
+            // A truncated response is an error.
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             count => self.body.decode(&self.piece[..count], into).map(|()| true),
         }
@@ -191,7 +191,7 @@ fn receive(stream: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// A text as one part of a path or one value of a query: everything but letters, digits and `-._~` is escaped.
+/// A text as one segment of a path or one value of a query: everything but letters, digits and `-._~` is escaped.
 pub fn escaped(text: &str) -> String {
     const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
     utf8_percent_encode(text, ESCAPED).to_string()

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::wire::deadline::Bounded;
 
-/// A server that was recorded: it says its bytes in pieces of one size, and says between them that there is nothing yet.
+/// A recorded server: it sends its bytes in pieces of one size, and between them reports that there is nothing yet.
 struct Recorded<'a> {
     says: &'a [u8],
     most: usize,
@@ -110,7 +110,8 @@ fn what_is_too_large_is_refused() {
     assert!(answered(many.as_bytes()).is_err());
 }
 
-/// Three million reads. Whoever began anew with each of them would look at ten million million bytes, for hours.
+/// Three million reads. A decoder that began again with each of them would examine ten million million bytes, for
+/// hours.
 #[test]
 fn each_byte_is_decoded_once_however_small_the_pieces_are() {
     let says = [
@@ -138,7 +139,7 @@ fn bytes_that_drip_buy_no_time() {
         let began = Instant::now();
         let stream = Bounded::new(near, began + Duration::from_millis(100));
         let error = Response::read(stream).and_then(|mut response| response.whole(10 << 20)).unwrap_err();
-        // A head that does not end may be found out before the time is over.
+        // A head that does not end may be detected before the deadline.
         assert!(matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::InvalidData), "{error}");
         assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
         trickle.join().unwrap();

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use agentctl_adapters::gateway::{Begun, Errand, Gateway, Request, ServerError};
+use agentctl_adapters::gateway::{Begun, Gateway, Request, ServerError, TurnRequest};
 use agentctl_model::{Conversation, Outcome, Refusal, Status, Surveyed, text};
 use jiff::Timestamp;
 
@@ -54,7 +54,7 @@ impl std::fmt::Debug for HostedSource {
 impl Server<'_> {
     pub(super) fn request(&self, order: &LaunchOrder, words: &str) -> Result<Request, Refusal> {
         refuse_what_needs_a_process(order)?;
-        self.gateway.request(&self.source.root, &errand(order, words))
+        self.gateway.request(&self.source.root, &turn_request(order, words))
     }
 
     pub(crate) fn launch(
@@ -71,7 +71,7 @@ impl Server<'_> {
             refuse_a_held_directory(self.fleet, caller, &order.cwd)?;
         }
         let id = fresh::launch_id().map_err(|error| LaunchError::failed(error.to_string()))?;
-        let begun = self.gateway.begin(&self.source.root, &errand(&order, words)).map_err(failed)?;
+        let begun = self.gateway.begin(&self.source.root, &turn_request(&order, words)).map_err(failed)?;
         let record = Record {
             version: launches::VERSION,
             id,
@@ -180,8 +180,8 @@ fn write_down(
     LaunchFolder::create_over(launches, record, words, &exit)
 }
 
-fn errand<'a>(order: &'a LaunchOrder, words: &'a str) -> Errand<'a> {
-    Errand {
+fn turn_request<'a>(order: &'a LaunchOrder, words: &'a str) -> TurnRequest<'a> {
+    TurnRequest {
         session: match &order.conversation {
             Conversation::New | Conversation::ForkOf { .. } => None,
             Conversation::Stored { id, .. } => Some(id),

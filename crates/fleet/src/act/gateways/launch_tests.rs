@@ -47,11 +47,11 @@ impl Gateway for Far {
     fn is_meant(&self, root: &Root, said: &str) -> bool {
         root.path.as_os_str() == said
     }
-    fn request(&self, root: &Root, errand: &Errand<'_>) -> Result<Request, Refusal> {
+    fn request(&self, root: &Root, turn: &TurnRequest<'_>) -> Result<Request, Refusal> {
         let to = root.path.to_string_lossy().into_owned();
-        Ok(Request { to, method: "begin", params: errand.cwd.map(|cwd| cwd.display().to_string()).into() })
+        Ok(Request { to, method: "begin", params: turn.cwd.map(|cwd| cwd.display().to_string()).into() })
     }
-    fn begin(&self, _: &Root, _: &Errand<'_>) -> Result<Begun, ServerError> {
+    fn begin(&self, _: &Root, _: &TurnRequest<'_>) -> Result<Begun, ServerError> {
         Ok(Begun { id: "s-1".into(), run: None })
     }
     fn shows(&self, _: &Session, _: &Begun) -> bool {

@@ -5,10 +5,10 @@
 
 mod ask;
 pub(crate) mod family;
-pub(crate) mod far_ends;
 pub(crate) mod feeds;
 pub(crate) mod kernel;
 mod native_roots;
+pub(crate) mod peers;
 mod sources;
 pub(crate) mod standing;
 mod unseen;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use agentctl_adapters::cancel::on_behalf_of;
+use agentctl_adapters::cancel::with_cancellation;
 use agentctl_adapters::{Memory, Progress, Reach, Scope};
 use agentctl_files::Silent;
 use agentctl_model::{Coverage, Harvest, KernelView};
@@ -119,7 +119,7 @@ fn ask(source: &Source, request: &SourceRequest, progress: Progress, memory: Opt
     {
         return Harvest::nothing(Coverage::Failed { error: format!("{} {silent}", root.display()) });
     }
-    let survey = || on_behalf_of(Some(&scope.progress), || source.adapter.survey(&source.root, &scope));
+    let survey = || with_cancellation(Some(&scope.progress), || source.adapter.survey(&source.root, &scope));
     catch_unwind(AssertUnwindSafe(survey)).unwrap_or_else(|panic| {
         let words = panic
             .downcast_ref::<&str>()

@@ -1,5 +1,5 @@
-//! Lists that are no longer than anybody asked for. Pure. A gateway that says more at once is not believed, and what it
-//! says is not even taken in.
+//! Lists with a maximum length. Pure. A gateway that sends more at once than was requested is not trusted, and the
+//! rest is not even parsed.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,17 +7,19 @@ use std::marker::PhantomData;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Several times what is asked for at once.
+/// Several times what is requested at once.
 const MOST: usize = 5000;
 
 /// For `deserialize_with`.
-pub(super) fn few<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
-    from.deserialize_seq(Few(PhantomData))
+pub(super) fn bounded_list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<Vec<T>, D::Error> {
+    from.deserialize_seq(BoundedList(PhantomData))
 }
 
-struct Few<T>(PhantomData<T>);
+struct BoundedList<T>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for Few<T> {
+impl<'de, T: Deserialize<'de>> Visitor<'de> for BoundedList<T> {
     type Value = Vec<T>;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -25,14 +27,14 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Few<T> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<T>, A::Error> {
-        let mut few = Vec::new();
+        let mut list = Vec::new();
         while let Some(item) = items.next_element()? {
-            if few.len() == MOST {
+            if list.len() == MOST {
                 return Err(A::Error::custom(format!("more than {MOST} at once, which nobody asked for")));
             }
-            few.push(item);
+            list.push(item);
         }
-        Ok(few)
+        Ok(list)
     }
 }
 
@@ -41,7 +43,7 @@ mod tests {
     use super::*;
 
     #[derive(Deserialize)]
-    struct Page(#[serde(deserialize_with = "few")] Vec<u8>);
+    struct Page(#[serde(deserialize_with = "bounded_list")] Vec<u8>);
 
     #[test]
     fn a_list_has_an_end() {

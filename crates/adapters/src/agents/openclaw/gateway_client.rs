@@ -1,7 +1,7 @@
-//! One gateway, and what can be asked of it: the library behind launch, stop, send and approvals.
+//! One gateway and the requests to it: the library behind launch, stop, send and approvals.
 //!
-//! Every call is a connection of its own with exactly the rights it needs. Nothing here decides about a status: what
-//! is true afterwards is for the next survey to say.
+//! Every call opens its own connection with exactly the rights it needs. Nothing here decides about a status: only
+//! the next survey says what is true afterwards.
 
 use std::time::{Duration, Instant};
 
@@ -10,19 +10,19 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::address::Address;
-use super::client::{ADMIN, APPROVALS, Client, PATIENCE, WRITE};
+use super::connection::{ADMIN, APPROVALS, Connection, PATIENCE, WRITE};
+use super::error::GatewayError;
 use super::rows::Approval;
-use super::trouble::Trouble;
 use crate::{Keys, Root};
 
 #[derive(Debug, Clone)]
-pub struct Gateway {
+pub struct GatewayClient {
     address: Address,
     keys: Keys,
     patience: Duration,
 }
 
-/// A session to begin. `key` may name a session that exists: it then gets the message.
+/// A session to begin. `key` may name an existing session, which then receives the message.
 #[derive(Debug, Clone, Default)]
 pub struct Launch<'a> {
     pub message: &'a str,
@@ -33,7 +33,7 @@ pub struct Launch<'a> {
     pub cwd: Option<&'a str>,
     /// read-only, guarded, workspace or full.
     pub permission_mode: Option<&'a str>,
-    /// Sent again with the same word, the launch happens once.
+    /// Sent again with the same key, the launch happens once.
     pub idempotency_key: Option<&'a str>,
 }
 
@@ -47,7 +47,7 @@ impl Launch<'_> {
     }
 }
 
-/// What the gateway answers at once: real ids, before the first token.
+/// The gateway's immediate answer: real ids, before the first token.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Launched {
@@ -69,7 +69,7 @@ pub struct Stopped {
 #[serde(rename_all = "camelCase")]
 pub struct Sent {
     pub run_id: Option<String>,
-    /// `started`, `in_flight` for a message that was sent before, or a word about a queue.
+    /// `started`, `in_flight` for a message that was sent before, or a status of a queue.
     pub status: Option<String>,
 }
 
@@ -79,94 +79,99 @@ pub enum Decision {
     Deny,
 }
 
-impl Gateway {
-    /// The gateway behind a root; `None` when the root is no address.
+impl GatewayClient {
+    /// The gateway of a root; `None` when the root is not an address.
     pub fn of(root: &Root) -> Option<Self> {
         let address = Address::parse(root.path.to_str()?)?;
         Some(Self { address, keys: root.keys.clone().unwrap_or_default(), patience: PATIENCE })
     }
 
-    /// With this patience for letting us in and for each answer, instead of the usual one.
+    /// Uses this timeout for the handshake and for each response, instead of the usual one.
     #[must_use]
-    pub fn patient_for(self, patience: Duration) -> Self {
+    pub fn with_timeout(self, patience: Duration) -> Self {
         Self { patience, ..self }
     }
 
-    /// Whether it is asked what waits for a person. That takes an administrator: on this machine the token makes us one,
-    /// elsewhere it would be a wider pairing, which somebody must want.
+    /// Whether pending approvals are read. That requires an administrator: on this machine the token makes us one,
+    /// elsewhere it would be a wider pairing, which the user must ask for.
     pub(super) fn wants_approvals(&self) -> bool {
         self.keys.approvals.unwrap_or(self.address.is_loopback())
     }
 
-    pub(super) fn connect(&self, scopes: &[&'static str]) -> Result<Client, Trouble> {
-        Client::connect(&self.address, &self.keys, scopes, self.patience)
+    pub(super) fn connect(&self, scopes: &[&'static str]) -> Result<Connection, GatewayError> {
+        Connection::connect(&self.address, &self.keys, scopes, self.patience)
     }
 
-    /// Begins a session. A folder outside the agent's workspace needs more rights, and only then they are asked for.
-    pub fn launch(&self, launch: &Launch<'_>) -> Result<Launched, Trouble> {
+    /// Begins a session. A directory outside the agent's workspace needs more rights, which are requested only then.
+    pub fn launch(&self, launch: &Launch<'_>) -> Result<Launched, GatewayError> {
         self.begin("sessions.create", &launch.params())
     }
 
-    /// With the right to write, and to ask a person: a run has the rights of the connection that began it, and without
-    /// the second one its guarded commands fail instead of waiting.
-    fn begin<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Result<T, Trouble> {
+    /// Sends the request with the rights to write and to ask for approvals: a run has the rights of the connection
+    /// that began it, and without the second right its guarded commands fail instead of waiting.
+    fn begin<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Result<T, GatewayError> {
         self.act(method, params, [&[WRITE, APPROVALS], &[ADMIN, APPROVALS]])
     }
 
-    /// With the first of these rights. Where the gateway says that this takes an administrator, with the second; every
-    /// other refusal stands.
+    /// Sends the request with the first of these rights. If the gateway answers that an administrator is needed,
+    /// sends it again with the second; every other refusal is final.
     fn act<T: DeserializeOwned>(
         &self,
         method: &str,
         params: &Value,
         [usual, more]: [&[&'static str]; 2],
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, GatewayError> {
         match self.connect(usual)?.ask(method, params) {
-            Err(trouble) if wants_admin(&trouble) => self.connect(more)?.ask(method, params),
+            Err(error) if wants_admin(&error) => self.connect(more)?.ask(method, params),
             other => other,
         }
     }
 
-    /// Ends the run of the moment; the session stays and can take the next message. A run that another connection began
-    /// is ended by administrators only.
-    pub fn stop(&self, key: &str) -> Result<Stopped, Trouble> {
+    /// Ends the current run; the session stays and can take the next message. Only administrators can end a run that
+    /// another connection began.
+    pub fn stop(&self, key: &str) -> Result<Stopped, GatewayError> {
         self.act("chat.abort", &json!({"sessionKey": key}), [&[WRITE], &[ADMIN]])
     }
 
-    /// A message to a session that exists. Sent again with the same word it starts nothing.
-    pub fn send(&self, key: &str, message: &str, idempotency_key: Option<&str>) -> Result<Sent, Trouble> {
+    /// Sends a message to an existing session. Sent again with the same key, it starts nothing.
+    pub fn send(
+        &self,
+        key: &str,
+        message: &str,
+        idempotency_key: Option<&str>,
+    ) -> Result<Sent, GatewayError> {
         self.begin("sessions.send", &Self::message(key, message, idempotency_key))
     }
 
-    /// The same to a session that is made if there is none.
-    pub(super) fn chat(&self, key: &str, message: &str, idempotency_key: &str) -> Result<(), Trouble> {
+    /// The same for a session that is created if it does not exist.
+    pub(super) fn chat(&self, key: &str, message: &str, idempotency_key: &str) -> Result<(), GatewayError> {
         let params = json!({"sessionKey": key, "message": message, "idempotencyKey": idempotency_key});
         self.begin("chat.send", &params).map(|_: Value| ())
     }
 
-    /// What would be sent.
+    /// The parameters of `sessions.send`.
     pub(super) fn message(key: &str, message: &str, idempotency_key: Option<&str>) -> Value {
         compact(json!({"key": key, "message": message, "idempotencyKey": idempotency_key}))
     }
 
-    /// What waits for a person. Others' approvals are shown to administrators only, to anybody else the list is empty.
-    pub fn approvals(&self) -> Result<Vec<Approval>, Trouble> {
+    /// The pending approvals. Only administrators see those of others; anybody else gets an empty list.
+    pub fn approvals(&self) -> Result<Vec<Approval>, GatewayError> {
         listed(&mut self.approver()?)
     }
 
-    /// The same in so much time altogether, for those who can do without.
-    pub(super) fn approvals_within(&self, time: Duration) -> Result<Vec<Approval>, Trouble> {
+    /// The same within this total time, for callers that can do without.
+    pub(super) fn approvals_within(&self, time: Duration) -> Result<Vec<Approval>, GatewayError> {
         let until = Instant::now() + time.min(self.patience);
-        let mut client = self.clone().patient_for(time.min(self.patience)).approver()?;
-        client.be_patient_for(until.saturating_duration_since(Instant::now()));
-        listed(&mut client)
+        let mut connection = self.clone().with_timeout(time.min(self.patience)).approver()?;
+        connection.set_timeout(until.saturating_duration_since(Instant::now()));
+        listed(&mut connection)
     }
 
-    fn approver(&self) -> Result<Client, Trouble> {
+    fn approver(&self) -> Result<Connection, GatewayError> {
         self.connect(&[ADMIN, APPROVALS])
     }
 
-    pub fn decide(&self, approval: &str, decision: Decision) -> Result<(), Trouble> {
+    pub fn decide(&self, approval: &str, decision: Decision) -> Result<(), GatewayError> {
         let word = match decision {
             Decision::AllowOnce => "allow-once",
             Decision::Deny => "deny",
@@ -177,12 +182,12 @@ impl Gateway {
     }
 }
 
-fn listed(approver: &mut Client) -> Result<Vec<Approval>, Trouble> {
+fn listed(approver: &mut Connection) -> Result<Vec<Approval>, GatewayError> {
     let list: Vec<Value> = approver.ask("exec.approval.list", &json!({}))?;
     Ok(list.into_iter().filter_map(|one| serde_json::from_value(one).ok()).collect())
 }
 
-/// Without what was not said: the gateway refuses properties it does not expect, and null is one.
+/// Removes fields without a value: the gateway refuses properties that it does not expect, and null is one.
 fn compact(mut params: Value) -> Value {
     if let Value::Object(fields) = &mut params {
         fields.retain(|_, value| !value.is_null());
@@ -190,8 +195,8 @@ fn compact(mut params: Value) -> Value {
     params
 }
 
-fn wants_admin(trouble: &Trouble) -> bool {
-    trouble.refusal().is_some_and(|refusal| {
+fn wants_admin(error: &GatewayError) -> bool {
+    error.refusal().is_some_and(|refusal| {
         refusal.message == "unauthorized"
             || (refusal.message.contains("missing scope") && refusal.message.contains(ADMIN))
     })

@@ -1,7 +1,7 @@
-//! A connection to one gateway: the handshake, and questions with their answers.
+//! A connection to one gateway: the handshake, then requests and their responses.
 //!
-//! Every step has its own deadline; a gateway that hangs, lies or goes away costs bounded time and memory. It never
-//! reconnects by itself and asks for no more rights than its caller names.
+//! Every step has its own deadline; a gateway that hangs, lies or disappears costs bounded time and memory. The
+//! connection never reconnects by itself and requests no more rights than its caller names.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -13,24 +13,25 @@ use serde_json::{Value, json};
 
 use super::address::Address;
 use super::device::{Challenge, Claims, Device};
-use super::trouble::{Refusal, Trouble};
+use super::error::{GatewayError, Refusal};
 use super::weight::{self, MOST_VALUES};
 use crate::wire::deadline::Timed;
 use crate::wire::dial::dial;
 use crate::wire::tls;
-use crate::wire::websocket::{Greeting, WebSocket};
+use crate::wire::websocket::{UpgradeRequest, WebSocket};
 use crate::{Keys, Secret};
 
-/// How long a gateway may take to let us in, and to answer one question. A list gives up earlier, by the patience of its
-/// source; this bounds what nobody else bounds. A gateway on a busy machine was seen to think for 12 s.
+/// How long a gateway may take for the handshake, and for each response. A list gives up earlier, by the timeout of
+/// its source; this limit is for everything that nothing else bounds. A gateway on a busy machine was seen to take 12
+/// s.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
-/// A thousand sessions are little more than one megabyte.
+/// A thousand sessions take little more than one megabyte.
 const LARGEST_MESSAGE: usize = 16 << 20;
-/// The one protocol that was seen on the wire.
+/// The only protocol version that was observed.
 const PROTOCOL: u64 = 4;
-/// The gateway knows its clients by name and refuses others; this is the one for programs such as ours.
+/// The gateway knows its clients by name and refuses others; this is the name for programs such as ours.
 const CLIENT: &str = "cli";
-/// A pause that the gateway itself asked for is kept if it is no longer than this.
+/// A pause that the gateway itself requests is waited for if it is no longer than this.
 const SHORT_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) const READ: &str = "operator.read";
@@ -38,23 +39,23 @@ pub(super) const WRITE: &str = "operator.write";
 pub(super) const APPROVALS: &str = "operator.approvals";
 pub(super) const ADMIN: &str = "operator.admin";
 
-/// What the gateway said of itself when it let us in.
+/// What the gateway reported about itself in the handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hello {
     pub(super) version: String,
-    /// One life of the gateway: a new one means that everything must be read anew.
+    /// Identifies one run of the gateway: when it changes, everything must be read again.
     pub(super) boot: Option<String>,
     pub(super) scopes: Vec<String>,
 }
 
 impl Hello {
     pub(super) fn grants(&self, scope: &str) -> bool {
-        // Who may administrate may do the rest.
+        // An administrator has all other rights.
         self.scopes.iter().any(|granted| granted == scope || granted == ADMIN)
     }
 }
 
-/// One answer to one question, or something that nobody asked for.
+/// One response to one request, or an event.
 #[derive(Deserialize)]
 struct Frame<'a> {
     #[serde(rename = "type")]
@@ -71,11 +72,11 @@ struct Frame<'a> {
     event: Option<String>,
 }
 
-/// Something the gateway told without being asked, as far as anybody minds.
+/// An event that the gateway sent, as far as it is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) name: String,
-    /// How far a run has come, where that is what it tells.
+    /// The phase of a run, if the event reports one.
     pub(super) phase: Option<String>,
 }
 
@@ -94,7 +95,7 @@ struct RunData {
 }
 
 #[derive(Deserialize)]
-struct Asked {
+struct ChallengeEvent {
     nonce: String,
     ts: i64,
 }
@@ -121,58 +122,57 @@ struct Granted {
     scopes: Vec<String>,
 }
 
-/// Plain on this machine and in private networks, TLS everywhere else.
-type Line = Box<dyn Timed + Send>;
+/// Plain TCP on this machine and in private networks, TLS everywhere else.
+type Stream = Box<dyn Timed + Send>;
 
-pub(super) struct Client {
-    socket: WebSocket<Line>,
+pub(super) struct Connection {
+    socket: WebSocket<Stream>,
     pub(super) hello: Hello,
-    /// How long one question may take.
+    /// The timeout of one request.
     patience: Duration,
     asked: u64,
-    heard: usize,
+    received: usize,
 }
 
-impl Client {
-    /// Lets itself in with these scopes, the first of which it cannot do without. A gateway that takes this machine for
-    /// a stranger is told who it is, if it has a device key; on loopback nobody asks, and the pairing list stays short.
+impl Connection {
+    /// Connects with these scopes, of which the first is required. A gateway that does not know this machine receives
+    /// its device identity, if there is a device key; on loopback no gateway asks for it, and the pairing list stays
+    /// short.
     pub(super) fn connect(
         address: &Address,
         keys: &Keys,
         scopes: &[&'static str],
         patience: Duration,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, GatewayError> {
         let device = keys.device.as_ref().and_then(Device::from_seed);
         let first = device.as_ref().filter(|_| !address.is_loopback());
-        let attempt = |device: Option<&Device>| -> Result<Self, Trouble> {
-            let client = Self::enter(address, keys, scopes, device, patience)?;
+        let attempt = |device: Option<&Device>| -> Result<Self, GatewayError> {
+            let connection = Self::handshake(address, keys, scopes, device, patience)?;
             match scopes.first() {
-                Some(scope) if !client.hello.grants(scope) => {
-                    Err(Trouble::NoScope { scope, paired: device.is_some() })
+                Some(scope) if !connection.hello.grants(scope) => {
+                    Err(GatewayError::NoScope { scope, paired: device.is_some() })
                 }
-                _ => Ok(client),
+                _ => Ok(connection),
             }
         };
         match (attempt(first), &device) {
-            (Err(trouble), Some(device)) if first.is_none() && asks_who_we_are(&trouble) => {
-                attempt(Some(device))
-            }
+            (Err(error), Some(device)) if first.is_none() && asks_who_we_are(&error) => attempt(Some(device)),
             (result, _) => result,
         }
     }
 
-    fn enter(
+    fn handshake(
         address: &Address,
         keys: &Keys,
         scopes: &[&str],
         device: Option<&Device>,
         patience: Duration,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, GatewayError> {
         let until = Instant::now() + patience;
         let mut socket = open(address, keys, until, patience)?;
         let during = "connect";
-        let asked: Asked = loop {
-            let message = socket.hear().map_err(|error| Trouble::of(error, during, patience))?;
+        let asked: ChallengeEvent = loop {
+            let message = socket.receive().map_err(|error| GatewayError::of(error, during, patience))?;
             let frame = parse(&message, during)?;
             match (frame.event.as_deref(), frame.payload) {
                 (Some("connect.challenge"), Some(payload)) => break understood(payload, during)?,
@@ -180,33 +180,38 @@ impl Client {
                 _ => return Err(odd(during, "no challenge came first")),
             }
         };
-        let params = introduction(keys, scopes, device, &asked);
-        let mut client = Self {
+        let params = connect_params(keys, scopes, device, &asked);
+        let mut connection = Self {
             socket,
             hello: Hello { version: String::new(), boot: None, scopes: Vec::new() },
             patience,
             asked: 0,
-            heard: 0,
+            received: 0,
         };
-        let welcome: Welcome = client.ask_until(during, &params, until)?;
+        let welcome: Welcome = connection.ask_until(during, &params, until)?;
         if welcome.protocol != PROTOCOL {
             return Err(odd(during, &format!("it chose protocol {}", welcome.protocol)));
         }
-        client.hello = Hello {
+        connection.hello = Hello {
             version: welcome.server.version,
             boot: welcome.server.boot_id,
             scopes: welcome.auth.scopes,
         };
-        Ok(client)
+        Ok(connection)
     }
 
-    /// One question and its answer. Where the gateway itself asks for a short pause, it is asked once more.
-    pub(super) fn ask<T: DeserializeOwned>(&mut self, method: &str, params: &Value) -> Result<T, Trouble> {
+    /// Sends one request and reads its response. If the gateway itself requests a short pause, the request is sent
+    /// once more.
+    pub(super) fn ask<T: DeserializeOwned>(
+        &mut self,
+        method: &str,
+        params: &Value,
+    ) -> Result<T, GatewayError> {
         match self.ask_once(method, params) {
-            Err(Trouble::Refused { refusal, during }) => {
+            Err(GatewayError::Refused { refusal, during }) => {
                 let pause = Duration::from_millis(refusal.retry_after_ms.unwrap_or(0));
                 if !refusal.retryable || pause > SHORT_PAUSE {
-                    return Err(Trouble::Refused { during, refusal });
+                    return Err(GatewayError::Refused { during, refusal });
                 }
                 std::thread::sleep(pause);
                 self.ask_once(method, params)
@@ -215,17 +220,17 @@ impl Client {
         }
     }
 
-    /// How many bytes of answers came so far, for those who have enough at some point.
-    pub(super) fn heard(&self) -> usize {
-        self.heard
+    /// How many bytes of responses were received so far, for callers that limit them.
+    pub(super) fn received(&self) -> usize {
+        self.received
     }
 
-    /// From now on for each question.
-    pub(super) fn be_patient_for(&mut self, patience: Duration) {
+    /// Sets the timeout of each further request.
+    pub(super) fn set_timeout(&mut self, patience: Duration) {
         self.patience = patience;
     }
 
-    fn ask_once<T: DeserializeOwned>(&mut self, method: &str, params: &Value) -> Result<T, Trouble> {
+    fn ask_once<T: DeserializeOwned>(&mut self, method: &str, params: &Value) -> Result<T, GatewayError> {
         self.ask_until(method, params, Instant::now() + self.patience)
     }
 
@@ -234,40 +239,41 @@ impl Client {
         method: &str,
         params: &Value,
         until: Instant,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, GatewayError> {
         let patience = self.patience;
         self.asked += 1;
         let id = self.asked.to_string();
         self.socket.wait_until(until);
-        let lost = |error: io::Error| Trouble::of(error, method, patience);
+        let lost = |error: io::Error| GatewayError::of(error, method, patience);
         let request = json!({"type": "req", "id": id, "method": method, "params": params});
         self.socket.say(&request.to_string()).map_err(lost)?;
         loop {
-            let message = self.socket.hear().map_err(lost)?;
-            self.heard += message.len();
+            let message = self.socket.receive().map_err(lost)?;
+            self.received += message.len();
             let frame = parse(&message, method)?;
-            // Events and late second answers to older questions are passed over.
+            // Events, and late second responses to older requests, are skipped.
             if frame.kind != "res" || frame.id.as_deref() != Some(&id) {
                 continue;
             }
             if !frame.ok {
                 let refusal = Box::new(frame.error.unwrap_or_default());
-                return Err(Trouble::Refused { during: method.to_owned(), refusal });
+                return Err(GatewayError::Refused { during: method.to_owned(), refusal });
             }
             return understood(frame.payload.unwrap_or(RawValue::NULL), method);
         }
     }
 
-    /// The next thing the gateway tells by itself; `None` when it says nothing for that long.
-    pub(super) fn listen(&mut self, patience: Duration) -> Result<Option<Event>, Trouble> {
+    /// The next event of the gateway; `None` when there is none for that long.
+    pub(super) fn listen(&mut self, patience: Duration) -> Result<Option<Event>, GatewayError> {
         let until = Instant::now() + patience;
         loop {
             self.socket.wait_until(until);
-            let message = match self.socket.hear().map_err(|error| Trouble::of(error, "events", patience)) {
-                Ok(message) => message,
-                Err(Trouble::Silent { .. }) => return Ok(None),
-                Err(trouble) => return Err(trouble),
-            };
+            let message =
+                match self.socket.receive().map_err(|error| GatewayError::of(error, "events", patience)) {
+                    Ok(message) => message,
+                    Err(GatewayError::Silent { .. }) => return Ok(None),
+                    Err(error) => return Err(error),
+                };
             let frame = parse(&message, "events")?;
             if let Some(name) = frame.event {
                 let run = frame.payload.filter(|_| name == "agent");
@@ -279,40 +285,41 @@ impl Client {
     }
 }
 
-impl Drop for Client {
+impl Drop for Connection {
     fn drop(&mut self) {
         self.socket.wait_until(Instant::now() + Duration::from_millis(100));
         self.socket.close();
     }
 }
 
-fn asks_who_we_are(trouble: &Trouble) -> bool {
-    match trouble {
-        Trouble::NoScope { .. } => true,
-        Trouble::Refused { refusal, .. } => refusal.code() == "DEVICE_IDENTITY_REQUIRED",
+fn asks_who_we_are(error: &GatewayError) -> bool {
+    match error {
+        GatewayError::NoScope { .. } => true,
+        GatewayError::Refused { refusal, .. } => refusal.code() == "DEVICE_IDENTITY_REQUIRED",
         _ => false,
     }
 }
 
-/// A connection over which keys may be sent. A certificate proves whose it is; without one the kernel says who accepted it.
+/// A connection over which keys may be sent. A certificate proves who the peer is; without one the kernel reports who
+/// accepted the connection.
 fn open(
     address: &Address,
     keys: &Keys,
     until: Instant,
     patience: Duration,
-) -> Result<WebSocket<Line>, Trouble> {
+) -> Result<WebSocket<Stream>, GatewayError> {
     if !address.secure && !address.is_private() {
         let why = "the token would cross a public network in plain words: use wss://, or tunnel it, for example \
             `ssh -N -L 18789:127.0.0.1:18789 HOST`, and use ws://127.0.0.1:18789";
-        return Err(Trouble::Unsafe(why.to_owned()));
+        return Err(GatewayError::Unsafe(why.to_owned()));
     }
-    let lost = |error| Trouble::of(error, "connect", patience);
-    let stream = dial(&address.host, address.port, until).map_err(Trouble::Unreachable)?;
+    let lost = |error| GatewayError::of(error, "connect", patience);
+    let stream = dial(&address.host, address.port, until).map_err(GatewayError::Unreachable)?;
     let ends = stream.ends().map_err(lost)?;
-    let stream: Line = if address.secure {
+    let stream: Stream = if address.secure {
         let secured = tls::shake_hands(stream, &address.host, keys.pin.as_ref());
         Box::new(secured.map_err(|error| match tls::distrust(&error) {
-            Some(why) => Trouble::Unsafe(format!(
+            Some(why) => GatewayError::Unsafe(format!(
                 "{why}; if it is the right one, name its fingerprint as `tlsFingerprint` of the gateway in config.toml"
             )),
             None => lost(error),
@@ -321,14 +328,14 @@ fn open(
         Box::new(stream)
     };
     let host = address.authority();
-    let greeting = Greeting { host: &host, path: &address.path, largest_message: LARGEST_MESSAGE };
+    let greeting = UpgradeRequest { host: &host, path: &address.path, largest_message: LARGEST_MESSAGE };
     let socket = WebSocket::open(stream, &greeting).map_err(lost)?;
-    let objection = if address.secure { None } else { keys.far_ends.objection(ends.0, ends.1) };
-    objection.map_or(Ok(socket), |why| Err(Trouble::Unsafe(why)))
+    let objection = if address.secure { None } else { keys.peer_check.objection(ends.0, ends.1) };
+    objection.map_or(Ok(socket), |why| Err(GatewayError::Unsafe(why)))
 }
 
 /// The parameters of `connect`.
-fn introduction(keys: &Keys, scopes: &[&str], device: Option<&Device>, asked: &Asked) -> Value {
+fn connect_params(keys: &Keys, scopes: &[&str], device: Option<&Device>, asked: &ChallengeEvent) -> Value {
     let platform = std::env::consts::OS;
     let mut params = json!({
         "minProtocol": PROTOCOL, "maxProtocol": PROTOCOL,
@@ -352,18 +359,18 @@ fn introduction(keys: &Keys, scopes: &[&str], device: Option<&Device>, asked: &A
     params
 }
 
-fn parse<'m>(message: &'m [u8], during: &str) -> Result<Frame<'m>, Trouble> {
+fn parse<'m>(message: &'m [u8], during: &str) -> Result<Frame<'m>, GatewayError> {
     serde_json::from_slice(message).map_err(|error| odd(during, &error.to_string()))
 }
 
-fn understood<T: DeserializeOwned>(payload: &RawValue, during: &str) -> Result<T, Trouble> {
+fn understood<T: DeserializeOwned>(payload: &RawValue, during: &str) -> Result<T, GatewayError> {
     let values = weight::values(payload.get().as_bytes());
     if values > MOST_VALUES {
-        return Err(Trouble::TooHeavy { during: during.to_owned(), values });
+        return Err(GatewayError::TooHeavy { during: during.to_owned(), values });
     }
     serde_json::from_str(payload.get()).map_err(|error| odd(during, &error.to_string()))
 }
 
-fn odd(during: &str, what: &str) -> Trouble {
-    Trouble::Odd { during: during.to_owned(), what: what.to_owned() }
+fn odd(during: &str, what: &str) -> GatewayError {
+    GatewayError::Odd { during: during.to_owned(), what: what.to_owned() }
 }

@@ -11,8 +11,8 @@ use agentctl_model::text::{clean_cut, one_line};
 use crate::wire::websocket::Closed;
 
 #[derive(Debug)]
-pub enum Trouble {
-    /// Nobody there, or not reachable.
+pub enum GatewayError {
+    /// No gateway is there, or it is not reachable.
     Unreachable(io::Error),
     /// The connection ended or broke.
     Lost {
@@ -23,12 +23,12 @@ pub enum Trouble {
         during: String,
         patience: Duration,
     },
-    /// Something else than what was agreed on.
+    /// The gateway sent something that violates the protocol.
     Odd {
         during: String,
         what: String,
     },
-    /// An answer in order that would take too much memory; the next one may not.
+    /// A valid response that would take too much memory; the next one may be smaller.
     TooHeavy {
         during: String,
         values: usize,
@@ -37,14 +37,14 @@ pub enum Trouble {
         during: String,
         refusal: Box<Refusal>,
     },
-    /// It let us in and lets us see nothing.
+    /// The gateway accepted the connection but grants no right to read.
     NoScope {
         scope: &'static str,
         paired: bool,
     },
-    /// We do not even try.
+    /// We do not even try to connect.
     Unsafe(String),
-    /// Whoever asked has given up.
+    /// The caller has given up.
     Unwanted,
 }
 
@@ -59,7 +59,7 @@ pub struct Refusal {
     pub details: Details,
 }
 
-/// Where the real reason is.
+/// The details, which contain the real reason.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Details {
@@ -70,12 +70,12 @@ pub struct Details {
 }
 
 impl Refusal {
-    /// Whether the same question may be answered soon.
-    pub(super) fn passes(&self) -> bool {
+    /// Whether the same request may succeed soon.
+    pub(super) fn is_temporary(&self) -> bool {
         self.retryable || self.code == "UNAVAILABLE"
     }
 
-    /// The finest word for the reason.
+    /// The most specific code of the reason.
     pub(super) fn code(&self) -> &str {
         self.details.code.as_deref().unwrap_or(&self.code)
     }
@@ -119,8 +119,8 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl Trouble {
-    /// How an error of the socket is to be understood.
+impl GatewayError {
+    /// Interprets an error of the socket.
     pub(super) fn of(error: io::Error, during: &str, patience: Duration) -> Self {
         let during = during.to_owned();
         match error.kind() {
@@ -150,7 +150,7 @@ impl Trouble {
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for GatewayError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable(error) => out.write_str(&plain(error)),
@@ -179,7 +179,7 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// Without the number that the system adds to its words.
+/// The text without the number that the system appends.
 fn plain(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
