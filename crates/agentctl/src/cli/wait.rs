@@ -161,7 +161,7 @@ fn wait_out(
         hints = asking.map(|asking| Hints::of_sessions(&asking, wait.open())).unwrap_or_default();
         // What changed before there were hints, nobody tells of.
         if hints.are_given() {
-            wait.hear(&fleet.survey(&wait.query()));
+            wait.update(&fleet.survey(&wait.query()));
         }
     }
     let mut pause = || {
@@ -189,7 +189,7 @@ fn wait_out(
         if let Some(ended) = pause() {
             break ended;
         }
-        wait.hear(&fleet.survey(&wait.query()));
+        wait.update(&fleet.survey(&wait.query()));
     };
     out.progress(None);
     ended

@@ -1,5 +1,5 @@
-//! Telling somebody in a gateway how a session ended. A gateway that is away is tried again for a while; how far it came
-//! stands in `callback.json`, so that a failure is not only in a log. Nothing about the session depends on it.
+//! Notifies a recipient in a gateway how a session ended. If the gateway does not answer, this retries for a while. The
+//! progress is in `callback.json`, so that a failure is not only in a log. Nothing about the session depends on it.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -13,9 +13,9 @@ use crate::keep::launches::{Callback, CallbackOrder, Exit};
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-/// A gateway that is away for longer is not waited for: whoever would have been told asks by then.
+/// After this time there are no more retries: by then the recipient will have asked.
 const GIVE_UP: Duration = Duration::from_mins(30);
-/// How much of its last words is told.
+/// How much of the session's last message is sent.
 const LAST_WORDS: usize = 2000;
 
 impl Runner<'_> {
@@ -24,7 +24,7 @@ impl Runner<'_> {
         let words = words(&self.record.order.adapter, self.record.session_id.as_deref(), session, exit);
         let began = Instant::now();
         let mut pause = FIRST_PAUSE;
-        // Written before the first try: whoever finds this runner dead sees that nobody was told.
+        // This is written before the first attempt. If this runner dies, it shows that the callback was not delivered.
         self.folder.write_callback(&Callback { delivered_at: None, error: None, given_up: false })?;
         loop {
             let (error, may_come) = match self.tell_once(order, &words) {
@@ -45,7 +45,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Under the name of this launch, so that it is heard once however often it is told.
+    /// Sends under the id of this launch, so that repeated attempts are delivered once.
     fn tell_once(&self, order: &CallbackOrder, words: &str) -> Result<(), ServerError> {
         let server = self.fleet.server_named(&order.adapter, &order.root);
         let server = server.ok_or_else(|| {
@@ -55,7 +55,7 @@ impl Runner<'_> {
     }
 }
 
-/// What is told: who, how it ended, and its last words.
+/// The text of the notification: which session, how it ended, and its last message.
 fn words(adapter: &str, id: Option<&str>, session: Option<&Surveyed>, exit: &Exit) -> String {
     let object = session.map(|surveyed| &surveyed.session);
     let outcome = object.and_then(|session| session.outcome).map_or("ended", Outcome::as_str);

@@ -22,7 +22,7 @@ use crate::keep::launches::{LaunchFolder, MARK};
 use crate::read::offers;
 use crate::read::query::{Query, Wanted};
 use crate::read::survey::kernel::KernelSnapshot;
-use crate::read::survey::standing::may_carry;
+use crate::read::survey::root_membership::may_own;
 use crate::{Fleet, Source};
 
 use asked::Asked;
@@ -181,7 +181,7 @@ impl Fleet {
 
     /// Whether the agent can go on with this conversation at all; nothing is started to find out.
     pub fn may_resume(&self, target: &Surveyed) -> Result<(), Refusal> {
-        if self.is_hosted(target) {
+        if self.is_in_gateway(target) {
             return Ok(());
         }
         self.control_of(target)?.1.can_resume(&target.place)
@@ -347,7 +347,7 @@ fn tell(
     let agents = target.carriers.iter().filter(|carrier| carrier.role != "wrapper");
     let mut told = Vec::new();
     for carrier in agents {
-        let judge = |seen: &Process| may_carry(kernel, source, seen);
+        let judge = |seen: &Process| may_own(kernel, source, seen);
         match Proven::of(kernel, carrier.process, InspectRequest::default(), judge) {
             Ok(Some(proven)) => {
                 // One that cannot be signalled is found alive in the end, and reported.

@@ -13,7 +13,7 @@ use crate::act::launch::RUNNER;
 use crate::keep::launches::MARK;
 use crate::read::survey::family::{Member, family};
 use crate::read::survey::kernel::is_of;
-use crate::read::survey::standing::may_carry;
+use crate::read::survey::root_membership::may_own;
 
 /// How long what was told to end may take before it is killed, and what was killed before it counts as surviving.
 const TOLD: Duration = Duration::from_secs(2);
@@ -127,7 +127,7 @@ impl Hunt<'_> {
     fn prove(&self, process: ProcessRef) -> Result<Option<Proven>, SignalError> {
         let is_carrier = self.carriers.contains(&process);
         Proven::of(self.kernel, process, InspectRequest::default(), |seen| match (is_carrier, self.source) {
-            (true, Some(source)) => may_carry(self.kernel, source, seen),
+            (true, Some(source)) => may_own(self.kernel, source, seen),
             (true, None) => Ok(()),
             (false, _) => match seen.variable(MARK) {
                 Some(mark) if self.launch.as_deref() != Some(mark) => {

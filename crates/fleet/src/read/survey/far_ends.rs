@@ -1,4 +1,4 @@
-//! The kernel's word on whose port it is, brought to whoever sends keys there.
+//! Gives each source the kernel's answer to who owns a port, so that a key is only sent to the right user's server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::Source;
 
 const ROOT: u32 = 0;
 
-/// The same sources, each of which asks this kernel before it sends a key to this machine.
+/// Returns the same sources, each of which asks this kernel before it sends a key to a port of this machine.
 pub(crate) fn guarded(mut sources: Vec<Source>, kernel: &Arc<dyn Kernel>) -> Vec<Source> {
     let asked = Arc::clone(kernel);
     let far_ends = FarEnds::new(move |near, far| far_end(asked.as_ref(), near, far));
