@@ -126,8 +126,8 @@ impl Search<'_> {
 
     fn judge(&self, head: &ProcessHead) -> Option<Orphan> {
         let pid = head.process.pid;
-        let minded = || self.ancestors(pid).any(|above| self.carriers.contains(&above));
-        if self.carriers.contains(&pid) || minded() {
+        let has_owner_above = || self.ancestors(pid).any(|above| self.carriers.contains(&above));
+        if self.carriers.contains(&pid) || has_owner_above() {
             return None;
         }
         let process = self.fleet.kernel.inspect(head, InspectRequest::default())?;

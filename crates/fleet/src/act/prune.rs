@@ -14,7 +14,7 @@ use crate::keep::launches::{LaunchFolder, Record, Retention, Why, half_made};
 use crate::read::query::Query;
 
 /// How many old records one launch removes in passing.
-const ASIDE: usize = 20;
+const REMOVED_IN_PASSING: usize = 20;
 
 /// A record that was removed, or would be.
 #[derive(Debug, Clone)]
@@ -61,7 +61,7 @@ impl Fleet {
         let retention =
             Retention { kernel: self.kernel.as_ref(), now, kept, note: true, has_session: &|_| true };
         let old = ledger.expired(&retention).filter(|expired| expired.why == Why::Old);
-        for expired in old.take(ASIDE) {
+        for expired in old.take(REMOVED_IN_PASSING) {
             // If it cannot be removed now, the next launch tries again.
             let _ = expired.folder.remove();
         }

@@ -1,6 +1,6 @@
-//! The folder that git takes for the shared one of the repository while it fills a tree: everything in it leads to the real
-//! one but for the configuration and the hooks. Those are as they were looked at, so that whoever can write into the
-//! repository meanwhile changes nothing of what runs.
+//! The directory that git takes for the shared one of the repository while it fills a worktree. Everything in it leads
+//! to the real one except the configuration and the hooks. Those are as they were checked, so that a process that
+//! writes into the repository meanwhile cannot change what runs.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, Write};
@@ -16,13 +16,13 @@ use super::git::{Settings, git, path_text};
 use super::programs::{Hooks, LONGEST_HOOK};
 use super::{Made, WorktreeError};
 
-/// Nobody keeps more beside their hooks.
+/// The limit for files beside the hooks.
 const MOST_FILES: usize = 256;
 
 pub(super) struct Screened {
-    /// Gone with this value; what a killed process leaves goes with the next start.
+    /// Removed with this value; what a killed process leaves is removed at the next start.
     folder: Scratch,
-    /// The tree's own part of the repository.
+    /// The worktree's own part of the repository.
     git_dir: PathBuf,
     tree: PathBuf,
 }
@@ -63,12 +63,12 @@ impl Screened {
         Ok(folder)
     }
 
-    /// The folder of hooks that git is told.
+    /// The directory of hooks that is passed to git.
     pub(super) fn hooks(&self) -> PathBuf {
         self.folder.path().join("hooks")
     }
 
-    /// The variables under which git takes this folder for the shared one.
+    /// The variables under which git takes this directory for the shared one.
     pub(super) fn settings(&self) -> Settings {
         let value = |path: &Path| OsString::from(path);
         vec![
@@ -79,7 +79,7 @@ impl Screened {
     }
 }
 
-/// What lies beside the hooks, which they may use. None of it is a hook that a checkout runs.
+/// Copies the files beside the hooks, which the hooks may use. None of them is a hook that a checkout runs.
 fn beside_the_hooks(from: &Path, to: &Path) -> io::Result<()> {
     let found = match entries(from) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -94,7 +94,7 @@ fn beside_the_hooks(from: &Path, to: &Path) -> io::Result<()> {
         let Ok(seen) = entry.metadata().map(|seen| (seen.is_file(), seen.permissions().mode())) else {
             continue;
         };
-        // What is too large, or is no file, is missing there.
+        // A file that is too large, or no regular file, is left out.
         if let ((true, mode), Ok(bytes)) = (seen, read_small(&entry.path(), LONGEST_HOOK)) {
             put(&to.join(name), &bytes, mode & 0o111 != 0)?;
         }

@@ -8,7 +8,7 @@ use agentctl_model::{Conversation, Outcome, Refusal, Status, Surveyed, text};
 use jiff::Timestamp;
 
 use super::refuse::refuse_what_needs_a_process;
-use super::{POLL_INTERVAL, Server};
+use super::{GatewayServer, POLL_INTERVAL};
 use crate::act::caller::Caller;
 use crate::act::launch::{LaunchError, show};
 use crate::act::runner::ready::refuse_a_held_directory;
@@ -38,7 +38,7 @@ pub(crate) struct GatewayLaunch {
 /// The result of cancelling it.
 #[derive(Debug)]
 enum Cancelled {
-    BrokenOff,
+    Interrupted,
     /// The turn may continue: the server did not answer, or refused.
     Failed(String),
 }
@@ -52,7 +52,7 @@ impl std::fmt::Debug for GatewaySource {
     }
 }
 
-impl Server<'_> {
+impl GatewayServer<'_> {
     pub(super) fn request(&self, order: &LaunchOrder, words: &str) -> Result<Request, Refusal> {
         refuse_what_needs_a_process(order)?;
         self.gateway.request(&self.source.root, &errand(order, words))
@@ -84,7 +84,7 @@ impl Server<'_> {
             process: None,
         };
         // The session exists whether or not the record can be written; without it only its labels are lost.
-        let folder = write_down(&caller.launches(), &record, words, now).ok();
+        let folder = write_record(&caller.launches(), &record, words, now).ok();
         let source = GatewaySource(self.source.clone(), self.gateway);
         Ok(GatewayLaunch {
             record,
@@ -109,7 +109,7 @@ impl GatewayLaunch {
         self.cancelled = Some(match gateway.stop(&source.root, &self.begun.id) {
             Ok(_) => {
                 self.forget();
-                Cancelled::BrokenOff
+                Cancelled::Interrupted
             }
             Err(ServerError::Refused(refusal)) => Cancelled::Failed(refusal.reason),
             Err(ServerError::Unheard(why)) => Cancelled::Failed(why),
@@ -126,7 +126,7 @@ impl GatewayLaunch {
         let id = &self.begun.id;
         match &self.cancelled {
             None => {}
-            Some(Cancelled::BrokenOff) => {
+            Some(Cancelled::Interrupted) => {
                 let message = format!("it was taken back; the gateway keeps session {id}");
                 return Some(Err(LaunchError::failed(message)));
             }
@@ -163,7 +163,7 @@ impl GatewayLaunch {
     }
 }
 
-fn write_down(
+fn write_record(
     launches: &Path,
     record: &Record,
     words: &str,

@@ -46,7 +46,7 @@ pub struct UndeliveredCallback {
 }
 
 /// The server of one source.
-pub(crate) struct Server<'f> {
+pub(crate) struct GatewayServer<'f> {
     fleet: &'f Fleet,
     source: &'f Source,
     gateway: &'static dyn Gateway,
@@ -62,7 +62,7 @@ impl Fleet {
     pub fn undelivered_callbacks(&self) -> Vec<UndeliveredCallback> {
         let ledger = self.ledger();
         let over = ledger.entries().iter().filter(|(folder, _)| folder.exit().is_some());
-        let untold = over.filter_map(|(folder, record)| {
+        let undelivered = over.filter_map(|(folder, record)| {
             let order = record.order.callback.clone()?;
             let state = folder.callback();
             if state.as_ref().is_some_and(|state| state.delivered_at.is_some()) {
@@ -79,7 +79,7 @@ impl Fleet {
                 tried,
             })
         });
-        untold.collect()
+        undelivered.collect()
     }
 
     /// Returns what a launch would start or send. Refuses what makes no sense for this agent.
@@ -90,17 +90,17 @@ impl Fleet {
         }
     }
 
-    pub(crate) fn server_of(&self, target: &Surveyed) -> Option<Server<'_>> {
+    pub(crate) fn server_of(&self, target: &Surveyed) -> Option<GatewayServer<'_>> {
         self.server_named(&target.key.adapter, &target.key.root)
     }
 
-    pub(crate) fn server_named(&self, adapter: &str, root: &str) -> Option<Server<'_>> {
+    pub(crate) fn server_named(&self, adapter: &str, root: &str) -> Option<GatewayServer<'_>> {
         let source = self.source(adapter, root)?;
-        Some(Server { fleet: self, source, gateway: source.adapter.gateway()? })
+        Some(GatewayServer { fleet: self, source, gateway: source.adapter.gateway()? })
     }
 }
 
-impl Server<'_> {
+impl GatewayServer<'_> {
     /// Interrupts the turn; the session stays and accepts the next message.
     pub(crate) fn stop(&self, target: &Surveyed, grace: Duration) -> Result<Stopped, StopError> {
         let aborted = self.gateway.stop(&self.source.root, &target.key.id)?;

@@ -46,7 +46,7 @@ pub use slots::{
 pub const RUNNER: &str = "__run";
 
 /// How long a runner may take to exit after it has written why there is no session.
-const GOING: Duration = Duration::from_secs(5);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often the result of a runner is polled, which reads two small files of our own. A watch by the kernel would cost
 /// more, since removing it takes tens of milliseconds.
@@ -243,7 +243,7 @@ impl Running {
         let runner_ended = self.runner.ended().ok().flatten().is_some();
         if let Some(failed) = self.folder.failed() {
             // It has nothing left to do but exit. A caller that learns of the failure finds no process any more.
-            let _ = self.runner.ends_within(GOING);
+            let _ = self.runner.ends_within(EXIT_TIMEOUT);
             let _ = self.folder.remove();
             return Some(Err(failed.into()));
         }

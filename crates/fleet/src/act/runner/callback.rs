@@ -14,12 +14,12 @@ use crate::keep::launches::{Callback, CallbackOrder, Exit};
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// After this time there are no more retries: by then the recipient will have asked.
-const GIVE_UP: Duration = Duration::from_mins(30);
+const RETRY_LIMIT: Duration = Duration::from_mins(30);
 /// How much of the session's last message is sent.
-const LAST_WORDS: usize = 2000;
+const MESSAGE_LIMIT: usize = 2000;
 
 impl Runner<'_> {
-    pub(super) fn tell_callback(&self, session: Option<&Surveyed>, exit: &Exit) -> io::Result<()> {
+    pub(super) fn deliver_callback(&self, session: Option<&Surveyed>, exit: &Exit) -> io::Result<()> {
         let Some(order) = &self.record.order.callback else { return Ok(()) };
         let words = words(&self.record.order.adapter, self.record.session_id.as_deref(), session, exit);
         let began = Instant::now();
@@ -27,13 +27,13 @@ impl Runner<'_> {
         // This is written before the first attempt. If this runner dies, it shows that the callback was not delivered.
         self.folder.write_callback(&Callback { delivered_at: None, error: None, given_up: false })?;
         loop {
-            let (error, may_come) = match self.tell_once(order, &words) {
+            let (error, may_come) = match self.try_callback(order, &words) {
                 Ok(()) => {
                     let done = Callback { delivered_at: Some(now()), error: None, given_up: false };
                     return self.folder.write_callback(&done);
                 }
                 Err(ServerError::Refused(refusal)) => (refusal.reason, false),
-                Err(ServerError::Unheard(why)) => (why, began.elapsed() < GIVE_UP),
+                Err(ServerError::Unheard(why)) => (why, began.elapsed() < RETRY_LIMIT),
             };
             let state = Callback { delivered_at: None, error: Some(error), given_up: !may_come };
             self.folder.write_callback(&state)?;
@@ -46,7 +46,7 @@ impl Runner<'_> {
     }
 
     /// Sends under the id of this launch, so that repeated attempts are delivered once.
-    fn tell_once(&self, order: &CallbackOrder, words: &str) -> Result<(), ServerError> {
+    fn try_callback(&self, order: &CallbackOrder, words: &str) -> Result<(), ServerError> {
         let server = self.fleet.server_named(&order.adapter, &order.root);
         let server = server.ok_or_else(|| {
             ServerError::Unheard(format!("no gateway at {} is configured any more", order.root))
@@ -71,7 +71,7 @@ fn words(adapter: &str, id: Option<&str>, session: Option<&Surveyed>, exit: &Exi
         lines.push(format!("It worked in {}.", text::one_line(cwd)));
     }
     if let Some(last) = object.and_then(|session| session.last_message.as_deref()) {
-        lines.push(format!("Its last words: {}", text::clean_cut(last, Some(LAST_WORDS))));
+        lines.push(format!("Its last words: {}", text::clean_cut(last, Some(MESSAGE_LIMIT))));
     }
     lines.join("\n")
 }

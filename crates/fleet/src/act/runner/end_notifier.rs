@@ -12,7 +12,7 @@ use crate::keep::launches::{Exit, LaunchFolder, Record};
 use crate::keep::outbox::{Delivery, OutboxFolder, body};
 
 /// How often, and after which pause, a source is read again if it does not say what became of the session.
-const LOOKS: usize = 3;
+const ATTEMPTS: usize = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Where the end of a session is announced.
@@ -40,18 +40,18 @@ impl fmt::Debug for OwnAddress {
 pub(super) struct After {
     pub(super) session: Option<Surveyed>,
     /// Every source that could hold the session was read.
-    heard: bool,
+    complete: bool,
 }
 
 impl After {
     /// Surveys the session, again after a pause if a source does not answer at first.
-    pub(super) fn look(fleet: &Fleet, record: &Record) -> Self {
+    pub(super) fn survey(fleet: &Fleet, record: &Record) -> Self {
         let once = || {
-            let (session, heard) = look(fleet, record, false);
-            Self { session, heard }
+            let (session, complete) = look(fleet, record, false);
+            Self { session, complete }
         };
         let mut after = once();
-        for _ in 1..LOOKS {
+        for _ in 1..ATTEMPTS {
             if after.is_over().is_some() {
                 break;
             }
@@ -68,7 +68,7 @@ impl After {
             Some(Status::Unknown) => None,
             Some(Status::Running | Status::Waiting | Status::Idle) => Some(false),
             // Nothing is stored, so no other process can continue it.
-            None => self.heard.then_some(true),
+            None => self.complete.then_some(true),
         }
     }
 }

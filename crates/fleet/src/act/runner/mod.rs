@@ -33,17 +33,17 @@ pub use end_notifier::{EndNotifier, OwnAddress};
 use hooks::Hooks;
 use watch::LaunchWatch;
 
-/// The shortest pause between two surveys of a starting agent. The pause is also at least `REST_FACTOR` times as long
+/// The shortest pause between two surveys of a starting agent. The pause is also at least `PAUSE_FACTOR` times as long
 /// as the last survey took, so that an agent that writes all the time does not lose its own processor time to us.
-const REST: Duration = Duration::from_millis(15);
-const REST_FACTOR: u32 = 2;
+const PAUSE: Duration = Duration::from_millis(15);
+const PAUSE_FACTOR: u32 = 2;
 
 /// A run whose turn was cut short either exits now, which is a failed launch, or tries again. This is how long to wait
 /// for one of the two. Nothing is concluded from the time, but the caller waits no longer.
 const MAY_TRY_AGAIN: Duration = Duration::from_secs(30);
 
 /// How often the size of the output is checked.
-const WATCH: Duration = Duration::from_secs(5);
+const OUTPUT_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// One launch that is being carried out.
 pub struct Runner<'a> {
@@ -79,7 +79,7 @@ impl<'a> Runner<'a> {
     pub fn run(mut self) -> io::Result<()> {
         let begun = self.begin();
         match begun {
-            Ok(running) => self.stay(running),
+            Ok(running) => self.watch_to_end(running),
             Err(error) => {
                 let failed = Failed { refused: error.refused, message: error.message, hint: error.hint };
                 self.undo();
@@ -191,7 +191,7 @@ impl<'a> Runner<'a> {
                 return Err(LaunchError::failed("its time was up before there was a session"));
             }
             let session = glance(self.fleet, &self.record);
-            rest = (began.elapsed() * REST_FACTOR).max(REST);
+            rest = (began.elapsed() * PAUSE_FACTOR).max(PAUSE);
             let Some(session) = session.filter(|session| running.shows_turn(&self.record.order, session))
             else {
                 continue;
@@ -208,7 +208,7 @@ impl<'a> Runner<'a> {
     /// Returns the session id that the agent printed, or for an agent that prints it only at the end, the id that a
     /// survey shows.
     fn learn_id(&self, running: &Running, plan: &SpawnPlan) -> Option<String> {
-        let said = running.control.learn_id(self.said().as_words());
+        let said = running.control.learn_id(self.printed().as_words());
         said.or_else(|| match plan.id {
             IdSource::Seen => seen::begun_session(self.fleet, &self.record, &self.folder.words().ok()?),
             IdSource::Known(_) | IdSource::FirstWords => None,
@@ -244,7 +244,7 @@ impl<'a> Runner<'a> {
         let is_new = !matches!(self.record.order.conversation, Conversation::Stored { .. });
         let did_its_turn = |session: &&Surveyed| {
             session.session.outcome == Some(Outcome::Completed)
-                && (is_new || running.is_told(&self.record.order, session))
+                && (is_new || running.has_accepted_prompt(&self.record.order, session))
         };
         if let Some(session) = session.as_ref().filter(did_its_turn).filter(|_| ending.is_success()) {
             running.hooks.created(self.caller, session);
@@ -263,7 +263,7 @@ impl<'a> Runner<'a> {
         };
         let words = words.unwrap_or_else(|| "it said nothing".to_owned());
         let program = &plan.program;
-        Err(match session.filter(|session| running.is_told(&self.record.order, session)) {
+        Err(match session.filter(|session| running.has_accepted_prompt(&self.record.order, session)) {
             None => {
                 LaunchError::failed(format!("`{program}` ended before its turn was seen ({exit}): {words}"))
             }
@@ -280,21 +280,21 @@ impl<'a> Runner<'a> {
     }
 
     /// Stays with the session until its process ends.
-    fn stay(mut self, mut running: Running) -> io::Result<()> {
+    fn watch_to_end(mut self, mut running: Running) -> io::Result<()> {
         let (ending, timed_out) = self.wait_for_the_end(&mut running)?;
         let exit = self.note_exit(ending, timed_out)?;
-        let after = After::look(self.fleet, &self.record);
-        let told = match &self.notifier {
+        let after = After::survey(self.fleet, &self.record);
+        let announced = match &self.notifier {
             Some(notifier) => notifier.end(&self.folder, &self.record, &after, &exit),
             None => self.folder.nobody_to_tell(),
         };
         let session = after.session;
-        if let Err(error) = told {
+        if let Err(error) = announced {
             // The hooks run all the same; the error goes to the runner's log.
             let _ = writeln!(io::stderr(), "webhook {}: {error}", self.record.id);
         }
         running.hooks.completed(self.caller, session.as_ref(), ending);
-        self.tell_callback(session.as_ref(), &exit)
+        self.deliver_callback(session.as_ref(), &exit)
     }
 
     /// Records how the agent ended. If a time was already recorded, it stays.
@@ -314,7 +314,7 @@ impl<'a> Runner<'a> {
             exited_at,
             timed_out,
             asked: asked.is_some(),
-            ended_by: if timed_out { Some(self.time_was_up()) } else { asked },
+            ended_by: if timed_out { Some(self.timeout_reason()) } else { asked },
             found_gone_at: None,
         };
         self.folder.write_exit(&exit)?;
@@ -328,7 +328,10 @@ impl<'a> Runner<'a> {
                 .deadline
                 .filter(|_| !timed_out)
                 .map(|at| at.saturating_duration_since(Instant::now()));
-            if let Some(ending) = running.started.ends_within(left.unwrap_or(WATCH).min(WATCH))? {
+            if let Some(ending) = running
+                .started
+                .ends_within(left.unwrap_or(OUTPUT_CHECK_INTERVAL).min(OUTPUT_CHECK_INTERVAL))?
+            {
                 return Ok((ending, timed_out));
             }
             // The last one also contains the output of the hooks.
@@ -337,21 +340,21 @@ impl<'a> Runner<'a> {
             }
             if left.is_some_and(|left| left.is_zero()) {
                 timed_out = true;
-                self.end_for_time();
+                self.end_after_timeout();
             }
         }
     }
 
     /// Ends the agent cleanly if a survey shows the session, and then ends its processes in any case.
-    fn end_for_time(&self) {
+    fn end_after_timeout(&self) {
         let patience = Patience { grace: Duration::from_secs(10), force: false };
         if let Some(session) = glance(self.fleet, &self.record) {
-            let _ = self.fleet.stop_for(&self.time_was_up(), &session, self.caller, patience);
+            let _ = self.fleet.stop_for(&self.timeout_reason(), &session, self.caller, patience);
         }
         end_family(self.fleet, &self.record);
     }
 
-    fn time_was_up(&self) -> EndedBy {
+    fn timeout_reason(&self) -> EndedBy {
         let length = self.record.order.timeout_ms.and_then(|ms| i64::try_from(ms).ok());
         let length = length.map(SignedDuration::from_millis);
         EndedBy::timeout(length.map(|length| format!("--timeout {length:#}")))
@@ -365,8 +368,8 @@ impl<'a> Runner<'a> {
         self.folder.write_record(&self.record).map_err(|error| failed("write the launch record", &error))
     }
 
-    fn said(&self) -> Said {
-        Said { stdout: self.folder.output("stdout", WORDS), stderr: self.folder.output("stderr", WORDS) }
+    fn printed(&self) -> Printed {
+        Printed { stdout: self.folder.output("stdout", WORDS), stderr: self.folder.output("stderr", WORDS) }
     }
 }
 
@@ -401,12 +404,12 @@ impl Running {
         let is_at_work = matches!(session.session.status, Status::Running | Status::Waiting);
         // What an earlier run left is not this turn; a live run with its own prompt always counts as working.
         let is_this = order.is_new() || session.rule != Rule::HeadlessRunNotEnded;
-        is_at_work && is_this && self.is_told(order, session)
+        is_at_work && is_this && self.has_accepted_prompt(order, session)
     }
 
     /// The agent has accepted the prompt: it is in its records. A process that only has the id of its session may still
     /// exit without a turn.
-    fn is_told(&self, order: &LaunchOrder, session: &Surveyed) -> bool {
+    fn has_accepted_prompt(&self, order: &LaunchOrder, session: &Surveyed) -> bool {
         match order.conversation {
             Conversation::Stored { .. } => {
                 session.session.updated_at != self.before.as_ref().and_then(|old| old.session.updated_at)
@@ -432,12 +435,12 @@ impl Running {
 }
 
 /// What the agent has printed so far.
-struct Said {
+struct Printed {
     stdout: String,
     stderr: String,
 }
 
-impl Said {
+impl Printed {
     fn as_words(&self) -> FirstWords<'_> {
         FirstWords { stdout: &self.stdout, stderr: &self.stderr }
     }

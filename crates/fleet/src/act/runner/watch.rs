@@ -11,7 +11,7 @@ use agentctl_process::wait_any_gone;
 
 /// How often to survey although the kernel reports every write: some things change without a write, such as which
 /// process has a file open.
-const SWEEP: Duration = Duration::from_secs(1);
+const SURVEY_INTERVAL: Duration = Duration::from_secs(1);
 /// How often to survey where the kernel reports nothing.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -33,7 +33,7 @@ impl LaunchWatch {
     /// Waits until something was written, the agent has exited, or it is time to survey anyway.
     pub(super) fn wait(&mut self, agent: Option<ProcessRef>, longest: Duration) {
         let is_whole = self.folders.as_ref().is_some_and(|folders| folders.incomplete().is_none());
-        let until = Instant::now() + longest.min(if is_whole { SWEEP } else { POLL_INTERVAL });
+        let until = Instant::now() + longest.min(if is_whole { SURVEY_INTERVAL } else { POLL_INTERVAL });
         while !self.wait_once(agent, until.saturating_duration_since(Instant::now())) {
             if Instant::now() >= until {
                 return;
