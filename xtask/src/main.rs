@@ -1,6 +1,6 @@
-//! `cargo xtask`: the project's own chores (what CI runs, corpora, measurements).
+//! `cargo xtask`: the project's own tasks (what CI runs, corpora, measurements).
 //!
-//! Never part of what users install; nothing here may be needed at run time by agentctl.
+//! Users never install this, and agentctl must not need it at run time.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore's only reader sits at the terminal")]
 #![allow(clippy::disallowed_methods, reason = "chores start cargo, read the environment and the clock")]
@@ -29,11 +29,11 @@ enum Chore {
     Test(TestArgs),
     /// Measure `agentctl list` against the physical limit
     Bench(BenchArgs),
-    /// Measure how soon the daemon tells of what happened, and what it costs at rest
+    /// Measure how soon the daemon sends an event, and what it costs while idle
     BenchEvents(BenchEventsArgs),
     /// Measure `agentctl list` against a gateway with many sessions
     BenchGateway(BenchGatewayArgs),
-    /// Write a HOME with made-up sessions and a manifest of what each should show
+    /// Write a HOME with generated sessions and a manifest of what a list should show
     Corpus(CorpusArgs),
 }
 
@@ -73,10 +73,10 @@ struct BenchEventsArgs {
     /// Sessions on disk, of all agents
     #[arg(long, default_value_t = 1000)]
     sessions: usize,
-    /// How many of them live
+    /// How many of them are live
     #[arg(long, default_value_t = 50)]
     live: usize,
-    /// How often one ends its turn, and is killed
+    /// How often a session ends its turn and is killed
     #[arg(long, default_value_t = 200)]
     rounds: usize,
     /// Keep the corpora here [default: target/bench]
@@ -109,7 +109,7 @@ struct CorpusArgs {
     /// How many sessions
     #[arg(long, default_value_t = 1000)]
     sessions: usize,
-    /// The folder to fill
+    /// The directory to fill
     #[arg(long, default_value = "target/corpus")]
     home: PathBuf,
     #[arg(long, default_value_t = 1)]
@@ -127,7 +127,7 @@ struct CorpusArgs {
 
 fn main() -> ExitCode {
     if std::env::var_os(bench::stand_in::MARK).is_some() {
-        bench::stand_in::play();
+        bench::stand_in::run_as_agent();
         return ExitCode::SUCCESS;
     }
     run().unwrap_or_else(|error| {
@@ -137,7 +137,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> anyhow::Result<ExitCode> {
-    // The measured parts start without a command-line parser: their own start counts as time.
+    // The measured parts use no command-line parser, because their start is part of the measured time.
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.split_first() {
         Some((chore, rest)) if chore == "__limit" => {
@@ -201,7 +201,7 @@ fn run_bench_gateway(args: BenchGatewayArgs) -> anyhow::Result<ExitCode> {
     bench::gateway::run(&options).map(|()| ExitCode::SUCCESS)
 }
 
-/// The program to measure. `None` where this is no optimised build: a limit that it measured would be none.
+/// The program to measure. `None` if this is not an optimised build, which could not measure the limit.
 fn measured_program(named: Option<PathBuf>) -> anyhow::Result<Option<PathBuf>> {
     if cfg!(debug_assertions) {
         return Ok(None);
@@ -213,7 +213,7 @@ fn measured_program(named: Option<PathBuf>) -> anyhow::Result<Option<PathBuf>> {
     program.canonicalize().with_context(|| format!("cannot find {}", program.display())).map(Some)
 }
 
-/// The same chore once more, by the optimised build of this program.
+/// Runs the same task again with the optimised build of this program.
 fn again_optimised() -> anyhow::Result<ExitCode> {
     let binaries = workspace::build_release(&["xtask"])?;
     let mut again = Command::new(binaries.join("xtask"));
@@ -222,7 +222,7 @@ fn again_optimised() -> anyhow::Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The clock, without fractions of a second.
+/// The current time, rounded down to a whole second.
 pub(crate) fn now_ms() -> i64 {
     jiff::Timestamp::now().as_second() * 1000
 }

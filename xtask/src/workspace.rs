@@ -1,4 +1,4 @@
-//! Where things are: the repository, the target folder, cargo.
+//! Finds the repository, the target directory and cargo.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,13 +8,13 @@ use anyhow::{Context, bail};
 
 /// The top of the repository.
 pub(crate) fn root() -> PathBuf {
-    // Cargo says at run time which checkout it runs; a binary started by hand knows where it was built.
+    // Cargo sets the checkout at run time; a binary that is started by hand uses the path where it was built.
     let here = std::env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     here.parent().map(PathBuf::from).unwrap_or(here)
 }
 
-/// The target folder that this program was built into.
+/// The target directory in which this program was built.
 pub(crate) fn target_dir() -> PathBuf {
     std::env::current_exe()
         .ok()
@@ -22,7 +22,7 @@ pub(crate) fn target_dir() -> PathBuf {
         .unwrap_or_else(|| root().join("target"))
 }
 
-/// The cargo that runs us.
+/// The cargo that runs this program.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
     command.current_dir(root());
@@ -30,7 +30,7 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-/// Builds packages in release mode; gives the folder of the binaries.
+/// Builds packages in release mode and returns the directory of the binaries.
 pub(crate) fn build_release(packages: &[&str]) -> anyhow::Result<PathBuf> {
     let mut command = cargo();
     command.args(["build", "--release", "--locked"]);

@@ -1,15 +1,15 @@
-//! The one door to files. Everybody else is forbidden to open a path (`clippy.toml`): whatever lies there may be a FIFO
-//! that nobody writes to, a device without an end, a link that somebody else turned, or a file system that is gone.
+//! All file access goes through this crate; `clippy.toml` forbids the other crates to open a path. A path that agentctl did
+//! not make may be a FIFO without a writer, an endless device, a link that another user has changed, or on a file system
+//! that does not answer.
 //!
-//! * [`open_regular`], [`read_small`], [`entries`] and the others of this level are for paths that are not agentctl's own:
-//!   they never wait for another process, take nothing but regular files, and read no more than they were told.
+//! * [`open_regular`], [`read_small`], [`entries`] and the other functions at the top level are for paths that are not
+//!   agentctl's own: they never wait for another process, accept only regular files, and read no more than the given limit.
 //! * [`within`] is for questions about paths whose file system may not answer at all; [`real_path_within`] and
 //!   [`is_folder_within`] are the usual ones.
-//! * [`own`] is for agentctl's own folder: no link is followed, and nothing is believed that somebody else wrote or could
-//!   have written.
-//! * [`scratch`] has private folders for what is needed for a moment.
-//! * [`watch`] is told by the kernel when files change.
-//! * [`kernel`] has the few files that the kernel itself makes up.
+//! * [`own`] is for agentctl's own directory: it follows no link, and refuses what another user wrote or could have written.
+//! * [`scratch`] makes private temporary directories.
+//! * [`watch`] reports changes of files as the kernel announces them.
+//! * [`kernel`] opens the few special files that the kernel provides.
 #![allow(clippy::disallowed_methods, reason = "the door that everybody else goes through")]
 
 pub mod kernel;

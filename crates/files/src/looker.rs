@@ -1,5 +1,5 @@
-//! A process of our own that looks at places for us. It can be left behind: a thread that waits in the kernel for a file
-//! system that does not answer would keep this whole process from ever ending.
+//! A helper process that reads paths for us. Unlike a thread it can be abandoned: a thread that waits in the kernel for a
+//! file system that does not answer would keep this whole process from ever exiting.
 
 use std::collections::HashMap;
 use std::ffi::{CString, OsStr};
@@ -16,50 +16,50 @@ use std::time::Duration;
 
 use super::patience::Question;
 
-/// The argument under which this program is one that looks.
+/// The argument that makes this program run as a helper.
 pub const LOOKER: &str = "__look";
 
-const STARTING: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// No path and no answer is longer.
-const LONGEST: u32 = 1 << 20;
+/// The maximum length of a path or an answer.
+const MAX_MESSAGE: u32 = 1 << 20;
 
-pub(crate) struct Looker {
+pub(crate) struct Helper {
     child: Child,
     line: UnixStream,
 }
 
-impl Looker {
+impl Helper {
     pub(crate) fn start() -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
-        // The very program that runs, also when another one lies at its path by now.
+        // This is the running program itself, even if the file at its path was replaced.
         let own = Path::new("/proc/self/exe");
         let own = if cfg!(target_os = "linux") { own.to_owned() } else { std::env::current_exe()? };
         let mut command = Command::new(own);
-        // It runs until nobody can ask it any more. It has nothing else that anybody could wait for.
+        // The helper exits when its socket is closed. It has no other descriptors of ours, on which anybody could wait.
         command.arg0("agentctl").arg(LOOKER).current_dir("/").env_clear().process_group(0);
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut looker = Self { child: command.spawn()?, line: ours };
+        let mut helper = Self { child: command.spawn()?, line: ours };
         drop(command);
-        // A busy machine starts it late. That says nothing about any place.
-        looker.line.set_read_timeout(Some(STARTING))?;
-        match receive(&mut looker.line) {
-            Ok(_) => Ok(looker),
+        // A busy machine may start it late, which says nothing about any path.
+        helper.line.set_read_timeout(Some(START_TIMEOUT))?;
+        match receive(&mut helper.line) {
+            Ok(_) => Ok(helper),
             Err(error) => {
-                looker.end();
+                helper.end();
                 Err(error)
             }
         }
     }
 
-    /// `WouldBlock` when the answer does not come in this time.
+    /// Returns `WouldBlock` when no answer comes before the timeout. `around` is the mount that contains `place`.
     pub(crate) fn ask(
         &mut self,
         question: &str,
         (place, around): (&Path, &Path),
-        patience: Duration,
+        timeout: Duration,
     ) -> io::Result<Option<Vec<u8>>> {
-        self.line.set_read_timeout(Some(patience))?;
+        self.line.set_read_timeout(Some(timeout))?;
         send(&mut self.line, name_at(around).as_bytes())?;
         send(&mut self.line, question.as_bytes())?;
         send(&mut self.line, place.as_os_str().as_bytes())?;
@@ -69,13 +69,13 @@ impl Looker {
         }
     }
 
-    /// Whether it still waits for the answer to what it was asked last.
+    /// Whether the helper has still not answered the last question.
     pub(crate) fn is_stuck(&mut self) -> bool {
         let waits = |error: io::Error| error.kind() == io::ErrorKind::WouldBlock;
         self.line.set_nonblocking(true).is_ok() && self.line.read(&mut [0]).is_err_and(waits)
     }
 
-    /// Ends it where that is possible, and waits for it unless it is stuck where nothing can end it.
+    /// Kills the helper, and waits for its exit unless it is stuck in the kernel, where a signal does not reach it.
     pub(crate) fn end(mut self) {
         let is_stuck = self.is_stuck();
         let _ = self.child.kill();
@@ -85,16 +85,17 @@ impl Looker {
     }
 }
 
-/// What the kernel calls one that looks around here: everybody can see who waits for which place.
+/// The thread name that a helper takes while it reads below this mount, so that other commands can count the helpers that
+/// wait for it.
 pub(crate) fn name_at(around: &Path) -> String {
     let mut hasher = DefaultHasher::new();
     around.hash(&mut hasher);
     format!("look-{:08x}", hasher.finish() & 0xffff_ffff)
 }
 
-/// The names of those of this user that wait in the kernel now, whoever started them, each with how many they are.
+/// Counts the helpers of this user that wait in the kernel now (state `D`), by name and whichever command started them.
 pub(crate) fn waiting() -> HashMap<String, usize> {
-    let me = rustix::process::geteuid().as_raw();
+    let own_uid = rustix::process::geteuid().as_raw();
     let mut waiting = HashMap::new();
     let Ok(processes) = std::fs::read_dir("/proc") else { return waiting };
     for entry in processes.flatten() {
@@ -105,7 +106,7 @@ pub(crate) fn waiting() -> HashMap<String, usize> {
         let stat = String::from_utf8_lossy(&stat);
         let named = stat.split_once('(').and_then(|(_, rest)| rest.rsplit_once(") D "));
         if let Some((name, _)) = named.filter(|(name, _)| name.starts_with("look-"))
-            && entry.metadata().is_ok_and(|seen| seen.uid() == me)
+            && entry.metadata().is_ok_and(|seen| seen.uid() == own_uid)
         {
             *waiting.entry(name.to_owned()).or_default() += 1;
         }
@@ -113,7 +114,7 @@ pub(crate) fn waiting() -> HashMap<String, usize> {
     waiting
 }
 
-/// What the process does that was started as one that looks: it answers these questions until nobody asks any more.
+/// The main loop of the helper process: it answers these questions until its socket is closed.
 pub fn answer(questions: &[&Question]) -> io::Result<()> {
     let mut line = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     send(&mut line, b"ready")?;
@@ -131,7 +132,7 @@ pub fn answer(questions: &[&Question]) -> io::Result<()> {
 }
 
 fn send(line: &mut UnixStream, bytes: &[u8]) -> io::Result<()> {
-    let length = u32::try_from(bytes.len()).ok().filter(|length| *length <= LONGEST);
+    let length = u32::try_from(bytes.len()).ok().filter(|length| *length <= MAX_MESSAGE);
     let length = length.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     line.write_all(&[&length.to_le_bytes(), bytes].concat())
 }
@@ -140,7 +141,7 @@ fn receive(line: &mut UnixStream) -> io::Result<Vec<u8>> {
     let mut length = [0; 4];
     line.read_exact(&mut length)?;
     let length = u32::from_le_bytes(length);
-    if length > LONGEST {
+    if length > MAX_MESSAGE {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let mut bytes = vec![0; length as usize];

@@ -1,4 +1,4 @@
-//! Which file systems are mounted, and which of them may never answer: those that another program or another machine serves.
+//! Finds the mounted file systems that may never answer: those that another program or another machine serves.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -9,8 +9,8 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// File systems that the kernel itself serves, from its memory or from a disk. Any other may wait for somebody.
-const OF_THE_KERNEL: [&str; 38] = [
+/// File systems that the kernel serves itself, from memory or from a disk. Any other may wait for a program or a machine.
+const KERNEL_FILE_SYSTEMS: [&str; 38] = [
     "bcachefs",
     "binfmt_misc",
     "bpf",
@@ -51,12 +51,12 @@ const OF_THE_KERNEL: [&str; 38] = [
     "zfs",
 ];
 
-/// The mounts that somebody else serves, by where they are.
+/// The mount points of the file systems that another program or machine serves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Served(Vec<PathBuf>);
 
 impl Served {
-    /// Those that this process sees now. `None` where the kernel does not say.
+    /// The ones that this process sees now. `None` where the mount table cannot be read.
     pub(crate) fn now() -> Option<Self> {
         static TABLE: Mutex<Option<(File, Served)>> = Mutex::new(None);
         let mut table = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,7 +82,7 @@ impl Served {
         self.0.is_empty()
     }
 
-    /// The mount that this path is in, as the path reads. Where a link leads is not asked.
+    /// The mount that contains this path, by the text of the path: links are not resolved.
     pub(crate) fn around(&self, path: &Path) -> Option<&Path> {
         let above = self.0.iter().filter(|mount| path.starts_with(mount));
         above.max_by_key(|mount| mount.as_os_str().len()).map(PathBuf::as_path)
@@ -91,26 +91,26 @@ impl Served {
     fn parse(text: &[u8]) -> Self {
         let served = text.split(|byte| *byte == b'\n').filter_map(|line| {
             let mut fields = line.split(|byte| *byte == b' ');
-            let place = plain(fields.nth(4)?);
+            let place = unescaped(fields.nth(4)?);
             let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
-            // What is mounted over the kernel's own files concerns no path that anybody works in.
-            let is_kernels = OF_THE_KERNEL.iter().any(|name| name.as_bytes() == kind);
-            (!is_kernels && !place.starts_with("/proc")).then_some(place)
+            // No session works in a directory below /proc, so mounts there do not matter.
+            let is_of_kernel = KERNEL_FILE_SYSTEMS.iter().any(|name| name.as_bytes() == kind);
+            (!is_of_kernel && !place.starts_with("/proc")).then_some(place)
         });
         Self(served.collect())
     }
 }
 
-/// Whether anything was mounted or unmounted since this was last asked.
+/// Whether anything was mounted or unmounted since the last call.
 fn has_changed(table: &File) -> bool {
-    let mut asked = [PollFd::new(table, PollFlags::PRI)];
+    let mut polled = [PollFd::new(table, PollFlags::PRI)];
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut asked, Some(&at_once)).is_err()
-        || asked[0].revents().intersects(PollFlags::PRI | PollFlags::ERR)
+    poll(&mut polled, Some(&at_once)).is_err()
+        || polled[0].revents().intersects(PollFlags::PRI | PollFlags::ERR)
 }
 
-/// The kernel writes blanks and the like as three octal digits.
-fn plain(written: &[u8]) -> PathBuf {
+/// The kernel escapes spaces, tabs, line breaks and backslashes as `\` with three octal digits.
+fn unescaped(written: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(written.len());
     let mut rest = written;
     while let Some((first, more)) = rest.split_first() {

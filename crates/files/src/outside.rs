@@ -1,4 +1,4 @@
-//! Paths that belong to somebody else: agents, repositories, the user.
+//! Access to paths that are not agentctl's own: those of agents, repositories and the user.
 
 use std::fs::{self, DirEntry, File, FileType, Metadata, ReadDir};
 use std::io::{self, ErrorKind, Read, Write};
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-/// No agent keeps so much in one folder; a file system can make up entries without end.
-const MOST_ENTRIES: usize = 1 << 20;
+/// No agent stores so many entries in one directory, but a file system can invent entries without end.
+const MAX_ENTRIES: usize = 1 << 20;
 
-/// Opens a regular file without ever waiting for anybody; anything else is an error that says what it is.
+/// Opens a regular file without blocking. For anything else the error says what it is.
 pub fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
     let file =
         File::options().read(true).custom_flags(flags(OFlags::NONBLOCK | OFlags::NOCTTY)).open(path)?;
@@ -35,7 +35,7 @@ pub(crate) fn refuse_others(kind: FileType) -> io::Result<()> {
     Err(io::Error::new(ErrorKind::InvalidInput, format!("is {what}, not a regular file")))
 }
 
-/// A small file, whole. A larger one is an error: half of a file says something else than the whole.
+/// Reads a whole small file. A larger file is an error, because half of a file may mean something else than the whole.
 pub fn read_small(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let (file, metadata) = open_regular(path)?;
     whole(&file, metadata.len(), limit)
@@ -46,7 +46,7 @@ pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
     text(read_small(path, limit)?)
 }
 
-/// The beginning of a file, for whoever needs no more of it.
+/// Reads at most `most` bytes from the beginning of a file.
 pub fn read_beginning(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let (file, _) = open_regular(path)?;
     let mut bytes = Vec::new();
@@ -54,7 +54,7 @@ pub fn read_beginning(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Copies a small file, with the time when it was written, into one that is only made now, readable for its owner alone.
+/// Copies a small file and its modification time into a new file that only its owner can read.
 pub fn copy_small(from: &Path, to: &Path, limit: u64) -> io::Result<u64> {
     let (file, metadata) = open_regular(from)?;
     if metadata.len() > limit {
@@ -62,7 +62,7 @@ pub fn copy_small(from: &Path, to: &Path, limit: u64) -> io::Result<u64> {
     }
     let mut copy = File::options().write(true).create_new(true).mode(0o600).open(to)?;
     let copied = io::copy(&mut (&file).take(limit + 1), &mut copy)?;
-    // It may have grown meanwhile.
+    // The file may have grown meanwhile.
     if copied > limit {
         return Err(too_large(limit));
     }
@@ -75,7 +75,7 @@ pub(crate) fn whole(file: &File, size: u64, limit: u64) -> io::Result<Vec<u8>> {
         return Err(too_large(limit));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-    // Some files say that they are empty and are not, and others grow while they are read.
+    // The size may be wrong: some files report zero and are not empty, and others grow while they are read.
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit { Err(too_large(limit)) } else { Ok(bytes) }
 }
@@ -88,7 +88,7 @@ fn too_large(limit: u64) -> io::Error {
     io::Error::new(ErrorKind::FileTooLarge, format!("is larger than {limit} bytes"))
 }
 
-/// Writes a file at a place that the user named. What lay there is replaced, and never written through a link.
+/// Writes a file to a path that the user chose. An existing file is replaced, and a link is never followed.
 pub fn write_anew(path: &Path, bytes: &[u8]) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -96,17 +96,17 @@ pub fn write_anew(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// A folder as a descriptor, to be locked or synced. Anything else is an error, at once.
+/// Opens a directory, to lock or sync it. Anything else is an error, without blocking.
 pub fn open_folder(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(flags(OFlags::DIRECTORY | OFlags::NONBLOCK)).open(path)
 }
 
-/// What lies in a folder, as it comes.
+/// The entries of a directory, in the order of the file system.
 pub fn entries(folder: &Path) -> io::Result<Entries> {
-    Ok(Entries { entries: Some(fs::read_dir(folder)?), left: MOST_ENTRIES })
+    Ok(Entries { entries: Some(fs::read_dir(folder)?), left: MAX_ENTRIES })
 }
 
-/// The entries of one folder. Behind the largest number that is read comes one error that says so.
+/// The entries of one directory. After the maximum number of entries the iterator returns one error and ends.
 #[derive(Debug)]
 pub struct Entries {
     entries: Option<ReadDir>,
@@ -120,20 +120,20 @@ impl Iterator for Entries {
         let entry = self.entries.as_mut()?.next()?;
         if self.left == 0 {
             self.entries = None;
-            return Some(Err(io::Error::other(format!("holds more than {MOST_ENTRIES} entries"))));
+            return Some(Err(io::Error::other(format!("holds more than {MAX_ENTRIES} entries"))));
         }
         self.left -= 1;
         Some(entry)
     }
 }
 
-/// The path without links and dots. It reads nothing, but a file system that is gone may not answer: see
-/// [`within`](crate::within).
+/// The path without links and dots. A file system that does not answer blocks this call; [`within`](crate::within) does not
+/// block.
 pub fn real_path(path: &Path) -> io::Result<PathBuf> {
     fs::canonicalize(path)
 }
 
-/// The standard library takes the flags as the C type.
+/// Converts the flags to the C type that the standard library takes.
 pub(crate) fn flags(flags: OFlags) -> i32 {
     flags.bits().cast_signed()
 }

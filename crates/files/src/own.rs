@@ -1,5 +1,5 @@
-//! agentctl's own folder and what lies in it. Nothing in it is believed that somebody else wrote or could have written,
-//! and no link is followed: whoever could once write there may have left one.
+//! agentctl's own directory and its files. Files that another user wrote or could have written are refused, and no link is
+//! followed, because a user who once could write there may have left one.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -13,13 +13,13 @@ use rustix::process::geteuid;
 
 use crate::outside::{self, Entries};
 
-/// Who may pass through a folder, as bits of its mode: its group and all others.
+/// The mode bits that let the group and all other users pass through a directory.
 const EVERYBODY: u32 = 0o011;
 
-/// Why a folder is not taken for ours.
+/// Why a directory is refused.
 #[derive(Debug)]
 pub enum FolderFault {
-    /// Somebody else could turn it.
+    /// It is a symbolic link, which another user could change.
     Link,
     NotAFolder,
     Foreign {
@@ -50,7 +50,7 @@ impl From<FolderFault> for io::Error {
     }
 }
 
-/// Whether the folder is there. One that somebody else could have prepared is refused.
+/// Whether the directory exists. A directory that another user could have prepared is an error.
 pub fn folder(path: &Path) -> Result<bool, FolderFault> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
@@ -71,8 +71,8 @@ pub fn folder(path: &Path) -> Result<bool, FolderFault> {
     Ok(true)
 }
 
-/// The folder to read from; `None` where there is none. A link that we made ourselves, to a folder of ours, is as good as the
-/// folder: nobody else can have made it.
+/// The directory to read from; `None` where it does not exist. A link that this user made to a directory of this user is
+/// followed, because no other user can have made it.
 pub fn readable_folder(path: &Path) -> Result<Option<PathBuf>, FolderFault> {
     let is_our_link = |found: Metadata| found.is_symlink() && found.uid() == geteuid().as_raw();
     let real = if fs::symlink_metadata(path).is_ok_and(is_our_link) {
@@ -86,23 +86,23 @@ pub fn readable_folder(path: &Path) -> Result<Option<PathBuf>, FolderFault> {
     };
     match folder(&real) {
         Ok(there) => Ok(there.then_some(real)),
-        // There is nothing in it that could be believed; whoever wants to write says what is wrong.
+        // There is nothing to read. A caller that wants to write gets the error.
         Err(FolderFault::NotAFolder) => Ok(None),
         Err(fault) => Err(fault),
     }
 }
 
-/// Makes a folder of ours, for us alone, with those above it. One that is there already is taken if it is ours.
+/// Makes a directory for this user alone, and its missing parents. An existing directory is accepted if it is ours.
 pub fn make_folder(path: &Path) -> io::Result<()> {
     if !folder(path)? {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-        // Somebody may have been faster, and not with a folder of ours.
+        // Another user may have made it in the meantime.
         folder(path)?;
     }
     Ok(())
 }
 
-/// What lies in a folder of ours. Anything in it may be somebody else's: that shows when it is opened.
+/// The entries of a directory of ours. An entry may belong to another user, which is checked when it is opened.
 pub fn entries(path: &Path) -> io::Result<Entries> {
     if folder(path)? { outside::entries(path) } else { Err(ErrorKind::NotFound.into()) }
 }
@@ -112,7 +112,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     opened(path, OFlags::RDONLY).map(|(file, _)| file)
 }
 
-/// A file of ours, whole.
+/// Reads a whole file of ours.
 pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let (file, metadata) = opened(path, OFlags::RDONLY)?;
     outside::whole(&file, metadata.len(), limit)
@@ -123,35 +123,35 @@ pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
     outside::text(read(path, limit)?)
 }
 
-/// A file that the user writes and may keep elsewhere: a link that we made ourselves is followed. Where it leads to must be
-/// ours as well, and nobody else's to write.
+/// Reads a file that the user writes and may keep elsewhere: a link that this user made is followed. Its target must belong
+/// to this user too, and no other user may be able to write it.
 pub fn read_kept_elsewhere(path: &Path, limit: u64) -> io::Result<String> {
     let link = fs::symlink_metadata(path)?;
     if !link.is_symlink() || link.uid() != geteuid().as_raw() {
         return read_text(path, limit);
     }
-    // Opened as anything of somebody else's is: a link leads anywhere.
+    // The link may lead anywhere, so its target is opened like any path that is not ours.
     let (file, metadata) = outside::open_regular(path)?;
-    believe(&metadata, EVERYBODY)?;
+    refuse_untrusted(&metadata, EVERYBODY)?;
     outside::text(outside::whole(&file, metadata.len(), limit)?)
 }
 
-/// A file that is only added to; made if there is none.
+/// Opens a file for appending, and creates it if it does not exist.
 pub fn append(path: &Path) -> io::Result<File> {
     opened(path, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE).map(|(file, _)| file)
 }
 
-/// A file to be written to or locked as it is; made if there is none.
+/// Opens a file for writing or locking without truncating it, and creates it if it does not exist.
 pub fn open_or_create(path: &Path) -> io::Result<File> {
     opened(path, OFlags::WRONLY | OFlags::CREATE).map(|(file, _)| file)
 }
 
-/// A file that was not there before.
+/// Creates a file that must not exist yet.
 pub fn create_new(path: &Path) -> io::Result<File> {
     opened(path, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL).map(|(file, _)| file)
 }
 
-/// Makes the file anew with this in it. What lay there under this name, whatever it was, is taken away and not touched.
+/// Creates a new, empty file. Whatever had this name is unlinked, and its contents are not touched.
 pub fn create_anew(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -159,15 +159,15 @@ pub fn create_anew(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens from the folder's own descriptor, so that nobody can exchange the folder in between, and waits for nobody.
+/// Opens a file through the descriptor of its directory, so the directory cannot be replaced in between. Never blocks.
 fn opened(path: &Path, how: OFlags) -> io::Result<(File, Metadata)> {
     let (folder, reach) = folder_of(path)?;
     let name = path.file_name().ok_or_else(|| refusal("names no file".to_owned()))?;
     let file = open_in(&folder, name, how)?;
     let metadata = file.metadata()?;
     outside::refuse_others(metadata.file_type())?;
-    believe(&metadata, reach)?;
-    // What is written must not stand elsewhere too, under a name that somebody else chose.
+    refuse_untrusted(&metadata, reach)?;
+    // A second name, which another user may have chosen, would receive what is written too.
     if how.intersects(OFlags::WRONLY | OFlags::RDWR) && metadata.nlink() > 1 {
         return Err(refusal("has a second name (a hard link) and is not written; take it away".to_owned()));
     }
@@ -175,19 +175,19 @@ fn opened(path: &Path, how: OFlags) -> io::Result<(File, Metadata)> {
 }
 
 fn open_in(folder: &File, name: &OsStr, how: OFlags) -> io::Result<File> {
-    let careful = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    match openat(folder, name, how | careful, Mode::from_raw_mode(0o600)) {
+    let always = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    match openat(folder, name, how | always, Mode::from_raw_mode(0o600)) {
         Ok(file) => Ok(file.into()),
         Err(rustix::io::Errno::LOOP) => {
             Err(refusal("is a symbolic link, which is not followed here; take it away".to_owned()))
         }
-        // A FIFO that nobody reads.
+        // This is a FIFO without a reader.
         Err(rustix::io::Errno::NXIO) => Err(io::Error::new(ErrorKind::InvalidInput, "is not a regular file")),
         Err(error) => Err(error.into()),
     }
 }
 
-/// The folder around a file of ours, and who may pass through it.
+/// Opens the directory of a file of ours, and returns which other users may pass through it.
 fn folder_of(path: &Path) -> io::Result<(File, u32)> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -208,8 +208,9 @@ fn folder_of(path: &Path) -> io::Result<(File, u32)> {
     Ok((folder, found.mode() & EVERYBODY))
 }
 
-/// Root could write anything anyway. A file that others may write is as good as theirs, where they can come to it.
-fn believe(file: &Metadata, reach: u32) -> io::Result<()> {
+/// Refuses a file of another user, except of root, who could write any file. A file that others may write is refused if
+/// `reach`, the mode of its directory, lets them get to it.
+fn refuse_untrusted(file: &Metadata, reach: u32) -> io::Result<()> {
     let owner = file.uid();
     if owner != geteuid().as_raw() && owner != 0 {
         let why = format!("belongs to another user (uid {owner}) and is not believed");

@@ -1,8 +1,8 @@
-//! Private folders for what is needed for a moment: a copy of a database, the hooks that a checkout runs.
+//! Private temporary directories, for example for a copy of a database or the hooks that a checkout runs.
 //!
-//! They lie in agentctl's own folder (among the temporary ones, where there is none), open to nobody else. Each is held by
-//! the kernel's lock for as long as it is used, so what a killed process left is known to be nobody's: the next one takes it
-//! away.
+//! They are in agentctl's own directory, or in the system's temporary directory where that does not exist, and no other
+//! user can read them. Each is locked (`flock`) for as long as it is used, so a directory without a lock was left by a
+//! killed process, and the next process removes it.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
@@ -16,23 +16,23 @@ use crate::outside::{entries, open_folder};
 
 const PREFIX: &str = "agentctl-copy-";
 
-/// Where they lie in agentctl's own folder.
+/// Their parent within agentctl's own directory.
 pub const FOLDER: &str = "copies";
 
-/// A folder that is gone with this value.
+/// A temporary directory that is removed when this value is dropped.
 #[derive(Debug)]
 pub struct Scratch {
     folder: TempDir,
-    _held: File,
+    _lock: File,
 }
 
 impl Scratch {
-    /// Private to this user, under a name that nobody can foresee. `None` when somebody took it for a leftover before it was
-    /// held.
+    /// Makes a directory for this user alone, with an unpredictable name. `None` when another process removed it as a
+    /// leftover before it was locked.
     pub fn new_in(below: &Path) -> io::Result<Option<Self>> {
         let private = Permissions::from_mode(0o700);
         let folder = tempfile::Builder::new().prefix(PREFIX).permissions(private).tempdir_in(below)?;
-        Ok(hold(folder.path()).map(|held| Self { folder, _held: held }))
+        Ok(lock(folder.path()).map(|lock| Self { folder, _lock: lock }))
     }
 
     pub fn path(&self) -> &Path {
@@ -40,16 +40,17 @@ impl Scratch {
     }
 }
 
-/// Agentctl's own folder, if it is there and nobody else can write it; the temporary one otherwise.
+/// The parent for scratch directories: below agentctl's own directory if that exists and nobody else can write to it,
+/// otherwise the system's temporary directory.
 pub fn place(home: Option<&Path>) -> PathBuf {
     let ours = |folder: &Path| {
         let seen = fs::symlink_metadata(folder);
-        let me = rustix::process::geteuid().as_raw();
-        seen.is_ok_and(|seen| seen.is_dir() && seen.uid() == me && seen.mode() & 0o022 == 0)
+        let own_uid = rustix::process::geteuid().as_raw();
+        seen.is_ok_and(|seen| seen.is_dir() && seen.uid() == own_uid && seen.mode() & 0o022 == 0)
     };
     if let Some(home) = home.filter(|home| ours(home)) {
         let folder = home.join(FOLDER);
-        // It may be there already; whether it is ours is seen then.
+        // It may exist already; the next line checks that it is ours.
         let _ = DirBuilder::new().mode(0o700).create(&folder);
         if ours(&folder) {
             return folder;
@@ -58,11 +59,11 @@ pub fn place(home: Option<&Path>) -> PathBuf {
     std::env::temp_dir()
 }
 
-/// The kernel's lock on a folder, until the file is closed. `None` while another process has it, or the folder is gone.
-fn hold(folder: &Path) -> Option<File> {
+/// Locks a directory until the file is closed. `None` when another process holds the lock, or the directory is gone.
+fn lock(folder: &Path) -> Option<File> {
     let file = open_folder(folder).ok()?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
-    // Whoever had it before may have removed it, and a link is not what it leads to.
+    // The previous holder may have removed the directory, and a link to a directory is not accepted.
     folder.symlink_metadata().is_ok_and(|seen| Some(seen.ino()) == ino(&file)).then_some(file)
 }
 
@@ -70,17 +71,17 @@ fn ino(file: &File) -> Option<u64> {
     file.metadata().ok().map(|seen| seen.ino())
 }
 
-/// Takes away those that nobody holds any more.
+/// Removes the directories that no process has locked.
 pub fn sweep(below: &Path) {
     let Ok(entries) = entries(below) else { return };
-    let me = rustix::process::geteuid().as_raw();
+    let own_uid = rustix::process::geteuid().as_raw();
     for entry in entries.flatten() {
         let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
         if is_ours
-            && entry.metadata().is_ok_and(|seen| seen.is_dir() && seen.uid() == me)
-            && let Some(_held) = hold(&entry.path())
+            && entry.metadata().is_ok_and(|seen| seen.is_dir() && seen.uid() == own_uid)
+            && let Some(_lock) = lock(&entry.path())
         {
-            // What cannot be removed now is tried again by the next one.
+            // If this fails, the next process tries again.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -96,12 +97,12 @@ mod tests {
         let left = below.path().join(format!("{PREFIX}left"));
         fs::create_dir(&left).unwrap();
         fs::write(left.join("copy.db"), "half").unwrap();
-        let Scratch { folder, _held: held } = Scratch::new_in(below.path()).unwrap().unwrap();
+        let Scratch { folder, _lock: lock } = Scratch::new_in(below.path()).unwrap().unwrap();
         assert_eq!(folder.path().metadata().unwrap().mode() & 0o777, 0o700);
         fs::create_dir(below.path().join("another's")).unwrap();
         sweep(below.path());
         assert!(!left.exists() && folder.path().exists() && below.path().join("another's").exists());
-        drop(held);
+        drop(lock);
         sweep(below.path());
         assert!(!folder.path().exists());
     }

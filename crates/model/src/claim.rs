@@ -1,4 +1,4 @@
-//! What joining the two witnesses gives: which process says it carries which session.
+//! The result of joining the two witnesses: which process owns which session.
 
 use jiff::Timestamp;
 
@@ -10,15 +10,15 @@ use crate::status::{Owner, Turn};
 /// How firmly a process is tied to a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tie {
-    /// The agent itself says so: its registry, its lock, its argv.
+    /// The agent's own registry, lock or arguments name the process or the session.
     Exact,
-    /// Nothing ties them, but there is exactly one process and one session that fit.
+    /// Nothing names the other, but exactly one process and one session match.
     OnlyCandidate,
-    /// Nothing ties them and several fit: the session may or may not be carried.
+    /// Nothing names the other and several match: the session may or may not have an owner.
     OneOfSeveral,
 }
 
-/// What a live owner itself says of the session at this moment; it stands above older records.
+/// What a live owner reports about the session now. It takes precedence over older records.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LiveReport {
     pub turn: Option<Turn>,
@@ -28,23 +28,23 @@ pub struct LiveReport {
     pub evidence: Vec<Evidence>,
 }
 
-/// One process says it carries one session.
+/// The statement that one process owns one session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
     pub id: String,
-    /// Tells apart two sessions that share an id (see `SessionKey::slot`).
+    /// Distinguishes two sessions that share an id (see `SessionKey::slot`).
     pub slot: Option<String>,
     pub owner: Owner,
     pub tie: Tie,
-    /// "agent", or what else the process is to the session ("wrapper", "server").
+    /// The role of the process in the session: "agent", "wrapper" or "server".
     pub role: &'static str,
     pub command: String,
     pub testimony: Option<LiveReport>,
-    /// What is known of a session that has no storage yet (an agent at its empty prompt).
+    /// What is known about a session that is not stored yet (an agent at its empty prompt).
     pub found: Option<Found>,
 }
 
-/// A live agent process that belongs to no stored session: an ephemeral run, or one just starting.
+/// A live agent process that belongs to no stored session, because its run is not stored or it is just starting.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stray {
     pub process: ProcessRef,
@@ -59,13 +59,13 @@ impl Stray {
     }
 }
 
-/// The answer of a join: claims, and the processes that nothing could be said of.
+/// The result of a join: the claims, and the processes without a session.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Joined {
     pub claims: Vec<Claim>,
     pub strays: Vec<Stray>,
-    /// A live process is not where the agent's notes say (it may be starting or stopping): read once more.
+    /// A live process does not match the agent's notes, perhaps because it is starting or stopping: read both again.
     pub unsettled: bool,
-    /// A witness that this agent's sessions need is missing here: nobody may be called stopped.
+    /// Why the kernel cannot show what this agent's sessions need; then no session may be called stopped.
     pub blind: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Why something is believed: who said what, and when it was heard.
+//! Evidence: which witness stated which fact, and when.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -40,17 +40,17 @@ impl Witness {
     }
 }
 
-/// What was said. Common facts are variants and become words only when they are printed, so that ten
-/// thousand rows do not carry ten thousand sentences.
+/// What a witness stated. Common facts are variants and become text only when they are printed, so that ten thousand rows
+/// do not store ten thousand sentences.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fact {
-    /// Nobody in the process table carries the session.
+    /// No process in the process table owns the session.
     NoProcess,
     /// The newest records leave the turn in this state.
     TurnIs(TurnState),
-    /// The storage says nothing about a turn.
+    /// The records do not show whether a turn is open.
     TurnNotSaid,
-    /// Words of an adapter.
+    /// The text of an adapter.
     Said(Cow<'static, str>),
 }
 
@@ -85,7 +85,7 @@ impl Evidence {
     }
 }
 
-/// On the wire a fact is its words; read back, it is only words.
+/// A fact is serialised as its text, and every text is read back as [`Fact::Said`].
 mod fact_words {
     use super::Fact;
     use serde::{Deserialize, Deserializer, Serializer};

@@ -1,7 +1,7 @@
-//! The nouns of agentctl and the one law that turns testimony into a verdict.
+//! The types of agentctl, and the one function that turns evidence into a verdict.
 //!
-//! Everything here is pure: no files, no processes, no clock, no environment, no async. What the
-//! disk and the kernel said arrives as data; what is true of a session leaves as data.
+//! Everything here is pure: no files, no processes, no clock, no environment, no async. The evidence of storage and kernel
+//! comes in as data, and the status of each session goes out as data.
 
 pub mod claim;
 pub mod directory;

@@ -1,4 +1,4 @@
-//! What the kernel can say about processes, as data. The looking itself is the `process` crate's.
+//! What the kernel shows about processes, as data. The `process` crate reads it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -9,23 +9,23 @@ use jiff::Timestamp;
 
 use crate::launch::exit::EndedLaunch;
 
-/// The identity of one process: a pid alone is reused, this is not.
+/// The identity of one process. A pid can be reused; this identity cannot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProcessRef {
     pub pid: u32,
-    /// Start time as the kernel counts it (clock ticks since boot on Linux).
+    /// The start time as the kernel counts it (clock ticks since boot on Linux).
     pub start: u64,
-    /// Which boot of the machine `start` counts from.
+    /// The boot of the machine from which `start` counts.
     pub boot: u128,
 }
 
-/// The cheap look: what one pass over the process table gives for every process.
+/// The facts that are cheap to read for every process of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessHead {
     pub process: ProcessRef,
     pub parent: u32,
     pub uid: Option<u32>,
-    /// The kernel's short name of the process (15 bytes on Linux).
+    /// The kernel's short name for the process (15 bytes on Linux).
     pub comm: String,
     pub argv: Vec<String>,
     pub started_at: Option<Timestamp>,
@@ -38,7 +38,7 @@ impl ProcessHead {
         first.rsplit('/').next().unwrap_or(first)
     }
 
-    /// The argument after `flag`, or the part behind `flag=`.
+    /// The argument after `flag`, or the part after `flag=`.
     pub fn option(&self, flag: &str) -> Option<&str> {
         let mut args = self.argv.iter().skip(1);
         while let Some(arg) = args.next() {
@@ -61,7 +61,8 @@ impl ProcessHead {
     }
 }
 
-/// A look that may be impossible: not permitted, or this platform has no such witness. Never the same as "nothing".
+/// A fact that may be unreadable, because access is denied or the platform does not show it. Unreadable never means
+/// "nothing".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Observed<T> {
     Seen(T),
@@ -84,12 +85,12 @@ impl<T> Observed<T> {
     }
 }
 
-/// The variables of one process, or of the caller.
+/// The environment of one process, or of the caller.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Environ(BTreeMap<OsString, OsString>);
 
 impl Environ {
-    /// The value, unless it is empty: agents take an empty variable for an absent one.
+    /// The value, unless it is empty: agents treat an empty variable as absent.
     pub fn get(&self, name: &str) -> Option<&OsStr> {
         self.0.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
     }
@@ -121,14 +122,14 @@ impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Environ {
     }
 }
 
-/// A file that a process holds open.
+/// A file that a process has open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenFile {
     pub path: PathBuf,
     pub writable: bool,
 }
 
-/// The expensive look at one process.
+/// All facts about one process, including the expensive ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
     pub head: ProcessHead,
@@ -136,9 +137,9 @@ pub struct Process {
     pub cwd: Observed<PathBuf>,
     pub environ: Observed<Environ>,
     pub open_files: Observed<Vec<OpenFile>>,
-    /// TCP addresses it listens on and that can be reached from here.
+    /// The TCP addresses on which it listens and that can be reached from here.
     pub listening: Observed<Vec<SocketAddr>>,
-    /// The pid by which it knows itself, where it lives in a pid namespace below ours (a container).
+    /// Its pid in its own pid namespace, if that is one below ours (a container).
     pub inner_pid: Option<u32>,
 }
 
@@ -147,28 +148,29 @@ impl Process {
         self.head.process.pid
     }
 
-    /// The pid that it writes down when it writes down its own.
+    /// The pid that the process itself writes into its notes.
     pub fn noted_pid(&self) -> u32 {
         self.inner_pid.unwrap_or(self.pid())
     }
 
-    /// A variable of the process, `None` when it has none or its environment cannot be seen.
+    /// A variable of the process; `None` when it is not set or the environment cannot be read.
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.environ.seen().and_then(|environ| environ.text(name))
     }
 }
 
-/// A pid namespace of a machine. The kernel gives its number to another one only when it is gone: two that exist at the same
-/// time are the same one if their numbers are equal.
+/// A pid namespace of a machine. The kernel reuses a number only after its namespace is gone, so two namespaces that exist
+/// at the same time are the same if their numbers are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PidNamespace {
-    /// The machine's own id, where it has one.
+    /// The machine id, where the machine has one.
     pub machine: Option<u128>,
     pub number: u64,
 }
 
 impl PidNamespace {
-    /// From the text of `/etc/machine-id`, which may be missing, and what `/proc/PID/ns/pid` leads to: `pid:[4026531836]`.
+    /// Parses the text of `/etc/machine-id`, which may be missing, and the target of `/proc/PID/ns/pid`, such as
+    /// `pid:[4026531836]`.
     pub fn named(machine: &str, link: &str) -> Option<Self> {
         let machine = match machine.trim() {
             "" => None,
@@ -179,12 +181,13 @@ impl PidNamespace {
     }
 }
 
-/// From where the process table is looked at: a pid means something within its namespace only.
+/// Which pid namespace the process table shows. A pid is only meaningful within its namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NamespaceView {
-    /// Every process of the machine can be seen. Elsewhere absence proves nothing about the namespaces above and beside.
+    /// Every process of the machine is visible. If not, absence proves nothing about processes in namespaces above ours or
+    /// beside it.
     pub sees_all: bool,
-    /// The namespace that we sit in: everybody in it can be seen.
+    /// Our own namespace: every process in it is visible.
     pub namespace: Option<PidNamespace>,
     /// When the first process of this namespace started.
     pub born_at: Option<Timestamp>,
@@ -192,22 +195,22 @@ pub struct NamespaceView {
 }
 
 impl NamespaceView {
-    /// Nothing is hidden.
+    /// Every process is visible.
     pub const ALL: Self = Self { sees_all: true, namespace: None, born_at: None, booted_at: None };
 }
 
 /// Whether a process works under the config root in question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RootMembership {
-    /// Its variables lead to this root, or it has a file there open for writing.
+    /// Its variables name this root, or it has a file there open for writing.
     Ours,
-    /// They lead to another one.
+    /// Its variables name another root.
     Elsewhere,
-    /// Neither can be seen, and why.
+    /// Neither can be read, for this reason.
     Unseen(String),
 }
 
-/// A file lock that a process holds, named by the file's identity.
+/// A file lock that a process holds, with the identity of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HeldLock {
     pub pid: u32,
@@ -215,36 +218,36 @@ pub struct HeldLock {
     pub inode: u64,
 }
 
-/// Which witnesses a backend has at all.
-#[expect(clippy::struct_excessive_bools, reason = "each is one witness")]
+/// Which kinds of facts a backend can read at all.
+#[expect(clippy::struct_excessive_bools, reason = "each is one kind of fact")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Witnesses {
     pub locks: bool,
     pub open_files: bool,
     pub environ: bool,
-    /// Whose the other end of a connection is.
+    /// Which user has the other end of a connection.
     pub sockets: bool,
 }
 
-/// What an adapter gets to hear from the kernel: the processes it recognised, looked at closely, and who holds which lock.
+/// What an adapter gets from the kernel: the processes that it recognised, inspected, and the holders of file locks.
 #[derive(Debug, Clone)]
 pub struct KernelView {
-    /// When the process table was read: always after the storage it is joined with.
+    /// When the process table was read: always after the storage with which it is joined.
     pub as_of: Timestamp,
-    /// Processes the adapter recognised, all of them ours to look at: of this user, and none of agentctl's own.
+    /// The processes that the adapter recognised. All belong to this user, and none is agentctl.
     pub processes: Vec<Process>,
-    /// Where each of them belongs, by pid.
+    /// Under which root each of them works, by pid.
     pub standings: HashMap<u32, RootMembership>,
-    /// Children and grandchildren of those (tool processes carry the agents' marks in their environment).
+    /// Children and grandchildren of those processes: tool processes have the agents' marks in their environment.
     pub offspring: Vec<Process>,
     pub locks: Observed<Vec<HeldLock>>,
-    /// Which of these processes agentctl started, and for which session: known by the mark in their environment.
+    /// Which of these processes agentctl started, and for which session; the mark in their environment shows it.
     pub launched: Vec<Launched>,
-    /// Sessions that agentctl launched and whose processes are gone.
+    /// The sessions that agentctl launched and whose processes have exited.
     pub ended: Vec<EndedLaunch>,
 }
 
-/// A process that a launch record names: it carries the launch's mark, and the record knows the session.
+/// A process that has the mark of a launch, and the session that the launch record names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launched {
     pub pid: u32,
@@ -252,18 +255,18 @@ pub struct Launched {
 }
 
 impl KernelView {
-    /// Whether this process works under the root in question, as far as the kernel can tell.
+    /// Whether this process works under the root in question, as far as the kernel shows.
     pub fn is_ours(&self, process: &Process) -> bool {
         self.standings.get(&process.pid()) == Some(&RootMembership::Ours)
     }
 
-    /// The session that this process was started for, where agentctl started it.
+    /// The session for which agentctl started this process, if it did.
     pub fn launched_for(&self, process: &Process) -> Option<&str> {
         let launched = self.launched.iter().find(|launched| launched.pid == process.pid());
         launched.map(|launched| launched.id.as_str())
     }
 
-    /// Whether some recognised process is an ancestor of `pid` by the parents seen here.
+    /// The recognised process that is the parent of this one.
     pub fn parent_among_recognised(&self, process: &Process) -> Option<&Process> {
         self.processes.iter().find(|candidate| candidate.pid() == process.head.parent)
     }

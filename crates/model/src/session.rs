@@ -1,4 +1,4 @@
-//! One session: its identity, what the disk says of it, and the object users see.
+//! One session: its identity, what its agent has stored about it, and the object that users see.
 
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
@@ -12,13 +12,13 @@ use crate::evidence::Evidence;
 use crate::launch::exit::EndedBy;
 use crate::status::{Outcome, Status, Turn};
 
-/// The agent's own identity of a session: its id within one config root.
+/// The identity of a session: the agent's own id within one config root.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SessionKey {
     pub adapter: String,
     pub root: String,
     pub id: String,
-    /// Only where an agent lets one id stand twice (Pi: one per folder): what tells the two apart.
+    /// Distinguishes two sessions with the same id, for agents that allow this (Pi: one per directory).
     pub slot: Option<String>,
 }
 
@@ -102,7 +102,7 @@ impl Capability {
     }
 }
 
-/// What the agent's storage says of a session. `None` = it does not say.
+/// What the agent has stored about a session. `None` means that the agent does not say.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Facts {
     pub turn: Option<Turn>,
@@ -159,24 +159,24 @@ impl DerefMut for Meta {
     }
 }
 
-/// A file as it was when it was read: equal stamps mean that nothing was written since.
+/// The state of a file when it was read: equal stamps mean that nothing was written since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     pub size: u64,
     pub modified: Option<Timestamp>,
 }
 
-/// One session seen on disk.
+/// One stored session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
     pub id: String,
     pub slot: Option<String>,
-    /// The file or database that holds it: where `peek` reads and `explain` points.
+    /// The file or database that contains it: `peek` reads it and `explain` names it.
     pub place: PathBuf,
-    /// The state of `place` when it was read, where it is one file per session.
+    /// The state of `place` when it was read, for agents that have one file per session.
     pub stamp: Option<Stamp>,
     pub facts: Facts,
-    /// What the records said about the turn, strongest first. May be empty: the kernel always testifies too.
+    /// The evidence of the records about the turn, strongest first. May be empty, because the kernel's evidence is added.
     pub evidence: Vec<Evidence>,
 }
 
@@ -292,7 +292,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Running, waiting, unknown, or idle in a local process: what a plain list shows.
+    /// Whether a plain list shows the session: it is running, waiting, unknown, or idle in a local process.
     pub fn is_live(&self) -> bool {
         match self.status {
             Status::Running | Status::Waiting | Status::Unknown => true,

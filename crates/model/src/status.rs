@@ -1,4 +1,4 @@
-//! The law: what the two witnesses said, and the one function that turns it into a verdict.
+//! The law: the evidence of the two witnesses, and the one function that turns it into a verdict.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -65,7 +65,7 @@ impl Outcome {
     }
 }
 
-/// Where the agent's records leave the last turn.
+/// The state of the last turn, by the agent's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TurnState {
     NotBegun,
@@ -75,7 +75,7 @@ pub enum TurnState {
     Finished,
     Failed,
     Interrupted,
-    /// It ended, and nothing says how.
+    /// It ended, and the records do not say how.
     Ended,
 }
 
@@ -93,8 +93,8 @@ impl TurnState {
         }
     }
 
-    /// The outcome if nothing more happens to the turn: an open one whose process is gone has died, unless its exit was seen
-    /// and was a clean one, or is about to be known.
+    /// The outcome if nothing more happens to the turn. An open turn whose process has exited has died, unless the runner saw
+    /// a clean exit, or has yet to write the exit down.
     fn outcome_when_gone(self, exit: Option<&LaunchExit>) -> Option<Outcome> {
         match self {
             Self::NotBegun | Self::Ended => None,
@@ -114,15 +114,15 @@ impl TurnState {
     }
 }
 
-/// The last turn, as recorded.
+/// The last turn, by the agent's records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turn {
     pub state: TurnState,
-    /// When it began, if the records that were read say so.
+    /// When it began, if the records that were read contain it.
     pub began: Option<Timestamp>,
-    /// Its newest record.
+    /// The time of its newest record.
     pub last: Option<Timestamp>,
-    /// The agent's words about it, such as the error.
+    /// The agent's text about it, such as the error.
     pub detail: Option<String>,
 }
 
@@ -131,7 +131,7 @@ impl Turn {
         Self { state, began: None, last, detail: None }
     }
 
-    /// The turn has no record from the lifetime of this owner.
+    /// Whether all records of the turn are older than this owner.
     fn precedes(&self, owner: &Owner) -> bool {
         match (self.last, owner.started_at) {
             (Some(last), Some(start)) => last < start,
@@ -140,14 +140,14 @@ impl Turn {
     }
 }
 
-/// A live process that carries a session.
+/// A live process that works on a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
     pub process: ProcessRef,
     pub started_at: Option<Timestamp>,
-    /// Started with a prompt, ends with the turn.
+    /// It was started with a prompt and exits when the turn ends.
     pub headless: bool,
-    /// How it is known that this process carries the session.
+    /// The evidence that this process owns the session.
     pub how: Evidence,
 }
 
@@ -163,32 +163,33 @@ impl Owners {
         std::iter::once(&self.first).chain(&self.rest)
     }
 
-    /// One of them is a run with a prompt of its own.
+    /// Whether one of the owners is headless.
     fn end_with_the_turn(&self) -> bool {
         self.iter().any(|owner| owner.headless)
     }
 }
 
-/// The word of a gateway: all there is about a remote session.
+/// The state that a gateway reports for a session that has no process here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemoteState {
     Running,
     Ready,
     Ended,
-    /// It lists the session and does not say whether it is at work.
+    /// The gateway lists the session and does not say whether a run is active.
     Unsaid,
 }
 
-/// What looking told us. Every variant carries its evidence, so no verdict can be built without any.
+/// Whether a session has a live owner. Every variant contains its evidence, so no verdict can be made without any.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Liveness {
-    /// These processes carry the session.
+    /// These processes own the session.
     Alive(Owners),
-    /// Looked after reading the records; nobody carries it.
+    /// No process owns it; the process table was read after the records.
     Gone { looked_at: Timestamp },
-    /// A gateway said so.
+    /// A gateway reports its state.
     Remote { word: RemoteState, evidence: Evidence },
-    /// Could not look, or several fit, or this platform has no such witness. Not the same as gone.
+    /// The process table could not be read, several processes match, or the platform does not show what is needed. This is
+    /// not the same as gone.
     Unobservable { why: String, looked_at: Timestamp },
 }
 
@@ -292,7 +293,8 @@ impl Verdict {
     }
 }
 
-/// The whole policy about status. `exit` is what is known of the end of the process that left the records as they are; `heard` is what the records said, strongest first.
+/// The whole policy about status. `exit` is how the process ended that wrote the last records, as far as it is known;
+/// `heard` is the evidence of the records, strongest first.
 pub fn derive(
     turn: Option<&Turn>,
     liveness: &Liveness,
@@ -323,7 +325,7 @@ pub fn derive(
         (Liveness::Alive(owners), None | Some(T::NotBegun)) if owners.end_with_the_turn() => {
             (S::Running, None, R::HeadlessRunNotEnded)
         }
-        // A record of an end may be followed by another try, and what comes after the last one is its exit.
+        // After a record that the turn has ended the agent may still try again; only its exit is final.
         (Liveness::Alive(owners), Some(T::Finished | T::Ended)) if owners.end_with_the_turn() => {
             (S::Running, None, R::HeadlessRunNotOver)
         }
@@ -341,7 +343,7 @@ pub fn derive(
     let was_left_open = state.is_some_and(TurnState::is_open)
         && matches!(outcome, Some(Outcome::Died | Outcome::Interrupted));
     match exit {
-        // Only where it says more than the records: of a turn that they leave open, and who ended it.
+        // The exit is evidence only if it adds to the records: how an open turn ended, or that agentctl ended the process.
         Some(LaunchExit::Seen(exit)) if was_left_open || (status == S::Stopped && exit.by.is_some()) => {
             evidence.push(Evidence::said(Witness::Launch, exit.describe(), Some(exit.at)));
         }
@@ -354,20 +356,20 @@ pub fn derive(
     Verdict { status, outcome, rule, evidence }
 }
 
-/// The turn that counts, of what the records say and what a live owner says itself. The owner's word is newer,
-/// except that "no turn is open" leaves it to the records how the last one ended.
-pub fn prevailing(recorded: Option<Turn>, word: Option<Turn>, owners: &Owners) -> Option<Turn> {
-    match (recorded, word) {
+/// Chooses between the turn in the records and the turn that a live owner reports. The report is newer and counts, except
+/// that "no turn is open" does not say how the last turn ended: then the records count, unless they show that turn as open.
+pub fn prevailing(recorded: Option<Turn>, reported: Option<Turn>, owners: &Owners) -> Option<Turn> {
+    match (recorded, reported) {
         (recorded, None) => recorded,
-        (Some(recorded), Some(word)) if word.state == TurnState::Ended => {
+        (Some(recorded), Some(reported)) if reported.state == TurnState::Ended => {
             let left_open_by_these = recorded.state.is_open() && !not_theirs(Some(&recorded), owners);
-            Some(if left_open_by_these { word } else { recorded })
+            Some(if left_open_by_these { reported } else { recorded })
         }
-        (_, word) => word,
+        (_, reported) => reported,
     }
 }
 
-/// The recorded turn has no record from the lifetime of any process that carries the session now.
+/// Whether all records of the turn are older than every process that owns the session now.
 fn not_theirs(turn: Option<&Turn>, owners: &Owners) -> bool {
     turn.is_some_and(|turn| owners.iter().all(|owner| turn.precedes(owner)))
 }

@@ -1,4 +1,4 @@
-//! The law as a table: every state of the disk against every word of the kernel.
+//! Tests the law as a table: every state of the records against every state of the processes.
 
 use super::*;
 use crate::launch::exit::{EndedBy, SeenExit};
@@ -132,18 +132,18 @@ fn a_second_owner_that_was_there_keeps_the_turn_open() {
 
 #[test]
 fn a_live_headless_run_runs_until_it_ends() {
-    // Nothing, or only older turns, on disk: its own turn has not been recorded yet.
+    // The records contain no turn or only older ones: its own turn has not been recorded yet.
     assert_eq!(column(EARLIER, &alive(true)), every(S::Running, [None; 8]));
-    // Whatever is recorded of its own turn: an error may be tried again, and a finished one ends with the process.
+    // Records of its own turn do not end the run: after an error it may try again, and a finished run ends with its process.
     let mut own = every(S::Running, [None; 8]);
     own[2] = (S::Waiting, None);
     own[3] = (S::Waiting, None);
     assert_eq!(column(LATER, &alive(true)), own);
     assert_eq!(verdict(Some(T::Ended), LATER, &alive(true)), (S::Running, None));
-    // The same beside a terminal that has the session open too.
+    // The same holds if a terminal has the session open too.
     let both = Liveness::Alive(Owners { first: owner(false), rest: vec![owner(true)] });
     assert_eq!(verdict(Some(T::Failed), LATER, &both), (S::Running, None));
-    // When it has ended, the records say how.
+    // When the process has exited, the records say how the turn ended.
     assert_eq!(verdict(Some(T::Failed), LATER, &gone()), (S::Stopped, Some(O::Failed)));
 }
 
@@ -201,7 +201,7 @@ fn a_live_owner_that_says_ready_closes_its_own_open_turn_but_not_how_it_ended() 
     assert_eq!(verdict(Some(T::Ended), LATER, &alive(false)), (S::Idle, None));
 }
 
-/// What the runner saw decides about a turn that was left open, and about nothing else.
+/// The exit that the runner saw decides how an open turn ended, and nothing else.
 #[test]
 fn a_seen_exit_says_how_an_open_turn_ended() {
     let exit =
@@ -225,7 +225,7 @@ fn a_seen_exit_says_how_an_open_turn_ended() {
     assert!(said.iter().any(|evidence| evidence.source == Witness::Launch), "{said:?}");
 }
 
-/// While the runner has yet to write the exit, nothing is said that the exit could change.
+/// Until the runner has written the exit, the verdict says nothing that the exit could change.
 #[test]
 fn an_exit_that_is_about_to_be_written_leaves_the_outcome_open() {
     let judge = |state| {

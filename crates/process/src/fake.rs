@@ -1,4 +1,4 @@
-//! A process table that tests write themselves. It asks no kernel, and nothing in it is real.
+//! A process table that tests write themselves. It never reads the kernel's.
 //!
 //! ```
 //! use agentctl_process::fake::{Scripted, ScriptedProcess};
@@ -7,7 +7,7 @@
 //! let agent = ScriptedProcess::new(100, &["claude", "--resume", "a"]).cwd("/project").variable("HOME", "/h");
 //! let kernel = Scripted::new().process(agent).lock(100, 1, 2).then(Scripted::new());
 //! assert_eq!(kernel.heads().seen().map(Vec::len), Some(1));
-//! assert_eq!(kernel.heads().seen().map(Vec::len), Some(0)); // the second look, as scripted by `then`
+//! assert_eq!(kernel.heads().seen().map(Vec::len), Some(0)); // the second read, as scripted by `then`
 //! ```
 
 use std::collections::VecDeque;
@@ -25,19 +25,20 @@ use crate::{InspectRequest, Kernel, OpenHow};
 /// The boot of every scripted process.
 pub const BOOT: u128 = 1;
 
-/// The user of every scripted process, and of whoever looks at them.
+/// The user id of every scripted process, and of the caller.
 pub const US: u32 = 1000;
 
 /// One process of a scripted table. Every field can be set; the builder methods are the short way.
 #[derive(Debug, Clone)]
 pub struct ScriptedProcess {
     pub process: Process,
-    /// Listed, but gone when it is inspected: it died between the two looks.
+    /// The process is listed, but it exits before it is inspected.
     pub gone_when_inspected: bool,
 }
 
 impl ScriptedProcess {
-    /// A child of pid 1 that is all visible: in `/`, with no variables, no open files, started at no known time.
+    /// A child of pid 1 of which everything is visible: it works in `/`, has no variables and no open files, and its start
+    /// time is unknown.
     pub fn new(pid: u32, argv: &[&str]) -> Self {
         let program = argv.first().copied().unwrap_or("scripted");
         let head = ProcessHead {
@@ -66,7 +67,7 @@ impl ScriptedProcess {
         self
     }
 
-    /// The start in ticks: another start under the same pid is another process.
+    /// The start in clock ticks: the same pid with another start is another process.
     #[must_use]
     pub fn start(mut self, ticks: u64) -> Self {
         self.process.head.process.start = ticks;
@@ -121,7 +122,7 @@ impl ScriptedProcess {
         self
     }
 
-    /// Another user's process: listed, but nothing behind the list can be seen.
+    /// Makes it another user's process: it is listed, but cannot be inspected.
     #[must_use]
     pub fn closed(mut self, why: &str) -> Self {
         self.process.exe = Observed::Unobservable(why.into());
@@ -138,7 +139,7 @@ impl ScriptedProcess {
         self
     }
 
-    /// It lives in a pid namespace of its own, and has this pid there.
+    /// Puts it into a pid namespace of its own, in which it has this pid.
     #[must_use]
     pub fn inner_pid(mut self, pid: u32) -> Self {
         self.process.inner_pid = Some(pid);
@@ -156,21 +157,21 @@ impl ScriptedProcess {
     }
 }
 
-/// What is true between two looks.
+/// The state between two reads of the process table.
 #[derive(Debug, Clone, Default)]
 struct Table {
     processes: Vec<ScriptedProcess>,
     locks: Vec<HeldLock>,
-    blind: Option<String>,
-    locks_blind: Option<String>,
-    seat: Option<NamespaceView>,
+    unobservable: Option<String>,
+    locks_unobservable: Option<String>,
+    namespace_view: Option<NamespaceView>,
     open_elsewhere: Option<Vec<PathBuf>>,
 }
 
 #[derive(Debug, Default)]
 struct Script {
     now: Table,
-    /// The tables of the later looks.
+    /// The tables of the later reads.
     next: VecDeque<Table>,
     looks: usize,
 }
@@ -196,36 +197,36 @@ impl Scripted {
         self
     }
 
-    /// Nothing can be seen at all.
+    /// Every read fails.
     #[must_use]
     pub fn unobservable(self, why: &str) -> Self {
         self.goes_blind(why);
         self
     }
 
-    /// Looked at from here, instead of from where all can be seen.
+    /// The caller sees only this part of the machine; by default it sees all processes.
     #[must_use]
-    pub fn namespace_view(self, seat: NamespaceView) -> Self {
-        self.script().now.seat = Some(seat);
+    pub fn namespace_view(self, view: NamespaceView) -> Self {
+        self.script().now.namespace_view = Some(view);
         self
     }
 
-    /// Whether anybody has a file open can be asked: beside the scripted processes, somebody unseen has these open.
+    /// Makes [`Kernel::is_open`] work. Besides the scripted processes, an invisible process has these files open.
     #[must_use]
     pub fn open_elsewhere(self, files: &[PathBuf]) -> Self {
         self.script().now.open_elsewhere = Some(files.to_vec());
         self
     }
 
-    /// A platform that does not show locks.
+    /// Makes it a platform that does not show locks.
     #[must_use]
     pub fn without_locks(self, why: &str) -> Self {
-        self.script().now.locks_blind = Some(why.into());
+        self.script().now.locks_unobservable = Some(why.into());
         self
     }
 
-    /// What the next look finds: the first call of `heads` sees the first table, the second call the next one, and the
-    /// last table stays. What is asked between two looks is answered from the table of the look before.
+    /// The table that the next call of `heads` sees: the first call sees the first table, the second call the next one, and
+    /// the last table stays. Other calls are answered from the table of the last call of `heads`.
     #[must_use]
     pub fn then(self, next: Scripted) -> Self {
         let later = next.0.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -237,14 +238,14 @@ impl Scripted {
         self
     }
 
-    /// A process starts now; one with the same pid ends.
+    /// Starts a process now; a process with the same pid ends.
     pub fn starts(&self, process: ScriptedProcess) {
         let mut script = self.script();
         script.now.processes.retain(|other| other.process.pid() != process.process.pid());
         script.now.processes.push(process);
     }
 
-    /// A process ends now, and with it its locks.
+    /// Ends a process now and releases its locks.
     pub fn ends(&self, pid: u32) {
         let mut script = self.script();
         script.now.processes.retain(|process| process.process.pid() != pid);
@@ -256,11 +257,11 @@ impl Scripted {
     }
 
     pub fn goes_blind(&self, why: &str) {
-        self.script().now.blind = Some(why.into());
+        self.script().now.unobservable = Some(why.into());
     }
 
     pub fn sees_again(&self) {
-        self.script().now.blind = None;
+        self.script().now.unobservable = None;
     }
 
     /// How often the process table was read.
@@ -275,11 +276,11 @@ impl Scripted {
 
 impl Kernel for Scripted {
     fn witnesses(&self) -> Witnesses {
-        let locks = self.script().now.locks_blind.is_none();
+        let locks = self.script().now.locks_unobservable.is_none();
         Witnesses { locks, open_files: true, environ: true, sockets: true }
     }
 
-    /// Every server is one of ours.
+    /// Every server belongs to the caller's user.
     fn accepted_by(&self, _near: SocketAddr, _far: SocketAddr) -> Observed<Option<u32>> {
         Observed::Seen(Some(US))
     }
@@ -292,7 +293,7 @@ impl Kernel for Scripted {
         {
             script.now = next;
         }
-        match &script.now.blind {
+        match &script.now.unobservable {
             Some(why) => Observed::Unobservable(why.clone()),
             None => Observed::Seen(
                 script.now.processes.iter().map(|process| process.process.head.clone()).collect(),
@@ -300,14 +301,14 @@ impl Kernel for Scripted {
         }
     }
 
-    fn inspect(&self, head: &ProcessHead, want: InspectRequest) -> Option<Process> {
+    fn inspect(&self, head: &ProcessHead, request: InspectRequest) -> Option<Process> {
         let script = self.script();
         let found = script.now.processes.iter().find(|process| process.reference() == head.process)?;
         let mut process = (!found.gone_when_inspected).then(|| found.process.clone())?;
-        if !want.open_files {
+        if !request.open_files {
             process.open_files = Observed::Unobservable("not looked at".into());
         }
-        if !want.listening {
+        if !request.listening {
             process.listening = Observed::Unobservable("not looked at".into());
         }
         Some(process)
@@ -315,7 +316,7 @@ impl Kernel for Scripted {
 
     fn locks(&self) -> Observed<Vec<HeldLock>> {
         let table = &self.script().now;
-        match table.blind.as_ref().or(table.locks_blind.as_ref()) {
+        match table.unobservable.as_ref().or(table.locks_unobservable.as_ref()) {
             Some(why) => Observed::Unobservable(why.clone()),
             None => Observed::Seen(table.locks.clone()),
         }
@@ -323,7 +324,7 @@ impl Kernel for Scripted {
 
     fn is_alive(&self, process: ProcessRef) -> Observed<bool> {
         let table = &self.script().now;
-        match &table.blind {
+        match &table.unobservable {
             Some(why) => Observed::Unobservable(why.clone()),
             None => Observed::Seen(table.processes.iter().any(|found| found.reference() == process)),
         }
@@ -338,7 +339,7 @@ impl Kernel for Scripted {
     }
 
     fn namespace_view(&self) -> NamespaceView {
-        self.script().now.seat.unwrap_or(NamespaceView::ALL)
+        self.script().now.namespace_view.unwrap_or(NamespaceView::ALL)
     }
 
     fn is_open(&self, path: &Path, _how: OpenHow) -> Observed<bool> {
@@ -352,9 +353,9 @@ impl Kernel for Scripted {
         Observed::Seen(elsewhere.iter().any(|file| file == path) || table.processes.iter().any(has_it))
     }
 
-    fn again(&self, process: ProcessRef, want: InspectRequest) -> Observed<Option<Process>> {
+    fn again(&self, process: ProcessRef, request: InspectRequest) -> Observed<Option<Process>> {
         let head = self.script().now.processes.iter().find(|found| found.reference() == process).cloned();
-        Observed::Seen(head.and_then(|found| self.inspect(&found.process.head, want)))
+        Observed::Seen(head.and_then(|found| self.inspect(&found.process.head, request)))
     }
 }
 

@@ -1,7 +1,7 @@
-//! Unixes without `/proc`, through `sysinfo`. It also runs on Linux, where the same tests hold it to the same answers.
+//! Unixes without `/proc`, through `sysinfo`. It also compiles on Linux, where the same tests compare its answers.
 //!
-//! A process is its pid and the second of its start. That second counts from the epoch and not from the boot, so it
-//! needs no boot to be unique; every process carries the same [`BOOT`]. There is no witness for locks or open files.
+//! A process is identified by its pid and the second of its start. That second counts from the epoch and not from the
+//! boot, so it is unique without a boot id; every process has the same [`BOOT`]. Locks and open files cannot be read.
 
 use agentctl_model::{
     Environ, HeldLock, Observed, Process as SeenProcess, ProcessHead, ProcessRef, Witnesses,
@@ -11,7 +11,7 @@ use sysinfo::{Pid, Process, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate
 
 use crate::{InspectRequest, Kernel};
 
-/// Stands in every identity of this backend.
+/// The boot id in every identity of this backend.
 pub const BOOT: u128 = 0;
 
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ impl Kernel for Portable {
     }
 
     fn heads(&self) -> Observed<Vec<ProcessHead>> {
-        let system = match look(ProcessesToUpdate::All, for_heads()) {
+        let system = match refreshed(ProcessesToUpdate::All, for_heads()) {
             Ok(system) => system,
             Err(why) => return Observed::Unobservable(why),
         };
@@ -40,13 +40,13 @@ impl Kernel for Portable {
         Observed::Seen(heads)
     }
 
-    fn inspect(&self, head: &ProcessHead, _want: InspectRequest) -> Option<SeenProcess> {
+    fn inspect(&self, head: &ProcessHead, _request: InspectRequest) -> Option<SeenProcess> {
         let kind = for_heads()
             .with_exe(UpdateKind::Always)
             .with_cwd(UpdateKind::Always)
             .with_environ(UpdateKind::Always);
         let seen = with_process(head.process, kind, inspected);
-        // Looked at again, so that nothing of a successor is taken for its own.
+        // The second check makes sure that no fact belongs to a later process with the same pid.
         match seen.map(|seen| seen.filter(|_| self.is_alive(head.process) != Observed::Seen(false))) {
             Ok(seen) => seen,
             Err(why) => Some(SeenProcess {
@@ -73,8 +73,8 @@ impl Kernel for Portable {
     }
 
     fn own_uid(&self) -> Option<u32> {
-        let system = look(ProcessesToUpdate::Some(&[asker()]), for_heads()).ok()?;
-        system.process(asker()).and_then(|us| us.effective_user_id().or(us.user_id())).map(|uid| **uid)
+        let system = refreshed(ProcessesToUpdate::Some(&[own_pid()]), for_heads()).ok()?;
+        system.process(own_pid()).and_then(|own| own.effective_user_id().or(own.user_id())).map(|uid| **uid)
     }
 
     fn memory(&self, process: ProcessRef) -> Option<u64> {
@@ -82,28 +82,28 @@ impl Kernel for Portable {
     }
 }
 
-/// Does something with exactly this process; `None` when it is gone.
+/// Calls `act` with exactly this process; `None` when it has exited.
 pub(crate) fn with_process<T>(
     process: ProcessRef,
     kind: ProcessRefreshKind,
     act: impl FnOnce(&Process) -> T,
 ) -> Result<Option<T>, String> {
     let pid = Pid::from_u32(process.pid);
-    let system = look(ProcessesToUpdate::Some(&[pid, asker()]), kind)?;
+    let system = refreshed(ProcessesToUpdate::Some(&[pid, own_pid()]), kind)?;
     let found = system.process(pid).filter(|found| lives(found) && reference(found) == process);
     Ok(found.map(act))
 }
 
-/// The library keeps silent about what it could not read, so the asking process is the control: a look that does not
-/// even show that one has seen nothing.
-fn look(which: ProcessesToUpdate<'_>, kind: ProcessRefreshKind) -> Result<System, String> {
+/// Reads the process table. The library does not report read errors, so our own process is the control: a table without it
+/// was not read at all.
+fn refreshed(which: ProcessesToUpdate<'_>, kind: ProcessRefreshKind) -> Result<System, String> {
     let mut system = System::new().map_err(|error| format!("cannot read the process table: {error}"))?;
     system.refresh_processes_specifics(which, true, kind);
-    let seen = system.process(asker()).is_some();
+    let seen = system.process(own_pid()).is_some();
     seen.then_some(system).ok_or_else(|| "this platform does not show its process table".into())
 }
 
-fn asker() -> Pid {
+fn own_pid() -> Pid {
     Pid::from_u32(std::process::id())
 }
 
@@ -115,7 +115,7 @@ fn for_heads() -> ProcessRefreshKind {
     identity_only().with_cmd(UpdateKind::Always).with_user(UpdateKind::Always)
 }
 
-/// Zombies are dead, and threads (of a process or of the kernel) are no processes.
+/// Zombies count as dead, and threads (of a process or of the kernel) are not processes.
 fn lives(found: &Process) -> bool {
     found.thread_kind().is_none() && !matches!(found.status(), ProcessStatus::Zombie | ProcessStatus::Dead)
 }
@@ -140,7 +140,7 @@ fn inspected(found: &Process) -> SeenProcess {
     let place = |path: Option<&std::path::Path>, what: &str| {
         path.map_or_else(|| Observed::Unobservable(unseen(what)), |path| Observed::Seen(path.into()))
     };
-    // The library gives an empty list for "not permitted" too, and real processes have variables.
+    // The library also returns an empty list when access is denied, and real processes have variables.
     let environ = if found.environ().is_empty() {
         Observed::Unobservable(unseen("environment"))
     } else {
@@ -162,6 +162,6 @@ fn environ(found: &Process) -> Environ {
         let (name, value) = pair.to_str()?.split_once('=')?;
         Some((name, value))
     });
-    // The first of two variables with one name counts, as for `getenv`; when collecting, the last one does.
+    // Of two variables with one name the first one counts, as in `getenv`. `collect` keeps the last, hence `rev`.
     pairs.collect::<Vec<_>>().into_iter().rev().collect()
 }

@@ -1,5 +1,5 @@
-//! Who may be signalled. Nothing in this program sends a signal to a process without a [`Proven`], and this is the only
-//! place that makes one: from a fresh look at the very process that is then signalled.
+//! The proof that a process may be signalled. No signal is sent without a [`Proven`], and only this module makes one, from
+//! a fresh inspection of the very process that is then signalled.
 
 use std::path::PathBuf;
 
@@ -8,25 +8,25 @@ use agentctl_model::{Observed, Process, ProcessHead, ProcessRef};
 use crate::signal::{Sent, Signal, SignalError, platform};
 use crate::{InspectRequest, Kernel};
 
-/// A process that was held, then looked at, and found to be one that may be signalled.
+/// A process that was pinned, then inspected, and may be signalled.
 #[derive(Debug)]
 pub struct Proven(platform::Pinned);
 
 impl Proven {
-    /// Holds the process and looks at it anew. It must be this user's (also where this user may signal everybody), it must
-    /// not be agentctl, and `judge` must agree with what is seen now. `None` when it is gone.
+    /// Pins the process and inspects it again. It must belong to this user (even where this user may signal every process),
+    /// it must not be agentctl, and `judge` must accept what the inspection shows. `None` when the process has exited.
     pub fn of(
         kernel: &dyn Kernel,
         process: ProcessRef,
-        want: InspectRequest,
+        request: InspectRequest,
         judge: impl FnOnce(&Process) -> Result<(), String>,
     ) -> Result<Option<Self>, SignalError> {
-        Self::pinned(kernel, process, want, |seen| {
+        Self::pinned(kernel, process, request, |seen| {
             if is_agentctl(seen) { Err("it is agentctl itself".to_owned()) } else { judge(seen) }
         })
     }
 
-    /// The same for agentctl's own daemon, which is nothing else.
+    /// The same for agentctl's own daemon: here the process must be agentctl.
     pub fn of_agentctl(kernel: &dyn Kernel, process: ProcessRef) -> Result<Option<Self>, SignalError> {
         Self::pinned(kernel, process, InspectRequest::default(), |seen| {
             if is_agentctl(seen) { Ok(()) } else { Err("it is not agentctl".to_owned()) }
@@ -36,13 +36,13 @@ impl Proven {
     fn pinned(
         kernel: &dyn Kernel,
         process: ProcessRef,
-        want: InspectRequest,
+        request: InspectRequest,
         judge: impl FnOnce(&Process) -> Result<(), String>,
     ) -> Result<Option<Self>, SignalError> {
-        // The order matters: what is held first and recognised then is the same.
+        // The order matters: after pinning, the pid cannot be reused, so what is inspected is what is signalled.
         let Some(pinned) = platform::pin(process)? else { return Ok(None) };
         let pid = process.pid;
-        match kernel.again(process, want) {
+        match kernel.again(process, request) {
             Observed::Unobservable(why) => Err(SignalError::Unobservable { pid, why }),
             Observed::Seen(None) => Ok(None),
             Observed::Seen(Some(seen)) => {
@@ -59,12 +59,12 @@ impl Proven {
 
 fn of_this_user(kernel: &dyn Kernel, head: &ProcessHead) -> Result<(), String> {
     match (head.uid, kernel.own_uid()) {
-        (Some(uid), Some(us)) if uid != us => Err(format!("it belongs to user {uid}")),
+        (Some(uid), Some(own_uid)) if uid != own_uid => Err(format!("it belongs to user {uid}")),
         _ => Ok(()),
     }
 }
 
-/// Whether this is agentctl: a command, a runner or the daemon, under whatever name it was started.
+/// Whether this process is agentctl (a command, a runner or the daemon), under any name.
 pub fn is_agentctl(process: &Process) -> bool {
     let head = &process.head;
     let named = head.program() == "agentctl" || head.comm == "agentctl";

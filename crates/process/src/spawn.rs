@@ -1,4 +1,4 @@
-//! Starting a process that may outlive its starter: it holds nothing of ours but the files it was given.
+//! Starts processes that may outlive this one: a child inherits nothing but the files in its [`Order`].
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -12,27 +12,27 @@ use agentctl_model::{Environ, Observed, ProcessRef};
 
 use crate::{system, wait_gone};
 
-/// What to start. Output goes to files, never to pipes: agents die or lose turns when a reader goes away.
+/// What to start. Output goes to files, never to pipes: agents die or lose turns when the reader of a pipe exits.
 #[derive(Debug)]
 pub struct Order {
     pub program: PathBuf,
     pub args: Vec<OsString>,
-    /// All of its variables; nothing is inherited beside them.
+    /// All variables of the child; it inherits no others.
     pub environ: Environ,
     pub cwd: PathBuf,
-    /// `None` is an empty input: an agent that waits for one would wait for ever.
+    /// `None` is an empty input, because an agent that reads an open one would wait for ever.
     pub stdin: Option<File>,
     pub stdout: File,
     pub stderr: File,
 }
 
-/// A child of ours, and its identity for everybody else.
+/// A child of this process, with its process identity.
 #[derive(Debug)]
 pub struct Started {
-    /// `None` only in the last moment of this value.
+    /// `None` only while this value is dropped.
     child: Option<Child>,
     pid: u32,
-    /// `None` when it had ended before it could be looked at.
+    /// `None` when the child exited before its identity could be read.
     pub process: Option<ProcessRef>,
 }
 
@@ -43,7 +43,7 @@ pub struct Ending {
     pub signal: Option<i32>,
 }
 
-/// Starts it. An error names nothing but the reason: the caller knows what was to be started.
+/// Starts the process. The error contains only the reason, because the caller knows what it wanted to start.
 pub fn spawn(order: Order) -> io::Result<Started> {
     #[expect(clippy::disallowed_methods, reason = "the one place that starts processes")]
     let mut command = Command::new(&order.program);
@@ -55,7 +55,7 @@ pub fn spawn(order: Order) -> io::Result<Started> {
     Ok(Started { child: Some(child), pid, process })
 }
 
-/// Who has this pid now.
+/// The process that has this pid now.
 pub fn identity(pid: u32) -> Option<ProcessRef> {
     match system().heads() {
         Observed::Seen(heads) => heads.iter().map(|head| head.process).find(|process| process.pid == pid),
@@ -68,7 +68,7 @@ impl Started {
         self.pid
     }
 
-    /// Its end, once it has ended.
+    /// How the child ended; `None` while it runs.
     pub fn ended(&mut self) -> io::Result<Option<Ending>> {
         match &mut self.child {
             Some(child) => Ok(child.try_wait()?.map(Ending::of)),
@@ -76,7 +76,7 @@ impl Started {
         }
     }
 
-    /// Its end, if that comes within this time.
+    /// Waits at most `time` for the child to end.
     pub fn ends_within(&mut self, time: Duration) -> io::Result<Option<Ending>> {
         match self.process {
             Some(process) => wait_gone(process, time),
@@ -86,12 +86,12 @@ impl Started {
     }
 }
 
-/// It may live on, but a starter that lives long (the daemon) must not be left with a zombie: somebody waits for it.
+/// The child may live on, but a long-lived parent (the daemon) must not keep it as a zombie, so a thread waits for it.
 impl Drop for Started {
     fn drop(&mut self) {
         let Some(mut child) = self.child.take() else { return };
         if matches!(child.try_wait(), Ok(None)) {
-            // Without a thread it stays a zombie until we end, which harms nobody but the eye.
+            // If no thread can be started, the child stays a zombie until this process exits, which is harmless.
             let _ = std::thread::Builder::new().name("waits".into()).spawn(move || child.wait());
         }
     }

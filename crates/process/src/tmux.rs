@@ -1,5 +1,5 @@
-//! The terminal multiplexer: in which pane of a running tmux a process lives, and the way there. Nothing is started that does
-//! not run already, and no session of an agent is known here.
+//! Finds the tmux pane in which a process runs, and the command that attaches to it. This module starts no tmux server and
+//! knows nothing about agents' sessions.
 
 use std::fs;
 use std::io::{self, Read};
@@ -12,20 +12,20 @@ use std::time::{Duration, Instant};
 
 use agentctl_model::ProcessHead;
 
-/// One pane of a running server.
+/// One pane of a running tmux server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pane {
     /// The server's socket.
     pub socket: PathBuf,
-    /// tmux's own name of it, such as `%3`: it stays the same when windows are moved.
+    /// tmux's own id of the pane, such as `%3`, which stays the same when windows are moved.
     pub id: String,
-    /// Where a person finds it: session, window and pane, such as `work:1.0`.
+    /// Session, window and pane as tmux shows them to a person, such as `work:1.0`.
     pub place: String,
-    /// The process that was started in it.
+    /// The first process of the pane.
     pub pid: u32,
 }
 
-/// The sockets of a user's servers, in the folder where tmux puts them. One that belongs to somebody else is not looked at.
+/// The sockets of a user's tmux servers in this directory. A directory that belongs to another user is not read.
 pub fn sockets(folder: &Path, user: u32) -> Vec<PathBuf> {
     let ours = fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir() && found.uid() == user);
     let entries =
@@ -36,31 +36,32 @@ pub fn sockets(folder: &Path, user: u32) -> Vec<PathBuf> {
     sockets
 }
 
-/// Every pane of one server; none when it does not run any more, there is no tmux, or it gives no whole answer in time.
+/// Every pane of one server. The list is empty when the server has exited, tmux is not installed, or the answer is not
+/// complete in time.
 pub fn panes(socket: &Path) -> Vec<Pane> {
     panes_by(Path::new("tmux"), socket)
 }
 
 #[expect(clippy::disallowed_methods, reason = "tmux can only be asked by its own program")]
 fn panes_by(program: &Path, socket: &Path) -> Vec<Pane> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     let format = "#{pane_pid} #{pane_id} #{session_name}:#{window_index}.#{pane_index}";
     let mut command = Command::new(program);
     command.arg("-S").arg(socket).args(["list-panes", "-a", "-F", format]).stdin(Stdio::null());
     let Ok(mut child) = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn() else {
         return Vec::new();
     };
-    let (give, take) = channel();
+    let (sender, receiver) = channel();
     if let Some(pipe) = child.stdout.take() {
         std::thread::spawn(move || {
             let mut answer = Vec::new();
-            // What cannot be read is missing, and tmux's own exit says so.
-            let _ = pipe.take(MOST).read_to_end(&mut answer);
-            let _ = give.send(answer);
+            // If the read fails, the exit code of tmux shows it.
+            let _ = pipe.take(MAX_ANSWER).read_to_end(&mut answer);
+            let _ = sender.send(answer);
         });
     }
-    // One that says more than any tmux has not said it all.
-    let answer = take.recv_timeout(PATIENCE).ok().filter(|answer| (answer.len() as u64) < MOST);
+    // An answer of the maximum length was cut off.
+    let answer = receiver.recv_timeout(TIMEOUT).ok().filter(|answer| (answer.len() as u64) < MAX_ANSWER);
     let ended = answer.as_ref().and_then(|_| ended_by(&mut child, until));
     if ended.is_none() {
         let _ = child.kill();
@@ -72,22 +73,22 @@ fn panes_by(program: &Path, socket: &Path) -> Vec<Pane> {
     }
 }
 
-/// How it ended, if it did in time: what has said everything may stay all the same.
+/// Waits for the exit until this moment: a program that has closed its output may still go on running.
 fn ended_by(child: &mut Child, until: Instant) -> Option<ExitStatus> {
     loop {
         match child.try_wait() {
-            Ok(None) if Instant::now() < until => std::thread::sleep(LOOK),
+            Ok(None) if Instant::now() < until => std::thread::sleep(POLL_INTERVAL),
             other => return other.ok().flatten(),
         }
     }
 }
 
-/// How often it is looked whether it has ended.
-const LOOK: Duration = Duration::from_millis(2);
+/// How often the exit of tmux is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Whatever listens at a socket may not be a tmux, and may never answer.
-const PATIENCE: Duration = Duration::from_secs(2);
-const MOST: u64 = 4 << 20;
+/// The program behind the socket may not be tmux, and may never answer.
+const TIMEOUT: Duration = Duration::from_secs(2);
+const MAX_ANSWER: u64 = 4 << 20;
 
 fn parse(answer: &str, socket: &Path) -> Vec<Pane> {
     let pane = |line: &str| {
@@ -99,7 +100,7 @@ fn parse(answer: &str, socket: &Path) -> Vec<Pane> {
     answer.lines().filter_map(pane).collect()
 }
 
-/// The pane that a process lives in: the one whose first process is the nearest among its ancestors, or itself.
+/// The pane in which a process runs: the one whose first process is the process itself or its nearest ancestor.
 pub fn pane_of<'p>(panes: &'p [Pane], heads: &[ProcessHead], pid: u32) -> Option<&'p Pane> {
     let parent = |pid: u32| heads.iter().find(|head| head.process.pid == pid).map(|head| head.parent);
     let mut seen = Vec::new();
@@ -115,7 +116,7 @@ pub fn pane_of<'p>(panes: &'p [Pane], heads: &[ProcessHead], pid: u32) -> Option
 }
 
 impl Pane {
-    /// The command that brings a person there: into a terminal of their own, or from inside the same server.
+    /// The command that shows the pane to a person, from a plain terminal or from inside the same tmux server.
     pub fn way(&self, from_inside: bool) -> Vec<String> {
         let last = if from_inside { "switch-client" } else { "attach-session" };
         let steps =
@@ -126,7 +127,7 @@ impl Pane {
     }
 }
 
-/// Becomes another program, in the same terminal. Returns only when that failed.
+/// Replaces this process by another program (`exec`) in the same terminal. Returns only on failure.
 #[expect(clippy::disallowed_methods, reason = "this process becomes the other program")]
 pub fn become_program(argv: &[String]) -> io::Error {
     let Some((program, arguments)) = argv.split_first() else {
@@ -166,7 +167,7 @@ mod tests {
         assert_eq!(panes, [Pane { place: "my work:1.0".into(), ..pane("%4", 77) }]);
     }
 
-    /// Ten times what is promised: the machine may be busy.
+    /// Ten times the timeout, because the machine may be busy.
     const BOUND: Duration = Duration::from_secs(20);
 
     fn asked(script: &str) -> Vec<Pane> {
@@ -187,10 +188,10 @@ mod tests {
         for bad in [
             "exec sleep 86400",
             "echo '77 %4 work:1.0'; exec sleep 86400",
-            // It has said everything and stays.
+            // It closes its output and goes on running.
             "echo '77 %4 work:1.0'; exec sleep 86400 >&-",
             "exec yes '77 %4 work:1.0'",
-            // It does not mind that nobody reads any more.
+            // It ignores that its reader is gone.
             "trap '' PIPE; while :; do echo '77 %4 work:1.0 and so on and on and on' 2>&-; done",
             "echo '77 %4 work:1.0'; exit 1",
         ] {
@@ -210,9 +211,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("file"), "").unwrap();
         let _listener = std::os::unix::net::UnixListener::bind(folder.path().join("default")).unwrap();
-        let us = fs::metadata(folder.path()).unwrap().uid();
-        assert_eq!(sockets(folder.path(), us), [folder.path().join("default")]);
-        assert!(sockets(folder.path(), us + 1).is_empty());
-        assert!(sockets(&folder.path().join("none"), us).is_empty());
+        let own_uid = fs::metadata(folder.path()).unwrap().uid();
+        assert_eq!(sockets(folder.path(), own_uid), [folder.path().join("default")]);
+        assert!(sockets(folder.path(), own_uid + 1).is_empty());
+        assert!(sockets(&folder.path().join("none"), own_uid).is_empty());
     }
 }

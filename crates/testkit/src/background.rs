@@ -1,4 +1,4 @@
-//! A process that runs beside the test, with its output in files.
+//! A process that runs beside the test and writes its output to files.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::agents::family;
 use crate::home::{TestHome, create, read};
 use crate::wait::until_seen;
 
-/// A running program; killed with everything that it has started when dropped.
+/// A running program. When dropped, it is killed together with every process that it has started.
 pub struct Background {
     child: Child,
     stdout: PathBuf,
@@ -27,7 +27,7 @@ impl Background {
         Self { child, stdout, stderr }
     }
 
-    /// Starts `command` with `input` as its whole stdin, given as a file.
+    /// Starts `command` with a file that contains `input` as its stdin.
     pub fn spawn_with_input(home: &TestHome, mut command: Command, input: &str) -> Self {
         let path = home.output_files().0.with_extension("stdin");
         std::fs::write(&path, input).unwrap_or_else(|error| panic!("write {}: {error}", path.display()));
@@ -40,12 +40,10 @@ impl Background {
         self.child.id()
     }
 
-    /// What it has printed so far.
     pub fn stdout(&self) -> String {
         read(&self.stdout)
     }
 
-    /// What it has complained about so far.
     pub fn stderr(&self) -> String {
         read(&self.stderr)
     }
@@ -55,7 +53,7 @@ impl Background {
         self.child.try_wait().expect("wait for the background process")
     }
 
-    /// Waits for its end; panics with its output when it does not come.
+    /// Waits for its end; panics with its output at the deadline.
     pub fn wait(&mut self, deadline: Duration) -> ExitStatus {
         let what = format!("the end of process {}", self.pid());
         until_seen(deadline, &what, || {
@@ -63,7 +61,7 @@ impl Background {
         })
     }
 
-    /// Sends a signal to this process alone. It was not waited for yet, so the pid is still its own.
+    /// Sends a signal to this process alone. It was not reaped yet, so its pid cannot have been reused.
     pub fn signal(&mut self, signal: Signal) {
         if self.try_wait().is_none() {
             let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).expect("a pid");
@@ -74,7 +72,7 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // Nothing to find once the child was waited for: its pid may be somebody else's by now.
+        // Once the child was reaped, its pid may have been reused, so nothing may be searched by it.
         if matches!(self.child.try_wait(), Ok(None)) {
             family::end_tree(self.child.id());
             let _ = self.child.wait();

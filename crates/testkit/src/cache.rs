@@ -1,14 +1,14 @@
-//! What tests need from outside, installed once into a cache beyond the clone.
+//! Installs what tests need from outside once, into a cache outside the clone.
 //!
-//! Each entry has a name that holds a hash of its pins, so that a new pin is a new installation and an old one stays
-//! usable. The cache is `$AGENTCTL_TEST_CACHE`, else `agentctl-test` in the user's cache folder.
+//! The name of each entry contains a hash of its pins, so a new pin makes a new installation and the old one stays usable.
+//! The cache is `$AGENTCTL_TEST_CACHE`, else `agentctl-test` in the user's cache directory.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// The folder that `fill` has filled by these pins, now or earlier.
+/// The directory for these pins. `fill` fills it unless an earlier call has done so.
 pub(crate) fn kept(
     name: &str,
     pins: &[u8],
@@ -20,7 +20,7 @@ pub(crate) fn kept(
     let done = cache.join(&name);
     let guard_path = cache.join(format!("{name}.lock"));
     let guard = File::create(&guard_path).with_context(|| format!("create {}", guard_path.display()))?;
-    // Two test processes may want the same at once: the second one waits and finds it done.
+    // Two test processes may want the same entry at once: the second one waits and finds it finished.
     guard.lock().with_context(|| format!("lock {}", guard_path.display()))?;
     if done.is_dir() {
         return Ok(done);
@@ -28,7 +28,7 @@ pub(crate) fn kept(
     let stage =
         tempfile::Builder::new().prefix("stage-").tempdir_in(&cache).context("create a staging folder")?;
     fill(stage.path())?;
-    // Only a complete installation ever gets the final name.
+    // Only a complete installation gets the final name.
     let stage = stage.keep();
     fs::rename(&stage, &done).with_context(|| format!("rename {} to {}", stage.display(), done.display()))?;
     Ok(done)

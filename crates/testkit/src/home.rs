@@ -1,4 +1,4 @@
-//! A home of its own for every test: nothing of the machine's user leaks in, nothing of the test leaks out.
+//! A separate home for every test: nothing of the machine's user gets in, and nothing of the test gets out.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -15,11 +15,11 @@ use tempfile::TempDir;
 use crate::agents::family;
 use crate::wait::until_seen;
 
-/// A command that runs longer than this hangs.
+/// A command that runs longer than this counts as hanging.
 const COMMAND_DEADLINE: Duration = Duration::from_mins(2);
 
-/// A temporary `HOME` with an environment that was built from nothing. Agents find their default roots (`~/.claude`,
-/// `~/.codex`, ...) inside it. When dropped, it kills every process that still carries its marker, then deletes itself.
+/// A temporary `HOME` whose environment inherits nothing but the `PATH`. Agents find their default roots (`~/.claude`,
+/// `~/.codex`, ...) inside it. When dropped, it kills every process that still has its marker, then deletes itself.
 pub struct TestHome {
     root: TempDir,
     agentctl: Option<PathBuf>,
@@ -27,7 +27,7 @@ pub struct TestHome {
     outputs: AtomicU64,
 }
 
-/// What a finished command left behind.
+/// The result of a finished command.
 #[derive(Debug)]
 pub struct Output {
     /// `None` when a signal ended it.
@@ -37,14 +37,14 @@ pub struct Output {
 }
 
 impl Output {
-    /// The whole of stdout as JSON; panics with everything there is when it is not.
+    /// Parses stdout as JSON; panics with the whole output when it is not JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("stdout is not JSON ({error}): {self:#?}"))
     }
 
-    /// Itself when the command succeeded; panics with everything there is when it did not.
+    /// Returns itself when the command succeeded; panics with the whole output when it did not.
     #[track_caller]
     #[must_use]
     pub fn ok(self) -> Self {
@@ -95,7 +95,7 @@ impl TestHome {
         Self { root, agentctl, environment, outputs: AtomicU64::new(0) }
     }
 
-    /// The folder that holds everything.
+    /// The directory that contains everything.
     fn root(&self) -> PathBuf {
         PathBuf::from(self.variable(family::MARKER))
     }
@@ -105,7 +105,7 @@ impl TestHome {
         PathBuf::from(self.variable("HOME"))
     }
 
-    /// The value of `AGENTCTL_HOME`. It does not exist until somebody creates it.
+    /// The value of `AGENTCTL_HOME`. The directory does not exist until agentctl or a test creates it.
     pub fn agentctl_home(&self) -> PathBuf {
         PathBuf::from(self.variable("AGENTCTL_HOME"))
     }
@@ -124,19 +124,19 @@ impl TestHome {
     /// Puts `executable` first on this home's `PATH` under `name`.
     pub fn put_on_path(&self, name: &str, executable: &Path) {
         let link = self.root().join("bin").join(name);
-        // A link of an earlier call is replaced; there may be none.
+        // A link of an earlier call is replaced, if there is one.
         let _ = fs::remove_file(&link);
         symlink(executable, &link).unwrap_or_else(|error| panic!("link {}: {error}", link.display()));
     }
 
-    /// A folder to work in, created when it is not there. The name may hold anything a path may.
+    /// A working directory, created when it does not exist. The name may contain anything that a path may.
     pub fn work_dir(&self, name: &str) -> PathBuf {
         let path = self.root().join("work").join(name);
         fs::create_dir_all(&path).unwrap_or_else(|error| panic!("create {}: {error}", path.display()));
         path
     }
 
-    /// A folder to work in that is a git repository with one commit on `main`.
+    /// A working directory that is a git repository with one commit on `main`.
     pub fn git_repo(&self, name: &str) -> PathBuf {
         let path = self.work_dir(name);
         fs::write(path.join("README"), "test\n").expect("write a file to commit");
@@ -150,7 +150,7 @@ impl TestHome {
         path
     }
 
-    /// A command in this home's environment and nothing else, with an empty stdin, in the folder `work`.
+    /// A command with only this home's environment, an empty stdin, and the directory `work`.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
@@ -158,7 +158,7 @@ impl TestHome {
         command
     }
 
-    /// `agentctl` with these arguments, not yet run, and without a daemon.
+    /// The command `agentctl` with these arguments, not yet started. It uses no daemon.
     pub fn agentctl_command(&self, arguments: &[&str]) -> Command {
         let binary = self.agentctl.as_ref().expect("this home was made without the agentctl binary");
         let mut command = self.command(binary);
@@ -172,8 +172,8 @@ impl TestHome {
         self.run(self.agentctl_command(arguments))
     }
 
-    /// Runs a command to its end. Output goes through files: a child that stays behind with our pipes in its hands
-    /// could otherwise keep the test waiting.
+    /// Runs a command to its end. Its output goes to files, because a child that stays behind with our pipes open would
+    /// keep the test waiting.
     #[track_caller]
     pub fn run(&self, mut command: Command) -> Output {
         let (stdout, stderr) = self.output_files();
@@ -188,12 +188,12 @@ impl TestHome {
         Output { code: status.code(), stdout: read(&stdout), stderr: read(&stderr) }
     }
 
-    /// Signals a process that was started in this home, and no other; one that is gone gets nothing.
+    /// Signals a process if it was started in this home and has not exited.
     pub fn signal(&self, pid: u32, signal: Signal) {
         family::signal_marked(&self.root(), pid, signal);
     }
 
-    /// The pids and command lines of all live processes that were started in this home, ours and the agents'.
+    /// The pids and command lines of all live processes that were started in this home: agentctl's and the agents'.
     pub fn processes(&self) -> Vec<(u32, String)> {
         let line = |pid: &u32| {
             let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -226,7 +226,7 @@ impl Drop for TestHome {
     fn drop(&mut self) {
         let root = self.root();
         family::end_all(|| family::marked(&root));
-        // For a look at what a failing test left on disk.
+        // With this variable a person can look at the files of a failed test.
         if std::env::var_os("AGENTCTL_TEST_KEEP").is_some() {
             self.root.disable_cleanup(true);
         }

@@ -1,13 +1,12 @@
-//! Everything the tests of agentctl stand on; never part of the product.
+//! What the tests of agentctl share. It is never part of the product.
 //!
 //! - [`model`]: a fake model on loopback that real agents talk to, scripted from within the prompt.
-//! - [`TestHome`]: an own home, environment, work folders, and a way to run `agentctl` in them.
+//! - [`TestHome`]: a separate home, environment and working directories, and a way to run `agentctl` in them.
 //! - [`Background`], [`Pty`]: programs that run beside the test, without and with a terminal.
-//! - [`agents`], [`claude`], [`codex`], [`pi`], [`opencode`], [`openclaw`], [`node_agents`]: real agents in pinned versions, moved into a
-//!   test home.
-//! - [`tools`]: judges from outside, such as validators.
-//! - [`until`], [`until_seen`]: waiting for a condition with a deadline.
-//! - [`skip`]: the one way to say that a test cannot be run here.
+//! - [`agents`]: real agents in pinned versions, set up in a test home.
+//! - [`tools`]: validators and other checking programs from outside this project.
+//! - [`until`], [`until_seen`]: wait for a condition with a deadline.
+//! - [`skip`]: reports that a test cannot be run here. There is no other way to skip.
 //!
 //! A test with a real agent begins like this:
 //!
@@ -54,7 +53,7 @@ pub use rustix::process::Signal;
 pub use skip::{Skip, skip};
 pub use wait::{until, until_seen};
 
-/// A fresh random UUID, for session ids.
+/// A new random UUID, for session ids.
 pub fn new_uuid() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/uuid").expect("read a random uuid");
     id.trim().to_owned()

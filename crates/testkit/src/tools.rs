@@ -1,4 +1,4 @@
-//! Judges from outside: validators and other programs that others wrote, in exact versions, installed on demand.
+//! Validators and other checking programs from outside this project, in exact versions, installed on demand.
 
 use std::fs;
 use std::io::Write;
@@ -11,37 +11,37 @@ use serde_json::{Value, json};
 use crate::skip::Skip;
 use crate::{agents, cache};
 
-/// The judges of `tests/tools/requirements.txt`.
+/// The validators of `tests/tools/requirements.txt`.
 #[derive(Debug)]
 pub struct Judges {
     python: PathBuf,
 }
 
-/// A value that is held against a part of a schema.
+/// A value that is checked against a part of a schema.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// Where it came from, for whoever reads the complaint.
+    /// Where it came from, for the error message.
     pub name: String,
-    /// Which part: `#` is the whole.
+    /// Which part of the schema: `#` is the whole.
     pub at: String,
     pub value: Value,
 }
 
 impl Judges {
-    /// Installs them, unless that was done before.
+    /// Installs the validators, unless that was done before.
     pub fn call() -> Result<Self, Skip> {
         let installed = install().map_err(|error| Skip(format!("no validators: {error:#}")))?;
         Ok(Self { python: installed.join("bin/python") })
     }
 
-    /// The interpreter that has them, which finds our own scripts too.
+    /// The Python interpreter that has the validators and our own scripts on its path.
     pub fn python(&self) -> Command {
         let mut command = Command::new(&self.python);
         command.env("PYTHONPATH", folder()).env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUTF8", "1");
         command
     }
 
-    /// Whether this is a right document of an API.
+    /// Checks that this is a valid `OpenAPI` document.
     #[track_caller]
     pub fn openapi(&self, document: &Path) {
         let mut command = self.python();
@@ -49,7 +49,7 @@ impl Judges {
         run(command, "");
     }
 
-    /// Whether each is a right JSON Schema (2020-12), and every value as it says.
+    /// Checks that each schema is a valid JSON Schema (2020-12), and that every value satisfies its schema.
     #[track_caller]
     pub fn json_schemas(&self, schemas: &[(Value, Vec<Case>)]) {
         let case = |case: &Case| json!({"name": case.name, "at": case.at, "value": case.value});
@@ -62,7 +62,7 @@ impl Judges {
         run(command, "");
     }
 
-    /// What a reader of Prometheus' text format makes of these figures: type and number of samples of each family.
+    /// Parses metrics in Prometheus' text format: the type and the number of samples of each family.
     #[track_caller]
     pub fn figures(&self, text: &str) -> Value {
         let mut command = self.python();
@@ -72,22 +72,22 @@ impl Judges {
     }
 }
 
-/// Runs a judge, and gives what it prints; its complaint is the failure.
+/// Runs a validator and returns its output; panics with the output if it fails.
 #[track_caller]
 pub fn run(mut command: Command, input: &str) -> String {
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("start a judge");
+    let mut child = command.spawn().expect("start a validator");
     let mut stdin = child.stdin.take().expect("a pipe");
-    // One that does not read to the end says why itself.
+    // A validator that does not read all its input reports why.
     let _ = stdin.write_all(input.as_bytes());
     drop(stdin);
-    let judged = child.wait_with_output().expect("wait for a judge");
-    let (out, err) = (String::from_utf8_lossy(&judged.stdout), String::from_utf8_lossy(&judged.stderr));
-    assert!(judged.status.success(), "{}\n{out}\n{err}", judged.status);
+    let ended = child.wait_with_output().expect("wait for a validator");
+    let (out, err) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    assert!(ended.status.success(), "{}\n{out}\n{err}", ended.status);
     out.into_owned()
 }
 
-/// Whether a second validator, of another author and in another language, takes a document of an API for right.
+/// Checks an `OpenAPI` document with a second validator, by other authors and in another language.
 #[track_caller]
 pub fn lint_openapi(document: &Path) -> Result<(), Skip> {
     let pins = fs::read(folder().join("package-lock.json")).expect("read the pins of the judges");
@@ -96,12 +96,12 @@ pub fn lint_openapi(document: &Path) -> Result<(), Skip> {
     let mut command = Command::new(installed.join("node_modules/.bin/redocly"));
     command.env("REDOCLY_TELEMETRY", "off").env("REDOCLY_SUPPRESS_UPDATE_NOTICE", "true");
     command.current_dir(&installed).args(["lint", "--max-problems=20"]).arg(document);
-    let judged = run(command, "");
-    assert!(!judged.contains("warning"), "{judged}");
+    let output = run(command, "");
+    assert!(!output.contains("warning"), "{output}");
     Ok(())
 }
 
-/// Prometheus' own judge of figures: the one that is installed, else the one of Debian's package, unpacked and not
+/// Prometheus' own checker of metrics: the installed one, else the one of Debian's package, which is unpacked and not
 /// installed.
 pub fn promtool() -> Result<PathBuf, Skip> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -122,10 +122,10 @@ pub fn promtool() -> Result<PathBuf, Skip> {
     Ok(unpacked.join("promtool"))
 }
 
-/// A program of cargo in this version, built once.
+/// A program that `cargo install` builds in this version, built once.
 pub fn cargo_program(name: &str, version: &str) -> Result<PathBuf, Skip> {
     let installed = cache::kept(&format!("{name}-{version}"), version.as_bytes(), |stage| {
-        // Dropped with the folder: only the program is kept.
+        // The build directory is removed when this value is dropped; only the program is kept.
         let target = tempfile::tempdir_in(stage).context("create a folder for the build")?;
         let mut install = Command::new("cargo");
         install.args(["install", "--quiet", "--locked", name, "--version", version, "--root"]).arg(stage);
@@ -141,7 +141,7 @@ fn ended_well(command: &mut Command) -> anyhow::Result<()> {
         return Ok(());
     }
     let complaint = String::from_utf8_lossy(&ended.stderr);
-    // pip names the registry in its warnings; an error says what went wrong.
+    // The warnings of pip name the registry; an error line says what went wrong.
     let is_error = |line: &&str| line.starts_with('E') || line.starts_with("error");
     let error = complaint.lines().find(is_error).unwrap_or("no message");
     bail!("{}: {}: {error}", command.get_program().display(), ended.status)

@@ -1,16 +1,16 @@
-//! Waiting for a condition instead of for time to pass.
+//! Waits for a condition instead of for time to pass.
 
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 const POLL: Duration = Duration::from_millis(20);
 
-/// Polls `look` until it gives a value; panics with `what` when it has not by then.
+/// Polls `look` until it returns a value; panics with `what` at the deadline.
 pub fn until<T>(deadline: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     until_seen(deadline, what, || look().ok_or("not yet"))
 }
 
-/// Polls `look` until it gives `Ok`; panics with `what` and the state seen last when it has not by then.
+/// Polls `look` until it returns `Ok`; panics with `what` and the last state at the deadline.
 pub fn until_seen<T, S: Display>(
     deadline: Duration,
     what: &str,

@@ -1,4 +1,4 @@
-//! Whether a listing tells the truth that the manifest holds. A fast wrong answer is no measurement.
+//! Compares a listing with the manifest, because a fast wrong answer is not a valid measurement.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::corpus::Manifest;
 use crate::corpus::filler::folded_prefix;
 
-/// The differences between a `list --json` and the manifest, a line each; tokens only count with `usage`.
+/// The differences between a `list --json` and the manifest, one line each. Tokens are compared only with `usage`.
 pub(crate) fn differences(manifest: &Manifest, listing: &Value, usage: bool) -> Vec<String> {
     let Some(sessions) = listing["sessions"].as_array() else {
         return vec!["no `sessions` in the answer".to_owned()];
@@ -20,7 +20,7 @@ pub(crate) fn differences(manifest: &Manifest, listing: &Value, usage: bool) -> 
             found.push(format!("{id}: listed twice"));
         }
     }
-    // Sub-agents are no sessions of their own in a plain list.
+    // A plain list does not show sub-agents.
     let rows: Vec<_> = manifest.rows.iter().filter(|row| row.expected["relation"] != "subagent").collect();
     if sessions.len() != rows.len() {
         found.push(format!("{} sessions listed, {} written", sessions.len(), rows.len()));
@@ -43,7 +43,7 @@ pub(crate) fn differences(manifest: &Manifest, listing: &Value, usage: bool) -> 
     found
 }
 
-/// What the session says instead of `expected`, or nothing if it agrees.
+/// The session's value if it differs from `expected`.
 fn disagreement<'a>(session: &'a Value, field: &str, expected: &Value) -> Option<&'a Value> {
     let (got, agrees) = match field {
         "promptPrefix" => (&session["prompt"], same_prefix(&session["prompt"], expected)),
@@ -59,14 +59,14 @@ fn same_prefix(got: &Value, expected: &Value) -> bool {
     folded_prefix(got, expected.chars().count()) == expected
 }
 
-/// Within two seconds.
+/// Whether two times are within two seconds of each other.
 fn same_time(got: &Value, expected: &Value) -> bool {
     let at =
         |value: &Value| value.as_str()?.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond);
     matches!((at(got), at(expected)), (Some(got), Some(expected)) if got.abs_diff(expected) <= 2000)
 }
 
-/// The differences between a plain `list --json` and the live processes that there are.
+/// The differences between a plain `list --json` and the processes that are alive.
 pub(crate) fn live_differences(live: &[(String, u32)], listing: &Value) -> Vec<String> {
     let shown = |session: &Value| {
         (session["id"].as_str().unwrap_or("").to_owned(), session["pid"].as_u64(), session["status"].clone())

@@ -1,7 +1,7 @@
-//! `cargo xtask bench-events`: how soon the daemon tells of what happened, and what it costs while nothing does.
+//! `cargo xtask bench-events`: how soon the daemon sends an event after a change, and what it costs while nothing changes.
 //!
-//! Stand-ins for Claude Code live among stored sessions of all agents. One at a time ends its turn, goes on, is killed
-//! and comes back; what is timed is the way from the deed to the event on the stream.
+//! Stand-ins for Claude Code run among stored sessions of all agents. One at a time ends its turn, continues, is killed and
+//! is started again; the measured time is from the change to the event on the stream.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 use super::stand_in::StandIns;
 use crate::workspace;
 
-/// Nothing on a machine at work takes longer; what does is lost.
+/// An event that takes longer than this, even on a busy machine, is lost.
 const LONGEST: Duration = Duration::from_mins(1);
-/// Over so long the idle daemon's processor time is counted.
+/// The time over which the processor time of the idle daemon is measured.
 const IDLE: Duration = Duration::from_secs(10);
 
 pub(crate) struct Options {
@@ -32,7 +32,8 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let agents = crate::corpus::expand(&["all".to_owned()]);
-    // Of its own: the stand-ins write into it, and the other benchmark compares each session with what was made.
+    // This benchmark needs its own corpus: the stand-ins write into it, and the other benchmark compares each session with
+    // the manifest.
     let keep = options.keep.clone().unwrap_or_else(|| workspace::target_dir().join("bench")).join("events");
     let (home, manifest) = super::corpus_of(Some(&keep), options.sessions, &agents)?;
     let own = tempfile::tempdir()?;
@@ -51,7 +52,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         let began = Instant::now();
         one.kill()?;
         ended.push(stream.wait_for("session.stopped", &one.session)? - began);
-        stand_ins.again(which, &home, crate::now_ms())?;
+        stand_ins.restart(which, &home, crate::now_ms())?;
         stream.wait_for("session.running", &stand_ins.all[which].session)?;
     }
     let before = daemon.processor_time()?;
@@ -67,14 +68,14 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         );
     } else {
         println!("{} sessions on disk, {} live, {} rounds", options.sessions, options.live, options.rounds);
-        println!("exit to session.stopped    {}", ended.words());
-        println!("record to session.idle     {}", rested.words());
+        println!("exit to session.stopped    {}", ended.describe());
+        println!("record to session.idle     {}", rested.describe());
         println!("idle                       {:.2} % of a core, {:.1} MB", idle * 100.0, memory_mb(memory));
     }
     Ok(())
 }
 
-/// Different moments of the daemon's own rhythm.
+/// Varies the moment of the change relative to the daemon's polling.
 fn pause(seed: usize) {
     std::thread::sleep(Duration::from_millis(u64::try_from(seed * 37 % 150).unwrap_or(0)));
 }
@@ -102,13 +103,13 @@ impl Spread {
         json!({"medianMs": ms(self.median), "p99Ms": ms(self.p99), "maxMs": ms(self.max)})
     }
 
-    fn words(&self) -> String {
+    fn describe(&self) -> String {
         let ms = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
         format!("median {:>9}  p99 {:>9}  max {:>9}", ms(self.median), ms(self.p99), ms(self.max))
     }
 }
 
-/// The daemon that is measured; it ends with this.
+/// The measured daemon. It is stopped when this value is dropped.
 struct Daemon(Child);
 
 impl Daemon {
@@ -138,7 +139,7 @@ impl Daemon {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id()))?;
         let fields: Vec<&str> = stat.rsplit_once(')').context("an odd stat")?.1.split_whitespace().collect();
         let ticks: u64 = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
-        // A tick is a hundredth of a second on every Linux that people run.
+        // A tick is a hundredth of a second on every common Linux.
         Ok(Duration::from_millis(ticks * 10))
     }
 
@@ -156,7 +157,7 @@ impl Drop for Daemon {
     }
 }
 
-/// Every event, with the moment of its arrival.
+/// All events, each with the moment of its arrival.
 struct Stream(Receiver<(Instant, String, String)>);
 
 impl Stream {
@@ -164,21 +165,21 @@ impl Stream {
         let mut stream = UnixStream::connect(socket)?;
         stream.write_all(b"GET /v1/events HTTP/1.1\r\nHost: agentctl\r\n\r\n")?;
         let mut lines = BufReader::new(stream);
-        // The daemon answers once it has looked for the first time: what happens from here on is news to it.
+        // The daemon answers after its first survey, so every change from here on makes an event.
         lines.read_line(&mut String::new())?;
-        let (tell, told) = channel();
+        let (sender, receiver) = channel();
         std::thread::spawn(move || {
             for line in lines.lines().map_while(Result::ok) {
                 let Some(data) = line.strip_prefix("data:") else { continue };
                 let now = Instant::now();
                 let Ok(event) = serde_json::from_str::<Value>(data) else { continue };
-                let word = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
-                if tell.send((now, word("type"), word("sessionId"))).is_err() {
+                let field = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
+                if sender.send((now, field("type"), field("sessionId"))).is_err() {
                     return;
                 }
             }
         });
-        Ok(Self(told))
+        Ok(Self(receiver))
     }
 
     fn wait_for(&self, kind: &str, session: &str) -> anyhow::Result<Instant> {

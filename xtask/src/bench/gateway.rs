@@ -1,7 +1,7 @@
-//! `cargo xtask bench-gateway`: what a list costs when the sessions live in a gateway.
+//! `cargo xtask bench-gateway`: the cost of a list when the sessions are in a gateway.
 //!
-//! The gateway is a stand-in on loopback. The limit is a plain client that asks it for the same answers and does not read
-//! what is in them; the program and its limit take turns.
+//! The gateway is a stand-in on loopback. The limit is a plain client that requests the same answers and does not parse
+//! them. The program and its limit take turns.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -56,7 +56,7 @@ fn measured(options: &Options, sessions: usize, args: &[&str], shown: usize) -> 
         let cost = measure::run(&place, &output, &options.agentctl, &args)?;
         let began = Instant::now();
         bytes = plain_read(gateway.port(), live)?;
-        // The first turn warms both, and is checked.
+        // The first turn warms up both, and its answer is checked.
         if turn == 0 {
             check(&std::fs::read_to_string(&output)?, shown)?;
         } else {
@@ -73,7 +73,7 @@ fn measured(options: &Options, sessions: usize, args: &[&str], shown: usize) -> 
     })
 }
 
-/// The bytes of the same answers.
+/// Requests the same answers and returns their size in bytes.
 fn plain_read(port: u16, live: bool) -> anyhow::Result<u64> {
     let mut rpc = Rpc::connect(port, TOKEN, &[])?;
     let (mut bytes, mut offset) = (0, 0);
@@ -100,7 +100,7 @@ fn check(answer: &str, shown: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// About as large as a real one.
+/// A row about as large as a real one.
 fn row(number: usize) -> Value {
     let at_work = number < AT_WORK;
     json!({

@@ -1,7 +1,7 @@
-//! The physical limit: the least that any lister must do with the same files, as a program of its own.
+//! The physical limit: the least work that any lister must do with the same files, as a separate program.
 //!
-//! Runs as a fresh process like the program it is compared with. Only finds, stats and reads; understands nothing.
-//! Of a database it reads every session's row and its newest message.
+//! It runs as a fresh process, like the program with which it is compared. It only finds, stats and reads files, and parses
+//! nothing. In a database it reads every session's row and its newest message.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -16,7 +16,7 @@ const HEAD_BYTES: usize = 4 << 10;
 const TAIL_BYTES: usize = 16 << 10;
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// Where agents keep transcripts, with how many levels of folders lie below.
+/// Where agents store transcripts, and how many levels of directories are below.
 const ROOTS: [(&str, usize); 7] = [
     (".claude/projects", 1),
     (".codex/sessions", 3),
@@ -41,7 +41,7 @@ pub(crate) enum Depth {
 }
 
 impl Depth {
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Ends => "ends",
             Self::All => "all",
@@ -54,16 +54,16 @@ struct Found {
     bytes: u64,
 }
 
-/// `xtask __limit HOME ends|all THREADS`; prints the number of files and of bytes read.
+/// `xtask __limit HOME ends|all THREADS` prints the number of files and of bytes that it read.
 pub(crate) fn main(args: &[String]) -> anyhow::Result<()> {
     let [home, depth, threads] = args else { bail!("use: __limit HOME ends|all THREADS") };
-    let depth = if depth == Depth::All.word() { Depth::All } else { Depth::Ends };
+    let depth = if depth == Depth::All.as_str() { Depth::All } else { Depth::Ends };
     let (files, bytes) = read(Path::new(home), depth, threads.parse().context("THREADS is not a number")?)?;
     println!("{files} {bytes}");
     Ok(())
 }
 
-/// Finds all session files below `home` and reads them; gives their number and the bytes read.
+/// Finds and reads all session files below `home`; returns the number of files and of bytes.
 fn read(home: &Path, depth: Depth, threads: usize) -> anyhow::Result<(usize, u64)> {
     let mut files = Vec::new();
     for (root, levels) in ROOTS {
@@ -109,7 +109,7 @@ fn find(folder: &Path, levels: usize, files: &mut Vec<Found>) -> io::Result<()> 
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
-            // Sub-agents are no sessions of their own; a lister does not descend there.
+            // Sub-agents are not separate sessions, so a lister does not descend there.
             if levels > 0 && entry.file_name() != "subagents" {
                 find(&entry.path(), levels - 1, files)?;
             }
@@ -120,7 +120,7 @@ fn find(folder: &Path, levels: usize, files: &mut Vec<Found>) -> io::Result<()> 
     Ok(())
 }
 
-/// The bytes of every session's newest message.
+/// The total size of every session's newest message.
 fn read_database(path: &Path) -> rusqlite::Result<u64> {
     let uri = format!("file:{}?immutable=1", path.display());
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;

@@ -1,7 +1,7 @@
-//! Running one command once: its wall time and its peak memory.
+//! Runs one command once and measures its wall time and its peak memory.
 //!
-//! The command is started by a small process of its own (`xtask __measure`): the kernel counts the memory of the
-//! starting process into the peak of the started one, and a bench that holds a manifest is not small.
+//! A small extra process (`xtask __measure`) starts the command: the kernel counts the memory of the parent into the peak
+//! of the child, and a benchmark with a manifest in memory is not small.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,20 +10,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-/// What one run cost.
+/// The cost of one run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     pub(crate) wall: Duration,
     pub(crate) peak_kib: u64,
 }
 
-/// The environment of a measured command: nothing of ours but what is named.
+/// The environment of a measured command: it inherits nothing but these.
 pub(crate) struct Place<'a> {
     pub(crate) home: &'a Path,
     pub(crate) agentctl_home: &'a Path,
 }
 
-/// Runs `program` in a fresh process with its output in `output`; an exit code other than 0 is an error.
+/// Runs `program` in a fresh process that writes to `output`. An exit code other than 0 is an error.
 pub(crate) fn run(place: &Place<'_>, output: &Path, program: &Path, args: &[&str]) -> anyhow::Result<Cost> {
     let answer = Command::new(std::env::current_exe()?)
         .arg("__measure")
@@ -49,7 +49,7 @@ pub(crate) fn run(place: &Place<'_>, output: &Path, program: &Path, args: &[&str
     Ok(Cost { wall: Duration::from_nanos(nanos), peak_kib })
 }
 
-/// `xtask __measure OUTPUT PROGRAM ARGS…`; prints nanoseconds and peak KiB.
+/// `xtask __measure OUTPUT PROGRAM ARGS…` prints nanoseconds and peak KiB.
 pub(crate) fn main(args: &[String]) -> anyhow::Result<()> {
     let [output, program, rest @ ..] = args else { bail!("use: __measure OUTPUT PROGRAM ARGS…") };
     let output = File::create(output).with_context(|| format!("cannot make {output}"))?;
@@ -65,7 +65,7 @@ pub(crate) fn main(args: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts the command and waits for it; gives its wait status and peak memory in KiB.
+/// Starts the command and waits for it; returns its wait status and its peak memory in KiB.
 #[expect(
     unsafe_code,
     reason = "only wait4 tells the peak memory of one child, and no safe wrapper is at hand"
@@ -75,7 +75,7 @@ fn run_to_end(command: &mut Command) -> anyhow::Result<(i32, u64)> {
     let pid = libc::pid_t::try_from(child.id())?;
     loop {
         let mut status = 0;
-        // SAFETY: rusage is plain integers, for which all zeros is a value; both pointers live through the call.
+        // SAFETY: rusage consists of integers, for which all zeros is a valid value; both pointers are valid during the call.
         let (waited, usage) = unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
             (libc::wait4(pid, &raw mut status, 0, &raw mut usage), usage)

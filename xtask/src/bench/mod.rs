@@ -1,7 +1,7 @@
-//! `cargo xtask bench`: how close `agentctl list` comes to the physical limit, and what memory it takes.
+//! `cargo xtask bench`: how close `agentctl list` is to the physical limit, and how much memory it uses.
 //!
-//! Every run is a fresh process on a warm page cache; the program and its limit take turns, so that a noisy moment
-//! hits both. Each answer is checked against the manifest before anything is timed.
+//! Every run is a fresh process with a warm page cache. The program and its limit take turns, so that noise affects both.
+//! Each answer is checked against the manifest before anything is timed.
 
 pub(crate) mod check;
 pub(crate) mod events;
@@ -27,12 +27,12 @@ use crate::workspace;
 
 const SEED: u64 = 1;
 const LIVE: usize = 5;
-/// The plain list is measured with this many stored sessions around the live ones.
+/// The number of stored sessions when the plain list of live ones is measured.
 const LIVE_AMONG: usize = 1000;
 
 pub(crate) struct Options {
     pub(crate) sessions: Vec<usize>,
-    /// Whose sessions the corpora hold.
+    /// The agents of the sessions in the corpora.
     pub(crate) agents: Vec<String>,
     pub(crate) keep: Option<PathBuf>,
     pub(crate) repeats: usize,
@@ -53,7 +53,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         let bench = Bench { options, home: &home, manifest: &manifest, scratch: scratch.path() };
         all.push(bench.stored(&["list", "--all", "--since", "all", "--json"], Depth::Ends)?);
         all.push(bench.stored(&["list", "--all", "--since", "all", "--usage", "--json"], Depth::All)?);
-        // The stand-ins are Claude Code's.
+        // The stand-ins imitate Claude Code.
         if live_among == Some(count) && options.agents.iter().any(|agent| agent == "claude") {
             all.push(bench.live()?);
             all.push(bench.launch()?);
@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The corpus of this size, and where it is.
+/// The corpus of this size, and its path.
 pub(crate) fn corpus_of(
     keep: Option<&Path>,
     count: usize,
@@ -79,7 +79,7 @@ pub(crate) fn corpus_of(
     Ok((home, manifest))
 }
 
-/// The corpus from an earlier run, or a new one. The manifest is written last, so its presence says complete.
+/// The corpus from an earlier run, or a new one. The manifest is written last, so a corpus that has one is complete.
 fn ready_corpus(home: &Path, sessions: usize, agents: &[String]) -> anyhow::Result<Manifest> {
     let manifest = home.join("manifest.json");
     if manifest.exists() {
@@ -109,13 +109,13 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// A listing of all stored sessions against its physical limit.
+    /// Measures a listing of all stored sessions against its physical limit.
     fn stored(&self, args: &[&str], depth: Depth) -> anyhow::Result<Measured> {
         eprintln!("measuring {} sessions: {}", self.manifest.rows.len(), args.join(" "));
         let listing = self.listing(args)?;
         fail_on(&check::differences(self.manifest, &listing, depth == Depth::All))?;
         let home = self.home.to_str().context("the corpus path is not UTF-8")?;
-        let limits = [["__limit", home, depth.word(), "1"], ["__limit", home, depth.word(), "2"]];
+        let limits = [["__limit", home, depth.as_str(), "1"], ["__limit", home, depth.as_str(), "2"]];
         let (mut own, mut one, mut two) = (Vec::new(), Vec::new(), Vec::new());
         let program = std::env::current_exe()?;
         for limit in &limits {
@@ -133,7 +133,7 @@ impl Bench<'_> {
         self.measured(args, &own, best)
     }
 
-    /// The plain list, with a few live sessions among the stored ones.
+    /// Measures the plain list, with a few live sessions among the stored ones.
     fn live(&self) -> anyhow::Result<Measured> {
         eprintln!("measuring {LIVE} live among {} sessions: list", self.manifest.rows.len());
         let stand_ins = StandIns::start(self.home, self.manifest, LIVE, crate::now_ms())?;
@@ -175,7 +175,7 @@ impl Bench<'_> {
         serde_json::from_slice(&answer).with_context(|| format!("`{}` printed no JSON", args.join(" ")))
     }
 
-    /// One run, with an empty agentctl folder of its own: nothing may be remembered from the run before.
+    /// Measures one run with an empty agentctl directory, so that no run uses data of an earlier one.
     fn time(&self, program: &Path, args: &[&str]) -> anyhow::Result<measure::Cost> {
         let agentctl_home = tempfile::tempdir_in(self.scratch)?;
         let place = Place { home: self.home, agentctl_home: agentctl_home.path() };

@@ -15,7 +15,7 @@ pub(crate) struct Timing {
 }
 
 impl Timing {
-    /// Nothing for no runs.
+    /// `None` without any runs.
     pub(crate) fn of(costs: &[Cost]) -> Option<Self> {
         let mut walls: Vec<Duration> = costs.iter().map(|cost| cost.wall).collect();
         walls.sort_unstable();
@@ -30,13 +30,13 @@ impl Timing {
     }
 }
 
-/// One measured question.
+/// One measured command.
 pub(crate) struct Measured {
     pub(crate) command: String,
     pub(crate) sessions: usize,
     pub(crate) bytes: u64,
     pub(crate) agentctl: Timing,
-    /// The physical limit and how many threads reached it, where there is one.
+    /// The physical limit, if there is one, and the number of threads that reached it.
     pub(crate) limit: Option<(Timing, usize)>,
 }
 

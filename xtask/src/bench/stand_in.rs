@@ -1,5 +1,5 @@
-//! Live processes that look like agents: a copy of this program under the agent's name, with the agent's arguments
-//! and registry file. It does nothing until its standard input closes.
+//! Live processes that look like agents: copies of this program with the agent's name, arguments and registry file. They
+//! do nothing until their standard input is closed.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -13,16 +13,16 @@ use tempfile::TempDir;
 use crate::corpus::claude::registry_entry;
 use crate::corpus::{Manifest, Row};
 
-/// Set for a copy of this program that is to play an agent, because its arguments are the agent's.
+/// The variable that tells a copy of this program to act as an agent, because its arguments are the agent's.
 pub(crate) const MARK: &str = "XTASK_STAND_IN";
 
-/// The agent's part: wait for the end of standard input, or what a launch is measured by.
-pub(crate) fn play() {
+/// Acts as the agent: waits for the end of standard input, or plays the part that a launch is measured by.
+pub(crate) fn run_as_agent() {
     if super::launch::play() {
         return;
     }
     let mut rest = Vec::new();
-    // Whatever ends the reading, the show is over.
+    // An error ends the stand-in too.
     let _ = std::io::stdin().lock().read_to_end(&mut rest);
 }
 
@@ -36,11 +36,11 @@ pub(crate) struct StandIn {
     entry: Value,
 }
 
-/// All of them; they end and their registry files go when this goes.
+/// All stand-ins. When dropped, they end and their registry files are removed.
 pub(crate) struct StandIns {
     pub(crate) all: Vec<StandIn>,
     program: PathBuf,
-    // Dropped after the processes that run from it.
+    // This field is dropped after the processes that run from the directory.
     _folder: TempDir,
 }
 
@@ -62,8 +62,8 @@ impl StandIns {
         Ok(started)
     }
 
-    /// The same session in a new process.
-    pub(crate) fn again(&mut self, which: usize, home: &Path, now_ms: i64) -> anyhow::Result<()> {
+    /// Starts a new process for the same session.
+    pub(crate) fn restart(&mut self, which: usize, home: &Path, now_ms: i64) -> anyhow::Result<()> {
         let row = self.all[which].row.clone();
         self.all[which] = StandIn::start(home, &self.program, &row, now_ms)?;
         Ok(())
@@ -98,8 +98,8 @@ impl StandIn {
             .with_context(|| format!("cannot write {}", self.registry.display()))
     }
 
-    /// What the registry says of it from now on.
-    pub(crate) fn say(&mut self, status: &str) -> anyhow::Result<()> {
+    /// Writes a status into its registry file.
+    pub(crate) fn set_status(&mut self, status: &str) -> anyhow::Result<()> {
         let now = jiff::Timestamp::now().as_millisecond();
         self.entry["status"] = status.into();
         self.entry["updatedAt"] = now.into();
@@ -107,7 +107,7 @@ impl StandIn {
         self.write_entry()
     }
 
-    /// The last record of its turn, then the word of the registry, as the agent does.
+    /// Writes the last record of its turn and then the registry file, in the order of the agent.
     pub(crate) fn finish_turn(&mut self, home: &Path) -> anyhow::Result<()> {
         let now = jiff::Timestamp::now();
         let reply = json!({"role": "assistant", "model": "m", "id": format!("msg_{}", now.as_nanosecond()),
@@ -118,10 +118,10 @@ impl StandIn {
         let file = transcript_of(home, &self.session)?;
         let mut file = std::fs::OpenOptions::new().append(true).open(file)?;
         writeln!(file, "{record}")?;
-        self.say("idle")
+        self.set_status("idle")
     }
 
-    /// As by `kill -9`: its registry file stays.
+    /// Kills the process as `kill -9` does: its registry file stays.
     pub(crate) fn kill(&mut self) -> anyhow::Result<()> {
         self.child.kill()?;
         self.child.wait()?;
@@ -139,13 +139,13 @@ fn transcript_of(home: &Path, session: &str) -> anyhow::Result<PathBuf> {
 impl Drop for StandIn {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
-        // The process ends by itself now; there is nobody to tell if it does not.
+        // The process ends by itself now, and `drop` cannot report an error.
         let _ = self.child.wait();
         let _ = std::fs::remove_file(&self.registry);
     }
 }
 
-/// Field 22 of `/proc/PID/stat`. The second field is a name in brackets that may itself hold brackets and spaces.
+/// Field 22 of `/proc/PID/stat`. The second field is a name in parentheses that may itself contain parentheses and spaces.
 fn start_time(stat: &str) -> Option<&str> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)
 }

@@ -1,15 +1,15 @@
-//! How long each group of checks took, against the budget that CONTRIBUTING.md gives it.
+//! Compares how long each group of checks took with its budget in CONTRIBUTING.md.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// The heading in CONTRIBUTING.md that the budget's table stands below.
+/// The heading in CONTRIBUTING.md above the table of budgets.
 const HEADING: &str = "## Minutes";
-/// The row with the budget of everything together.
+/// The row with the budget for everything together.
 const ALL: &str = "all";
 
-/// The agents whose tests have a group of their own: the first word behind `real_` or `real_steer_`, and the group.
+/// The agents whose tests have their own group: the first word after `real_` or `real_steer_`, and the group.
 const REAL: [(&str, &str); 9] = [
     ("claude", "real claude-code"),
     ("codex", "real codex"),
@@ -22,7 +22,7 @@ const REAL: [(&str, &str); 9] = [
     ("qwen", "real qwen"),
 ];
 
-/// What was measured, in the order in which it ran.
+/// The measured times, in the order in which the groups ran.
 #[derive(Debug, Default)]
 pub(crate) struct Minutes(Vec<(String, Duration)>);
 
@@ -38,8 +38,8 @@ impl Minutes {
         self.0.len()
     }
 
-    /// The groups of one test run. Tests run side by side, so each group gets its share of the time that all took together:
-    /// the shares add up to what a person waited.
+    /// Adds the groups of one test run. Tests run in parallel, so each group gets its share of the whole time: the shares add
+    /// up to the time that a person waited.
     pub(crate) fn add_tests(&mut self, junit: &str, all: Duration) {
         let mut seconds = BTreeMap::<&str, f64>::new();
         for (binary, time) in test_times(junit) {
@@ -54,7 +54,7 @@ impl Minutes {
         }
     }
 
-    /// The table, and a line for each group that took more than it may. Machines are noisy: that is no failure.
+    /// The table, and a line for each group that exceeded its budget. That is not a failure, because machines are noisy.
     pub(crate) fn report(&self, contributing: &str, long: bool) -> String {
         let budget = budget(contributing);
         let mut text = format!("{:<18} {:>7} {:>7}\n", "group", "minutes", "budget");
@@ -89,7 +89,7 @@ fn budget(contributing: &str) -> Budget {
     section.lines().filter_map(row).collect()
 }
 
-/// The binary of each test and the seconds that it took, from the report that nextest writes.
+/// The binary of each test and its duration in seconds, from the report that nextest writes.
 fn test_times(junit: &str) -> impl Iterator<Item = (&str, f64)> {
     junit.split("<testcase ").skip(1).filter_map(|case| {
         let head = case.split('>').next()?;
@@ -173,7 +173,7 @@ mod tests {
         }
     }
 
-    /// The budget is the document's own table, so a group without a row would never be over it.
+    /// A group without a row in the document would have no budget and never exceed it.
     #[test]
     fn every_group_has_a_budget_and_together_they_fit_the_whole() {
         let budget = budget(&std::fs::read_to_string(workspace::root().join("CONTRIBUTING.md")).unwrap());

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that must hold before a change goes in. CI runs exactly this.
+//! `cargo xtask test`: everything that must pass before a change is merged. CI runs exactly this.
 
 mod minutes;
 mod steps;
@@ -16,7 +16,7 @@ use self::steps::{Done, Setting};
 use self::tally::Tally;
 use crate::workspace;
 
-/// Runs the steps (all, or only those named), stops at the first that fails, and sums up.
+/// Runs all steps, or only the named ones, stops at the first failure, and prints a summary.
 pub(crate) fn run(only: &[Step], long: bool) -> anyhow::Result<ExitCode> {
     let scratch = tempfile::tempdir()?;
     let skip_log = scratch.path().join("skips");
@@ -30,7 +30,7 @@ pub(crate) fn run(only: &[Step], long: bool) -> anyhow::Result<ExitCode> {
         println!("==> {name}");
         let (start, groups) = (Instant::now(), minutes.len());
         let done = step.run(&setting, &mut minutes);
-        // A step that consists of groups has told them itself.
+        // A step that consists of groups has added them itself.
         if minutes.len() == groups {
             minutes.add(&name, start.elapsed());
         }
@@ -67,7 +67,7 @@ pub(crate) fn run(only: &[Step], long: bool) -> anyhow::Result<ExitCode> {
     if let Some((name, reason)) = &failure {
         println!("FAILED: step {name}: {reason}");
         println!("        again: cargo xtask test --only {name}");
-        // A step that is no test run (formatting, lints) also counts, so that the last line never looks clean.
+        // A failed step without tests (formatting, lints) also counts, so that the last line shows a failure.
         sum.failed = sum.failed.max(1);
     }
     println!("{} passed, {} failed, {} skipped", sum.passed, sum.failed, sum.skipped);

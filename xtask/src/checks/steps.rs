@@ -1,4 +1,4 @@
-//! The steps of `cargo xtask test`, in the order in which they run: what fails fast comes first.
+//! The steps of `cargo xtask test`, in the order in which they run: the fast ones come first.
 
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::path::Path;
@@ -15,16 +15,16 @@ use super::tally::Tally;
 use super::unused;
 use crate::workspace;
 
-/// Tells tests where to write down what they skipped; `testkit::skip` knows it.
+/// The variable that tells `testkit::skip` where to record skipped tests.
 pub(crate) const SKIP_LOG: &str = "AGENTCTL_SKIP_LOG";
 
 /// Set by `.ci/run`.
 const IN_CI: &str = "AGENTCTL_CI";
 
-/// The profile of `.config/nextest.toml` that writes down how long each test took.
+/// The profile of `.config/nextest.toml` that records how long each test took.
 const NEXTEST_PROFILE: &str = "timed";
 
-/// The judge of our dependencies, and its version.
+/// The program that checks our dependencies, and its version.
 const DENY: (&str, &str) = ("cargo-deny", "0.20.2");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -49,13 +49,13 @@ pub(crate) enum Step {
     Deny,
 }
 
-/// What the steps need to know.
+/// The settings of a run.
 pub(crate) struct Setting<'a> {
     pub(crate) long: bool,
     pub(crate) skip_log: &'a Path,
 }
 
-/// How a step went. A step that is no test run fails as an error.
+/// The result of a step. A step without tests reports a failure as an error.
 pub(crate) enum Done {
     Passed,
     Counted(Tally),
@@ -111,9 +111,9 @@ fn for_tests(setting: &Setting<'_>) -> Command {
     command
 }
 
-/// Builds the tests and runs them, so that the time of each is known.
+/// Builds the tests, then runs them, so that the two times are measured separately.
 fn tests(setting: &Setting<'_>, minutes: &mut Minutes) -> anyhow::Result<Done> {
-    // Without nextest the tests of a file share a process; they are written to stand that.
+    // Without nextest the tests of a file share a process, and all tests work that way too.
     let (runner, scope) = if installed("nextest") {
         (&["nextest", "run", "--profile", NEXTEST_PROFILE][..], &["--workspace", "--locked"][..])
     } else {
@@ -123,9 +123,9 @@ fn tests(setting: &Setting<'_>, minutes: &mut Minutes) -> anyhow::Result<Done> {
     passed(for_tests(setting).args(runner).args(scope).arg("--no-run"))?;
     minutes.add("test build", build.elapsed());
 
-    // Nextest keeps its reports in the clone, wherever the builds go.
+    // Nextest writes its reports into the clone, wherever the build directory is.
     let report = workspace::root().join("target/nextest").join(NEXTEST_PROFILE).join("junit.xml");
-    // What an earlier run wrote says nothing about this one.
+    // The report of an earlier run must not be taken for this one's.
     let _ = std::fs::remove_file(&report);
     let mut command = for_tests(setting);
     command.args(runner).args(scope);
@@ -148,8 +148,8 @@ fn unused_dependencies() -> anyhow::Result<Done> {
     if unused.is_empty() { Ok(Done::Passed) } else { bail!("{} dependencies are not used", unused.len()) }
 }
 
-/// The licences, versions and origins of what we depend on. Where cargo-deny cannot be had, a person is told why; in CI that
-/// is a failure, because nobody reads what passed.
+/// Checks the licences, versions and sources of our dependencies. If cargo-deny cannot be installed, the reason is printed;
+/// in CI that is a failure, because nobody reads the output of a run that passed.
 fn deny() -> anyhow::Result<Done> {
     let (name, version) = DENY;
     println!("{name} {version}: from the cache, or built once, which takes some minutes");
@@ -175,7 +175,7 @@ fn fixtures() -> anyhow::Result<Done> {
     counted(Command::new(workspace::root().join("tests/tools/check-recorded")).arg(program))
 }
 
-/// Whether cargo knows the subcommand.
+/// Whether cargo has the subcommand.
 fn installed(subcommand: &str) -> bool {
     let quiet = workspace::cargo()
         .args([subcommand, "--version"])
@@ -191,7 +191,7 @@ fn passed(command: &mut Command) -> anyhow::Result<Done> {
     if status.success() { Ok(Done::Passed) } else { bail!("`{}` ended with {status}", shown(command)) }
 }
 
-/// Runs a test runner, shows what it prints and counts from it.
+/// Runs a test runner, shows its output and counts the tests in it.
 fn counted(command: &mut Command) -> anyhow::Result<Done> {
     let start = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = start.with_context(|| format!("cannot start {}", shown(command)))?;
@@ -213,12 +213,12 @@ fn counted(command: &mut Command) -> anyhow::Result<Done> {
     Ok(Done::Counted(tally))
 }
 
-/// Copies lines to the terminal and keeps them. Odd bytes in a test's output must not stop the run.
+/// Copies lines to the terminal and stores them. Invalid UTF-8 in a test's output must not stop the run.
 fn tee(from: impl Read, mut to: impl Write, seen: &Mutex<String>) {
     let mut reader = BufReader::new(from);
     let mut line = Vec::new();
     while matches!(reader.read_until(b'\n', &mut line), Ok(1..)) {
-        // A closed terminal is no reason to stop counting.
+        // Counting goes on even if the terminal is closed.
         let _ = to.write_all(&line);
         if let Ok(mut seen) = seen.lock() {
             seen.push_str(&String::from_utf8_lossy(&line));

@@ -1,8 +1,8 @@
-//! Counting tests: what the runners print at their end, and what tests say they skipped.
+//! Counts tests, from the summaries of the test runners and from the skip log.
 
 use std::collections::BTreeSet;
 
-/// Tests that passed, failed and were left out.
+/// The number of tests that passed, failed and were skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: usize,
@@ -19,9 +19,9 @@ impl std::ops::AddAssign for Tally {
 }
 
 impl Tally {
-    /// From what a test runner printed: nextest's `Summary […] N tests run: …`; without one each `test result: …`
-    /// of libtest; without those a last line `N passed, M failed`. The order matters, because nextest repeats
-    /// (indented) what a failing test printed.
+    /// Parses the output of a test runner: nextest's `Summary […] N tests run: …`, else each `test result: …` of libtest,
+    /// else a last line `N passed, M failed`. The order matters, because nextest repeats (indented) the output of a failing
+    /// test.
     pub(crate) fn parse(output: &str) -> Self {
         let plain = without_colour(output);
         let sum = |counts: &mut dyn Iterator<Item = &str>| {
@@ -42,7 +42,7 @@ impl Tally {
 
     fn parse_counts(counts: &str) -> Self {
         let mut sum = Self::default();
-        // Nextest explains in brackets (`3 passed (1 slow)`); libtest begins with `ok. 3 passed`.
+        // Nextest adds details in parentheses (`3 passed (1 slow)`); libtest begins with `ok. 3 passed`.
         for part in counts.split([',', ';', '.', '(', ')']) {
             let mut words = part.split_whitespace();
             let (Some(Ok(count)), Some(word)) = (words.next().map(str::parse::<usize>), words.next()) else {
@@ -58,7 +58,7 @@ impl Tally {
         sum
     }
 
-    /// Takes tests that passed only because they skipped themselves out of the passed ones.
+    /// Moves tests that passed only because they skipped themselves from passed to skipped.
     pub(crate) fn move_skipped(&mut self, tests: usize) {
         let moved = tests.min(self.passed);
         self.passed -= moved;
@@ -66,7 +66,7 @@ impl Tally {
     }
 }
 
-/// The skip log (`test-name: reason` a line): how many tests skipped, and the lines once each.
+/// Parses the skip log (`test-name: reason` on each line): how many tests were skipped, and the distinct lines.
 pub(crate) fn skips(log: &str) -> (usize, Vec<String>) {
     let lines: BTreeSet<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let tests: BTreeSet<&str> = lines.iter().map(|line| line.split(": ").next().unwrap_or(line)).collect();

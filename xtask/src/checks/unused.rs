@@ -1,7 +1,7 @@
-//! Dependencies that nobody uses: each one of a `Cargo.toml` must be named in the sources beside it, and each one of the
-//! workspace by some member.
+//! Finds unused dependencies: the sources beside a `Cargo.toml` must name each of its dependencies, and some member must use
+//! each dependency of the workspace.
 //!
-//! It reads text and builds nothing. Where a name stands in a comment or behind another path (`crate::toml::`), it is no use.
+//! It reads text and builds nothing. A name in a comment or after another path segment (`crate::toml::`) does not count.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use toml::{Table, Value};
 
-/// The tables of a manifest, with the sources that may use what is in them.
+/// The dependency tables of a manifest, with the sources that may use them.
 const KINDS: [(&str, &[&str]); 3] = [
     ("dependencies", &["src"]),
     ("dev-dependencies", &["src", "tests", "benches", "examples"]),
     ("build-dependencies", &["build.rs"]),
 ];
 
-/// One line for each dependency that nobody uses.
+/// One line for each unused dependency.
 pub(crate) fn dependencies(root: &Path) -> anyhow::Result<Vec<String>> {
     let workspace = manifest(root)?;
     let mut lines = Vec::new();
@@ -61,7 +61,7 @@ fn manifest(folder: &Path) -> anyhow::Result<Table> {
     text.parse().with_context(|| format!("cannot understand {}", path.display()))
 }
 
-/// The folders of the members; `folder/*` stands for all folders inside.
+/// The directories of the members; `folder/*` means all directories inside.
 fn members(root: &Path, workspace: &Table) -> anyhow::Result<Vec<PathBuf>> {
     let listed = workspace.get("workspace").and_then(|table| table.get("members")?.as_array());
     let mut folders = Vec::new();
@@ -82,7 +82,7 @@ fn members(root: &Path, workspace: &Table) -> anyhow::Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// All Rust below a path, without its comments.
+/// Appends all Rust code below a path, without comments.
 fn collect(path: &Path, text: &mut String) -> anyhow::Result<()> {
     if path.is_dir() {
         for entry in fs::read_dir(path)? {
@@ -98,7 +98,7 @@ fn collect(path: &Path, text: &mut String) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a crate is named: at the beginning of a path, or alone in a `use`.
+/// Whether the code names a crate, at the beginning of a path or alone in a `use`.
 fn is_used(text: &str, name: &str) -> bool {
     let in_word = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(name).any(|(at, _)| {

@@ -1,4 +1,4 @@
-//! How made-up sessions end, in what proportion, and what a list should say of each.
+//! How generated sessions end, in which proportion, and what a list should show for each.
 
 use super::rng::Rng;
 
@@ -9,7 +9,7 @@ pub(super) enum Ending {
     Interrupted,
     Failed,
     Died,
-    /// Died while a record was being written.
+    /// The agent died while it wrote a record.
     Torn,
 }
 

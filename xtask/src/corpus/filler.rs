@@ -1,4 +1,4 @@
-//! Filler prose, cut from one pool so that gigabytes of it cost little more than copying.
+//! Filler text, cut from one pool, so that gigabytes of it cost little more than copying.
 
 use super::rng::Rng;
 
@@ -61,10 +61,10 @@ const WORDS: &[&str] = &[
 
 const POOL_WORDS: usize = 60_000;
 
-/// Text as it stands inside a JSON string: quotes and newlines are already escaped.
+/// Text for the inside of a JSON string: quotes and newlines are already escaped.
 pub(crate) struct Filler {
     pool: String,
-    /// Where a word starts; only there may a piece start or end, so that no escape or character is cut.
+    /// The positions at which words start. A piece starts and ends only there, so that no escape or character is cut.
     starts: Vec<usize>,
 }
 
@@ -87,7 +87,7 @@ impl Filler {
         Self { pool, starts }
     }
 
-    /// About `bytes` bytes of escaped prose (never more, at most one word less), over several lines.
+    /// About `bytes` bytes of escaped text in several lines: never more, and at most one word less.
     pub(crate) fn prose(&self, rng: &mut Rng, bytes: usize) -> String {
         let mut text = String::with_capacity(bytes);
         while text.len() < bytes {
@@ -103,7 +103,7 @@ impl Filler {
         text
     }
 
-    /// Prose on one line without anything that JSON escapes: what a person types as a prompt or a title.
+    /// Text on one line that JSON does not escape, for prompts and titles.
     pub(crate) fn line(&self, rng: &mut Rng, bytes: usize) -> String {
         let text = self.prose(rng, bytes.max(24)).replace("\\n", "").replace("\\t", "").replace("\\\"", "'");
         let text = text.trim();
@@ -111,15 +111,15 @@ impl Filler {
     }
 }
 
-/// What a reader should see of escaped prose: the first `chars` characters, white space folded.
+/// What a reader should show for escaped text: the first `chars` characters, with white space folded.
 pub(crate) fn visible_prefix(escaped: &str, chars: usize) -> String {
-    // Only the beginning is looked at: a giant prompt has megabytes.
+    // Only the beginning is processed, because a giant prompt has megabytes.
     let head: String = escaped.chars().take(chars * 4 + 16).collect();
     let plain = head.replace("\\n", "\n").replace("\\t", "\t").replace("\\\"", "\"");
     folded_prefix(&plain, chars)
 }
 
-/// The first `chars` characters of `text` with runs of white space as one space.
+/// The first `chars` characters of `text`, with each run of white space as one space.
 pub(crate) fn folded_prefix(text: &str, chars: usize) -> String {
     let folded = text.split_whitespace().take(chars).collect::<Vec<_>>().join(" ");
     folded.chars().take(chars).collect::<String>().trim_end().to_owned()

@@ -1,4 +1,4 @@
-//! What each session of a corpus should show, in the words of the fixtures' `expected.json`.
+//! What a list should show for each session of a corpus, in the format of the fixtures' `expected.json`.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write as _};
@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 pub(crate) struct Row {
     pub(crate) adapter: String,
     pub(crate) id: String,
-    /// Of the session's own file, sub-agents not counted.
+    /// The size of the session's own file, without its sub-agents.
     pub(crate) bytes: u64,
     pub(crate) updated_ms: i64,
     pub(crate) subagents: u64,
-    /// Fields of the session object that can be checked; one that is not here is arguable.
+    /// The fields of the session object that are checked. Readers may differ on the fields that are missing here.
     pub(crate) expected: Value,
 }
 

@@ -1,7 +1,7 @@
-//! `cargo xtask corpus`: a made-up HOME full of agent sessions, for measuring.
+//! `cargo xtask corpus`: a generated HOME full of agent sessions, for measurements.
 //!
-//! The same seed, session count, scale and `--now` give byte-identical files. Texts are invented; record types and
-//! field order are those of the recorded fixtures. `manifest.json` says what each session should show.
+//! The same seed, session count, scale and `--now` give byte-identical files. The texts are invented; record types and
+//! field order are those of the recorded fixtures. `manifest.json` contains what a list should show for each session.
 
 pub(crate) mod claude;
 mod codex;
@@ -25,19 +25,19 @@ pub(crate) use self::manifest::{Manifest, Row};
 use self::rng::Rng;
 use self::sizes::{MeanScale, Plan, SizeShape};
 
-/// Bumped when the generator writes something else, so that a cached corpus is not taken for the new one.
+/// Increase this when the generator writes something else, so that a cached corpus is not taken for a new one.
 pub(crate) const GENERATION: u32 = 1;
 
-/// One agent's way of keeping sessions. A further agent is one more file in this folder and one line in [`all`].
+/// How one agent stores sessions. A further agent is one more file in this directory and one line in [`all`].
 pub(crate) trait AgentCorpus {
-    /// The word for `--agents`.
-    fn word(&self) -> &'static str;
+    /// The name for `--agents`.
+    fn name(&self) -> &'static str;
     /// Its share of the sessions, relative to the others.
     fn weight(&self) -> usize;
     fn shape(&self) -> SizeShape;
-    /// Writes one session and says what it should show.
+    /// Writes one session and returns what a list should show for it.
     fn session(&mut self, scene: &Scene, rng: &mut Rng, plan: Plan) -> anyhow::Result<Row>;
-    /// Writes what belongs to all sessions of this agent.
+    /// Writes the files that all sessions of this agent share.
     fn finish(&mut self, scene: &Scene, rng: &mut Rng, rows: &mut [Row]) -> anyhow::Result<()>;
 }
 
@@ -52,15 +52,15 @@ fn all() -> Vec<Box<dyn AgentCorpus>> {
     agents
 }
 
-/// The words that were given, with `all` standing for every agent there is.
+/// The given names, with `all` replaced by the names of all agents.
 pub(crate) fn expand(words: &[String]) -> Vec<String> {
     if words.iter().any(|word| word == "all") {
-        return all().iter().map(|agent| agent.word().to_owned()).collect();
+        return all().iter().map(|agent| agent.name().to_owned()).collect();
     }
     words.to_vec()
 }
 
-/// What is to be written.
+/// What to write.
 pub(crate) struct Options {
     pub(crate) home: PathBuf,
     pub(crate) sessions: usize,
@@ -71,7 +71,7 @@ pub(crate) struct Options {
     pub(crate) agents: Vec<String>,
 }
 
-/// What all agents share while a corpus is written.
+/// The data that all agents share while a corpus is written.
 pub(crate) struct Scene {
     pub(crate) home: PathBuf,
     pub(crate) now_ms: i64,
@@ -108,7 +108,7 @@ impl Scene {
         &self.projects[index.min(self.projects.len() - 1)]
     }
 
-    /// When a session ended: within the last sixty days, more likely lately.
+    /// A time at which a session ended, within the last sixty days; recent times are more likely.
     #[allow(clippy::cast_possible_truncation, reason = "milliseconds of sixty days")]
     pub(crate) fn end_ms(&self, rng: &mut Rng) -> i64 {
         const SIXTY_DAYS_MS: f64 = 60.0 * 86_400_000.0;
@@ -120,12 +120,12 @@ impl Scene {
 pub(crate) fn write(options: &Options) -> anyhow::Result<Manifest> {
     let mut agents = all();
     if let Some(unknown) =
-        options.agents.iter().find(|word| !agents.iter().any(|agent| agent.word() == *word))
+        options.agents.iter().find(|word| !agents.iter().any(|agent| agent.name() == *word))
     {
-        let known: Vec<_> = agents.iter().map(|agent| agent.word()).collect();
+        let known: Vec<_> = agents.iter().map(|agent| agent.name()).collect();
         bail!("no generator for agent {unknown:?}; known: {}", known.join(", "));
     }
-    agents.retain(|agent| options.agents.iter().any(|word| word == agent.word()));
+    agents.retain(|agent| options.agents.iter().any(|word| word == agent.name()));
     if options.home.join("manifest.json").exists()
         || [".claude", ".pi", ".local"].iter().any(|agent| options.home.join(agent).exists())
     {
@@ -136,13 +136,13 @@ pub(crate) fn write(options: &Options) -> anyhow::Result<Manifest> {
     let mut rows = Vec::with_capacity(options.sessions);
     let weights: Vec<usize> = agents.iter().map(|agent| agent.weight()).collect();
     for (agent, count) in agents.iter_mut().zip(shares(options.sessions, &weights)) {
-        let plans = sizes::plan(options.seed, agent.word(), count, agent.shape(), options.scale);
+        let plans = sizes::plan(options.seed, agent.name(), count, agent.shape(), options.scale);
         let first = rows.len();
         for (index, plan) in (0..).zip(plans) {
-            let mut rng = Rng::for_stream(options.seed, agent.word(), index);
+            let mut rng = Rng::for_stream(options.seed, agent.name(), index);
             rows.push(agent.session(&scene, &mut rng, plan)?);
         }
-        let mut rng = Rng::for_stream(options.seed, agent.word(), u64::MAX - 1);
+        let mut rng = Rng::for_stream(options.seed, agent.name(), u64::MAX - 1);
         agent.finish(&scene, &mut rng, &mut rows[first..])?;
     }
     let manifest = Manifest { seed: options.seed, now_ms: options.now_ms, rows };
@@ -150,7 +150,7 @@ pub(crate) fn write(options: &Options) -> anyhow::Result<Manifest> {
     Ok(manifest)
 }
 
-/// Divides `total` by weight; the last one takes what rounding leaves.
+/// Divides `total` by weight; the last share gets the rounding difference.
 fn shares(total: usize, weights: &[usize]) -> Vec<usize> {
     let sum = weights.iter().sum::<usize>().max(1);
     let mut left = total;
@@ -166,7 +166,7 @@ fn shares(total: usize, weights: &[usize]) -> Vec<usize> {
         .collect()
 }
 
-/// The command: writes and says what there is.
+/// Runs the command: writes the corpus and prints a summary.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let start = Instant::now();
     std::fs::create_dir_all(&options.home)

@@ -38,12 +38,12 @@ BEGIN;";
 #[derive(Default)]
 pub(crate) struct OpenCode {
     database: Option<Connection>,
-    /// Counted, so that ids are unique and sort by time of writing.
+    /// A counter, so that ids are unique and sort by the time of writing.
     ids: u64,
     sessions: Vec<String>,
 }
 
-/// How the last turn ended, with what the last message then holds.
+/// How the last turn ended, which decides what the last message contains.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ending {
     Completed,
@@ -95,7 +95,7 @@ impl Writing<'_> {
         format!("{kind}_{:012x}AbCdEfGhIjKlMn", *self.ids)
     }
 
-    /// The full snapshot of a change, as OpenCode logs it.
+    /// Writes the full snapshot of a change, as OpenCode logs it.
     fn event(&mut self, kind: &str, data: &str) -> anyhow::Result<()> {
         let id = self.id("evt");
         let mut insert = self.database.prepare_cached("INSERT INTO event VALUES(?,?,?,?,?)")?;
@@ -122,7 +122,7 @@ impl Writing<'_> {
 }
 
 impl AgentCorpus for OpenCode {
-    fn word(&self) -> &'static str {
+    fn name(&self) -> &'static str {
         "opencode"
     }
 
@@ -146,7 +146,7 @@ impl AgentCorpus for OpenCode {
 
     fn finish(&mut self, _scene: &Scene, _rng: &mut Rng, _rows: &mut [Row]) -> anyhow::Result<()> {
         if let Some(database) = self.database.take() {
-            // As the agent leaves it after a clean end: in WAL mode, with nothing beside it.
+            // This is the state after a clean exit of the agent: WAL mode, without a WAL file.
             database.execute_batch("COMMIT; PRAGMA journal_mode=WAL;")?;
             database.close().map_err(|(_, error)| error)?;
         }
@@ -236,7 +236,7 @@ impl OpenCode {
     }
 }
 
-/// Steps with a tool each, and the last one without; gives the last text.
+/// Writes steps with a tool call each, and a last one without; returns the last text.
 fn work(
     writing: &mut Writing<'_>,
     scene: &Scene,

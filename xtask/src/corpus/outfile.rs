@@ -1,4 +1,4 @@
-//! Writing one file of a corpus: counted, private, and with the time it should have.
+//! Writes one file of a corpus: counts its bytes, makes it private, and sets its modification time.
 
 use std::fmt::Arguments;
 use std::fs::{File, OpenOptions};
@@ -16,7 +16,7 @@ pub(crate) struct OutFile {
 }
 
 impl OutFile {
-    /// Makes the file and its folders; it must not be there yet.
+    /// Creates the file and its directories; the file must not exist yet.
     pub(crate) fn create(path: PathBuf) -> anyhow::Result<Self> {
         let make = || -> std::io::Result<File> {
             if let Some(folder) = path.parent() {
@@ -33,7 +33,7 @@ impl OutFile {
         self.out.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", self.path.display()))
     }
 
-    /// One line; the newline is added.
+    /// Writes one line and adds the newline.
     pub(crate) fn line(&mut self, line: Arguments<'_>) -> anyhow::Result<()> {
         self.put(&line.to_string())?;
         self.put("\n")
@@ -43,7 +43,7 @@ impl OutFile {
         self.written
     }
 
-    /// Flushes and sets the modification time; gives the size.
+    /// Flushes the file and sets its modification time; returns its size.
     pub(crate) fn close(mut self, modified_ms: i64) -> anyhow::Result<u64> {
         let at = SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(modified_ms).unwrap_or(0));
         let mut close = || -> std::io::Result<()> {
@@ -55,7 +55,7 @@ impl OutFile {
     }
 }
 
-/// A small file in one go.
+/// Writes a small file.
 pub(crate) fn put(path: &Path, text: &str, modified_ms: i64) -> anyhow::Result<()> {
     let mut file = OutFile::create(path.to_owned())?;
     file.put(text)?;

@@ -17,7 +17,7 @@ const ADAPTER: &str = "pi";
 pub(crate) struct Pi;
 
 impl AgentCorpus for Pi {
-    fn word(&self) -> &'static str {
+    fn name(&self) -> &'static str {
         "pi"
     }
 
@@ -38,7 +38,7 @@ impl AgentCorpus for Pi {
     }
 }
 
-/// What the last reply says of itself; a killed agent leaves none.
+/// The stop reason of the last reply; a killed agent leaves none.
 fn stop_reason(ending: Ending) -> Option<&'static str> {
     match ending {
         Ending::Completed => Some("stop"),
@@ -48,7 +48,7 @@ fn stop_reason(ending: Ending) -> Option<&'static str> {
     }
 }
 
-/// One file in the making.
+/// One file while it is written.
 struct Chain<'s> {
     out: OutFile,
     scene: &'s Scene,
@@ -98,7 +98,7 @@ impl Chain<'_> {
         self.scene.filler.prose(self.rng, bytes)
     }
 
-    /// A reply that calls a tool, and the tool's answer.
+    /// Writes a reply that calls a tool, and the tool's result.
     fn tool_turn(&mut self, answer_bytes: usize) -> anyhow::Result<String> {
         let bytes = self.rng.length(5.5, 1.0, 6_000).max(20);
         let (text, command) = (self.prose(bytes), self.scene.filler.line(self.rng, 60));
@@ -195,7 +195,7 @@ fn work(chain: &mut Chain<'_>, plan: Plan, (started_ms, ended_ms): (i64, i64)) -
         }
         chain.tool_turn(bytes)?;
         if chain.rng.chance(0.05) {
-            // The user went back, and left what followed on a branch of its own.
+            // The user went back, so the records that followed are now on another branch.
             let kept = chain.parent.clone();
             chain.tool_turn(200)?;
             chain.parent = kept;
@@ -204,7 +204,7 @@ fn work(chain: &mut Chain<'_>, plan: Plan, (started_ms, ended_ms): (i64, i64)) -
     Ok(())
 }
 
-/// The end of the session; gives the last text of the agent.
+/// Writes the end of the session; returns the agent's last text.
 fn end(chain: &mut Chain<'_>, ending: Ending, ended_ms: i64) -> anyhow::Result<String> {
     chain.at_ms = ended_ms;
     let Some(stop) = stop_reason(ending) else {
@@ -221,7 +221,7 @@ fn end(chain: &mut Chain<'_>, ending: Ending, ended_ms: i64) -> anyhow::Result<S
     Ok(text)
 }
 
-/// The folder name for a working folder.
+/// The directory name for a working directory.
 fn slug(cwd: &str) -> String {
     format!("--{}--", cwd.trim_start_matches('/').replace(['/', '\\', ':'], "-"))
 }

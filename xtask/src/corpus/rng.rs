@@ -1,14 +1,14 @@
 //! A small seeded generator of numbers and ids.
 //!
-//! Written here rather than taken from a crate so that a corpus stays byte-identical when dependencies move on.
+//! It is not taken from a crate, so that a corpus stays byte-identical when dependencies are updated.
 
 use std::fmt::Write as _;
 
-/// splitmix64: one word of state, good enough to vary a corpus.
+/// The generator splitmix64. It has 64 bits of state, which is enough to vary a corpus.
 pub(crate) struct Rng(u64);
 
 impl Rng {
-    /// A stream of its own for each session, so that one session does not depend on how the others were written.
+    /// A separate stream for each session, so that a session does not depend on how the others were written.
     pub(crate) fn for_stream(seed: u64, agent: &str, index: u64) -> Self {
         let mut rng = Self(seed ^ 0x9E37_79B9_7F4A_7C15);
         for byte in agent.bytes() {
@@ -51,13 +51,13 @@ impl Rng {
         self.unit() < probability
     }
 
-    /// Standard normal, by Box and Muller.
+    /// A number with the standard normal distribution, by the Box-Muller method.
     pub(crate) fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit()).cos()
     }
 
-    /// A length whose logarithm is normal, at most `most`.
+    /// A length with a log-normal distribution, at most `most`.
     pub(crate) fn length(&mut self, mean_ln: f64, sigma: f64, most: usize) -> usize {
         whole((mean_ln + sigma * self.normal()).exp()).min(most)
     }

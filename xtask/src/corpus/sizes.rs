@@ -1,6 +1,6 @@
-//! How large each session becomes.
+//! Plans the size of each session.
 //!
-//! Transcript sizes in life follow a log-normal with a heavy tail: half of them are small, one in a hundred has
+//! Real transcript sizes have a log-normal distribution with a heavy tail: half of them are small, one in a hundred has
 //! tens of megabytes. `auto` shrinks all of them by one factor, found by bisection, so that the mean is
 //! [`AUTO_MEAN_BYTES`] while the shape (and the largest lines) stays.
 
@@ -11,17 +11,17 @@ use super::rng::{Rng, whole};
 /// 10,000 sessions with this mean are about 3 GB.
 pub(crate) const AUTO_MEAN_BYTES: f64 = 300_000.0;
 
-/// Bytes of text in one giant line.
+/// The bytes of text in one giant line.
 pub(crate) const GIANT_TEXT: usize = 2_200_000;
 
 const CEILING: f64 = 120_000_000.0;
 
-/// Where a session holds its giant line, if it has one.
+/// Where a session has its giant line, if it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Giant {
-    /// The first prompt: the working folder comes megabytes into the file.
+    /// In the first prompt, so that the working directory comes megabytes into the file.
     Head,
-    /// A tool result in the middle.
+    /// In a tool result in the middle.
     Middle,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct SizeShape {
     pub(crate) floor: f64,
 }
 
-/// What is planned for one session before it is written.
+/// The plan of one session, made before it is written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) bytes: usize,
@@ -75,7 +75,7 @@ pub(crate) fn plan(seed: u64, agent: &str, count: usize, shape: SizeShape, scale
         .iter()
         .map(|size| Plan { bytes: whole(clamped(size * factor, shape)), giant: None })
         .collect();
-    // Small corpora stay free of giants, larger ones have at least one of each kind.
+    // Small corpora have no giant lines, larger ones have at least one of each kind.
     if count >= 20 {
         for n in 0..(count / 1250).max(1) * 2 {
             plans[rng.index(count)].giant = Some(if n % 2 == 0 { Giant::Middle } else { Giant::Head });

@@ -28,7 +28,7 @@ fn tree(home: &Path) -> BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)> {
                 folders.push(path);
             } else {
                 let inside = path.strip_prefix(home).unwrap().to_owned();
-                // The manifest describes the corpus; its own time is not part of it.
+                // The modification time of the manifest is not part of the corpus.
                 let modified = if inside == Path::new("manifest.json") {
                     std::time::SystemTime::UNIX_EPOCH
                 } else {

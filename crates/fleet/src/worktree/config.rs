@@ -146,7 +146,7 @@ impl Config {
 
     /// Returns the repository's settings as one file that contains all of them and includes no other. It does not say
     /// where the worktree lies.
-    pub(super) fn written_by_the_repository(&self) -> Vec<u8> {
+    pub(super) fn repository_config_file(&self) -> Vec<u8> {
         let mut text = Vec::new();
         for setting in self.of_the_repository() {
             let Key { section, middle, name } = setting.key();
@@ -178,14 +178,14 @@ impl Config {
 
     /// Returns the directory of hooks that the user has set for all repositories. A relative path does not count,
     /// because the repository would decide what is in it.
-    pub(super) fn hooks_of_the_user(&self) -> Option<&[u8]> {
+    pub(super) fn user_hooks(&self) -> Option<&[u8]> {
         let (path, of_the_repository) = self.hooks_path()?;
         (!of_the_repository && !path.is_empty() && !is_relative(path)).then_some(path)
     }
 
     /// Returns the helpers of the repository that a filter of the user may use, each with what the user has configured
     /// instead.
-    pub(super) fn instead_of_the_repositorys(&self) -> Vec<(&'static str, &[u8])> {
+    pub(super) fn user_helpers(&self) -> Vec<(&'static str, &[u8])> {
         let helpers: [(&'static str, &[u8]); 5] = [
             ("core.sshcommand", b"ssh"),
             ("core.askpass", b""),
@@ -302,7 +302,7 @@ mod tests {
             local\0include.path\n/elsewhere\0local\0core.ignorecase\0local\0credential.helper\n\0worktree\0a.b\n  c\0";
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("config");
-        fs::write(&file, Config::parse(printed).written_by_the_repository()).unwrap();
+        fs::write(&file, Config::parse(printed).repository_config_file()).unwrap();
         let mut git = std::process::Command::new("git");
         let output = git.args(["config", "--list", "-z", "--file"]).arg(&file).output().unwrap();
         let expected =
@@ -324,12 +324,9 @@ mod tests {
             b"global\0core.sshcommand\nmine\0global\0core.hookspath\n~/hooks\0local\0core.sshcommand\ntheirs\0\
               local\0core.askpass\ntheirs\0",
         );
-        assert_eq!(
-            config.instead_of_the_repositorys(),
-            [("core.sshcommand", &b"mine"[..]), ("core.askpass", &b""[..])]
-        );
-        assert_eq!(config.hooks_of_the_user(), Some(&b"~/hooks"[..]));
-        assert_eq!(Config::parse(b"global\0core.hookspath\nhooks\0").hooks_of_the_user(), None);
-        assert_eq!(Config::parse(b"local\0core.hookspath\n/theirs\0").hooks_of_the_user(), None);
+        assert_eq!(config.user_helpers(), [("core.sshcommand", &b"mine"[..]), ("core.askpass", &b""[..])]);
+        assert_eq!(config.user_hooks(), Some(&b"~/hooks"[..]));
+        assert_eq!(Config::parse(b"global\0core.hookspath\nhooks\0").user_hooks(), None);
+        assert_eq!(Config::parse(b"local\0core.hookspath\n/theirs\0").user_hooks(), None);
     }
 }

@@ -139,9 +139,9 @@ pub(super) fn git_of_the_user(
     let mut command = bare(folder);
     command.envs(settings.iter().map(|(name, value)| (name, value)));
     let mut hooks = OsString::from("core.hooksPath=");
-    hooks.push(config.hooks_of_the_user().map_or(OsStr::new("/dev/null"), OsStr::from_bytes));
+    hooks.push(config.user_hooks().map_or(OsStr::new("/dev/null"), OsStr::from_bytes));
     command.arg("-c").arg(hooks);
-    for (key, value) in config.instead_of_the_repositorys() {
+    for (key, value) in config.user_helpers() {
         command.arg("-c").arg(OsStr::from_bytes(&[key.as_bytes(), b"=", value].concat()));
     }
     disable(&mut command, &config.disabled_programs());

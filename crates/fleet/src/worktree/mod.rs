@@ -234,7 +234,7 @@ fn make_empty(Planned { made, remote }: &Planned) -> Result<(), WorktreeError> {
     }
     let empty = ["worktree", "add", "--no-checkout"].map(std::ffi::OsStr::new);
     let arguments = [&empty[..], &[made.path.as_os_str(), made.branch.as_ref()]].concat();
-    git(&made.common, &arguments).map(drop).inspect_err(|_| take_branch_back(made))
+    git(&made.common, &arguments).map(drop).inspect_err(|_| delete_new_branch(made))
 }
 
 /// Checks out the files, as `git worktree add` does. The worktree itself is searched for what the repository names,
@@ -262,7 +262,7 @@ fn fill(made: &Made, repository: &Path, marks: &Marks) -> Result<(), WorktreeErr
         return Ok(());
     }
     git_of_the_user(&made.path, &config, &settings, &files)?;
-    if config.hooks_of_the_user().is_some() {
+    if config.user_hooks().is_some() {
         git_of_the_user(&made.path, &config, &unset, &hook)?;
     }
     Ok(())
@@ -330,10 +330,10 @@ fn remove_unfilled(made: &Made) {
         // This succeeds only if it is empty.
         let _ = fs::remove_dir(&made.path);
     }
-    take_branch_back(made);
+    delete_new_branch(made);
 }
 
-fn take_branch_back(made: &Made) {
+fn delete_new_branch(made: &Made) {
     if made.created_branch {
         let _ = delete_branch(&made.common, &made.branch, &made.commit);
     }

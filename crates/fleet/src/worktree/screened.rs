@@ -36,12 +36,12 @@ impl Screened {
     ) -> Result<Self, WorktreeError> {
         let answer = git(&made.path, &["rev-parse", "--path-format=absolute", "--git-dir"])?;
         let git_dir = PathBuf::from(path_text(&answer));
-        let folder = Self::furnished(made, config, hooks, home)
+        let folder = Self::make_folder(made, config, hooks, home)
             .map_err(|source| WorktreeError::Io { path: made.common.clone(), source })?;
         Ok(Self { folder, git_dir, tree: made.path.clone() })
     }
 
-    fn furnished(made: &Made, config: &Config, hooks: &Hooks, home: &Path) -> io::Result<Scratch> {
+    fn make_folder(made: &Made, config: &Config, hooks: &Hooks, home: &Path) -> io::Result<Scratch> {
         let place = scratch::place(Some(home));
         scratch::sweep(&place);
         let folder = Scratch::new_in(&place)?.ok_or_else(|| io::Error::from(ErrorKind::ResourceBusy))?;
@@ -51,11 +51,11 @@ impl Screened {
                 symlink(made.common.join(&name), folder.path().join(&name))?;
             }
         }
-        own::create_new(&folder.path().join("config"))?.write_all(&config.written_by_the_repository())?;
+        own::create_new(&folder.path().join("config"))?.write_all(&config.repository_config_file())?;
         let copies = folder.path().join("hooks");
         own::make_folder(&copies)?;
         if let Hooks::Copied { from, content } = hooks {
-            beside_the_hooks(from, &copies)?;
+            copy_files_beside_hooks(from, &copies)?;
             for (name, bytes) in content {
                 put(&copies.join(name), bytes, true)?;
             }
@@ -80,7 +80,7 @@ impl Screened {
 }
 
 /// Copies the files beside the hooks, which the hooks may use. None of them is a hook that a checkout runs.
-fn beside_the_hooks(from: &Path, to: &Path) -> io::Result<()> {
+fn copy_files_beside_hooks(from: &Path, to: &Path) -> io::Result<()> {
     let found = match entries(from) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         found => found?,

@@ -1,7 +1,8 @@
-//! What changed between two surveys. Pure: an event can be wrong only if the list is.
+//! What changed between two surveys. This is pure, so an event is wrong only if the list is wrong.
 //!
-//! Silence is never a change: whatever a failed, late or partial source does not mention stays as it was. Of two sessions for
-//! one conversation (see `twins`) only one causes events; but once an event of a session was told, all its later ones are.
+//! Absence alone is never a change: a session that a failed, late or partial source does not mention stays as it was. If a
+//! conversation has two sessions (see `twins`), only the changes of one are reported; but once a change of a session was
+//! reported, all its later changes are reported too.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -13,12 +14,12 @@ use crate::status::{Rule, Status};
 use crate::survey::twins;
 use crate::survey::{SourceReport, Survey};
 
-/// A live session, and the last status that was really known of it.
+/// A live session with its last status that was not unknown.
 #[derive(Debug, Clone, PartialEq)]
 struct Seen {
     session: Box<Session>,
     known: Option<Status>,
-    /// When the first of its processes was started.
+    /// When the first of its owners was started.
     owned_since: Option<Timestamp>,
 }
 
@@ -31,27 +32,27 @@ impl Seen {
 
 type Place = (String, String);
 
-/// The live sessions as they were seen last. It can be dropped at any moment: it changes no answer, only what counts as
-/// a change.
+/// The live sessions of the last survey. It can be dropped at any moment: that changes no answer, only what counts as a
+/// change.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct View {
     live: BTreeMap<SessionKey, Seen>,
     sources: BTreeMap<Place, SourceReport>,
-    /// Those that were heard completely once: what they did not mention then did not live.
-    heard: BTreeSet<Place>,
-    /// Live sessions of which somebody knows: something was told of them, or they were shown.
-    told: BTreeSet<SessionKey>,
-    /// Live sessions that stood behind their twins, and of which nothing was told.
+    /// Sources that were read completely at least once: a session that they did not mention then was not live.
+    read_once: BTreeSet<Place>,
+    /// Live sessions that a reader knows: a change of theirs was reported, or they were shown.
+    reported: BTreeSet<SessionKey>,
+    /// Live sessions that were hidden by their twins, and of which no change was reported.
     suppressed: BTreeSet<SessionKey>,
 }
 
 impl View {
-    /// All of them, twins too.
+    /// All live sessions, including hidden twins.
     pub fn sessions(&self) -> impl Iterator<Item = &Session> {
         self.live.values().map(|seen| &*seen.session)
     }
 
-    /// All of them by their keys.
+    /// The same with their keys.
     pub fn live(&self) -> impl Iterator<Item = (&SessionKey, &Session)> {
         self.live.iter().map(|(key, seen)| (key, &*seen.session))
     }
@@ -60,19 +61,20 @@ impl View {
         self.live.keys().eq(other.live.keys())
     }
 
-    /// What a person is shown: every conversation once.
+    /// The sessions that a person is shown: every conversation once.
     pub fn shown(&self) -> impl Iterator<Item = &Session> {
         let hidden = self.hidden();
         self.live.iter().filter(move |(key, _)| !hidden.contains(*key)).map(|(_, seen)| &*seen.session)
     }
 
-    /// Somebody was shown them all: from now on they are told of to their end.
+    /// Records that a reader was shown all these sessions: from now on all their changes are reported.
     pub fn tell_shown(&mut self) {
         let hidden = self.hidden();
-        self.told.extend(self.live.keys().filter(|key| !hidden.contains(*key)).cloned());
+        self.reported.extend(self.live.keys().filter(|key| !hidden.contains(*key)).cloned());
     }
 
-    /// Who would be hidden by a gateway that cannot be heard now: nobody tells of their ends but themselves.
+    /// The native sessions whose gateway cannot be read now. Their own changes must be reported, because the gateway's are
+    /// not seen.
     fn gateway_unheard(&self) -> HashSet<SessionKey> {
         let mut all = twins::hidden(self.live.iter().map(|(key, seen)| (key, &*seen.session)));
         for key in self.hidden() {
@@ -81,40 +83,40 @@ impl View {
         all
     }
 
-    /// A gateway that cannot be heard hides nobody.
+    /// The sessions that are hidden by their twins. A gateway that cannot be read hides no session.
     fn hidden(&self) -> HashSet<SessionKey> {
-        let is_heard = |key: &SessionKey| {
+        let is_readable = |key: &SessionKey| {
             let source = self.sources.get(&(key.adapter.clone(), key.root.clone()));
             !source.is_some_and(SourceReport::failed)
         };
-        let heard = self.live.iter().filter(|(key, _)| is_heard(key));
-        twins::hidden(heard.map(|(key, seen)| (key, &*seen.session)))
+        let readable = self.live.iter().filter(|(key, _)| is_readable(key));
+        twins::hidden(readable.map(|(key, seen)| (key, &*seen.session)))
     }
 
     pub fn sources(&self) -> impl Iterator<Item = &SourceReport> {
         self.sources.values()
     }
 
-    /// Sessions that were live and are not in this answer about live ones. Nothing can be said of them before they were
-    /// asked for by name.
+    /// Sessions that were live and are not in this survey of live sessions. The caller must read them by their keys before
+    /// anything is known about them.
     pub fn missing(&self, live: &Survey) -> Vec<SessionKey> {
         let mentioned = |key: &SessionKey| live.sessions.iter().any(|surveyed| surveyed.key == *key);
-        // A source that gave no answer would give none now either.
+        // A source that has just failed would fail again.
         let asked =
             |key: &SessionKey| live.sources.iter().any(|source| is_of(source, key) && !source.failed());
         self.live.keys().filter(|key| asked(key) && !mentioned(key)).cloned().collect()
     }
 
-    /// What this answer changes, and the view after it. `now` must mention every live session of the sources that it
-    /// heard completely, and what is [missing](Self::missing) among them must have been asked for.
+    /// The changes that this survey shows, and the view after it. `now` must contain every live session of the sources that
+    /// it read completely, and the caller must have read those that were [missing](Self::missing).
     pub fn diff(&self, now: &Survey) -> (Vec<Event>, Self) {
         let (changes, after) = self.compare(now);
-        self.tell(changes, after)
+        self.without_suppressed(changes, after)
     }
 
-    /// Leaves out what is not told: whatever a twin does unseen, and how that ends, for its front has told it. Where the
-    /// front fell silent, the twin tells its own end.
-    fn tell(&self, mut changes: Vec<Event>, mut after: Self) -> (Vec<Event>, Self) {
+    /// Drops the changes of a native session that stands behind its gateway session, and of how its work there ends, because
+    /// the gateway session has reported the same. If the gateway cannot be read, the native session's own end is reported.
+    fn without_suppressed(&self, mut changes: Vec<Event>, mut after: Self) -> (Vec<Event>, Self) {
         let (hidden, gateway_unheard) = (after.hidden(), after.gateway_unheard());
         changes.retain(|change| {
             let ends = matches!(
@@ -122,34 +124,35 @@ impl View {
                 EventKind::SessionIdle | EventKind::SessionStopped | EventKind::SessionGone
             );
             let is_unseen = |key| hidden.contains(key) || (ends && self.suppressed.contains(key));
-            change.key.as_ref().is_none_or(|key| self.told.contains(key) || !is_unseen(key))
+            change.key.as_ref().is_none_or(|key| self.reported.contains(key) || !is_unseen(key))
         });
         let lives = |key: &&SessionKey| after.live.contains_key(*key);
-        let heard_of = changes.iter().filter_map(|change| change.key.as_ref());
-        let told: BTreeSet<_> = self.told.iter().chain(heard_of).filter(lives).cloned().collect();
-        let is_suppressed = |key: &&SessionKey| !told.contains(*key) && !gateway_unheard.contains(*key);
-        after.suppressed =
-            self.suppressed.iter().chain(&hidden).filter(lives).filter(is_suppressed).cloned().collect();
-        after.told = told;
+        let just_reported = changes.iter().filter_map(|change| change.key.as_ref());
+        let reported: BTreeSet<_> =
+            self.reported.iter().chain(just_reported).filter(lives).cloned().collect();
+        let is_suppressed = |key: &&SessionKey| !reported.contains(*key) && !gateway_unheard.contains(*key);
+        let candidates = self.suppressed.iter().chain(&hidden).filter(lives);
+        after.suppressed = candidates.filter(is_suppressed).cloned().collect();
+        after.reported = reported;
         (changes, after)
     }
 
-    /// Everything that this answer changes, told or not.
+    /// Everything that this survey changes, reported or not.
     fn compare(&self, now: &Survey) -> (Vec<Event>, Self) {
         let mut changes = Vec::new();
         let sources = self.sources_after(now, &mut changes);
         let complete = sources.iter().filter(|(_, report)| report.proves_absence()).map(|(place, _)| place);
-        let earlier = self.heard.iter().filter(|place| sources.contains_key(*place));
-        let heard = earlier.chain(complete).cloned().collect();
-        let mut after = Self { sources, heard, ..Self::default() };
+        let earlier = self.read_once.iter().filter(|place| sources.contains_key(*place));
+        let read_once = earlier.chain(complete).cloned().collect();
+        let mut after = Self { sources, read_once, ..Self::default() };
         for (key, was) in &self.live {
             let Some(source) = now.sources.iter().find(|source| is_of(source, key)) else {
-                // Nobody reads that root any more: we fall silent about it too.
+                // That root is not read any more, so nothing is reported about it.
                 continue;
             };
             let seen = now.sessions.iter().find(|surveyed| surveyed.key == *key);
             match seen.map(|surveyed| (&surveyed.session, surveyed.rule)) {
-                // How it ended is about to be known: what could be told now might have to be taken back.
+                // The outcome will be known when the runner has written the exit, and an event cannot be taken back.
                 Some((session, Rule::ExitNotWrittenYet)) => {
                     after.live.insert(key.clone(), Seen { session: session.clone(), ..was.clone() });
                 }
@@ -177,8 +180,8 @@ impl View {
                 continue;
             }
             let session = &surveyed.session;
-            // What lived already when its source was first heard did not start now.
-            if self.has_heard(key) {
+            // A session that was already live when its source was first read did not start now.
+            if self.has_read(key) {
                 changes.push(Event::of_session(EventKind::SessionStarted, key, None, session));
                 let kind = EventKind::of(session.status);
                 changes.extend(kind.map(|kind| Event::of_session(kind, key, None, session)));
@@ -189,13 +192,13 @@ impl View {
         (changes, after)
     }
 
-    /// The sessions that these processes owned.
+    /// The sessions that these processes own.
     pub fn owned_by(&self, pids: &[u32]) -> Vec<SessionKey> {
         let owned = |seen: &Seen| seen.session.processes.iter().any(|process| pids.contains(&process.pid));
         self.live.iter().filter(|(_, seen)| owned(seen)).map(|(key, _)| key.clone()).collect()
     }
 
-    /// What an answer about some sessions alone changes; it says nothing of others, nor of sources.
+    /// The changes in a survey of only these sessions; it says nothing about other sessions or about sources.
     pub fn diff_of(&self, some: &[SessionKey], now: &Survey) -> (Vec<Event>, Self) {
         let mut part = self.clone();
         part.live.retain(|key, _| some.contains(key));
@@ -205,27 +208,27 @@ impl View {
         let mut whole = self.clone();
         whole.live.retain(|key, _| !some.contains(key));
         whole.live.append(&mut after.live);
-        self.tell(changes, whole)
+        self.without_suppressed(changes, whole)
     }
 
-    /// What an answer of some agents alone changes; those of the others stay as they were.
+    /// The changes in a survey of only some agents; the sessions of the others stay as they were.
     pub fn diff_among(&self, concerns: impl Fn(&str) -> bool, now: &Survey) -> (Vec<Event>, Self) {
         let (mut part, mut rest) = (self.clone(), self.clone());
         part.live.retain(|key, _| concerns(&key.adapter));
         part.sources.retain(|(adapter, _), _| concerns(adapter));
-        part.heard.retain(|(adapter, _)| concerns(adapter));
+        part.read_once.retain(|(adapter, _)| concerns(adapter));
         let (changes, after) = part.compare(now);
         rest.live.retain(|key, _| !concerns(&key.adapter));
         rest.sources.retain(|(adapter, _), _| !concerns(adapter));
-        rest.heard.retain(|(adapter, _)| !concerns(adapter));
+        rest.read_once.retain(|(adapter, _)| !concerns(adapter));
         rest.live.extend(after.live);
         rest.sources.extend(after.sources);
-        rest.heard.extend(after.heard);
-        self.tell(changes, rest)
+        rest.read_once.extend(after.read_once);
+        self.without_suppressed(changes, rest)
     }
 
-    fn has_heard(&self, key: &SessionKey) -> bool {
-        self.heard.contains(&(key.adapter.clone(), key.root.clone()))
+    fn has_read(&self, key: &SessionKey) -> bool {
+        self.read_once.contains(&(key.adapter.clone(), key.root.clone()))
     }
 
     fn sources_after(&self, now: &Survey, changes: &mut Vec<Event>) -> BTreeMap<Place, SourceReport> {

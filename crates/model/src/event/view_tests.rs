@@ -1,4 +1,4 @@
-//! Random histories of sessions, heard through sources that fail as they like.
+//! Tests random histories of sessions, read through sources that fail at random.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,10 +53,10 @@ fn kinds(events: &[Event]) -> Vec<&'static str> {
     events.iter().map(|event| event.kind.as_str()).collect()
 }
 
-/// One session, as it truly is: not there, or in a status.
+/// The true status of every session that exists, by root and id.
 type Truth = BTreeMap<(usize, u8), Status>;
 
-/// What happens between two looks: the truth moves, and each source is heard as it can.
+/// What happens between two surveys: sessions change, and each source is read with some coverage.
 #[derive(Debug, Clone)]
 struct Step {
     moves: Vec<(usize, u8, Option<Status>)>,
@@ -88,7 +88,7 @@ fn step() -> impl Strategy<Value = Step> {
         .prop_map(|(moves, coverages, left_out)| Step { moves, coverages, left_out })
 }
 
-/// What a fleet that is in this state would answer.
+/// The survey of a fleet in this state.
 fn hear(truth: &Truth, step: &Step) -> Survey {
     let heard = truth.iter().filter(|((root, id), _)| match &step.coverages[*root] {
         Coverage::Complete | Coverage::NotInstalled => true,
@@ -99,8 +99,8 @@ fn hear(truth: &Truth, step: &Step) -> Survey {
 }
 
 proptest! {
-    /// Nothing that is alive is ever called stopped or gone, nothing ends twice, and after a look that heard everything
-    /// the view is the truth.
+    /// No live session is ever reported as stopped or gone, no session ends twice, and after a survey that read everything
+    /// the view equals the truth.
     #[test]
     fn no_history_of_failures_ends_a_session_that_lives(steps in proptest::collection::vec(step(), 1..30)) {
         let (mut truth, mut view) = (Truth::new(), View::default());
@@ -179,7 +179,7 @@ fn an_answer_about_some_says_nothing_of_the_others() {
     let (events, after) = view.diff_of(&some, &stopped);
     assert_eq!(kinds(&events), ["session.stopped"]);
     assert_eq!(after.sessions().map(|session| session.id.as_str()).collect::<Vec<_>>(), ["2"]);
-    // A source that could not be heard events nothing, and that it failed is for the next look to say.
+    // A source that that failed changes nothing here; the next full survey reports the failure.
     let failed = [Coverage::Failed { error: "no".into() }, Coverage::Complete];
     let (events, after) = view.diff_of(&some, &survey(Vec::new(), &failed));
     assert!(events.is_empty() && after == view);
@@ -203,7 +203,7 @@ fn an_answer_of_some_agents_leaves_the_others_alone() {
     assert_eq!((events.len(), after.sessions().count(), after.sources().count()), (0, 0, 0));
 }
 
-/// A gateway at `/one` runs 1, behind which stands 2 of the root `/two`.
+/// A gateway at `/one` has session 1, which it runs as the native session 2 of the root `/two`.
 fn pair(front: Option<Status>, native: Option<Status>) -> Vec<Surveyed> {
     let front = front.map(|status| {
         let mut front = surveyed("/one", 1, status);
@@ -216,7 +216,7 @@ fn pair(front: Option<Status>, native: Option<Status>) -> Vec<Surveyed> {
     front.into_iter().chain(native.map(|status| surveyed("/two", 2, status))).collect()
 }
 
-/// What is told of both, look by look, and who is shown in the end.
+/// The reported changes of both sessions, survey by survey, and which sessions are shown in the end.
 fn told_of(looks: &[(Option<Status>, Option<Status>)]) -> (Vec<Vec<String>>, Vec<String>) {
     let complete = [Coverage::Complete, Coverage::Complete];
     let (_, mut view) = View::default().diff(&survey(vec![], &complete));
@@ -247,7 +247,7 @@ fn of_two_sessions_for_one_conversation_one_is_told_of() {
     assert_eq!(told[3], ["1 session.idle"]);
     assert_eq!(shown, ["2"], "it lives, and its front rests");
 
-    // Its process ends a little later than the gateway says: nobody heard of it, and it ends nobody's wait.
+    // Its process exits a little later than the gateway reports. No reader knows it, so its end is not reported.
     let (told, shown) =
         told_of(&[(Some(Running), Some(Running)), (Some(Idle), Some(Running)), (Some(Idle), Some(Stopped))]);
     assert_eq!(told.concat(), ["1 session.started", "1 session.running", "1 session.idle"]);
@@ -257,13 +257,13 @@ fn of_two_sessions_for_one_conversation_one_is_told_of() {
 #[test]
 fn of_whom_anything_was_told_everything_is_told() {
     use Status::{Idle, Running, Stopped};
-    // It was there before its gateway took it up.
+    // It was live before its gateway resumed it.
     let (told, shown) =
         told_of(&[(None, Some(Idle)), (Some(Running), Some(Running)), (Some(Running), Some(Stopped))]);
     assert_eq!(told[0], ["2 session.started", "2 session.idle"]);
     assert_eq!(told[2], ["2 session.stopped"], "{told:?}");
     assert_eq!(shown, ["1"]);
-    // Somebody takes it up in a terminal when the gateway is done.
+    // A person resumes it in a terminal when the gateway has finished.
     let (told, _) = told_of(&[
         (Some(Running), Some(Running)),
         (Some(Idle), Some(Idle)),
@@ -292,7 +292,7 @@ fn who_was_shown_is_told_of_to_the_end_and_a_silent_gateway_hides_nobody() {
     assert_eq!(kinds(&view.diff(&ended).0), Vec::<&str>::new());
     view.tell_shown();
     assert_eq!(kinds(&view.diff(&ended).0), ["session.stopped"], "a reader has seen it");
-    // A daemon that begins hears the two one after the other.
+    // A daemon that has just started reads the two sources one after the other.
     let (_, view) = View::default().diff(&survey(pair(None, Some(Idle)), &complete));
     assert_eq!(kinds(&view.diff(&ended).0), ["session.stopped"], "nobody stood before it");
     let (_, view) = view.diff(&survey(pair(Some(Running), Some(Idle)), &complete));

@@ -1,5 +1,5 @@
-//! How the process that agentctl started for a session ended, as its runner saw it. Recorded facts only: what they mean
-//! for the session is said by the law and by the joins.
+//! How a process that agentctl launched for a session ended, as its runner recorded it. These are facts only: the law
+//! (`status.rs`) and the joins decide what they mean for the session.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -56,24 +56,24 @@ impl EndedBy {
     }
 }
 
-/// An exit that somebody saw.
+/// An exit that the runner saw.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenExit {
     pub at: Timestamp,
     pub code: Option<i32>,
     pub signal: Option<i32>,
-    /// agentctl itself ended it, and why.
+    /// Why agentctl ended the process, if it did.
     pub by: Option<EndedBy>,
 }
 
 impl SeenExit {
-    /// A person or a clean signal ended it. Agents that catch a signal say so with their exit code.
+    /// Whether a person or a clean signal ended the process. Agents that catch a signal exit with 128 plus its number.
     pub fn was_clean(&self) -> bool {
         let signal = self.signal.or_else(|| self.code.map(|code| code - 128));
         self.by.is_some() || matches!(signal, Some(HANG_UP | INTERRUPT | TERMINATE))
     }
 
-    /// Nothing was written after it: what the records leave is what this process left.
+    /// Whether nothing was written after this exit, so that the records are as this process left them.
     pub fn is_the_end(&self, updated_at: Option<Timestamp>) -> bool {
         updated_at.is_some_and(|at| at <= self.at)
     }
@@ -89,20 +89,20 @@ impl SeenExit {
     }
 }
 
-/// A session that agentctl launched, and whose process is gone.
+/// A session that agentctl launched and whose process has exited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndedLaunch {
     pub id: String,
     pub exit: LaunchExit,
 }
 
-/// What is known of the exit of a launched process that is gone.
+/// What is known about the exit of a launched process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LaunchExit {
     Seen(SeenExit),
-    /// The runner was gone before: nobody saw it.
+    /// The runner had exited before, so nobody saw the exit.
     Unseen,
-    /// The runner lives and has not written it down yet: how the process ended will be known, and is not known now.
+    /// The runner is alive and has not written the exit down yet: it is not known now, but will be.
     Unwritten,
 }
 
@@ -117,19 +117,19 @@ impl LaunchExit {
     }
 }
 
-/// What is written down about a process and a session that nothing ties to each other.
+/// Whether the launch records allow that a process owns a session, when nothing else ties the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitMatch {
-    /// Nothing speaks against it that the process carries the session.
+    /// The launch records do not contradict it.
     Fits,
-    /// The process that carried it went unseen: this one may have taken it up since, or not.
+    /// Nobody saw how the former owner exited, so this process may have resumed the session since, or not.
     InDoubt,
     Excluded,
 }
 
 impl KernelView {
-    /// A process that was launched for another session carries that one. And a session is left as its launched process
-    /// left it until there is a newer record: whoever took it up writes one.
+    /// A process that was launched for another session owns that one. A session whose launched process has exited has no new
+    /// owner until there is a newer record, because a process that resumes a session writes one.
     pub fn fit(&self, process: &Process, session: &Found) -> ExitMatch {
         match self.launched_for(process) {
             Some(id) if id == session.id => return ExitMatch::Fits,

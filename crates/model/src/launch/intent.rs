@@ -1,4 +1,4 @@
-//! What somebody wants an agent to do. Pure data: an adapter turns it into a plan.
+//! What a user wants an agent to do, as data. An adapter turns it into a plan.
 
 use std::path::PathBuf;
 
@@ -32,13 +32,13 @@ impl Permission {
     }
 }
 
-/// In which conversation the words are said.
+/// The conversation to which the prompt goes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Conversation {
     /// A new one.
     New,
-    /// One that is stored: its id and where its records are.
+    /// A stored one: its id and where its records are.
     #[serde(rename = "resume")]
     Stored { id: String, place: PathBuf },
     /// A new one that begins as a copy of a stored one.
@@ -46,19 +46,19 @@ pub enum Conversation {
     ForkOf { id: String, place: PathBuf },
 }
 
-/// One turn of an agent that runs by itself and ends with it.
+/// One headless turn: the agent exits when it ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Intent {
     pub conversation: Conversation,
-    /// What is said to the agent.
+    /// The prompt.
     pub words: String,
     pub cwd: PathBuf,
     pub model: Option<String>,
     pub permission: Option<Permission>,
-    /// Further instructions behind the agent's own system prompt.
+    /// Instructions that are appended to the agent's own system prompt.
     pub system_prompt: Option<String>,
-    /// A UUID that nobody has used, for agents that let the caller choose the id.
+    /// An unused UUID, for agents that let the caller choose the id.
     pub fresh_id: String,
-    /// Arguments for the agent's program, given to it as they are.
+    /// Further arguments for the agent's program, passed on unchanged.
     pub more: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! What somebody wants an agent to do, how that is carried out, and how it ended. Data only.
+//! An intent for an agent, the plan that carries it out, and how the process ended. Data only.
 
 pub mod exit;
 pub mod intent;

@@ -1,5 +1,5 @@
-//! How an intent is carried out: what is started, and how a session is ended. Plans are data; adapters make them and
-//! one executor carries them out.
+//! How an intent is carried out: which process is started, and how a session is ended. Plans are data: adapters make them,
+//! and one executor carries them out.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -43,14 +43,14 @@ pub enum IdSource {
     Seen,
 }
 
-/// What a process that was started has said so far.
+/// The output of a started process so far.
 #[derive(Debug, Clone, Copy)]
 pub struct FirstWords<'a> {
     pub stdout: &'a str,
     pub stderr: &'a str,
 }
 
-/// Why an intent has no plan: nothing was started.
+/// Why an adapter makes no plan for an intent. Nothing was started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     pub reason: String,
@@ -68,14 +68,14 @@ impl Refusal {
     }
 }
 
-/// The clean way to end a session, before anything harder is tried.
+/// The clean way to end a session, which is tried before a harder one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StopWay {
-    /// A signal to the process that carries it.
+    /// A signal to its owner.
     Signal(CleanSignal),
-    /// A command of the agent's own.
+    /// A command of the agent.
     Run(SpawnPlan),
-    /// The server that carries it is asked. Its process serves others too and is never signalled.
+    /// A request to the server that runs it. The server also runs other sessions and is never signalled.
     Ask,
 }
 

@@ -1,4 +1,4 @@
-//! Answers that may be partial, and the only two roads to a proof that a session ended.
+//! Surveys, which may be partial, and the only two ways to prove that a session has ended.
 
 pub(crate) mod twins;
 
@@ -15,11 +15,11 @@ use crate::process::{PidNamespace, ProcessRef};
 use crate::session::{Found, Session, SessionKey};
 use crate::status::{RemoteState, Rule, Status};
 
-/// How much of a source was heard.
+/// How completely a source was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Coverage {
     Complete,
-    /// A file or row had to be left out; the warnings name it.
+    /// Some files or rows could not be read; the warnings name them.
     Partial,
     TimedOut {
         after_ms: u64,
@@ -41,7 +41,7 @@ impl Coverage {
         }
     }
 
-    /// Whether silence of this source means absence.
+    /// Whether a session that this source does not mention does not exist.
     pub fn proves_absence(&self) -> bool {
         matches!(self, Self::Complete | Self::NotInstalled)
     }
@@ -55,57 +55,57 @@ impl Coverage {
     }
 }
 
-/// By what the kernel can tell that a process carries a session.
+/// How the kernel can identify the process that owns a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OwnerIdentity {
-    /// The agent wrote down pid and start time; both must match. Some write down where the pid counts, too.
+    /// The agent's note contains its pid and start time, and both must match. Some notes also contain the pid namespace.
     Process { pid: u32, start: u64, namespace: Option<PidNamespace> },
-    /// Whoever holds a lock on this file.
+    /// The owner is the process that holds a lock on this file.
     Lock { device: u64, inode: u64 },
-    /// The agent wrote down its pid at this moment: whoever has it now must have been running by then.
+    /// The agent wrote its pid at this moment, so the process with that pid must have been running then.
     Since { pid: u32, at: Timestamp },
-    /// This pid, if it holds this file open.
+    /// The owner has this pid, if that process has this file open.
     OpenFile { pid: u32, path: PathBuf },
 }
 
-/// The agent's own note of who carries a session. Worth nothing until the kernel confirms the holder.
+/// The agent's own note about which process owns a session. It proves nothing until the kernel confirms the owner.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Registration {
     pub id: String,
     pub slot: Option<String>,
     pub holder: OwnerIdentity,
-    /// The file that says so, for evidence.
+    /// The file with the note, for evidence.
     pub place: PathBuf,
     pub headless: bool,
-    /// What the live holder says of the session now.
+    /// What the live owner reports about the session now.
     pub testimony: Option<LiveReport>,
-    /// What the note itself says of a session that has no records yet.
+    /// What the note itself contains about a session that has no records yet.
     pub found: Option<Found>,
 }
 
-/// A gateway's word about one session that lives in it. There is no process to look for: this decides.
+/// The state that a gateway reports for one of its sessions. There is no process here, so this report decides.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Remote {
     pub id: String,
     pub slot: Option<String>,
     pub word: RemoteState,
-    /// Its words, and when they were heard.
+    /// What the gateway reported, and when it was read.
     pub evidence: Evidence,
-    /// What else it says of the session at this moment, such as what it waits for.
+    /// What else it reports about the session now, such as pending requests.
     pub testimony: LiveReport,
 }
 
-/// What one source gave.
+/// What one source returned.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Harvest {
     pub found: Vec<Found>,
-    /// Notes of the agent itself about live processes, stale ones included.
+    /// The agent's notes about its live processes, including stale ones.
     pub registrations: Vec<Registration>,
-    /// What a gateway says of the sessions that live in it; of those the kernel knows nothing.
+    /// What a gateway reports about its sessions, for which the kernel shows no process.
     pub remote: Vec<Remote>,
     pub coverage: Coverage,
     pub warnings: Vec<String>,
-    /// Record types the adapter does not know, with how often they were seen: format drift, for `doctor`.
+    /// Record types that the adapter does not know, with their counts: `doctor` shows them as format drift.
     pub drift: BTreeMap<String, u64>,
 }
 
@@ -125,7 +125,7 @@ impl Harvest {
         }
     }
 
-    /// Something had to be left out: the source is partial and says what.
+    /// Records that something could not be read: the coverage becomes partial, and the warning says what is missing.
     pub fn left_out(&mut self, warning: String) {
         if self.coverage == Coverage::Complete {
             self.coverage = Coverage::Partial;
@@ -160,33 +160,33 @@ impl SourceReport {
         matches!(self.coverage.as_str(), "complete" | "not-installed")
     }
 
-    /// It gave no answer at all.
+    /// Whether the source returned nothing at all.
     pub fn failed(&self) -> bool {
         matches!(self.coverage.as_str(), "failed" | "timed-out")
     }
 
-    /// Not everything was heard, and the user should know.
+    /// Whether something is missing, which the user should know.
     pub fn is_incomplete(&self) -> bool {
         !self.proves_absence()
     }
 }
 
-/// A session with what a survey knows beyond the public object.
+/// A session with what the survey knows beyond the public object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Surveyed {
     pub key: SessionKey,
-    /// Boxed, since lists of thousands are sorted and narrowed.
+    /// Boxed, because lists of thousands are sorted and filtered.
     pub session: Box<Session>,
     /// Where its records are.
     pub place: PathBuf,
-    /// Which line of the law decided.
+    /// Which rule of the law decided.
     pub rule: Rule,
-    /// The processes that carry it, in the order of `session.processes`. Whoever acts on them looks for himself.
+    /// Its owners, in the order of `session.processes`. A caller that acts on them inspects them again first.
     #[serde(skip)]
     pub carriers: Vec<OwnerProcess>,
 }
 
-/// A process that carries a session, by its identity.
+/// A process that owns a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnerProcess {
     pub process: ProcessRef,
@@ -195,18 +195,18 @@ pub struct OwnerProcess {
     pub tie: Tie,
 }
 
-/// One whole answer: every session that was found, and how well each source was heard.
+/// One whole answer: every session that was found, and how completely each source was read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Survey {
     pub sessions: Vec<Surveyed>,
     pub sources: Vec<SourceReport>,
     /// Live agent processes that belong to no stored session, by adapter.
     pub strays: Vec<(String, Stray)>,
-    /// Unknown record types by adapter, for `doctor`.
+    /// Unknown record types with their counts, by adapter, for `doctor`.
     pub drift: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
-/// Proof that a session ended. It cannot be made by hand: only [`Survey::prove_ended`] gives one.
+/// Proof that a session has ended. Only [`Survey::prove_ended`] makes one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended(SessionKey);
 
@@ -217,7 +217,8 @@ impl Ended {
 }
 
 impl Survey {
-    /// This answer, completed by a later and closer one. A source is heard completely only if it was both times.
+    /// Combines this survey with a later one that read fewer sessions more closely. The coverage of a source is complete only
+    /// if it was complete both times.
     #[must_use]
     pub fn and(mut self, closer: Self) -> Self {
         for report in closer.sources {
@@ -233,8 +234,8 @@ impl Survey {
         self
     }
 
-    /// The session was seen stopped, or is absent from an answer that was complete. Silence of a failed,
-    /// late or partial source proves nothing. Only meaningful for a survey of everything stored.
+    /// The session has ended if it was seen stopped, or if it is absent although its source was read completely. Absence from
+    /// a failed, late or partial source proves nothing. Call this only on a survey of everything that is stored.
     pub fn prove_ended(&self, key: &SessionKey) -> Option<Ended> {
         if let Some(seen) = self.sessions.iter().find(|surveyed| surveyed.key == *key) {
             return (seen.session.status == Status::Stopped).then(|| Ended(key.clone()));
@@ -277,7 +278,8 @@ mod tests {
     }
 
     proptest! {
-        /// The founding bug: a source that was late or failed must never prove that its sessions ended.
+        /// A source that was late or failed must never prove that its sessions have ended: agentctl exists because of
+        /// this bug.
         #[test]
         fn silence_proves_nothing(seen in coverage()) {
             let survey = Survey { sources: vec![report(&seen)], ..Survey::default() };

@@ -1,5 +1,5 @@
-//! The writer of every JSON answer, of the command line and of the API. It drops control characters itself, keys and
-//! extras included, so that no answer can carry them whatever an adapter let through.
+//! Writes every JSON answer of the command line and of the API. It drops control characters from keys and values, so no
+//! answer contains them even if an adapter let them through.
 
 use std::io::{self, Write};
 
@@ -8,17 +8,17 @@ use serde_json::ser::{CharEscape, CompactFormatter, Formatter, PrettyFormatter, 
 
 use crate::text;
 
-/// On one line.
+/// Writes JSON on one line.
 pub fn write(out: impl Write, value: &impl Serialize) -> serde_json::Result<()> {
     value.serialize(&mut Serializer::with_formatter(out, SafeFormatter(CompactFormatter)))
 }
 
-/// For a person.
+/// Writes indented JSON, for people.
 pub fn write_indented(out: impl Write, value: &impl Serialize) -> serde_json::Result<()> {
     value.serialize(&mut Serializer::with_formatter(out, SafeFormatter(PrettyFormatter::new())))
 }
 
-/// A formatter that leaves out what must never reach a terminal.
+/// A formatter that drops the characters that must never reach a terminal.
 struct SafeFormatter<F>(F);
 
 impl<F: Formatter> Formatter for SafeFormatter<F> {

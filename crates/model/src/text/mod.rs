@@ -1,11 +1,11 @@
-//! Text that came from storage is hostile until it has passed through here.
+//! Makes text safe to show. Text from storage may be hostile until it has passed through here.
 
 pub mod json;
 pub mod period;
 
 use std::fmt::Write;
 
-/// Whether a character may reach a terminal, a page or a log.
+/// Whether a character may be written to a terminal, a page or a log.
 fn is_harmless(character: char) -> bool {
     match character {
         '\n' | '\t' => true,
@@ -22,7 +22,8 @@ pub fn clean(text: &str) -> String {
     text.chars().filter(|c| is_harmless(*c)).collect()
 }
 
-/// Shown as nothing, as a space that is none, or in another place than it stands: it could hide what a person decides about.
+/// Whether a character is invisible, looks like a space, or changes the order of the text: it could hide what a person
+/// decides about.
 fn is_hidden(character: char) -> bool {
     matches!(character,
         '\u{a0}' | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{1680}' | '\u{180b}'..='\u{180f}'
@@ -30,9 +31,9 @@ fn is_hidden(character: char) -> bool {
         | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// What a person is to decide about: nothing is left out, and whatever cannot be seen is spelled out (`⟨U+202E⟩`).
-/// Only line breaks and tabs stay as they are. Backslashes mean themselves: a command that writes `\r` looks like no other.
-/// What was made visible stays so when it is made visible again.
+/// Prepares text about which a person decides: nothing is dropped, and every invisible character is written as its code
+/// (`⟨U+202E⟩`), except line breaks and tabs. Backslashes stay as they are, so a command that contains `\r` cannot be
+/// confused with one that contains the character. Applying this twice changes nothing more.
 pub fn visible(text: &str) -> String {
     let is_seen = |c: char| matches!(c, '\n' | '\t') || !(c.is_control() || is_hidden(c));
     if text.chars().all(is_seen) {
@@ -50,12 +51,13 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
-/// The same on one line: line breaks and tabs are spelled out too, and spaces stay.
+/// The same on one line: line breaks and tabs are written as `\n` and `\t`, and spaces stay.
 pub fn visible_line(text: &str) -> String {
     visible(text).replace('\n', "\\n").replace('\t', "\\t")
 }
 
-/// An id or a name in a command that a person may paste into a shell: nothing in it is ever run, or taken for a flag.
+/// Quotes an id or a name for a command that a person may paste into a shell: the shell runs nothing in it, and the program
+/// does not take it for a flag.
 pub fn shell_word(word: &str) -> String {
     let word = visible_line(word);
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
@@ -81,7 +83,7 @@ pub fn clean_cut(text: &str, limit: Option<usize>) -> String {
     }
 }
 
-/// One line: runs of white space become one space.
+/// The text on one line: runs of white space become one space.
 pub fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for word in text.split_whitespace() {
@@ -124,12 +126,12 @@ mod tests {
             visible("a\u{1b}[1A\u{202e}b\u{200b}c\u{a0}d\r\u{9b}\0"),
             "a⟨U+001B⟩[1A⟨U+202E⟩b⟨U+200B⟩c⟨U+00A0⟩d⟨U+000D⟩⟨U+009B⟩⟨U+0000⟩"
         );
-        // What the command itself spells out is told apart from the character.
+        // An escape that the command contains as text differs from the character itself.
         assert_eq!(visible(r"printf '\r\u{202e}'"), r"printf '\r\u{202e}'");
         assert_eq!(visible("\\r\r"), "\\r⟨U+000D⟩");
         assert_eq!(visible(&visible("a\u{1b}\\b")), visible("a\u{1b}\\b"));
         assert_eq!(visible_line("a\n  b\tc"), r"a\n  b\tc");
-        // Nothing of it is dropped afterwards, whoever prints it.
+        // `clean` drops nothing of it afterwards.
         assert_eq!(clean(&visible("a\u{1b}b")), visible("a\u{1b}b"));
     }
 }

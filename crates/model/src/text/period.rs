@@ -1,4 +1,4 @@
-//! What a person means by "7d", "2h 5m": lengths of time as they are typed. Pure.
+//! Parses lengths of time as people type them, such as "7d" or "2h 5m". Pure.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +9,7 @@ const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// "10m", "7d", "2h 5m", "1.5s" is not one: whole numbers with ms, s, m, h, d or w.
+/// Parses whole numbers with ms, s, m, h, d or w, such as "10m", "7d" or "2h 5m", but not "1.5s".
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let refuse = || format!("`{text}` is not a length of time; write it like 30s, 10m, 2h 5m or 7d");
     let mut rest = text.trim();
@@ -38,7 +38,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(total)
 }
 
-/// How far back a list looks.
+/// How far back a list goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {
     Back(Duration),
@@ -46,7 +46,7 @@ pub enum Since {
     Ever,
 }
 
-/// As it could be typed: `Since::parse` reads it back.
+/// Writes the value so that `Since::parse` can read it.
 impl fmt::Display for Since {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -60,7 +60,7 @@ impl fmt::Display for Since {
 impl Since {
     pub const DEFAULT: Self = Self::Back(Duration::from_secs(7 * DAY));
 
-    /// "7d", "all", or an RFC 3339 moment.
+    /// Parses "7d", "all", or an RFC 3339 time.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text == "all" {
             return Ok(Self::Ever);
@@ -73,12 +73,12 @@ impl Since {
         })
     }
 
-    /// The earliest moment that is still wanted; `None` is everything.
+    /// The earliest moment that is included; `None` includes everything.
     pub fn start(self, now: Timestamp) -> Option<Timestamp> {
         match self {
             Self::Ever => None,
             Self::Moment(moment) => Some(moment),
-            // Longer ago than time itself is everything.
+            // A duration that is too long for a timestamp means everything.
             Self::Back(duration) => {
                 SignedDuration::try_from(duration).ok().and_then(|back| now.checked_sub(back).ok())
             }

@@ -1,12 +1,12 @@
-//! From clock ticks since boot to the wall clock.
+//! Converts clock ticks since boot to wall-clock time.
 //!
-//! This is the one place of the crate that reads clocks. The result is for people and for comparing with the times in
-//! an agent's records; whether two processes are the same is never decided by it.
+//! Only this module of the crate reads clocks. The result is shown to people and compared with the times in an agent's
+//! records; it never decides whether two processes are the same.
 
 use jiff::{SignedDuration, Timestamp};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// When the machine booted, in terms of the wall clock of this moment, and how long a tick is.
+/// When the machine booted by the current wall clock, and how long a tick is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StartClock {
     boot: SignedDuration,
@@ -15,18 +15,17 @@ pub(super) struct StartClock {
 
 impl StartClock {
     pub(super) fn now() -> Self {
-        // Two clocks cannot be read at once: of a few tries, the one that was least disturbed counts.
+        // Two clocks cannot be read at once, so the fastest of a few attempts counts.
         let (_, boot) = [both_clocks(), both_clocks(), both_clocks()].into_iter().min().unwrap_or_default();
         Self { boot, ticks_per_second: rustix::param::clock_ticks_per_second() }
     }
 
-    /// When the machine booted.
     pub(super) fn boot(self) -> Option<Timestamp> {
         self.at(0)
     }
 
-    /// Ticks are cut off, so this is never later than the start by more than the clocks' own noise; it is given in
-    /// whole milliseconds because a tick is not finer than that.
+    /// The wall-clock time of a tick. The kernel rounds ticks down, so this is never later than the real start by more than
+    /// the noise of the clocks. It is in whole milliseconds, because a tick is not finer than that.
     pub(super) fn at(self, ticks: u64) -> Option<Timestamp> {
         let whole = i64::try_from(ticks.checked_div(self.ticks_per_second)?).ok()?;
         let rest = ticks % self.ticks_per_second * 1000 / self.ticks_per_second;
@@ -37,7 +36,7 @@ impl StartClock {
     }
 }
 
-/// How long the reading took, and the boot by it.
+/// How long reading both clocks took, and the boot time that follows from them.
 fn both_clocks() -> (SignedDuration, SignedDuration) {
     let up = duration(clock_gettime(ClockId::Boottime));
     let wall = duration(clock_gettime(ClockId::Realtime));

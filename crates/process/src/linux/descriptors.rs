@@ -1,17 +1,17 @@
-//! The files that a process holds open: `/proc/PID/fd` and `/proc/PID/fdinfo`.
+//! The files that a process has open: `/proc/PID/fd` and `/proc/PID/fdinfo`.
 
 use agentctl_model::OpenFile;
 
 use super::entry::{Entry, LookError};
 
-/// Sockets, pipes and other things without a path are left out. A file that was unlinked keeps the kernel's
-/// ` (deleted)` mark: what lies under its old name now is not the file that is open.
+/// Sockets, pipes and other descriptors without a path are left out. The path of an unlinked file keeps the kernel's
+/// ` (deleted)` mark, because a file that has the old name now is not the one that is open.
 pub(super) fn open_files(entry: &Entry, buffer: &mut Vec<u8>) -> Result<Vec<OpenFile>, LookError> {
     let mut files = Vec::new();
     for descriptor in entry.numbers("fd")? {
         match open_file(entry, descriptor, buffer) {
             Ok(file) => files.extend(file),
-            // Closed since the folder was listed.
+            // The descriptor was closed since it was listed.
             Err(LookError::Gone) => {}
             Err(other) => return Err(other),
         }
@@ -28,7 +28,7 @@ fn open_file(entry: &Entry, descriptor: u32, buffer: &mut Vec<u8>) -> Result<Opt
     Ok(writable(buffer).map(|writable| OpenFile { path, writable }))
 }
 
-/// The `flags:` line of an fdinfo file is octal; its two lowest bits are the access mode, 0 for reading only.
+/// The `flags:` line of an fdinfo file is octal; its two lowest bits are the access mode, which is 0 for read-only.
 fn writable(fdinfo: &[u8]) -> Option<bool> {
     let line = std::str::from_utf8(fdinfo).ok()?.lines().find_map(|line| line.strip_prefix("flags:"))?;
     Some(u32::from_str_radix(line.trim(), 8).ok()? & 0b11 != 0)

@@ -1,8 +1,8 @@
-//! One process entry of procfs, held open.
+//! One open `/proc/PID` directory.
 //!
-//! The kernel ties an open `/proc/PID` folder to the process and not to the number: once the process is reaped, every
-//! read through it fails with "no such process", even when the pid has a new owner. All reads of one look go through
-//! one [`Entry`], so they cannot mix two processes.
+//! The kernel ties an open `/proc/PID` directory to the process and not to the number: once the process is reaped, every
+//! read through it fails with "no such process", even when the pid was reused. All reads of one inspection go through one
+//! [`Entry`], so they cannot mix two processes.
 
 use std::ffi::OsString;
 use std::mem::MaybeUninit;
@@ -16,16 +16,16 @@ use rustix::io::Errno;
 
 use super::stat::Stat;
 
-/// Why a look at a process gave nothing.
+/// Why a process could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LookError {
-    /// It is not there any more.
+    /// The process does not exist any more.
     Gone,
-    /// It is there, and this user may not look.
+    /// The process exists, and this user may not read it.
     Denied(Errno),
-    /// It is between two programs and has nothing to show yet.
+    /// The process is loading a program and has no arguments or variables yet.
     Loading,
-    /// Looking itself failed (for example, no file descriptors are left): this says nothing about the process.
+    /// The read itself failed (for example, no file descriptors are left), which says nothing about the process.
     Failed(Errno),
 }
 
@@ -40,8 +40,8 @@ impl From<Errno> for LookError {
 }
 
 impl LookError {
-    /// Why `what` was not seen, in words.
-    pub(super) fn why(self, what: &str) -> String {
+    /// The reason for the user why `what` could not be read.
+    pub(super) fn describe(self, what: &str) -> String {
         match self {
             Self::Gone => format!("there is no {what}"),
             Self::Loading => format!("there is no {what} yet, its program is being loaded"),
@@ -52,14 +52,14 @@ impl LookError {
     }
 }
 
-/// Reads are this large: nearly every procfs file fits, so that one read is enough.
+/// The size of one read. Nearly every procfs file fits, so one read is enough.
 const CHUNK: usize = 16 * 1024;
 
-/// Loading a program takes less than a millisecond, unless its file must come from a slow disk.
-const LOOKS_WHILE_LOADING: usize = 50;
-const BETWEEN_LOOKS: Duration = Duration::from_micros(100);
+/// Loading a program takes less than a millisecond, unless it must be read from a slow disk.
+const ATTEMPTS_WHILE_LOADING: usize = 50;
+const RETRY_INTERVAL: Duration = Duration::from_micros(100);
 
-/// A file, whatever it is called.
+/// The identity of a file, independent of its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileId {
     pub(super) device: u64,
@@ -76,18 +76,18 @@ impl From<rustix::fs::Stat> for FileId {
 pub(super) struct Entry(OwnedFd);
 
 impl Entry {
-    /// Opens the entry `name` (a pid, or a thread id) of the folder `parent`.
+    /// Opens the entry `name` (a pid, or a thread id) of the directory `parent`.
     pub(super) fn open(parent: impl AsFd, name: impl rustix::path::Arg) -> Result<Self, LookError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self(openat(parent, name, flags, Mode::empty())?))
     }
 
-    /// The effective user; the kernel shows it as the owner of the folder.
+    /// The effective user id; the kernel shows it as the owner of the directory.
     pub(super) fn uid(&self) -> Option<u32> {
         fstat(&self.0).ok().map(|stat| stat.st_uid)
     }
 
-    /// Which folder the process means by this path: from its own root, or from where it stands.
+    /// The directory to which this path leads the process, from its own root or its working directory.
     pub(super) fn folder_within(&self, path: &Path) -> Result<FileId, LookError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let start = |link: &str| openat(&self.0, link, flags, Mode::empty());
@@ -115,14 +115,14 @@ impl Entry {
                 Err(Errno::INTR) => continue,
                 other => other?,
             };
-            // These files give all they have at once; less than the room means that this was the end.
+            // These files return everything in one read, so a short read is the end.
             if read < room {
                 return Ok(());
             }
         }
     }
 
-    /// Reads a table that is given piece by piece, until nothing more comes.
+    /// Reads a table that the kernel returns in pieces, to its end.
     pub(super) fn read_to_end(&self, name: &str, buffer: &mut Vec<u8>) -> Result<(), LookError> {
         use std::io::Read;
         let file = openat(&self.0, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
@@ -133,10 +133,10 @@ impl Entry {
         }
     }
 
-    /// Reads what a process has since its program was loaded: its arguments and its variables. For a moment within
-    /// `execve` both are empty, and a process that was just launched is looked at in that very moment.
+    /// Reads a file that is empty until the program is loaded: the arguments or the variables. Both are empty for a moment
+    /// during `execve`, and a process that was just launched is often read at that moment, so this retries.
     pub(super) fn read_loaded(&self, name: &str, buffer: &mut Vec<u8>) -> Result<(), LookError> {
-        for _ in 0..LOOKS_WHILE_LOADING {
+        for _ in 0..ATTEMPTS_WHILE_LOADING {
             self.read(name, buffer)?;
             if !buffer.is_empty() {
                 return Ok(());
@@ -144,10 +144,10 @@ impl Entry {
             let loading = self.stat(buffer)?.may_be_loading();
             buffer.clear();
             if !loading {
-                // It may have come up between the two looks.
+                // Loading may have finished between the two reads.
                 return self.read(name, buffer);
             }
-            std::thread::sleep(BETWEEN_LOOKS);
+            std::thread::sleep(RETRY_INTERVAL);
         }
         Err(LookError::Loading)
     }
@@ -157,7 +157,7 @@ impl Entry {
         Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
     }
 
-    /// Where the link leads, or led: the kernel appends ` (deleted)` to a path that was unlinked.
+    /// The target of the link, without the ` (deleted)` that the kernel appends to the path of an unlinked file.
     pub(super) fn link_even_if_deleted(&self, name: &str) -> Result<PathBuf, LookError> {
         let target = self.link(name)?;
         Ok(match without_deleted_mark(&target) {
@@ -166,24 +166,25 @@ impl Entry {
         })
     }
 
-    /// Whether the link is this very file: then the mark is part of its real name.
+    /// Whether the link leads to the file at this path: then ` (deleted)` is part of its real name.
     fn leads_to(&self, name: &str, path: &Path) -> bool {
         let there = rustix::fs::stat(path).map(FileId::from);
         matches!((self.target_of(name), there), (Ok(here), Ok(there)) if here == there)
     }
 
-    /// Which file a link leads to, even if that has no name any more.
+    /// The identity of the file to which a link leads, even if the file was unlinked.
     pub(super) fn target_of(&self, name: &str) -> Result<FileId, LookError> {
         Ok(statat(&self.0, name, AtFlags::empty())?.into())
     }
 
-    /// The names in a subfolder that are numbers: threads or file descriptors.
+    /// The numeric names in a subdirectory: threads or file descriptors.
     pub(super) fn numbers(&self, folder: &str) -> Result<Vec<u32>, LookError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         numbers(openat(&self.0, folder, flags, Mode::empty())?)
     }
 
-    /// The entry that still has memory and files: this one, or that of a live thread when the first thread has ended.
+    /// The entry that still has memory and files, if that is not this one: when the first thread has exited, it is the entry
+    /// of a live thread.
     pub(super) fn body(&self, stat: &Stat, buffer: &mut Vec<u8>) -> Result<Option<Self>, LookError> {
         if !stat.is_hollow() {
             return Ok(None);
@@ -201,7 +202,7 @@ impl Entry {
     }
 }
 
-/// The entries of an open folder whose names are numbers, in the kernel's order.
+/// The numeric names in an open directory, in the kernel's order.
 pub(super) fn numbers(folder: impl AsFd) -> Result<Vec<u32>, LookError> {
     let mut buffer = [MaybeUninit::uninit(); CHUNK];
     let mut entries = RawDir::new(folder, &mut buffer);

@@ -1,7 +1,7 @@
-//! Whether anybody has a file open, in whatever pid namespace: `/proc` and `/proc/locks` hide those outside of ours.
+//! Whether any process has a file open, in any pid namespace: `/proc` and `/proc/locks` hide the processes outside ours.
 //!
-//! The kernel gives a lease on a file only where no opening conflicts with it, and that counts openings, not pids. It is given
-//! back at once. Nobody is refused anything by it: whoever opens the file in that very moment waits until it is given back.
+//! The kernel grants a lease on a file only if no open descriptor conflicts with it, whatever process that belongs to. We
+//! release the lease at once. It makes no other open fail: a process that opens the file meanwhile waits for the release.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags, open};
 
 use crate::OpenHow;
 
-/// `fcntl` command of the kernel that the library has no name for.
+/// An `fcntl` command that the `libc` crate does not define.
 const F_SETSIG: libc::c_int = 10;
 
 pub(super) fn is_open(path: &Path, how: OpenHow) -> Observed<bool> {
@@ -23,7 +23,7 @@ pub(super) fn is_open(path: &Path, how: OpenHow) -> Observed<bool> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = match open(path, flags, Mode::empty()) {
         Ok(file) => File::from(file),
-        // A file that is not there is open to nobody.
+        // A file that does not exist is not open.
         Err(rustix::io::Errno::NOENT) => return Observed::Seen(false),
         Err(error) => return cannot(error.into()),
     };
@@ -36,7 +36,7 @@ pub(super) fn is_open(path: &Path, how: OpenHow) -> Observed<bool> {
         OpenHow::ForWriting => libc::F_RDLCK,
         OpenHow::AtAll => libc::F_WRLCK,
     };
-    // Should somebody open it before it is given back, the kernel says so by a signal: by one that nobody minds.
+    // If another process opens the file during the lease, the kernel sends us a signal. SIGURG is ignored by default.
     let asked = fcntl(&file, F_SETSIG, libc::SIGURG).and_then(|()| fcntl(&file, libc::F_SETLEASE, kind));
     match asked {
         Ok(()) => match fcntl(&file, libc::F_SETLEASE, libc::F_UNLCK) {

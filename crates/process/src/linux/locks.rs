@@ -1,10 +1,10 @@
-//! The lines of `/proc/locks`, which also stand in the `fdinfo` of the locked descriptor. Pure.
+//! Parses the lines of `/proc/locks`, which also appear in the `fdinfo` of the locked descriptor. Pure.
 //!
-//! Two kinds of holder cannot be named and are left out. An open-file-description lock (`OFDLCK`) belongs to an open
-//! file and not to a process: the kernel writes pid -1. A holder outside this pid namespace has pid 0.
+//! Two kinds of locks have no pid and are left out. An open-file-description lock (`OFDLCK`) belongs to an open file and
+//! not to a process: the kernel writes pid -1. A holder outside this pid namespace has pid 0.
 //!
 //! The pid of a `FLOCK` line is the process that took the lock. A child that inherited the descriptor keeps the lock
-//! held after that process has died, so the pid must still be matched with a live process.
+//! after that process has died, so the caller must still match the pid with a live process.
 
 use agentctl_model::HeldLock;
 use rustix::fs::makedev;
@@ -13,7 +13,7 @@ pub(super) fn parse(text: &str) -> Vec<HeldLock> {
     text.lines().filter_map(parse_line).collect()
 }
 
-/// The locks that an `fdinfo` file tells of, each behind `lock:`.
+/// The locks in an `fdinfo` file, each after `lock:`.
 pub(super) fn of_descriptor(fdinfo: &str) -> Vec<HeldLock> {
     fdinfo.lines().filter_map(|line| parse_line(line.strip_prefix("lock:")?)).collect()
 }
@@ -22,7 +22,7 @@ pub(super) fn of_descriptor(fdinfo: &str) -> Vec<HeldLock> {
 fn parse_line(line: &str) -> Option<HeldLock> {
     let mut fields = line.split_ascii_whitespace();
     let _number = fields.next()?;
-    // A process that waits for a lock has `->` in this place and holds nothing; leases are no locks.
+    // A process that waits for a lock has `->` in this field and holds nothing; leases are not locks.
     let kind = fields.next()?;
     if !matches!(kind, "FLOCK" | "POSIX" | "OFDLCK") {
         return None;

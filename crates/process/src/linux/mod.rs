@@ -1,8 +1,8 @@
-//! Linux: `/proc`, read directly.
+//! Linux: reads `/proc` directly.
 //!
-//! A process is its pid, its start in clock ticks since boot, and the boot id. Where `/proc` is mounted with `hidepid`,
-//! the processes of other users cannot be seen and are not in [`Kernel::heads`]; [`Kernel::is_alive`] says then that it
-//! cannot look.
+//! A process is identified by its pid, its start in clock ticks since boot, and the boot id. Where `/proc` is mounted with
+//! `hidepid`, [`Kernel::heads`] does not list the processes of other users, and [`Kernel::is_alive`] returns
+//! `Unobservable` for them.
 #![expect(clippy::disallowed_methods, reason = "what lies below /proc is the kernel's own")]
 
 mod clock;
@@ -33,14 +33,14 @@ use clock::StartClock;
 use entry::{Entry, LookError};
 use stat::Stat;
 
-/// How long whoever is ending is waited for: a second at most.
-const LOOKS_AT_ENDINGS: usize = 200;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+/// How often an open file is checked again while some process is exiting: for a second at most.
+const ATTEMPTS_WHILE_EXITING: usize = 200;
+const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 #[derive(Debug)]
 pub struct Linux {
     root: PathBuf,
-    /// Read once: it does not change under a running program. Without it no process can be named.
+    /// Read once, because it does not change while this program runs. Without it no process can be identified.
     boot: Result<u128, String>,
 }
 
@@ -70,17 +70,17 @@ impl Linux {
 
     fn all_heads(&self) -> Result<Vec<ProcessHead>, String> {
         let boot = self.boot.clone()?;
-        let blind = |blind: LookError| blind.why(&self.root.display().to_string());
+        let describe = |error: LookError| error.describe(&self.root.display().to_string());
         let clock = StartClock::now();
-        let folder = self.folder().map_err(blind)?;
-        let pids = entry::numbers(&folder).map_err(blind)?;
+        let folder = self.folder().map_err(describe)?;
+        let pids = entry::numbers(&folder).map_err(describe)?;
         let (mut heads, mut buffer) = (Vec::with_capacity(pids.len()), Vec::new());
         for pid in pids {
             match head(&folder, pid, boot, clock, &mut buffer) {
                 Ok(head) => heads.extend(head),
                 Err(LookError::Gone | LookError::Denied(_)) => {}
-                // Leaving it out would call it dead.
-                Err(failed) => return Err(failed.why(&format!("process {pid}"))),
+                // Callers would take a process that is left out for dead.
+                Err(failed) => return Err(failed.describe(&format!("process {pid}"))),
             }
         }
         Ok(heads)
@@ -96,13 +96,13 @@ impl Linux {
         self.boot == Ok(process.boot) && stat.start == process.start && stat.is_alive()
     }
 
-    fn is_somebody_ending(&self) -> bool {
+    fn is_any_process_exiting(&self) -> bool {
         let Ok(pids) = self.folder().and_then(|folder| entry::numbers(&folder)) else { return false };
         let mut buffer = Vec::new();
         pids.into_iter().any(|pid| self.open_pid(pid, &mut buffer).is_ok_and(|(_, stat)| stat.is_ending()))
     }
 
-    fn look_closely(&self, process: ProcessRef, want: InspectRequest) -> Result<Process, LookError> {
+    fn inspect_process(&self, process: ProcessRef, request: InspectRequest) -> Result<Process, LookError> {
         let mut buffer = Vec::new();
         let (entry, stat) = self.open_pid(process.pid, &mut buffer)?;
         if !self.is_same(process, &stat) {
@@ -114,19 +114,19 @@ impl Linux {
         let exe = observed(body.link_even_if_deleted("exe"), &name("exe"));
         let cwd = observed(body.link_even_if_deleted("cwd"), &name("cwd"));
         let environ = body.read_loaded("environ", &mut buffer).map(|()| strings::environ(&buffer));
-        let open_files = if want.open_files {
+        let open_files = if request.open_files {
             observed(descriptors::open_files(body, &mut buffer), &name("open files"))
         } else {
             Observed::Unobservable("not looked at".into())
         };
-        let listening = if want.listening {
+        let listening = if request.listening {
             observed(sockets::listening(body, &mut buffer), &name("listening sockets"))
         } else {
             Observed::Unobservable("not looked at".into())
         };
         let argv = argv(body, &mut buffer)?;
         let inner_pid = namespaces::inner_pid(&entry, process.pid, &mut buffer);
-        // A process that died meanwhile has no files and no variables: that must not be taken for what it had.
+        // A process that has died meanwhile shows no files and no variables, which must not be taken for the truth.
         let stat = entry.stat(&mut buffer)?;
         if !self.is_same(process, &stat) || body.stat(&mut buffer)?.is_hollow() {
             return Err(LookError::Gone);
@@ -153,12 +153,12 @@ impl Kernel for Linux {
         self.all_heads().map_or_else(Observed::Unobservable, Observed::Seen)
     }
 
-    fn inspect(&self, head: &ProcessHead, want: InspectRequest) -> Option<Process> {
-        match self.look_closely(head.process, want) {
+    fn inspect(&self, head: &ProcessHead, request: InspectRequest) -> Option<Process> {
+        match self.inspect_process(head.process, request) {
             Ok(process) => Some(process),
             Err(LookError::Gone) => None,
-            Err(blind) => {
-                let why = blind.why(&format!("process {}", head.process.pid));
+            Err(error) => {
+                let why = error.describe(&format!("process {}", head.process.pid));
                 Some(Process {
                     head: head.clone(),
                     exe: Observed::Unobservable(why.clone()),
@@ -180,26 +180,22 @@ impl Kernel for Linux {
                 Observed::Seen(holders::as_stat_names_them(held, &folder))
             }
             (Err(error), _) => Observed::Unobservable(format!("cannot read {}: {error}", path.display())),
-            (_, Err(blind)) => Observed::Unobservable(blind.why(&self.root.display().to_string())),
+            (_, Err(error)) => Observed::Unobservable(error.describe(&self.root.display().to_string())),
         }
     }
 
     fn holds(&self, pid: u32, device: u64, inode: u64) -> Observed<bool> {
         let look = || holders::holds(&Entry::open(self.folder()?, pid.to_string())?, device, inode);
-        let blind = match look() {
+        let why = match look() {
             Ok(holds) => return Observed::Seen(holds),
-            Err(blind) => blind.why(&format!("open files of process {pid}")),
+            Err(error) => error.describe(&format!("open files of process {pid}")),
         };
-        // The table of all locks is open to everybody, but does not name everybody.
+        // Everybody may read the table of all locks, but it does not name every holder.
         let locks = self.locks();
         let on_file = |lock: &&HeldLock| (lock.device, lock.inode) == (device, inode);
         let holders: Vec<u32> =
             locks.seen().into_iter().flatten().filter(on_file).map(|lock| lock.pid).collect();
-        if holders.is_empty() {
-            Observed::Unobservable(blind)
-        } else {
-            Observed::Seen(holders.contains(&pid))
-        }
+        if holders.is_empty() { Observed::Unobservable(why) } else { Observed::Seen(holders.contains(&pid)) }
     }
 
     fn memory(&self, process: ProcessRef) -> Option<u64> {
@@ -221,14 +217,14 @@ impl Kernel for Linux {
     }
 
     fn namespace_view(&self) -> NamespaceView {
-        namespaces::look(&self.root)
+        namespaces::view(&self.root)
     }
 
-    fn again(&self, process: ProcessRef, want: InspectRequest) -> Observed<Option<Process>> {
-        match self.look_closely(process, want) {
+    fn again(&self, process: ProcessRef, request: InspectRequest) -> Observed<Option<Process>> {
+        match self.inspect_process(process, request) {
             Ok(seen) => Observed::Seen(Some(seen)),
             Err(LookError::Gone) => Observed::Seen(None),
-            Err(blind) => Observed::Unobservable(blind.why(&format!("process {}", process.pid))),
+            Err(error) => Observed::Unobservable(error.describe(&format!("process {}", process.pid))),
         }
     }
 
@@ -241,14 +237,14 @@ impl Kernel for Linux {
     }
 
     fn is_open(&self, path: &Path, how: OpenHow) -> Observed<bool> {
-        // A process that was just killed keeps its files a moment longer than its name: it is waited for, or it would be
-        // taken for somebody who cannot be seen.
-        for _ in 0..LOOKS_AT_ENDINGS {
+        // A process that was just killed keeps its files a moment longer than its entry in `/proc`. Without this wait it
+        // would be taken for an invisible process.
+        for _ in 0..ATTEMPTS_WHILE_EXITING {
             let seen = lease::is_open(path, how);
-            if seen != Observed::Seen(true) || !self.is_somebody_ending() {
+            if seen != Observed::Seen(true) || !self.is_any_process_exiting() {
                 return seen;
             }
-            std::thread::sleep(BETWEEN_LOOKS);
+            std::thread::sleep(RETRY_INTERVAL);
         }
         lease::is_open(path, how)
     }
@@ -267,13 +263,13 @@ impl Kernel for Linux {
                 Observed::Unobservable(format!("process {} is hidden from this user", process.pid))
             }
             Err(LookError::Gone) => Observed::Seen(false),
-            Err(blind) => Observed::Unobservable(blind.why(&format!("process {}", process.pid))),
+            Err(error) => Observed::Unobservable(error.describe(&format!("process {}", process.pid))),
         }
     }
 }
 
-/// `None` for what has the form of a process and is none: kernel threads and zombies. A process that is just ending has
-/// nothing left to know it by, and counts as gone.
+/// `None` for kernel threads and zombies, which have an entry but are not live processes. A process that is exiting has
+/// nothing left that identifies it, and counts as gone.
 fn head(
     folder: &OwnedFd,
     pid: u32,
@@ -301,17 +297,17 @@ fn head(
 fn argv(entry: &Entry, buffer: &mut Vec<u8>) -> Result<Vec<String>, LookError> {
     match entry.read_loaded("cmdline", buffer) {
         Ok(()) => Ok(strings::argv(buffer)),
-        // Another user's process that hides its arguments looks the same.
+        // Another user's process that hides its arguments also looks as if it were loading.
         Err(LookError::Loading) => Ok(Vec::new()),
         Err(other) => Err(other),
     }
 }
 
 fn observed<T>(look: Result<T, LookError>, what: &str) -> Observed<T> {
-    look.map_or_else(|blind| Observed::Unobservable(blind.why(what)), Observed::Seen)
+    look.map_or_else(|error| Observed::Unobservable(error.describe(what)), Observed::Seen)
 }
 
-/// In as few reads as can be: for each of them the kernel holds up everybody who takes a lock.
+/// Reads the file in as few system calls as possible: during each of them the kernel blocks every process that takes a lock.
 fn read_at_once(path: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::with_capacity(64 << 10);
     File::open(path)?.read_to_end(&mut text)?;

@@ -1,4 +1,4 @@
-//! From where we look: which pid namespace `/proc` shows, and what can be said of the others.
+//! Which pid namespace `/proc` shows, and what is known about processes in other namespaces.
 
 use std::fs;
 use std::path::Path;
@@ -10,13 +10,12 @@ use super::clock::StartClock;
 use super::entry::{Entry, FileId};
 use super::stat::Stat;
 
-/// The kernel's own number for the first pid namespace of the machine (`PROC_PID_INIT_INO`), the same everywhere.
+/// The kernel's number for the first pid namespace of a machine (`PROC_PID_INIT_INO`), the same on every machine.
 const FIRST: &str = "pid:[4026531836]";
 
-/// The machine's own id.
 const MACHINE: &str = "/etc/machine-id";
 
-pub(super) fn look(proc: &Path) -> NamespaceView {
+pub(super) fn view(proc: &Path) -> NamespaceView {
     if sees_all(proc) {
         return NamespaceView::ALL;
     }
@@ -30,22 +29,23 @@ pub(super) fn look(proc: &Path) -> NamespaceView {
     }
 }
 
-/// Our own namespace, whether `/proc` shows that one or one above; or where `/proc` does not show us, the one that it shows.
+/// Our own namespace, whether `/proc` shows that one or one above it. Where `/proc` does not show this process, it is the
+/// namespace that `/proc` shows.
 fn namespace(proc: &Path) -> Option<PidNamespace> {
     let link = ["self", "1"].iter().find_map(|who| fs::read_link(proc.join(who).join("ns/pid")).ok())?;
     let machine = agentctl_files::read_text(Path::new(MACHINE), 4096).unwrap_or_default();
     PidNamespace::named(&machine, link.to_str()?)
 }
 
-/// Whether `/proc` shows the first namespace of the machine. Our own namespace says so, if `/proc` is mounted for it;
-/// where we sit in one below, its first process does, for those who may look.
+/// Whether `/proc` shows the first namespace of the machine. If `/proc` is mounted for our own namespace, our own link shows
+/// that. If we are in a namespace below it, the link of process 1 shows it, where we are permitted to read it.
 fn sees_all(proc: &Path) -> bool {
     let is_first =
         |who: &str| fs::read_link(proc.join(who).join("ns/pid")).is_ok_and(|link| link.as_os_str() == FIRST);
     is_first("self") || is_first("1")
 }
 
-/// The pid of a process in its own namespace, if that is one below the one that `/proc` shows.
+/// The pid of a process in its own namespace, if that is below the one that `/proc` shows.
 pub(super) fn inner_pid(entry: &Entry, pid: u32, buffer: &mut Vec<u8>) -> Option<u32> {
     entry.read("status", buffer).ok()?;
     innermost(&String::from_utf8_lossy(buffer)).filter(|inner| *inner != pid)
@@ -59,27 +59,26 @@ fn innermost(status: &str) -> Option<u32> {
     pids.last()?.parse().ok()
 }
 
-/// Which folder this is, whatever it is called.
+/// The identity of a directory, independent of its path.
 pub(super) fn folder(path: &Path) -> Option<FileId> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Some(fstat(open(path, flags, Mode::empty()).ok()?).ok()?.into())
 }
 
-/// Whether the mount that the folder lies on shows a part of a file system only: so come the folders into a container that
-/// are not its own.
+/// Whether the directory lies on a mount of only a part of a file system: a container gets directories of its host that way.
 pub(super) fn is_lent(proc: &Path, folder: &Path) -> bool {
     let Ok(table) = fs::read_to_string(proc.join("self/mountinfo")) else { return false };
     let Ok(real) = fs::canonicalize(folder) else { return false };
     lent(&table, &real)
 }
 
-/// The fields of a line: mount, parent, device, what is shown of the file system, where.
+/// The fields of a line are: mount id, parent id, device, root of the mount within its file system, mount point.
 fn lent(table: &str, folder: &Path) -> bool {
     let mounts = table.lines().filter_map(|line| {
         let mut fields = line.split(' ').skip(3);
         Some((fields.next()?, fields.next()?.replace("\\040", " ")))
     });
-    // Of two mounts at one place the later one is on top.
+    // Of two mounts at one path the later one is on top, and `max_by_key` returns the last of equals.
     let holding = mounts.filter(|(_, place)| folder.starts_with(place)).max_by_key(|(_, place)| place.len());
     holding.is_some_and(|(shown, place)| shown != "/" && place != "/")
 }

@@ -1,4 +1,4 @@
-//! Where a process listens, and who accepted a connection: looked up in the TCP tables of a network namespace.
+//! Reads the TCP tables of a network namespace: on which addresses a process listens, and which user accepted a connection.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -7,13 +7,13 @@ use super::entry::{Entry, LookError};
 
 const TABLES: [&str; 2] = ["net/tcp", "net/tcp6"];
 
-/// How often the tables are read for a connection before it counts as one that is not in them.
-const LOOKS: usize = 3;
+/// How often the tables are read before a connection counts as missing.
+const ATTEMPTS: usize = 3;
 
-/// The state of a socket that listens, as the table writes it.
+/// The state of a listening socket, as the table writes it.
 const LISTENING: &str = "0A";
 
-/// The addresses that can be reached from here: a process in another network namespace has none of those.
+/// The addresses on which the process listens and that we can reach: none for a process in another network namespace.
 pub(super) fn listening(entry: &Entry, buffer: &mut Vec<u8>) -> Result<Vec<SocketAddr>, LookError> {
     let mut sockets = HashSet::new();
     for descriptor in entry.numbers("fd")? {
@@ -37,16 +37,16 @@ pub(super) fn listening(entry: &Entry, buffer: &mut Vec<u8>) -> Result<Vec<Socke
     Ok(addresses)
 }
 
-/// The user at the other end of a connection of ours. That end is a socket of its own, which belongs to whoever accepted
-/// it: nobody can give the port to somebody else between this look and what is sent.
+/// The user at the other end of a connection of ours. That end is a separate socket which belongs to the process that
+/// accepted it, so another process cannot take over the port between this check and what is sent.
 pub(super) fn accepted_by(
     entry: &Entry,
     near: SocketAddr,
     far: SocketAddr,
 ) -> Result<Option<u32>, LookError> {
     let mut buffer = Vec::new();
-    // The kernel gives the tables in pieces, and a row can slip between two of them.
-    for _ in 0..LOOKS {
+    // The kernel returns the tables in pieces, and a row can be missed between two of them.
+    for _ in 0..ATTEMPTS {
         for table in TABLES {
             let rows = read(entry, table, &mut buffer)?.unwrap_or_default();
             if let Some(user) = owner(&rows, far, near) {
@@ -66,8 +66,8 @@ fn read(entry: &Entry, table: &str, buffer: &mut Vec<u8>) -> Result<Option<Strin
     }
 }
 
-/// The owner of the socket with these addresses. One that nobody accepted yet, or that was closed, has no inode, and the
-/// kernel writes root as its owner.
+/// The owner of the socket with these addresses. A socket that nobody has accepted yet, or that was closed, has no inode,
+/// and the kernel writes root as its owner.
 fn owner(table: &str, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
     let is = |text: &str, wanted: SocketAddr| {
         let same = |found: SocketAddr| {
@@ -100,7 +100,7 @@ fn parse(table: &str, sockets: &HashSet<u64>) -> Vec<SocketAddr> {
         .collect()
 }
 
-/// `0100007F:1F90`: words of four bytes in the machine's own order, then the port.
+/// `0100007F:1F90`: words of four bytes in the machine's byte order, then the port.
 fn address(text: &str) -> Option<SocketAddr> {
     let (words, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;

@@ -1,12 +1,12 @@
 //! One `/proc/PID/stat` line. Pure.
 
-/// The kernel's mark of its own threads (`PF_KTHREAD`), which have no program and are nobody's agent.
+/// The kernel's flag for its own threads (`PF_KTHREAD`), which have no program and cannot be agents.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// The kernel's mark of a thread that is ending (`PF_EXITING`): its memory and files go before it becomes a zombie.
+/// The kernel's flag for a thread that is exiting (`PF_EXITING`): it loses its memory and files before it becomes a zombie.
 const ENDING: u64 = 0x0000_0004;
 
-/// The fields of the line that identify a process and tell whether it lives.
+/// The fields of the line that identify a process and show whether it is alive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stat {
     pub(super) comm: String,
@@ -14,7 +14,7 @@ pub(super) struct Stat {
     /// Clock ticks between the boot of the machine and the start of the process.
     pub(super) start: u64,
     pub(super) kernel_thread: bool,
-    /// Where its variables end in memory: 0 while it is loading its program, and for those who may not know.
+    /// The address at which its variables end: 0 while the program is loading, and for readers without permission.
     environ_end: u64,
     ending: bool,
     state: u8,
@@ -22,14 +22,14 @@ pub(super) struct Stat {
 }
 
 impl Stat {
-    /// `None` when the line is not a stat line (for example one that was cut off).
+    /// `None` when the line is not a complete stat line.
     pub(super) fn parse(line: &[u8]) -> Option<Self> {
-        // The name is free text in parentheses, and may hold parentheses and spaces: only the last `)` ends it.
+        // The name is free text in parentheses and may contain parentheses and spaces: only the last `)` ends it.
         let open = line.iter().position(|byte| *byte == b'(')?;
         let close = line.iter().rposition(|byte| *byte == b')')?;
         let comm = String::from_utf8_lossy(line.get(open + 1..close)?).into_owned();
         let mut fields = std::str::from_utf8(line.get(close + 1..)?).ok()?.split_ascii_whitespace();
-        // Counted from the state (field 3 of proc_pid_stat(5)); `nth` takes what it skips.
+        // The first field here is the state, field 3 of proc_pid_stat(5). `nth` consumes the fields that it skips.
         let state = *fields.next()?.as_bytes().first()?;
         let parent = fields.next()?.parse().ok()?;
         let flags: u64 = fields.nth(4)?.parse().ok()?;
@@ -40,23 +40,23 @@ impl Stat {
         Some(Self { comm, parent, start, kernel_thread, environ_end, ending, state, threads })
     }
 
-    /// Whether its first thread has ended, so that this entry has no memory, files or working folder of its own.
+    /// Whether the first thread has exited, so that this entry shows no memory, files or working directory.
     pub(super) fn is_hollow(&self) -> bool {
         self.ending || self.is_zombie()
     }
 
-    /// Whether it is being taken down: it has no program any more, and may still have files. Of several threads the first
-    /// may be through with it while others are not.
+    /// Whether the process is exiting: it has no program any more, but may still have open files. Its first thread may have
+    /// finished exiting while other threads have not.
     pub(super) fn is_ending(&self) -> bool {
         self.ending && self.is_alive() && !self.kernel_thread
     }
 
-    /// A zombie is dead, unless it is only the first thread that has ended while others still work.
+    /// A zombie is dead, unless only its first thread has exited while others still run.
     pub(super) fn is_alive(&self) -> bool {
         !self.is_zombie() || self.threads > 1
     }
 
-    /// Whether it may be between two programs: `execve` has dropped the old one, and has no arguments yet.
+    /// Whether `execve` may be in progress: the old program is gone and the new arguments are not there yet.
     pub(super) fn may_be_loading(&self) -> bool {
         self.environ_end == 0 && !self.kernel_thread && !self.is_hollow()
     }
@@ -70,7 +70,7 @@ impl Stat {
 mod tests {
     use super::*;
 
-    /// Fields 23 to 52, of which the last but one is the end of the variables.
+    /// Fields 23 to 52. The last but one is the end of the variables.
     const REST: &str = "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 77 0";
 
     fn line(comm: &str, state: char, threads: u32) -> Vec<u8> {

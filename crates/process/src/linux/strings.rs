@@ -5,20 +5,20 @@ use std::os::unix::ffi::OsStrExt;
 
 use agentctl_model::Environ;
 
-/// Empty strings at the end are dropped: a program that writes a title over its arguments pads them with NULs, and
-/// that cannot be told from empty arguments.
+/// Empty strings at the end are dropped: a program that writes a title over its arguments pads them with NULs, which look
+/// the same as empty arguments.
 pub(super) fn argv(cmdline: &[u8]) -> Vec<String> {
     let Some(last) = cmdline.iter().rposition(|byte| *byte != 0) else { return Vec::new() };
     cmdline[..=last].split(|byte| *byte == 0).map(|arg| String::from_utf8_lossy(arg).into_owned()).collect()
 }
 
-/// The first of two variables with one name counts, as for `getenv`. What has no `=` is no variable.
+/// Of two variables with one name the first one counts, as in `getenv`. A string without `=` is not a variable.
 pub(super) fn environ(bytes: &[u8]) -> Environ {
     let pairs = bytes.split(|byte| *byte == 0).filter_map(|pair| {
         let end = pair.iter().position(|byte| *byte == b'=').filter(|end| *end > 0)?;
         Some((OsStr::from_bytes(&pair[..end]), OsStr::from_bytes(&pair[end + 1..])))
     });
-    // A later pair replaces an earlier one when collecting, so the first must come last.
+    // `collect` keeps the last pair of one name, so the order is reversed.
     pairs.collect::<Vec<_>>().into_iter().rev().collect()
 }
 

@@ -1,7 +1,7 @@
-//! The hands: signals to exactly one process.
+//! Signals to exactly one process.
 //!
-//! A process is never addressed by name, by a pid alone or as a group: whoever wants to signal must have a
-//! [`Proven`](crate::Proven), and gets [`Sent::AlreadyGone`] when its pid belongs to somebody else by now.
+//! A process is never addressed by name, by its pid alone or as a group: the sender needs a [`Proven`](crate::Proven), and
+//! gets [`Sent::AlreadyGone`] when the process has exited, even if its pid was reused.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -18,26 +18,26 @@ pub(crate) use pidfd as platform;
 #[cfg(not(target_os = "linux"))]
 pub(crate) use polled as platform;
 
-/// What a process can be told.
+/// The signals that agentctl sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Signal {
-    /// Its terminal went away.
+    /// The terminal of the process was closed (SIGHUP).
     Hangup,
-    /// What Ctrl-C sends: break off what you do.
+    /// What Ctrl-C sends (SIGINT).
     Interrupt,
-    /// End yourself.
+    /// A request to exit (SIGTERM).
     Terminate,
-    /// Be ended.
+    /// The kernel ends the process (SIGKILL).
     Kill,
-    /// Go on, if you were stopped: one that is stopped hears no other signal but the last.
+    /// Resumes a stopped process (SIGCONT): while stopped, it handles no other signal except SIGKILL.
     Continue,
 }
 
-/// What became of a signal.
+/// The result of sending a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
     Delivered,
-    /// The process had ended before the signal came: nobody was signalled.
+    /// The process had exited before, so no signal was sent.
     AlreadyGone,
 }
 
@@ -53,8 +53,8 @@ pub enum SignalError {
     Failed { pid: u32, source: std::io::Error },
 }
 
-/// Waits until the process has ended, at most for `deadline`. `false` says that it was not seen to end: it lives, or it
-/// cannot be looked at.
+/// Waits at most `deadline` until the process has ended. `false` means that its end was not observed: it is alive, or it
+/// cannot be watched.
 pub fn wait_gone(process: ProcessRef, deadline: Duration) -> bool {
     platform::wait_gone(process, deadline)
 }

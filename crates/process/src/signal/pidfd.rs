@@ -1,4 +1,4 @@
-//! Linux: a pidfd pins the process, so that between the check and the signal the pid cannot change hands.
+//! Linux: a pidfd pins the process, so the pid cannot be reused between the check and the signal.
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -12,10 +12,10 @@ use super::{Sent, Signal, SignalError};
 use crate::Kernel;
 use crate::linux::Linux;
 
-/// How long is waited for a process whose end the kernel does not tell.
+/// How long to wait for a process whose end the kernel does not announce.
 const UNWATCHED: Duration = Duration::from_millis(20);
 
-/// A process that is held: its pid cannot become another's.
+/// A process that is held by a pidfd.
 #[derive(Debug)]
 pub struct Pinned {
     process: ProcessRef,
@@ -59,7 +59,8 @@ pub fn wait_any_gone(processes: &[ProcessRef], wake: Option<BorrowedFd<'_>>, dea
     watched[..handles.len()].iter().any(|handle| !handle.revents().is_empty())
 }
 
-/// Holds the process; `None` when it is gone. The order matters: what is pinned first and recognised then is the same.
+/// Pins the process; `None` when it has exited. The pidfd is opened before the identity is checked, so the check and the
+/// signal concern the same process.
 pub(crate) fn pin(process: ProcessRef) -> Result<Option<Pinned>, SignalError> {
     let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
     let handle = match pidfd_open(pid, PidfdFlags::empty()) {
@@ -78,13 +79,14 @@ pub(crate) fn pin(process: ProcessRef) -> Result<Option<Pinned>, SignalError> {
     }
 }
 
-/// Whether `/proc` calls the held process by the pid that it was held by. Where it was mounted for another pid namespace,
-/// one number names two processes. A process that has ended has no pid: that is found out next.
+/// Whether `/proc` shows the pinned process under the same pid. If `/proc` was mounted for another pid namespace, one number
+/// means two processes. A process that has ended has no pid (0 or -1); the caller checks for that next.
 fn is_the_pid_of(handle: &OwnedFd, pid: u32) -> bool {
-    let told = agentctl_files::kernel::own_descriptor(handle.as_raw_fd()).ok();
-    let told = told.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("Pid:")));
-    told.and_then(|told| told.trim().parse::<i64>().ok())
-        .is_none_or(|told| told == i64::from(pid) || told <= 0)
+    let fdinfo = agentctl_files::kernel::own_descriptor(handle.as_raw_fd()).ok();
+    let shown = fdinfo.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("Pid:")));
+    shown
+        .and_then(|shown| shown.trim().parse::<i64>().ok())
+        .is_none_or(|shown| shown == i64::from(pid) || shown <= 0)
 }
 
 /// A pidfd becomes readable when the last thread of the process has ended, reaped or not.
@@ -97,7 +99,7 @@ fn poll_until(watched: &mut [PollFd<'_>], deadline: Duration) -> bool {
     let begin = Instant::now();
     loop {
         let left = deadline.saturating_sub(begin.elapsed());
-        // A wait too long for the kernel to count is a wait without end.
+        // A time that the kernel cannot represent is a wait without end.
         let timeout = Timespec::try_from(left).ok();
         match poll(watched, timeout.as_ref()) {
             Err(Errno::INTR) => {}

@@ -1,4 +1,4 @@
-//! Other Unixes: look, then signal. Between the two the pid could change hands; there is no pidfd to forbid it.
+//! Other Unixes: check the process, then signal it. Between the two the pid could be reused, because there is no pidfd.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use super::{Sent, Signal, SignalError};
 use crate::Kernel;
 use crate::portable::{Portable, identity_only, with_process};
 
-/// How often the process table is asked while waiting for an end.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+/// How often the process table is read while waiting for the end of a process.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A process that cannot be held here: it is looked for again when it is signalled.
+/// A process that cannot be pinned on this platform: its identity is checked again when it is signalled.
 #[derive(Debug)]
 pub struct Pinned(ProcessRef);
 
@@ -31,7 +31,7 @@ pub(crate) fn send(pinned: &Pinned, kind: Signal) -> Result<Sent, SignalError> {
 }
 
 pub fn signal(process: ProcessRef, signal: Signal) -> Result<Sent, SignalError> {
-    // To kill(2), zero and negative numbers are groups.
+    // kill(2) takes zero and negative numbers for process groups.
     if i32::try_from(process.pid).is_ok_and(|pid| pid > 0) {
         deliver(process, signal)
     } else {
@@ -46,7 +46,7 @@ fn deliver(process: ProcessRef, signal: Signal) -> Result<Sent, SignalError> {
     match sent.map_err(unobservable)? {
         None => Ok(Sent::AlreadyGone),
         Some(Some(true)) => Ok(Sent::Delivered),
-        // Only a yes or no comes back from the library; a process that is gone now was not forbidden to us.
+        // The library returns only success or failure; if the process has exited, the failure was not a permission error.
         Some(Some(false)) if Portable::new().is_alive(process) == Observed::Seen(false) => {
             Ok(Sent::AlreadyGone)
         }
@@ -70,7 +70,7 @@ pub fn wait_any_gone(processes: &[ProcessRef], _wake: Option<BorrowedFd<'_>>, de
         if left.is_zero() {
             return false;
         }
-        std::thread::sleep(left.min(BETWEEN_LOOKS));
+        std::thread::sleep(left.min(POLL_INTERVAL));
     }
 }
 

@@ -12,17 +12,17 @@ use crate::home::TestHome;
 use crate::pty::Pty;
 use crate::skip::Skip;
 
-/// The agent remembers an approved key by its last 20 characters, so this one has more.
+/// The agent stores an approved key by its last 20 characters, so this one is longer.
 pub const KEY: &str = "sk-ant-testkit-0123456789abcdefghijklmnopqrstuvwxyz";
 
-/// Claude Code, moved into one home.
+/// Claude Code, set up in one home.
 pub struct Claude {
     executable: PathBuf,
 }
 
 impl Claude {
-    /// Makes Claude Code usable in `home`, for `agentctl` as well as for the methods below: on the `PATH` as `claude`,
-    /// pointed at the model, past the first-run questions, and silent towards the rest of the world.
+    /// Makes Claude Code usable in `home`, for `agentctl` as well as for the methods below: it is on the `PATH` as `claude`,
+    /// uses the fake model, asks no first-run questions, and sends nothing to other servers.
     pub fn settle(home: &mut TestHome, model_url: &str) -> Result<Self, Skip> {
         let executable = agents::claude()?;
         home.put_on_path("claude", &executable);
@@ -34,7 +34,7 @@ impl Claude {
             "DISABLE_AUTOUPDATER",
             "DISABLE_ERROR_REPORTING",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
-            // Lets permissions be skipped as root, which test machines often are.
+            // This allows root to skip permissions, and tests often run as root.
             "IS_SANDBOX",
         ];
         for switch in switches {
@@ -51,7 +51,7 @@ impl Claude {
         &self.executable
     }
 
-    /// `claude -p` with the prompt on stdin and stream-json on stdout. Add a permission mode in `extra`.
+    /// Runs `claude -p` with the prompt on stdin and stream-json on stdout. Put a permission mode into `extra`.
     pub fn headless(
         &self,
         home: &TestHome,
@@ -65,14 +65,13 @@ impl Claude {
         Background::spawn_with_input(home, command, prompt)
     }
 
-    /// `claude` in a terminal, with its folder trusted.
+    /// Runs `claude` in a terminal, with its directory trusted.
     pub fn interactive(&self, home: &TestHome, cwd: &Path, session_id: &str, extra: &[&str]) -> Pty {
         trust(home, cwd);
         Pty::spawn(&self.command(home, cwd, session_id, extra))
     }
 
-    /// The agent's own note about a live process, `~/.claude/sessions/<pid>.json`; `None` while it is absent or half
-    /// written.
+    /// The agent's note about a live process, `~/.claude/sessions/<pid>.json`; `None` while it is missing or incomplete.
     pub fn registry(home: &TestHome, pid: u32) -> Option<Value> {
         let path = home.path().join(format!(".claude/sessions/{pid}.json"));
         serde_json::from_slice(&fs::read(path).ok()?).ok()
@@ -85,7 +84,7 @@ impl Claude {
     }
 }
 
-/// Answers the trust question for `cwd` in advance. Call it before a session is started there.
+/// Answers the trust question for `cwd` in advance. Call it before a session starts there.
 pub fn trust(home: &TestHome, cwd: &Path) {
     let cwd = fs::canonicalize(cwd).unwrap_or_else(|error| panic!("resolve {}: {error}", cwd.display()));
     edit_settings(home, |settings| {

@@ -1,7 +1,7 @@
 //! Finds and ends the processes that a test has started, and never any other.
 //!
-//! A process belongs to a test when it descends from the test's child, lives in that child's session, or carries the
-//! test's own marker in its environment (which also finds orphans that were handed to pid 1).
+//! A process belongs to a test when it descends from the test's child, is in that child's session, or has the test's
+//! marker in its environment (which also finds orphans that pid 1 has adopted).
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -17,8 +17,8 @@ pub(crate) const MARKER: &str = "AGENTCTL_TEST_HOME";
 const END_DEADLINE: Duration = Duration::from_secs(10);
 const QUIET_ROUNDS: u32 = 3;
 
-/// Kills the not yet waited-for child `root` with all its descendants and the session that it leads. The list is made
-/// before the first kill, because orphans lose the parent that makes them findable; it is made again until it is
+/// Kills the child `root`, which was not reaped yet, with all its descendants and its session. The processes are listed
+/// before the first kill, because orphans lose the parent by which they are found; they are listed again until the list is
 /// empty, because a dying process may still fork.
 pub(crate) fn end_tree(root: u32) {
     let mut known: HashMap<u32, u64> = kin(root).map(|process| (root, process.started)).into_iter().collect();
@@ -37,13 +37,13 @@ pub(crate) fn end_tree(root: u32) {
     });
 }
 
-/// All live processes whose environment says that they belong to the home at `root`.
+/// All live processes that have the marker of the home at `root` in their environment.
 pub(crate) fn marked(root: &Path) -> HashSet<u32> {
     pids().filter(|pid| is_marked(*pid, root)).collect()
 }
 
-/// Signals one process if it belongs to the home at `root`: held first and recognised then, so that a recycled pid is
-/// never hit.
+/// Signals one process if it belongs to the home at `root`. It is pinned before it is recognised, so a process with a reused
+/// pid is never signalled.
 pub(crate) fn signal_marked(root: &Path, pid: u32, signal: Signal) {
     if let Some(handle) = hold(pid).filter(|_| is_marked(pid, root)) {
         // The only possible error is that it has ended by itself.
@@ -51,25 +51,25 @@ pub(crate) fn signal_marked(root: &Path, pid: u32, signal: Signal) {
     }
 }
 
-/// Dead, whether somebody has taken notice or not.
+/// Whether the process is dead, reaped or not.
 pub(crate) fn is_gone(pid: u32) -> bool {
     kin(pid).is_none()
 }
 
 fn is_marked(pid: u32, root: &Path) -> bool {
     let wanted = format!("{MARKER}={}", root.display());
-    // An unreadable environment belongs to somebody else or to a process that is gone.
+    // An unreadable environment belongs to another user's process or to one that has exited.
     let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     environ.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
 }
 
-/// Kills all processes that `find` names, again and again until it has named none for several rounds: a process that
-/// is just replacing its program has no readable environment for a moment, and a dying one may still fork.
+/// Kills all processes that `find` returns, until it has returned none for several rounds: a process that is just executing
+/// a new program has no readable environment for a moment, and a dying one may still fork.
 pub(crate) fn end_all(mut find: impl FnMut() -> HashSet<u32>) {
     let started = Instant::now();
     let mut quiet_rounds = 0;
     while quiet_rounds < QUIET_ROUNDS && started.elapsed() < END_DEADLINE {
-        // Each is held by a pidfd before it is looked for a second time, so that a recycled pid is never hit.
+        // Each process is pinned by a pidfd before it is looked up again, so a process with a reused pid is never killed.
         let held: Vec<_> = find().into_iter().filter_map(|pid| Some((pid, hold(pid)?))).collect();
         let still = if held.is_empty() { HashSet::new() } else { find() };
         for (_, handle) in held.iter().filter(|(pid, _)| still.contains(pid)) {
@@ -90,7 +90,7 @@ struct Kin {
     pid: u32,
     parent: u32,
     session: u32,
-    /// In clock ticks since boot; together with the pid it names one process for ever.
+    /// In clock ticks since boot; together with the pid it identifies one process.
     started: u64,
 }
 
@@ -104,7 +104,7 @@ fn pids() -> impl Iterator<Item = u32> {
 
 fn kin(pid: u32) -> Option<Kin> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in brackets may itself hold spaces and brackets, so the fields start after the last one.
+    // The name in parentheses may itself contain spaces and parentheses, so the fields start after the last one.
     let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
     let is_gone = matches!(fields.next()?, "Z" | "X");
     let parent = fields.next()?.parse().ok()?;

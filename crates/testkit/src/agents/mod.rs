@@ -1,6 +1,6 @@
-//! Real agents in exact versions, installed by npm on demand.
+//! Real agents in exact versions, which npm installs on demand.
 //!
-//! Each folder of `tests/agents/` pins one agent (`package.json` and `package-lock.json`). It is installed once into the
+//! Each directory of `tests/agents/` pins one agent (`package.json` and `package-lock.json`). It is installed once into the
 //! `cache`, one entry per lock file.
 
 pub mod claude;
@@ -29,7 +29,7 @@ pub fn claude() -> Result<PathBuf, Skip> {
     if is_native(&linked) {
         return Ok(linked);
     }
-    // Without install scripts the wrapper stays a stub; the platform's own package has the same binary.
+    // Without install scripts the wrapper stays a stub; the package for this platform has the same binary.
     let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
     let candidates = ["", "-musl"].map(|libc| modules.join(format!("claude-code-linux-{arch}{libc}/claude")));
     let found = candidates.into_iter().find(|path| is_native(path));
@@ -42,7 +42,7 @@ pub fn codex() -> Result<(PathBuf, PathBuf), Skip> {
     Ok((native_codex(&modules, "bin/codex")?, modules.join("codex/bin/codex.js")))
 }
 
-/// The last Codex generation without thread locks, its native program alone.
+/// The native program of the last Codex version without thread locks.
 pub fn codex_without_locks() -> Result<PathBuf, Skip> {
     let modules = install("codex-0.104")?.join("node_modules/@openai");
     native_codex(&modules, "codex/codex")
@@ -60,7 +60,7 @@ pub fn pi() -> Result<PathBuf, Skip> {
     script(&install("pi")?, "pi")
 }
 
-/// The last Pi under its old name.
+/// The last version of Pi under its old name.
 pub fn pi_old() -> Result<PathBuf, Skip> {
     script(&install("pi-0.73")?, "pi")
 }
@@ -70,7 +70,7 @@ pub fn pi_node() -> Result<PathBuf, Skip> {
     own_node(&install("pi")?).ok_or_else(|| Skip("the Node of Pi was not installed".to_owned()))
 }
 
-/// A command that a package brings along.
+/// A command of an installed package.
 fn script(installation: &Path, name: &str) -> Result<PathBuf, Skip> {
     let path = installation.join("node_modules/.bin").join(name);
     fs::canonicalize(&path).map_err(|error| Skip(format!("{}: {error}", path.display())))
@@ -80,22 +80,22 @@ fn script(installation: &Path, name: &str) -> Result<PathBuf, Skip> {
 pub fn opencode() -> Result<PathBuf, Skip> {
     let modules = install("opencode")?.join("node_modules");
     let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
-    // Without install scripts there is only the platform's own package.
+    // Without install scripts there is only the package for this platform.
     let candidates =
         ["opencode-ai/bin/opencode.exe".to_owned(), format!("opencode-linux-{arch}/bin/opencode")];
     let found = candidates.iter().map(|path| modules.join(path)).find(|path| is_native(path));
     found.ok_or_else(|| Skip(format!("no native opencode under {}", modules.display())))
 }
 
-/// OpenCode 1.1.65, the last one with a tree of files: a Node script that starts the native program.
+/// OpenCode 1.1.65, the last version that stores a tree of files: a Node script that starts the native program.
 pub fn opencode_1_1() -> Result<PathBuf, Skip> {
     let script = install("opencode-1.1.65")?.join("node_modules/opencode-ai/bin/opencode");
     if script.is_file() { Ok(script) } else { Err(Skip(format!("no {}", script.display()))) }
 }
 
-/// The Node that an agent's folder brings along as a dependency (the npm package `node`, or where no scripts are run the
-/// package for this platform), for agents that need a newer one than the machine has; `None` means that the machine's
-/// own will do.
+/// The Node that an agent's directory has as a dependency, for agents that need a newer one than the machine has: the npm
+/// package `node`, or the package for this platform where no install scripts are run. `None` means that the machine's own
+/// Node is new enough.
 pub fn own_node(installation: &Path) -> Option<PathBuf> {
     let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
     let packages = ["node".to_owned(), format!("node-linux-{arch}")];
@@ -104,8 +104,8 @@ pub fn own_node(installation: &Path) -> Option<PathBuf> {
     places.into_iter().find(|path| path.is_file())
 }
 
-/// Installs the agent pinned in `tests/agents/<folder>`, unless that was done before, and returns the folder that
-/// holds its `node_modules`.
+/// Installs the agent that `tests/agents/<folder>` pins, unless that was done before, and returns the directory with its
+/// `node_modules`.
 pub fn install(folder: &str) -> Result<PathBuf, Skip> {
     installed(folder).map_err(|error| Skip(format!("{folder} could not be installed: {error:#}")))
 }
@@ -117,13 +117,13 @@ fn installed(folder: &str) -> anyhow::Result<PathBuf> {
     cache::kept(&format!("agents-{folder}"), &pins, |stage| npm_ci(&pinned, stage))
 }
 
-/// Installs what a folder pins into another one.
+/// Installs the packages that one directory pins into another directory.
 pub(crate) fn npm_ci(pinned: &Path, folder: &Path) -> anyhow::Result<()> {
     for file in ["package.json", "package-lock.json"] {
         let path = pinned.join(file);
         fs::copy(&path, folder.join(file)).with_context(|| format!("copy {}", path.display()))?;
     }
-    // Some install scripts refuse the machine's own Node, though nothing needs them.
+    // Some install scripts refuse the machine's own Node, although nothing needs them.
     let pins: Value =
         serde_json::from_slice(&fs::read(folder.join("package.json"))?).context("package.json")?;
     let scripts = format!("--ignore-scripts={}", pins["config"]["ignoreScripts"] == true);
@@ -138,7 +138,7 @@ pub(crate) fn npm_ci(pinned: &Path, folder: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     let complaint = String::from_utf8_lossy(&npm.stderr);
-    // npm names the registry in its complaints; the first line says what went wrong.
+    // The error output of npm names the registry; its first line says what went wrong.
     bail!("npm ci: {}: {}", npm.status, complaint.lines().next().unwrap_or("no message"))
 }
 

@@ -1,6 +1,6 @@
 //! Copilot, Qwen Code, Gemini CLI and Kimi Code in a [`TestHome`], talking to a fake model.
 //!
-//! All of them run in Node. All but Kimi Code take an id for a new session, and start themselves anew in a child of the
+//! All of them run in Node. All but Kimi Code accept an id for a new session, and run themselves again in a child of the
 //! process that is started here.
 
 use std::fs;
@@ -15,10 +15,9 @@ use crate::home::TestHome;
 use crate::pty::Pty;
 use crate::skip::Skip;
 
-/// Copilot masks the key wherever it appears in its output: an odd one appears nowhere else.
+/// Copilot masks the key wherever it appears in its output, so the key must not occur in other text.
 const KEY: &str = "key-0123456789-odd";
 
-/// Which agent it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Copilot,
@@ -27,7 +26,7 @@ enum Kind {
     Kimi,
 }
 
-/// One of the agents, moved into one home.
+/// One of the agents, set up in one home.
 pub struct NodeAgent {
     kind: Kind,
     program: PathBuf,
@@ -46,7 +45,7 @@ impl NodeAgent {
         ] {
             home.set_env(name, value);
         }
-        // It unpacks itself before its first start; once for all homes is enough.
+        // It unpacks itself before its first start, and all homes share the result.
         home.set_env("COPILOT_CACHE_HOME", installed.join("unpacked"));
         Ok(Self::moved_in(Kind::Copilot, home, &installed))
     }
@@ -107,17 +106,17 @@ impl NodeAgent {
         Self { kind, program }
     }
 
-    /// A new session with this id, which ends with its turn and may use every tool.
+    /// Runs a new headless session with this id, which may use every tool.
     pub fn headless(&self, home: &TestHome, cwd: &Path, id: &str, prompt: &str) -> Background {
         Background::spawn(home, self.run(home, cwd, &["--session-id", id], prompt))
     }
 
-    /// The same with an id that the agent chooses.
+    /// The same, with an id that the agent chooses.
     pub fn nameless(&self, home: &TestHome, cwd: &Path, prompt: &str) -> Background {
         Background::spawn(home, self.run(home, cwd, &[], prompt))
     }
 
-    /// The same session with a further prompt.
+    /// Resumes a session with a further prompt.
     pub fn resumed(&self, home: &TestHome, cwd: &Path, id: &str, prompt: &str) -> Background {
         let flag = match self.kind {
             Kind::Copilot => "--resume",
@@ -127,7 +126,7 @@ impl NodeAgent {
         Background::spawn(home, self.run(home, cwd, &[flag, id], prompt))
     }
 
-    /// In a terminal, at its empty prompt.
+    /// Runs the agent in a terminal, at its empty prompt.
     pub fn interactive(&self, home: &TestHome, cwd: &Path) -> Pty {
         let mut command = home.command(&self.program);
         command.current_dir(cwd);

@@ -11,21 +11,22 @@ use crate::background::Background;
 use crate::home::TestHome;
 use crate::skip::Skip;
 
-/// The model that `settle` makes known, as Pi's own flag takes it.
+/// The model that `settle` configures, as Pi's flag takes it.
 pub const MODEL: &str = "fake/fake-1";
 
-/// Pi, moved into one home.
+/// Pi, set up in one home.
 pub struct Pi {
     executable: PathBuf,
 }
 
 impl Pi {
-    /// Makes the current Pi usable in `home`: on the `PATH` as `pi`, with the Node that it wants, pointed at the model.
+    /// Makes the current Pi usable in `home`: it is on the `PATH` as `pi`, with the Node that it needs, and uses the fake
+    /// model.
     pub fn settle(home: &mut TestHome, model_url: &str) -> Result<Self, Skip> {
         Self::settle_version(home, model_url, agents::pi()?)
     }
 
-    /// The same with the last version under Pi's old name.
+    /// The same for the last version under Pi's old name.
     pub fn settle_old(home: &mut TestHome, model_url: &str) -> Result<Self, Skip> {
         Self::settle_version(home, model_url, agents::pi_old()?)
     }
@@ -47,21 +48,21 @@ impl Pi {
         Ok(Self { executable })
     }
 
-    /// `pi -p --mode json` with the prompt on stdin.
+    /// Runs `pi -p --mode json` with the prompt on stdin.
     pub fn headless(&self, home: &TestHome, cwd: &Path, prompt: &str, extra: &[&str]) -> Background {
         let mut command = self.command(home, cwd, extra);
         command.args(["-p", "--mode", "json"]);
         Background::spawn_with_input(home, command, prompt)
     }
 
-    /// `pi` with these arguments, not yet run.
+    /// The command `pi` with these arguments, not yet started.
     pub fn command(&self, home: &TestHome, cwd: &Path, extra: &[&str]) -> Command {
         let mut command = home.command(&self.executable);
         command.args(["--model", MODEL]).args(extra).current_dir(cwd);
         command
     }
 
-    /// The id that a run in JSON mode has announced on its stdout; `None` until then.
+    /// The id that a run in JSON mode has printed; `None` until then.
     pub fn announced_id(run: &Background) -> Option<String> {
         let stdout = run.stdout();
         let header: Value = serde_json::from_str(stdout.lines().next()?).ok()?;

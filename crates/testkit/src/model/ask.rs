@@ -1,8 +1,7 @@
-//! One model request in a shape that is the same for all protocols, and the choice of the reply to it.
+//! One model request in a form that is the same for all protocols, and the choice of the reply to it.
 //!
-//! The position in the script is counted from the request itself (how many replies it already holds since the last
-//! real prompt), never remembered by the server: a retry, a resumed session and two parallel sessions all get the
-//! reply that belongs to them.
+//! The position in the script is counted from the request itself: how many replies it already contains since the last real
+//! prompt. The server does not store it, so a retry, a resumed session and two parallel sessions all get their own reply.
 
 use serde_json::Value;
 
@@ -17,29 +16,29 @@ pub struct Tool {
     pub schema: Value,
 }
 
-/// What a request asks, read from its body.
+/// The content of a request, parsed from its body.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Ask {
     pub model: String,
     pub stream: bool,
-    /// The last thing the user really said; empty when there is none.
+    /// The last message that the user really wrote; empty when there is none.
     pub prompt: String,
-    /// How many model replies the request already holds after that prompt.
+    /// How many model replies the request already contains after that prompt.
     pub replies: usize,
     pub tools: Vec<Tool>,
-    /// The schema of a structured answer, when one is demanded.
+    /// The schema of a structured answer, when the request asks for one.
     pub answer_schema: Option<Value>,
 }
 
 impl Ask {
-    /// A title, a routing question or a suggestion: such requests offer no tools or demand a structured answer, and
-    /// must not run the script of the prompt they quote.
+    /// Whether the request is for a title, a routing decision or a suggestion. Such requests offer no tools or ask for a
+    /// structured answer, and must not run the script of the prompt that they quote.
     pub fn is_side_request(&self) -> bool {
         self.tools.is_empty() || self.answer_schema.is_some()
     }
 
     /// Counts one message of the conversation, oldest first.
-    pub(crate) fn hear(&mut self, speaker: Speaker, texts: &[&str]) {
+    pub(crate) fn add_message(&mut self, speaker: Speaker, texts: &[&str]) {
         match speaker {
             Speaker::Model => self.replies += 1,
             Speaker::User => {
@@ -51,8 +50,8 @@ impl Ask {
         }
     }
 
-    /// The name and input of the agent's shell tool for `command`; `usual` is its name when none can be recognised
-    /// among the offered tools.
+    /// The name and input of the agent's shell tool for `command`. `usual` is the name when no offered tool is recognised as
+    /// a shell.
     pub(crate) fn shell_call(&self, command: &str, usual: &str) -> (String, Value) {
         const KNOWN: [&str; 6] =
             ["exec_command", "bash", "run_shell_command", "shell_command", "local_shell", "shell"];
@@ -71,7 +70,7 @@ pub(crate) enum Speaker {
     Model,
 }
 
-/// The answer to `ask`: the script in its prompt, else what `rule` says.
+/// The answer to `ask`: from the script in its prompt, else from `rule`.
 pub fn choose(ask: &Ask, rule: &dyn Fn(&Ask) -> Reply) -> Reply {
     if let Some(schema) = &ask.answer_schema {
         return Reply::text(schema::instance(schema).to_string());
@@ -89,8 +88,8 @@ pub fn choose(ask: &Ask, rule: &dyn Fn(&Ask) -> Reply) -> Reply {
     }
 }
 
-/// What the user said in `text`, without the blocks in angle brackets and the notes that agents put in the user's
-/// mouth; `None` when nothing else is left.
+/// The user's own part of `text`, without the blocks in angle brackets and the notes that agents add to it; `None` when
+/// nothing is left.
 fn spoken(text: &str) -> Option<&str> {
     let mut rest = text.trim();
     while let Some(inside) = rest.strip_prefix('<') {
@@ -105,7 +104,7 @@ fn spoken(text: &str) -> Option<&str> {
     (!rest.is_empty() && !is_note).then_some(rest)
 }
 
-/// `OpenCode` wraps a message with spaces in double quotes and escapes those inside; the script in it is meant bare.
+/// Removes the double quotes and escapes that `OpenCode` puts around a message with spaces, because the script has none.
 fn unquoted(said: &str) -> String {
     let inside = said.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     inside.map_or_else(|| said.to_owned(), |text| text.replace("\\\"", "\""))
@@ -149,22 +148,22 @@ mod tests {
     #[test]
     fn only_the_last_real_prompt_counts() {
         let mut ask = Ask::default();
-        ask.hear(Speaker::User, &["<context>[[text:no]]</context>", "[[text:old]]"]);
-        ask.hear(Speaker::Model, &[]);
-        ask.hear(Speaker::User, &["<reminder>be kind</reminder>\n new one ", "<note>later</note>"]);
+        ask.add_message(Speaker::User, &["<context>[[text:no]]</context>", "[[text:old]]"]);
+        ask.add_message(Speaker::Model, &[]);
+        ask.add_message(Speaker::User, &["<reminder>be kind</reminder>\n new one ", "<note>later</note>"]);
         assert_eq!((ask.prompt.as_str(), ask.replies), ("new one", 0));
-        ask.hear(Speaker::Model, &[]);
-        ask.hear(Speaker::User, &["<reminder>only this</reminder>"]);
-        ask.hear(Speaker::User, &["[Request interrupted by user]"]);
+        ask.add_message(Speaker::Model, &[]);
+        ask.add_message(Speaker::User, &["<reminder>only this</reminder>"]);
+        ask.add_message(Speaker::User, &["[Request interrupted by user]"]);
         assert_eq!((ask.prompt.as_str(), ask.replies), ("new one", 1));
     }
 
     #[test]
     fn quotes_around_a_whole_message_are_not_part_of_it() {
         let mut ask = Ask::default();
-        ask.hear(Speaker::User, &[r#""[[tool:X|{\"a\":1}]] b""#]);
+        ask.add_message(Speaker::User, &[r#""[[tool:X|{\"a\":1}]] b""#]);
         assert_eq!(ask.prompt, r#"[[tool:X|{"a":1}]] b"#);
-        ask.hear(Speaker::User, &[r#"say "a""#]);
+        ask.add_message(Speaker::User, &[r#"say "a""#]);
         assert_eq!(ask.prompt, r#"say "a""#);
     }
 

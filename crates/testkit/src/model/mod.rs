@@ -1,8 +1,8 @@
 //! A fake model on loopback that real agents can be pointed at.
 //!
-//! It speaks Anthropic Messages, `OpenAI` Responses, `OpenAI` Chat Completions and Gemini, streamed and whole. What it
-//! answers is written in the prompt itself (see [`script`]); prompts without a script get the answer of a rule.
-//! It must never remember anything that decides an answer: each request is answered from its own body alone.
+//! It speaks Anthropic Messages, `OpenAI` Responses, `OpenAI` Chat Completions and Gemini, streamed and whole. The prompt
+//! itself contains the answers (see [`script`]); a rule answers prompts without a script. The server must keep no state
+//! that decides an answer: each request is answered from its own body alone.
 
 mod ask;
 mod schema;

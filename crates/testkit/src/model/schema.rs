@@ -2,21 +2,21 @@
 
 use serde_json::{Map, Value, json};
 
-/// The input of a shell tool with this schema: `command`, and whatever else the schema requires.
+/// The input of a shell tool with this schema: `command`, and the other properties that the schema requires.
 pub(crate) fn shell_input(schema: &Value, command: &str) -> Value {
     let properties = &schema["properties"];
     let key = if properties.get("cmd").is_some() { "cmd" } else { "command" };
     let mut input = if schema.get("required").is_some() { members(schema) } else { Map::new() };
     let is_list = properties[key]["type"] == "array";
     input.insert(key.to_owned(), if is_list { json!(["bash", "-lc", command]) } else { json!(command) });
-    // Codex hands a command that runs longer than this back to the model as unfinished; scripts expect its end.
+    // Codex returns a command that runs longer than this to the model as unfinished, but scripts expect its end.
     if properties.get("yield_time_ms").is_some() {
         input.insert("yield_time_ms".to_owned(), json!(60_000));
     }
     Value::Object(input)
 }
 
-/// The smallest value that satisfies `schema`; all properties when it names no required ones.
+/// The smallest value that satisfies `schema`. It has all properties when the schema requires none.
 pub(crate) fn instance(schema: &Value) -> Value {
     if let Some(first) = schema["enum"].as_array().and_then(|choices| choices.first()) {
         return first.clone();
@@ -40,7 +40,7 @@ pub(crate) fn instance(schema: &Value) -> Value {
     }
 }
 
-/// The required properties, or all of them when the schema names none as required.
+/// The required properties, or all of them when the schema requires none.
 fn members(schema: &Value) -> Map<String, Value> {
     let Some(properties) = schema["properties"].as_object() else { return Map::new() };
     let names = schema["required"].as_array();

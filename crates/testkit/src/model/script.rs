@@ -1,8 +1,8 @@
-//! What the fake model shall do: replies, and the directives that carry them inside a prompt.
+//! What the fake model does: replies, and the directives in a prompt that describe them.
 //!
 //! A prompt such as `[[bash:echo hi]] [[text:done]]` is a whole script: the first model request of the turn gets the
-//! first reply, the second request the second one. Every test process thus carries its own script, and two sessions
-//! that share one server cannot race for replies. This file is pure: it parses and never answers anybody.
+//! first reply, the second request the second one. Every session thus has its own script, and two sessions that share one
+//! server cannot race for replies. This file is pure: it only parses.
 //!
 //! | directive | reply |
 //! |---|---|
@@ -19,11 +19,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// Pause between the parts of a `[[slow:n]]` reply.
+/// The pause between the parts of a `[[slow:n]]` reply.
 const SLOW_GAP: Duration = Duration::from_millis(200);
 
-/// Tokens that a reply reports. `input` excludes both cache numbers, as in the Anthropic protocol; protocols that
-/// count cached tokens as part of the input get the sum.
+/// The tokens that a reply reports. `input` excludes both cache numbers, as in the Anthropic protocol; protocols that count
+/// cached tokens as part of the input get the sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
     pub input: u64,
@@ -40,7 +40,7 @@ impl Default for Usage {
 }
 
 impl Usage {
-    /// Everything the model has read, cached or not.
+    /// All input tokens, cached or not.
     pub fn prompt_total(self) -> u64 {
         self.input + self.cache_read + self.cache_write
     }
@@ -54,7 +54,7 @@ pub enum Act {
         parts: Vec<String>,
         gap: Duration,
     },
-    /// A command for the shell tool, under whatever name and shape this agent offers it.
+    /// A command for the shell tool, with the name and the schema that this agent offers.
     Shell(String),
     Tool {
         name: String,
@@ -64,7 +64,7 @@ pub enum Act {
     Hang(String),
     /// Opens the stream and cuts the connection.
     Drop,
-    /// An HTTP error with this message, marked as not worth a retry where the protocol can say so.
+    /// An HTTP error with this message, marked as not retryable where the protocol has such a mark.
     Status(u16, String),
 }
 
@@ -117,15 +117,15 @@ impl Reply {
     }
 }
 
-/// The replies that the directives in `prompt` ask for, in order. A misspelt directive is not skipped:
-/// it becomes a 400 that says so, since a silently ignored one would let a test pass for the wrong reason.
+/// The replies of the directives in `prompt`, in order. A misspelt directive is not skipped but becomes a 400 that says so,
+/// because a silently ignored one could let a test pass for the wrong reason.
 pub fn parse(prompt: &str) -> Vec<Reply> {
     let mut replies = Vec::new();
     let mut usage = Usage::default();
     let mut rest = prompt;
     while let Some(start) = rest.find("[[") {
         let after = &rest[start + 2..];
-        // A tool's input is JSON and may itself hold `]]`, so it ends where its object does.
+        // A tool's input is JSON and may itself contain `]]`, so it ends where its object ends.
         let end =
             if after.starts_with("tool:") { after.find("}]]").map(|at| at + 1) } else { after.find("]]") };
         let Some(end) = end else { break };

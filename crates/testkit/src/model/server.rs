@@ -1,4 +1,4 @@
-//! The HTTP side of the fake model: a thin loop around [`choose`] and [`Wire`], on a thread and runtime of its own.
+//! The HTTP server of the fake model: a thin loop around [`choose`] and [`Wire`], with its own thread and runtime.
 
 use std::collections::HashSet;
 use std::io;
@@ -22,7 +22,7 @@ use super::script::Reply;
 use super::wire::{Frame, Rendered, Wire};
 use crate::wait::until_seen;
 
-/// Long enough for an agent to start on a busy machine; a test that waits this long has failed.
+/// Long enough for an agent to start on a busy machine. A test that waits longer has failed.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(90);
 
 type Rule = Box<dyn Fn(&Ask) -> Reply + Send + Sync>;
@@ -32,11 +32,11 @@ type Rule = Box<dyn Fn(&Ask) -> Reply + Send + Sync>;
 pub struct Seen {
     pub method: String,
     pub path: String,
-    /// Lower-case names.
+    /// The names are in lower case.
     pub headers: Vec<(String, String)>,
-    /// `Null` when the body was no JSON.
+    /// `Null` when the body was not JSON.
     pub body: Value,
-    /// The question in it; `None` for paths that are no question to a model.
+    /// The parsed model request; `None` for other paths.
     pub ask: Option<Ask>,
 }
 
@@ -48,7 +48,7 @@ struct Shared {
     answers: AtomicU64,
 }
 
-/// The running server; it stops, and cuts every open connection, when dropped.
+/// The running server. When dropped, it stops and cuts every open connection.
 pub struct FakeModel {
     shared: Arc<Shared>,
     address: SocketAddr,
@@ -57,12 +57,12 @@ pub struct FakeModel {
 }
 
 impl FakeModel {
-    /// A model that says `ok` to every prompt without a script.
+    /// A model that answers `ok` to every prompt without a script.
     pub fn start() -> Self {
         Self::with_rule(|_| Reply::text("ok"))
     }
 
-    /// A model that answers prompts without a script by `rule`.
+    /// A model whose `rule` answers prompts without a script.
     pub fn with_rule(rule: impl Fn(&Ask) -> Reply + Send + Sync + 'static) -> Self {
         Self::serve(Box::new(rule)).unwrap_or_else(|error| panic!("fake model did not start: {error:#}"))
     }
@@ -84,7 +84,7 @@ impl FakeModel {
             .spawn(move || {
                 runtime.block_on(async move {
                     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
-                    // Whichever ends first ends the server; its open connections go down with the runtime.
+                    // The server ends when either ends; dropping the runtime closes its open connections.
                     tokio::select! {
                         _ = axum::serve(listener, router) => {}
                         _ = stopped => {}
@@ -105,7 +105,7 @@ impl FakeModel {
         self.shared.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits for a request that `is_wanted` accepts; panics with the paths seen when none comes.
+    /// Waits for a request that `is_wanted` accepts; panics at the deadline with the paths that were requested.
     pub fn wait_request(&self, what: &str, is_wanted: impl Fn(&Seen) -> bool) -> Seen {
         until_seen(REQUEST_DEADLINE, what, || {
             let all = self.requests();
@@ -115,14 +115,15 @@ impl FakeModel {
         })
     }
 
-    /// Waits for a turn's own request (no side request) whose prompt contains `text`, with `replies` answers behind it.
+    /// Waits for a request of the turn itself (not a side request) whose prompt contains `text` and is followed by `replies`
+    /// answers.
     pub fn wait_turn(&self, text: &str, replies: usize) -> Seen {
         let is_it = |ask: &Ask| !ask.is_side_request() && ask.prompt.contains(text) && ask.replies == replies;
         let what = format!("model request {replies} of the prompt {text:?}");
         self.wait_request(&what, |seen| seen.ask.as_ref().is_some_and(is_it))
     }
 
-    /// Lets every present and later `[[hang:gate]]` go on; `""` is the gate of a plain `[[hang]]`.
+    /// Releases every present and later `[[hang:gate]]`; `""` is the gate of a plain `[[hang]]`.
     pub fn open(&self, gate: &str) {
         self.shared.gates.send_modify(|open| {
             open.insert(gate.to_owned());
@@ -162,7 +163,7 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
     send(wire.render(&ask, &reply, format!("{:x}{serial:04}", shared.boot)), shared.gates.subscribe())
 }
 
-/// Answers for everything that is no question to a model: counts, catalogues, telemetry.
+/// Answers requests that are not model requests: token counts, catalogues, telemetry.
 fn harmless(path: &str) -> Response<Body> {
     let (status, body) = match path {
         _ if path.ends_with("/count_tokens") => (StatusCode::OK, json!({"input_tokens": 1})),
@@ -187,11 +188,11 @@ fn send(rendered: Rendered, gates: watch::Receiver<HashSet<String>>) -> Response
                 Frame::Bytes(text) => return Some((Ok(text), (frames, gates))),
                 Frame::Pause(gap) => tokio::time::sleep(gap).await,
                 Frame::Hold(gate) => {
-                    // An error means that the server is going away, and with it this connection.
+                    // An error means that the server is stopping, which closes this connection too.
                     let _ = gates.wait_for(|open| open.contains(&gate)).await;
                 }
                 Frame::Cut => {
-                    // Pending once, so that what was said before the cut really leaves this process.
+                    // Yield once, so that what was written before the cut is really sent.
                     tokio::task::yield_now().await;
                     return Some((Err(io::Error::other("cut by the script")), (frames, gates)));
                 }
@@ -204,7 +205,7 @@ fn send(rendered: Rendered, gates: watch::Receiver<HashSet<String>>) -> Response
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
     if rendered.status >= 400 {
-        // Honoured by the clients of two of the four protocols; the others have their own retry settings.
+        // The clients of two of the four protocols obey this header; the others have their own retry settings.
         headers.insert("x-should-retry", header::HeaderValue::from_static("false"));
     }
     response

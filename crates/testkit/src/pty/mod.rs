@@ -1,7 +1,7 @@
-//! A pseudo-terminal with a program in it, for the interactive side of agents.
+//! Runs a program in a pseudo-terminal, for the interactive mode of agents.
 //!
-//! The program gets a session and a controlling terminal of its own through `setsid --ctty`, which replaces itself by
-//! the program (so the pid is the program's) and saves this crate from unsafe code between fork and exec.
+//! `setsid --ctty` gives the program a session and a controlling terminal. It replaces itself by the program, so the pid is
+//! the program's, and this crate needs no unsafe code between fork and exec.
 
 mod screen;
 
@@ -26,7 +26,7 @@ const ROWS: u16 = 40;
 const COLUMNS: u16 = 120;
 const SCREEN_DEADLINE: Duration = Duration::from_secs(90);
 
-/// A program in a terminal of 120 by 40; killed with everything it has started when dropped.
+/// A program in a terminal of 120 by 40. When dropped, it is killed together with every process that it has started.
 pub struct Pty {
     child: Child,
     keyboard: File,
@@ -55,7 +55,7 @@ impl Pty {
         let screen = Arc::new(Mutex::new(Screen::new(ROWS, COLUMNS)));
         let mut output = keyboard.try_clone().context("clone the pty")?;
         let seen = Arc::clone(&screen);
-        // Nobody waits for the reader: it ends by itself when the last holder of the terminal is gone.
+        // The thread is not joined: it ends when the last process that has the terminal open exits.
         std::thread::Builder::new()
             .name("pty-reader".to_owned())
             .spawn(move || watch(&mut output, &seen))
@@ -63,7 +63,7 @@ impl Pty {
         Ok(Self { child, keyboard, screen })
     }
 
-    /// The program's own pid, which also leads its session.
+    /// The pid of the program, which is also its session leader.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -73,12 +73,12 @@ impl Pty {
         self.keyboard.write_all(keys.as_ref()).expect("write to the terminal");
     }
 
-    /// What a person would see now, one line per row, without trailing blanks.
+    /// The text on the screen now, one line per row, without trailing spaces.
     pub fn screen_text(&self) -> String {
         self.screen.lock().unwrap_or_else(PoisonError::into_inner).text()
     }
 
-    /// Waits until `text` is on the screen (any run of white space matches any other) and returns the whole screen.
+    /// Waits until `text` is on the screen and returns the whole screen. Any run of white space matches any other.
     pub fn wait_for(&self, text: &str) -> String {
         let wanted = squeeze(text);
         until_seen(SCREEN_DEADLINE, &format!("{text:?} on the screen"), || {
@@ -87,8 +87,8 @@ impl Pty {
         })
     }
 
-    /// Types `keys` once a second until `text` is gone from the screen. Dialogs ignore keys for a moment after they
-    /// open, so that nobody answers by accident; there is no sign of when that moment is over.
+    /// Types `keys` once a second until `text` is gone from the screen. Dialogs ignore keys for a moment after they open, to
+    /// prevent accidental answers, and the screen does not show when that moment is over.
     pub fn press_until_gone(&mut self, keys: &str, text: &str) {
         let wanted = squeeze(text);
         let mut pressed: Option<Instant> = None;
@@ -114,7 +114,7 @@ impl Pty {
 impl Drop for Pty {
     fn drop(&mut self) {
         let root = self.child.id();
-        // Nothing to find once the child was waited for: its pid may be somebody else's by now.
+        // Once the child was reaped, its pid may have been reused, so nothing may be searched by it.
         if matches!(self.child.try_wait(), Ok(None)) {
             family::end_tree(root);
             let _ = self.child.wait();
@@ -122,7 +122,7 @@ impl Drop for Pty {
     }
 }
 
-/// The same command behind `setsid --ctty`, with the terminal as its stdin, stdout and stderr.
+/// Starts the command through `setsid --ctty`, with the terminal as its stdin, stdout and stderr.
 fn in_terminal(command: &Command, terminal: OwnedFd) -> anyhow::Result<Child> {
     let mut wrapped = Command::new("setsid");
     wrapped.arg("--ctty").arg(command.get_program()).args(command.get_args()).env_clear();
@@ -138,10 +138,10 @@ fn in_terminal(command: &Command, terminal: OwnedFd) -> anyhow::Result<Child> {
     wrapped.spawn().context("run setsid")
 }
 
-/// Draws what the program prints and answers what it asks, until the terminal is closed.
+/// Draws the program's output and answers its queries, until the terminal is closed.
 fn watch(output: &mut File, screen: &Mutex<Screen>) {
     let mut buffer = [0; 8192];
-    // Reading fails with EIO when no process holds the other side any more.
+    // Reading fails with EIO when no process has the other side open any more.
     while let Ok(count @ 1..) = output.read(&mut buffer) {
         let answers = screen.lock().unwrap_or_else(PoisonError::into_inner).feed(&buffer[..count]);
         if output.write_all(&answers).is_err() {

@@ -1,20 +1,20 @@
-//! As much of a terminal as agents need: a grid of characters, and answers to the questions they wait for.
+//! As much of a terminal as agents need: a grid of characters, and answers to the queries for which they wait.
 //!
-//! Pure: bytes in, bytes out. It knows no colours, no scroll regions and no wide characters, and must not learn them
-//! unless a test cannot read its screen without.
+//! Pure: bytes in, bytes out. It has no colours, no scroll regions and no wide characters, and should get them only if a
+//! test cannot read its screen without them.
 
-/// A terminal's grid and cursor, fed with what a program prints.
+/// A terminal's grid and cursor, fed with a program's output.
 pub(super) struct Screen {
     cells: Vec<Vec<char>>,
     row: usize,
     column: usize,
     saved: (usize, usize),
     columns: usize,
-    /// Bytes of a character or an escape sequence whose end has not arrived yet.
+    /// The first bytes of a character or an escape sequence that is not complete yet.
     pending: Vec<u8>,
 }
 
-/// One complete thing at the beginning of the input.
+/// One complete character or escape sequence at the beginning of the input.
 enum Token<'a> {
     Character(char),
     Control(u8),
@@ -31,7 +31,7 @@ impl Screen {
         Self { cells, row: 0, column: 0, saved: (0, 0), columns, pending: Vec::new() }
     }
 
-    /// Draws `bytes` and returns what a terminal would answer to the questions in them.
+    /// Draws `bytes` and returns a terminal's answers to the queries in them.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.pending.extend_from_slice(bytes);
         let input = std::mem::take(&mut self.pending);
@@ -104,7 +104,7 @@ impl Screen {
         self.cells[rows].iter_mut().for_each(|row| row.fill(' '));
     }
 
-    /// Moves, erases, or answers.
+    /// Carries out a control sequence: it moves the cursor, erases, or returns an answer.
     fn csi(&mut self, parameters: &str, last: u8) -> String {
         let number = |index: usize| parameters.split(';').nth(index).and_then(|n| n.parse::<usize>().ok());
         let count = number(0).unwrap_or(1).max(1);
@@ -172,7 +172,7 @@ impl Screen {
     }
 }
 
-/// Black on white for those who ask, so that they stop waiting.
+/// Answers a colour query with black on white, so that the program stops waiting.
 fn colour_answer(question: &str) -> &'static str {
     match question {
         "10;?" => "\x1b]10;rgb:0000/0000/0000\x1b\\",
@@ -190,7 +190,7 @@ fn next(input: &[u8]) -> Option<(Token<'_>, usize)> {
             let parameters = std::str::from_utf8(&rest[..end]).unwrap_or_default();
             Some((Token::Csi(parameters, rest[end]), end + 3))
         }
-        // Operating system commands, and three kinds of strings that nobody here reads.
+        // Operating system commands, and three other kinds of strings, which are ignored.
         [0x1b, kind @ (b']' | b'P' | b'_' | b'^'), rest @ ..] => {
             let end = rest.iter().position(|byte| matches!(byte, 0x07 | 0x1b))?;
             let closing = if rest[end] == 0x07 { 1 } else { rest.get(end + 1).map(|_| 2)? };

@@ -1,4 +1,4 @@
-//! Bulk records: attachments and recorded requests. They are most of a short transcript and say nothing about the
+//! Bulk records: attachments and recorded requests. They are most of a short transcript and contain nothing about the
 //! session, so a good reader skips them by their first bytes.
 
 use super::transcript::Transcript;
@@ -8,7 +8,7 @@ const REQUEST_PARAMS: &str = r#""betas":["claude-code-20250219","interleaved-thi
 const CACHE_CONTROL: &str = r#""cacheControl":[{"path":["system",0],"value":{"type":"ephemeral"}},{"path":["system",1],"value":{"type":"ephemeral"}},{"path":["messages",1,"content",0],"value":{"type":"ephemeral"}}]"#;
 
 impl Transcript<'_> {
-    /// What is attached before the first request of a session: about 6 KB of small records and `bytes` of texts.
+    /// Writes the attachments before the first request of a session: about 6 KB of small records and `bytes` of text.
     pub(crate) fn opening_attachments(&mut self, bytes: usize) -> anyhow::Result<()> {
         self.environment()?;
         let (model, text) = (self.who.model, self.prose(124));
@@ -35,7 +35,7 @@ impl Transcript<'_> {
         self.attachment(&body, Some((700, "system")))
     }
 
-    /// The system prompt and the tools as they were sent: in life up to 55 KB after the last reply.
+    /// Writes the system prompt and the tools as they were sent: real sessions have up to 55 KB after the last reply.
     pub(crate) fn snapshot(&mut self, bytes: usize) -> anyhow::Result<()> {
         let body = format!(
             r#"{{"type":"prompt_snapshot","systemPrompt":["{}","{}"],"reminderFold":false,"echoWireToolInputs":false,"contextRendering":"announced"}}"#,
@@ -58,7 +58,7 @@ impl Transcript<'_> {
         Ok(())
     }
 
-    /// The shape of the requests (system prompt, tools) and the first message, each once per session.
+    /// Writes the shape of the requests (system prompt, tools) and the first message, each once per session.
     pub(crate) fn request_shape(&mut self, bytes: usize) -> anyhow::Result<()> {
         let (id, version, time) = (self.who.session_id.clone(), self.who.version, self.time());
         let (system, tool) = (self.prose(bytes / 4), self.prose(bytes - bytes / 4));

@@ -18,7 +18,7 @@ use super::{AgentCorpus, Row, Scene, outfile};
 
 pub(crate) const ADAPTER: &str = "claude-code";
 
-/// The first pid of stale registry files: real kernels hardly ever get there, and the start time differs anyway.
+/// The first pid in stale registry files. Real pids are rarely so large, and the start time differs anyway.
 const STALE_PID: u64 = 4_190_000;
 
 #[derive(Default)]
@@ -28,7 +28,7 @@ pub(crate) struct Claude {
 }
 
 impl AgentCorpus for Claude {
-    fn word(&self) -> &'static str {
+    fn name(&self) -> &'static str {
         "claude"
     }
 
@@ -58,10 +58,10 @@ impl AgentCorpus for Claude {
         let root = scene.home.join(".claude");
         outfile::put(&root.join("history.jsonl"), &history, scene.now_ms)?;
         std::fs::create_dir_all(root.join("sessions"))?;
-        // A killed agent leaves its registry file, for ever busy.
+        // A killed agent leaves its registry file with the status busy.
         for n in 0..(rows.len() / 200).max(1).min(rows.len()) as u64 {
             let row = &mut rows[rng.index(rows.len())];
-            // The name in such a file was derived by the agent: a reader may show it or not.
+            // The agent derived the name in such a file, so a reader may show it or not.
             if row.expected["name"].is_null()
                 && let Some(fields) = row.expected.as_object_mut()
             {
@@ -75,7 +75,7 @@ impl AgentCorpus for Claude {
     }
 }
 
-/// A registry file as a live, busy agent has it.
+/// The registry file of a live, busy agent.
 pub(crate) fn registry_entry(pid: u64, row: &Row, proc_start: &str, at_ms: i64, name: &str) -> Value {
     json!({
         "pid": pid, "sessionId": row.id, "cwd": row.expected["cwd"], "startedAt": at_ms, "procStart": proc_start,
@@ -88,12 +88,12 @@ pub(crate) fn registry_entry(pid: u64, row: &Row, proc_start: &str, at_ms: i64, 
     })
 }
 
-/// The folder name for a working folder: everything but ASCII letters and digits becomes a dash.
+/// The directory name for a working directory: everything but ASCII letters and digits becomes a dash.
 fn slug(cwd: &str) -> String {
     cwd.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
 
-/// A sub-agent's transcript and its description.
+/// Writes a sub-agent's transcript and its description.
 fn write_subagent(
     folder: &Path,
     scene: &Scene,

@@ -1,4 +1,4 @@
-//! The story of one Claude Code session: how it begins, works and ends.
+//! Writes one Claude Code session: its beginning, its turns and its end.
 
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ pub(crate) struct Written {
     pub(crate) history: Option<String>,
 }
 
-/// What the session says about itself and a reader should find again.
+/// The facts about the session that a reader should find.
 struct Story {
     ending: Ending,
     prompt: String,
@@ -110,7 +110,7 @@ fn open(transcript: &mut Transcript<'_>, story: &Story, bulk: usize) -> anyhow::
 
 fn work(transcript: &mut Transcript<'_>, story: &mut Story, plan: Plan, bulk: usize) -> anyhow::Result<()> {
     let opening = transcript.out.written();
-    // Giant texts come on top of the planned size, and the end needs some room.
+    // Giant texts are added to the planned size, and the end of the session needs some room.
     let goal = plan.bytes.saturating_sub(bulk + 4_000) as u64
         + if plan.giant == Some(Giant::Head) { opening } else { 0 };
     let mut giant_due = plan.giant == Some(Giant::Middle);
@@ -144,7 +144,7 @@ fn work(transcript: &mut Transcript<'_>, story: &mut Story, plan: Plan, bulk: us
     Ok(())
 }
 
-/// The time that fits how far the file has grown.
+/// The time for a record, by the size that the file has reached.
 fn between(story: &Story, done: u64, goal: u64) -> i64 {
     let span = story.ended_ms - story.started_ms;
     let percent = (done * 98 / goal.max(1)).min(98);
@@ -156,7 +156,7 @@ fn end(transcript: &mut Transcript<'_>, story: &mut Story, bulk: usize) -> anyho
     let bytes = transcript.rng.index(1_900) + 100;
     let text = transcript.prose(bytes);
     let bulk_last = transcript.rng.chance(0.3);
-    // In life the bulk record after the last reply has up to 55 KB.
+    // In real sessions the bulk record after the last reply has up to 55 KB.
     let snapshot = (bulk * 2).min(54_000);
     match story.ending {
         Ending::Completed => transcript.final_reply(&text)?,
@@ -194,8 +194,8 @@ fn end(transcript: &mut Transcript<'_>, story: &mut Story, bulk: usize) -> anyho
         return transcript.out.put(&torn);
     }
     if story.ending == Ending::Died {
-        // A killed agent writes no last words; the title is then only at the beginning, where a bounded read
-        // need not find it.
+        // A killed agent writes no closing records. The title is then only at the beginning, and a bounded read need not
+        // find it.
         return Ok(());
     }
     transcript.last_prompt(&shown_prompt(&story.prompt))?;
@@ -218,11 +218,11 @@ fn expected(story: &Story, who: &Identity, cwd: &str, tokens: Tokens) -> Value {
         "promptPrefix": visible_prefix(&story.prompt, 40), "parentId": null, "relation": null,
         "startedAt": stamp(story.started_ms),
     });
-    // The words of a model error may or may not count as the agent's last text.
+    // A reader may or may not take the text of a model error for the agent's last message.
     if story.ending != Ending::Failed {
         expected["lastMessagePrefix"] = json!(visible_prefix(&story.last_text, 40));
     }
-    // Outside a repository the agent writes `HEAD`, which a reader may take for no branch.
+    // Outside a repository the agent writes `HEAD`, which a reader may show as no branch.
     if who.branch != "HEAD" {
         expected["branch"] = json!(who.branch);
     }

@@ -5,7 +5,7 @@ use crate::corpus::filler::Filler;
 use crate::corpus::outfile::OutFile;
 use crate::corpus::rng::Rng;
 
-/// What every record of a session repeats.
+/// The fields that every record of a session repeats.
 #[derive(Clone)]
 pub(crate) struct Identity {
     pub(crate) session_id: String,
@@ -28,7 +28,7 @@ impl Identity {
     }
 }
 
-/// Tokens of the session so far, each reply once.
+/// The tokens of the session so far. Each reply counts once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tokens {
     pub(crate) input: u64,
@@ -37,7 +37,7 @@ pub(crate) struct Tokens {
     pub(crate) cache_write: u64,
 }
 
-/// One reply of the model: its blocks are separate records that share id and usage.
+/// One reply of the model. Its blocks are separate records with the same id and usage.
 struct Reply {
     id: String,
     usage: Tokens,
@@ -72,7 +72,7 @@ impl<'a> Transcript<'a> {
         }
     }
 
-    /// The time of the records that follow.
+    /// Sets the time of the following records.
     pub(crate) fn at(&mut self, ms: i64) {
         self.now_ms = ms;
     }
@@ -100,7 +100,7 @@ impl<'a> Transcript<'a> {
         }
     }
 
-    /// A record of a single line that carries only the session's id and `fields`.
+    /// Writes a record that contains only the session's id and `fields`.
     pub(crate) fn note(&mut self, kind: &str, fields: &str) -> anyhow::Result<()> {
         let id = &self.who.session_id;
         self.out.line(format_args!(r#"{{"type":"{kind}",{fields},"sessionId":"{id}"}}"#))
@@ -116,7 +116,7 @@ impl<'a> Transcript<'a> {
         ))
     }
 
-    /// A user record; `content` is JSON, `extra` further fields, each followed by a comma.
+    /// Writes a user record. `content` is JSON; `extra` has further fields, each followed by a comma.
     pub(crate) fn user(&mut self, content: &str, extra: &str) -> anyhow::Result<()> {
         let (uuid, prompt_id, side) = (self.rng.uuid4(), self.rng.uuid4(), self.sidechain());
         let (parent, time, tail) = (self.parent_json(), self.time(), self.who.tail());
@@ -155,7 +155,7 @@ impl<'a> Transcript<'a> {
         Ok(())
     }
 
-    /// A reply that says something and calls a tool; gives the tool call's id.
+    /// Writes a reply with a text and a tool call; returns the id of the tool call.
     pub(crate) fn tool_call(&mut self, text: &str) -> anyhow::Result<String> {
         let reply = self.reply();
         self.block(&reply, 0, &format!(r#"{{"type":"text","text":"{text}"}}"#), "tool_use")?;
@@ -169,7 +169,7 @@ impl<'a> Transcript<'a> {
         Ok(tool)
     }
 
-    /// The answer of a tool. Large outputs stand in the record twice, the second time cut.
+    /// Writes the result of a tool. The record contains a large output twice, and the second copy is cut.
     pub(crate) fn tool_result(&mut self, tool: &str, output: &str) -> anyhow::Result<()> {
         let source = self.parent.clone().unwrap_or_default();
         let stdout = match output.get(..20_000.min(output.len())) {
@@ -185,7 +185,7 @@ impl<'a> Transcript<'a> {
         self.user(&content, &extra)
     }
 
-    /// A whole round: request, reply with a tool call, result.
+    /// Writes a whole round: request, reply with a tool call, result.
     pub(crate) fn tool_turn(&mut self, text_bytes: usize, output_bytes: usize) -> anyhow::Result<()> {
         self.request()?;
         let text = self.prose(text_bytes.max(24));
@@ -194,14 +194,14 @@ impl<'a> Transcript<'a> {
         self.tool_result(&tool, &output)
     }
 
-    /// The reply that ends a turn.
+    /// Writes the reply that ends a turn.
     pub(crate) fn final_reply(&mut self, text: &str) -> anyhow::Result<()> {
         self.request()?;
         let reply = self.reply();
         self.block(&reply, 0, &format!(r#"{{"type":"text","text":"{text}"}}"#), "end_turn")
     }
 
-    /// The model failed for good: a record of a model that does not exist.
+    /// Writes the record of a final model error, which names a model that does not exist.
     pub(crate) fn model_error(&mut self) -> anyhow::Result<()> {
         let (uuid, message, side) = (self.rng.uuid4(), self.rng.uuid4(), self.sidechain());
         let (parent, time, tail) = (self.parent_json(), self.time(), self.who.tail());
@@ -217,7 +217,7 @@ impl<'a> Transcript<'a> {
         self.note("last-prompt", &format!(r#""lastPrompt":"{prompt}","leafUuid":"{leaf}""#))
     }
 
-    /// The agent's own sum, written when it ends by itself.
+    /// Writes the agent's own totals, which it writes when it exits normally.
     pub(crate) fn cost_state(&mut self, started_ms: i64) -> anyhow::Result<()> {
         let Tokens { input, output, cache_read, cache_write } = self.tokens;
         let (id, model) = (&self.who.session_id, self.who.model);
@@ -241,7 +241,7 @@ fn cut_at_word(text: &str, bytes: usize) -> &str {
         .map_or("", |(at, _)| &text[..at])
 }
 
-/// Milliseconds since 1970 as the agent writes a time.
+/// A time in the agent's format, from milliseconds since 1970.
 pub(crate) fn stamp(ms: i64) -> String {
     jiff::Timestamp::from_millisecond(ms).map_or_else(
         |_| "1970-01-01T00:00:00.000Z".to_owned(),

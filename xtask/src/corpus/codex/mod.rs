@@ -24,7 +24,7 @@ pub(crate) struct Codex {
 }
 
 impl AgentCorpus for Codex {
-    fn word(&self) -> &'static str {
+    fn name(&self) -> &'static str {
         "codex"
     }
 
@@ -75,7 +75,7 @@ impl AgentCorpus for Codex {
             "name": name, "promptPrefix": visible_prefix(&prompt, 40), "parentId": null, "relation": null,
             "startedAt": stamp(started_ms),
         });
-        // Further back than a bounded read goes there may be older words, or none.
+        // With another ending the last message may be too far back for a bounded read, so it is not checked.
         if ending == Ending::Completed {
             expected["lastMessagePrefix"] = Value::from(visible_prefix(&last_text, 40));
         }
@@ -113,7 +113,7 @@ fn path_of(id: &str, started_ms: i64, archived: bool) -> String {
     }
 }
 
-/// Writes turn after turn until the planned size is reached; gives the agent's last words.
+/// Writes turns until the planned size is reached; returns the agent's last message.
 fn write_turns(
     rollout: &mut Rollout<'_>,
     plan: Plan,
@@ -156,7 +156,7 @@ fn write_turns(
             Ending::Failed => rollout.fail()?,
             Ending::Interrupted => rollout.abort()?,
             Ending::Died => {}
-            Ending::Torn => rollout.tear()?,
+            Ending::Torn => rollout.half_record()?,
         }
         return Ok(words);
     }

@@ -13,7 +13,7 @@ pub(super) struct Identity {
     pub(super) is_exec: bool,
 }
 
-/// The agent's counters: cached input is part of the input.
+/// The agent's token counters. Cached input is part of the input.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Counter {
     pub(super) input: u64,
@@ -52,7 +52,7 @@ impl<'s> Rollout<'s> {
         Self { out, filler: &scene.filler, rng, who, now_ms: 0, ordinal: 0, turn, total }
     }
 
-    /// The time of the records that follow.
+    /// Sets the time of the following records.
     pub(super) fn at(&mut self, ms: i64) {
         self.now_ms = ms;
     }
@@ -108,7 +108,7 @@ impl<'s> Rollout<'s> {
         self.record("turn_context", &context, "")
     }
 
-    /// What the person asks: once as the model sees it, once as the agent's own note.
+    /// Writes the user's prompt twice: as the model gets it, and as the agent's own event.
     pub(super) fn prompt(&mut self, text: &str) -> anyhow::Result<()> {
         let (message, turn) = (uuid7(self.rng, self.now_ms), &self.turn);
         let raw = format!(
@@ -129,7 +129,7 @@ impl<'s> Rollout<'s> {
         self.event(&payload)
     }
 
-    /// One call of the shell with its answer and its cost. The answer is stored twice, as in life.
+    /// Writes one shell call with its result and its cost. The result is stored twice, as in real sessions.
     pub(super) fn tool(&mut self, output: usize) -> anyhow::Result<()> {
         let call = format!("call_{}", self.rng.hex(8));
         let bytes = self.rng.index(112) + 8;
@@ -154,7 +154,7 @@ impl<'s> Rollout<'s> {
         self.token_count(&reply)
     }
 
-    /// What one reply of the model cost, in the counter that is written first.
+    /// Writes the cost of one reply of the model into the usage record, which comes before the token count; returns it.
     fn count(&mut self) -> anyhow::Result<Counter> {
         let reply = Counter {
             input: self.rng.between(500, 9000),
@@ -185,7 +185,7 @@ impl<'s> Rollout<'s> {
         self.event(&payload)
     }
 
-    /// The agent's words, and the end of the turn.
+    /// Writes the agent's message and the end of the turn.
     pub(super) fn reply(&mut self, text: &str) -> anyhow::Result<()> {
         let (message, turn) = (self.rng.hex(6), self.turn.clone());
         self.item(&format!(
@@ -223,8 +223,8 @@ impl<'s> Rollout<'s> {
         self.event(&payload)
     }
 
-    /// Half a record.
-    pub(super) fn tear(&mut self) -> anyhow::Result<()> {
+    /// Writes half a record.
+    pub(super) fn half_record(&mut self) -> anyhow::Result<()> {
         let torn =
             format!(r#"{{"timestamp":"{}","ordinal":9999,"type":"event_msg","payl"#, stamp(self.now_ms));
         self.out.put(&torn)
@@ -238,7 +238,7 @@ pub(super) fn stamp(ms: i64) -> String {
     )
 }
 
-/// A UUID of version 7: it begins with the time.
+/// A UUID of version 7, which begins with the time.
 pub(super) fn uuid7(rng: &mut Rng, ms: i64) -> String {
     let time = format!("{:012x}", ms & 0xffff_ffff_ffff);
     format!("{}-{}-7{}-8{}-{}", &time[..8], &time[8..], rng.hex(3), rng.hex(3), rng.hex(12))

@@ -1,4 +1,4 @@
-//! How each agent writes a conversation down.
+//! The file formats in which the agents store a conversation.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    pub(super) fn word(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Copilot => "copilot",
             Self::Qwen => "qwen",
@@ -32,17 +32,17 @@ impl Format {
     }
 }
 
-/// What the agent says, and what a tool answered. Texts are escaped already.
+/// The agent's text and a tool's result. Both are already escaped.
 pub(super) struct Reply<'a> {
     pub(super) text: &'a str,
     pub(super) tool_output: Option<String>,
 }
 
-/// One conversation on its way into a file.
+/// One conversation while it is written.
 pub(super) struct Talk {
     pub(super) format: Format,
     pub(super) started: i64,
-    /// Input that was not cached, output, and what was read from a cache.
+    /// The tokens of uncached input, of output, and read from a cache.
     pub(super) spent: (u64, u64, u64),
     id: String,
     cwd_json: String,
@@ -112,8 +112,8 @@ impl Talk {
         Ok((self.id, self.out.close(ended)?))
     }
 
-    /// Half a record: the agent was killed while it wrote.
-    pub(super) fn torn(&mut self) -> anyhow::Result<()> {
+    /// Writes half a record, as an agent that is killed while it writes.
+    pub(super) fn half_record(&mut self) -> anyhow::Result<()> {
         self.out.put(r#"{"id":"0","timest"#)
     }
 

@@ -15,7 +15,7 @@ use super::{AgentCorpus, Row, Scene, outfile};
 
 pub(crate) struct NodeAgent {
     format: Format,
-    /// Gemini's directories and their folders.
+    /// The names of Gemini's session directories, by working directory.
     slugs: BTreeMap<String, String>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn all() -> Vec<Box<dyn AgentCorpus>> {
 }
 
 impl NodeAgent {
-    /// The folder name of a directory; another directory of the same name gets a number.
+    /// The name for a working directory; another directory with the same name gets a number.
     fn slug(&mut self, cwd: &str) -> String {
         if let Some(known) = self.slugs.get(cwd) {
             return known.clone();
@@ -45,8 +45,8 @@ impl NodeAgent {
 }
 
 impl AgentCorpus for NodeAgent {
-    fn word(&self) -> &'static str {
-        self.format.word()
+    fn name(&self) -> &'static str {
+        self.format.as_str()
     }
 
     fn weight(&self) -> usize {
@@ -88,12 +88,12 @@ impl AgentCorpus for NodeAgent {
         } else {
             talk.prompt(rng, "and then")?;
             if rng.chance(0.3) {
-                talk.torn()?;
+                talk.half_record()?;
             }
         }
         let expected = expected(&talk, &cwd, completed, &prompt, &last);
         let (id, bytes) = talk.close(ended)?;
-        Ok(Row { adapter: self.word().to_owned(), id, bytes, updated_ms: ended, subagents: 0, expected })
+        Ok(Row { adapter: self.name().to_owned(), id, bytes, updated_ms: ended, subagents: 0, expected })
     }
 
     fn finish(&mut self, scene: &Scene, _rng: &mut Rng, _rows: &mut [Row]) -> anyhow::Result<()> {
@@ -111,7 +111,7 @@ impl AgentCorpus for NodeAgent {
 
 fn expected(talk: &Talk, cwd: &str, completed: bool, prompt: &str, last: &str) -> Value {
     let (input, output, cached) = talk.spent;
-    // Only Copilot has a figure for what was written to a cache.
+    // Only Copilot reports the tokens that were written to a cache.
     let written = if talk.format == Format::Copilot { json!(0) } else { Value::Null };
     json!({
         "cwd": cwd, "model": talk.format.model(), "status": "stopped",

@@ -1,4 +1,4 @@
-//! A Codex app-server and the one client of it that a test is: requests over a WebSocket on a unix socket.
+//! A Codex app-server and a client for tests, which sends requests over a WebSocket on a unix socket.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -15,7 +15,7 @@ const DEADLINE: Duration = Duration::from_mins(1);
 
 /// A running app-server with a connected client.
 pub struct AppServer {
-    /// Killed with everything that it has started when dropped.
+    /// When dropped, it is killed together with every process that it has started.
     pub process: Background,
     stream: UnixStream,
     socket: PathBuf,
@@ -24,7 +24,7 @@ pub struct AppServer {
 
 impl Drop for AppServer {
     fn drop(&mut self) {
-        // The socket is a link into a folder of the agent outside the home; a killed server leaves it there.
+        // The socket is a link into a directory of the agent outside the home, where a killed server leaves it.
         if let Ok(outside) = std::fs::read_link(&self.socket) {
             let mut lock = outside.clone().into_os_string();
             lock.push(".lock");
@@ -66,7 +66,7 @@ impl AppServer {
         self.send(&json!({"method": "initialized"}));
     }
 
-    /// One request; its result. What the server tells or asks meanwhile is left unanswered.
+    /// Sends a request and returns its result. Notifications and requests of the server are ignored.
     #[track_caller]
     pub fn call(&mut self, method: &str, params: &Value) -> Value {
         self.asked += 1;
@@ -96,13 +96,13 @@ impl AppServer {
             short => u64::from(short),
         };
         let mut text = vec![0; usize::try_from(length).expect("a message that fits")];
-        self.stream.read_exact(&mut text).expect("hear the app-server");
+        self.stream.read_exact(&mut text).expect("read from the app-server");
         serde_json::from_slice(&text).unwrap_or(Value::Null)
     }
 
     fn take<const N: usize>(&mut self) -> [u8; N] {
         let mut taken = [0; N];
-        self.stream.read_exact(&mut taken).expect("hear the app-server");
+        self.stream.read_exact(&mut taken).expect("read from the app-server");
         taken
     }
 }

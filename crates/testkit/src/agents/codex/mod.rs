@@ -16,22 +16,22 @@ use crate::wait::until_seen;
 
 pub use client::AppServer;
 
-/// Codex, moved into one home.
+/// Codex, set up in one home.
 pub struct Codex {
     native: PathBuf,
-    /// The Node script around it; the old version is pinned without it.
+    /// The Node script that starts it; the old version is pinned without this script.
     wrapper: Option<PathBuf>,
 }
 
 impl Codex {
-    /// The pinned version: on the `PATH` as `codex`, pointed at the model, and silent towards the rest of the world.
+    /// Sets up the pinned version: it is on the `PATH` as `codex`, uses the fake model, and sends nothing to other servers.
     pub fn settle(home: &mut TestHome, model_url: &str) -> Result<Self, Skip> {
         let (native, wrapper) = agents::codex()?;
         configure(home, model_url, &native);
         Ok(Self { native, wrapper: Some(wrapper) })
     }
 
-    /// The old version that has no thread locks.
+    /// Sets up the old version, which has no thread locks.
     pub fn settle_without_locks(home: &mut TestHome, model_url: &str) -> Result<Self, Skip> {
         let native = agents::codex_without_locks()?;
         configure(home, model_url, &native);
@@ -42,14 +42,14 @@ impl Codex {
         &self.native
     }
 
-    /// `codex exec --json`, the native program itself, with every command allowed. `extra` comes before the prompt.
+    /// Runs `codex exec --json` with the native program and every command allowed. `extra` comes before the prompt.
     pub fn exec(&self, home: &TestHome, cwd: &Path, extra: &[&str], prompt: &str) -> Background {
         let mut command = home.command(&self.native);
         command.arg("exec").args(extra).args(FLAGS).arg(prompt).current_dir(cwd);
         Background::spawn(home, command)
     }
 
-    /// The same, started through its Node script: the process is then the script, the agent its child.
+    /// The same, started through its Node script: the process is the script, and the agent is its child.
     pub fn exec_wrapped(&self, home: &TestHome, cwd: &Path, prompt: &str) -> Background {
         let wrapper = self.wrapper.as_ref().expect("the old version is pinned without its script");
         let mut command = home.command("node");
@@ -57,19 +57,19 @@ impl Codex {
         Background::spawn(home, command)
     }
 
-    /// `codex exec resume`: goes on with a thread.
+    /// Runs `codex exec resume` on a thread.
     pub fn resume(&self, home: &TestHome, cwd: &Path, id: &str, prompt: &str) -> Background {
         let mut command = home.command(&self.native);
         command.args(["exec", "resume"]).args(FLAGS).args([id, prompt]).current_dir(cwd);
         Background::spawn(home, command)
     }
 
-    /// A server for threads, on a socket of this home.
+    /// Starts an app-server on a socket of this home.
     pub fn app_server(&self, home: &TestHome) -> AppServer {
         AppServer::start(home, &self.native)
     }
 
-    /// The id of the thread that a run has begun: its first line of output.
+    /// The id of the thread that a run has begun, from its first line of output.
     pub fn thread_id(run: &mut Background) -> String {
         until_seen(Duration::from_mins(1), "the id of the thread", || {
             let stdout = run.stdout();

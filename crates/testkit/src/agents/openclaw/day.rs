@@ -1,4 +1,4 @@
-//! A busy day of a gateway in fast motion: cron jobs and posts to its hook that run, end, and leave their rows behind.
+//! Simulates a busy day of a gateway: cron jobs and posts to its hook run, end, and leave their rows behind.
 
 use std::collections::HashSet;
 
@@ -8,13 +8,13 @@ use super::ledger::Ledger;
 
 const HOUR: u64 = 60;
 const JOBS: u64 = 8;
-/// A row of an automation goes a day after its last run.
+/// The row of an automation is removed a day after its last run.
 const RETENTION: u64 = 24 * HOUR;
-/// New runs begin for this long; then everything comes to its end.
+/// New runs begin during this time; after it, the running ones only end.
 const BUSY: u64 = 26 * HOUR;
 const LAST: u64 = BUSY + 20;
 
-/// The same day every time.
+/// A day that is the same in every run.
 pub struct BusyDay {
     now: u64,
     dice: u64,
@@ -28,22 +28,22 @@ impl Default for BusyDay {
 }
 
 impl BusyDay {
-    /// The minute that comes next; `None` when the day is over and nobody is at work any more.
+    /// The next minute; `None` when the day is over and nothing runs any more.
     pub fn now(&self) -> Option<u64> {
         (self.now <= LAST).then_some(self.now)
     }
 
-    /// Whether the last minute is the one that comes next.
+    /// Whether the next minute is the last one.
     pub fn is_last(&self) -> bool {
         self.now == LAST
     }
 
-    /// Whether the run with this transcript has ended. Once it has, it stays so.
+    /// Whether the run with this transcript has ended. A run never starts again.
     pub fn is_over(&self, transcript: &str) -> bool {
         self.over.contains(transcript)
     }
 
-    /// One minute in the life of the gateway.
+    /// Advances the gateway by one minute.
     pub fn pass(&mut self, ledger: &mut Ledger) {
         self.end_what_is_due(ledger);
         if self.now <= BUSY {
@@ -64,7 +64,7 @@ impl BusyDay {
             row["test"]["ended"] = json!(now);
         }
         ledger.rows.retain(|row| row["test"]["ended"].as_u64().is_none_or(|ended| now - ended < RETENTION));
-        // A job ends some time after its row went quiet.
+        // A job ends some time after its row became inactive.
         for job in ledger.jobs.iter_mut().filter(|job| due(job)) {
             job["test"]["until"] = Value::Null;
             job["state"] = json!({"lastRunStatus": if self.roll(9) == 0 { "error" } else { "ok" }});
@@ -85,7 +85,8 @@ impl BusyDay {
         }
     }
 
-    /// The same row for each run, with a new transcript; the job runs from a little before it to a little after.
+    /// Starts a run of a job. All its runs share a row, each with a new transcript; the job starts a little before its row
+    /// and ends a little after it.
     fn run_job(&mut self, ledger: &mut Ledger, number: u64) {
         let (id, now) = (format!("job-{number}"), self.now);
         let until = now + 1 + self.roll(8);
@@ -97,7 +98,7 @@ impl BusyDay {
         let key = format!("agent:main:cron:{id}");
         *ledger.row(&key) = json!({
             "key": key, "sessionId": format!("g-{number}-{now}"), "createdVia": "cron",
-            // The row follows its job only later.
+            // The row becomes active later than its job.
             "hasActiveRun": self.roll(2) == 0, "status": "running", "test": {"until": until, "ended": now},
         });
     }

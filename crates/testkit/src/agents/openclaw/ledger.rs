@@ -1,4 +1,4 @@
-//! What a gateway knows, and how a well-behaved one answers from it.
+//! The data of a gateway, and the answers that a correct gateway gives from it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::manners::Act;
 use super::scripted::Step;
 
-/// The rows, jobs, approvals and conversations of one gateway, in the gateway's own words.
+/// The rows, jobs, approvals and conversations of one gateway, in the gateway's own JSON.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
     pub rows: Vec<Value>,
@@ -16,19 +16,19 @@ pub struct Ledger {
     pub agents: Vec<Value>,
     /// Messages by session key.
     pub messages: HashMap<String, Vec<Value>>,
-    /// The answer that is being given, by session key.
+    /// The answer that is being streamed, by session key.
     pub in_flight: HashMap<String, Value>,
-    /// What it grants of the scopes that are asked for; `None` grants them all.
+    /// Which of the requested scopes it grants; `None` grants them all.
     pub scopes: Option<Vec<String>>,
     pub boot: String,
-    /// The most rows it gives at once, whatever is asked for.
+    /// The maximum number of rows in one answer, whatever limit the request has.
     pub page: Option<usize>,
     /// The same for the messages of a conversation.
     pub history_page: Option<usize>,
 }
 
 impl Ledger {
-    /// The row of a session, made when there is none.
+    /// The row of a session, created when it does not exist.
     pub fn row(&mut self, key: &str) -> &mut Value {
         let known = self.rows.iter().position(|row| row["key"] == key);
         let index = known.unwrap_or_else(|| {
@@ -38,7 +38,7 @@ impl Ledger {
         &mut self.rows[index]
     }
 
-    /// Whom the gateway itself says to be at work: rows, and jobs whose row does not say so yet.
+    /// The sessions that the gateway reports as running: by their rows, and by jobs whose row is not active yet.
     pub fn at_work(&self) -> BTreeSet<String> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let rows = self.rows.iter().filter(|row| row["hasActiveRun"] == true).map(|row| text(&row["key"]));
@@ -46,7 +46,7 @@ impl Ledger {
         rows.chain(jobs.map(|job| format!("agent:main:cron:{}", text(&job["id"])))).collect()
     }
 
-    /// The proper answer.
+    /// The correct answer.
     pub fn answer(&self, step: Step<'_>) -> Act {
         let Step::Request { method, params } = step else { return Act::Proper(Value::Null) };
         let payload = match method {
@@ -96,7 +96,7 @@ impl Ledger {
         })
     }
 
-    /// A page of a conversation. Offsets count stored messages from its end; of one there can be several rows.
+    /// A page of a conversation. Offsets count stored messages from its end; one message can have several rows.
     fn history(&self, params: &Value) -> Value {
         let key = params["sessionKey"].as_str().unwrap_or_default();
         let all = self.messages.get(key).map_or(&[][..], Vec::as_slice);

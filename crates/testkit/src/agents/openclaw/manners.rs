@@ -1,4 +1,4 @@
-//! What a scripted gateway does, from the proper to the worst.
+//! What a scripted gateway does, from correct answers to the worst faults.
 
 use std::io::{self, Write};
 use std::sync::atomic::Ordering;
@@ -13,32 +13,32 @@ use super::wire;
 /// What the gateway does.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Act {
-    /// What is proper: the upgrade is accepted, the challenge sent, a question answered with this.
+    /// It does the correct thing: it accepts the upgrade, sends the challenge, or answers a request with this.
     Proper(Value),
-    /// A question is refused with this error.
+    /// It refuses a request with this error.
     Refuse(Value),
-    /// Some events first, then the same as `Proper`.
+    /// It sends some events, then does the same as `Proper`.
     After(Vec<Value>, Value),
-    /// The same as `Proper`, then some events.
+    /// It does the same as `Proper`, then sends some events.
     Before(Value, Vec<Value>),
-    /// The answer twice under the same id.
+    /// It sends two answers with the same id.
     Twice(Value, Value),
-    /// Nothing, for ever.
+    /// It sends nothing, for ever.
     Silence,
-    /// A text that is no frame of the protocol.
+    /// It sends a text that is not a frame of the protocol.
     Say(String),
-    /// Bytes that are no WebSocket at all, or frames that nobody expects ([`frame`]).
+    /// It sends bytes that are not WebSocket, or unexpected frames ([`frame`]).
     Noise(Vec<u8>),
-    /// The same bytes over and over, as fast as they are taken.
+    /// It sends the same bytes again and again, as fast as the client reads.
     Forever(Vec<u8>),
-    /// The proper answer, and then this.
+    /// It sends the correct answer, then does this.
     Then(Value, Box<Act>),
-    /// A frame that says it is this long, and as much of it as is taken.
+    /// It sends a frame that claims this length, and as much of it as the client reads.
     Huge(u64),
-    /// One byte each this often, for ever: of a frame, or with TLS of a record.
+    /// It sends one byte at this interval, for ever: of a frame, or with TLS of a record.
     Trickle(Duration),
     Close(u16, String),
-    /// The connection is cut.
+    /// It cuts the connection.
     Cut,
 }
 
@@ -52,7 +52,7 @@ pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 impl Connection {
-    /// Everything that is not an answer.
+    /// Does everything that is not an answer.
     pub(super) fn misbehave(mut self, act: Act) -> io::Result<()> {
         match act {
             Act::Say(text) => wire::write(&mut self.stream, wire::TEXT, text.as_bytes(), false)?,
@@ -71,11 +71,11 @@ impl Connection {
                 }
             }
             Act::Forever(bytes) => {
-                // The parts of a message belong to one that has begun.
+                // Continuation frames need a message that has begun.
                 if bytes.first() == Some(&0x00) {
                     self.stream.write_all(&frame(0x01, b""))?;
                 }
-                // What the client answers to it is never read: sooner or later nobody can write any more.
+                // The client's answers are never read, so in the end neither side can write.
                 while !self.stopping.load(Ordering::Relaxed) {
                     self.stream.write_all(&bytes)?;
                 }
@@ -83,7 +83,7 @@ impl Connection {
             Act::Trickle(pause) => {
                 let beginning = match &self.stream {
                     Stream::Plain(_) => wire::head(wire::TEXT, 1 << 20, false),
-                    // A record of 16 KiB, of which one byte after the other comes.
+                    // This is the header of a record of 16 KiB, whose bytes follow one by one.
                     Stream::Secure(_) => b"\x17\x03\x03\x40\x00".to_vec(),
                 };
                 self.stream.line().write_all(&beginning)?;
@@ -93,10 +93,10 @@ impl Connection {
                 }
             }
             Act::Silence => {}
-            // The rest is proper, and does not come here.
+            // The other acts are answers, which the caller handles.
             _ => return Ok(()),
         }
-        // Stays connected without a word until the client or the test has enough.
+        // The connection stays open and silent until the client or the test closes it.
         self.stream.set_read_timeout(Some(Duration::from_millis(50)))?;
         while !self.stopping.load(Ordering::Relaxed) {
             match wire::read(&mut self.stream) {

@@ -1,5 +1,5 @@
-//! OpenClaw for tests: a gateway that does as it is told ([`ScriptedGateway`]), the real one ([`OpenClaw`]), and a
-//! plain client for both ([`Rpc`]). None of it uses the product's own client.
+//! OpenClaw for tests: a scripted gateway ([`ScriptedGateway`]), the real one ([`OpenClaw`]), and a plain client for both
+//! ([`Rpc`]). None of them uses the product's own client.
 
 mod day;
 mod ledger;

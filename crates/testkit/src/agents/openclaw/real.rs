@@ -1,4 +1,4 @@
-//! The real gateway in a [`TestHome`], on loopback, talking to a fake model.
+//! The real gateway in a [`TestHome`], on loopback, with a fake model.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -15,14 +15,14 @@ use crate::home::TestHome;
 use crate::skip::Skip;
 use crate::wait::until_seen;
 
-/// It takes 10 s on an idle machine and a minute on a busy one.
+/// Starting takes 10 s on an idle machine and a minute on a busy one.
 const START: Duration = Duration::from_mins(4);
-/// The agent that asks before each command.
+/// The agent that asks for approval before each command.
 pub const CAREFUL: &str = "careful";
 const TOKEN: &str = "gateway-token-of-the-test";
 const HOOK_TOKEN: &str = "hook-token-of-the-test";
 
-/// OpenClaw, moved into one home. Its config file is where its own command line would look for it.
+/// OpenClaw, set up in one home. Its config file is where its own command line looks for it.
 pub struct OpenClaw {
     node: PathBuf,
     script: PathBuf,
@@ -35,7 +35,7 @@ impl OpenClaw {
         let node =
             agents::own_node(&installed).ok_or_else(|| Skip("OpenClaw's Node was not installed".into()))?;
         let script = installed.join("node_modules/openclaw/openclaw.mjs");
-        // Nobody else takes a port that was just free, as long as tests do not hold hundreds of them.
+        // No other process takes a port that was just free, unless tests hold hundreds of ports.
         let port =
             TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
         for switch in ["OPENCLAW_NO_AUTO_UPDATE", "DO_NOT_TRACK", "OPENCLAW_DISABLE_BONJOUR"] {
@@ -65,7 +65,7 @@ impl OpenClaw {
         Ok(Self { node, script, port })
     }
 
-    /// Starts the gateway, and returns when it takes questions.
+    /// Starts the gateway, and returns when it answers requests.
     pub fn start(&self, home: &TestHome) -> Background {
         let mut command = home.command(&self.node);
         command.arg(&self.script).args(["gateway", "run"]);
@@ -92,7 +92,7 @@ impl OpenClaw {
         Rpc::connect(self.port, TOKEN, capabilities).expect("a connection to the gateway")
     }
 
-    /// One post to its hook for agents; the answer names the run.
+    /// Posts to its hook for agents; the answer contains the id of the run.
     pub fn post_hook(&self, message: &str) -> Value {
         let body =
             self.http("POST", "/hooks/agent", &json!({"message": message, "deliver": false}).to_string());

@@ -1,4 +1,4 @@
-//! A plain client with every right, for what the product does not do: cron jobs, hooks, and a second opinion.
+//! A plain client with all scopes, for what the product does not do (cron jobs, hooks) and to check its answers.
 
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 
 use super::wire;
 
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 const SCOPES: [&str; 5] =
     ["operator.read", "operator.write", "operator.admin", "operator.approvals", "operator.pairing"];
 
-/// A connection that is kept up.
+/// A connection that is kept open.
 pub struct Present {
     line: TcpStream,
     thread: Option<JoinHandle<()>>,
@@ -29,17 +29,17 @@ impl Drop for Present {
     }
 }
 
-/// One conversation with the gateway; it must not rest for long.
+/// One connection to the gateway. It must not be inactive for long.
 pub struct Rpc {
     stream: TcpStream,
     asked: u64,
 }
 
 impl Rpc {
-    /// With these capabilities, such as `exec-approvals`.
+    /// Connects with these capabilities, such as `exec-approvals`.
     pub fn connect(port: u16, token: &str, capabilities: &[&str]) -> anyhow::Result<Self> {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).context("connect")?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         let upgrade = format!(
             "GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
             Sec-WebSocket-Key: dGVzdGtpdC1hc2tzLWl0IQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
@@ -50,7 +50,7 @@ impl Rpc {
             bail!("no WebSocket: {head}");
         }
         let mut rpc = Self { stream, asked: 0 };
-        rpc.hear()?;
+        rpc.receive()?;
         rpc.call(
             "connect",
             &json!({
@@ -62,14 +62,14 @@ impl Rpc {
         Ok(rpc)
     }
 
-    /// The payload of the answer, or the error as the gateway words it.
+    /// Returns the payload of the answer, or the gateway's own error.
     pub fn call(&mut self, method: &str, params: &Value) -> anyhow::Result<Value> {
         self.asked += 1;
         let id = self.asked.to_string();
         let request = json!({"type": "req", "id": id, "method": method, "params": params}).to_string();
         wire::write(&mut self.stream, wire::TEXT, request.as_bytes(), true)?;
         loop {
-            let frame = self.hear()?;
+            let frame = self.receive()?;
             if frame["type"] == "res" && frame["id"] == id.as_str() {
                 if frame["ok"] == true {
                     return Ok(frame["payload"].clone());
@@ -79,7 +79,7 @@ impl Rpc {
         }
     }
 
-    /// The text of the answer, which nobody looks into: what the wire alone costs.
+    /// Returns the text of the answer without parsing it, to measure the cost of the connection alone.
     pub fn call_unread(&mut self, method: &str, params: &Value) -> anyhow::Result<String> {
         self.asked += 1;
         let request =
@@ -94,14 +94,15 @@ impl Rpc {
         }
     }
 
-    /// Stays connected, as a person at a screen does, until dropped. Who only asks now and then is soon taken for dead.
+    /// Stays connected until dropped, as the client of a person does. The gateway drops a client that sends requests only now
+    /// and then.
     pub fn stay(mut self) -> Present {
         let line = self.stream.try_clone().expect("share the connection");
-        let thread = std::thread::spawn(move || while self.hear().is_ok() {});
+        let thread = std::thread::spawn(move || while self.receive().is_ok() {});
         Present { line, thread: Some(thread) }
     }
 
-    fn hear(&mut self) -> anyhow::Result<Value> {
+    fn receive(&mut self) -> anyhow::Result<Value> {
         loop {
             let (kind, payload) = wire::read(&mut self.stream)?;
             match kind {

@@ -1,4 +1,4 @@
-//! A gateway on loopback that does as it is told, down to the worst manners.
+//! A scripted gateway on loopback, which can also behave badly.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -12,14 +12,14 @@ use super::manners::Act;
 use super::tls::{self, Stream};
 use super::wire;
 
-/// Where a connection is.
+/// The stage of a connection.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Step<'a> {
-    /// The client asked for WebSocket.
+    /// The client has requested the WebSocket upgrade.
     Upgrade,
-    /// The challenge is due.
+    /// The gateway must send the challenge.
     Challenge,
-    /// A question came.
+    /// The client has sent a request.
     Request { method: &'a str, params: &'a Value },
 }
 
@@ -37,13 +37,13 @@ fn accepted(request: &str) -> String {
     )
 }
 
-/// The running gateway; it goes away when dropped.
+/// The running gateway. It stops when dropped.
 pub struct ScriptedGateway {
     address: SocketAddr,
     secure: bool,
     stop: Arc<AtomicBool>,
     connections: Arc<AtomicUsize>,
-    /// The plain connections that still stand, for what nobody asked for.
+    /// The open connections without TLS, to which events are pushed.
     lines: Lines,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -53,7 +53,7 @@ impl ScriptedGateway {
         Self::serve(script, None)
     }
 
-    /// Behind TLS.
+    /// Starts a gateway with TLS.
     pub fn start_secure(
         identity: tls::Identity,
         script: impl Fn(Step<'_>) -> Act + Send + Sync + 'static,
@@ -87,7 +87,7 @@ impl ScriptedGateway {
                 let lines = Arc::clone(&pushed);
                 std::thread::spawn(move || {
                     let stream = Stream::of(stream, tls);
-                    // How a connection ends is the client's business.
+                    // The client sees how its connection ends.
                     let _ = Connection { stream, stopping }.serve(script.as_ref());
                     lines.lock().expect("the lines").remove(&number);
                 });
@@ -105,27 +105,27 @@ impl ScriptedGateway {
         self.address.port()
     }
 
-    /// Tells everybody who is connected, unasked. Only without TLS.
+    /// Sends an event to every connected client. Works only without TLS.
     pub fn push(&self, event: &str, payload: &Value) {
         let frame = json!({"type": "event", "event": event, "payload": payload}).to_string();
         let mut lines = self.lines.lock().expect("the lines");
-        // Who is gone is forgotten.
+        // Connections that are closed are dropped.
         lines.retain(|_, line| wire::write(line, wire::TEXT, frame.as_bytes(), false).is_ok());
     }
 
-    /// Cuts every connection, as a gateway that was killed does; it goes on taking new ones.
+    /// Cuts every connection, as if the gateway was killed; new connections are still accepted.
     pub fn cut_all(&self) {
         for (_, line) in self.lines.lock().expect("the lines").drain() {
             let _ = line.shutdown(std::net::Shutdown::Both);
         }
     }
 
-    /// How many connections still stand. Only without TLS.
+    /// How many connections are open. Works only without TLS.
     pub fn standing(&self) -> usize {
         self.lines.lock().expect("the lines").len()
     }
 
-    /// How many connections came so far.
+    /// How many connections were accepted so far.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! A server's end of TLS, with a certificate that only tests trust.
+//! The server side of TLS, with a certificate that only tests trust.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -9,14 +9,15 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// For `localhost` and 127.0.0.1, signed by itself, in PEM.
+/// A self-signed certificate for `localhost` and 127.0.0.1, in PEM.
 pub const CERTIFICATE: &str = include_str!("tls/cert.pem");
-/// Its SHA-256, as people write it.
+/// Its SHA-256 fingerprint, in the usual notation.
 pub const FINGERPRINT: &str =
     "1D:CC:ED:94:F4:54:93:48:D9:AE:E6:05:FB:FF:A1:D1:44:3B:AD:E3:89:F7:10:77:CA:9F:23:36:52:19:CE:46";
 const KEY: &[u8] = include_bytes!("tls/key.der");
 
-/// Who signed the certificate of [`Identity::Signed`], in PEM: a machine that trusts it trusts that one.
+/// The authority that signed the certificate of [`Identity::Signed`], in PEM: a machine that trusts the authority trusts the
+/// certificate.
 pub const AUTHORITY: &str = include_str!("tls/authority.pem");
 const SIGNED: &str = include_str!("tls/signed.pem");
 const SIGNED_KEY: &[u8] = include_bytes!("tls/signed-key.der");
@@ -24,9 +25,9 @@ const SIGNED_KEY: &[u8] = include_bytes!("tls/signed-key.der");
 /// Which certificate a server shows.
 #[derive(Debug, Clone, Copy)]
 pub enum Identity {
-    /// [`CERTIFICATE`], which nobody signed.
+    /// [`CERTIFICATE`], which is self-signed.
     Own,
-    /// One for the same names, signed by [`AUTHORITY`].
+    /// A certificate for the same names, signed by [`AUTHORITY`].
     Signed,
 }
 
@@ -63,7 +64,7 @@ impl Stream {
         }
     }
 
-    /// What lies under TLS, or the connection itself: for bytes that are no record, or not yet one.
+    /// The TCP connection, to send bytes outside of TLS records.
     pub(super) fn line(&mut self) -> &mut TcpStream {
         match self {
             Self::Plain(stream) => stream,

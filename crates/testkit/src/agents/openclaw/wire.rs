@@ -1,14 +1,14 @@
-//! WebSocket frames, as little as both ends of a test need.
+//! WebSocket frames, as far as the client and the server of a test need them.
 
 use std::io::{self, Read, Write};
 
 pub(super) const TEXT: u8 = 1;
 pub(super) const CLOSE: u8 = 8;
 pub(super) const PING: u8 = 9;
-/// Nothing that a test sends or expects is larger.
+/// No test sends or expects a larger frame.
 const LARGEST: u64 = 64 << 20;
 
-/// The head of a frame that says it carries `length` bytes. Only clients mask, here with zeros.
+/// The header of a frame with `length` bytes. Only clients mask, here with zeros.
 pub(super) fn head(kind: u8, length: u64, masked: bool) -> Vec<u8> {
     let mask_bit = if masked { 0x80 } else { 0 };
     let mut head = vec![0x80 | kind];
@@ -35,7 +35,7 @@ pub(super) fn write(to: &mut impl Write, kind: u8, payload: &[u8], masked: bool)
     to.write_all(&frame)
 }
 
-/// One frame: its kind and what it carries. Nobody here splits messages.
+/// Reads one frame: its kind and its payload. Neither side of a test splits messages.
 pub(super) fn read(from: &mut impl Read) -> io::Result<(u8, Vec<u8>)> {
     let [first, second] = exactly(from)?;
     let length = match second & 0x7f {
@@ -53,7 +53,7 @@ pub(super) fn read(from: &mut impl Read) -> io::Result<(u8, Vec<u8>)> {
     Ok((first & 0x0f, payload))
 }
 
-/// The lines of an HTTP head, up to the empty one.
+/// Reads the header lines of an HTTP message, up to the empty line.
 pub(super) fn read_http_head(from: &mut impl Read) -> io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

@@ -19,14 +19,14 @@ pub use server::Server;
 /// The name under which the fake model is configured, as `provider/model`.
 pub const MODEL: &str = "fake/fake-model";
 
-/// OpenCode, moved into one home.
+/// OpenCode, set up in one home.
 pub struct OpenCode {
     executable: PathBuf,
 }
 
 impl OpenCode {
-    /// Makes the newest pinned OpenCode usable in `home`: on the `PATH` as `opencode`, pointed at the model, and
-    /// silent towards the rest of the world. `permission` goes into its configuration as it is.
+    /// Makes the newest pinned OpenCode usable in `home`: it is on the `PATH` as `opencode`, uses the fake model, and sends
+    /// nothing to other servers. `permission` is put into its configuration unchanged.
     pub fn settle(home: &mut TestHome, model_url: &str, permission: &Value) -> Result<Self, Skip> {
         Self::settled(agents::opencode()?, home, model_url, permission)
     }
@@ -73,19 +73,19 @@ impl OpenCode {
         Ok(Self { executable })
     }
 
-    /// `opencode run` with the prompt on stdin and events as JSON on stdout.
+    /// Runs `opencode run` with the prompt on stdin and events as JSON on stdout.
     pub fn run(&self, home: &TestHome, cwd: &Path, prompt: &str, extra: &[&str]) -> Background {
         let mut command = self.command(home, cwd, &["run", "--format", "json", "--title", "a test"]);
         command.args(extra);
         Background::spawn_with_input(home, command, prompt)
     }
 
-    /// `opencode` in a terminal.
+    /// Runs `opencode` in a terminal.
     pub fn terminal(&self, home: &TestHome, cwd: &Path, extra: &[&str]) -> Pty {
         Pty::spawn(&self.command(home, cwd, extra))
     }
 
-    /// `opencode serve` on a free port, once it answers.
+    /// Starts `opencode serve` on a free port, and returns when it answers.
     pub fn serve(&self, home: &TestHome, cwd: &Path) -> Server {
         Server::start(|port| {
             Background::spawn(home, self.command(home, cwd, &["serve", "--port", &port.to_string()]))
@@ -94,7 +94,7 @@ impl OpenCode {
 
     fn command(&self, home: &TestHome, cwd: &Path, arguments: &[&str]) -> Command {
         let mut command = home.command(&self.executable);
-        // A run goes by this variable and not by where it is.
+        // A run uses this variable instead of its working directory.
         command.args(arguments).current_dir(cwd).env("PWD", cwd);
         command
     }

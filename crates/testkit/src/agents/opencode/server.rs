@@ -1,4 +1,4 @@
-//! A running OpenCode server, and the one client of it that a test is.
+//! A running OpenCode server, and a client for tests.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,11 +7,11 @@ use std::time::Duration;
 use crate::background::Background;
 use crate::wait::until_seen;
 
-const PATIENCE: Duration = Duration::from_mins(3);
+const TIMEOUT: Duration = Duration::from_mins(3);
 const HEALTH: &str = "/global/health";
 
 pub struct Server {
-    /// Killed with everything that it has started when dropped.
+    /// When dropped, it is killed together with every process that it has started.
     pub process: Background,
     port: u16,
 }
@@ -20,19 +20,19 @@ impl Server {
     pub(super) fn start(spawn: impl FnOnce(u16) -> Background) -> Self {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port");
         let server = Self { process: spawn(free.port()), port: free.port() };
-        until_seen(PATIENCE, "the server", || {
+        until_seen(TIMEOUT, "the server", || {
             let words = || format!("{}{}", server.process.stdout(), server.process.stderr());
             server.ask("GET", HEALTH, "").ok_or_else(words)
         });
         server
     }
 
-    /// One request; the body of a good answer. The server does not always close the connection behind it.
+    /// Sends a request and returns the body if it succeeds. The server does not always close the connection afterwards.
     pub fn ask(&self, method: &str, target: &str, body: &str) -> Option<String> {
-        // A connection that is made while the server starts may never be answered.
-        let patience = if target == HEALTH { Duration::from_secs(2) } else { PATIENCE };
+        // A request that is sent while the server starts may never be answered.
+        let timeout = if target == HEALTH { Duration::from_secs(2) } else { TIMEOUT };
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
-        stream.set_read_timeout(Some(patience)).ok()?;
+        stream.set_read_timeout(Some(timeout)).ok()?;
         let request = format!(
             "{method} {target} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
             body.len()

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Content, Pieces, event, hear_messages, list, tool};
+use super::{Answer, Content, Pieces, add_messages, event, list, tool};
 use crate::model::ask::Ask;
 
 pub(super) fn read(body: &Value) -> Ask {
@@ -13,13 +13,13 @@ pub(super) fn read(body: &Value) -> Ask {
         answer_schema: body.pointer("/output_config/format/schema").cloned(),
         ..Ask::default()
     };
-    hear_messages(&mut ask, &body["messages"]);
+    add_messages(&mut ask, &body["messages"]);
     ask
 }
 
 pub(super) fn stream(answer: &Answer) -> Pieces {
     let mut message = envelope(answer);
-    // The real service tells the input side first and the output side at the end.
+    // The real service reports the input tokens first and the output tokens at the end.
     message["usage"]["output_tokens"] = json!(1);
     let (block, deltas) = match &answer.content {
         Content::Text(parts) => {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Content, Pieces, data, hear_messages, list, tool};
+use super::{Answer, Content, Pieces, add_messages, data, list, tool};
 use crate::model::ask::Ask;
 
 pub(super) fn read(body: &Value) -> Ask {
@@ -17,7 +17,7 @@ pub(super) fn read(body: &Value) -> Ask {
         answer_schema: wants_json.then_some(schema),
         ..Ask::default()
     };
-    hear_messages(&mut ask, &body["messages"]);
+    add_messages(&mut ask, &body["messages"]);
     ask
 }
 
@@ -72,7 +72,7 @@ fn finish_reason(answer: &Answer) -> &'static str {
     }
 }
 
-/// This protocol counts cached tokens as part of the prompt and does not tell cache writes apart.
+/// This protocol counts cached tokens as part of the prompt and does not report cache writes.
 fn usage(answer: &Answer) -> Value {
     let prompt = answer.usage.prompt_total();
     json!({

@@ -22,8 +22,8 @@ pub(super) fn read(path: &str, body: &Value) -> Ask {
     };
     for content in list(&body["contents"]) {
         match content["role"].as_str() {
-            Some("model") => ask.hear(Speaker::Model, &[]),
-            _ => ask.hear(Speaker::User, &texts(&content["parts"])),
+            Some("model") => ask.add_message(Speaker::Model, &[]),
+            _ => ask.add_message(Speaker::User, &texts(&content["parts"])),
         }
     }
     ask
@@ -35,7 +35,7 @@ fn offered(declaration: &Value) -> Option<Tool> {
 }
 
 pub(super) fn stream(answer: &Answer) -> Pieces {
-    // Nothing is sent before the first part: the protocol has no opening event of its own.
+    // Nothing is sent before the first part, because the protocol has no opening event.
     let parts = match &answer.content {
         Content::Text(parts) => parts.iter().map(|text| data(&candidate(&json!([{"text": text}])))).collect(),
         Content::Tool { name, input } => vec![data(&candidate(&call(name, input)))],
@@ -59,7 +59,7 @@ fn candidate(parts: &Value) -> Value {
     json!({"candidates": [{"index": 0, "content": {"role": "model", "parts": parts}}]})
 }
 
-/// The chunk that ends the answer and counts it. Cached tokens are part of the prompt in this protocol.
+/// The last chunk, which contains the token counts. Cached tokens are part of the prompt in this protocol.
 fn last(answer: &Answer, parts: &Value) -> Value {
     let prompt = answer.usage.prompt_total();
     let mut chunk = candidate(parts);

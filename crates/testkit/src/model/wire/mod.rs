@@ -1,5 +1,5 @@
-//! The four protocols that agents speak, each reduced to three pure functions: read a request, write a streamed
-//! answer, write a whole answer. Timing, gates and cut connections are the same for all and live here as frames.
+//! The four protocols that agents speak. Each is three pure functions: read a request, write a streamed answer, write a
+//! whole answer. Timing, gates and cut connections are the same for all protocols, and are frames in this module.
 
 mod anthropic;
 mod chat;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::ask::{Ask, Speaker, Tool};
 use super::script::{Act, Reply, Usage};
 
-/// A protocol, told from the path of a request.
+/// A protocol, recognised by the path of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wire {
     Anthropic,
@@ -22,14 +22,14 @@ pub enum Wire {
     Gemini,
 }
 
-/// What goes over the connection, in order.
+/// What is sent over the connection, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Frame {
     Bytes(String),
     Pause(Duration),
     /// Silence until the gate of this name is open.
     Hold(String),
-    /// The connection breaks here.
+    /// The connection is cut here.
     Cut,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Rendered {
     pub(crate) frames: Vec<Frame>,
 }
 
-/// One answer with everything a protocol needs to write it down.
+/// One answer with everything that a protocol needs to write it.
 pub(crate) struct Answer {
     /// Unique over all servers, because agents count tokens once per message id.
     pub(crate) id: String,
@@ -54,7 +54,7 @@ pub(crate) enum Content {
     Tool { name: String, input: Value },
 }
 
-/// A streamed answer: pauses and gates go between its pieces.
+/// A streamed answer. Pauses and gates are inserted between its pieces.
 pub(crate) struct Pieces {
     pub(crate) open: String,
     pub(crate) parts: Vec<String>,
@@ -62,7 +62,7 @@ pub(crate) struct Pieces {
 }
 
 impl Wire {
-    /// The protocol of a `POST` to `path`; `None` for everything that is no question to a model.
+    /// The protocol of a `POST` to `path`; `None` when it is not a model request.
     pub fn of_path(path: &str) -> Option<Self> {
         let ends = |tail: &str| path.ends_with(tail);
         match () {
@@ -113,7 +113,7 @@ impl Wire {
         Rendered { status: 200, is_event_stream: ask.stream, frames }
     }
 
-    /// The content of an act, the pause after each part, and what stands between the opening and the first part.
+    /// The content of an act, the pause after each part, and the frame between the opening and the first part.
     fn staging(self, ask: &Ask, act: &Act) -> (Content, Option<Duration>, Option<Frame>) {
         let text = |text: &str| Content::Text(vec![text.to_owned()]);
         match act {
@@ -182,7 +182,7 @@ fn event(value: &Value) -> String {
     format!("event: {}\ndata: {value}\n\n", value["type"].as_str().unwrap_or_default())
 }
 
-/// The texts of a message: the content itself, or the `text` of its blocks. Tool results have none of their own.
+/// The texts of a message: the content itself, or the `text` of its blocks. Tool results contribute none.
 fn texts(content: &Value) -> Vec<&str> {
     match content {
         Value::String(text) => vec![text],
@@ -195,17 +195,17 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// A tool from its name and schema, when it has a name at all (built-in server tools have none).
+/// A tool from its name and schema; `None` without a name, as for built-in server tools.
 fn tool(name: &Value, schema: &Value) -> Option<Tool> {
     Some(Tool { name: name.as_str()?.to_owned(), schema: schema.clone() })
 }
 
 /// Counts messages of the shape `{role, content}`, which two protocols share.
-fn hear_messages(ask: &mut Ask, messages: &Value) {
+fn add_messages(ask: &mut Ask, messages: &Value) {
     for message in list(messages) {
         match message["role"].as_str() {
-            Some("assistant") => ask.hear(Speaker::Model, &[]),
-            Some("user") => ask.hear(Speaker::User, &texts(&message["content"])),
+            Some("assistant") => ask.add_message(Speaker::Model, &[]),
+            Some("user") => ask.add_message(Speaker::User, &texts(&message["content"])),
             _ => {}
         }
     }

@@ -14,14 +14,14 @@ pub(super) fn read(body: &Value) -> Ask {
         ..Ask::default()
     };
     if let Some(text) = body["input"].as_str() {
-        ask.hear(Speaker::User, &[text]);
+        ask.add_message(Speaker::User, &[text]);
     }
     for item in list(&body["input"]) {
         let is_call = item["type"].as_str().is_some_and(|kind| kind.ends_with("_call"));
         match item["role"].as_str() {
-            Some("user") => ask.hear(Speaker::User, &texts(&item["content"])),
-            Some("assistant") => ask.hear(Speaker::Model, &[]),
-            _ if is_call => ask.hear(Speaker::Model, &[]),
+            Some("user") => ask.add_message(Speaker::User, &texts(&item["content"])),
+            Some("assistant") => ask.add_message(Speaker::Model, &[]),
+            _ if is_call => ask.add_message(Speaker::Model, &[]),
             _ => {}
         }
     }
@@ -83,7 +83,7 @@ fn item(answer: &Answer, status: &str) -> Value {
     }
 }
 
-/// This protocol counts cached tokens as part of the input and does not tell cache writes apart.
+/// This protocol counts cached tokens as part of the input and does not report cache writes.
 fn usage(answer: &Answer) -> Value {
     let input = answer.usage.prompt_total();
     json!({
