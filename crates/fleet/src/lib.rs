@@ -1,4 +1,5 @@
-//! The room where both witnesses are heard: surveys, and finding one session.
+//! The engine of agentctl. It joins the two witnesses (`read`), acts on sessions (`act`), and keeps the few files that
+//! agentctl writes itself (`keep`).
 //!
 //! One function answers every question about sessions, so `list` and `status`, CLI and API cannot disagree.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write what is read"))]
@@ -17,7 +18,7 @@ use agentctl_model::{Entry, Environ, Surveyed};
 use agentctl_process::Kernel;
 
 pub use act::caller::{Caller, all_marks, find_program};
-pub use act::gateways::{Preview, Untold};
+pub use act::gateways::{Preview, UndeliveredCallback};
 pub use act::launch::{LaunchError, Launching};
 pub use act::orphans::{Orphan, Reaped};
 pub use act::prune::Pruned;
@@ -38,7 +39,7 @@ pub use read::survey::feeds::SourceLine;
 use read::survey::peers::guarded;
 pub use worktree::root::worktree_root;
 
-/// What a process of this program that [looks](agentctl_files::answer) can be asked.
+/// The questions that a child process of this program answers when it [reads for us](agentctl_files::answer).
 pub static QUESTIONS: [&agentctl_files::Question; 6] = [
     &agentctl_files::REAL_PATH,
     &agentctl_files::IS_FOLDER,
@@ -48,12 +49,12 @@ pub static QUESTIONS: [&agentctl_files::Question; 6] = [
     &worktree::root::RESOLVED,
 ];
 
-/// One place to read, with the patience for it.
+/// One adapter at one root, with its timeout.
 #[derive(Clone)]
 pub struct Source {
     pub adapter: &'static dyn Adapter,
     pub root: Root,
-    /// The longest silence before the source counts as timed out.
+    /// How long the source may make no progress before it counts as timed out.
     pub timeout: Duration,
 }
 
@@ -67,14 +68,14 @@ impl Source {
     }
 }
 
-/// All sources of one caller and the kernel they are joined with.
+/// All sources of one caller, and the kernel with which they are joined.
 pub struct Fleet {
     sources: Vec<Source>,
     kernel: Arc<dyn Kernel>,
     prices: Prices,
-    /// Where launch records are.
+    /// The directory of the launch records.
     launches: Option<PathBuf>,
-    /// What was counted before, where somebody lives long enough to be asked again.
+    /// Usage that was counted before. Only a process that lives long enough to survey again has it.
     memory: Option<Arc<Memory>>,
 }
 
@@ -84,19 +85,19 @@ impl Fleet {
         Self { sources, kernel, prices: Prices::new(), launches: None, memory: None }
     }
 
-    /// The same, with costs where the agents give none.
+    /// Returns the same fleet with prices for sessions whose agent reports no cost.
     #[must_use]
     pub fn with_prices(self, prices: Prices) -> Self {
         Self { prices, ..self }
     }
 
-    /// The same, knowing what agentctl itself started.
+    /// Returns the same fleet, which also reads the records of what agentctl itself started.
     #[must_use]
     pub fn with_launches(self, folder: PathBuf) -> Self {
         Self { launches: Some(folder), ..self }
     }
 
-    /// The same, not counting twice what stayed as it was.
+    /// Returns the same fleet, which does not count unchanged files a second time.
     #[must_use]
     pub fn with_memory(self, memory: Arc<Memory>) -> Self {
         Self { memory: Some(memory), ..self }
@@ -106,7 +107,7 @@ impl Fleet {
         self.kernel.as_ref()
     }
 
-    /// The same kernel and prices over other sources: for a caller that names its own roots.
+    /// Returns a fleet with the same kernel and prices but other sources, for a caller that names its own roots.
     #[must_use]
     pub fn reading(&self, sources: Vec<Source>) -> Self {
         Self {
@@ -122,7 +123,7 @@ impl Fleet {
         &self.sources
     }
 
-    /// The last `limit` entries of a session, oldest first.
+    /// Returns the last `limit` entries of a session, oldest first.
     pub fn read(&self, session: &Surveyed, limit: usize) -> Result<Vec<Entry>, ReadError> {
         let (place, id) = (&session.place, &session.key.id);
         let Some(source) = self.source_of(session) else { return Ok(Vec::new()) };
@@ -132,7 +133,7 @@ impl Fleet {
         }
     }
 
-    /// Entries as they are written, beginning with the last `backlog`.
+    /// Returns the entries of a session as they are written, beginning with the last `backlog`.
     pub fn follow(&self, session: &Surveyed, backlog: usize) -> Result<Option<Box<dyn Follow>>, ReadError> {
         let (place, id) = (&session.place, &session.key.id);
         let Some(source) = self.source_of(session) else { return Ok(None) };
@@ -143,8 +144,8 @@ impl Fleet {
         follow.map(Some)
     }
 
-    /// The agent's own command that opens a session in a terminal. The variable for the root is left out where `environ`
-    /// leads there anyway.
+    /// Returns the agent's own command that opens a session in a terminal. The variable for the root is left out where
+    /// `environ` already leads to that root.
     pub fn opening(&self, session: &Surveyed, environ: &Environ) -> Option<Opening> {
         let source = self.source_of(session)?;
         let mut opening = source.adapter.opening(&source.root, &session.key.id, &session.place)?;
@@ -160,7 +161,7 @@ impl Fleet {
         self.source(&key.adapter, &key.root).or_else(of_adapter)
     }
 
-    /// The source of this adapter and root.
+    /// Returns the source of this adapter and root.
     pub fn source(&self, adapter: &str, root: &str) -> Option<&Source> {
         self.sources.iter().find(|source| source.is(adapter, root))
     }

@@ -147,7 +147,7 @@ fn a_stale_registry_file_and_a_reused_pid_are_nobody() {
     let home = Home::new();
     home.transcript(A, &[prompt(A, 11), reply(A, 12, "tool_use")]).registry(42, 41, A, r#","status":"busy""#);
     assert_eq!(verdict(&home.all(Scripted::new()), A), (Status::Stopped, Some(Outcome::Died)));
-    // The pid lives, but it is another process: first some program, then another Claude Code.
+    // The pid is alive but belongs to another process: first an editor, then another Claude Code.
     let editor = ScriptedProcess::new(42, &["vim"]).start(99);
     assert_eq!(
         verdict(&home.all(Scripted::new().process(editor)), A),
@@ -199,11 +199,11 @@ fn killed_in_mid_turn_and_merely_opened_again_is_idle_and_died() {
 #[test]
 fn the_registry_vanishes_before_the_process_does() {
     let home = Home::new();
-    // By the id in its argv.
+    // The tie is the id in its argv.
     home.transcript(A, &[prompt(A, 11), reply(A, 12, "end_turn")]);
     let survey = home.all(Scripted::new().process(home.claude(42, &["--session-id", A])));
     assert_eq!(verdict(&survey, A), (Status::Idle, Some(Outcome::Completed)));
-    // By being the only candidate.
+    // The tie is that it is the only candidate.
     let survey = home.all(Scripted::new().process(home.claude(42, &[])));
     assert_eq!(verdict(&survey, A), (Status::Idle, Some(Outcome::Completed)));
     assert!(survey.strays.is_empty());
@@ -248,7 +248,7 @@ fn helpers_and_other_peoples_agents_are_neither_sessions_nor_strays() {
     assert!(survey.strays.is_empty());
 }
 
-/// A spare is noted like a session: it waits for a job that it does not have.
+/// A spare has a note like a session, but waits for a job that it does not have yet.
 #[test]
 fn a_spare_is_no_session_and_no_candidate_and_the_worker_that_it_becomes_is_one() {
     let home = Home::new();
@@ -279,7 +279,7 @@ fn a_spare_is_no_session_and_no_candidate_and_the_worker_that_it_becomes_is_one(
         let live = fleet.survey(&Query::new(Wanted::Live));
         assert!(session_holders(&live, Path::new("/w")).is_empty(), "a spare holds no folder");
     }
-    // With a job it keeps its title, and its note says that it is no spare any more.
+    // With a job it keeps its title, and its note says that it is no longer a spare.
     home.registry(42, 42, B, r#","kind":"bg","jobId":"bbbbbbbb","status":"busy""#);
     let survey = home.all(Scripted::new().process(titled()));
     assert_eq!(verdict(&survey, B), (Status::Running, None));
@@ -345,7 +345,7 @@ fn list_live_list_and_status_give_the_same_session() {
     let (one, _) =
         fleet.find(&Selector { text: A[..8].into(), ..Selector::default() }, Purpose::Read).unwrap();
     for mut other in [session(&all, A).clone(), *one.session] {
-        // Complete usage is only asked for by status; when each look was taken is not part of the truth.
+        // Only status asks for complete usage, and the time of each reading is not part of the answer.
         other.tokens = None;
         let timeless = |session: &Session| {
             let mut session = session.clone();
@@ -360,8 +360,8 @@ fn list_live_list_and_status_give_the_same_session() {
 fn the_turn_that_ended_between_the_two_looks_is_read_again() {
     let home = Home::new();
     home.transcript(A, &[prompt(A, 11)]).registry(42, 42, A, r#","status":"busy""#);
-    // Somebody finishes the turn and exits while the transcript is being read: the scripted second look sees
-    // nobody, and by then the file has moved on.
+    // The process finishes the turn and exits while the transcript is being read: the second scripted snapshot contains
+    // no process, and by then the file has changed.
     let file = home.path().join(format!(".claude/projects/-w/{A}.jsonl"));
     let finished = [prompt(A, 11), reply(A, 12, "end_turn")].join("\n") + "\n";
     let kernel = Finishes::after(0, Scripted::new(), &file, &finished);
@@ -371,7 +371,7 @@ fn the_turn_that_ended_between_the_two_looks_is_read_again() {
 #[test]
 fn the_turn_that_ended_between_the_second_two_looks_is_read_a_third_time() {
     let home = Home::new();
-    // Its note is gone already, so the first look is not the last; before the second one it ends as it should.
+    // Its note is already gone, so a second snapshot follows; before that one the session ends properly.
     home.transcript(A, &[prompt(A, 11)]);
     let file = home.path().join(format!(".claude/projects/-w/{A}.jsonl"));
     let finished = [prompt(A, 11), reply(A, 12, "end_turn")].join("\n") + "\n";
@@ -380,8 +380,8 @@ fn the_turn_that_ended_between_the_second_two_looks_is_read_a_third_time() {
     assert_eq!(verdict(&home.all_seen_by(kernel), A), (Status::Stopped, Some(Outcome::Completed)));
 }
 
-/// A kernel that sees what is scripted for some looks and nobody from then on, and a file that is finished at the
-/// moment of the look that sees nobody.
+/// A kernel that shows the scripted processes for some snapshots and none after that. The file is finished at the
+/// moment of the first empty snapshot.
 struct Finishes {
     file: std::path::PathBuf,
     text: String,

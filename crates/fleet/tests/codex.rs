@@ -1,4 +1,5 @@
-//! Codex, heard on disk and in a scripted kernel: who carries which thread, and what is said of it (N1, N2, N4, N7, N9).
+//! Codex, read on disk and in a scripted kernel: which process owns which thread, and which verdict follows (N1, N2,
+//! N4, N7, N9).
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
@@ -22,7 +23,7 @@ const TWO: &str = "01a1de02-0000-7000-8000-000000000002";
 const TURN: &str = "01a1de02-0000-7000-8000-0000000000aa";
 const NATIVE: &str = "/opt/codex/bin/codex";
 
-/// A time of the recorded day, by minutes and seconds after seven.
+/// A time of the recorded day, by minutes and seconds after seven o'clock.
 fn at(clock: &str) -> Timestamp {
     format!("2026-11-15T07:{clock}Z").parse().unwrap()
 }
@@ -32,7 +33,7 @@ fn record(clock: &str, kind: &str, payload: &str) -> String {
         + "\n"
 }
 
-/// A thread that began at 07:00:00 in `/w`, with one turn at work since 07:00:01 and its last record at 07:00:05.
+/// A thread that began at 07:00:00 in `/w`, with one turn open since 07:00:01 and its last record at 07:00:05.
 fn open_turn(id: &str) -> String {
     [
         record("00:00", "session_meta", &format!(r#"{{"id":"{id}","session_id":"{id}","cwd":"/w","timestamp":"2026-11-15T07:00:00Z"}}"#)),
@@ -76,7 +77,7 @@ impl Home {
         path
     }
 
-    /// A lock file that was taken then; who holds it is the kernel's to say.
+    /// A lock file that was taken at this time; only the kernel says who holds it.
     fn lock(&self, id: &str, pid: u32, taken: &str) -> HeldLock {
         let path = self.root().join(format!("thread-writer-locks/{id}.lock"));
         let file = File::create(&path).unwrap();
@@ -85,7 +86,7 @@ impl Home {
         HeldLock { pid, device: metadata.dev(), inode: metadata.ino() }
     }
 
-    /// A process with this home, started then.
+    /// A process with this home, started at this time.
     fn process(&self, pid: u32, argv: &[&str], started: &str) -> ScriptedProcess {
         let home = self.folder.path().canonicalize().unwrap();
         ScriptedProcess::new(pid, argv)
@@ -167,7 +168,7 @@ fn a_killed_wrapper_does_not_hide_the_agent_and_a_living_one_is_no_second_agent(
     assert_eq!(verdict(&survey, ONE), (Status::Running, None, Some(11)));
     assert_eq!((session(&survey, ONE).processes.len(), survey.strays.len()), (1, 0));
 
-    // The agent itself was killed: the wrapper that has not noticed yet keeps nothing alive.
+    // The agent itself was killed. The wrapper, which has not noticed yet, keeps nothing alive.
     let survey = home.all(Scripted::new().process(wrapper));
     assert_eq!(verdict(&survey, ONE), (Status::Stopped, Some(Outcome::Died), None));
     assert!(survey.strays.is_empty());
@@ -185,7 +186,7 @@ fn a_reused_pid_is_nobody() {
 #[test]
 fn killed_mid_turn_and_merely_reopened_is_idle_and_died() {
     let home = Home::new();
-    // Opening a thread writes its settings: a record newer than the process, and no work.
+    // Opening a thread writes its settings: the record is newer than the process, but no work was done.
     let reopened = open_turn(ONE) + &record("20:01", "event_msg", r#"{"type":"thread_settings_applied"}"#);
     home.rollout(ONE, &reopened);
     let terminal = home.process(10, &[NATIVE, "resume", "--no-daemon", ONE], "20:00");
@@ -197,20 +198,20 @@ fn killed_mid_turn_and_merely_reopened_is_idle_and_died() {
     let survey = home.all(holds(Scripted::new().process(server), home.lock(ONE, 10, "20:00")));
     assert_eq!(verdict(&survey, ONE), (Status::Idle, Some(Outcome::Died), Some(10)));
 
-    // A run that resumes it has not begun its turn yet, but will.
+    // A run that resumes the thread has not begun its turn yet, but will.
     let run = home.process(10, &[NATIVE, "exec", "resume", ONE, "go on"], "20:00");
     let survey = home.all(holds(Scripted::new().process(run), home.lock(ONE, 10, "20:00")));
     assert_eq!(verdict(&survey, ONE), (Status::Running, None, Some(10)));
 }
 
-/// The lock of those who take and clear the others.
+/// The lock of processes that take and clear the other locks.
 fn coordination(home: &Home, pid: u32) -> HeldLock {
     let file = File::create(home.root().join("thread-writer-locks/.coordination.lock")).unwrap();
     let metadata = file.metadata().unwrap();
     HeldLock { pid, device: metadata.dev(), inode: metadata.ino() }
 }
 
-/// A starting process takes the lock of every dead thread for a moment, to clear it away.
+/// A starting process takes the lock of every dead thread for a moment, to delete it.
 #[test]
 fn who_clears_away_the_lock_of_a_dead_thread_does_not_carry_it() {
     let home = Home::new();
@@ -218,7 +219,7 @@ fn who_clears_away_the_lock_of_a_dead_thread_does_not_carry_it() {
     let starting = || Scripted::new().process(home.process(10, &[NATIVE, "exec", "--json", "hi"], "20:00"));
     let died = (Status::Stopped, Some(Outcome::Died), None);
     for question in [everything(), live(), Query::new(Wanted::Ids(vec![ONE.to_owned()]))] {
-        // In the next look it has let go, or has gone on to its own thread.
+        // In the next snapshot it has released the lock, or has continued with its own thread.
         let clearing = holds(holds(starting(), coordination(&home, 10)), home.lock(ONE, 10, "00:00"));
         let survey = home.fleet(clearing.then(starting())).survey(&question);
         let seen: Vec<_> = survey.sessions.iter().map(|seen| seen.session.status).collect();
@@ -227,17 +228,17 @@ fn who_clears_away_the_lock_of_a_dead_thread_does_not_carry_it() {
             assert_eq!(verdict(&survey, ONE), died);
         }
     }
-    // Even stopped in the middle of it, it carries nothing.
+    // Even if it is stopped in the middle of this, it owns nothing.
     let halted = holds(holds(starting(), coordination(&home, 10)), home.lock(ONE, 10, "00:00"));
     assert_eq!(verdict(&home.all(halted), ONE), died);
-    // Where locks cannot be seen, what it has open says the same.
+    // If locks cannot be seen, its open files say the same.
     let folder = home.root().join("thread-writer-locks");
     let open = |name: &str| folder.join(format!("{name}.lock"));
     let process = home.process(10, &[NATIVE, "exec", "fork", ONE, "hi"], "20:00");
     let process = process.open(open(".coordination"), true).open(open(ONE), true);
     let unlisted = Scripted::new().without_locks("no such list here").process(process);
     assert_eq!(verdict(&home.all(unlisted), ONE), died);
-    // The other half of the list of locks was read before it took the first of them: the next look tells.
+    // The other half of the lock table was read before it took its first lock; the next snapshot shows it.
     let process = || home.process(10, &[NATIVE, "exec", "--json", "hi"], "20:00").open(open(ONE), true);
     let torn = || holds(Scripted::new().process(process()), home.lock(ONE, 10, "00:00"));
     assert_eq!(verdict(&home.all(torn().then(starting())), ONE), died);
@@ -246,7 +247,7 @@ fn who_clears_away_the_lock_of_a_dead_thread_does_not_carry_it() {
     assert_eq!(verdict(&survey, ONE), (Status::Unknown, None, None));
     let why = session(&survey, ONE).status_detail.clone().unwrap();
     assert!(why.contains("pid 10") && why.contains("older than the process"), "{why}");
-    // A file that was cleared away gives its inode to the lock that the process then makes for itself.
+    // The lock that the process then creates for itself may get the inode of a deleted one.
     let reused = holds(starting(), home.lock(ONE, 10, "00:00"));
     assert_eq!(verdict(&home.all(reused), ONE), died);
     // A dead thread that never had a turn leaves no session behind.
@@ -260,23 +261,23 @@ fn who_takes_over_the_lock_of_a_dead_thread_carries_it() {
     let home = Home::new();
     let path = home.rollout(ONE, &finished(ONE));
     let server = || home.process(10, &[NATIVE, "app-server"], "20:00");
-    // The file that the dead owner made stays; the rollout is open as long as the thread is loaded.
+    // The file that the dead owner created stays; the rollout is open as long as the thread is loaded.
     let loaded = holds(Scripted::new().process(server().open(&path, true)), home.lock(ONE, 10, "00:00"));
     assert_eq!(verdict(&home.all(loaded), ONE), (Status::Idle, Some(Outcome::Completed), Some(10)));
-    // While it takes another thread it still carries this one.
+    // While it takes another thread, it still owns this one.
     let busy = holds(Scripted::new().process(server().open(&path, true)), coordination(&home, 10));
     let survey = home.all(holds(busy, home.lock(ONE, 10, "00:00")));
     assert_eq!(verdict(&survey, ONE), (Status::Idle, Some(Outcome::Completed), Some(10)));
-    // So it does one that has had no turn yet, and nothing but the lock that it made.
+    // It also owns a thread that has had no turn yet and has nothing but the lock that it created.
     let empty = || holds(Scripted::new().process(server()), home.lock(TWO, 10, "30:00"));
     let kernel = holds(empty(), coordination(&home, 10)).then(empty());
     assert_eq!(verdict(&home.all(kernel), TWO), (Status::Idle, None, Some(10)));
-    // Who was told to resume it is about to open it.
+    // A process that was told to resume the thread is about to open it.
     let told = home.process(10, &[NATIVE, "exec", "resume", ONE, "go on"], "20:00");
     let kernel =
         holds(holds(Scripted::new().process(told), coordination(&home, 10)), home.lock(ONE, 10, "00:00"));
     assert_eq!(verdict(&home.all(kernel), ONE), (Status::Running, None, Some(10)));
-    // Without its open files in sight, only the lock speaks.
+    // If its open files cannot be seen, only the lock counts.
     let mut hidden = server();
     hidden.process.open_files = agentctl_model::Observed::Unobservable("not shown".into());
     let kernel = holds(Scripted::new().process(hidden), home.lock(ONE, 10, "00:00"));
@@ -322,7 +323,7 @@ fn versions_without_locks_are_told_by_the_rollout_they_hold_open() {
         assert!(survey.strays.is_empty());
     }
     assert_eq!(verdict(&home.all(kernel()), TWO), (Status::Stopped, Some(Outcome::Died), None));
-    // The kernel names files by their real path, the user may name the root by another.
+    // The kernel reports files by their real path; the user may name the root by another one.
     let link = home.folder.path().join("link");
     std::os::unix::fs::symlink(home.root(), &link).unwrap();
     let survey = fleet_at(&link, kernel()).survey(&live());
@@ -352,7 +353,7 @@ fn a_thread_before_its_first_turn_has_only_its_lock() {
         let both = Scripted::new().process(terminal.clone()).process(run.clone());
         holds(holds(both, home.lock(ONE, 10, "20:00")), home.lock(TWO, 11, "20:00"))
     };
-    // The run's file is there already and has no record yet.
+    // The run's file exists already but has no record yet.
     home.rollout(TWO, "");
     for question in [everything(), live()] {
         let survey = home.fleet(kernel()).survey(&question);
@@ -388,7 +389,7 @@ fn a_missing_witness_makes_unknown_and_never_stopped() {
     }
     let survey = home.all(no_locks().process(home.exec(10).closed("not permitted")));
     assert_eq!(verdict(&survey, ONE).0, Status::Unknown, "it may be ours");
-    // With the locks in sight the same process hides nothing.
+    // If the locks can be seen, the same process hides nothing.
     let survey = home.all(holds(Scripted::new().process(hidden()), lock));
     assert_eq!(verdict(&survey, ONE).0, Status::Running);
     let survey = home.all(Scripted::new().process(home.exec(10).closed("not permitted")));
@@ -423,7 +424,7 @@ fn the_live_list_reads_only_what_is_carried() {
     assert_eq!(verdict(&one, ONE), verdict(&survey, ONE), "list and status agree");
 }
 
-/// Its error, or its last word, is written down before it exits.
+/// Its error, or its last message, is recorded before it exits.
 #[test]
 fn a_run_that_recorded_its_end_runs_until_its_process_ends() {
     let home = Home::new();
@@ -440,7 +441,7 @@ fn a_run_that_recorded_its_end_runs_until_its_process_ends() {
     }
 }
 
-/// What only manages, or only shields a command, carries nothing, whatever it holds.
+/// A process that only manages others, or only sandboxes a command, owns nothing, whatever it holds.
 #[test]
 fn helpers_that_hold_a_lock_or_a_file_are_no_sessions() {
     let home = Home::new();
@@ -494,7 +495,7 @@ fn a_root_that_cannot_be_read_gives_no_verdict() {
     assert_eq!(home.all(Scripted::new()).sources[0].coverage, "partial");
 }
 
-/// Answers one client as an app-server does, saying `status` of every thread.
+/// Answers one client as an app-server does, with `status` for every thread.
 fn serve(listener: UnixListener, status: &'static str) {
     std::thread::spawn(move || {
         let (client, _) = listener.accept().unwrap();

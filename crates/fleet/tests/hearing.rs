@@ -1,4 +1,4 @@
-//! Sources that hang, panic, fail or answer half: the others' answers arrive, and nobody is called stopped (N4).
+//! Sources that hang, panic, fail or answer partly: the others' answers arrive, and no session is called stopped (N4).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use agentctl_model::{
 };
 use agentctl_process::fake::{Scripted, ScriptedProcess};
 
-/// An adapter whose behaviour is its function.
+/// An adapter whose behaviour is a function of the test.
 struct Behaves {
     card: &'static Card,
     survey: fn(&Scope<'_>) -> Harvest,
@@ -31,7 +31,7 @@ impl Adapter for Behaves {
     fn recognises(&self, _: &ProcessHead) -> bool {
         false
     }
-    /// The one that is called so ties a process to whatever it has, by nothing but that it fits.
+    /// The adapter of this name ties a process to whatever session it has, only because it is a possible one.
     fn join(&self, _: &Root, harvest: &Harvest, kernel: &KernelView) -> Joined {
         if self.card.name != PAIRED.name {
             return Joined::default();
@@ -130,7 +130,7 @@ fn a_source_that_hangs_is_timed_out_and_the_others_are_heard() {
 
 #[test]
 fn a_slow_source_that_makes_progress_is_heard_to_its_end() {
-    // It works for several times its patience, and never rests for as long.
+    // It works for several times its timeout, and never pauses for that long.
     let slow = |scope: &Scope<'_>| {
         for _ in 0..40 {
             std::thread::sleep(Duration::from_millis(100));
@@ -205,8 +205,8 @@ fn ids_are_matched_whole_then_by_unique_prefix_then_by_name() {
     assert!(matches!(id("a"), Err(FindError::Ambiguous { candidates, .. }) if candidates.len() == 3));
 }
 
-/// Whoever is given up on stops in the middle. What it brings then is no answer, however whole it looks, even while another
-/// source is still waited for.
+/// A source that was given up on stops in the middle. What it sends then is no answer, however complete it looks, even
+/// while another source is still awaited.
 #[test]
 fn what_comes_after_the_patience_is_over_is_no_answer() {
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -215,7 +215,7 @@ fn what_comes_after_the_patience_is_over_is_no_answer() {
         while !LATE.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(5));
         }
-        // Long enough that the late one is heard first; where it is not, there is nothing to see.
+        // This is long enough for the late answer to arrive first; if it does not, the test proves nothing, but passes.
         std::thread::sleep(Duration::from_millis(300));
         Harvest::complete(vec![found("good-1")])
     };
@@ -235,7 +235,7 @@ fn what_comes_after_the_patience_is_over_is_no_answer() {
     assert_eq!(survey.sessions.len(), 1);
 }
 
-/// What was typed fits one session, and the source that may hold another is silent.
+/// The text matches one session, and the source that may hold another match does not answer.
 #[test]
 fn nothing_is_done_by_a_shortened_id_while_a_source_is_silent() {
     let hangs = |_: &Scope<'_>| {
@@ -267,7 +267,7 @@ fn nothing_is_done_by_a_shortened_id_while_a_source_is_silent() {
     assert_eq!(act(&fleet(|_| Harvest::complete(vec![])), "goo").unwrap(), "good-1", "all were heard");
 }
 
-/// Two sessions in one folder, and a process there that could carry either: which one needs both to be read.
+/// Two sessions in one directory, and a process there that could own either: deciding which needs both to be read.
 #[test]
 fn only_what_was_asked_for_is_counted() {
     static COUNTED: std::sync::Mutex<Vec<String>> = std::sync::Mutex::new(Vec::new());

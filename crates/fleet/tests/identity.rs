@@ -1,4 +1,4 @@
-//! Who may be taken for a carrier: a note alone makes nobody one, and a pid counts within its namespace only.
+//! Which process may count as an owner: a note alone proves nothing, and a pid counts only within its namespace.
 
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -37,7 +37,7 @@ fn minute(minutes: i64) -> Timestamp {
 struct Home(TempDir);
 
 impl Home {
-    /// A home with one session of each agent, its turn open since minute 11, and a note that names process `pid`.
+    /// A home with one session of each agent, with a turn open since minute 11 and a note that names process `pid`.
     fn noting(pid: u32, start: u64) -> Self {
         let home = Self(tempfile::tempdir().unwrap());
         let user = format!(
@@ -116,7 +116,7 @@ impl Home {
     }
 }
 
-/// As it holds what each of the agents would hold.
+/// A kernel in which it holds what each of the agents would hold.
 fn holding(home: &Home, process: ScriptedProcess) -> Scripted {
     let pid = process.process.pid();
     let (device, inode) = home.lock();
@@ -149,7 +149,7 @@ fn a_note_that_names_another_program_makes_it_no_carrier() {
         let session = home.session(adapter, holding(&home, sleep));
         assert_eq!(session.pid, None, "{}", name(adapter));
         assert!(session.processes.is_empty(), "{}", name(adapter));
-        // It may be the agent under a name that nobody knows: that it works here is seen.
+        // It may be the agent under an unknown name: that it works here is visible.
         assert_eq!(session.status, Status::Unknown, "{}", name(adapter));
         let detail = session.status_detail.unwrap();
         assert!(detail.contains("42") && detail.contains("not known as"), "{detail}");
@@ -158,7 +158,8 @@ fn a_note_that_names_another_program_makes_it_no_carrier() {
 
 #[test]
 fn a_note_that_names_a_process_of_another_home_is_nobodys() {
-    // What holds a file of ours open works here, whatever its variables say: that leaves Claude Code's registry.
+    // A process that has a file of ours open works here, whatever its variables say. That leaves Claude Code's
+    // registry.
     let home = Home::noting(42, 42);
     for argv in [&["claude"][..], &["sleep", "1000"]] {
         let other = home.process(42, argv).variable("HOME", "/another");
@@ -166,11 +167,11 @@ fn a_note_that_names_a_process_of_another_home_is_nobodys() {
         assert_eq!((session.status, session.outcome), (Status::Stopped, Some(Outcome::Died)), "{argv:?}");
         assert_eq!(session.pid, None);
     }
-    // Variables that cannot be seen are no proof of anything.
+    // Variables that cannot be read prove nothing.
     let hidden = home.process(42, &["claude"]).closed("denied");
     let session = home.session(&ClaudeCode, Scripted::new().process(hidden));
     assert_eq!((session.status, session.pid), (Status::Unknown, None));
-    // A file of the root that it has open for writing is.
+    // A file of the root that it has open for writing is a proof.
     let mut holder = home.process(42, &["claude"]).open(home.path().join(".claude/debug.log"), true);
     holder.process.environ = agentctl_model::Observed::Unobservable("denied".into());
     let session = home.session(&ClaudeCode, Scripted::new().process(holder));
@@ -207,7 +208,7 @@ fn an_agent_in_a_container_is_found_by_the_pid_that_it_has_there() {
         assert_eq!(session.pid, Some(1234), "{}", name(adapter));
         assert!(matches!(session.status, Status::Running | Status::Idle), "{}", name(adapter));
     }
-    // Two containers gave one pid: the note says nothing, and nothing is made up.
+    // Two containers used the same pid: the note proves nothing, and nothing is guessed.
     let home = Home::noting(7, 5);
     let twin = |pid: u32| home.process(pid, &["claude"]).start(5).inner_pid(7);
     let session = home.session(&ClaudeCode, Scripted::new().process(twin(1234)).process(twin(1235)));
@@ -216,8 +217,8 @@ fn an_agent_in_a_container_is_found_by_the_pid_that_it_has_there() {
 
 const HERE: PidNamespace = PidNamespace { machine: Some(0xabc), number: 4_026_532_001 };
 
-/// Below the first namespace: its first process started in minute 5, before anything that is recorded here; the machine in
-/// minute 0.
+/// Below the first namespace. The machine started in minute 0 and the namespace's first process in minute 5, before
+/// anything that is recorded here.
 fn inside() -> NamespaceView {
     NamespaceView {
         sees_all: false,
@@ -227,7 +228,7 @@ fn inside() -> NamespaceView {
     }
 }
 
-/// The same, and whoever wrote the records went with the machine.
+/// The same after a reboot: the processes that wrote the records are gone.
 fn rebooted() -> NamespaceView {
     NamespaceView { booted_at: Some(minute(60)), born_at: Some(minute(70)), ..inside() }
 }
@@ -269,7 +270,8 @@ fn a_noted_pid_counts_in_the_namespace_that_the_note_names() {
     is_in_doubt(&asked(ours, NamespaceView { namespace: None, ..inside() }));
 }
 
-/// Whatever the number is and whenever it started: it may be a process of ours by its number, and somebody else's.
+/// Whatever the pid is and whenever the process started: a process of ours may have this pid, while the note means
+/// another one.
 #[test]
 fn a_noted_pid_without_its_namespace_proves_nothing() {
     for (pid, start) in [(42, 6000), (2, 1), (40_000, 6000)] {
@@ -307,7 +309,7 @@ fn a_file_that_is_kept_open_says_in_every_namespace_whether_anybody_lives() {
     }
 }
 
-/// Whoever holds it rests, and is not stopped for that.
+/// The process that holds it is idle, which does not make it stopped.
 #[test]
 fn a_lock_that_cannot_be_looked_at_may_be_held_while_the_session_rests() {
     let home = Home::noting(42, 42);
@@ -318,7 +320,7 @@ fn a_lock_that_cannot_be_looked_at_may_be_held_while_the_session_rests() {
     let lock = home.path().join(format!(".codex/thread-writer-locks/{ID}.lock"));
     let taken_at = |at| fs::File::open(&lock).unwrap().set_modified(minute(at).into()).unwrap();
     let asked = |seat| home.session(&Codex, Scripted::new().namespace_view(seat));
-    // A lock that is taken again is not written again: then the records are newer.
+    // Taking a lock again does not write its file again; then the records are newer.
     taken_at(-1);
     is_in_doubt(&asked(inside()));
     assert_eq!(asked(rebooted()).status, Status::Stopped);
@@ -335,7 +337,8 @@ fn a_rollout_whose_openings_cannot_be_seen_is_in_doubt() {
     is_dead(&home.session(&Codex, Scripted::new().namespace_view(rebooted())));
 }
 
-/// A home with one session of an agent that leaves nothing, its turn open (or over) at minute 30, and its id.
+/// A home with one session of an agent that leaves no trace of its process. Its turn is open (or over) at minute 30.
+/// Also returns the id of the session.
 fn leaving_nothing(adapter: &dyn Adapter, open: bool) -> (Home, String) {
     let home = Home(tempfile::tempdir().unwrap());
     let lines = |lines: &[serde_json::Value]| {
@@ -415,7 +418,7 @@ fn leaving_nothing(adapter: &dyn Adapter, open: bool) -> (Home, String) {
                 message["time"]["completed"] = last_ms.into();
             }
             home.write(&format!("{storage}/message/{id}/msg_1.json"), &message.to_string());
-            // Slate's own word about its steps.
+            // Slate's own record of its steps.
             let step = json!({"type": "agent.step", "span": {"kind": if open { "open" } else { "close" }},
                 "timestamp": last_ms});
             home.write(&format!(".local/share/slate/trace/{id}.jsonl"), &lines(&[step]));
@@ -425,7 +428,7 @@ fn leaving_nothing(adapter: &dyn Adapter, open: bool) -> (Home, String) {
     (home, id)
 }
 
-/// OpenCode: its old tree of files.
+/// OpenCode stands here for its old tree of files.
 const LEAVING_NOTHING: [&dyn Adapter; 7] = [&Pi, &PiRust, &Gemini, &Kimi, &Slate, &Qwen, &OpenCode];
 
 #[test]

@@ -1,4 +1,4 @@
-//! What outlived its session is ended, and nothing else: real processes, seen by the real kernel.
+//! Processes that outlived their session are ended, and no others: real processes, seen by the real kernel.
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, reason = "tests start what is looked at")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -14,7 +14,7 @@ use agentctl_testkit::{new_uuid, until};
 
 const SOON: Duration = Duration::from_mins(1);
 
-/// A child that is ended with the test.
+/// A child process that is ended with the test.
 struct Kept(Child);
 
 impl Drop for Kept {
@@ -24,7 +24,7 @@ impl Drop for Kept {
     }
 }
 
-/// A tool of a session that nobody runs. Told a line, it becomes another program.
+/// A tool of a session that no process runs. When it is sent a line, it becomes another program.
 fn left_tool(home: &std::path::Path) -> Kept {
     let mut command = Command::new("sh");
     command.args(["-c", "read line; exec sleep 86400"]).env_clear().env("HOME", home);

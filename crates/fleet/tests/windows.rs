@@ -1,4 +1,5 @@
-//! A window is for stopped sessions alone: whatever lives is listed, however long it was silent. Over every adapter there is.
+//! A period limits stopped sessions only: everything live is listed, however long it was inactive. This runs over every
+//! adapter.
 
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -29,15 +30,15 @@ fn minute(minutes: i64) -> Timestamp {
     Timestamp::from_second(1_600_000_000 + minutes * 60).unwrap()
 }
 
-/// One agent in a home of its own: a session in `/w` that a process carries since minute 10 and that was last written at
-/// minute 12, and one in `/elsewhere` that is over since then.
+/// One agent in its own home: a session in `/w` that a process has owned since minute 10 and that was last written at
+/// minute 12, and one in `/elsewhere` that has been over since then.
 struct Scene {
     home: TempDir,
     adapter: &'static dyn Adapter,
     live: String,
-    /// Kept for as long as it is to answer.
+    /// Kept for as long as it has to answer.
     gateway: Option<ScriptedGateway>,
-    /// Each way to be tied to the session: what it is called, and the processes of it.
+    /// Each way in which the session can be tied to a process: its name, and the processes.
     tables: Vec<(&'static str, Arc<Scripted>)>,
 }
 
@@ -84,7 +85,7 @@ impl Scene {
         Fleet::new(vec![source], Arc::clone(kernel) as _)
     }
 
-    /// Nobody has touched any of its files since minute 12.
+    /// Sets the times of all its files to minute 12.
     fn age(&self) {
         fn age(folder: &Path) {
             for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
@@ -368,7 +369,7 @@ fn a_window_hides_no_live_session_of_any_agent() {
     }
 }
 
-/// What waits for a person waits for as long as it takes.
+/// A request that waits for a person waits for as long as it takes.
 #[test]
 fn what_a_live_session_needs_stays_in_the_inbox() {
     let kimi = |last: &str| {
@@ -393,7 +394,7 @@ fn what_a_live_session_needs_stays_in_the_inbox() {
     assert_eq!(kimi(&failure), [("failure", live)]);
 }
 
-/// A second hearing that fails is named: what it would have told is not known.
+/// If the second reading fails, the report says so, because what it would have shown is not known.
 #[test]
 fn live_sessions_that_could_not_be_heard_make_the_answer_partial() {
     use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,5 @@
-//! What was done in a working tree, told with the real git: committed, changed and new files, also after a rebase or a merge.
+//! What was done in a worktree, reported by the real git: committed, changed and new files, also after a rebase or a
+//! merge.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests run git")]
 
 use std::fs;
@@ -10,7 +11,7 @@ use agentctl_fleet::keep::marks::Marks;
 use agentctl_fleet::worktree::{self, DiffStat, Form, Made, WorktreeError, diff, diffstat};
 use tempfile::TempDir;
 
-/// A tree of a repository to whose programs nobody has agreed.
+/// Makes a worktree of a repository whose programs nobody has agreed to.
 fn create(repository: &Path, branch: &str, base: Option<&str>) -> Result<Made, WorktreeError> {
     worktree::create(repository, branch, base, &Marks::of(Store::at("/nowhere/agentctl")))
 }
@@ -86,7 +87,7 @@ fn committed_changed_and_new_files_count_and_the_index_stays_as_it_was() {
     assert_eq!(git(&made.path, &["status", "--porcelain"]), before);
     assert_eq!(objects(), stored, "looking writes nothing into the repository");
 
-    // The patch can be taken elsewhere.
+    // The patch can be applied elsewhere.
     let file = repository.path.parent().unwrap().join("x.patch");
     fs::write(&file, &told).unwrap();
     repository.git(&["apply", "--check", file.to_str().unwrap()]);

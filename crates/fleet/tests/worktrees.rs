@@ -1,4 +1,4 @@
-//! Working trees with the real git: what is made is undone whole, and never what somebody has worked on.
+//! Worktrees with the real git: what is made is completely undone, except where there is work in it.
 #![allow(clippy::disallowed_methods, reason = "tests run git")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up must stop")]
 
@@ -10,7 +10,7 @@ use agentctl_fleet::Store;
 use agentctl_fleet::keep::marks::Marks;
 use agentctl_fleet::worktree::{self, Made, Undone, WorktreeError};
 
-/// A tree of a repository to whose programs nobody has agreed.
+/// Makes a worktree of a repository whose programs nobody has agreed to.
 fn create(repository: &Path, branch: &str, base: Option<&str>) -> Result<Made, WorktreeError> {
     worktree::create(repository, branch, base, &Marks::of(Store::at("/nowhere/agentctl")))
 }
@@ -92,7 +92,7 @@ fn what_somebody_has_worked_on_is_kept() {
     let made = create(&repository.path, "c", None).unwrap();
     repository.commit(&made.path, "own");
     kept(&made);
-    // The tree is gone, but the branch has moved on.
+    // The worktree is gone, but the branch has moved on.
     let made = create(&repository.path, "d", None).unwrap();
     repository.commit(&made.path, "own-d");
     repository.git(&["worktree", "remove", made.path.to_str().unwrap()]);
@@ -160,7 +160,7 @@ fn wrong_names_are_refused_before_anything_is_made() {
     assert_eq!((repository.branches(), repository.trees()), (vec!["main".to_owned()], 1));
 }
 
-/// Whoever made it was ended between the two steps of a creation.
+/// Its creator was killed between the two steps of a creation.
 #[test]
 fn a_tree_that_was_never_filled_is_undone() {
     let repository = Repository::new();
@@ -169,7 +169,7 @@ fn a_tree_that_was_never_filled_is_undone() {
     repository.git(&["worktree", "add", "--no-checkout", made.path.to_str().unwrap(), "x"]);
     assert_eq!(worktree::remove_if_clean(&made).unwrap(), Undone::Removed);
     assert_eq!((repository.branches(), repository.trees()), (vec!["main".to_owned()], 1));
-    // Another tree has come to lie there.
+    // Another worktree now lies there.
     repository.git(&["worktree", "add", "-b", "other", made.path.to_str().unwrap()]);
     assert!(matches!(worktree::remove_if_clean(&made).unwrap(), Undone::Kept(_)));
     assert!(made.path.join("README").exists());
@@ -195,7 +195,7 @@ fn a_creation_that_fails_half_way_leaves_nothing() {
     fs::create_dir_all(hook.parent().unwrap()).unwrap();
     fs::write(&hook, "#!/bin/sh\necho 'error: not today' >&2\nexit 3\n").unwrap();
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
-    // The hook of a linked tree is looked for from there.
+    // The path of the hook is resolved from the linked worktree.
     repository.git(&["config", "core.hooksPath", hook.parent().unwrap().to_str().unwrap()]);
     let home = tempfile::tempdir().unwrap();
     let marks = Marks::of(Store::at(home.path().join("agentctl")));

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
-use agentctl_fleet::act::runner::{OwnAddress, Runner, Tells};
+use agentctl_fleet::act::runner::{EndNotifier, OwnAddress, Runner};
 use agentctl_fleet::keep::launches::LaunchFolder;
 use agentctl_fleet::keep::outbox::OutboxFolder;
 use agentctl_fleet::{Caller, KernelLock};
@@ -38,12 +38,12 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings) -> Result<Exit, Fail
     let caller = surroundings.caller(&settings)?;
     let folder = LaunchFolder::at(&args.folder);
     let runner = Runner::new(&fleet, &caller, folder, KernelLock::inherited(held.into())).map_err(failed)?;
-    runner.telling(tells(&settings, &caller)).run().map_err(failed)?;
+    runner.with_end_notifier(end_notifier(&settings, &caller)).run().map_err(failed)?;
     Ok(Exit::Done)
 }
 
 /// Where the end of the session is announced, under the settings of the process that launched it.
-fn tells(settings: &Settings, caller: &Caller) -> Option<Tells> {
+fn end_notifier(settings: &Settings, caller: &Caller) -> Option<EndNotifier> {
     let webhook = &settings.webhook;
     // A delivery that was sent unsigned or to the wrong address cannot be undone.
     if settings.invalid(&["webhook"]).is_some() || !webhook.events.value.contains(&EventKind::SessionStopped)
@@ -54,7 +54,7 @@ fn tells(settings: &Settings, caller: &Caller) -> Option<Tells> {
     // The daemon that delivers it reads the same file, but may run in another environment.
     let from_file = [&webhook.url.origin, &webhook.secret.origin].iter().all(|origin| is_shared(origin));
     let own = (!from_file).then(|| OwnAddress { url, secret: webhook.secret.value.clone() });
-    Some(Tells { outbox: OutboxFolder::of(&caller.home), own })
+    Some(EndNotifier { outbox: OutboxFolder::of(&caller.home), own })
 }
 
 /// Whether every process that uses this folder of agentctl reads the same value.

@@ -163,7 +163,7 @@ fn wait_out(
         hints = link.map(|link| Hints::of_sessions(&link, wait.open())).unwrap_or_default();
         // Changes from before the hints began are not announced.
         if hints.are_given() {
-            wait.hear(&fleet.survey(&wait.query()));
+            wait.update(&fleet.survey(&wait.query()));
         }
     }
     let mut pause = || {
@@ -191,7 +191,7 @@ fn wait_out(
         if let Some(ended) = pause() {
             break ended;
         }
-        wait.hear(&fleet.survey(&wait.query()));
+        wait.update(&fleet.survey(&wait.query()));
     };
     out.progress(None);
     ended

@@ -1,4 +1,4 @@
-//! On whose behalf something is started: the variables, the programs, and agentctl's own folder.
+//! The caller on whose behalf something is started: its variables, its programs, and agentctl's own directory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,16 +9,16 @@ use agentctl_model::Environ;
 
 use crate::keep::launches;
 
-/// Who asks, and what is to be used for it.
+/// The caller and what it provides.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// All variables of whoever asks.
+    /// All variables of the caller.
     pub environ: Environ,
-    /// Programs that were configured, by adapter.
+    /// The configured programs, by adapter.
     pub programs: BTreeMap<String, PathBuf>,
-    /// agentctl's own folder.
+    /// agentctl's own directory.
     pub home: PathBuf,
-    /// agentctl itself.
+    /// The path of the agentctl program.
     pub agentctl: PathBuf,
 }
 
@@ -27,8 +27,8 @@ impl Caller {
         self.home.join(launches::FOLDER)
     }
 
-    /// The caller's variables without what any agent leaves there: an agent may itself have called agentctl, and what it
-    /// starts that way is not its own.
+    /// Returns the caller's variables without those that any agent sets: agentctl may itself have been called by an
+    /// agent, and what it starts does not belong to that agent.
     pub fn clean_environ(&self) -> Environ {
         let mut environ = self.environ.clone();
         for mark in all_marks() {
@@ -37,13 +37,13 @@ impl Caller {
         environ
     }
 
-    /// The program of this name, where the caller would find it.
+    /// Finds the program of this name on the caller's `PATH`.
     pub fn find_program(&self, program: &Path) -> Option<PathBuf> {
         find_program(program, &self.environ)
     }
 }
 
-/// The first executable of this name on the `PATH` of these variables; a name with a slash is itself the place.
+/// Returns the first executable of this name on the `PATH` of these variables; a name with a slash is itself the path.
 pub fn find_program(program: &Path, environ: &Environ) -> Option<PathBuf> {
     use rustix::fs::{Access, access};
     let runnable = |place: &PathBuf| place.is_file() && access(place, Access::EXEC_OK).is_ok();
@@ -54,7 +54,7 @@ pub fn find_program(program: &Path, environ: &Environ) -> Option<PathBuf> {
     std::env::split_paths(path).map(|folder| folder.join(program)).find(runnable)
 }
 
-/// The marks of every agent there is.
+/// Returns the marks of all agents.
 pub fn all_marks() -> impl Iterator<Item = &'static str> {
     let of_agents = registry().into_iter().filter_map(Adapter::control).flat_map(Control::marks);
     SHARED_MARKS.iter().chain(of_agents).copied()

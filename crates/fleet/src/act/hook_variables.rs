@@ -1,11 +1,12 @@
-//! What a command of the user is told of a session, whoever runs it: the runner around a launch, or the daemon for a notice.
+//! The variables that describe a session to a command of the user, whether the runner runs it around a launch or the
+//! daemon for a notice.
 
 use agentctl_model::{Outcome, Session, text};
 
-/// What the one who runs the command knows beside the session, for what the session itself does not say.
+/// What the process that runs the command knows in addition, for what the session itself does not say.
 #[derive(Debug, Clone, Default)]
 pub struct Known {
-    /// Where the command belongs, whatever the session says.
+    /// The directory for the command, whatever the session says.
     pub cwd: Option<String>,
     pub adapter: Option<String>,
     pub branch: Option<String>,
@@ -14,7 +15,7 @@ pub struct Known {
     pub model: Option<String>,
 }
 
-/// Every variable is always there, empty where nothing is known.
+/// Returns the variables. Every one is always set, and empty if its value is not known.
 pub fn hook_variables(session: Option<&Session>, known: &Known) -> Vec<(&'static str, String)> {
     let said = |pick: fn(&Session) -> Option<&String>, otherwise: &Option<String>| {
         let value = session.and_then(pick).or(otherwise.as_ref());
@@ -26,7 +27,7 @@ pub fn hook_variables(session: Option<&Session>, known: &Known) -> Vec<(&'static
     let outcome = session.and_then(|session| session.outcome).map_or("", Outcome::as_str);
     let variables = [
         ("AGENTCTL_SESSION_ID", said(|session| Some(&session.id), nothing)),
-        // A folder may have any name: it is told as it is.
+        // A directory may have any name, so it is passed unchanged.
         ("AGENTCTL_CWD", cwd.unwrap_or_default()),
         ("AGENTCTL_ADAPTER", said(|session| Some(&session.adapter), &known.adapter)),
         ("AGENTCTL_BRANCH", said(|session| session.branch.as_ref(), &known.branch)),
@@ -35,6 +36,6 @@ pub fn hook_variables(session: Option<&Session>, known: &Known) -> Vec<(&'static
         ("AGENTCTL_MODEL", said(|session| session.model.as_ref(), &known.model)),
         ("AGENTCTL_OUTCOME", outcome.to_owned()),
     ];
-    // A zero byte would end the variable early, and the command could not be started.
+    // A NUL byte would end the variable early, and the command could not be started.
     variables.into_iter().map(|(name, value)| (name, value.replace('\0', ""))).collect()
 }

@@ -1,4 +1,5 @@
-//! Deeds: launching, steering, stopping and cleaning up. Whoever acts first asks `read`, and proves whom it touches.
+//! Actions: launching, steering, stopping and cleaning up. Every action first asks `read`, and proves which processes
+//! it touches.
 
 pub(crate) mod caller;
 pub(crate) mod gateways;

@@ -1,8 +1,8 @@
-//! Processes that outlived the session they belonged to: tools of an agent that was killed, and agents that a launch
-//! started and that nobody minds any more.
+//! Finds processes that outlived their session: tools of an agent that was killed, and agents that a launch started and
+//! that no runner watches any more.
 //!
-//! A process is looked at only if its own environment leads to a source of ours; on a shared machine other people's
-//! processes are not ours to name, let alone to end.
+//! A process is considered only if its own environment leads to one of our sources; on a shared machine we neither
+//! report nor end the processes of other people.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,13 +15,13 @@ use crate::read::query::{Query, Wanted};
 use crate::read::survey::kernel::is_of;
 use crate::{Fleet, Source};
 
-/// A process without its session, and everything below it.
+/// A process without its session, and all its descendants.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Orphan {
     pub process: ProcessRef,
     pub entry: ProcessEntry,
     pub adapter: String,
-    /// The session that it belonged to, where that is known.
+    /// The session that it belonged to, if known.
     pub session_id: Option<String>,
     /// The launch whose mark it carries.
     pub launch: Option<String>,
@@ -30,7 +30,7 @@ pub struct Orphan {
     pub memory: Option<u64>,
 }
 
-/// What was ended, and what survived.
+/// Which processes ended, and which survived.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Reaped {
     pub ended: Vec<ProcessEntry>,
@@ -38,7 +38,7 @@ pub struct Reaped {
 }
 
 impl Fleet {
-    /// Every orphan there is now. Where not everything could be heard, nothing is called one.
+    /// Returns every orphan. For an agent that could not be read completely, none is reported.
     pub fn orphans(&self) -> Vec<Orphan> {
         let survey = self.survey(&Query { subagents: true, ..Query::new(Wanted::Live) });
         let Observed::Seen(heads) = self.kernel.heads() else { return Vec::new() };
@@ -77,15 +77,15 @@ impl Fleet {
             .filter_map(|head| search.judge(head))
             .filter(|orphan| !unheard.contains(orphan.adapter.as_str()));
         let all: Vec<Orphan> = found.collect();
-        // Whoever is below an orphan goes with it.
+        // A descendant of an orphan is ended together with it.
         let pids: HashSet<u32> = all.iter().map(|orphan| orphan.process.pid).collect();
         let is_top =
             |orphan: &Orphan| !search.ancestors(orphan.process.pid).any(|above| pids.contains(&above));
         all.iter().filter(|orphan| is_top(orphan)).cloned().collect()
     }
 
-    /// Ends exactly this orphan and what is below it, if it is one still: a person may have thought about it for long, and a
-    /// process can become another program.
+    /// Ends exactly this orphan and its descendants, if it still is one. A person may have thought about it for a long
+    /// time, and a process can become another program.
     pub fn reap(&self, orphan: &Orphan) -> Reaped {
         if !self.orphans().iter().any(|now| now.process == orphan.process && now.entry == orphan.entry) {
             return Reaped::default();
@@ -126,8 +126,8 @@ impl Search<'_> {
 
     fn judge(&self, head: &ProcessHead) -> Option<Orphan> {
         let pid = head.process.pid;
-        let minded = || self.ancestors(pid).any(|above| self.carriers.contains(&above));
-        if self.carriers.contains(&pid) || minded() {
+        let has_owner_above = || self.ancestors(pid).any(|above| self.carriers.contains(&above));
+        if self.carriers.contains(&pid) || has_owner_above() {
             return None;
         }
         let process = self.fleet.kernel.inspect(head, InspectRequest::default())?;
@@ -137,15 +137,15 @@ impl Search<'_> {
         if self.recognised.contains(&pid) {
             return self.abandoned_agent(&process);
         }
-        // A tool of an agent that lives and has no session to show is that agent's.
+        // A tool of a live agent that has no session to show belongs to that agent.
         if self.ancestors(pid).any(|above| self.recognised.contains(&above)) {
             return None;
         }
         self.left_tool(&process)
     }
 
-    /// An agent that a launch started, that has no session, and whose runner is gone. Other agents without a session, the
-    /// vendors' helpers among them, are for their owners to end.
+    /// An agent that a launch started, that has no session, and whose runner is gone. Other agents without a session,
+    /// including helpers of the vendors, are left to their users.
     fn abandoned_agent(&self, process: &Process) -> Option<Orphan> {
         let launch = process.variable(MARK)?;
         if !self.strays.contains(&process.head.process) || self.has_runner(launch) {
@@ -155,13 +155,13 @@ impl Search<'_> {
         Some(self.orphan(process, source, None))
     }
 
-    /// Whether a runner minds this launch.
+    /// Whether a runner works on this launch.
     fn has_runner(&self, launch: &str) -> bool {
         let entry = self.ledger.entries().iter().find(|(_, record)| record.id == launch);
         entry.is_some_and(|(folder, _)| !matches!(folder.hold(), Ok(Some(_))))
     }
 
-    /// A process that carries an agent's mark of a session that nobody runs.
+    /// A process that carries an agent's mark of a session that no process runs.
     fn left_tool(&self, process: &Process) -> Option<Orphan> {
         for source in &self.fleet.sources {
             let Some(control) = source.adapter.control() else { continue };
@@ -170,7 +170,7 @@ impl Search<'_> {
                 if !leads_to(process, source) {
                     continue;
                 }
-                // Some agents name the session, others the pid of the agent.
+                // Some agents put the id of the session into the mark, others the pid of the agent.
                 let names_session = control
                     .tool_marks(value, None)
                     .iter()

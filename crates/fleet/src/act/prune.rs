@@ -1,6 +1,6 @@
-//! Taking away launch records that have had their time, and what killed launches left behind.
+//! Removes expired launch records, and what killed launches left behind.
 //!
-//! Only what nobody holds is touched: a runner holds its folder, and whoever asked for a launch holds the answer.
+//! Only what no process holds is touched: a runner holds its directory, and the caller of a launch holds the result.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,20 +13,20 @@ use crate::act::launch::clean_up;
 use crate::keep::launches::{LaunchFolder, Record, Retention, Why, half_made};
 use crate::read::query::Query;
 
-/// How many old records one launch takes away beside its own work.
-const ASIDE: usize = 20;
+/// How many old records one launch removes in passing.
+const REMOVED_IN_PASSING: usize = 20;
 
-/// A record that was taken away, or would be.
+/// A record that was removed, or would be.
 #[derive(Debug, Clone)]
 pub struct Pruned {
     pub path: PathBuf,
-    /// `None` for one that was never written to its end.
+    /// `None` for one that was never completely written.
     pub record: Option<Record>,
     pub why: Why,
 }
 
 impl Fleet {
-    /// Everything that is to go, taken away unless it is a dry run.
+    /// Returns everything that has expired, and removes it unless this is a dry run.
     pub fn prune(&self, now: Timestamp, kept: Duration, dry_run: bool) -> Vec<Pruned> {
         let Some(launches) = self.launches.as_deref().filter(|launches| launches.is_dir()) else {
             return Vec::new();
@@ -43,7 +43,7 @@ impl Fleet {
         for expired in self.ledger().expired(&retention) {
             if !dry_run {
                 match expired.why {
-                    // Its session and its working tree are the user's.
+                    // Its session and its worktree belong to the user.
                     Why::Old => drop(expired.folder.remove()),
                     _ => clean_up(self, &expired.folder, &expired.record),
                 }
@@ -55,14 +55,14 @@ impl Fleet {
         pruned
     }
 
-    /// A few records that are old, silently, beside something else.
+    /// Silently removes a few old records in passing.
     pub fn forget_old_launches(&self, now: Timestamp, kept: Duration) {
         let ledger = self.ledger();
         let retention =
             Retention { kernel: self.kernel.as_ref(), now, kept, note: true, has_session: &|_| true };
         let old = ledger.expired(&retention).filter(|expired| expired.why == Why::Old);
-        for expired in old.take(ASIDE) {
-            // What cannot be removed now is tried again by the next one.
+        for expired in old.take(REMOVED_IN_PASSING) {
+            // If it cannot be removed now, the next launch tries again.
             let _ = expired.folder.remove();
         }
     }
@@ -73,7 +73,7 @@ impl Fleet {
             return false;
         };
         let survey = self.survey(&query);
-        // A source that was not heard, or is not read any more, says nothing.
+        // A source that was not read completely, or is no longer configured, proves nothing.
         survey.sources.is_empty()
             || survey.sources.iter().any(SourceReport::is_incomplete)
             || survey.sessions.iter().any(|surveyed| surveyed.key.id == *id)

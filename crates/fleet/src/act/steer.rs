@@ -1,6 +1,6 @@
-//! Words and answers to live sessions, where their agent offers a way in.
+//! Sends messages and answers to live sessions, where their agent offers a way in.
 //!
-//! Success means that the agent said yes. What it makes of the words is for the next survey to say.
+//! Success means that the agent accepted it. Only the next survey says what the agent did with it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::channel;
@@ -15,8 +15,8 @@ use serde::Serialize;
 use crate::read::survey::kernel::KernelSnapshot;
 use crate::{Fleet, Offer};
 
-/// How long a server may take to say yes. One that is silent for longer hangs.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a server may take to accept. One that takes longer hangs.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why the agent did not say yes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,14 +57,14 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// The same, with what was answered.
+    /// Returns the same, with what was answered.
     #[must_use]
     pub fn answering(self, answered: Option<Pending>) -> Self {
         Self { answered, ..self }
     }
 }
 
-/// Of all that a session waits for, what this answer goes to: the first that it fits.
+/// Returns the pending request of a session to which this answer goes: the first that it fits.
 pub fn answered<'s>(session: &'s Session, answer: &Answer) -> Option<&'s Pending> {
     let fits = |pending: &&Pending| match answer {
         Answer::Approve | Answer::Deny => pending.kind == PendingKind::Approval,
@@ -73,7 +73,7 @@ pub fn answered<'s>(session: &'s Session, answer: &Answer) -> Option<&'s Pending
     session.pending.iter().find(fits).or_else(|| session.pending.first())
 }
 
-/// What an adapter needs to reach a session, owned: a late thread may outlive the command.
+/// What an adapter needs to reach a session. It owns its data, because a late thread may outlive the command.
 struct WayIn {
     control: &'static dyn Control,
     root: Root,
@@ -90,10 +90,10 @@ impl Fleet {
         }
         let words = words.to_owned();
         let way = self.way_in(target)?;
-        let said = within(PATIENCE, &target.key.adapter, move || {
+        let said = within(TIMEOUT, &target.key.adapter, move || {
             way.control.send(&way.root, &way.view, &way.session, &words)
         });
-        said.map_err(|error| self.with_a_way(error, &[Offer::Send], target))
+        said.map_err(|error| self.with_hint(error, &[Offer::Send], target))
     }
 
     /// Answers what a live session waits for.
@@ -103,14 +103,14 @@ impl Fleet {
             return server.answer(target, &answer);
         }
         let way = self.way_in(target)?;
-        let said = within(PATIENCE, &target.key.adapter, move || {
+        let said = within(TIMEOUT, &target.key.adapter, move || {
             way.control.answer(&way.root, &way.view, &way.session, &answer)
         });
-        said.map_err(|error| self.with_a_way(error, &[Offer::Approve, Offer::Answer], target))
+        said.map_err(|error| self.with_hint(error, &[Offer::Approve, Offer::Answer], target))
     }
 
-    /// A no that does not say itself what works instead.
-    fn with_a_way(&self, error: SpeakError, refused: &[Offer], target: &Surveyed) -> SpeakError {
+    /// Adds a hint to a refusal that does not itself say what works instead.
+    fn with_hint(&self, error: SpeakError, refused: &[Offer], target: &Surveyed) -> SpeakError {
         match error {
             SpeakError::Refused(refusal) if refusal.hint.is_none() => {
                 SpeakError::Refused(refusal.hint(self.instead_of(refused, target)))
@@ -127,7 +127,7 @@ impl Fleet {
         Err(Refusal::new(reason).hint(self.instead_of(&[], target)))
     }
 
-    /// That the agent said yes, and what is true of the session now.
+    /// Reports that the agent accepted it, with the session as it is now.
     pub fn taken(&self, target: &Surveyed) -> Taken {
         Taken {
             id: target.key.id.clone(),
@@ -140,14 +140,14 @@ impl Fleet {
 
     fn way_in(&self, target: &Surveyed) -> Result<WayIn, Refusal> {
         let (source, control) = self.control_of(target)?;
-        // Looked at anew: the process that is spoken to must be there now.
-        let look = KernelSnapshot::take(self.kernel.as_ref());
-        let view = look.view(self.kernel.as_ref(), source, None, &self.ledger());
+        // The kernel is read anew, because the process that is steered must exist now.
+        let snapshot = KernelSnapshot::take(self.kernel.as_ref());
+        let view = snapshot.view(self.kernel.as_ref(), source, None, &self.ledger());
         Ok(WayIn { control, root: source.root.clone(), view, session: (*target.session).clone() })
     }
 }
 
-/// On a thread of its own, so that a server that hangs cannot hang us.
+/// Runs this on its own thread, so that a server that hangs cannot block us.
 fn within(
     patience: Duration,
     agent: &str,
@@ -156,7 +156,7 @@ fn within(
     let (answers, inbox) = channel();
     std::thread::spawn(move || {
         let said = catch_unwind(AssertUnwindSafe(speak));
-        // Nobody listens any more if the server was late.
+        // The receiver is gone if the server was late.
         let _ = answers.send(said);
     });
     match inbox.recv_timeout(patience) {
@@ -182,7 +182,7 @@ mod tests {
         let silent = |said: Result<(), SpeakError>| matches!(said, Err(SpeakError::Silent(_)));
         assert!(silent(within(long, "x", || panic!("broken"))));
         assert!(silent(within(long, "x", || Err(ServerError::Unheard("connection reset".into())))));
-        // Never answers: the other end is kept until the test is over.
+        // It never answers: the test keeps the other end until it is over.
         let (_kept, never) = channel::<()>();
         assert!(silent(within(Duration::from_millis(50), "x", move || {
             let _ = never.recv();

@@ -1,5 +1,5 @@
-//! Fault points: places between two steps where a test lets this process die as by `kill -9`, or wait while the test does
-//! something. Only debug builds have them.
+//! Fault points: places between two steps at which a test makes this process die as by `kill -9`, or wait while the
+//! test does something. Only debug builds have them.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -7,16 +7,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 struct Armed {
     point: String,
-    /// How often the point is still passed unharmed.
+    /// How many more times the point is passed without effect.
     passes: AtomicUsize,
-    /// A FIFO through which a test is told that the point is reached, and says when to go on.
+    /// A FIFO through which the process reports that it has reached the point, and through which the test lets it
+    /// continue.
     waits_at: Option<PathBuf>,
 }
 
 static ARMED: OnceLock<Armed> = OnceLock::new();
 
-/// The point at which this process is to die, such as `fuses.renamed`, or `fuses.renamed#2` for the second time that it is
-/// reached. With `@PATH` behind it this process waits there for the test instead. The first call counts.
+/// Sets the point at which this process dies, such as `fuses.renamed`, or `fuses.renamed#2` for the second time that it
+/// is reached. With `@PATH` appended, this process waits there for the test instead. Only the first call has an effect.
 pub fn arm(point: &str) {
     let (point, waits_at) = match point.split_once('@') {
         Some((point, fifo)) => (point, Some(PathBuf::from(fifo))),
@@ -27,7 +28,7 @@ pub fn arm(point: &str) {
     let _ = ARMED.set(Armed { point: name.to_owned(), passes: AtomicUsize::new(passes), waits_at });
 }
 
-/// Called where a test may want the end.
+/// Marks a fault point with this name.
 pub fn reach(point: &str) {
     if !cfg!(debug_assertions) {
         return;

@@ -1,6 +1,6 @@
-//! Locks that the kernel keeps: they end with their holder, whatever ended it.
+//! Locks that the kernel keeps: they end with the process that holds them, whatever ended it.
 //!
-//! A lock here says nothing by existing as a file: only holding it counts, so nothing is ever cleaned up.
+//! The lock file means nothing by existing; only holding the lock counts. So nothing ever has to be cleaned up.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -9,35 +9,38 @@ use std::time::{Duration, Instant};
 
 use agentctl_files::own;
 
-/// How soon a lock that came free is noticed. The kernel would wake us at once, but never while its holder is stopped.
-const LOOK: Duration = Duration::from_millis(5);
+/// How soon a released lock is noticed. A blocking call would return at once, but it would never return while the owner
+/// of the lock is stopped, so we poll.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Held until dropped, by exactly one process at a time.
+/// A lock that is held until it is dropped, by exactly one process at a time.
 #[derive(Debug)]
 pub struct KernelLock(Option<File>);
 
 impl KernelLock {
-    /// The lock as a descriptor that can be given to a child: it is held until the last of its copies is closed.
+    /// Returns the lock as a descriptor that can be passed to a child. The lock is held until the last copy of the
+    /// descriptor is closed.
     pub fn into_file(mut self) -> Option<File> {
         self.0.take()
     }
 
-    /// A lock that was taken by whoever started us.
+    /// Wraps a lock that the parent process has taken.
     pub fn inherited(file: File) -> Self {
         Self(Some(file))
     }
 
-    /// Takes the lock of a file that exists only to be locked. `None`: somebody held it all the time.
+    /// Takes the lock of a file that exists only to be locked. `None` means that another process held it all the time.
     pub fn on_file(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
         Self::take(own::open_or_create(path)?, patience)
     }
 
-    /// Takes the lock of a folder itself, so that nothing is written anywhere. `None`: somebody held it all the time.
+    /// Takes the lock of a directory itself, so that nothing is written. `None` means that another process held it all
+    /// the time.
     pub fn on_folder(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
         Self::take(agentctl_files::open_folder(path)?, patience)
     }
 
-    /// Whether somebody holds a folder now. Those who only ask are in nobody's way, nor in each other's.
+    /// Whether a process holds a directory now. Asking blocks neither those who take the lock nor others who ask.
     pub fn is_held(path: &Path) -> io::Result<bool> {
         let folder = agentctl_files::open_folder(path)?;
         match folder.try_lock_shared() {
@@ -47,12 +50,13 @@ impl KernelLock {
         }
     }
 
-    /// Takes the lock of a file that is there for another reason. `None`: somebody held it all the time.
+    /// Takes the lock of a file that exists for another purpose. `None` means that another process held it all the
+    /// time.
     pub fn on_existing(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
         Self::take(own::open(path)?, patience)
     }
 
-    /// Takes the lock of a file that only its maker has open.
+    /// Takes the lock of a file that only its creator has open.
     pub fn on_opened(file: File) -> io::Result<Self> {
         Self::take(file, Duration::ZERO)?.ok_or_else(|| io::Error::other("another process holds a new file"))
     }
@@ -64,14 +68,14 @@ impl KernelLock {
                 Ok(()) => return Ok(Some(Self(Some(file)))),
                 Err(TryLockError::Error(error)) => return Err(error),
                 Err(TryLockError::WouldBlock) if began.elapsed() >= patience => return Ok(None),
-                Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(POLL_INTERVAL),
             }
         }
     }
 }
 
 impl Drop for KernelLock {
-    /// Closing would be enough, but a process that is just being started may still have a copy of the descriptor.
+    /// Closing would be enough, but a child that is just being started may still have a copy of the descriptor.
     fn drop(&mut self) {
         if let Some(file) = &self.0 {
             let _ = file.unlock();

@@ -1,6 +1,6 @@
 //! Who holds a directory: people who locked it, and live sessions that work in it.
 //!
-//! Only what a person said is stored. That a session holds a directory is computed from the survey at the moment of the
+//! Only locks that a person took are stored. The locks of sessions are computed from the survey at the moment of the
 //! question, so no such lock can outlive its session.
 
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub struct ManualLock {
     pub by: Option<String>,
     pub reason: Option<String>,
     pub since: Timestamp,
-    /// From then on it counts as absent.
+    /// From this time on the lock counts as absent.
     pub until: Option<Timestamp>,
 }
 
@@ -88,7 +88,7 @@ pub enum LockError {
     Store(#[from] StoreError),
 }
 
-/// The manual locks, and through a survey the automatic ones.
+/// The manual locks, and with a survey the automatic ones.
 #[derive(Debug, Clone)]
 pub struct Locks {
     store: Store,
@@ -99,15 +99,16 @@ impl Locks {
         Self { store }
     }
 
-    /// The manual locks in force.
+    /// Returns the manual locks in force.
     pub fn manual(&self, now: Timestamp) -> Result<Vec<ManualLock>, StoreError> {
         let mut locks = self.store.read::<LockBook>()?.locks;
         locks.retain(|lock| lock.holds(now));
         Ok(locks)
     }
 
-    /// Locks a directory, or renews a lock of the same person: what is not said this time stays as it was. A lock of another
-    /// on it or above it is in the way, unless `force` takes the one on it over.
+    /// Locks a directory, or renews a lock of the same person; fields that are not given this time stay as they were. A
+    /// lock of another person on the directory or above it refuses this, unless `force` takes over the one on the
+    /// directory itself.
     pub fn lock(&self, wanted: ManualLock, force: bool) -> Result<DirectoryHolder, LockError> {
         let now = wanted.since;
         self.store.change(|book: &mut LockBook| {
@@ -134,9 +135,9 @@ impl Locks {
         })?
     }
 
-    /// Takes the lock off a directory, whoever put it there; `None` when there was none in force.
+    /// Removes the lock of a directory, no matter who took it; `None` if none was in force.
     pub fn unlock(&self, directory: &Path, now: Timestamp) -> Result<Option<DirectoryHolder>, StoreError> {
-        // Nothing to take off needs no folder of ours.
+        // If there is nothing to remove, our directory is not needed.
         if !self.manual(now)?.iter().any(|lock| lock.directory == directory) {
             return Ok(None);
         }
@@ -147,7 +148,7 @@ impl Locks {
         })
     }
 
-    /// What to do about a directory that has no lock of its own to take off.
+    /// Returns a hint for a directory that has no lock of its own to remove.
     pub fn hint_for_unlocked(&self, directory: &Path, now: Timestamp) -> Result<String, StoreError> {
         let above = self.manual(now)?.into_iter().find(|lock| directory.starts_with(&lock.directory));
         Ok(match above {
@@ -156,8 +157,8 @@ impl Locks {
         })
     }
 
-    /// Everybody who holds `directory`: manual locks on it or above it, and the sessions of [`session_holders`]. `survey`
-    /// must cover what is live; a source that it did not hear holds nothing.
+    /// Returns all who hold `directory`: manual locks on it or above it, and the sessions of [`session_holders`].
+    /// `survey` must cover what is live; a source that it could not read holds nothing.
     pub fn holders(
         &self,
         survey: &Survey,
@@ -170,7 +171,7 @@ impl Locks {
         Ok(by_hand.chain(session_holders(survey, &directory)).collect())
     }
 
-    /// Every directory that is held, manual locks first.
+    /// Returns every directory that is held, manual locks first.
     pub fn all(&self, survey: &Survey, now: Timestamp) -> Result<Vec<DirectoryHolder>, StoreError> {
         let manual = self.manual(now)?;
         let by_session = sessions_in_place(survey).map(|(session, place)| by_session(session, &place));
@@ -189,27 +190,27 @@ pub struct LockList {
 }
 
 impl Fleet {
-    /// Who holds which directory now.
+    /// Returns who holds which directory now.
     pub fn held(&self, locks: &Locks, now: Timestamp) -> Result<LockList, StoreError> {
         let survey = self.survey(&Query::new(Wanted::Live));
         Ok(LockList { as_of: now, locks: locks.all(&survey, now)?, sources: survey.sources })
     }
 }
 
-/// Who locks a directory, unless somebody says otherwise: the user of these variables, else of this process.
+/// Returns the default name of the person who locks: the user that these variables name, else the user of this process.
 pub fn user_of(environ: &Environ) -> String {
     let named = ["USER", "LOGNAME"].iter().find_map(|name| environ.text(name)).map(str::to_owned);
     named.unwrap_or_else(|| format!("uid {}", rustix::process::geteuid().as_raw()))
 }
 
-/// The live sessions that work in the same git working tree as `directory`; outside of git, in the same directory.
+/// Returns the live sessions that work in the same git worktree as `directory`; outside of git, in the same directory.
 pub fn session_holders(survey: &Survey, directory: &Path) -> Vec<DirectoryHolder> {
     let wanted = held_place(directory);
     let here = sessions_in_place(survey).filter(|(_, place)| *place == wanted);
     here.map(|(session, place)| by_session(session, &place)).collect()
 }
 
-/// What each of these sessions holds, if it holds anything.
+/// Returns what each of these sessions holds, if it holds anything.
 pub fn held_by<'s>(
     sessions: impl Iterator<Item = &'s Session>,
 ) -> impl Iterator<Item = (&'s Session, DirectoryHolder)> {
@@ -225,8 +226,8 @@ fn in_place<'s>(sessions: impl Iterator<Item = &'s Session>) -> impl Iterator<It
     holding.filter_map(|session| Some((session, held_place(Path::new(session.cwd.as_deref()?)))))
 }
 
-/// Only local processes hold directories, and a sub-agent works in its parent's. Where it cannot be seen which process
-/// carries a session of this machine, it may be one: not knowing frees nothing. A gateway has no path for its root.
+/// Only local processes hold directories, and a sub-agent works in its parent's. If the owner of a session of this
+/// machine cannot be seen, it may exist, so the directory counts as held. The root of a gateway is no path.
 fn holds(session: &Session) -> bool {
     let local = session.pid.is_some()
         || (session.status == Status::Unknown && Path::new(&session.config_root).is_absolute());

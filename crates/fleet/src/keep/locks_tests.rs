@@ -138,7 +138,7 @@ fn a_second_lock_of_ones_own_keeps_what_is_not_said_again() {
     let longer = ManualLock { until: Some(at("2026-11-15T16:00:00Z")), ..unsaid() };
     let again = scene.locks.lock(longer, false).unwrap();
     assert_eq!((again.reason.as_deref(), again.until), (Some("releasing"), Some(at("2026-11-15T16:00:00Z"))));
-    // What was another's says nothing about mine.
+    // Fields of another person's lock do not carry over to mine.
     let taken = scene.locks.lock(ManualLock { by: Some("bob".into()), ..unsaid() }, true).unwrap();
     assert_eq!((taken.reason, taken.until), (None, None));
 }
@@ -195,7 +195,7 @@ fn outside_of_git_only_the_same_directory_is_held() {
     assert!(scene.holders(&survey, &scene.top).is_empty());
 }
 
-/// Contract N6: whoever is not there any more holds nothing, without anybody having released anything.
+/// Contract N6: a session that is gone holds nothing, and no process has to release anything.
 #[test]
 fn a_lock_never_outlives_its_session() {
     let scene = Scene::new();

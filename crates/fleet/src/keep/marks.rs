@@ -1,7 +1,8 @@
-//! What a person put away or agreed to, in `marks.json`: failures that need nobody any more, and consents.
+//! What a person put away or agreed to, in `marks.json`: failures that need no attention any more, and consents.
 //!
-//! A mark holds no status. It names what it was set for by recorded facts (a session and the time of its last record, the
-//! contents of a program), and counts only as long as those are still the same: with the next turn a failure is back.
+//! A mark contains no status. It names what it was set for by recorded facts (a session and the time of its last
+//! record, the contents of a program), and counts only while those are the same: with the next turn, the failure is
+//! shown again.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,17 +13,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::keep::store::{Document, Store, StoreError};
 
-/// So many marks are kept of each kind, the newest ones: sessions that are long gone leave nothing that piles up.
+/// How many marks of each kind are kept. The oldest are dropped, so that marks of sessions that are long gone do not
+/// pile up.
 const KEPT: usize = 1000;
 
-/// The file. The two maps know nothing of each other.
+/// The contents of the file. The two maps are independent.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct MarkBook {
-    /// Failures that were put away, by the words of their session's key.
+    /// Failures that were put away, by the text form of their session's key.
     #[serde(default)]
     inbox: BTreeMap<String, InboxMark>,
-    /// What a person agreed to, by what it is.
+    /// What a person agreed to, by its digest.
     #[serde(default)]
     consents: BTreeMap<String, Consent>,
 }
@@ -37,16 +39,16 @@ impl Document for MarkBook {
 #[serde(rename_all = "camelCase")]
 struct InboxMark {
     session: SessionKey,
-    /// The last record of the turn. Whatever is written later is another turn.
+    /// The last record of the turn. Whatever is written later belongs to another turn.
     last_record: Option<Timestamp>,
     set_at: Timestamp,
 }
 
-/// That a person agreed to something.
+/// A person's agreement to something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Consent {
-    /// The contents that were agreed to: anything else needs a new consent.
+    /// The digest of the contents that were agreed to. Any other contents need a new consent.
     pub digest: String,
     pub given_at: Timestamp,
 }
@@ -57,7 +59,7 @@ pub struct Marks {
     store: Store,
 }
 
-/// The failures that were put away, as they stood when they were read.
+/// The failures that were put away, as they were when the file was read.
 #[derive(Debug, Default)]
 pub struct PutAway(BTreeMap<String, InboxMark>);
 
@@ -66,7 +68,7 @@ impl Marks {
         Self { store }
     }
 
-    /// Agentctl's own folder.
+    /// agentctl's own directory.
     pub(crate) fn home(&self) -> &Path {
         self.store.folder()
     }
@@ -81,7 +83,7 @@ impl Marks {
         Ok(consents.get(digest).is_some_and(|consent| consent.digest == digest))
     }
 
-    /// Remembers that a person agreed to these contents.
+    /// Records that a person agreed to these contents.
     pub fn agree(&self, digest: &str, now: Timestamp) -> Result<(), StoreError> {
         let consent = Consent { digest: digest.to_owned(), given_at: now };
         self.store.change(|book: &mut MarkBook| {
@@ -94,7 +96,7 @@ impl Marks {
         })
     }
 
-    /// Puts away the failure of the session's last turn, and forgets marks of earlier turns of it.
+    /// Puts away the failure of the session's last turn, and drops the marks of its earlier turns.
     pub fn put_failure_away(
         &self,
         key: &SessionKey,
@@ -103,7 +105,7 @@ impl Marks {
     ) -> Result<(), StoreError> {
         let mark = InboxMark { session: key.clone(), last_record: session.updated_at, set_at: now };
         self.store.change(|book: &mut MarkBook| {
-            book.inbox.insert(words(key), mark);
+            book.inbox.insert(key_text(key), mark);
             while book.inbox.len() > KEPT {
                 let oldest = book.inbox.iter().min_by_key(|(_, mark)| mark.set_at);
                 let Some(oldest) = oldest.map(|(words, _)| words.clone()) else { return };
@@ -114,16 +116,16 @@ impl Marks {
 }
 
 impl PutAway {
-    /// The failure that the session shows now is the one that was put away.
+    /// Whether the failure that the session shows now is the one that was put away.
     pub fn covers(&self, key: &SessionKey, session: &Session) -> bool {
         self.0
-            .get(&words(key))
+            .get(&key_text(key))
             .is_some_and(|mark| mark.session == *key && mark.last_record == session.updated_at)
     }
 }
 
-/// A JSON object has text for keys.
-fn words(key: &SessionKey) -> String {
+/// The keys of a JSON object must be text.
+fn key_text(key: &SessionKey) -> String {
     let SessionKey { adapter, root, id, slot } = key;
     let slot = slot.as_ref().map(|slot| format!(" {slot}")).unwrap_or_default();
     format!("{adapter} {id} {root}{slot}")
@@ -169,7 +171,7 @@ mod tests {
                 for number in 0..KEPT {
                     let set_at = at(i64::try_from(number).unwrap());
                     let mark = InboxMark { session: key(number), last_record: None, set_at };
-                    book.inbox.insert(words(&key(number)), mark);
+                    book.inbox.insert(key_text(&key(number)), mark);
                 }
             })
             .unwrap();
@@ -177,6 +179,6 @@ mod tests {
         marks.put_failure_away(&newest.key, &newest.session, at(5000)).unwrap();
         let kept = marks.put_away().unwrap().0;
         assert_eq!(kept.len(), KEPT);
-        assert!(kept.contains_key(&words(&newest.key)) && !kept.contains_key(&words(&key(0))));
+        assert!(kept.contains_key(&key_text(&newest.key)) && !kept.contains_key(&key_text(&key(0))));
     }
 }

@@ -1,12 +1,12 @@
-//! The few files that agentctl writes itself: launch records, manual locks, consents, the outbox. No status is ever among
-//! them.
+//! The few files that agentctl writes itself: launch records, manual locks, consents, the outbox. None of them ever
+//! contains a status.
 
 pub mod fault;
-pub mod fresh;
 pub mod kernel_lock;
 pub mod launches;
 pub mod locks;
 pub mod marks;
+pub mod new_names;
 pub mod outbox;
 pub mod store;
 pub mod whole_file;

@@ -1,7 +1,9 @@
-//! The only way agentctl writes files that must survive: whole or not at all, and on disk before it counts.
+//! The only way in which agentctl writes files that must survive: completely or not at all, and on disk before the
+//! write counts.
 //!
-//! Whoever replaces a file must be alone in doing so (a kernel lock, or a folder of its own): the half-written one beside
-//! it has always the same name, so that a crash leaves at most one, and the next write takes it over.
+//! A process that replaces a file must be the only one to do so (it holds a kernel lock, or has a directory of its
+//! own). The half-written file beside it always has the same name, so a crash leaves at most one, and the next write
+//! takes it over.
 
 use std::fs;
 use std::io::{self, Write};
@@ -11,10 +13,10 @@ use agentctl_files::own;
 
 use crate::keep::fault::reach;
 
-/// How the name of a half-written file ends.
+/// The suffix of a half-written file.
 const HALF: &str = ".new";
 
-/// Replaces `path` with `bytes`, mode 0600. `what` names the write among the fault points.
+/// Replaces `path` with `bytes`, mode 0600. `what` is the prefix of the fault points of this write.
 pub fn replace(path: &Path, bytes: &[u8], what: &str) -> io::Result<()> {
     let half = half(path);
     reach(&format!("{what}.begin"));
@@ -27,7 +29,7 @@ pub fn replace(path: &Path, bytes: &[u8], what: &str) -> io::Result<()> {
         fs::rename(&half, path)
     })();
     if written.is_err() {
-        // A disk that is full gets back what the half took.
+        // If the disk is full, this frees the space of the half-written file.
         let _ = fs::remove_file(&half);
     }
     written?;
@@ -37,7 +39,7 @@ pub fn replace(path: &Path, bytes: &[u8], what: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the file away for good. One that is gone already is no error.
+/// Removes the file for good. It is no error if the file is already gone.
 pub fn remove(path: &Path, what: &str) -> io::Result<()> {
     reach(&format!("{what}.begin"));
     match fs::remove_file(path) {
@@ -48,13 +50,13 @@ pub fn remove(path: &Path, what: &str) -> io::Result<()> {
     sync_folder_of(path)
 }
 
-/// Takes away what a crash left of a write to `path`. Only for whoever may write it.
+/// Removes what a crash left of a write to `path`. Only a process that may write the file may call this.
 pub fn forget_half(path: &Path) {
-    // Never read, so one that stays does no harm.
+    // This file is never read, so it does no harm if it stays.
     let _ = fs::remove_file(half(path));
 }
 
-/// Whether a file of this name is one that was never finished.
+/// Whether a file of this name was never finished.
 pub fn is_half(name: &str) -> bool {
     name.ends_with(HALF)
 }

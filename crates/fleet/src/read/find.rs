@@ -1,4 +1,4 @@
-//! From what a person typed to one session.
+//! Finds the one session that a person means by what they typed.
 
 use std::path::Path;
 
@@ -21,11 +21,11 @@ pub struct Selector {
 /// Why no single session was found.
 #[derive(Debug)]
 pub enum FindError {
-    /// Every source that could hold it was heard completely.
+    /// Every source that could hold it was read completely.
     NotFound {
         text: String,
     },
-    /// It was not found, but these sources were not heard completely: silence is no verdict.
+    /// It was not found, but these sources were not read completely, so it may still exist.
     NotHeard {
         text: String,
         sources: Vec<SourceReport>,
@@ -34,8 +34,8 @@ pub enum FindError {
         text: String,
         candidates: Vec<Surveyed>,
     },
-    /// What was typed is not a whole id and fits this one. Whether it fits another, too, is not known: these sources were
-    /// not heard completely.
+    /// The text is no whole id and matches this one session. Whether it matches another one as well is not known,
+    /// because these sources were not read completely.
     NotProven {
         text: String,
         id: String,
@@ -43,20 +43,21 @@ pub enum FindError {
     },
 }
 
-/// What a session is looked up for: a look-up reads no more than that needs.
+/// Why a session is looked up. A look-up reads no more than its purpose needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Everything about it is shown. Token totals are complete, also where they cost a read of the whole transcript.
+    /// The caller shows everything about it. Token totals are complete, even where that costs a read of the whole
+    /// transcript.
     Show,
-    /// Something of it is read. The look-up itself costs a bounded read.
+    /// The caller reads something of it. The look-up itself costs a bounded read.
     Read,
-    /// Something is done to it. This costs no more, and what is typed must be a whole id as long as a source that could
-    /// hold another session that fits was not heard.
+    /// The caller acts on it. This costs no more than `Read`, but the text must be a whole id while a source that could
+    /// hold another match was not read completely.
     Act,
 }
 
 impl Purpose {
-    /// Refuses to act on a session that only seems to be the one that is meant.
+    /// Refuses to act on a session that is not proven to be the one that is meant.
     pub fn prove(
         self,
         selector: &Selector,
@@ -76,7 +77,7 @@ impl Purpose {
 }
 
 impl Fleet {
-    /// The one session that is meant, with whole texts, and how well the sources were heard.
+    /// Returns the one session that is meant, with whole texts, and how completely the sources were read.
     pub fn find(
         &self,
         selector: &Selector,
@@ -95,24 +96,26 @@ impl Fleet {
         let by_id = self.ask(selector, purpose, Wanted::Ids(vec![selector.text.clone()]));
         match pick(selector, &by_id, |s| s.key.id == selector.text) {
             Pick::None => {}
-            picked => return settle(selector, picked, by_id.sources),
+            picked => return into_result(selector, picked, by_id.sources),
         }
         let prefixed = pick(selector, &by_id, |s| s.key.id.starts_with(&selector.text));
         if let Pick::One(_) = prefixed {
-            return settle(selector, prefixed, by_id.sources);
+            return into_result(selector, prefixed, by_id.sources);
         }
-        // Names are not in any index: they are looked for in everything stored, which is the rare case.
+        // No index contains names, so this rare case searches everything that is stored.
         let everything = self.ask(selector, purpose, Wanted::All { since: Since::Ever });
         match pick(selector, &everything, |s| s.session.name.as_deref() == Some(selector.text.as_str())) {
-            Pick::None if matches!(prefixed, Pick::Several(_)) => settle(selector, prefixed, by_id.sources),
+            Pick::None if matches!(prefixed, Pick::Several(_)) => {
+                into_result(selector, prefixed, by_id.sources)
+            }
             Pick::One(named) => {
                 let whole = self.ask(selector, purpose, Wanted::Ids(vec![named.key.id.clone()]));
                 let again = pick(selector, &whole, |s| s.key == named.key);
                 let picked = if matches!(again, Pick::None) { Pick::One(named) } else { again };
-                // Another of that name could be only where everything was looked through.
-                settle(selector, picked, everything.sources)
+                // Only the search through everything could have found another session of that name.
+                into_result(selector, picked, everything.sources)
             }
-            picked => settle(selector, picked, everything.sources),
+            picked => into_result(selector, picked, everything.sources),
         }
     }
 
@@ -129,7 +132,7 @@ impl Fleet {
     }
 }
 
-fn settle(
+fn into_result(
     selector: &Selector,
     picked: Pick,
     sources: Vec<SourceReport>,
@@ -156,7 +159,7 @@ enum Pick {
     Several(Vec<Surveyed>),
 }
 
-/// Some agents record a folder as it was typed, others as it really is.
+/// Some agents record a directory as it was typed, others record its real path.
 fn works_in(session: &Session, folder: &str) -> bool {
     let real = |path: &str| real_path_within(Path::new(path));
     session.cwd.as_deref().is_some_and(|cwd| {

@@ -1,4 +1,4 @@
-//! What waits for a person, over all agents. Pure: a view of one survey, never kept.
+//! What waits for a person, over all agents. This is a pure view of one survey and is never stored.
 
 use agentctl_model::text::period::Since;
 use agentctl_model::{Outcome, PendingKind, Refusal, Session, SourceReport, Status, Survey, Surveyed};
@@ -11,7 +11,7 @@ use crate::keep::store::StoreError;
 use crate::read::offers::place;
 use crate::{Fleet, Offer, Query, Wanted};
 
-/// How far back failures count unless somebody says otherwise.
+/// How far back failures count by default.
 pub const A_DAY: Since = Since::Back(std::time::Duration::from_hours(24));
 
 /// What a person is needed for.
@@ -85,13 +85,13 @@ pub struct PutAwayReport {
 }
 
 impl Fleet {
-    /// What waits now. Failures of stopped sessions count as far back as `since` reaches; those that were put away do not
-    /// count.
+    /// Returns what waits now. Failures of stopped sessions count as far back as `since` reaches; failures that a
+    /// person put away do not count.
     pub fn inbox(&self, since: Since, adapters: Vec<String>, marks: &Marks, now: Timestamp) -> Inbox {
         let mut survey = self.survey(&Query { adapters, ..Query::new(Wanted::All { since }) });
         let since = since.start(now);
         survey.fold_twins();
-        // Marks that cannot be read put nothing away: too much is shown rather than too little.
+        // If the marks cannot be read, nothing counts as put away: showing too much is better than showing too little.
         let (put_away, warnings) = match marks.put_away() {
             Ok(put_away) => (put_away, Vec::new()),
             Err(error) => (PutAway::default(), vec![error.to_string()]),
@@ -100,7 +100,7 @@ impl Fleet {
         Inbox { as_of: now, items, sources: survey.sources, warnings }
     }
 
-    /// Puts the failure of a session away until its next turn. Nothing of its status is written down.
+    /// Puts the failure of a session away until its next turn. Nothing about its status is written down.
     pub fn put_failure_away(
         &self,
         target: &Surveyed,
@@ -137,14 +137,15 @@ impl From<StoreError> for NotPutAway {
     }
 }
 
-/// Its last turn went wrong, and nothing was begun since.
+/// Its last turn failed or its process died, and no turn has begun since.
 fn has_failed(session: &Session) -> bool {
     matches!(session.status, Status::Idle | Status::Stopped)
         && matches!(session.outcome, Some(Outcome::Failed | Outcome::Died))
 }
 
-/// Everything that waits, in the order of its need: those that are blocked now, longest first, then failures, longest first.
-/// Failures of sessions that are not live count from `failures_since` on (`None`: all of them).
+/// Returns everything that waits, most urgent first: sessions that are blocked now, then failures, each with the
+/// longest wait first. Failures of sessions that are not live count from `failures_since` on (`None` counts all of
+/// them).
 fn inbox(
     survey: &Survey,
     failures_since: Option<Timestamp>,
@@ -161,7 +162,7 @@ fn inbox(
             if !items.is_empty() {
                 let offers = offers(surveyed);
                 for item in &mut items {
-                    say_next(item, &offers);
+                    suggest_commands(item, &offers);
                 }
             }
             items
@@ -207,8 +208,8 @@ fn item(
     InboxItem { kind, since, summary, answerable, next: Vec::new(), only_in: None, session: session.clone() }
 }
 
-/// What can be answered from here is answered here; everything else where the agent runs.
-fn say_next(item: &mut InboxItem, offers: &[Offer]) {
+/// Lists the commands that answer the item from here. If there are none, it names the process in which the agent runs.
+fn suggest_commands(item: &mut InboxItem, offers: &[Offer]) {
     let id = &item.session.id;
     let answers: &[Offer] = match item.kind {
         InboxKind::Approval if item.answerable => &[Offer::Approve, Offer::Deny],
@@ -234,7 +235,7 @@ mod tests {
 
     use super::*;
     use crate::read::offers;
-    use crate::read::offers::Doors;
+    use crate::read::offers::WaysIn;
 
     fn at(text: &str) -> Timestamp {
         text.parse().unwrap()
@@ -269,9 +270,13 @@ mod tests {
         let survey = Survey { sessions: surveyed.collect(), ..Survey::default() };
         inbox(&survey, Some(at("2026-11-15T10:00:00Z")), &PutAway::default(), |surveyed| {
             let served = surveyed.session.status != Status::Stopped;
-            let doors =
-                Doors { is_spoken_to: served, can_go_on: true, can_be_opened: true, ..Doors::default() };
-            offers::offers(&surveyed.session, doors)
+            let ways_in = WaysIn {
+                accepts_messages: served,
+                can_continue: true,
+                can_be_opened: true,
+                ..WaysIn::default()
+            };
+            offers::offers(&surveyed.session, ways_in)
         })
     }
 

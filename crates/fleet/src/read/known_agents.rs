@@ -20,7 +20,7 @@ pub struct AdapterEntry {
     pub enabled: bool,
 }
 
-/// All of them; the settings say which are on.
+/// Returns all adapters; the settings decide which of them are enabled.
 pub fn known_agents(enabled: impl Fn(&str) -> bool) -> Vec<AdapterEntry> {
     let entry = |adapter: &'static dyn agentctl_adapters::Adapter| {
         let card = adapter.card();

@@ -1,5 +1,5 @@
-//! Questions: what sessions there are, what each is doing and why, and what needs a person. Nothing here changes anything;
-//! every command and every route of the API asks through this room.
+//! Questions: which sessions there are, what each is doing and why, and what needs a person. Nothing here changes
+//! anything. Every command and every route of the API asks its questions here.
 
 pub(crate) mod explain;
 pub(crate) mod find;

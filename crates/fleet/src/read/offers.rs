@@ -1,5 +1,5 @@
-//! What can be done with a session now: the one place that says it, for every hint and for the inbox. A hint that names what
-//! the next command refuses leads in a circle.
+//! Decides what can be done with a session now, for every hint and for the inbox. Having one place for this ensures
+//! that no hint names a command that would be refused.
 
 use std::path::Path;
 
@@ -9,18 +9,18 @@ use agentctl_model::{
 
 use crate::Fleet;
 
-/// A command that works for a session as it is.
+/// A command that works for a session in its present state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offer {
     Approve,
     Deny,
     Answer,
     Send,
-    /// Take up a session that nobody runs.
+    /// Continue a session that no process runs.
     Resume,
     /// Go to the terminal where it runs.
     Attach,
-    /// Have the agent's own command printed, which opens a session that nobody runs.
+    /// Print the agent's own command that opens a session which no process runs.
     Open,
     /// Wait for the end of a run that ends with its turn.
     Wait,
@@ -63,54 +63,54 @@ impl Offer {
     }
 }
 
-/// What is known beside the session itself.
+/// What is known about a session beside the session object.
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "five facts that do not depend on each other")]
-pub(crate) struct Doors {
-    /// A server takes words for it.
-    pub(crate) is_spoken_to: bool,
+pub(crate) struct WaysIn {
+    /// A server accepts messages for it.
+    pub(crate) accepts_messages: bool,
     /// One of its processes runs in a pane of tmux.
     pub(crate) is_in_tmux: bool,
-    /// Its agent can go on with it, and its folder is there.
-    pub(crate) can_go_on: bool,
+    /// Its agent can continue it, and its directory exists.
+    pub(crate) can_continue: bool,
     /// Its agent has a command that opens it.
     pub(crate) can_be_opened: bool,
-    /// It lives in a gateway: resting there it can be resumed.
-    pub(crate) is_hosted: bool,
+    /// It lives in a gateway, where an idle session can be resumed.
+    pub(crate) is_in_gateway: bool,
 }
 
-/// The most useful first.
-pub(crate) fn offers(session: &Session, doors: Doors) -> Vec<Offer> {
+/// Returns the commands that work, most useful first.
+pub(crate) fn offers(session: &Session, ways_in: WaysIn) -> Vec<Offer> {
     let can = |capability| session.capabilities.contains(&capability);
     let waits = |kind| session.pending.iter().any(|pending| pending.kind == kind && pending.answerable);
     let is_own = !session.is_subagent();
     let runs = session.status != Status::Stopped;
-    // A launch is one turn: its process ends with it.
-    let ends_by_itself = session.launch.is_some() && session.pid.is_some() && !doors.is_spoken_to;
-    let rests = !runs || (doors.is_hosted && session.status == Status::Idle);
+    // A launch is one turn, so its process ends with that turn.
+    let ends_by_itself = session.launch.is_some() && session.pid.is_some() && !ways_in.accepts_messages;
+    let rests = !runs || (ways_in.is_in_gateway && session.status == Status::Idle);
     let all = [
         (Offer::Approve, waits(PendingKind::Approval)),
         (Offer::Deny, waits(PendingKind::Approval)),
         (Offer::Answer, waits(PendingKind::Question)),
-        (Offer::Send, runs && can(Capability::Send) && doors.is_spoken_to),
-        (Offer::Attach, runs && doors.is_in_tmux),
-        (Offer::Resume, rests && is_own && can(Capability::Resume) && doors.can_go_on),
-        (Offer::Open, !runs && is_own && doors.can_be_opened && doors.can_go_on),
+        (Offer::Send, runs && can(Capability::Send) && ways_in.accepts_messages),
+        (Offer::Attach, runs && ways_in.is_in_tmux),
+        (Offer::Resume, rests && is_own && can(Capability::Resume) && ways_in.can_continue),
+        (Offer::Open, !runs && is_own && ways_in.can_be_opened && ways_in.can_continue),
         (Offer::Wait, runs && ends_by_itself),
         (Offer::Stop, session.is_live() && is_own && can(Capability::Stop)),
-        (Offer::Fork, !rests && is_own && can(Capability::Fork) && doors.can_go_on),
+        (Offer::Fork, !rests && is_own && can(Capability::Fork) && ways_in.can_continue),
         (Offer::Peek, can(Capability::Peek)),
     ];
     all.into_iter().filter(|(_, works)| *works).map(|(offer, _)| offer).collect()
 }
 
 impl Fleet {
-    /// What works for a session now, the most useful first.
+    /// Returns the commands that work for a session now, most useful first.
     pub fn offers(&self, target: &Surveyed) -> Vec<Offer> {
-        offers(&target.session, self.doors(target))
+        offers(&target.session, self.ways_in(target))
     }
 
-    /// A hint for whoever wanted something that is refused: what works instead.
+    /// Returns a hint for a caller whose command was refused: what works instead.
     pub fn instead_of(&self, refused: &[Offer], target: &Surveyed) -> String {
         let session = &target.session;
         let works = self.offers(target);
@@ -125,26 +125,26 @@ impl Fleet {
         format!("{}{}{}", place.unwrap_or_default(), gone.unwrap_or_default(), two.join(", "))
     }
 
-    pub(crate) fn doors(&self, target: &Surveyed) -> Doors {
+    pub(crate) fn ways_in(&self, target: &Surveyed) -> WaysIn {
         let session = &target.session;
-        let is_hosted = self.is_hosted(target);
+        let is_in_gateway = self.is_in_gateway(target);
         let has_folder = session.cwd.is_some() && gone_folder(session).is_none();
-        Doors {
-            is_spoken_to: self.is_spoken_to(target, is_hosted),
+        WaysIn {
+            accepts_messages: self.accepts_messages(target, is_in_gateway),
             is_in_tmux: session.pid.is_some_and(|pid| match self.kernel.heads() {
                 Observed::Seen(heads) => is_in_tmux(&heads, pid),
                 Observed::Unobservable(_) => false,
             }),
-            can_go_on: is_hosted || (has_folder && self.may_resume(target).is_ok()),
+            can_continue: is_in_gateway || (has_folder && self.may_resume(target).is_ok()),
             can_be_opened: self.opening(target, &agentctl_model::Environ::default()).is_some(),
-            is_hosted,
+            is_in_gateway,
         }
     }
 
-    /// A server that can be asked to break off a turn can be told something too.
-    fn is_spoken_to(&self, target: &Surveyed, is_hosted: bool) -> bool {
-        if target.session.status == Status::Stopped || is_hosted {
-            return is_hosted;
+    /// A server that can be asked to interrupt a turn also accepts messages.
+    fn accepts_messages(&self, target: &Surveyed, is_in_gateway: bool) -> bool {
+        if target.session.status == Status::Stopped || is_in_gateway {
+            return is_in_gateway;
         }
         let Ok((_, control)) = self.control_of(target) else { return false };
         let asked = |carriers: &[(agentctl_model::Process, &str)]| {
@@ -155,7 +155,7 @@ impl Fleet {
     }
 }
 
-/// Where a live session runs, in words.
+/// Describes where a live session runs.
 pub(crate) fn place(session: &Session) -> Option<String> {
     let pid = session.pid?;
     let process = session.processes.iter().find(|process| process.pid == pid);
@@ -164,8 +164,8 @@ pub(crate) fn place(session: &Session) -> Option<String> {
     Some(name.map_or_else(|| format!("process {pid}"), |name| format!("process {pid} ({name})")))
 }
 
-/// The folder of a session that is not there any more. Of one in a gateway, or where a file system does not answer, nothing is
-/// known here.
+/// Returns the directory of a session if it no longer exists. For a session in a gateway, and where a file system does
+/// not answer, nothing is known.
 pub fn gone_folder(session: &Session) -> Option<&str> {
     session.cwd.as_deref().filter(|cwd| agentctl_files::is_folder_within(Path::new(cwd)) == Ok(false))
 }
@@ -194,19 +194,20 @@ mod tests {
     #[test]
     fn nothing_is_offered_that_would_be_refused() {
         use Offer as O;
-        let here = Doors { can_go_on: true, can_be_opened: true, ..Doors::default() };
-        let gone = Doors { can_go_on: false, ..here };
+        let here = WaysIn { can_continue: true, can_be_opened: true, ..WaysIn::default() };
+        let gone = WaysIn { can_continue: false, ..here };
         assert_eq!(offers(&able(Status::Stopped), here), [O::Resume, O::Open, O::Peek]);
         assert_eq!(offers(&able(Status::Stopped), gone), [O::Peek], "its folder is gone");
         // In a terminal of its own there is no way in.
         assert_eq!(offers(&able(Status::Idle), here), [O::Stop, O::Fork, O::Peek]);
-        let pane = Doors { is_in_tmux: true, ..here };
+        let pane = WaysIn { is_in_tmux: true, ..here };
         assert_eq!(offers(&able(Status::Idle), pane)[0], O::Attach);
-        let served = Doors { is_spoken_to: true, ..here };
+        let served = WaysIn { accepts_messages: true, ..here };
         assert_eq!(offers(&able(Status::Running), served)[0], O::Send);
         let launched = Session { launch: Some(LaunchInfo::default()), ..able(Status::Running) };
         assert_eq!(offers(&launched, here), [O::Wait, O::Stop, O::Fork, O::Peek]);
-        let hosted = Doors { is_hosted: true, is_spoken_to: true, can_go_on: true, ..Doors::default() };
+        let hosted =
+            WaysIn { is_in_gateway: true, accepts_messages: true, can_continue: true, ..WaysIn::default() };
         let resting = Session { pid: None, ..able(Status::Idle) };
         assert_eq!(offers(&resting, hosted), [O::Send, O::Resume, O::Peek]);
         let pending = |kind, answerable| Session {

@@ -1,10 +1,10 @@
-//! What tokens cost where the agent itself does not say: prices that the user named, by model. Pure.
+//! What tokens cost where the agent does not report it: by prices per model that the user has set. Pure.
 
 use std::collections::BTreeMap;
 
 use agentctl_model::{Session, Tokens};
 
-/// Dollars per million tokens; `None` is a price that nobody named.
+/// Dollars per million tokens; `None` means that no price is set.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Price {
     pub input: Option<f64>,
@@ -13,12 +13,12 @@ pub struct Price {
     pub cache_write: Option<f64>,
 }
 
-/// By the model as the session object spells it: a name that is only similar may cost something else.
+/// By the model as the session object spells it. A similar name may have another price.
 pub type Prices = BTreeMap<String, Price>;
 
 const MILLION: f64 = 1_000_000.0;
 
-/// The word of the agent stands; only its silence is filled.
+/// Fills in the cost only where the agent reports none.
 pub(crate) fn fill(session: &mut Session, prices: &Prices) {
     if session.cost.is_none() {
         let price = session.model.as_ref().and_then(|model| prices.get(model));
@@ -27,8 +27,8 @@ pub(crate) fn fill(session: &mut Session, prices: &Prices) {
 }
 
 impl Price {
-    /// `None` unless everything that was used has a price. Agents without a cache of their own count all input as input,
-    /// so an unreported cache costs nothing; unreported input or output leaves the sum unknown.
+    /// Returns `None` unless everything that was used has a price. Agents without a cache of their own count all input
+    /// as input, so an unreported cache costs nothing; unreported input or output leaves the sum unknown.
     fn of(&self, tokens: &Tokens) -> Option<f64> {
         let parts = [
             charge(tokens.input?, self.input)?,
@@ -40,7 +40,7 @@ impl Price {
     }
 }
 
-/// What is not used needs no price.
+/// Tokens that were not used need no price.
 #[expect(clippy::cast_precision_loss, reason = "no session has 2^53 tokens")]
 fn charge(count: u64, price: Option<f64>) -> Option<f64> {
     if count == 0 { Some(0.0) } else { price.map(|price| price * count as f64) }

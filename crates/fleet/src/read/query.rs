@@ -7,20 +7,20 @@ use jiff::Timestamp;
 use crate::keep::launches::Record;
 use crate::read::list::{Narrowing, StatusWord};
 
-/// Which sessions.
+/// Which sessions a caller wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
-    /// What a process may carry now.
+    /// Sessions that a process may own now.
     Live,
     /// Sessions whose id begins with one of these.
     Ids(Vec<String>),
-    /// Everything stored since then, and whatever is live.
+    /// Everything that was stored since then, and everything that is live.
     All { since: Since },
 }
 
 impl Wanted {
-    /// What a list shows: live sessions, and with `all` stopped ones too. A time, and a status that stopped sessions have,
-    /// ask for those as well.
+    /// Returns what a list shows: live sessions, and with `all` stopped ones too. A period, or a status that stopped
+    /// sessions have, also asks for stopped ones.
     pub fn listed(all: bool, since: Option<Since>, statuses: &[StatusWord]) -> Self {
         if all || since.is_some() || statuses.iter().any(|word| word.reaches_stopped()) {
             Self::All { since: since.unwrap_or(Since::DEFAULT) }
@@ -29,7 +29,7 @@ impl Wanted {
         }
     }
 
-    /// Whether a session with this id is asked for, as far as its id tells.
+    /// Whether a session with this id is wanted, as far as its id can tell.
     pub(crate) fn names(&self, id: &str) -> bool {
         match self {
             Self::Ids(wanted) => wanted.iter().any(|prefix| id.starts_with(prefix.as_str())),
@@ -37,7 +37,7 @@ impl Wanted {
         }
     }
 
-    /// How far back stopped sessions are wanted; `None`: as far as anything is stored.
+    /// How far back stopped sessions are wanted; `None` means as far as anything is stored.
     pub(crate) fn since(&self, now: Timestamp) -> Option<Timestamp> {
         match self {
             Self::All { since } => since.start(now),
@@ -50,21 +50,21 @@ impl Wanted {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
     pub wanted: Wanted,
-    /// Token totals even where they cost a read of the whole transcript.
+    /// Report token totals even where that costs a read of the whole transcript.
     pub usage: bool,
-    /// Sub-agents as sessions of their own.
+    /// Report sub-agents as sessions of their own.
     pub subagents: bool,
-    /// Whole texts instead of the first 200 characters.
+    /// Report whole texts instead of the first 200 characters.
     pub whole_texts: bool,
     /// Only these adapters; empty means all.
     pub adapters: Vec<String>,
     /// Only this config root.
     pub root: Option<String>,
-    /// What a list shows of the answer, and in which order. A survey is not narrowed by it.
+    /// How a list filters and sorts the answer. It does not narrow the survey.
     pub narrowing: Narrowing,
 }
 
-/// How many characters of a prompt or message a list carries.
+/// How many characters of a prompt or message a list contains.
 pub(crate) const LIST_TEXT: usize = 200;
 
 impl Query {
@@ -80,12 +80,13 @@ impl Query {
         }
     }
 
-    /// One session, whatever it is. An id is also the beginning of others, so that the answer may hold more.
+    /// Asks for one session, whatever its state. An id may be the prefix of other ids, so the answer may contain more
+    /// sessions.
     pub fn one(key: &SessionKey) -> Self {
         Self::stored(&key.adapter, &key.root, &key.id)
     }
 
-    /// The session of a launch; `None` as long as it has none.
+    /// Asks for the session of a launch; `None` while the launch has none.
     pub fn of_launch(record: &Record) -> Option<Self> {
         let id = record.session_id.as_deref()?;
         Some(Self::stored(&record.order.adapter, &record.order.root, id))

@@ -1,5 +1,6 @@
-//! Waiting for sessions to come into a state, level-triggered: what counts is what a survey shows, not what happened between
-//! two of them. Pure; whoever waits asks [`Wait::query`] again and again and lets the answers be heard.
+//! Waits until sessions reach a state. Waiting is level-triggered: what counts is what a survey shows, not what
+//! happened between two surveys. Pure; the caller runs [`Wait::query`] repeatedly and passes each survey to
+//! [`Wait::update`].
 
 use agentctl_model::{Outcome, Rule, Session, SessionKey, Status, Survey, Surveyed};
 
@@ -10,13 +11,13 @@ use crate::read::query::{Query, Wanted};
 pub enum Until {
     Running,
     Waiting,
-    /// No turn is open. A session that has stopped will have none either, so that ends this wait too.
+    /// No turn is open. A stopped session has no open turn either, so it ends this wait too.
     Idle,
     Stopped,
 }
 
 impl Until {
-    /// What is waited for unless somebody says otherwise.
+    /// What a wait ends at by default.
     pub const DEFAULT: [Self; 2] = [Self::Idle, Self::Stopped];
 
     fn is_met_by(self, status: Status) -> bool {
@@ -29,7 +30,8 @@ impl Until {
     }
 }
 
-/// One wait for one session or several. A session that was once seen in the wanted state is done, whatever comes after.
+/// One wait for one or several sessions. A session that was once seen in the wanted state is done, whatever happens to
+/// it later.
 #[derive(Debug)]
 pub struct Wait {
     until: Vec<Until>,
@@ -40,15 +42,15 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// Begins with these sessions as they were just found. With `any`, the first one ends the wait.
+    /// Begins with these sessions as they were just found. With `any`, the first session that is done ends the wait.
     pub fn new(sessions: Vec<Surveyed>, until: Vec<Until>, any: bool) -> Self {
         let seen = Survey { sessions: sessions.clone(), ..Survey::default() };
         let mut wait = Self { until, any, open: sessions, reached: Vec::new(), gone: Vec::new() };
-        wait.hear(&seen);
+        wait.update(&seen);
         wait
     }
 
-    /// What to ask the fleet next.
+    /// The query to run next.
     pub fn query(&self) -> Query {
         let mut adapters: Vec<String> = self.open.iter().map(|open| open.key.adapter.clone()).collect();
         adapters.sort_unstable();
@@ -57,17 +59,17 @@ impl Wait {
         Query { subagents: true, adapters, ..Query::new(Wanted::Ids(ids)) }
     }
 
-    /// What an answer says of the sessions that are still waited for. A source that was not heard says nothing.
-    pub fn hear(&mut self, survey: &Survey) {
+    /// Records what a survey shows of the sessions that are still awaited. A source that was not read changes nothing.
+    pub fn update(&mut self, survey: &Survey) {
         for known in std::mem::take(&mut self.open) {
             match survey.sessions.iter().find(|seen| seen.key == known.key) {
-                // How it ended is about to be known, and that is what was waited for.
+                // How it ended will be known soon, and the caller waits for that.
                 Some(seen) if seen.rule == Rule::ExitNotWrittenYet => self.open.push(seen.clone()),
                 Some(seen) if self.until.iter().any(|until| until.is_met_by(seen.session.status)) => {
                     self.reached.push(seen.clone());
                 }
                 Some(seen) => self.open.push(seen.clone()),
-                // Its records were deleted and nobody runs it: that is as stopped as can be.
+                // Its records were deleted and no process runs it, so it counts as stopped.
                 None if self.ends_with(survey, &known.key) => self.gone.push(known.key),
                 None => self.open.push(known),
             }
@@ -84,28 +86,28 @@ impl Wait {
         self.open.is_empty() || (self.any && one)
     }
 
-    /// As they were when they came into the wanted state.
+    /// The sessions that reached the wanted state, as they were at that moment.
     pub fn reached(&self) -> &[Surveyed] {
         &self.reached
     }
 
-    /// Not there yet, as last seen.
+    /// The sessions that have not reached it yet, as last seen.
     pub fn open(&self) -> &[Surveyed] {
         &self.open
     }
 
-    /// Ended without a trace: their records are gone.
+    /// The sessions that ended and whose records are gone.
     pub fn gone(&self) -> &[SessionKey] {
         &self.gone
     }
 
-    /// No turn that was waited for ended badly.
+    /// Whether no awaited turn ended badly.
     pub fn went_well(&self) -> bool {
         !self.reached.iter().any(|reached| ended_badly(&reached.session))
     }
 }
 
-/// How an earlier turn ended says nothing about one that is open.
+/// How an earlier turn ended says nothing about a turn that is open.
 fn ended_badly(session: &Session) -> bool {
     matches!(session.status, Status::Idle | Status::Stopped)
         && matches!(session.outcome, Some(Outcome::Failed | Outcome::Died | Outcome::Interrupted))
@@ -166,9 +168,9 @@ mod tests {
         let ending = Surveyed { rule: Rule::ExitNotWrittenYet, ..seen("a", Status::Stopped, None) };
         let mut waits = Wait::new(vec![ending.clone()], Until::DEFAULT.to_vec(), false);
         assert!(!waits.is_over());
-        waits.hear(&survey(vec![ending], "complete"));
+        waits.update(&survey(vec![ending], "complete"));
         assert!(!waits.is_over());
-        waits.hear(&survey(vec![seen("a", Status::Stopped, Some(Outcome::Interrupted))], "complete"));
+        waits.update(&survey(vec![seen("a", Status::Stopped, Some(Outcome::Interrupted))], "complete"));
         assert!(waits.is_over() && !waits.went_well());
     }
 
@@ -176,14 +178,14 @@ mod tests {
     fn silence_goes_on_and_absence_is_an_end() {
         let mut waits = wait(Status::Running, &Until::DEFAULT);
         for coverage in ["timed-out", "failed", "partial"] {
-            waits.hear(&survey(vec![], coverage));
+            waits.update(&survey(vec![], coverage));
             assert!(!waits.is_over(), "{coverage}");
         }
-        waits.hear(&survey(vec![], "complete"));
+        waits.update(&survey(vec![], "complete"));
         assert!(waits.is_over() && waits.went_well());
         assert_eq!(waits.gone().len(), 1);
         let mut running = wait(Status::Idle, &[Until::Running]);
-        running.hear(&survey(vec![], "complete"));
+        running.update(&survey(vec![], "complete"));
         assert!(!running.is_over());
     }
 
@@ -192,10 +194,10 @@ mod tests {
         let both = |first: Surveyed, second: Surveyed, any: bool| {
             let begin = vec![seen("a", Status::Running, None), seen("b", Status::Running, None)];
             let mut waits = Wait::new(begin, Until::DEFAULT.to_vec(), any);
-            waits.hear(&survey(vec![first, seen("b", Status::Running, None)], "complete"));
+            waits.update(&survey(vec![first, seen("b", Status::Running, None)], "complete"));
             let early = waits.is_over();
-            // The first one goes on with another turn: it was seen done, and that is what was waited for.
-            waits.hear(&survey(vec![seen("a", Status::Running, None), second], "complete"));
+            // The first session begins another turn: it was already seen done, and nothing more was awaited.
+            waits.update(&survey(vec![seen("a", Status::Running, None), second], "complete"));
             (early, waits.is_over(), waits.went_well())
         };
         let done = |id: &str| seen(id, Status::Idle, Some(Outcome::Completed));

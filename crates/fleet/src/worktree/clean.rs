@@ -1,4 +1,4 @@
-//! Removing a working tree without losing anything, or saying what would be lost.
+//! Removes a worktree without losing anything, or reports what would be lost.
 
 use std::path::{Path, PathBuf};
 
@@ -66,8 +66,8 @@ pub struct Wish {
     pub dry_run: bool,
 }
 
-/// Removes the working tree at `path` unless something would be lost. `holders` are those of [`crate::Locks::holders`].
-/// Force overrides every loss, but takes no tree away under a process that is alive in it.
+/// Removes the worktree at `path` unless something would be lost. `holders` are those of [`crate::Locks::holders`].
+/// Force overrides every loss, but does not remove a worktree in which a live process works.
 pub fn clean(
     path: &Path,
     repository: Option<&Path>,
@@ -75,7 +75,7 @@ pub fn clean(
     wish: Wish,
 ) -> Result<Cleaning, WorktreeError> {
     let path = real_path(path);
-    // The folder of a tree may be gone; then only the repository knows of it.
+    // The directory of a worktree may be gone; then only the repository knows of it.
     let common = common_folder(repository.filter(|_| !path.is_dir()).unwrap_or(&path))?;
     let _held = hold(&common)?;
     let trees = listed(&common)?;
@@ -154,7 +154,7 @@ fn ignored(tree: &Path) -> Result<Vec<String>, WorktreeError> {
     Ok(answer.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
 }
 
-/// Without force git looks once more itself. It wants the flag twice for a tree that is locked.
+/// Without force, git itself checks once more. For a locked worktree it needs the flag twice.
 fn remove(common: &Path, tree: &Listed, force: bool) -> Result<(), WorktreeError> {
     let mut arguments: Vec<&std::ffi::OsStr> = vec!["worktree".as_ref(), "remove".as_ref()];
     if force {
@@ -164,7 +164,7 @@ fn remove(common: &Path, tree: &Listed, force: bool) -> Result<(), WorktreeError
     git_about(common, &tree.path, &arguments).map(|_| ())
 }
 
-/// The linked trees of the repository around `inside`: those that can be cleaned at all.
+/// Returns the linked worktrees of the repository around `inside`; only these can be cleaned.
 pub fn linked(inside: &Path) -> Result<Vec<PathBuf>, WorktreeError> {
     let trees = listed(&common_folder(inside)?)?;
     Ok(trees.into_iter().skip(1).map(|tree| tree.path).collect())

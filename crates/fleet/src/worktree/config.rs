@@ -1,32 +1,33 @@
-//! The configuration that git has for a folder: what in it is the repository's own, and which programs that names.
+//! The configuration that git has for a directory: which part of it is the repository's own, and which programs that
+//! part names.
 //!
-//! What the user or the machine has configured is trusted: it is theirs. What lies in the repository (also by `include`, in
-//! a worktree's own file, or wherever its `.git` leads) came from whoever made it. Pure.
+//! What the user or the machine has configured is trusted, because it is theirs. What lies in the repository (also by
+//! `include`, in a worktree's own file, or wherever its `.git` leads) came from the author of the repository. Pure.
 
 use std::collections::BTreeSet;
 
-/// Settings that keep git from running what the repository has named: each key with nothing, or with `false`.
-pub(super) type Silenced = BTreeSet<(Vec<u8>, &'static str)>;
+/// Settings that keep git from running what the repository names: each key with an empty value, or with `false`.
+pub(super) type DisabledPrograms = BTreeSet<(Vec<u8>, &'static str)>;
 
-/// All settings, in the order in which they count.
+/// All settings; a later one overrides an earlier one.
 #[derive(Debug, Default)]
 pub(super) struct Config(Vec<Setting>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct Setting {
-    /// In the repository's own files.
+    /// It is set in the repository's own files.
     of_the_repository: bool,
-    /// Without a middle part in lower case, as git prints it: `section.Middle.name`.
+    /// The key as git prints it: `section.Middle.name`, in lower case except for the middle part.
     key: Vec<u8>,
     value: Vec<u8>,
-    /// A key that stands alone means `true`; one with nothing behind its sign means nothing.
-    stands_alone: bool,
+    /// A key without `=` means `true`; a key with nothing after `=` has an empty value.
+    has_no_value: bool,
 }
 
-/// The parts of a key; the middle one is as it was written, and may hold anything.
+/// The parts of a key. The middle one is as it was written, and may contain anything.
 struct Key<'k> {
     section: &'k [u8],
-    /// One that is there may be empty.
+    /// It may be present and empty.
     middle: Option<&'k [u8]>,
     name: &'k [u8],
 }
@@ -43,26 +44,27 @@ impl Setting {
         }
     }
 
-    /// For a person.
-    fn words(&self) -> String {
+    /// The setting as it is shown to a person.
+    fn describe(&self) -> String {
         let (key, value) = (String::from_utf8_lossy(&self.key), String::from_utf8_lossy(&self.value));
         format!("{key} = {value}")
     }
 }
 
 impl Config {
-    /// What `git config --list --show-scope -z` prints: a scope and a setting by turns, the value behind a line break.
+    /// Parses the output of `git config --list --show-scope -z`: scopes and settings alternate, and a value follows its
+    /// key after a line break.
     pub(super) fn parse(printed: &[u8]) -> Self {
         let mut fields = printed.split(|byte| *byte == 0);
         let mut settings = Vec::new();
         while let (Some(scope), Some(setting)) = (fields.next(), fields.next()) {
             let end = setting.iter().position(|byte| *byte == b'\n').unwrap_or(setting.len());
             settings.push(Setting {
-                // A scope that is not known is not the user's.
+                // A scope that we do not know does not belong to the user.
                 of_the_repository: !matches!(scope, b"system" | b"global" | b"command"),
                 key: setting[..end].to_vec(),
                 value: setting.get(end + 1..).unwrap_or_default().to_vec(),
-                stands_alone: end == setting.len(),
+                has_no_value: end == setting.len(),
             });
         }
         Self(settings)
@@ -72,26 +74,27 @@ impl Config {
         self.0.iter().filter(|setting| setting.of_the_repository)
     }
 
-    /// The settings that keep git from running what the repository has named: each key with nothing, or with `false`.
-    pub(super) fn silenced(&self) -> Silenced {
-        let mut silenced = BTreeSet::new();
-        let mut silence = |section: &str, middle: &[u8], name: &str, value: &'static str| {
+    /// Returns the settings that keep git from running what the repository names: each key with an empty value, or with
+    /// `false`.
+    pub(super) fn disabled_programs(&self) -> DisabledPrograms {
+        let mut disabled = BTreeSet::new();
+        let mut disable = |section: &str, middle: &[u8], name: &str, value: &'static str| {
             let key = [section.as_bytes(), b".", middle, b".", name.as_bytes()].concat();
-            silenced.insert((key, value));
+            disabled.insert((key, value));
         };
         let mut filter = |middle: &[u8]| {
             for name in ["clean", "smudge", "process"] {
-                silence("filter", middle, name, "");
+                disable("filter", middle, name, "");
             }
-            // One that must run and does not would be an error.
-            silence("filter", middle, "required", "false");
+            // A required filter that does not run would be an error.
+            disable("filter", middle, "required", "false");
         };
         for Key { section, middle, name } in self.of_the_repository().map(Setting::key) {
             match (section, middle) {
-                // That a filter of the user's must run names no program.
+                // The repository only requires a filter of the user to run, which names no program.
                 (b"filter", Some(_)) if name == b"required" => {}
                 (b"filter", Some(middle)) => filter(middle),
-                // The user's own filter, which the repository tells what to run.
+                // The filter is the user's own, but the repository decides what it runs.
                 _ if is_lfs_program(section, middle, name) => filter(b"lfs"),
                 _ => {}
             }
@@ -99,21 +102,22 @@ impl Config {
         for Key { section, middle, name } in self.of_the_repository().map(Setting::key) {
             let Some(middle) = middle else { continue };
             match (section, name) {
-                (b"diff", b"command") => silence("diff", middle, "command", ""),
-                (b"diff", b"textconv") => silence("diff", middle, "textconv", ""),
-                (b"merge", b"driver") => silence("merge", middle, "driver", "false"),
-                (b"credential", b"helper") => silence("credential", middle, "helper", ""),
+                (b"diff", b"command") => disable("diff", middle, "command", ""),
+                (b"diff", b"textconv") => disable("diff", middle, "textconv", ""),
+                (b"merge", b"driver") => disable("merge", middle, "driver", "false"),
+                (b"credential", b"helper") => disable("credential", middle, "helper", ""),
                 (b"hook", _) => {
-                    silence("hook", middle, "enabled", "false");
-                    silence("hook", middle, "event", "");
+                    disable("hook", middle, "enabled", "false");
+                    disable("hook", middle, "event", "");
                 }
                 _ => {}
             }
         }
-        silenced
+        disabled
     }
 
-    /// The repository's settings that name what a checkout runs, each for a person and as it is.
+    /// Returns the repository's settings that name what a checkout runs, each in a form for a person and as the value
+    /// itself.
     pub(super) fn run_by_a_checkout(&self) -> Vec<(String, Vec<u8>)> {
         let fetches = self.of_the_repository().any(|setting| {
             let key = setting.key();
@@ -126,7 +130,7 @@ impl Config {
             }
             match (section, name) {
                 (b"filter", b"clean" | b"smudge" | b"process") | (b"hook", b"command") => true,
-                // What is not there is fetched, by whatever the repository says.
+                // Git fetches missing objects with whatever the repository names.
                 (b"core", b"sshcommand" | b"gitproxy" | b"askpass" | b"alternaterefscommand")
                 | (b"credential", b"helper")
                 | (b"remote", b"uploadpack" | b"vcs")
@@ -135,13 +139,14 @@ impl Config {
             }
         };
         let told = |setting: &Setting| {
-            (setting.words(), [setting.key.as_slice(), b"\n", setting.value.as_slice()].concat())
+            (setting.describe(), [setting.key.as_slice(), b"\n", setting.value.as_slice()].concat())
         };
         self.of_the_repository().filter(runs).map(told).collect()
     }
 
-    /// The repository's settings as one file that has them all and leads to no other. Where the tree lies is not said there.
-    pub(super) fn written_by_the_repository(&self) -> Vec<u8> {
+    /// Returns the repository's settings as one file that contains all of them and includes no other. It does not say
+    /// where the worktree lies.
+    pub(super) fn repository_config_file(&self) -> Vec<u8> {
         let mut text = Vec::new();
         for setting in self.of_the_repository() {
             let Key { section, middle, name } = setting.key();
@@ -156,7 +161,7 @@ impl Config {
                 text.extend([b" \"", &*escaped(middle), b"\""].concat());
             }
             text.extend([b"]\n\t", name].concat());
-            if !setting.stands_alone {
+            if !setting.has_no_value {
                 text.extend([b" = \"", &*escaped(&setting.value), b"\""].concat());
             }
             text.push(b'\n');
@@ -164,21 +169,23 @@ impl Config {
         text
     }
 
-    /// Whether the repository may say something else in another of its trees.
+    /// Whether the repository may have other settings in another of its worktrees.
     pub(super) fn differs_by_tree(&self) -> bool {
         self.of_the_repository().any(|setting| {
             setting.key().section == b"includeif" || setting.key == b"extensions.worktreeconfig"
         })
     }
 
-    /// The folder of hooks that the user has set for all repositories: a relative one would be the repository's to fill.
-    pub(super) fn hooks_of_the_user(&self) -> Option<&[u8]> {
+    /// Returns the directory of hooks that the user has set for all repositories. A relative path does not count,
+    /// because the repository would decide what is in it.
+    pub(super) fn user_hooks(&self) -> Option<&[u8]> {
         let (path, of_the_repository) = self.hooks_path()?;
         (!of_the_repository && !path.is_empty() && !is_relative(path)).then_some(path)
     }
 
-    /// The helpers of the repository's that a filter of the user's may come to use, each with what the user has in its place.
-    pub(super) fn instead_of_the_repositorys(&self) -> Vec<(&'static str, &[u8])> {
+    /// Returns the helpers of the repository that a filter of the user may use, each with what the user has configured
+    /// instead.
+    pub(super) fn user_helpers(&self) -> Vec<(&'static str, &[u8])> {
         let helpers: [(&'static str, &[u8]); 5] = [
             ("core.sshcommand", b"ssh"),
             ("core.askpass", b""),
@@ -198,14 +205,14 @@ impl Config {
             .collect()
     }
 
-    /// `core.hooksPath`, and whether the repository has set it.
+    /// Returns `core.hooksPath`, and whether the repository has set it.
     pub(super) fn hooks_path(&self) -> Option<(&[u8], bool)> {
         let last = self.0.iter().rev().find(|setting| setting.key == b"core.hookspath")?;
         Some((last.value.as_slice(), last.of_the_repository))
     }
 }
 
-/// As git reads it between quotes.
+/// Escapes text as git reads it between quotes.
 fn escaped(text: &[u8]) -> Vec<u8> {
     let mut escaped = Vec::with_capacity(text.len());
     for byte in text {
@@ -218,12 +225,12 @@ fn escaped(text: &[u8]) -> Vec<u8> {
     escaped
 }
 
-/// Counted from the tree, so that the repository says what is there.
+/// A relative path starts at the worktree, so the repository decides what is there.
 pub(super) fn is_relative(path: &[u8]) -> bool {
     !(path.starts_with(b"/") || path.starts_with(b"~"))
 }
 
-/// Large files are brought by a program of the user's that runs others when the repository tells it to.
+/// git-lfs is a program of the user, but the repository can make it run other programs.
 fn is_lfs_program(section: &[u8], middle: Option<&[u8]>, name: &[u8]) -> bool {
     let middle = middle.unwrap_or_default();
     section == b"lfs"
@@ -238,16 +245,16 @@ mod tests {
 
     use super::*;
 
-    fn silenced(printed: &[u8]) -> Vec<String> {
-        let silenced = Config::parse(printed).silenced();
-        silenced.iter().map(|(key, value)| format!("{}={value}", String::from_utf8_lossy(key))).collect()
+    fn disabled_programs(printed: &[u8]) -> Vec<String> {
+        let disabled = Config::parse(printed).disabled_programs();
+        disabled.iter().map(|(key, value)| format!("{}={value}", String::from_utf8_lossy(key))).collect()
     }
 
     #[test]
     fn a_filter_of_the_repository_is_silenced_by_its_very_name_and_the_users_own_is_not() {
         let printed = b"global\0filter.lfs.clean\ngit-lfs clean\0local\0filter.a=b.C d.smudge\nx\0";
         assert_eq!(
-            silenced(printed),
+            disabled_programs(printed),
             [
                 "filter.a=b.C d.clean=",
                 "filter.a=b.C d.process=",
@@ -256,10 +263,10 @@ mod tests {
             ]
         );
         let required = b"global\0filter.lfs.clean\ngit-lfs clean\0local\0filter.lfs.required\ntrue\0";
-        assert!(silenced(required).is_empty(), "it is the user's all the same");
+        assert!(disabled_programs(required).is_empty(), "it is the user's all the same");
         let told = b"global\0filter.lfs.clean\ngit-lfs clean\0local\0lfs.extension.x.clean\ntouch y\0";
         assert!(
-            silenced(told).contains(&"filter.lfs.clean=".to_owned()),
+            disabled_programs(told).contains(&"filter.lfs.clean=".to_owned()),
             "the repository tells it what to run"
         );
     }
@@ -295,7 +302,7 @@ mod tests {
             local\0include.path\n/elsewhere\0local\0core.ignorecase\0local\0credential.helper\n\0worktree\0a.b\n  c\0";
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("config");
-        fs::write(&file, Config::parse(printed).written_by_the_repository()).unwrap();
+        fs::write(&file, Config::parse(printed).repository_config_file()).unwrap();
         let mut git = std::process::Command::new("git");
         let output = git.args(["config", "--list", "-z", "--file"]).arg(&file).output().unwrap();
         let expected =
@@ -317,12 +324,9 @@ mod tests {
             b"global\0core.sshcommand\nmine\0global\0core.hookspath\n~/hooks\0local\0core.sshcommand\ntheirs\0\
               local\0core.askpass\ntheirs\0",
         );
-        assert_eq!(
-            config.instead_of_the_repositorys(),
-            [("core.sshcommand", &b"mine"[..]), ("core.askpass", &b""[..])]
-        );
-        assert_eq!(config.hooks_of_the_user(), Some(&b"~/hooks"[..]));
-        assert_eq!(Config::parse(b"global\0core.hookspath\nhooks\0").hooks_of_the_user(), None);
-        assert_eq!(Config::parse(b"local\0core.hookspath\n/theirs\0").hooks_of_the_user(), None);
+        assert_eq!(config.user_helpers(), [("core.sshcommand", &b"mine"[..]), ("core.askpass", &b""[..])]);
+        assert_eq!(config.user_hooks(), Some(&b"~/hooks"[..]));
+        assert_eq!(Config::parse(b"global\0core.hookspath\nhooks\0").user_hooks(), None);
+        assert_eq!(Config::parse(b"local\0core.hookspath\n/theirs\0").user_hooks(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What was done in a working tree since it was made: committed, changed and new files alike.
+//! What was done in a worktree since it was made, including committed, changed and new files.
 
 use std::fs;
 use std::io;
@@ -20,20 +20,20 @@ pub struct DiffStat {
     pub deletions: u64,
 }
 
-/// How a difference is told.
+/// The format of a diff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     Patch,
-    /// A line for each file, in this many columns.
+    /// One line for each file, in this many columns.
     Stat(usize),
 }
 
-/// The counts. `None` when neither the tree nor its branch are there any more.
+/// Returns the counts. `None` if both the worktree and its branch are gone.
 pub fn diffstat(made: &Made, base: Option<&str>) -> Result<Option<DiffStat>, WorktreeError> {
     Ok(compare(made, base, &["--numstat"])?.map(|answer| count(&text_of(&answer))))
 }
 
-/// The difference in git's words.
+/// Returns the diff as git prints it.
 pub fn diff(made: &Made, base: Option<&str>, form: Form) -> Result<Option<Vec<u8>>, WorktreeError> {
     match form {
         Form::Patch => compare(made, base, &["--patch"]),
@@ -41,7 +41,7 @@ pub fn diff(made: &Made, base: Option<&str>, form: Form) -> Result<Option<Vec<u8
     }
 }
 
-/// A line for each file: insertions, deletions, name. A binary file has dashes.
+/// Parses one line for each file: insertions, deletions, name. A binary file has dashes.
 fn count(answer: &str) -> DiffStat {
     let mut stat = DiffStat::default();
     for line in answer.lines() {
@@ -54,10 +54,10 @@ fn count(answer: &str) -> DiffStat {
 }
 
 fn compare(made: &Made, base: Option<&str>, form: &[&str]) -> Result<Option<Vec<u8>>, WorktreeError> {
-    // Neither the user's own diff program nor colours nor other prefixes: this is read by programs too.
+    // The output uses neither the user's diff program nor colours nor other prefixes, because programs read it too.
     let mut arguments = vec!["diff", "--no-color", "--no-ext-diff", "--no-textconv", "--find-renames"];
     arguments.extend(["--src-prefix=a/", "--dst-prefix=b/"]);
-    // Inside a submodule git would go by that one's own settings, which are not looked at here.
+    // Inside a submodule git would use the submodule's own settings, which are not checked here.
     arguments.extend(["--submodule=short", "--ignore-submodules=dirty"]);
     arguments.extend(form);
     if made.path.is_dir() {
@@ -75,8 +75,9 @@ fn compare(made: &Made, base: Option<&str>, form: &[&str]) -> Result<Option<Vec<
     git(&made.common, &arguments).map(Some)
 }
 
-/// The commit that the work began at: where the branch left its base. That is not where it stood when it was made once it was
-/// moved onto a newer base; and once the base has it all, where it was made is all that is known.
+/// Returns the commit at which the work began: where the branch left its base. If the branch was moved to a newer base,
+/// that is not where it stood when it was made. Once the base contains all of it, the only known commit is the one at
+/// which it was made.
 fn began(made: &Made, folder: &Path, tip: &str, base: Option<&str>) -> Result<String, WorktreeError> {
     let made_at = made.commit.clone();
     if !made.created_branch {
@@ -94,8 +95,8 @@ fn began(made: &Made, folder: &Path, tip: &str, base: Option<&str>) -> Result<St
 /// An index of a million files has about a hundred megabytes.
 const LARGEST_INDEX: u64 = 1 << 30;
 
-/// A copy of the tree's index in which new files are announced, so that they are part of a difference. The tree's own index is
-/// the agent's and is never written.
+/// Returns a copy of the worktree's index in which new files are announced, so that they are part of the diff. The
+/// worktree's own index belongs to the agent and is never written.
 fn index_with_new_files(tree: &Path) -> Result<(Option<TempDir>, Settings), WorktreeError> {
     let new = git(tree, &["ls-files", "-z", "--others", "--exclude-standard", "--full-name", ":/"])?;
     if new.is_empty() {
@@ -105,16 +106,16 @@ fn index_with_new_files(tree: &Path) -> Result<(Option<TempDir>, Settings), Work
     let failed = |source: io::Error| WorktreeError::Io { path: folder.path().to_owned(), source };
     let own = git(tree, &["rev-parse", "--path-format=absolute", "--git-path", "index"])?;
     let (index, names) = (folder.path().join("index"), folder.path().join("names"));
-    // Git compares the contents of a file that was changed at the time of the index or later: a copy that looked younger
-    // would hide what was changed in the same second without becoming longer.
+    // Git compares the contents of files that were changed at the time of the index or later. A copy with a newer time
+    // would hide a change in the same second that does not alter the size.
     match agentctl_files::copy_small(path_text(&own).as_ref(), &index, LARGEST_INDEX) {
-        // A tree without a single file has no index.
+        // A worktree without any file has no index.
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
     }
     agentctl_files::write_anew(&names, &new).map_err(failed)?;
     let settings: Settings = vec![("GIT_INDEX_FILE", index.into_os_string())];
-    // The announcement stores an empty file: outside the repository, which is only looked at.
+    // The announcement stores an empty object. It goes outside the repository, which is only read.
     let objects = folder.path().join("objects");
     fs::create_dir(&objects).map_err(failed)?;
     let mut announcing = settings.clone();

@@ -1,5 +1,6 @@
-//! Running git. To look, it runs nothing that the repository names: no filter, hook, monitor, signature program, helper or
-//! server. Only a checkout runs the user's own, and the repository's once somebody has agreed to what that runs.
+//! Runs git. For reading, git runs nothing that the repository names: no filter, hook, monitor, signature program,
+//! helper or server. Only a checkout runs the user's own programs, and those of the repository once a person has agreed
+//! to them.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -12,9 +13,10 @@ use std::time::{Duration, Instant};
 use agentctl_model::text;
 
 use super::WorktreeError;
-use super::config::{Config, Silenced};
+use super::config::{Config, DisabledPrograms};
 
-/// What a git that called us (a hook, an alias) has set for itself: it would redirect ours to another repository.
+/// Variables that a git process which called us (a hook, an alias) has set for itself. They would redirect our git to
+/// another repository.
 const FOREIGN: [&str; 10] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -28,9 +30,9 @@ const FOREIGN: [&str; 10] = [
     "GIT_ATTR_SOURCE",
 ];
 
-/// Settings under which git runs no program that has a fixed name in its configuration. What the repository names freely
-/// (filters and the like) is silenced by what its configuration says.
-const SILENT: [&str; 20] = [
+/// Settings under which git runs no program that has a fixed name in its configuration. Programs under free names
+/// (filters and the like) are disabled by what the configuration contains.
+const NO_PROGRAM_SETTINGS: [&str; 20] = [
     "core.hooksPath=/dev/null",
     "core.pager=cat",
     "core.editor=false",
@@ -53,8 +55,8 @@ const SILENT: [&str; 20] = [
     "uploadpack.packObjectsHook=false",
 ];
 
-/// The same as variables, where those win. No object is fetched that is not there, and nobody is asked for anything.
-const SILENT_VARIABLES: [(&str, &str); 7] = [
+/// The same as variables, where those take precedence. Git fetches no missing objects and prompts nobody.
+const NO_PROGRAM_VARIABLES: [(&str, &str); 7] = [
     ("GIT_ALLOW_PROTOCOL", "none"),
     ("GIT_NO_LAZY_FETCH", "1"),
     ("GIT_SSH_COMMAND", "false"),
@@ -64,18 +66,19 @@ const SILENT_VARIABLES: [(&str, &str); 7] = [
     ("GIT_EDITOR", "false"),
 ];
 
-/// A repository may make git wait for ever (a FIFO among its files). A large one on a slow disk takes minutes.
-const PATIENCE: Duration = Duration::from_mins(3);
+/// A repository may make git wait forever (a FIFO among its files). A large one on a slow disk takes minutes.
+const TIMEOUT: Duration = Duration::from_mins(3);
 
-/// No difference that somebody reads is longer.
-const MOST: u64 = 256 << 20;
+/// The limit for git's output; no diff that a person reads is longer.
+const OUTPUT_LIMIT: u64 = 256 << 20;
 
-/// What git printed, while it ran nothing of the repository's; an error in git's own words when it failed.
+/// Returns what git printed, while it runs nothing of the repository. If it fails, the error contains git's own
+/// message.
 pub(super) fn git(folder: &Path, arguments: &[impl AsRef<OsStr>]) -> Result<Vec<u8>, WorktreeError> {
     git_set(folder, &Settings::new(), arguments)
 }
 
-/// Variables of git's own.
+/// Variables that git itself reads.
 pub(super) type Settings = Vec<(&'static str, OsString)>;
 
 /// The same with these variables.
@@ -84,32 +87,33 @@ pub(super) fn git_set(
     settings: &Settings,
     arguments: &[impl AsRef<OsStr>],
 ) -> Result<Vec<u8>, WorktreeError> {
-    said(arguments, look(folder, settings, arguments)?)
+    said(arguments, git_reading(folder, settings, arguments)?)
 }
 
-/// What git printed; `None` when its answer is no.
+/// Returns what git printed; `None` if its answer is no.
 pub(super) fn git_says(folder: &Path, arguments: &[&str]) -> Result<Option<Vec<u8>>, WorktreeError> {
-    let output = look(folder, &Settings::new(), arguments)?;
+    let output = git_reading(folder, &Settings::new(), arguments)?;
     Ok(output.status.success().then_some(output.stdout))
 }
 
-/// The same as [`git`] for what concerns one tree of the repository: git looks into that tree too, and there its configuration
-/// may name what it does not name here.
+/// The same as [`git`] for a command that concerns one worktree of the repository: git also reads that worktree, whose
+/// configuration may name other programs than the one here.
 pub(super) fn git_about(
     folder: &Path,
     tree: &Path,
     arguments: &[impl AsRef<OsStr>],
 ) -> Result<Vec<u8>, WorktreeError> {
-    let mut silenced = config(folder)?.silenced();
+    let mut disabled = config(folder)?.disabled_programs();
     if tree.is_dir() {
-        silenced.extend(config(tree)?.silenced());
+        disabled.extend(config(tree)?.disabled_programs());
     }
-    let mut command = silent(folder);
-    silence(&mut command, &silenced);
+    let mut command = git_without_programs(folder);
+    disable(&mut command, &disabled);
     said(arguments, run(command.args(arguments), folder)?)
 }
 
-/// The filters that the user's own git would run, and the hooks of this folder. Only for what was agreed to.
+/// Runs git with the filters that the user's own git would run, and with the hooks of this directory. Only for what a
+/// person has agreed to.
 pub(super) fn git_with_programs(
     folder: &Path,
     hooks: &OsStr,
@@ -124,8 +128,8 @@ pub(super) fn git_with_programs(
     said(arguments, command.output().map_err(WorktreeError::NoGit)?)
 }
 
-/// The programs of the user's alone: their filters, helpers and hooks, and none that `config` of this folder has of the
-/// repository.
+/// Runs git with the user's own filters, helpers and hooks only, and with none that `config` of this directory has from
+/// the repository.
 pub(super) fn git_of_the_user(
     folder: &Path,
     config: &Config,
@@ -135,47 +139,47 @@ pub(super) fn git_of_the_user(
     let mut command = bare(folder);
     command.envs(settings.iter().map(|(name, value)| (name, value)));
     let mut hooks = OsString::from("core.hooksPath=");
-    hooks.push(config.hooks_of_the_user().map_or(OsStr::new("/dev/null"), OsStr::from_bytes));
+    hooks.push(config.user_hooks().map_or(OsStr::new("/dev/null"), OsStr::from_bytes));
     command.arg("-c").arg(hooks);
-    for (key, value) in config.instead_of_the_repositorys() {
+    for (key, value) in config.user_helpers() {
         command.arg("-c").arg(OsStr::from_bytes(&[key.as_bytes(), b"=", value].concat()));
     }
-    silence(&mut command, &config.silenced());
+    disable(&mut command, &config.disabled_programs());
     command.args(arguments);
     said(arguments, command.output().map_err(WorktreeError::NoGit)?)
 }
 
-/// What the configuration says for this folder. Reading it runs nothing. A git that cannot say it is an error: nothing is run
-/// by settings that nobody has seen.
+/// Returns the configuration for this directory. Reading it runs nothing. If git cannot report it, that is an error:
+/// git never runs under settings that were not checked.
 pub(super) fn config(folder: &Path) -> Result<Config, WorktreeError> {
     let arguments = ["config", "--list", "--includes", "--show-scope", "-z"];
-    // Without our own settings: they would be told as if they were the user's.
+    // This runs without our own settings, because they would be reported as the user's.
     let output = run(bare(folder).args(arguments), folder)?;
     Ok(Config::parse(&said(&arguments, output)?))
 }
 
-/// Where git looks for the hooks of this repository. Asking runs none.
+/// Returns where git looks for the hooks of this repository. Asking runs none.
 pub(super) fn hooks_folder(folder: &Path) -> Result<PathBuf, WorktreeError> {
     let arguments = ["rev-parse", "--path-format=absolute", "--git-path", "hooks"];
     let answer = said(&arguments, run(bare(folder).args(arguments), folder)?)?;
     Ok(PathBuf::from(path_text(&answer)))
 }
 
-fn look(
+fn git_reading(
     folder: &Path,
     settings: &Settings,
     arguments: &[impl AsRef<OsStr>],
 ) -> Result<Output, WorktreeError> {
-    let silenced = config(folder)?.silenced();
-    let mut command = silent(folder);
-    silence(&mut command, &silenced);
+    let disabled = config(folder)?.disabled_programs();
+    let mut command = git_without_programs(folder);
+    disable(&mut command, &disabled);
     command.envs(settings.iter().map(|(name, value)| (name, value)));
     run(command.args(arguments), folder)
 }
 
-fn silence(command: &mut Command, silenced: &Silenced) {
-    for (key, value) in silenced {
-        // The value travels as a variable: a name may itself hold the sign that would end it.
+fn disable(command: &mut Command, disabled: &DisabledPrograms) {
+    for (key, value) in disabled {
+        // The value is passed as a variable, because a key may contain the `=` that would end it.
         let mut setting = OsString::from("--config-env=");
         setting.push(OsStr::from_bytes(key));
         setting.push(if value.is_empty() { "=AGENTCTL_GIT_NOTHING" } else { "=AGENTCTL_GIT_FALSE" });
@@ -184,30 +188,30 @@ fn silence(command: &mut Command, silenced: &Silenced) {
     command.envs([("AGENTCTL_GIT_NOTHING", ""), ("AGENTCTL_GIT_FALSE", "false")]);
 }
 
-/// A git that runs nothing which has a fixed name.
-fn silent(folder: &Path) -> Command {
+/// Returns a git command that runs no program with a fixed name.
+fn git_without_programs(folder: &Path) -> Command {
     let mut command = bare(folder);
-    command.arg("--no-pager").args(SILENT.iter().flat_map(|setting| ["-c", setting]));
-    command.envs(SILENT_VARIABLES);
+    command.arg("--no-pager").args(NO_PROGRAM_SETTINGS.iter().flat_map(|setting| ["-c", setting]));
+    command.envs(NO_PROGRAM_VARIABLES);
     command
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one place that runs git")]
 fn bare(folder: &Path) -> Command {
     let mut command = Command::new("git");
-    // A repository may name a program that watches its files. No command of ours needs it.
+    // A repository may name a program that monitors its files. No command of ours needs it.
     command.args(["-c", "core.fsmonitor=false"]).arg("-C").arg(folder).stdin(Stdio::null());
     for name in FOREIGN {
         command.env_remove(name);
     }
-    // Looking must not write: an index refreshed by us is a lock in the way of an agent. Nobody is there to type a password.
+    // Reading must not write: if we refreshed the index, our lock would block an agent. Nobody can type a password.
     command.env("GIT_OPTIONAL_LOCKS", "0").env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
     command
 }
 
-/// Runs it to its end, unless that does not come or there is no end to what it says.
+/// Runs the command to its end, unless it takes too long or prints too much.
 fn run(command: &mut Command, folder: &Path) -> Result<Output, WorktreeError> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     let mut child =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(WorktreeError::NoGit)?;
     let pipes = (child.stdout.take().map(collected), child.stderr.take().map(collected));
@@ -218,22 +222,23 @@ fn run(command: &mut Command, folder: &Path) -> Result<Output, WorktreeError> {
     let (stdout, stderr) = (words(pipes.0), words(pipes.1));
     let (Some(stdout), Some(stderr)) = (stdout, stderr) else {
         end(&mut child);
-        return Err(WorktreeError::Silent { path: folder.to_owned(), seconds: PATIENCE.as_secs() });
+        return Err(WorktreeError::Silent { path: folder.to_owned(), seconds: TIMEOUT.as_secs() });
     };
-    if stdout.len() as u64 > MOST {
+    if stdout.len() as u64 > OUTPUT_LIMIT {
         end(&mut child);
-        return Err(WorktreeError::TooMuch { path: folder.to_owned(), megabytes: MOST >> 20 });
+        return Err(WorktreeError::TooMuch { path: folder.to_owned(), megabytes: OUTPUT_LIMIT >> 20 });
     }
     Ok(Output { status: child.wait().map_err(WorktreeError::NoGit)?, stdout, stderr })
 }
 
-/// Everything a pipe gives, up to a little more than is taken. Whoever does not wait for it any more leaves it behind.
+/// Reads everything from a pipe, up to slightly more than the limit. A receiver that stops waiting leaves the thread
+/// behind.
 fn collected(pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (give, take) = channel();
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What cannot be read is missing, and git's own exit says so.
-        let _ = pipe.take(MOST + 1).read_to_end(&mut bytes);
+        // What cannot be read is missing, and git's own exit status shows that.
+        let _ = pipe.take(OUTPUT_LIMIT + 1).read_to_end(&mut bytes);
         let _ = give.send(bytes);
     });
     take
@@ -250,11 +255,11 @@ fn said(arguments: &[impl AsRef<OsStr>], output: Output) -> Result<Vec<u8>, Work
     }
     let doing =
         arguments.iter().take(2).map(|word| word.as_ref().to_string_lossy()).collect::<Vec<_>>().join(" ");
-    Err(WorktreeError::Git { doing, words: complaint(&output) })
+    Err(WorktreeError::Git { doing, words: error_line(&output) })
 }
 
-/// The last line that says what went wrong.
-fn complaint(output: &Output) -> String {
+/// Returns the last line that says what went wrong.
+fn error_line(output: &Output) -> String {
     let words = String::from_utf8_lossy(&output.stderr);
     let mut lines = words.lines().map(text::one_line).filter(|line| !line.is_empty()).collect::<Vec<_>>();
     let fatal = lines.iter().position(|line| line.starts_with("fatal: ") || line.starts_with("error: "));
@@ -267,7 +272,7 @@ pub(super) fn text_of(answer: &[u8]) -> String {
     String::from_utf8_lossy(answer).trim_end_matches(['\n', '\0']).to_owned()
 }
 
-/// A path is bytes; only git's line break is not part of it.
+/// A path consists of bytes; only git's final line break is not part of it.
 pub(super) fn path_text(answer: &[u8]) -> &OsStr {
     OsStr::from_bytes(answer.strip_suffix(b"\n").unwrap_or(answer))
 }

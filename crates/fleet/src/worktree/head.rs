@@ -1,18 +1,19 @@
-//! The branch of a directory, read from git's own files: no subprocess for a list.
+//! The branch of a directory, read from git's own files, so that a list needs no subprocess.
 //!
-//! The directory is where somebody's agent works, so anything may lie there, and its file system may be gone.
+//! The directory is where an agent works, so it may contain anything, and its file system may be gone.
 
 use std::path::{Path, PathBuf};
 
 use agentctl_files::Question;
 
-/// `HEAD` and the `.git` of a worktree are one line each.
+/// `HEAD` and the `.git` file of a worktree are one line each.
 pub(crate) const LARGEST: u64 = 64 << 10;
 
 pub(crate) static BRANCH: Question =
     Question { name: "branch", answer: |cwd| branch_at(cwd).map(String::into_bytes) };
 
-/// The branch checked out in the repository or worktree around `cwd`; `None` when detached, outside, or not to be had.
+/// Returns the branch that is checked out in the repository or worktree around `cwd`; `None` if detached, outside of
+/// git, or unreadable.
 pub(crate) fn branch_of(cwd: &Path) -> Option<String> {
     let branch = agentctl_files::within(cwd, &BRANCH).ok().flatten()?;
     String::from_utf8(branch).ok()
@@ -25,7 +26,7 @@ fn branch_at(cwd: &Path) -> Option<String> {
     head.trim().strip_prefix("ref: refs/heads/").map(agentctl_model::text::clean)
 }
 
-/// A worktree's `.git` is a file that names the real folder.
+/// The `.git` of a worktree is a file that names the real directory.
 fn worktree_folder(file: &Path) -> Option<PathBuf> {
     let text = agentctl_files::read_text(file, LARGEST).ok()?;
     let target = PathBuf::from(text.trim().strip_prefix("gitdir: ")?);

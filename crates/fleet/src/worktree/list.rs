@@ -1,4 +1,4 @@
-//! The working trees of a repository, and the state each one is in.
+//! The worktrees of a repository, and the state of each.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::git::{Settings, git, git_set, text_of};
 use super::{WorktreeError, commit_of, common_folder};
 
-/// Submodules have submodules, but not without end.
+/// How deep nested submodules are examined.
 const DEEPEST: usize = 8;
 
 /// One entry of git's own list.
@@ -19,14 +19,14 @@ const DEEPEST: usize = 8;
 pub(super) struct Listed {
     pub(super) path: PathBuf,
     pub(super) head: Option<String>,
-    /// Without `refs/heads/`; `None` when detached.
+    /// Without `refs/heads/`; `None` if detached.
     pub(super) branch: Option<String>,
     pub(super) bare: bool,
-    /// Locked with `git worktree lock`, with its reason (which may be empty).
+    /// The reason of `git worktree lock` if it is locked (may be empty).
     pub(super) locked: Option<String>,
 }
 
-/// What is in a tree that no commit has.
+/// What a worktree contains that no commit has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Changes {
     pub(super) changed: Vec<String>,
@@ -88,22 +88,27 @@ pub struct Worktree {
     pub error: Option<String>,
 }
 
-/// The working trees of the repository around `inside`, the main one first.
+/// Returns the worktrees of the repository around `inside`, the main one first.
 pub fn list(inside: &Path) -> Result<Vec<Worktree>, WorktreeError> {
     let common = common_folder(inside)?;
     let trees = listed(&common)?;
     let bases = bases(&common, &trees)?;
-    trees.iter().enumerate().map(|(index, tree)| look(&common, tree, index == 0, &bases)).collect()
+    trees.iter().enumerate().map(|(index, tree)| read_worktree(&common, tree, index == 0, &bases)).collect()
 }
 
-/// One that is damaged says so, and the others are told all the same.
-fn look(common: &Path, tree: &Listed, main: bool, bases: &[Base]) -> Result<Worktree, WorktreeError> {
+/// Reads one worktree. If it is damaged, its entry says so, and the others are still listed.
+fn read_worktree(
+    common: &Path,
+    tree: &Listed,
+    main: bool,
+    bases: &[Base],
+) -> Result<Worktree, WorktreeError> {
     let seen = seen(tree, main);
-    match look_into(common, tree, seen.clone(), bases) {
+    match read_state(common, tree, seen.clone(), bases) {
         Err(
             error @ (WorktreeError::Git { .. } | WorktreeError::Silent { .. } | WorktreeError::Io { .. }),
         ) => Ok(Worktree { state: TreeState::Unknown, error: Some(error.to_string()), ..seen }),
-        looked => looked,
+        read => read,
     }
 }
 
@@ -122,7 +127,7 @@ fn seen(tree: &Listed, main: bool) -> Worktree {
     }
 }
 
-fn look_into(
+fn read_state(
     common: &Path,
     tree: &Listed,
     seen: Worktree,
@@ -133,7 +138,7 @@ fn look_into(
         return Ok(Worktree { state, ..seen });
     }
     let changes = changes(&tree.path)?;
-    // The main tree is the base of the others: without a remote there is nothing it could be ahead of.
+    // The main worktree is the base of the others; without a remote there is nothing that it could be ahead of.
     let comparable = !seen.main || has_remotes(common)?;
     let unpushed = if comparable { Some(unpushed(common, tree, bases)?.len()) } else { None };
     let state = match (changes.any(), unpushed) {
@@ -154,7 +159,7 @@ pub(super) fn listed(common: &Path) -> Result<Vec<Listed>, WorktreeError> {
     Ok(parse(&git(common, &["worktree", "list", "--porcelain", "-z"])?))
 }
 
-/// Records end with an empty field, fields with NUL.
+/// Parses git's list: records end with an empty field, fields end with NUL.
 fn parse(answer: &[u8]) -> Vec<Listed> {
     let mut trees: Vec<Listed> = Vec::new();
     for field in answer.split(|byte| *byte == 0).filter(|field| !field.is_empty()) {
@@ -178,7 +183,8 @@ fn parse(answer: &[u8]) -> Vec<Listed> {
     trees
 }
 
-/// What `git status` names; a folder of new files is one entry, and so is a submodule in which anything is changed or new.
+/// Returns what `git status` names. A directory of new files is one entry, and so is a submodule in which anything is
+/// changed or new.
 pub(super) fn changes(tree: &Path) -> Result<Changes, WorktreeError> {
     changes_below(tree, &Settings::new(), 0)
 }
@@ -195,7 +201,7 @@ fn changes_below(tree: &Path, settings: &Settings, depth: usize) -> Result<Chang
             changes.untracked.push(name);
         } else {
             changes.changed.push(name);
-            // A rename names the old place too, in a field of its own.
+            // A rename also names the old path, in a field of its own.
             if field[..2].contains(&b'R') || field[..2].contains(&b'C') {
                 fields.next();
             }
@@ -210,7 +216,7 @@ fn changes_below(tree: &Path, settings: &Settings, depth: usize) -> Result<Chang
     Ok(changes)
 }
 
-/// The places of other repositories that the index names.
+/// Returns the paths of submodules that the index names.
 fn submodules(tree: &Path, settings: &Settings) -> Result<Vec<Vec<u8>>, WorktreeError> {
     let answer = git_set(tree, settings, &["ls-files", "--stage", "-z", "--", ":/"])?;
     let entries = answer.split(|byte| *byte == 0).filter(|entry| entry.starts_with(b"160000 "));
@@ -218,18 +224,19 @@ fn submodules(tree: &Path, settings: &Settings) -> Result<Vec<Vec<u8>>, Worktree
     Ok(entries.filter_map(name).collect())
 }
 
-/// Git would look into a submodule by that one's own settings, and run what they name. So each is looked at by itself.
+/// Git would read a submodule under the submodule's own settings and run what they name. So each submodule is examined
+/// separately.
 fn is_changed_inside(tree: &Path, name: &[u8], depth: usize) -> Result<bool, WorktreeError> {
     let inside = tree.join(OsStr::from_bytes(name));
-    // Nothing was checked out there; or it leads elsewhere, which git does not follow either.
+    // Nothing was checked out there, or it is a link, which git does not follow either.
     if inside.join(".git").symlink_metadata().is_err() || inside.is_symlink() {
         return Ok(false);
     }
-    // Whatever lies deeper is kept rather than looked at.
+    // Anything deeper counts as changed without being read, so it is kept.
     if depth == DEEPEST {
         return Ok(true);
     }
-    // What is no repository must not be taken for the one around it.
+    // A directory that is no repository must not be taken for the one around it.
     let settings: Settings = vec![("GIT_CEILING_DIRECTORIES", tree.as_os_str().to_owned())];
     if git_set(&inside, &settings, &["rev-parse", "--git-dir"]).is_err() {
         return Ok(false);
@@ -247,7 +254,8 @@ pub(super) struct Base {
     commit: String,
 }
 
-/// What is in the main working tree's commit or in a branch that repositories begin with is kept, remotes apart.
+/// Besides remotes, these keep a commit: the commit of the main worktree, and the branches with which repositories
+/// usually begin.
 pub(super) fn bases(common: &Path, trees: &[Listed]) -> Result<Vec<Base>, WorktreeError> {
     let mut bases = Vec::new();
     if let Some(main) = trees.first().filter(|main| !main.bare)
@@ -263,9 +271,10 @@ pub(super) fn bases(common: &Path, trees: &[Listed]) -> Result<Vec<Base>, Worktr
     Ok(bases)
 }
 
-/// The commits of a tree that nothing else keeps, newest first, each with its subject. A branch does not keep itself.
+/// Returns the commits of a worktree that nothing else keeps, newest first, each with its subject. A branch does not
+/// keep itself.
 pub(super) fn unpushed(common: &Path, tree: &Listed, bases: &[Base]) -> Result<Vec<String>, WorktreeError> {
-    // A branch without a commit yet stands at zero.
+    // A branch without any commit has only zeros here.
     let Some(head) = tree.head.as_deref().filter(|head| head.bytes().any(|byte| byte != b'0')) else {
         return Ok(Vec::new());
     };

@@ -1,8 +1,9 @@
-//! Working trees made with git: creating one beside its repository, undoing that, listing and cleaning.
+//! Worktrees made with git: creating one beside its repository, undoing that, listing and cleaning.
 //!
-//! The only room of the fleet that runs a program (`git`, so that sparse checkouts and settings are the user's own). Nothing of
-//! the repository runs unless a person has agreed to it: a tree is made empty first, what the repository names is looked for
-//! there (`programs`), and a checkout that found nothing is one in which nothing of the repository's can run. Nothing is removed that cannot be shown to be kept elsewhere, unless it is forced.
+//! This is the only part of the fleet that runs `git`, so that sparse checkouts and settings are the user's own.
+//! Nothing of the repository runs unless a person has agreed to it. First an empty worktree is made, then `programs`
+//! searches there for what the repository names. If nothing was found, the checkout can run nothing of the repository.
+//! Nothing is removed that is not proven to be kept elsewhere, unless it is forced.
 
 mod clean;
 mod config;
@@ -35,11 +36,11 @@ pub use view::{Cleaned, FailedTree, HeldTree, NewTree, Trees, TreesError, Which}
 
 use git::{git, git_about, git_of_the_user, git_says, git_with_programs, text_of};
 use list::{Listed, listed};
-use programs::{Hooks, Looked};
+use programs::{Examined, Hooks};
 use screened::Screened;
 
 /// How long another creation in the same repository may take: a checkout of a large one on a slow disk.
-const PATIENCE: Duration = Duration::from_mins(5);
+const LOCK_TIMEOUT: Duration = Duration::from_mins(5);
 
 #[derive(Debug, thiserror::Error)]
 pub enum WorktreeError {
@@ -59,7 +60,7 @@ pub enum WorktreeError {
     BranchInUse { branch: String, path: PathBuf },
     #[error("{} is the main working tree of its repository", .0.display())]
     MainTree(PathBuf),
-    /// Nobody has agreed to run these.
+    /// No person has agreed to run these.
     #[error("a checkout of {} runs programs of its own: {}", path.display(), programs.join(", "))]
     Untrusted { path: PathBuf, programs: Vec<String> },
     #[error("git has not answered about {} for {seconds} s", path.display())]
@@ -89,7 +90,7 @@ impl WorktreeError {
     }
 }
 
-/// A working tree that we made, with what is needed to undo it, also by another process.
+/// A worktree that we made, with what any process needs to undo it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Made {
@@ -97,23 +98,24 @@ pub struct Made {
     pub branch: String,
     /// The branch did not exist before.
     pub created_branch: bool,
-    /// Where the branch stood when the tree was made.
+    /// Where the branch stood when the worktree was made.
     pub commit: String,
-    /// The folder that all trees of the repository share (`.git` of the main one).
+    /// The directory that all worktrees of the repository share (`.git` of the main one).
     common: PathBuf,
 }
 
-/// What became of an undo.
+/// The result of an undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Undone {
     Removed,
-    /// Somebody has worked there: it stays, and this is why.
+    /// There is work in it, so it stays; this is the reason.
     Kept(String),
 }
 
-/// Makes a working tree of `repository` beside it, on `branch`: one that exists, or a new one that begins at `base` (without one:
-/// at the only remote branch of this name, else at the commit that is checked out in `repository`). One at a time per
-/// repository; when it fails, nothing is left. What it runs of the repository's own must have been [agreed to](consent).
+/// Makes a worktree of `repository` beside it, on `branch`: an existing one, or a new one that begins at `base` (by
+/// default at the only remote branch of this name, else at the commit that is checked out in `repository`). Only one is
+/// made at a time per repository; if it fails, nothing is left. A person must have [agreed to](consent) what it runs of
+/// the repository.
 pub fn create(
     repository: &Path,
     branch: &str,
@@ -123,7 +125,8 @@ pub fn create(
     create_noting(repository, branch, base, marks, |_| Ok(()))
 }
 
-/// Whether such a tree can be asked for at all: a repository, a name that git takes, and a commit to begin at. Makes nothing.
+/// Checks that such a worktree can be requested at all: there is a repository, a valid branch name, and a commit to
+/// begin at. Creates nothing.
 pub(crate) fn check(repository: &Path, branch: &str, base: Option<&str>) -> Result<(), WorktreeError> {
     let common = common_folder(repository)?;
     checked_name(&common, branch)?;
@@ -131,13 +134,13 @@ pub(crate) fn check(repository: &Path, branch: &str, base: Option<&str>) -> Resu
     commit_of(&common, base)?.map(drop).ok_or_else(|| WorktreeError::BadBase(base.to_owned()))
 }
 
-/// Where a tree on this branch begins.
+/// Where a worktree on this branch begins.
 struct Beginning {
     branch: String,
     commit: String,
-    /// There is no such branch yet.
+    /// The branch does not exist yet.
     is_new: bool,
-    /// The remote branch that a new one follows.
+    /// The remote branch that a new one tracks.
     remote: Option<String>,
 }
 
@@ -164,14 +167,14 @@ fn begin(
     Ok(Beginning { branch, commit, is_new: true, remote })
 }
 
-/// A tree that can be made.
+/// A worktree that can be made.
 struct Planned {
     made: Made,
-    /// The remote branch that a new one follows.
+    /// The remote branch that a new one tracks.
     remote: Option<String>,
 }
 
-/// What would be made, and the lock under which that stays so.
+/// Returns what would be made, and the lock under which that stays true.
 fn plan(repository: &Path, branch: &str, base: Option<&str>) -> Result<(KernelLock, Planned), WorktreeError> {
     let common = common_folder(repository)?;
     let branch = checked_name(&common, branch)?;
@@ -185,7 +188,8 @@ fn plan(repository: &Path, branch: &str, base: Option<&str>) -> Result<(KernelLo
     Ok((held, Planned { made: Made { path, branch, created_branch: is_new, commit, common }, remote }))
 }
 
-/// The same as [`create`]; `note` hears what will be made before it is made, so that whoever dies in between can be cleaned up after.
+/// The same as [`create`]; `note` gets what will be made before it is made, so that it can be cleaned up if this
+/// process dies in between.
 pub fn create_noting(
     repository: &Path,
     branch: &str,
@@ -195,18 +199,18 @@ pub fn create_noting(
 ) -> Result<Made, WorktreeError> {
     let (_held, planned) = plan(repository, branch, base)?;
     let made = &planned.made;
-    // Where all trees are alike, what would be refused is refused before anything is made.
+    // If all worktrees have the same settings, a refusal comes before anything is made.
     let config = git::config(&made.common)?;
     if !config.differs_by_tree() {
         agreed(programs::programs_of(made, &config)?.0, repository, marks)?;
     }
     note(made)?;
-    plant(&planned)?;
-    fill(made, repository, marks).inspect_err(|_| take_back(made))?;
+    make_empty(&planned)?;
+    fill(made, repository, marks).inspect_err(|_| remove_unfilled(made))?;
     Ok(planned.made)
 }
 
-/// Whether there are programs to run, all of them agreed to.
+/// Whether there are programs to run, all of which a person has agreed to.
 fn agreed(programs: Option<Programs>, repository: &Path, marks: &Marks) -> Result<bool, WorktreeError> {
     match programs {
         None => Ok(false),
@@ -217,11 +221,11 @@ fn agreed(programs: Option<Programs>, repository: &Path, marks: &Marks) -> Resul
     }
 }
 
-/// The branch and an empty tree on it. Runs nothing. When it fails, what it made itself is gone again, and nothing else is
-/// touched: the path or the branch may have become somebody else's meanwhile.
-fn plant(Planned { made, remote }: &Planned) -> Result<(), WorktreeError> {
+/// Makes the branch and an empty worktree on it. Runs nothing. If it fails, it removes what it made itself and touches
+/// nothing else, because the path or the branch may belong to another process by then.
+fn make_empty(Planned { made, remote }: &Planned) -> Result<(), WorktreeError> {
     if made.created_branch {
-        // A commit's own name can be neither a flag nor ambiguous; only a remote branch is followed.
+        // The full name of a commit can be neither a flag nor ambiguous; only a remote branch is tracked.
         let (tracking, start) = match remote {
             Some(remote) => ("--track", remote),
             None => ("--no-track", &made.commit),
@@ -230,14 +234,15 @@ fn plant(Planned { made, remote }: &Planned) -> Result<(), WorktreeError> {
     }
     let empty = ["worktree", "add", "--no-checkout"].map(std::ffi::OsStr::new);
     let arguments = [&empty[..], &[made.path.as_os_str(), made.branch.as_ref()]].concat();
-    git(&made.common, &arguments).map(drop).inspect_err(|_| take_branch_back(made))
+    git(&made.common, &arguments).map(drop).inspect_err(|_| delete_new_branch(made))
 }
 
-/// Brings the files, as `git worktree add` does. What the repository names is looked at in the tree itself, where all its
-/// conditions hold as they will; it runs if it was agreed to. If nothing was found, nothing of the repository's can run. What
-/// somebody changes in the repository after the look is not what runs: git works with what was looked at (`screened`).
+/// Checks out the files, as `git worktree add` does. The worktree itself is searched for what the repository names,
+/// because there all conditions hold as they will; that runs only if it was agreed to. If nothing was found, nothing of
+/// the repository can run. A change to the repository after the search has no effect on what runs: git works with what
+/// was checked (`screened`).
 fn fill(made: &Made, repository: &Path, marks: &Marks) -> Result<(), WorktreeError> {
-    let Looked { programs, hooks, config } = programs::look_in(made)?;
+    let Examined { programs, hooks, config } = programs::examine(made)?;
     let is_agreed = agreed(programs, repository, marks)?;
     let screened = Screened::new(made, &config, &hooks, marks.home())?;
     fault::reach("worktree.looked");
@@ -252,19 +257,19 @@ fn fill(made: &Made, repository: &Path, marks: &Marks) -> Result<(), WorktreeErr
             Hooks::Named(path) => std::ffi::OsString::from_vec(path),
         };
         git_with_programs(&made.path, &hooks, &settings, &files)?;
-        // The hook may change the repository itself, so it is run in the real one.
+        // The hook may change the repository itself, so it runs in the real one.
         git_with_programs(&made.path, &hooks, &unset, &hook)?;
         return Ok(());
     }
     git_of_the_user(&made.path, &config, &settings, &files)?;
-    if config.hooks_of_the_user().is_some() {
+    if config.user_hooks().is_some() {
         git_of_the_user(&made.path, &config, &unset, &hook)?;
     }
     Ok(())
 }
 
-/// Removes a working tree that we made, and the branch if we made that too, when nothing was done there: no changed or new
-/// file, no commit of its own. For undoing what a failed launch made.
+/// Removes a worktree that we made, and its branch if we made that too, if nothing was done there: no changed or new
+/// file, no commit of its own. This undoes what a failed launch made.
 pub fn remove_if_clean(made: &Made) -> Result<Undone, WorktreeError> {
     let _held = hold(&made.common)?;
     let mut remove: Vec<&std::ffi::OsStr> = vec!["worktree".as_ref(), "remove".as_ref()];
@@ -282,7 +287,7 @@ pub fn remove_if_clean(made: &Made) -> Result<Undone, WorktreeError> {
             return Ok(Undone::Kept(format!("{} has commits of its own", made.path.display())));
         }
     }
-    // Without --force, git looks once more itself.
+    // Without --force, git itself checks once more.
     remove.push(made.path.as_os_str());
     if listed(&made.common)?.iter().any(|tree| tree.path == made.path) {
         if !is_ours(made)? {
@@ -296,7 +301,7 @@ pub fn remove_if_clean(made: &Made) -> Result<Undone, WorktreeError> {
     Ok(Undone::Removed)
 }
 
-/// Only if it still stands at `commit`: git compares and deletes in one step.
+/// Deletes the branch only if it still stands at `commit`: git compares and deletes in one step.
 fn delete_branch(common: &Path, branch: &str, commit: &str) -> Result<Undone, WorktreeError> {
     let reference = format!("refs/heads/{branch}");
     match commit_of(common, &reference)? {
@@ -306,41 +311,41 @@ fn delete_branch(common: &Path, branch: &str, commit: &str) -> Result<Undone, Wo
         }
         Some(_) => {}
     }
-    // Deleting by comparison does not look whether somebody has it checked out, so we do.
+    // Deleting by comparison does not check whether the branch is checked out somewhere, so we do.
     if let Some(tree) = listed(common)?.iter().find(|tree| tree.branch.as_deref() == Some(branch)) {
         return Ok(Undone::Kept(format!("the branch {branch} is checked out in {}", tree.path.display())));
     }
     git(common, &["update-ref", "-d", &reference, commit])?;
-    // What the branch followed is a note that the next branch of this name must not inherit; there may be none.
+    // The upstream of the branch is a setting that the next branch of this name must not inherit; there may be none.
     let _ = git(common, &["config", "--remove-section", &format!("branch.{branch}")]);
     Ok(Undone::Removed)
 }
 
-/// A tree of ours that could not be filled (nobody agreed, a hook refused, the disk is full). Nobody else has seen it: the lock
-/// is still held.
-fn take_back(made: &Made) {
+/// Removes a worktree of ours that could not be filled (no consent, a hook refused, the disk is full). No other process
+/// has used it, because the lock is still held.
+fn remove_unfilled(made: &Made) {
     let arguments = ["worktree".as_ref(), "remove".as_ref(), "--force".as_ref(), made.path.as_os_str()];
     if is_ours(made).unwrap_or(false) {
         let _ = git_about(&made.common, &made.path, &arguments);
-        // Goes only if it is empty.
+        // This succeeds only if it is empty.
         let _ = fs::remove_dir(&made.path);
     }
-    take_branch_back(made);
+    delete_new_branch(made);
 }
 
-fn take_branch_back(made: &Made) {
+fn delete_new_branch(made: &Made) {
     if made.created_branch {
         let _ = delete_branch(&made.common, &made.branch, &made.commit);
     }
 }
 
-/// Whether the tree at this path is the one on our branch.
+/// Whether the worktree at this path is the one on our branch.
 fn is_ours(made: &Made) -> Result<bool, WorktreeError> {
     let is_it = |tree: &Listed| tree.path == made.path && tree.branch.as_ref() == Some(&made.branch);
     Ok(listed(&made.common)?.iter().any(is_it))
 }
 
-/// Whoever made it died before a file was brought: to git all of them are missing.
+/// Whether its creator died before any file was checked out: to git all files are missing.
 fn was_never_filled(made: &Made) -> Result<bool, WorktreeError> {
     let failed = |source| WorktreeError::Io { path: made.path.clone(), source };
     for entry in agentctl_files::entries(&made.path).map_err(failed)? {
@@ -353,14 +358,15 @@ fn was_never_filled(made: &Made) -> Result<bool, WorktreeError> {
     Ok(is_ours(made)? && fs::symlink_metadata(git::path_text(&index)).is_err())
 }
 
-/// The lock that every change of this repository's trees takes: the folder itself, so that nothing is written into it.
+/// Takes the lock that every change of this repository's worktrees takes. It is on the directory itself, so that
+/// nothing is written into it.
 fn hold(common: &Path) -> Result<KernelLock, WorktreeError> {
     let failed = |source| WorktreeError::Io { path: common.to_owned(), source };
-    let held = KernelLock::on_folder(common, PATIENCE).map_err(failed)?;
+    let held = KernelLock::on_folder(common, LOCK_TIMEOUT).map_err(failed)?;
     held.ok_or_else(|| WorktreeError::Busy(common.to_owned()))
 }
 
-/// The folder that all working trees of a repository share.
+/// Returns the directory that all worktrees of a repository share.
 fn common_folder(inside: &Path) -> Result<PathBuf, WorktreeError> {
     let not_there = || WorktreeError::NotARepository(inside.to_owned());
     if !inside.is_dir() {
@@ -371,7 +377,7 @@ fn common_folder(inside: &Path) -> Result<PathBuf, WorktreeError> {
     Ok(PathBuf::from(git::path_text(&answer)))
 }
 
-/// The name, if git takes it for exactly this branch.
+/// Returns the name, if git accepts it as exactly this branch.
 fn checked_name(common: &Path, branch: &str) -> Result<String, WorktreeError> {
     let bad = || WorktreeError::BadBranch(branch.to_owned());
     if branch.starts_with('-') || branch.contains('\0') {
@@ -381,14 +387,14 @@ fn checked_name(common: &Path, branch: &str) -> Result<String, WorktreeError> {
     if text_of(&answer) == branch { Ok(branch.to_owned()) } else { Err(bad()) }
 }
 
-/// The full name of the commit, `None` when there is none.
+/// Returns the full name of the commit; `None` if there is none.
 fn commit_of(folder: &Path, reference: &str) -> Result<Option<String>, WorktreeError> {
     let commit = format!("{reference}^{{commit}}");
     let answer = git_says(folder, &["rev-parse", "--verify", "--quiet", "--end-of-options", &commit])?;
     Ok(answer.map(|answer| text_of(&answer)))
 }
 
-/// The only remote that has a branch of this name, as `refs/remotes/…`.
+/// Returns the only remote branch of this name, as `refs/remotes/…`.
 fn remote_branch(common: &Path, branch: &str) -> Result<Option<String>, WorktreeError> {
     let pattern = format!("refs/remotes/*/{branch}");
     let answer = git(common, &["for-each-ref", "--format=%(refname)", &pattern])?;
@@ -400,7 +406,7 @@ fn remote_branch(common: &Path, branch: &str) -> Result<Option<String>, Worktree
     }
 }
 
-/// `<repo>-<branch with / as ->` beside the main tree; the first number that is free when that is taken.
+/// Returns `<repo>-<branch with / as ->` beside the main worktree; if that is taken, with the first free number.
 fn free_path(trees: &[Listed], branch: &str) -> PathBuf {
     let main = trees.first().map(|tree| tree.path.clone()).unwrap_or_default();
     let name = main.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! The programs of a repository's own that a checkout runs: its hooks, and what its configuration names.
+//! The programs of a repository that a checkout runs: its hooks, and what its configuration names.
 //!
-//! A repository is somebody's text until a person has agreed to run it. What was agreed to is this content, by its digest:
-//! another hook, another command line, another commit that brings its hooks along is asked about anew.
+//! Nothing of a repository runs until a person has agreed to it. The consent covers these contents, by their digest:
+//! for another hook, another command line, or another commit that brings its own hooks, the person is asked again.
 
 use std::ffi::OsStr;
 use std::io;
@@ -18,42 +18,42 @@ use ring::digest::{Context, SHA256};
 use super::config::{Config, is_relative};
 use super::git::{config, git, hooks_folder};
 use super::view::TreesError;
-use super::{Made, WorktreeError, plan, plant, take_back};
+use super::{Made, WorktreeError, make_empty, plan, remove_unfilled};
 use crate::keep::marks::Marks;
 
-/// The hooks that making a tree runs.
+/// The hooks that making a worktree runs.
 pub(super) const HOOKS: [&str; 3] = ["post-checkout", "post-index-change", "reference-transaction"];
 
-/// No hook is longer.
+/// The size limit of a hook.
 pub(super) const LONGEST_HOOK: u64 = 1 << 20;
 
 /// What a checkout would run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Programs {
-    /// For a person, one of each.
+    /// A description for a person, one for each program.
     pub named: Vec<String>,
-    /// Of everything that was looked at, the repository's place included.
+    /// The digest of everything that was examined, including the path of the repository.
     pub digest: String,
 }
 
-/// The hooks that filling a tree runs.
+/// The hooks that filling a worktree runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Hooks {
-    /// These, which lay in this folder, by their contents.
+    /// The contents of these hooks, which were in this directory.
     Copied { from: PathBuf, content: Vec<(&'static str, Vec<u8>)> },
-    /// Those of the commit or of the user's own folder, as `core.hooksPath` says.
+    /// The hooks of the commit or of the user's own directory, as `core.hooksPath` says.
     Named(Vec<u8>),
 }
 
-/// What was found by looking, all at once.
-pub(super) struct Looked {
+/// Everything that the search found.
+pub(super) struct Examined {
     pub(super) programs: Option<Programs>,
     pub(super) hooks: Hooks,
     pub(super) config: Config,
 }
 
-/// What making this tree would run; `None` in the ordinary case, that there is nothing. Where the repository says that its trees
-/// differ, an empty one is made to see it, and taken away again.
+/// Returns what making this worktree would run; `None` in the ordinary case that there is nothing. If the repository
+/// says that its worktrees differ, an empty one is made to examine it, and removed again.
 pub fn programs(
     repository: &Path,
     branch: &str,
@@ -65,21 +65,21 @@ pub fn programs(
     if !config.differs_by_tree() {
         return Ok(programs_of(made, &config)?.0);
     }
-    plant(&planned)?;
-    let programs = look_in(made).map(|looked| looked.programs);
-    take_back(made);
+    make_empty(&planned)?;
+    let programs = examine(made).map(|looked| looked.programs);
+    remove_unfilled(made);
     programs
 }
 
-/// What filling this tree, which is there, would run, and the configuration that says so.
-pub(super) fn look_in(made: &Made) -> Result<Looked, WorktreeError> {
+/// Returns what filling this existing worktree would run, and the configuration that says so.
+pub(super) fn examine(made: &Made) -> Result<Examined, WorktreeError> {
     let config = config(&made.path)?;
     let (programs, hooks) = programs_of(made, &config)?;
-    Ok(Looked { programs, hooks, config })
+    Ok(Examined { programs, hooks, config })
 }
 
-/// That what making this tree runs may be run: there is nothing, it was agreed to before, or `agree` agrees now, which is
-/// remembered.
+/// Ensures that what making this worktree runs may run: there is nothing, a person agreed to it before, or `agree`
+/// agrees now, which is recorded.
 pub fn consent(
     marks: &Marks,
     (repository, branch, base): (&Path, &str, Option<&str>),
@@ -96,7 +96,7 @@ pub fn consent(
     Ok(marks.agree(&programs.digest, now)?)
 }
 
-/// What filling this tree would run under this configuration. The tree itself may not be there yet.
+/// Returns what filling this worktree would run under this configuration. The worktree itself may not exist yet.
 pub(super) fn programs_of(made: &Made, config: &Config) -> Result<(Option<Programs>, Hooks), WorktreeError> {
     let mut content = Content::new(&made.common);
     for (words, setting) in config.run_by_a_checkout() {
@@ -104,7 +104,7 @@ pub(super) fn programs_of(made: &Made, config: &Config) -> Result<(Option<Progra
         // What it runs may be a file of the commit.
         for word in words.split(|c: char| c.is_whitespace() || "'\"=;&|()".contains(c)) {
             if let Some(entries) = committed(made, word.as_bytes())? {
-                content.also(&entries);
+                content.hash(&entries);
             }
         }
     }
@@ -117,11 +117,12 @@ pub(super) fn programs_of(made: &Made, config: &Config) -> Result<(Option<Progra
         content.add(&format!("core.hooksPath = {}", String::from_utf8_lossy(value)), value);
     }
     if is_relative(value) {
-        // Also one of the user's: it lies in every repository, so it is the repository that says what is in it.
+        // This includes a relative path that the user has set: it leads into every repository, and the repository
+        // decides what is in it.
         if let Some(entries) = committed(made, value)? {
             content.add(&format!("hooks in {} of the commit", String::from_utf8_lossy(value)), &entries);
         }
-        // It may lead out of the tree. What lies in the tree itself is the commit's.
+        // The path may lead out of the worktree. What lies in the worktree itself comes from the commit.
         let folder = without_dots(&made.path.join(OsStr::from_bytes(value)));
         if !folder.starts_with(&made.path) {
             hooks = content.hooks(folder)?;
@@ -132,7 +133,7 @@ pub(super) fn programs_of(made: &Made, config: &Config) -> Result<(Option<Progra
     Ok((content.programs(), hooks))
 }
 
-/// The path as it reads, without asking where links lead.
+/// Normalises the path without following links.
 fn without_dots(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -145,7 +146,7 @@ fn without_dots(path: &Path) -> PathBuf {
     plain
 }
 
-/// Whether git would run it; what cannot be seen is taken for one, and then cannot be read.
+/// Whether git would run it. A file that cannot be examined counts as one, and reading it then fails.
 fn is_executable(path: &Path) -> bool {
     match path.metadata() {
         Ok(metadata) => metadata.is_file() && metadata.permissions().mode() & 0o111 != 0,
@@ -161,8 +162,9 @@ fn whole(hook: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What the commit has at this place, as modes, names and ids. Where a link is in the way, or the place leads out, or git cannot
-/// say, that is the whole commit: anything in it may then be what runs. `None` when there is nothing.
+/// Returns what the commit has at this path, as modes, names and ids. If there is a link on the way, or the path leads
+/// out of the worktree, or git cannot tell, this is the whole commit, because then anything in it may be what runs.
+/// `None` if there is nothing.
 fn committed(made: &Made, place: &[u8]) -> Result<Option<Vec<u8>>, WorktreeError> {
     if place.is_empty() || place.starts_with(b"/") || place.contains(&0) {
         return Ok(None);
@@ -191,7 +193,7 @@ fn committed(made: &Made, place: &[u8]) -> Result<Option<Vec<u8>>, WorktreeError
     }
 }
 
-/// `None` when git cannot say: the commit is not wholly here.
+/// Returns `None` if git cannot tell, because the commit is not completely here.
 fn entries(made: &Made, flags: &[&str], place: &[u8]) -> Result<Option<Vec<u8>>, WorktreeError> {
     let mut arguments: Vec<&OsStr> = vec!["ls-tree".as_ref(), "-z".as_ref(), "--full-tree".as_ref()];
     arguments.extend(flags.iter().map(OsStr::new));
@@ -203,7 +205,7 @@ fn entries(made: &Made, flags: &[&str], place: &[u8]) -> Result<Option<Vec<u8>>,
     }
 }
 
-/// Each thing with its length before it, so that no two contents look alike.
+/// Collects contents, each with its length before it, so that no two different contents look alike.
 struct Content {
     named: Vec<String>,
     digest: Context,
@@ -212,18 +214,19 @@ struct Content {
 impl Content {
     fn new(common: &Path) -> Self {
         let mut content = Self { named: Vec::new(), digest: Context::new(&SHA256) };
-        content.also(common.as_os_str().as_bytes());
+        content.hash(common.as_os_str().as_bytes());
         content
     }
 
-    /// A person sees the whole of it, also what would not show.
+    /// Adds one program. A person sees all of it, including characters that are normally invisible.
     fn add(&mut self, name: &str, bytes: &[u8]) {
-        self.also(name.as_bytes());
-        self.also(bytes);
+        self.hash(name.as_bytes());
+        self.hash(bytes);
         self.named.push(text::visible_line(name));
     }
 
-    /// The hooks of this folder by the bytes that would run, and where those lie: a link is not what runs.
+    /// Reads the hooks of this directory: the bytes that would run, and where they lie. A link is resolved, because it
+    /// is not what runs.
     fn hooks(&mut self, folder: PathBuf) -> Result<Hooks, WorktreeError> {
         let mut content = Vec::new();
         for name in HOOKS {
@@ -235,13 +238,13 @@ impl Content {
             let end = agentctl_files::real_path(&hook).map_err(failed)?;
             let bytes = whole(&end).map_err(failed)?;
             self.add(&format!("hook {name} = {}", hook.display()), &bytes);
-            self.also(end.as_os_str().as_bytes());
+            self.hash(end.as_os_str().as_bytes());
             content.push((name, bytes));
         }
         Ok(Hooks::Copied { from: folder, content })
     }
 
-    fn also(&mut self, bytes: &[u8]) {
+    fn hash(&mut self, bytes: &[u8]) {
         self.digest.update(&(bytes.len() as u64).to_le_bytes());
         self.digest.update(bytes);
     }

@@ -1,4 +1,5 @@
-//! Which working tree a directory belongs to, read from git's own files: no subprocess, so that a list or a lock costs none.
+//! Determines which worktree a directory belongs to, from git's own files, so that a list or a lock needs no
+//! subprocess.
 
 use std::ffi::OsString;
 use std::fs;
@@ -31,19 +32,20 @@ fn path_of(bytes: Vec<u8>) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes))
 }
 
-/// The top folder of the working tree around `path`: a repository's main tree, a linked worktree or a submodule. `None`
-/// outside of git.
+/// Returns the top directory of the worktree around `path`: a repository's main worktree, a linked worktree or a
+/// submodule. `None` outside of git.
 pub fn worktree_root(path: &Path) -> Option<PathBuf> {
     within(path, &TOP).ok().flatten().map(path_of)
 }
 
-/// What work in this directory gets in the way of: the working tree around it; outside of git, or where its file system
-/// does not answer, the directory alone.
+/// Returns what a session in this directory holds: the worktree around it; outside of git, or if its file system does
+/// not answer, the directory alone.
 pub fn held_place(path: &Path) -> PathBuf {
     within(path, &HELD).ok().flatten().map_or_else(|| path.to_owned(), path_of)
 }
 
-/// The path without links, as far as it exists and can be asked: what was deleted meanwhile keeps the name it would have.
+/// Returns the path without links, as far as it exists and can be resolved. The part that was deleted meanwhile keeps
+/// its name.
 pub fn real_path(path: &Path) -> PathBuf {
     within(path, &RESOLVED).ok().flatten().map_or_else(|| path.to_owned(), path_of)
 }
@@ -63,7 +65,7 @@ fn top_of(real: &Path) -> Option<PathBuf> {
     real.ancestors().find(|folder| is_top(&folder.join(".git"))).map(Path::to_owned)
 }
 
-/// A folder named `.git` without a HEAD is nothing to git either: it goes on looking above.
+/// Git also ignores a directory named `.git` without a HEAD and continues above.
 fn is_top(git: &Path) -> bool {
     match fs::metadata(git) {
         Ok(found) if found.is_dir() => git.join("HEAD").exists(),

@@ -1,6 +1,6 @@
-//! The folder that git takes for the shared one of the repository while it fills a tree: everything in it leads to the real
-//! one but for the configuration and the hooks. Those are as they were looked at, so that whoever can write into the
-//! repository meanwhile changes nothing of what runs.
+//! The directory that git takes for the shared one of the repository while it fills a worktree. Everything in it leads
+//! to the real one except the configuration and the hooks. Those are as they were checked, so that a process that
+//! writes into the repository meanwhile cannot change what runs.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, Write};
@@ -16,13 +16,13 @@ use super::git::{Settings, git, path_text};
 use super::programs::{Hooks, LONGEST_HOOK};
 use super::{Made, WorktreeError};
 
-/// Nobody keeps more beside their hooks.
+/// The limit for files beside the hooks.
 const MOST_FILES: usize = 256;
 
 pub(super) struct Screened {
-    /// Gone with this value; what a killed process leaves goes with the next start.
+    /// Removed with this value; what a killed process leaves is removed at the next start.
     folder: Scratch,
-    /// The tree's own part of the repository.
+    /// The worktree's own part of the repository.
     git_dir: PathBuf,
     tree: PathBuf,
 }
@@ -36,12 +36,12 @@ impl Screened {
     ) -> Result<Self, WorktreeError> {
         let answer = git(&made.path, &["rev-parse", "--path-format=absolute", "--git-dir"])?;
         let git_dir = PathBuf::from(path_text(&answer));
-        let folder = Self::furnished(made, config, hooks, home)
+        let folder = Self::make_folder(made, config, hooks, home)
             .map_err(|source| WorktreeError::Io { path: made.common.clone(), source })?;
         Ok(Self { folder, git_dir, tree: made.path.clone() })
     }
 
-    fn furnished(made: &Made, config: &Config, hooks: &Hooks, home: &Path) -> io::Result<Scratch> {
+    fn make_folder(made: &Made, config: &Config, hooks: &Hooks, home: &Path) -> io::Result<Scratch> {
         let place = scratch::place(Some(home));
         scratch::sweep(&place);
         let folder = Scratch::new_in(&place)?.ok_or_else(|| io::Error::from(ErrorKind::ResourceBusy))?;
@@ -51,11 +51,11 @@ impl Screened {
                 symlink(made.common.join(&name), folder.path().join(&name))?;
             }
         }
-        own::create_new(&folder.path().join("config"))?.write_all(&config.written_by_the_repository())?;
+        own::create_new(&folder.path().join("config"))?.write_all(&config.repository_config_file())?;
         let copies = folder.path().join("hooks");
         own::make_folder(&copies)?;
         if let Hooks::Copied { from, content } = hooks {
-            beside_the_hooks(from, &copies)?;
+            copy_files_beside_hooks(from, &copies)?;
             for (name, bytes) in content {
                 put(&copies.join(name), bytes, true)?;
             }
@@ -63,12 +63,12 @@ impl Screened {
         Ok(folder)
     }
 
-    /// The folder of hooks that git is told.
+    /// The directory of hooks that is passed to git.
     pub(super) fn hooks(&self) -> PathBuf {
         self.folder.path().join("hooks")
     }
 
-    /// The variables under which git takes this folder for the shared one.
+    /// The variables under which git takes this directory for the shared one.
     pub(super) fn settings(&self) -> Settings {
         let value = |path: &Path| OsString::from(path);
         vec![
@@ -79,8 +79,8 @@ impl Screened {
     }
 }
 
-/// What lies beside the hooks, which they may use. None of it is a hook that a checkout runs.
-fn beside_the_hooks(from: &Path, to: &Path) -> io::Result<()> {
+/// Copies the files beside the hooks, which the hooks may use. None of them is a hook that a checkout runs.
+fn copy_files_beside_hooks(from: &Path, to: &Path) -> io::Result<()> {
     let found = match entries(from) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         found => found?,
@@ -94,7 +94,7 @@ fn beside_the_hooks(from: &Path, to: &Path) -> io::Result<()> {
         let Ok(seen) = entry.metadata().map(|seen| (seen.is_file(), seen.permissions().mode())) else {
             continue;
         };
-        // What is too large, or is no file, is missing there.
+        // A file that is too large, or no regular file, is left out.
         if let ((true, mode), Ok(bytes)) = (seen, read_small(&entry.path(), LONGEST_HOOK)) {
             put(&to.join(name), &bytes, mode & 0o111 != 0)?;
         }

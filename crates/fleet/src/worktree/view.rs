@@ -11,7 +11,7 @@ use super::{Cleaning, Made, Wish, Worktree, WorktreeError, clean, linked, list};
 use crate::keep::store::StoreError;
 use crate::{Fleet, Locks, Query, Wanted};
 
-/// Why nothing can be said about the trees.
+/// Why nothing can be reported about the worktrees.
 #[derive(Debug, thiserror::Error)]
 pub enum TreesError {
     #[error(transparent)]
@@ -78,7 +78,7 @@ pub struct FailedTree {
     pub error: String,
 }
 
-/// Which trees are to be cleaned.
+/// Which worktrees are to be cleaned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Which {
     /// All that were added to the repository.
@@ -87,7 +87,7 @@ pub enum Which {
 }
 
 impl Fleet {
-    /// The trees of a repository, and who is in them.
+    /// Returns the worktrees of a repository, and who is in them.
     pub fn worktrees(&self, repository: &Path, locks: &Locks, now: Timestamp) -> Result<Trees, TreesError> {
         let trees = list(repository)?;
         let survey = self.survey(&Query::new(Wanted::Live));
@@ -99,7 +99,7 @@ impl Fleet {
         Ok(Trees { worktrees, sources: survey.sources })
     }
 
-    /// Removes the trees that nothing would be lost with, and says what keeps the others.
+    /// Removes the worktrees with which nothing would be lost, and reports what keeps the others.
     pub fn clean_worktrees(
         &self,
         repository: &Path,
@@ -118,7 +118,7 @@ impl Fleet {
             let holders = locks.holders(&survey, path, now)?;
             match clean(path, Some(repository), &holders, wish) {
                 Ok(cleaning) => worktrees.push(cleaning),
-                // One bad name among several must not hide what became of the others.
+                // One bad name among several must not hide the results of the others.
                 Err(error) if paths.len() > 1 && !matches!(error, WorktreeError::NoGit(_)) => {
                     failed.push(FailedTree {
                         path: path.to_string_lossy().into_owned(),

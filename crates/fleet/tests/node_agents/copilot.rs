@@ -13,7 +13,7 @@ fn event(kind: &str, at: i64, data: &str) -> String {
     format!(r#"{{"type":"{kind}","data":{{{data}}},"id":"e{at}","timestamp":"{}"}}"#, minute(at))
 }
 
-/// Asked at minute 11, a tool at work since minute 12.
+/// Prompted at minute 11, with a tool running since minute 12.
 fn at_work() -> Vec<String> {
     vec![
         event("session.start", 11, r#""context":{"cwd":"/w"}"#),
@@ -71,7 +71,7 @@ fn the_holder_of_the_file_carries_the_session_and_the_wrapper_stands_beside_it()
     assert_eq!((running.pid, running.status_detail.as_deref()), (Some(42), Some("bash: make")));
     assert_eq!((running.cwd.as_deref(), running.name.as_deref()), (Some("/w"), None));
     assert!(survey.strays.is_empty());
-    // The wrapper was killed: the agent works on (N1).
+    // The wrapper was killed, but the agent continues (N1).
     let orphan = || Scripted::new().process(native(&stage, 42, A, &args).parent(1));
     assert_eq!(stage.verdict(A, orphan), (Status::Running, None));
 }
@@ -80,7 +80,7 @@ fn the_holder_of_the_file_carries_the_session_and_the_wrapper_stands_beside_it()
 fn a_note_that_nobody_holds_is_nobody() {
     let stage = stage(A, &at_work(), 42);
     assert_eq!(stage.verdict(A, Scripted::new), (Status::Stopped, Some(Outcome::Died)));
-    // The pid lives on as an editor, and as a Copilot that holds another session's file.
+    // The pid now belongs to an editor, and then to a Copilot that holds another session's file.
     let editor = || Scripted::new().process(stage.process(42, &["vim"]));
     assert_eq!(stage.verdict(A, editor), (Status::Stopped, Some(Outcome::Died)));
     assert!(stage.all(editor()).strays.is_empty(), "an editor is no stray agent");

@@ -77,7 +77,7 @@ fn a_session_lives_by_its_process_even_without_a_file() {
     assert_eq!(stage.verdict(A, headless), (Status::Running, None));
     let resting = || table(&[stage.process(42, &["node", SCRIPT, "-r", A])]);
     assert_eq!(stage.verdict(A, resting), (Status::Idle, None));
-    // Deleted by the next start of the agent: gone, and no failure of the source.
+    // The next start of the agent deleted it: it is gone, and the source has not failed.
     let survey = stage.all(Scripted::new());
     assert!(survey.sessions.is_empty());
     assert_eq!(survey.sources[0].coverage, "complete");

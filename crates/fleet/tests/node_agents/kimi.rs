@@ -45,7 +45,7 @@ fn stage(sessions: &[(&str, &[String])]) -> Stage {
     stage
 }
 
-/// A process under the title that the agent gives itself.
+/// A process with the title that the agent gives itself.
 fn titled(stage: &Stage, pid: u32) -> ScriptedProcess {
     stage.process(pid, &["kimi-code"]).comm("kimi-code")
 }
@@ -65,7 +65,7 @@ fn one_process_and_one_newer_session_in_a_directory_are_a_pair() {
     assert_eq!(session(&survey, A).status_detail.as_deref(), Some("Bash: make"));
     assert!(survey.strays.is_empty());
     assert_eq!(stage.verdict(A, Scripted::new), (Status::Stopped, Some(Outcome::Died)));
-    // Before it has given itself a title.
+    // This is before it has given itself a title.
     let early = || table(&[stage.process(42, &["node", "/n/.bin/kimi", "-p", "do it"])]);
     assert_eq!(stage.verdict(A, early), (Status::Running, None));
 }

@@ -52,7 +52,7 @@ fn note(stage: &Stage, id: &str, pid: u32, at: i64) {
     stage.write(&format!(".qwen/projects/-w/chats/{id}.runtime.json"), &[text]);
 }
 
-/// The three processes of a run, the outermost first.
+/// The three processes of a run, outermost first.
 fn chain(stage: &Stage, pid: u32, args: &[&str]) -> [ScriptedProcess; 3] {
     let process = |pid, parent, start: &[&'static str]| {
         let command: Vec<&str> = start.iter().chain(args).copied().collect();
@@ -94,7 +94,7 @@ fn a_note_ties_an_interactive_process_and_a_reused_pid_does_not() {
         (Status::Stopped, Some(Outcome::Died)),
         "it is no candidate for another"
     );
-    // The pid belongs to a Qwen Code that was started after the note: it may carry either.
+    // The pid belongs to a Qwen Code that started after the note was written: it may own either session.
     let later = || table(&[stage.process(42, &["node", INNER]).started_at(minute(60))]);
     assert_eq!(stage.verdict(A, later).0, Status::Stopped);
     let editor = || table(&[stage.process(42, &["vim", INNER])]);

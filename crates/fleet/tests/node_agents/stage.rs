@@ -1,4 +1,4 @@
-//! A home with an agent's storage in it, and a kernel that the test writes.
+//! A home with an agent's storage in it, and a kernel that the test scripts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,7 +63,8 @@ impl Stage {
         self.fleet(kernel).survey(&Query::new(Wanted::Live))
     }
 
-    /// What a list of everything, a list of what is live, and a look at this one session say, which must be the same (N7).
+    /// The verdict on this session, after checking that a list of everything, a list of live sessions, and a look-up of
+    /// this one agree (N7).
     pub(crate) fn verdict(&self, id: &str, kernel: impl Fn() -> Scripted) -> (Status, Option<Outcome>) {
         let all = self.all(kernel());
         let listed = session(&all, id);
@@ -97,10 +98,10 @@ pub(crate) fn roles(session: &Session) -> Vec<(u32, &str)> {
     session.processes.iter().map(|process| (process.pid, process.role.as_str())).collect()
 }
 
-/// A root that is there but cannot be read is no verdict (N4).
+/// A root that exists but cannot be read gives no verdict (N4).
 pub(crate) fn unreadable_is_no_verdict(stage: &Stage, folder: &Path) {
     fs::create_dir_all(folder.parent().unwrap()).unwrap();
-    // A link to itself can be listed by nobody, not even by root.
+    // A link to itself cannot be listed by any user, not even by root.
     std::os::unix::fs::symlink(folder, folder).unwrap();
     let survey = stage.all(Scripted::new());
     assert!(survey.sessions.is_empty());

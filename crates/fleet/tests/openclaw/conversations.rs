@@ -1,4 +1,4 @@
-//! Reading what is said in a session: at once, as it grows, and added up.
+//! Reading a conversation: at once, as it grows, and its usage added up.
 
 use std::collections::HashMap;
 
@@ -35,7 +35,7 @@ fn peek_and_follow_show_the_conversation_and_what_is_being_said() {
     assert_eq!(texts(follow.next().unwrap()), ["so far so good"]);
 }
 
-/// Messages that the gateway gives no id: their place in the window changes, they do not.
+/// Messages to which the gateway gives no id: their position in the window changes, they themselves do not.
 #[test]
 fn nothing_is_told_twice_or_skipped_when_the_window_moves() {
     let scene = Scene::set();
@@ -43,7 +43,7 @@ fn nothing_is_told_twice_or_skipped_when_the_window_moves() {
     let said = |number: usize| json!({"role": "user", "content": format!("message {number}"), "timestamp": 1000 + number / 2});
     scene.ledger().rows = vec![json!({"key": key, "hasActiveRun": true, "workspaceDir": "/w"})];
     scene.ledger().messages = HashMap::from([(key.to_owned(), (0..5).map(said).collect())]);
-    // Less than is asked for: each new message moves all the others.
+    // A page has less than was asked for, so each new message moves all the others.
     scene.ledger().history_page = Some(5);
     let fleet = fleet(vec![root(&scene.gateway)], PATIENT);
     let (found, _) =
@@ -57,14 +57,14 @@ fn nothing_is_told_twice_or_skipped_when_the_window_moves() {
     }
 }
 
-/// By the gateway's own offsets, which count stored messages: a page can have more rows than that.
+/// Pages go by the gateway's own offsets, which count stored messages; a page can have more rows than that.
 #[test]
 fn a_long_conversation_is_added_up_page_by_page() {
     let scene = Scene::set();
     let key = "agent:main:x";
     let row = |number: usize| -> Value {
         let usage = json!({"input": 1, "output": 2, "cost": {"total": 0.5}});
-        // Two rows of one stored message each.
+        // Each stored message has two rows.
         json!({"role": "assistant", "content": format!("answer {number}"), "usage": usage,
             "__openclaw": {"id": format!("m{}", number / 2), "seq": number / 2}})
     };
@@ -88,7 +88,8 @@ fn a_long_conversation_is_added_up_page_by_page() {
     }
 }
 
-/// Few messages with much in them are asked for in smaller parts; one alone that is too much costs the totals, and nobody else.
+/// Large messages are requested in smaller parts. A single one that is too large costs the totals of its session, and
+/// affects no other.
 #[test]
 fn heavy_messages_are_read_a_few_at_a_time() {
     let scene = Scene::set();

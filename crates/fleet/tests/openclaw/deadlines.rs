@@ -1,4 +1,4 @@
-//! Every question has its own deadline, whatever the gateway does meanwhile.
+//! Every request has its own deadline, whatever the gateway does meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 /// The machine may be busy; a record that trickles to its end would take a minute and a half.
 const BOUND: Duration = Duration::from_secs(20);
 
-/// Busy for ever, and never with an answer.
+/// Ways to be busy forever without ever answering.
 fn evasions() -> Vec<Act> {
     vec![
         Act::Silence,
@@ -27,7 +27,7 @@ fn evasions() -> Vec<Act> {
         Act::Forever(frame(0x8a, b"")),
         Act::Forever(frame(0x81, br#"{"type":"res","id":"another","ok":true,"payload":{}}"#)),
         Act::Forever(frame(0x81, br#"{"type":"event","event":"tick","payload":{}}"#)),
-        // Parts of a message that never grows.
+        // These are fragments of a message that never grows.
         Act::Forever(frame(0x00, b"")),
     ]
 }
@@ -77,7 +77,7 @@ fn a_socket_that_dies_ends_the_question_at_once() {
     assert!(began.elapsed() < BOUND, "{:?}", began.elapsed());
 }
 
-/// A source that was given up has a thread that nobody waits for: it must not go on asking.
+/// A source that was given up on has a thread that is no longer awaited: it must stop asking.
 #[test]
 fn who_was_given_up_is_not_asked_on_for_nobody() {
     let asked = Arc::new(AtomicUsize::new(0));
@@ -85,7 +85,7 @@ fn who_was_given_up_is_not_asked_on_for_nobody() {
     let gateway = ScriptedGateway::start(move |step| match step {
         Step::Request { method: "sessions.list", params } => {
             count.fetch_add(1, Ordering::Relaxed);
-            // Too slow for those who wait, and quick enough to be asked for ever.
+            // This is too slow for the callers, and fast enough to be asked forever.
             std::thread::sleep(Duration::from_millis(150));
             let next = params["offset"].as_u64().unwrap_or(0) + 1;
             Act::Proper(json!({"sessions": [], "hasMore": true, "nextOffset": next}))

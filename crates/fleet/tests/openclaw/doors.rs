@@ -1,4 +1,4 @@
-//! Getting in, staying in, and what is said when that fails.
+//! Connecting, staying connected, and what is reported when that fails.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -159,7 +159,7 @@ fn a_long_connection_tells_when_to_read_again_and_when_the_gateway_is_another_on
                 let changed =
                     json!({"type": "event", "event": "sessions.changed", "payload": {"sessionKey": "k"}});
                 let tick = json!({"type": "event", "event": "tick", "payload": {}});
-                // Then something that ends the connection.
+                // After that comes something that ends the connection.
                 Act::Before(payload, vec![tick, changed, json!("no frame")])
             }
             (_, answer) => answer,
@@ -230,7 +230,7 @@ fn approvals_take_an_administrator_and_reading_does_not() {
     assert!(seen.lock().unwrap().contains(&json!(["operator.admin", "operator.approvals"])));
 }
 
-/// By the real kernel.
+/// The real kernel decides.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_port_of_our_own_is_opened_and_one_that_nobody_looked_at_is_not() {

@@ -1,4 +1,4 @@
-//! Gateways that have too much to say: nothing of it piles up here, and what is left out is told.
+//! Gateways that send too much: nothing of it accumulates here, and what is left out is reported.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,13 +12,13 @@ use super::{everything, fleet, root, secure_root, session};
 const PATIENT: Duration = Duration::from_mins(5);
 const KEY: &str = "agent:main:x";
 
-/// The most memory this process ever had, in KiB; `None` where the kernel does not say.
+/// The peak memory of this process in KiB; `None` if the kernel does not report it.
 fn peak() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.split_whitespace().next()?.parse().ok()
 }
 
-/// A gateway with one session, whose list or conversation is what this says.
+/// A gateway with one session, whose list or conversation is this payload.
 fn telling(at: &'static str, payload: impl Fn(u64) -> Value + Send + Sync + 'static) -> ScriptedGateway {
     let row = json!({"key": KEY, "hasActiveRun": false, "workspaceDir": "/w"});
     let ledger = Ledger { rows: vec![row], ..Ledger::default() };
@@ -74,7 +74,7 @@ fn of_a_list_without_an_end_the_beginning_is_told() {
     assert_eq!((source.coverage.as_str(), source.sessions), ("partial", Some(100)), "{source:?}");
     assert!(source.warnings[0].contains("all after 100 session(s) was left out"), "{source:?}");
 
-    // Few pages, but each of them full to the brim.
+    // There are few pages, but each of them is full.
     let asked = AtomicUsize::new(0);
     let gateway = telling("sessions.list", move |offset| {
         asked.fetch_add(1, Ordering::Relaxed);
@@ -142,6 +142,6 @@ fn a_conversation_without_an_end_has_a_last_message_and_no_totals() {
         assert_eq!((&told.prompt, told.tokens, told.cost), (&None, None, None));
     }
     let (Some(before), Some(after)) = (before, peak()) else { return };
-    // Server and client are one process here: a page is there several times, and no second one beside it.
+    // Server and client are one process here: one page exists several times, but never two pages at once.
     assert!(after - before < 250 << 10, "{} KiB more", after - before);
 }

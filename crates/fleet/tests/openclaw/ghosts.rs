@@ -1,5 +1,5 @@
-//! N5: a day and more of cron jobs and hooks in fast motion. The original had collected 394 sessions that nobody ran;
-//! here the count is the gateway's own at every look, and nothing is left at the end.
+//! N5: more than a day of cron jobs and hooks in fast motion. The original had collected 394 sessions that nothing ran;
+//! here the count equals the gateway's own in every survey, and nothing is left at the end.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ fn check(survey: &Survey, ledger: &Ledger, now: u64) {
     assert_eq!(ids.len(), ledger.rows.len(), "one session for each key");
 }
 
-/// Nobody that the gateway works on may be proven ended, whatever was heard.
+/// No session that the gateway works on may be proven ended, whatever was read.
 fn proves_no_end(survey: &Survey, ledger: &Ledger, root: &str) {
     for id in ledger.at_work() {
         let key = SessionKey { adapter: "openclaw".into(), root: root.into(), id, slot: None };
@@ -32,7 +32,7 @@ fn list() -> Query {
     Query { usage: false, ..everything() }
 }
 
-/// A day and two hours, looked at every `every` minutes; then everything ends.
+/// Plays a day and two hours with a survey every `every` minutes; then everything ends.
 fn live_through(
     ledger: &Mutex<Ledger>,
     fleet: &Fleet,
@@ -74,7 +74,7 @@ fn a_gateway_that_fails_every_third_time_is_never_wrong() {
         if method == "connect" {
             polls.fetch_add(1, Ordering::Relaxed);
         }
-        // At another step each time.
+        // This fails at another step each time.
         let poll = polls.load(Ordering::Relaxed);
         let failing = ["connect", "sessions.list", "cron.list"][(poll / 3) % 3];
         if poll % 3 == 0 && method == failing { Act::Cut } else { ledger.answer(step) }

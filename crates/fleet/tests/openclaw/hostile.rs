@@ -1,4 +1,5 @@
-//! Gateways that hang, lie, flood or leave at every step: bounded time and memory, a clear word, others unaffected.
+//! Gateways that hang, lie, flood or disconnect at every step: time and memory are bounded, the error is clear, and
+//! others are not affected.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +10,10 @@ use serde_json::json;
 use super::{PATIENT, Scene, everything, fleet, fleet_of, root, secure_root, session};
 
 const PATIENCE: Duration = Duration::from_millis(400);
-/// Far more than the patience, since the machine may be busy; far less than for ever.
+/// Far longer than the timeout, since the machine may be busy; far shorter than forever.
 const BOUND: Duration = Duration::from_secs(20);
 
-/// Every step that the list cannot do without.
+/// Every step that the list needs.
 const STEPS: [&str; 6] = ["upgrade", "challenge", "connect", "sessions.list", "cron.list", "chat.history"];
 
 pub(crate) fn busy_ledger() -> Ledger {
@@ -20,7 +21,7 @@ pub(crate) fn busy_ledger() -> Ledger {
     Ledger { rows: vec![row("agent:main:x"), row("agent:main:cron:j")], ..Ledger::default() }
 }
 
-/// A gateway that does this at that step and is proper otherwise.
+/// A gateway that does this at that step and behaves properly otherwise.
 pub(crate) fn misbehaving(at: &'static str, act: Act) -> ScriptedGateway {
     ScriptedGateway::start(script(at, act))
 }
@@ -69,14 +70,14 @@ fn bad_manners_at_any_step_cost_bounded_time_and_only_their_own_source() {
     let good = Scene::set();
     *good.ledger() = busy_ledger();
     for at in STEPS {
-        // All bad ones of one step at once, beside a good one.
+        // All bad gateways of one step run at once, beside a good one.
         let bad: Vec<(Act, ScriptedGateway)> =
             manners().into_iter().map(|act| (act.clone(), misbehaving(at, act))).collect();
         let worse = [Act::Huge(50 << 20), Act::Trickle(Duration::from_millis(5))]
             .map(|act| (act.clone(), misbehaving_over_tls(at, act)));
         let mut roots: Vec<_> = bad.iter().map(|(_, gateway)| root(gateway)).collect();
         roots.extend(worse.iter().map(|(_, gateway)| secure_root(gateway)));
-        // The good one may be slow on a busy machine: what is bounded are the others.
+        // The good one may be slow on a busy machine; only the others are bounded.
         let mut roots: Vec<_> = roots.into_iter().map(|root| (root, PATIENCE)).collect();
         roots.push((root(&good.gateway), BOUND));
         let began = Instant::now();
@@ -109,7 +110,7 @@ fn what_went_wrong_is_named() {
     assert!(error("upgrade", Act::Noise(b"HTTP/1.1 500 Oops\r\n\r\n".to_vec())).contains("HTTP 500"));
 }
 
-/// The approvals are a second connection: the list stands without it, and says what it cannot know.
+/// The approvals need a second connection. Without it the list still works, and reports what it cannot know.
 #[test]
 fn who_runs_still_runs_when_the_approvals_are_not_heard() {
     let second_connection = |act: Act| {
@@ -125,7 +126,7 @@ fn who_runs_still_runs_when_the_approvals_are_not_heard() {
         manners().into_iter().map(|act| misbehaving("exec.approval.list", act)).collect();
     gateways.extend([Act::Silence, Act::Cut, Act::Close(1008, "no".into())].map(second_connection));
     let roots: Vec<_> = gateways.iter().map(root).collect();
-    // Each gets most of this for its approvals, before anybody is given up.
+    // Each gateway gets most of this for its approvals, before any is given up on.
     let survey = fleet(roots, Duration::from_secs(12)).survey(&everything());
     for source in &survey.sources {
         assert_eq!((source.coverage.as_str(), source.sessions), ("complete", Some(2)), "{source:?}");

@@ -1,5 +1,5 @@
-//! OpenClaw's sessions against gateways that are scripted: every recorded exchange, days of cron jobs and hooks in fast
-//! motion, and gateways with the worst manners.
+//! OpenClaw's sessions against scripted gateways: every recorded exchange, days of cron jobs and hooks in fast motion,
+//! and hostile gateways.
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -51,7 +51,7 @@ impl Scene {
     }
 }
 
-/// For a gateway that is spoken to without a fleet, too: here every port is ours.
+/// These keys also work for a gateway that is used without a fleet: here every port is ours.
 fn keys() -> Keys {
     let peer_check = PeerCheck::new(|_, _| Peer::Ours);
     Keys { token: Secret::new("s3cret-of-the-test"), peer_check, ..Keys::default() }
@@ -73,7 +73,7 @@ fn fleet(roots: Vec<Root>, timeout: Duration) -> Fleet {
     fleet_of(roots.into_iter().map(|root| (root, timeout)).collect())
 }
 
-/// With a patience for each.
+/// With a timeout for each.
 fn fleet_of(roots: Vec<(Root, Duration)>) -> Fleet {
     let source = |(root, timeout)| Source { adapter: &OpenClaw, root, timeout };
     Fleet::new(roots.into_iter().map(source).collect(), Arc::new(Scripted::new()))

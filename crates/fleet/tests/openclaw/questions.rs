@@ -1,4 +1,4 @@
-//! A gateway is asked for what the question needs, and not for everything it keeps; the answer is the same.
+//! A gateway is asked only for what the query needs, not for everything it keeps; the answer is the same.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{PATIENT, fleet, root};
 
-/// A running session, a running job whose row does not say so yet, and many that rest.
+/// A running session, a running job whose row does not say so yet, and many idle sessions.
 fn ledger() -> Ledger {
     let mut rows: Vec<Value> = (0..40)
         .map(|number| json!({"key": format!("agent:main:old-{number}"), "hasActiveRun": false, "status": "done"}))
@@ -24,7 +24,7 @@ fn ledger() -> Ledger {
     Ledger { rows, jobs: vec![running, at_rest, unborn], page: Some(10), ..Ledger::default() }
 }
 
-/// How each part of the list was asked for, and what came of it.
+/// The requests for each part of the list, and the result.
 fn asked(wanted: Wanted, knows_active_only: bool) -> (Vec<Value>, Survey, String) {
     let log: Arc<Mutex<Vec<Value>>> = Arc::default();
     let (ledger, asked) = (ledger(), Arc::clone(&log));
@@ -88,7 +88,7 @@ fn who_is_named_is_searched_for_and_whoever_is_not_found_by_the_whole_list_is_go
     assert_eq!(survey.sessions[0].session.outcome.map(agentctl_model::Outcome::as_str), Some("completed"));
 }
 
-/// Who is not known to rest belongs into the list; who is known to needs nobody's jobs.
+/// A session that is not known to be idle belongs in the list; for one that is known to be idle, no jobs are needed.
 #[test]
 fn without_the_jobs_nobody_is_left_out_and_nothing_is_missing_where_there_are_none() {
     let live = |ledger: Ledger| {

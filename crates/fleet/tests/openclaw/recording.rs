@@ -1,4 +1,4 @@
-//! A recorded exchange, played into a ledger: what the gateway would answer after each line.
+//! A recorded exchange, played into a ledger that answers as the gateway would after each line.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 #[derive(Default)]
 pub(crate) struct Playback {
     pub(crate) ledger: Ledger,
-    /// The connection is over.
+    /// The connection is closed.
     pub(crate) closed: bool,
     /// Some pages of a list came, and more must follow.
     pub(crate) mid_list: bool,
@@ -83,7 +83,7 @@ impl Playback {
         }
     }
 
-    /// The first answer says that the run was accepted, the second how it ended.
+    /// The first response says that the run was accepted, the second how it ended.
     fn agent(&mut self, params: &Value, payload: &Value) {
         let Some(key) = params["sessionKey"].as_str() else { return };
         let meta = &payload["result"]["meta"]["agentMeta"];
@@ -107,7 +107,7 @@ impl Playback {
         }
         let whole = params["search"].is_null() && params["activeOnly"].is_null();
         if !whole {
-            // A search that finds nothing says that what it asked for is gone.
+            // A search without results shows that its target is gone.
             if let (Some(key), true) = (params["search"].as_str(), rows.is_empty()) {
                 self.remove(key);
             }
@@ -166,7 +166,7 @@ impl Playback {
         self.ledger.messages.entry(key.to_owned()).or_default().push(message);
     }
 
-    /// The row as it was told, in the place of the one that was known.
+    /// Replaces the known row with the one that was received.
     fn put(&mut self, row: &Value) {
         *self.ledger.row(row["key"].as_str().unwrap()) = row.clone();
     }

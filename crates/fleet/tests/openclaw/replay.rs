@@ -1,4 +1,4 @@
-//! Every recorded exchange with a real gateway gives the sessions that were expected of it, after each step.
+//! Every recorded exchange with a real gateway gives the expected sessions after each step.
 
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
@@ -24,7 +24,7 @@ fn lines(path: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Like the checker of the other recordings: `{"anyOf": […]}` allows several.
+/// Like the checker of the other recordings: `{"anyOf": […]}` allows several values.
 fn agrees(field: &str, wanted: &Value, got: &Value) -> bool {
     if let Some(several) = wanted["anyOf"].as_array() {
         return several.iter().any(|one| agrees(field, one, got));
@@ -64,7 +64,7 @@ fn check(place: &str, wanted: &Value, survey: &Survey, problems: &mut Vec<String
     }
 }
 
-/// Looks at one case after each of its steps, and at its end.
+/// Surveys one case after each of its steps, and at its end.
 fn play(name: &str, case: &Value, problems: &mut Vec<String>) {
     let mut playback = Playback::default();
     let scene = Scene::set();
@@ -83,7 +83,8 @@ fn play(name: &str, case: &Value, problems: &mut Vec<String>) {
                 }
                 let place = format!("{name} {} line {}", file.as_str().unwrap(), index + 1);
                 if playback.closed || playback.mid_list {
-                    // Nobody to ask, or in the middle of a list: `outages_give_no_verdict` and the client's paging.
+                    // There is no gateway to ask, or the list is incomplete: `outages_give_no_verdict` and the client's
+                    // paging cover this.
                     assert!(step["sessions"].as_array().unwrap().is_empty() || playback.closed, "{place}");
                     continue;
                 }
@@ -140,7 +141,7 @@ fn the_recorded_list_is_the_same_in_pages_of_any_size() {
         scene.ledger().page = Some(page);
         let question = agentctl_fleet::Query { usage: false, ..everything() };
         let survey = fleet(vec![root(&scene.gateway)], PATIENT).survey(&question);
-        // More pages than anybody reads are no whole list.
+        // A list with more pages than are read is not complete.
         let whole = page > 1;
         assert_eq!(survey.sources[0].coverage, if whole { "complete" } else { "partial" }, "{page}");
         let count = expected["cases"]["paging"]["sessions"].as_array().unwrap().len();
@@ -149,7 +150,7 @@ fn the_recorded_list_is_the_same_in_pages_of_any_size() {
     }
 }
 
-/// Each recorded handshake, from our side of the door: what came in is what our client gets.
+/// Replays each recorded handshake from our side: our client receives what was recorded.
 #[test]
 fn every_recorded_handshake_ends_as_expected() {
     let expected = expected();
@@ -178,7 +179,7 @@ fn every_recorded_handshake_ends_as_expected() {
             assert!(error.contains("operator.read"), "{file}: {error}");
         }
         assert!(!error.contains("s3cret-of-the-test"), "{file}: {error}");
-        // Recorded too: how the gateway closes afterwards, which adds nothing.
+        // The recording also contains how the gateway closes afterwards, which adds nothing.
         assert!(closed.is_some() || wanted["closeCode"].is_null(), "{file}");
         assert!(survey.sessions.is_empty());
     }

@@ -1,4 +1,4 @@
-//! Every call asks for the rights it needs and for no more.
+//! Every call requests the permissions it needs and no more.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,14 +15,14 @@ const WRITE: &[&str] = &["operator.write"];
 const BEGIN: &[&str] = &["operator.write", "operator.approvals"];
 const JUDGE: &[&str] = &["operator.admin", "operator.approvals"];
 
-/// A gateway that lets everybody in, and the scopes that were asked for.
+/// A gateway that accepts every client, and the scopes that were requested.
 struct Office {
     gateway: ScriptedGateway,
     asked: Arc<Mutex<Vec<Value>>>,
 }
 
 impl Office {
-    /// `others_only`: what was begun elsewhere is stopped by administrators only.
+    /// With `others_only`, only administrators may stop what was begun elsewhere.
     fn open(others_only: bool) -> Self {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&asked);
@@ -46,7 +46,7 @@ impl Office {
         Self { gateway, asked }
     }
 
-    /// What this asks for.
+    /// Returns the scopes that this action requests.
     fn scopes_of(&self, act: impl FnOnce(Root)) -> Vec<Value> {
         self.asked.lock().unwrap().clear();
         act(root(&self.gateway));

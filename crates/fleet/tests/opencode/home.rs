@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, params};
 use serde_json::json;
 
-/// The tables of 1.18 as far as they matter.
+/// The tables of version 1.18, as far as they matter.
 const SCHEMA: &str = "
 PRAGMA journal_mode=WAL;
 CREATE TABLE session (id text PRIMARY KEY, project_id text, workspace_id text, parent_id text, slug text,
@@ -34,7 +34,7 @@ pub(crate) struct Home {
     pub(crate) writer: Connection,
 }
 
-/// Seconds after some moment, as OpenCode counts: milliseconds since 1970.
+/// Seconds after a fixed moment, in OpenCode's form: milliseconds since 1970.
 pub(crate) fn at(second: i64) -> i64 {
     1_794_725_000_000 + second * 1000
 }
@@ -56,7 +56,7 @@ impl Home {
         self.path().join(".local/share/opencode")
     }
 
-    /// A session that was made at one second and last prompted at another.
+    /// A session that was created at one second and last prompted at another.
     pub(crate) fn session(&self, id: &str, cwd: &str, made: i64, prompted: i64) {
         self.writer
             .execute(
@@ -71,7 +71,7 @@ impl Home {
         self.writer.execute("UPDATE session SET parent_id = ? WHERE id = ?", [parent, id]).unwrap();
     }
 
-    /// A step of the model that began at this second; `end` is what its message has when it is over.
+    /// A step of the model that began at this second; `end` is what its message has once it is over.
     pub(crate) fn step(&self, session: &str, second: i64, end: Option<serde_json::Value>, text: &str) {
         let mut data = json!({"role": "assistant", "providerID": "fake", "modelID": "model",
                               "time": {"created": at(second)}});
@@ -92,7 +92,7 @@ impl Home {
         self.writer.execute("INSERT INTO part VALUES(?,?,?,?,?,?)", values).unwrap();
     }
 
-    /// An OpenCode of this home.
+    /// An OpenCode process of this home.
     pub(crate) fn process(&self, pid: u32, argv: &[&str], cwd: &str, started: i64) -> ScriptedProcess {
         ScriptedProcess::new(pid, argv)
             .cwd(cwd)
@@ -110,7 +110,7 @@ impl Home {
         .with_launches(self.path().join("launches"))
     }
 
-    /// What agentctl wrote down about a launch of its own.
+    /// Writes the record of a launch by agentctl.
     pub(crate) fn launch_record(&self, launch: &str, session: &str) {
         let order = json!({
             "adapter": "opencode", "root": self.data(), "conversation": "new", "cwd": "/w", "freshId": "",
@@ -130,7 +130,7 @@ impl Home {
         self.fleet(table(processes)).survey(&whole(Wanted::All { since: Since::Ever }))
     }
 
-    /// The session, after all three kinds of questions gave the same answer about it.
+    /// Returns the session, after checking that all three kinds of queries give the same answer about it.
     #[track_caller]
     pub(crate) fn seen(&self, processes: &[ScriptedProcess], id: &str) -> Session {
         let one = |wanted: Wanted| {

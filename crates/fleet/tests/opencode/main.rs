@@ -1,4 +1,4 @@
-//! OpenCode sessions and their processes: who carries what, and what is said when that cannot be known.
+//! OpenCode sessions and their processes: which process owns what, and what is reported when that cannot be known.
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot set its scene must fail right there")]
 
@@ -119,7 +119,7 @@ fn one_terminal_and_two_sessions_that_fit_are_unknown_whoever_is_asked_for() {
 #[test]
 fn a_fresh_run_carries_only_what_is_younger_than_itself() {
     let home = Home::new();
-    // Made before, and prompted by somebody else during the life of the run.
+    // It was created before the run, and another process prompted it while the run was alive.
     home.session("ses_old", "/w", 10, 120);
     home.step("ses_old", 121, None, "");
     home.session("ses_new", "/w", 110, 110);
@@ -185,12 +185,12 @@ fn our_own_launch_is_found_by_its_record() {
     assert_eq!((seen.status, seen.pid), (Status::Running, Some(7)));
     let why = serde_json::to_string(&seen.evidence).unwrap();
     assert!(why.contains("our launch record names this session"), "{why}");
-    // Without it nothing would tell the two runs of one directory apart.
+    // Without the mark, nothing would tell apart the two runs in one directory.
     assert_eq!(home.seen(&[ours.clone(), run(8)], "ses_1").pid, Some(8));
     assert_eq!(home.seen(&[ours, run(8)], "ses_2").pid, Some(7));
     assert_eq!(home.seen(&[run(7), run(8)], "ses_2").status, Status::Unknown);
 
-    // The row is not there yet: no other session is taken for it.
+    // The row does not exist yet: no other session is taken for it.
     home.launch_record("launch-3", "ses_3");
     let early = run(9).variable("AGENTCTL_LAUNCH_ID", "launch-3");
     assert_eq!(home.seen(&[early], "ses_1").pid, None);
@@ -224,7 +224,7 @@ fn a_server_says_what_waits_for_a_person() {
     let home = Home::new();
     home.session("ses_1", "/w", 100, 100);
     home.step("ses_1", 101, None, "");
-    // The request is a sub-agent's: its parent is what people see.
+    // The request belongs to a sub-agent; people see its parent.
     let server = serve(&[
         ("/session/status", r#"{"ses_1":{"type":"busy"},"ses_child":{"type":"busy"}}"#),
         (
@@ -444,7 +444,7 @@ fn a_conversation_is_followed_as_its_records_grow() {
     assert!(follow.next().unwrap().is_empty());
 }
 
-/// The database has the sessions of everybody: that somebody here has it open hides whether somebody elsewhere has.
+/// The database contains everybody's sessions: if a process here has it open, that hides whether one elsewhere has.
 #[test]
 fn a_database_that_is_open_here_says_nothing_of_those_in_another_pid_namespace() {
     let home = Home::new();

@@ -1,4 +1,4 @@
-//! A stand-in for OpenCode's own server: fixed answers by path.
+//! A substitute for OpenCode's own server, with fixed answers by path.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};

@@ -1,4 +1,4 @@
-//! A home with sessions of Pi and Pi Rust, and the processes that may carry them.
+//! A home with sessions of Pi and Pi Rust, and the processes that may own them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(crate) fn minute(minutes: i64) -> Timestamp {
     Timestamp::from_second(1_794_700_000 + minutes * 60).unwrap()
 }
 
-/// One session file in the making: every record is the child of the one before.
+/// A session file under construction: every record is the child of the one before.
 pub(crate) struct Tree {
     pub(crate) lines: Vec<String>,
 }
@@ -68,7 +68,7 @@ impl Tree {
     }
 }
 
-/// A home with the store of both agents in it.
+/// A home with the store of both agents.
 pub(crate) struct Home {
     folder: TempDir,
 }
@@ -92,7 +92,7 @@ impl Home {
         self.path().join("launches")
     }
 
-    /// Writes down that a launch was for this session of Pi.
+    /// Records that a launch was for this session of Pi.
     pub(crate) fn launch(&self, launch: &str, session: &str) {
         let folder = self.launches().join(launch);
         fs::create_dir_all(&folder).unwrap();
@@ -109,7 +109,7 @@ impl Home {
         fs::write(folder.join("launch.json"), record.to_string()).unwrap();
     }
 
-    /// Writes down how the process of a launch ended.
+    /// Records how the process of a launch ended.
     pub(crate) fn exited(&self, launch: &str, at: i64, signal: i32) {
         let exit = serde_json::json!({
             "exitCode": null, "exitSignal": signal, "exitedAt": minute(at), "timedOut": false, "foundGoneAt": null,
@@ -124,7 +124,7 @@ impl Home {
         self.launch(launch, id);
     }
 
-    /// Puts a file into the folder of `/w`, written at the time of its newest record as far as anybody can tell.
+    /// Puts a file into the directory of `/w`. Its modification time is the time of its newest record.
     pub(crate) fn put(&self, name: &str, tree: &Tree) -> PathBuf {
         self.put_in("--w--", name, tree)
     }
@@ -137,7 +137,7 @@ impl Home {
         path
     }
 
-    /// A Pi of this home in `/w`, as it looks half a second after its start: all arguments are gone.
+    /// A Pi process of this home in `/w`, as it looks half a second after its start: all arguments are gone.
     pub(crate) fn pi(&self, pid: u32, started: i64) -> ScriptedProcess {
         ScriptedProcess::new(pid, &["pi"])
             .exe("/usr/bin/node")
@@ -181,7 +181,7 @@ impl Home {
         self.fleet_with(&[], kernel)
     }
 
-    /// Everything stored, after seeing that the list of live sessions says the same of each of them (N7).
+    /// Returns everything stored, after checking that the list of live sessions agrees on each of them (N7).
     pub(crate) fn all(&self, kernel: Scripted) -> Survey {
         let fleet = self.fleet(kernel);
         let all = fleet.survey(&Query::new(Wanted::All { since: Since::Ever }));

@@ -1,4 +1,4 @@
-//! Which process carries which session: pairs, launches, tools, strangers.
+//! Which process owns which session: pairs, launches, tools, strangers.
 
 use std::fs;
 use std::time::Duration;
@@ -69,7 +69,7 @@ fn a_process_that_started_after_every_record_is_somebody_else() {
 fn killed_in_the_middle_and_merely_reopened_is_idle() {
     let home = Home::new();
     let file = home.put(&name(A), &Tree::new(A, "/w", 1).user(2).reply(3, "toolUse"));
-    // A `!` command of the user is all that the new process did: its variables name the session.
+    // All that the new process did was a `!` command of the user, whose variables name the session.
     let kernel = Scripted::new().process(home.pi(42, 10)).process(home.tool(43, 42, A, &file));
     let survey = home.all(kernel);
     assert_eq!(verdict(&survey, A), (Status::Idle, Some(Outcome::Died)));
@@ -123,7 +123,8 @@ fn a_launch_record_tells_apart_what_nothing_else_does() {
     }
 }
 
-/// Contract row N2: what a launched process left open is nobody's because a stranger works in the same directory.
+/// Contract row N2: what a launched process left open gets no new owner because an unrelated process works in the same
+/// directory.
 #[test]
 fn a_killed_launch_is_not_given_to_a_bystander() {
     let home = Home::new();
@@ -138,7 +139,8 @@ fn a_killed_launch_is_not_given_to_a_bystander() {
     let told = serde_json::to_string(&session(&survey, A).evidence).unwrap();
     assert!(told.contains("ended with signal 9"), "{told}");
 
-    // A second one does not make both uncertain; a third that nobody launched is the only candidate.
+    // A second launched session does not make both uncertain; a third session that was not launched is the only
+    // candidate.
     home.left_open("launch-b", B, 3);
     home.exited("launch-b", 4, 15);
     let both = home.all(bystander());
@@ -151,7 +153,8 @@ fn a_killed_launch_is_not_given_to_a_bystander() {
     assert_eq!((verdict(&all, A), verdict(&all, B)), (died, interrupted));
 }
 
-/// A Pi that a tool of the killed one had started lives on, with the launch's mark and no parent that could tell.
+/// A Pi that a tool of the killed one had started lives on, with the launch's mark and without a parent that would show
+/// this.
 #[test]
 fn what_a_tool_of_a_killed_launch_started_does_not_carry_its_session() {
     let home = Home::new();
@@ -163,7 +166,8 @@ fn what_a_tool_of_a_killed_launch_started_does_not_carry_its_session() {
     assert_eq!(session(&survey, A).pid, None);
 }
 
-/// Contract row N1: whoever takes a launched conversation up by hand writes into it, and is its candidate from then on.
+/// Contract row N1: a process that a person starts to continue a launched conversation writes into it, and is a
+/// candidate from then on.
 #[test]
 fn a_launched_session_that_a_stranger_took_up_is_the_strangers() {
     let home = Home::new();
@@ -171,14 +175,14 @@ fn a_launched_session_that_a_stranger_took_up_is_the_strangers() {
     home.exited("launch-a", 4, 9);
     let survey = home.all(Scripted::new().process(home.pi(42, 5)));
     assert_eq!((verdict(&survey, A), session(&survey, A).pid), ((Status::Running, None), Some(42)));
-    // Whatever was seen, what carries the launch's own mark is no stranger: its wrapper may have been killed alone.
+    // Whatever was seen, a process with the launch's own mark is no stranger: its wrapper may have been killed alone.
     home.exited("launch-a", 8, 9);
     let worker = home.pi(43, 0).variable("AGENTCTL_LAUNCH_ID", "launch-a");
     let survey = home.all(Scripted::new().process(worker));
     assert_eq!((verdict(&survey, A), session(&survey, A).pid), ((Status::Running, None), Some(43)));
 }
 
-/// Nobody saw the exit: whose the newest records are is not known, so neither is said.
+/// The exit was not seen: it is not known who wrote the newest records, so there is no verdict.
 #[test]
 fn a_launch_that_was_killed_with_its_runner_is_in_doubt() {
     let home = Home::new();
@@ -191,13 +195,13 @@ fn a_launch_that_was_killed_with_its_runner_is_in_doubt() {
     assert_eq!((verdict(&survey, A), session(&survey, A).pid), ((Status::Unknown, None), None));
     let alone = home.all(Scripted::new());
     assert_eq!(verdict(&alone, A), (Status::Stopped, Some(Outcome::Died)));
-    // One that was started after the last record has nothing to do with it.
+    // A process that started after the last record has nothing to do with it.
     let later = home.all(Scripted::new().process(home.pi(42, 5)));
     assert_eq!(verdict(&later, A), (Status::Stopped, Some(Outcome::Died)));
 }
 
-/// A runner that lives will write the exit. A process that is just ending is carried by nobody any more, though the kernel has
-/// its name still: what it left open has no outcome either way.
+/// A live runner will write the exit. A process that is just ending owns nothing any more, though the kernel still
+/// lists it: either way, what it left open has no outcome yet.
 #[test]
 fn a_launch_whose_runner_lives_has_no_outcome_before_its_exit() {
     let home = Home::new();
@@ -227,7 +231,7 @@ fn a_launch_whose_runner_lives_has_no_outcome_before_its_exit() {
 #[test]
 fn a_launch_takes_up_a_session_that_was_last_written_before_it() {
     let home = Home::new();
-    // What is on disk is older than the process; the file says so by its own time.
+    // What is on disk is older than the process, as the file's own time shows.
     let file = home.put(&name(A), &Tree::new(A, "/w", 1).user(2).reply(3, "stop"));
     let written = fs::File::open(&file).unwrap();
     written.set_modified(minute(3).into()).unwrap();
@@ -256,7 +260,7 @@ fn an_agent_started_by_a_tool_carries_its_own_session_and_not_its_parents() {
     home.put(&name(B), &Tree::new(B, "/w", 4).user(5));
     let nested = home.pi(43, 4).parent(42).variable("PI_SESSION_ID", A);
     let nested = nested.variable("PI_SESSION_FILE", outer.to_str().unwrap());
-    // What an extension of the nested one started inherits the mark of the outer one.
+    // What an extension of the nested agent started inherits the mark of the outer one.
     let inherited = home.tool(44, 43, A, &outer);
     let survey = home.all(Scripted::new().process(home.pi(42, 0)).process(nested).process(inherited));
     assert_eq!((verdict(&survey, A), session(&survey, A).pid), ((Status::Running, None), Some(42)));
@@ -319,7 +323,7 @@ fn a_process_that_names_a_file_of_ours_carries_it_whatever_its_variables_say() {
     let moved = home.pi(42, 0).variable("PI_CODING_AGENT_SESSION_DIR", "/other");
     let survey = home.all(Scripted::new().process(moved).process(home.tool(43, 42, A, &file)));
     assert_eq!((verdict(&survey, A), session(&survey, A).pid), ((Status::Running, None), Some(42)));
-    // The variable may also say what is so without it.
+    // The variable may also name the directory that is the default anyway.
     let same = home.pi(42, 0).variable("PI_CODING_AGENT_SESSION_DIR", home.store().to_str().unwrap());
     let survey = home.all(Scripted::new().process(same));
     assert_eq!(verdict(&survey, A), (Status::Running, None));

@@ -1,4 +1,4 @@
-//! The store that both agents share: whose a file is, where it lies, and what is read out of it.
+//! The store that both agents share: which agent a file belongs to, where it lies, and what is read from it.
 
 use std::fs;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ fn the_two_agents_share_a_store_and_no_session_appears_twice() {
     home.put("2026-02-22T16-29-54.096Z_bbbbbbbb.jsonl", &rust(B, "").user(2));
     home.put("mine.jsonl", &rust("by-header", "").user(2));
     home.put("node.jsonl", &Tree::new("node-by-header", "/w", 1).user(2).reply(3, "stop"));
-    // Pi Rust continued a session of Pi's and wrote its own header into it: it stays Pi's.
+    // Pi Rust continued a session of Pi and wrote its own header into it: it stays Pi's.
     home.put(&name("continued"), &rust("continued", "").user(2).reply(3, "stop"));
     fs::write(home.store().join("--w--/2026-02-22T16-29-54.096Z_bbbbbbbb.jsonl.lock"), "").unwrap();
     fs::write(home.store().join("session-index.sqlite"), "index").unwrap();
@@ -82,7 +82,7 @@ fn pi_rust_is_tied_by_its_arguments_and_may_continue_a_session_of_pis() {
     let args = ["--session", file.to_str().unwrap(), "-p", "go on"];
     let survey = home.all(Scripted::new().process(home.pi_rust(42, 10, &args)));
     assert_eq!((verdict(&survey, B), session(&survey, B).pid), ((Status::Running, None), Some(42)));
-    // It is a headless run: an older turn does not make it idle.
+    // It is a headless run, so an older turn does not make it idle.
     let survey = home.all(Scripted::new().process(home.pi_rust(42, 20, &args)));
     assert_eq!(verdict(&survey, B), (Status::Running, None));
     assert_eq!(survey.strays.len(), 0);
@@ -102,7 +102,7 @@ fn a_directory_pairs_an_agent_only_with_sessions_of_its_own_making() {
     let survey = home.all(Scripted::new().process(home.pi_rust(42, 0, &[])));
     assert_eq!(verdict(&survey, A), (Status::Stopped, Some(Outcome::Completed)));
     assert_eq!(survey.strays.iter().map(|(adapter, _)| adapter.as_str()).collect::<Vec<_>>(), ["pi-rust"]);
-    // With the turn open, the other agent may well be at work on it: no verdict.
+    // With the turn open, the other agent may be working on it, so there is no verdict.
     home.put(&name(A), &Tree::new(A, "/w", 1).user(2));
     let survey = home.all(Scripted::new().process(home.pi_rust(42, 0, &[])));
     assert_eq!(verdict(&survey, A), (Status::Unknown, None));
@@ -153,7 +153,7 @@ fn moved_stores_are_read_flat_and_say_whose_they_are() {
             .collect();
         assert_eq!(rows, [(B, Status::Running, Some(42))]);
     }
-    // Settings move only what is new: the old ones stay where they were and are listed too.
+    // The setting affects new sessions only: the old ones stay where they were and are listed too.
     fs::write(home.path().join(".pi/agent/settings.json"), r#"{"sessionDir":"~/flat"}"#).unwrap();
     let survey = home.all(Scripted::new().process(home.pi(43, 0)));
     assert_eq!(verdict(&survey, A), (Status::Unknown, None), "one process, and two sessions that fit");
@@ -187,7 +187,8 @@ fn what_cannot_be_read_gives_no_verdict() {
 #[test]
 fn odd_files_are_read_for_what_they_hold() {
     let home = Home::new();
-    // 0.73.1 writes the header twice; a killed process leaves half a line; a disk leaves nonsense in the middle.
+    // Version 0.73.1 writes the header twice; a killed process leaves half a line; a disk error leaves garbage in the
+    // middle.
     let mut tree = Tree::new(A, "/w", 1).user(2).reply(3, "stop").record("label", 4, r#""label":"x""#);
     tree.lines.insert(3, "\u{0}\u{0}garbage".into());
     tree.lines.insert(1, tree.lines[0].clone());

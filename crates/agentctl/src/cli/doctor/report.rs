@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use agentctl_adapters::Adapter;
-use agentctl_fleet::{Fleet, Orphan, Query, Since, Untold, Wanted};
+use agentctl_fleet::{Fleet, Orphan, Query, Since, UndeliveredCallback, Wanted};
 use agentctl_model::{ProcessEntry, SourceReport, Stray, Survey};
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -162,7 +162,7 @@ pub(crate) fn examine(surroundings: &Surroundings) -> Report {
             .collect(),
         strays: survey.strays.iter().map(|(adapter, stray)| stray_report(adapter, stray)).collect(),
         orphans: fleet.orphans().iter().map(orphan_report).collect(),
-        untold: fleet.untold().into_iter().map(untold_report).collect(),
+        untold: fleet.undelivered_callbacks().into_iter().map(untold_report).collect(),
         expired_launches: expired(&fleet, &settings, surroundings),
         reaped: Vec::new(),
     }
@@ -184,7 +184,7 @@ fn orphan_report(orphan: &Orphan) -> OrphanReport {
     }
 }
 
-fn untold_report(untold: Untold) -> UntoldReport {
+fn untold_report(untold: UndeliveredCallback) -> UntoldReport {
     UntoldReport {
         launch: untold.launch,
         session_id: untold.session,

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use agentctl_fleet::Caller;
-use agentctl_fleet::act::launch::{Attachments, Issue, MAX_FILE, WordsError, check_words, text};
+use agentctl_fleet::act::launch::{Attachments, Issue, MAX_FILE, PromptError, check_words, text};
 
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -75,8 +75,8 @@ impl Prompt {
     }
 }
 
-impl From<WordsError> for Failure {
-    fn from(error: WordsError) -> Self {
+impl From<PromptError> for Failure {
+    fn from(error: PromptError) -> Self {
         let failure = Self::new(if error.usage { Exit::Usage } else { Exit::Failed }, error.message);
         match error.hint {
             Some(hint) => failure.hint(hint),

@@ -1,4 +1,4 @@
-//! A launch that a server carries out: begun there, written down here, looked at until its turn is shown.
+//! A launch that a gateway carries out: it begins there, is recorded here, and is observed until its turn is shown.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,50 +8,51 @@ use agentctl_model::{Conversation, Outcome, Refusal, Status, Surveyed, text};
 use jiff::Timestamp;
 
 use super::refuse::refuse_what_needs_a_process;
-use super::{LOOK, Server};
+use super::{GatewayServer, POLL_INTERVAL};
 use crate::act::caller::Caller;
 use crate::act::launch::{LaunchError, show};
 use crate::act::runner::ready::refuse_a_held_directory;
-use crate::keep::fresh;
 use crate::keep::launches;
 use crate::keep::launches::{Exit, LaunchFolder, LaunchOrder, Record};
+use crate::keep::new_names;
 use crate::{Fleet, Source};
 
-/// A turn that the server took is shown within a moment. Nothing is concluded when it is not, but the caller is not kept.
+/// A turn that the server accepted is normally shown within a moment. Nothing is concluded if it is not, but the caller
+/// waits no longer.
 const SHOWN_WITHIN: Duration = Duration::from_mins(1);
 
-/// A launch that a server has taken.
+/// A launch that a server has accepted.
 #[derive(Debug)]
-pub(crate) struct Hosted {
+pub(crate) struct GatewayLaunch {
     record: Record,
     folder: Option<LaunchFolder>,
     begun: Begun,
-    /// Until when its turn is looked for.
+    /// How long to wait for its turn.
     until: Instant,
     looked_at: Option<Instant>,
     cancelled: Option<Cancelled>,
-    /// What to ask when it is taken back.
-    source: HostedSource,
+    /// Where to cancel it.
+    source: GatewaySource,
 }
 
-/// What became of the wish to take it back.
+/// The result of cancelling it.
 #[derive(Debug)]
 enum Cancelled {
-    BrokenOff,
-    /// It may go on: the server was not heard, or said no.
+    Interrupted,
+    /// The turn may continue: the server did not answer, or refused.
     Failed(String),
 }
 
-/// Of a source, what outlives the fleet it was taken from.
-struct HostedSource(Source, &'static dyn Gateway);
+/// The source and its gateway, owned so that they outlive the fleet.
+struct GatewaySource(Source, &'static dyn Gateway);
 
-impl std::fmt::Debug for HostedSource {
+impl std::fmt::Debug for GatewaySource {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.root.path.fmt(out)
     }
 }
 
-impl Server<'_> {
+impl GatewayServer<'_> {
     pub(super) fn request(&self, order: &LaunchOrder, words: &str) -> Result<Request, Refusal> {
         refuse_what_needs_a_process(order)?;
         self.gateway.request(&self.source.root, &turn_request(order, words))
@@ -63,14 +64,14 @@ impl Server<'_> {
         words: &str,
         caller: &Caller,
         now: Timestamp,
-    ) -> Result<Hosted, LaunchError> {
+    ) -> Result<GatewayLaunch, LaunchError> {
         self.request(&order, words)?;
-        // A folder of another machine is none that anybody holds here.
+        // No session here holds a directory of another machine.
         let is_ours = order.cwd_is_chosen && self.gateway.is_here(&self.source.root);
         if is_ours && !order.force && order.is_new() {
             refuse_a_held_directory(self.fleet, caller, &order.cwd)?;
         }
-        let id = fresh::launch_id().map_err(|error| LaunchError::failed(error.to_string()))?;
+        let id = new_names::launch_id().map_err(|error| LaunchError::failed(error.to_string()))?;
         let begun = self.gateway.begin(&self.source.root, &turn_request(&order, words)).map_err(failed)?;
         let record = Record {
             version: launches::VERSION,
@@ -82,10 +83,10 @@ impl Server<'_> {
             made: None,
             process: None,
         };
-        // The session is there whether this can be written or not; without it only its labels are lost.
-        let folder = write_down(&caller.launches(), &record, words, now).ok();
-        let source = HostedSource(self.source.clone(), self.gateway);
-        Ok(Hosted {
+        // The session exists whether or not the record can be written; without it only its labels are lost.
+        let folder = write_record(&caller.launches(), &record, words, now).ok();
+        let source = GatewaySource(self.source.clone(), self.gateway);
+        Ok(GatewayLaunch {
             record,
             folder,
             begun,
@@ -97,17 +98,18 @@ impl Server<'_> {
     }
 }
 
-impl Hosted {
-    /// Breaks off what was begun. The session itself is the server's and stays. What may go on keeps its record.
+impl GatewayLaunch {
+    /// Interrupts the turn that was begun. The session itself belongs to the server and stays. If the turn may
+    /// continue, its record stays too.
     pub(crate) fn cancel(&mut self) {
         if self.cancelled.is_some() {
             return;
         }
-        let HostedSource(source, gateway) = &self.source;
+        let GatewaySource(source, gateway) = &self.source;
         self.cancelled = Some(match gateway.stop(&source.root, &self.begun.id) {
             Ok(_) => {
                 self.forget();
-                Cancelled::BrokenOff
+                Cancelled::Interrupted
             }
             Err(ServerError::Refused(refusal)) => Cancelled::Failed(refusal.reason),
             Err(ServerError::Unheard(why)) => Cancelled::Failed(why),
@@ -124,7 +126,7 @@ impl Hosted {
         let id = &self.begun.id;
         match &self.cancelled {
             None => {}
-            Some(Cancelled::BrokenOff) => {
+            Some(Cancelled::Interrupted) => {
                 let message = format!("it was taken back; the gateway keeps session {id}");
                 return Some(Err(LaunchError::failed(message)));
             }
@@ -135,14 +137,14 @@ impl Hosted {
                 ));
             }
         }
-        if self.looked_at.is_some_and(|at| at.elapsed() < LOOK) {
+        if self.looked_at.is_some_and(|at| at.elapsed() < POLL_INTERVAL) {
             return None;
         }
         let seen = show(fleet, &self.record, true);
         self.looked_at = Some(Instant::now());
         match seen.filter(|seen| self.source.1.shows(&seen.session, &self.begun)) {
             Some(seen) if seen.session.outcome == Some(Outcome::Failed) && !is_at_work(&seen) => {
-                // As everywhere, a launch that failed leaves no record; the gateway's own is there to be looked at.
+                // As everywhere, a launch that failed leaves no record here; the gateway keeps its own.
                 self.forget();
                 let why = seen.session.status_detail.as_deref().unwrap_or("it does not say why");
                 let message = format!("the turn failed at once: {why}");
@@ -150,7 +152,7 @@ impl Hosted {
                     .hint(format!("the gateway keeps it: `agentctl peek {}`", text::shell_word(id)))))
             }
             Some(seen) => Some(Ok(seen)),
-            // The gateway has it all the same, so what is known of it here stays.
+            // The gateway has the session all the same, so our record stays.
             None if Instant::now() >= self.until => {
                 let message = format!("the gateway took it as {id}, but its list does not show the turn");
                 Some(Err(LaunchError::failed(message)
@@ -161,13 +163,13 @@ impl Hosted {
     }
 }
 
-fn write_down(
+fn write_record(
     launches: &Path,
     record: &Record,
     words: &str,
     now: Timestamp,
 ) -> std::io::Result<LaunchFolder> {
-    // No process of it ever runs here: its time begins now, and nobody needs to find that out.
+    // No process of it ever runs here, so its retention time begins now.
     let exit = Exit {
         exit_code: None,
         exit_signal: None,

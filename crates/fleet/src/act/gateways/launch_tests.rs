@@ -1,4 +1,4 @@
-//! Launches in a scripted server: whose folders are looked at, and what stays when it is not heard.
+//! Launches in a scripted server: which directories are checked, and what stays if the server does not answer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::act::launch::{Choice, LaunchOptions, LaunchRequest};
 use crate::keep::locks::{Locks, ManualLock};
 use crate::keep::store::Store;
 
-/// A server that takes everything and shows nothing.
+/// A server that accepts everything and shows nothing.
 struct Far {
     hears_a_stop: bool,
 }
@@ -131,7 +131,7 @@ impl Scene {
         Self { home, fleet, caller }
     }
 
-    fn launch(&self, gateway: &str, cwd: &Path) -> Result<Hosted, LaunchError> {
+    fn launch(&self, gateway: &str, cwd: &Path) -> Result<GatewayLaunch, LaunchError> {
         let options = LaunchOptions {
             gateway: Some(gateway.into()),
             labels: [("k".into(), "v".into())].into(),

@@ -1,8 +1,9 @@
-//! Sessions that live in a server: launched, stopped and spoken to by asking it. Nothing is started here, so there is no
-//! runner, no process to end and no lock to hold.
+//! Sessions that live in a gateway: they are launched, stopped and steered by asking its server. Nothing is started
+//! here, so there is no runner, no process to end and no lock to hold.
 //!
-//! A launch leaves one record, written when the server has named the session and never before: what was asked for, for
-//! `launch` and `group` of the session. It joins by that id, makes no row of its own, and expires like every other.
+//! A launch leaves one record, which is written once the server has named the session and never before. It contains
+//! what was asked for, for the `launch` and `group` of the session. It is joined by that id, makes no row of its own,
+//! and expires like every other record.
 
 mod launch;
 mod places;
@@ -16,14 +17,14 @@ use agentctl_model::{Refusal, SpawnPlan, Status, Surveyed};
 
 use crate::act::steer::SpeakError;
 use crate::act::stop::{StopError, Stopped, not_broken_off};
-use crate::keep::fresh;
 use crate::keep::launches::{CallbackOrder, LaunchOrder};
+use crate::keep::new_names;
 use crate::{Fleet, Source};
 
-pub(crate) use launch::Hosted;
+pub(crate) use launch::GatewayLaunch;
 
-/// How often a server is asked whether its list shows what it was told.
-const LOOK: Duration = Duration::from_millis(200);
+/// How often a server is asked whether its list shows what was requested.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What a launch would do.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,45 +33,45 @@ pub enum Preview {
     Request(Request),
 }
 
-/// Somebody who was to be told how a session ended, and was not.
+/// A notification about the end of a session that was not delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Untold {
+pub struct UndeliveredCallback {
     pub launch: String,
     pub session: Option<String>,
     pub order: CallbackOrder,
-    /// Why the last try failed.
+    /// Why the last attempt failed.
     pub error: Option<String>,
-    /// It is still being tried.
+    /// Its runner still tries to deliver it.
     pub tried: bool,
 }
 
-/// The server behind one source.
-pub(crate) struct Server<'f> {
+/// The server of one source.
+pub(crate) struct GatewayServer<'f> {
     fleet: &'f Fleet,
     source: &'f Source,
     gateway: &'static dyn Gateway,
 }
 
 impl Fleet {
-    /// Whether this session lives in a server and not in a process here.
-    pub fn is_hosted(&self, target: &Surveyed) -> bool {
+    /// Whether this session lives in a gateway and not in a process here.
+    pub fn is_in_gateway(&self, target: &Surveyed) -> bool {
         self.server_of(target).is_some()
     }
 
-    /// The callbacks of launches that are over and that nobody has heard.
-    pub fn untold(&self) -> Vec<Untold> {
+    /// Returns the callbacks of finished launches that were not delivered.
+    pub fn undelivered_callbacks(&self) -> Vec<UndeliveredCallback> {
         let ledger = self.ledger();
         let over = ledger.entries().iter().filter(|(folder, _)| folder.exit().is_some());
-        let untold = over.filter_map(|(folder, record)| {
+        let undelivered = over.filter_map(|(folder, record)| {
             let order = record.order.callback.clone()?;
             let state = folder.callback();
             if state.as_ref().is_some_and(|state| state.delivered_at.is_some()) {
                 return None;
             }
-            // A runner at work holds its folder: where nobody does, nobody will tell.
+            // A live runner holds its directory; without a runner nothing delivers the callback.
             let tried = folder.hold().is_ok_and(|held| held.is_none());
             let error = state.and_then(|state| state.error);
-            Some(Untold {
+            Some(UndeliveredCallback {
                 launch: record.id.clone(),
                 session: record.session_id.clone(),
                 order,
@@ -78,10 +79,10 @@ impl Fleet {
                 tried,
             })
         });
-        untold.collect()
+        undelivered.collect()
     }
 
-    /// What a launch would start or send. Refuses what makes no sense for this agent.
+    /// Returns what a launch would start or send. Refuses what makes no sense for this agent.
     pub fn preview(&self, order: &LaunchOrder, words: &str) -> Result<Preview, Refusal> {
         match self.server_named(&order.adapter, &order.root) {
             Some(server) => server.request(order, words).map(Preview::Request),
@@ -89,18 +90,18 @@ impl Fleet {
         }
     }
 
-    pub(crate) fn server_of(&self, target: &Surveyed) -> Option<Server<'_>> {
+    pub(crate) fn server_of(&self, target: &Surveyed) -> Option<GatewayServer<'_>> {
         self.server_named(&target.key.adapter, &target.key.root)
     }
 
-    pub(crate) fn server_named(&self, adapter: &str, root: &str) -> Option<Server<'_>> {
+    pub(crate) fn server_named(&self, adapter: &str, root: &str) -> Option<GatewayServer<'_>> {
         let source = self.source(adapter, root)?;
-        Some(Server { fleet: self, source, gateway: source.adapter.gateway()? })
+        Some(GatewayServer { fleet: self, source, gateway: source.adapter.gateway()? })
     }
 }
 
-impl Server<'_> {
-    /// Breaks off the turn; the session stays and takes the next message.
+impl GatewayServer<'_> {
+    /// Interrupts the turn; the session stays and accepts the next message.
     pub(crate) fn stop(&self, target: &Surveyed, grace: Duration) -> Result<Stopped, StopError> {
         let aborted = self.gateway.stop(&self.source.root, &target.key.id)?;
         let began = Instant::now();
@@ -109,7 +110,7 @@ impl Server<'_> {
             let seen = survey.sessions.iter().find(|surveyed| surveyed.key == target.key);
             let now = seen.map(|seen| seen.session.status);
             let gone = seen.is_none() && survey.prove_ended(&target.key).is_some();
-            // Not to hear of it is not to know that it rests.
+            // If the session is not seen, that does not prove that it is idle.
             if gone || matches!(now, Some(Status::Idle | Status::Stopped)) {
                 let how = if aborted { "its gateway broke off the turn; the session stays" } else { "" };
                 let open_in =
@@ -122,7 +123,7 @@ impl Server<'_> {
                 let error = not_broken_off(&format!("the gateway {took}"), &target.key.id, now);
                 return Err(error.hint("look again, or stop it in the gateway's own page"));
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -131,7 +132,7 @@ impl Server<'_> {
     }
 
     pub(crate) fn send(&self, target: &Surveyed, words: &str) -> Result<(), SpeakError> {
-        let once = fresh::uuid().map_err(|error| SpeakError::Silent(error.to_string()))?;
+        let once = new_names::uuid().map_err(|error| SpeakError::Silent(error.to_string()))?;
         Ok(self.gateway.send(&self.source.root, &target.key.id, words, &once)?)
     }
 

@@ -1,4 +1,4 @@
-//! Which server is meant: the one that was named, else the first that leads anywhere.
+//! Chooses a gateway: the one that the caller named, else the first reachable one.
 
 use std::path::Path;
 
@@ -9,14 +9,15 @@ use crate::keep::launches::{CallbackOrder, LaunchOrder};
 use crate::{Fleet, Source};
 
 impl Fleet {
-    /// The gateways that are known, in their order: the one of the agent's own settings first, then as configured.
+    /// Returns the known gateways in their order: the one of the agent's own settings first, then the configured ones.
     pub fn gateways(&self) -> impl Iterator<Item = &Source> {
         self.sources.iter().filter(|source| {
             source.adapter.gateway().is_some_and(|gateway| gateway.is_reachable(&source.root))
         })
     }
 
-    /// Where a new session of this agent would be. Of several gateways the one that was named, else the first.
+    /// Returns the source in which a new session of this agent would live. Of several gateways this is the one that was
+    /// named, else the first.
     pub fn place_to_launch(&self, adapter: &str, gateway: Option<&str>) -> Result<&Source, SlotError> {
         let mut of_adapter = self.sources.iter().filter(|source| source.name() == adapter);
         let first = of_adapter.next().ok_or_else(|| SlotError::unknown(adapter))?;
@@ -26,22 +27,22 @@ impl Fleet {
         let mut gateways = self.gateways().filter(|source| source.name() == adapter);
         match gateway {
             Some(said) => self.gateway_named(said, Some(adapter)),
-            // Without a gateway the refusal names the place where one would be written down.
+            // Without a gateway, the refusal names the file in which one would be configured.
             None => Ok(gateways.next().unwrap_or(first)),
         }
     }
 
-    /// Whether a new session of this agent would work on another machine: its folders are not ours to look at.
+    /// Whether a new session of this agent would work on another machine, whose directories we cannot see.
     pub fn works_elsewhere(&self, adapter: &str, gateway: Option<&str>) -> Result<bool, SlotError> {
         self.place_to_launch(adapter, gateway).map(is_elsewhere)
     }
 
-    /// The same for an order that is already made.
+    /// The same for an existing order.
     pub fn goes_elsewhere(&self, order: &LaunchOrder) -> bool {
         self.server_named(&order.adapter, &order.root).is_some_and(|server| is_elsewhere(server.source))
     }
 
-    /// Who in a gateway is told: in the one that was named, else in the first.
+    /// Returns the recipient of a callback in the gateway that was named, else in the first.
     pub(crate) fn callback_to(
         &self,
         to: Addressee,
@@ -54,7 +55,7 @@ impl Fleet {
         Ok(CallbackOrder { adapter: source.name().to_owned(), root: shown(&source.root.path), to })
     }
 
-    /// A gateway that was configured twice under one name is still two: nobody chooses for the user.
+    /// If two configured gateways have the same name, this refuses instead of choosing one.
     fn gateway_named(&self, said: &str, adapter: Option<&str>) -> Result<&Source, SlotError> {
         let known = || self.gateways().filter(|source| adapter.is_none_or(|name| source.name() == name));
         let is_meant = |source: &&Source| {

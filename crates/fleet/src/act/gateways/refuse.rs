@@ -1,10 +1,10 @@
-//! What a launch cannot ask of a session without a process here.
+//! Refuses what a launch cannot ask of a session without a process here.
 
 use agentctl_model::{Conversation, Refusal};
 
 use crate::keep::launches::LaunchOrder;
 
-/// There is no process here that could be given these, or be waited for.
+/// Refuses options that need a process here, to which they could be passed or for which one could wait.
 pub(super) fn refuse_what_needs_a_process(order: &LaunchOrder) -> Result<(), Refusal> {
     let resumed = matches!(order.conversation, Conversation::Stored { .. });
     let forked = matches!(order.conversation, Conversation::ForkOf { .. });

@@ -1,4 +1,4 @@
-//! What goes with a prompt: an issue, a specification, files. Each stands behind it under its name.
+//! What is attached to a prompt: an issue, a specification, files. Each is appended to the prompt under its name.
 
 use std::fmt::Write as _;
 use std::io;
@@ -8,7 +8,7 @@ use super::issue::{self, Issue};
 use super::request::check_words;
 use crate::Caller;
 
-/// The largest file that is put behind a prompt, unless somebody says otherwise.
+/// The default limit for the size of an attached file.
 pub const MAX_FILE: u64 = 256 << 10;
 
 #[derive(Debug, Clone)]
@@ -16,7 +16,7 @@ pub struct Attachments {
     pub issue: Option<Issue>,
     pub spec: Option<PathBuf>,
     pub files: Vec<PathBuf>,
-    /// The largest of them, in bytes.
+    /// The size limit of each, in bytes.
     pub most: u64,
 }
 
@@ -26,16 +26,16 @@ impl Default for Attachments {
     }
 }
 
-/// Why there are no words.
+/// Why there is no prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WordsError {
-    /// Wrong as it was asked for; otherwise it was tried and failed.
+pub struct PromptError {
+    /// The request is wrong; otherwise it was tried and failed.
     pub usage: bool,
     pub message: String,
     pub hint: Option<String>,
 }
 
-impl WordsError {
+impl PromptError {
     pub fn usage(message: impl Into<String>) -> Self {
         Self { usage: true, message: message.into(), hint: None }
     }
@@ -51,13 +51,13 @@ impl WordsError {
 }
 
 impl Attachments {
-    /// Everything that is said, in one text. An issue or a specification is enough of a prompt; `cwd` is where the issue's
-    /// repository is looked for.
-    pub fn behind(&self, prompt: Option<String>, caller: &Caller, cwd: &Path) -> Result<String, WordsError> {
+    /// Returns the prompt and all attachments as one text. An issue or a specification alone is enough; `cwd` is where
+    /// the issue's repository is looked up.
+    pub fn behind(&self, prompt: Option<String>, caller: &Caller, cwd: &Path) -> Result<String, PromptError> {
         let mut words = match prompt {
             Some(prompt) => checked(prompt)?,
             None if self.spec.is_some() || self.issue.is_some() => String::new(),
-            None => return Err(WordsError::usage("there is no prompt")),
+            None => return Err(PromptError::usage("there is no prompt")),
         };
         if let Some(issue) = &self.issue {
             append(&mut words, "issue", &format!("#{}", issue.number), &issue::fetch(issue, caller, cwd)?);
@@ -79,33 +79,33 @@ fn append(words: &mut String, kind: &str, name: &str, text: &str) {
     let _ = write!(words, "<{kind} name=\"{name}\">\n{text}{end}</{kind}>");
 }
 
-/// Words that can be said at all.
-fn checked(words: String) -> Result<String, WordsError> {
-    check_words(&words).map_err(WordsError::usage)?;
+/// Returns the prompt if an agent can be given it.
+fn checked(words: String) -> Result<String, PromptError> {
+    check_words(&words).map_err(PromptError::usage)?;
     Ok(words)
 }
 
-/// The text of a file, which must be one.
-pub fn text_of(path: &Path, most: u64) -> Result<String, WordsError> {
+/// Returns the text of a file, which must be UTF-8 text.
+pub fn text_of(path: &Path, most: u64) -> Result<String, PromptError> {
     let shown = path.display().to_string();
-    let failed = |error: io::Error| WordsError::usage(format!("cannot read {shown}: {error}"));
-    // One byte more than is allowed shows that it is too large.
+    let failed = |error: io::Error| PromptError::usage(format!("cannot read {shown}: {error}"));
+    // Reading one byte more than allowed shows that the file is too large.
     let bytes = match agentctl_files::read_beginning(path, most.saturating_add(1)) {
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-            return Err(WordsError::usage(format!("{shown} is not a file")));
+            return Err(PromptError::usage(format!("{shown} is not a file")));
         }
         read => read.map_err(failed)?,
     };
     text(bytes, &shown, most)
 }
 
-/// Bytes that came from somewhere, as text of at most this size.
-pub fn text(bytes: Vec<u8>, shown: &str, most: u64) -> Result<String, WordsError> {
+/// Converts bytes to text of at most this size.
+pub fn text(bytes: Vec<u8>, shown: &str, most: u64) -> Result<String, PromptError> {
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > most {
-        return Err(WordsError::usage(format!("{shown} has more than {most} bytes"))
+        return Err(PromptError::usage(format!("{shown} has more than {most} bytes"))
             .hint("--max-file-size allows more, or name the file in the prompt"));
     }
-    let refuse = |why: &str| WordsError::usage(format!("{shown} is no text: {why}"));
+    let refuse = |why: &str| PromptError::usage(format!("{shown} is no text: {why}"));
     if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
         return Err(refuse(&format!("it holds a NUL at byte {at}")));
     }

@@ -1,4 +1,4 @@
-//! What an agent itself said when its launch went wrong, from the output that its runner keeps.
+//! What an agent itself reported when its launch went wrong, from the output that its runner keeps.
 
 use agentctl_adapters::Control;
 use agentctl_model::{FirstWords, Surveyed};
@@ -6,12 +6,12 @@ use agentctl_model::{FirstWords, Surveyed};
 use crate::Fleet;
 use crate::keep::launches::LaunchFolder;
 
-/// How much of an agent's output is read for its words.
+/// How much of an agent's output is read for its error message.
 pub(crate) const WORDS: u64 = 1 << 20;
 
 impl Fleet {
-    /// Why the newest launch of a session went wrong, in the agent's words; what its records say of it counts where it
-    /// printed no complaint.
+    /// Returns why the newest launch of a session went wrong, as the agent reported it. If it printed no error, its
+    /// records count.
     pub fn complaint(&self, session: &Surveyed) -> Option<String> {
         let recorded = session.session.status_detail.clone();
         let (_, control) = self.control_of(session).ok()?;
@@ -33,7 +33,7 @@ pub(crate) fn complaint(
     Some(words).filter(|words| !words.trim().is_empty())
 }
 
-/// The end of what an agent wrote to its stderr.
+/// The last lines that an agent wrote to its stderr.
 fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(12)..].join("\n")

@@ -8,28 +8,28 @@ use std::time::Duration;
 use agentctl_process::{Order, spawn};
 use serde_json::Value;
 
-use super::attachments::WordsError;
+use super::attachments::PromptError;
 use crate::Caller;
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// An issue of a repository; without a name of the one that `gh` finds in the folder.
+/// An issue of a repository. If the repository is not named, `gh` finds it from the directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issue {
     pub number: u64,
     pub repo: Option<String>,
 }
 
-/// Title and body of the issue.
-pub(super) fn fetch(issue: &Issue, caller: &Caller, cwd: &Path) -> Result<String, WordsError> {
+/// Returns the title and body of the issue.
+pub(super) fn fetch(issue: &Issue, caller: &Caller, cwd: &Path) -> Result<String, PromptError> {
     let Issue { number, repo } = issue;
-    let failed = |why: String| WordsError::failed(format!("cannot fetch issue #{number}: {why}"));
+    let failed = |why: String| PromptError::failed(format!("cannot fetch issue #{number}: {why}"));
     let program = caller.find_program(Path::new("gh")).ok_or_else(|| {
         failed("the GitHub CLI `gh` is not installed".to_owned())
             .hint("install it, or paste the issue into the prompt")
     })?;
     let number = number.to_string();
-    // In one argument: alone, a name that begins with a dash would be a flag.
+    // This is one argument, because a separate name that begins with a dash would be a flag.
     let repo = repo.as_ref().map(|repo| format!("--repo={repo}"));
     let mut args = vec!["issue", "view", &number, "--json", "title,body"];
     args.extend(repo.as_deref());

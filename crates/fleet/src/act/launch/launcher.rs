@@ -1,5 +1,5 @@
-//! The way of a launch, for the command line and the API alike: a request becomes orders, what a checkout would run is agreed
-//! to, agentctl's folder is made ready, and each order is carried out.
+//! The steps of a launch, for the command line and the API alike: a request becomes orders, the user consents to what a
+//! checkout would run, agentctl's directory is prepared, and each order is carried out.
 
 use std::io;
 use std::time::Duration;
@@ -14,24 +14,24 @@ use crate::keep::launches::{LaunchOrder, WorktreeOrder};
 use crate::keep::store::StoreError;
 use crate::{Caller, Fleet, Store};
 
-/// What starting and stopping agents takes, in the environment of whoever asks.
+/// What is needed to start and stop agents in the environment of the caller.
 pub struct Launcher {
     pub fleet: Fleet,
     pub caller: Caller,
     pub defaults: Defaults,
-    /// How long the records of launches that ended are kept.
+    /// How long the records of finished launches are kept.
     pub kept: Duration,
-    /// A mistake in the settings because of which another agent would be started than was meant.
+    /// A mistake in the settings that would start another agent than the one that is meant.
     pub mistake: Option<String>,
 }
 
 impl Launcher {
-    /// The orders of a launch. Makes nothing.
+    /// Returns the orders of a launch. Creates nothing.
     pub fn plan(&self, request: &LaunchRequest, words: String) -> io::Result<LaunchPlan> {
         self.fleet.plan_launch(request, words, &self.caller.programs)
     }
 
-    /// The last steps before something is started: `consent` is asked for every working tree that will be made.
+    /// Does the last steps before something is started; `consent` is called for every worktree that will be made.
     pub fn prepare<E: From<StoreError>>(
         &self,
         plan: &LaunchPlan,
@@ -43,14 +43,14 @@ impl Launcher {
         Ok(self.make_ready(now)?)
     }
 
-    /// The same for a session that goes on: no working tree is made for it.
+    /// The same for a resumed session, for which no worktree is made.
     pub fn make_ready(&self, now: Timestamp) -> Result<(), StoreError> {
         Store::at(&self.caller.home).prepare()?;
         self.fleet.forget_old_launches(now, self.kept);
         Ok(())
     }
 
-    /// Starts it and waits until a survey shows its turn; it is taken back once `cancelled` says so.
+    /// Starts the launch and waits until a survey shows its turn; cancels it once `cancelled` returns true.
     pub fn carry_out(
         &self,
         order: LaunchOrder,

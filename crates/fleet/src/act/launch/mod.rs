@@ -1,7 +1,7 @@
-//! Asking for a launch: the record is written, a runner is started, and its word is waited for.
+//! Requests a launch: writes the record, starts a runner, and waits for its result.
 //!
-//! The runner owns everything from its first moment, the undo included. Whoever asks may be killed: nothing changes. If
-//! the runner is killed, what it left is found here by looking.
+//! The runner owns everything from its first moment, including the undo. If the caller is killed, nothing changes. If
+//! the runner is killed, what it left is found here by a survey.
 
 mod attachments;
 pub(crate) mod complaint;
@@ -21,18 +21,18 @@ use agentctl_process::{Order, Started, spawn, wait_any_gone};
 use jiff::Timestamp;
 
 use crate::act::caller::Caller;
-use crate::act::gateways::Hosted;
+use crate::act::gateways::GatewayLaunch;
 use crate::act::stop::termination::Hunt;
-use crate::keep::fresh;
 use crate::keep::kernel_lock::KernelLock;
 use crate::keep::launches;
 use crate::keep::launches::{
     Failed, LaunchFolder, LaunchOrder, MARK, NewLaunch, ProcessMark, Record, WorktreeOrder,
 };
+use crate::keep::new_names;
 use crate::read::query::Query;
 use crate::{Fleet, worktree};
 
-pub use attachments::{Attachments, MAX_FILE, WordsError, text, text_of};
+pub use attachments::{Attachments, MAX_FILE, PromptError, text, text_of};
 pub use issue::Issue;
 pub use launcher::Launcher;
 pub use request::{LaunchOptions, LaunchRequest, check_folder, check_words, misfit};
@@ -42,20 +42,20 @@ pub use slots::{
     Choice, Defaults, LaunchPlan, MOST_SLOTS, PlannedSlot, SlotError, SlotErrorKind, check_count,
 };
 
-/// The command of agentctl that is a runner.
+/// The agentctl command that is a runner.
 pub const RUNNER: &str = "__run";
 
-/// How long a runner may take to end once it has said why there is no session.
-const GOING: Duration = Duration::from_secs(5);
+/// How long a runner may take to exit after it has written why there is no session.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often is looked for the word of a runner: two small files of our own. Being told by the kernel would cost more, since
-/// it takes tens of milliseconds to end such a watch.
+/// How often the result of a runner is polled, which reads two small files of our own. A watch by the kernel would cost
+/// more, since removing it takes tens of milliseconds.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Why there is no session. Nothing is left behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaunchError {
-    /// Not tried, since it must not or cannot be; otherwise it was tried and failed.
+    /// It was not tried, because it must not or cannot be done; otherwise it was tried and failed.
     pub refused: bool,
     pub message: String,
     pub hint: Option<String>,
@@ -88,28 +88,28 @@ impl From<Failed> for LaunchError {
     }
 }
 
-/// A launch that is being carried out.
+/// A launch in progress.
 #[derive(Debug)]
 pub struct Launching(Work);
 
 #[derive(Debug)]
 enum Work {
     Run(Box<Running>),
-    /// There is nothing to run: a server has it already.
-    Hosted(Box<Hosted>),
+    /// There is nothing to run, because a gateway has accepted it already.
+    InGateway(Box<GatewayLaunch>),
 }
 
-/// By a runner.
+/// A launch that a runner carries out.
 #[derive(Debug)]
 struct Running {
     folder: LaunchFolder,
     runner: Started,
-    /// Held until the answer was heard.
+    /// Held until the result was read.
     _awaited: KernelLock,
 }
 
 impl Fleet {
-    /// What would be started. Refuses what makes no sense for this agent.
+    /// Returns what would be started. Refuses what makes no sense for this agent.
     pub fn plan(&self, order: &LaunchOrder, intent: &Intent) -> Result<SpawnPlan, Refusal> {
         let adapter = self.sources.iter().find(|source| source.name() == order.adapter);
         let control = adapter.and_then(|source| source.adapter.control());
@@ -125,13 +125,13 @@ impl Fleet {
         Ok(plan)
     }
 
-    /// The working tree that is made for it. What lives in a server takes none.
+    /// Returns the worktree that is to be made for the launch. A session that lives in a gateway gets none.
     pub fn tree_of<'o>(&self, order: &'o LaunchOrder) -> Option<&'o WorktreeOrder> {
         order.worktree.as_ref().filter(|_| self.server_named(&order.adapter, &order.root).is_none())
     }
 
-    /// Writes the record and starts the runner, in the caller's environment; or asks the server in which the session is to
-    /// live.
+    /// Writes the record and starts the runner in the caller's environment, or asks the gateway in which the session is
+    /// to live.
     pub fn launch(
         &self,
         order: LaunchOrder,
@@ -142,14 +142,14 @@ impl Fleet {
         if let Some(server) = self.server_named(&order.adapter, &order.root) {
             return server
                 .launch(order, words, caller, now)
-                .map(|hosted| Launching(Work::Hosted(Box::new(hosted))));
+                .map(|hosted| Launching(Work::InGateway(Box::new(hosted))));
         }
-        // What has no plan is refused before anything is written.
+        // An order without a plan is refused before anything is written.
         self.plan(&order, &order.intent(words.to_owned(), order.cwd.clone()))?;
         let begin = || -> io::Result<Launching> {
             let record = Record {
                 version: launches::VERSION,
-                id: fresh::launch_id()?,
+                id: new_names::launch_id()?,
                 launched_at: now,
                 order,
                 session_id: None,
@@ -174,7 +174,7 @@ impl Fleet {
     }
 }
 
-/// The runner gets the lock on its folder as its standard input: so there is no moment in which nobody holds it.
+/// Starts the runner. It gets the lock on its directory as its standard input, so that the lock is held without a gap.
 fn start_runner(
     folder: &LaunchFolder,
     held: Option<File>,
@@ -198,15 +198,15 @@ fn start_runner(
 }
 
 impl Launching {
-    /// It is not wanted any more: whoever works on it undoes what was done.
+    /// Cancels the launch: the process that works on it undoes what was done.
     pub fn cancel(&mut self) {
         match &mut self.0 {
             Work::Run(running) => drop(running.folder.cancel()),
-            Work::Hosted(hosted) => hosted.cancel(),
+            Work::InGateway(hosted) => hosted.cancel(),
         }
     }
 
-    /// Waits for the outcome; the launch is taken back once `cancelled` says so.
+    /// Waits for the outcome; cancels the launch once `cancelled` returns true.
     pub fn wait(mut self, fleet: &Fleet, cancelled: impl Fn() -> bool) -> Result<Surveyed, LaunchError> {
         loop {
             if let Some(outcome) = self.outcome(fleet) {
@@ -219,31 +219,31 @@ impl Launching {
         }
     }
 
-    /// Until it is time to ask again what became of them: a moment, or until a runner has ended.
+    /// Waits until it is time to check the outcomes again: a moment, or until a runner has exited.
     pub(crate) fn rest<'l>(starting: impl IntoIterator<Item = &'l Self>) {
         let runners = starting.into_iter().filter_map(|launching| match &launching.0 {
             Work::Run(running) => running.runner.process,
-            Work::Hosted(_) => None,
+            Work::InGateway(_) => None,
         });
         wait_any_gone(&runners.collect::<Vec<_>>(), None, POLL_INTERVAL);
     }
 
-    /// The session, once a survey shows its turn, or why there is none.
+    /// Returns the session once a survey shows its turn, or why there is none.
     pub fn outcome(&mut self, fleet: &Fleet) -> Option<Result<Surveyed, LaunchError>> {
         match &mut self.0 {
             Work::Run(running) => running.outcome(fleet),
-            Work::Hosted(hosted) => hosted.outcome(fleet),
+            Work::InGateway(hosted) => hosted.outcome(fleet),
         }
     }
 }
 
 impl Running {
     fn outcome(&mut self, fleet: &Fleet) -> Option<Result<Surveyed, LaunchError>> {
-        // Asked before the files are read: whatever it wrote before it ended is there then.
+        // This is checked before the files are read, so that everything the runner wrote before it exited is there.
         let runner_ended = self.runner.ended().ok().flatten().is_some();
         if let Some(failed) = self.folder.failed() {
-            // It has nothing left to do but to end; whoever hears of the failure finds no process any more.
-            let _ = self.runner.ends_within(GOING);
+            // It has nothing left to do but exit. A caller that learns of the failure finds no process any more.
+            let _ = self.runner.ends_within(EXIT_TIMEOUT);
             let _ = self.folder.remove();
             return Some(Err(failed.into()));
         }
@@ -267,17 +267,18 @@ impl Running {
     }
 }
 
-/// The session of this launch, if it is stored or carried, at the cost of a list.
+/// Returns the session of this launch, if it is stored or has an owner, at the cost of a list.
 pub(crate) fn glance(fleet: &Fleet, record: &Record) -> Option<Surveyed> {
     show(fleet, record, false)
 }
 
-/// The same; `complete` as `status` shows it, which may cost a read of the whole transcript.
+/// The same; with `complete` it contains what `status` shows, which may cost a read of the whole transcript.
 pub(crate) fn show(fleet: &Fleet, record: &Record, complete: bool) -> Option<Surveyed> {
     look(fleet, record, complete).0
 }
 
-/// The same, and whether everything that could hold it was heard: only then is not to be found an answer.
+/// The same, and whether every source that could hold it was read. Only then does a missing session mean that there is
+/// none.
 pub(crate) fn look(fleet: &Fleet, record: &Record, complete: bool) -> (Option<Surveyed>, bool) {
     let Some((id, query)) = record.session_id.as_ref().zip(Query::of_launch(record)) else {
         return (None, true);
@@ -287,7 +288,7 @@ pub(crate) fn look(fleet: &Fleet, record: &Record, complete: bool) -> (Option<Su
     (survey.sessions.into_iter().find(|surveyed| surveyed.key.id == *id), heard)
 }
 
-/// Undoes a launch that has no session, whoever finds it: its processes, its worktree, its record.
+/// Undoes a launch that has no session, no matter which process finds it: its processes, its worktree, its record.
 pub fn clean_up(fleet: &Fleet, folder: &LaunchFolder, record: &Record) {
     undo(fleet, record);
     let _ = folder.remove();
@@ -297,12 +298,12 @@ pub fn clean_up(fleet: &Fleet, folder: &LaunchFolder, record: &Record) {
 pub(crate) fn undo(fleet: &Fleet, record: &Record) {
     end_family(fleet, record);
     if let Some(made) = &record.made {
-        // What somebody has worked in stays, and `agentctl worktree list` shows it.
+        // A worktree with changes stays, and `agentctl worktree list` shows it.
         let _ = worktree::remove_if_clean(made);
     }
 }
 
-/// Ends everybody that carries the mark of this launch, whatever is known of a session.
+/// Ends every process that carries the mark of this launch, whatever is known of a session.
 pub(crate) fn end_family(fleet: &Fleet, record: &Record) {
     let process = record.process.as_ref().and_then(ProcessMark::process);
     let alive = |process| fleet.kernel.is_alive(process) != Observed::Seen(false);

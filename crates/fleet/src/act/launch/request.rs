@@ -1,4 +1,4 @@
-//! From what somebody wants launched to the orders of it, for the command line and the API alike.
+//! Turns a launch request into orders, for the command line and the API alike.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,27 +10,27 @@ use agentctl_model::{Conversation, Permission};
 
 use super::slots::{Choice, LaunchPlan, PlannedSlot, SlotError, SlotErrorKind, names};
 use crate::Fleet;
-use crate::keep::fresh;
 use crate::keep::launches::{LaunchOrder, WorktreeOrder};
+use crate::keep::new_names;
 use crate::worktree::{WorktreeError, check};
 
 /// What is to be launched, and how.
 #[derive(Debug, Default)]
 pub struct LaunchRequest {
     pub choices: Vec<Choice>,
-    /// As a group, each in a working tree of its own.
+    /// As a group, each session in its own worktree.
     pub side_by_side: bool,
     pub cwd: PathBuf,
-    /// Somebody named it: a session without processes here is told of it too.
+    /// The user named the directory, so a session without a process here gets it too.
     pub cwd_is_chosen: bool,
-    /// The working tree of one that is alone.
+    /// The worktree of a single launch.
     pub worktree: Option<WorktreeOrder>,
     /// Where the branches of a group begin.
     pub base: Option<String>,
     pub options: LaunchOptions,
 }
 
-/// What holds for every slot of a launch.
+/// The options that apply to every slot of a launch.
 #[derive(Debug, Clone, Default)]
 pub struct LaunchOptions {
     pub group: Option<String>,
@@ -42,18 +42,19 @@ pub struct LaunchOptions {
     pub files: Vec<PathBuf>,
     pub on_create: Option<String>,
     pub on_complete: Option<String>,
-    /// The gateway that is meant, where there are several: for the session, and for whoever is told.
+    /// Which of several gateways is meant, both for the session and for the recipient of the callback.
     pub gateway: Option<String>,
-    /// Who is told when it has ended; nobody by default.
+    /// Who is notified of the end; nobody by default.
     pub callback: Addressee,
     pub timeout: Option<Duration>,
-    /// Arguments for the agent's program, as they are.
+    /// Arguments that are passed to the agent's program unchanged.
     pub args: Vec<String>,
     pub force: bool,
 }
 
 impl Fleet {
-    /// The orders of a launch. A slot that cannot be has none, and why; the others do not suffer. Makes nothing.
+    /// Returns the orders of a launch. A slot that cannot be launched has an error instead, which does not affect the
+    /// others. Creates nothing.
     pub fn plan_launch(
         &self,
         request: &LaunchRequest,
@@ -62,7 +63,7 @@ impl Fleet {
     ) -> io::Result<LaunchPlan> {
         let group = match &request.options.group {
             Some(name) => Some(name.clone()),
-            None if request.side_by_side => Some(fresh::group_id()?),
+            None if request.side_by_side => Some(new_names::group_id()?),
             None => None,
         };
         let slot = |(choice, name): (&Choice, String)| {
@@ -99,7 +100,7 @@ impl Fleet {
         {
             return Err(SlotError::new(SlotErrorKind::Unknown, why));
         }
-        // What lives in a gateway takes none, and says so itself.
+        // A session in a gateway takes no worktree, and its own check refuses one.
         if let (Some(WorktreeOrder { repository, branch, base }), None) =
             (&worktree, source.adapter.gateway())
         {
@@ -123,11 +124,11 @@ impl Fleet {
             model: choice.model.clone(),
             permission: options.permission,
             system_prompt: options.system_prompt,
-            fresh_id: fresh::uuid()
+            fresh_id: new_names::uuid()
                 .map_err(|error| SlotError::new(SlotErrorKind::Failed, error.to_string()))?,
             program: programs.get(&choice.adapter).cloned(),
             env: options.env.into_iter().map(|(name, value)| (name, Some(value))).collect(),
-            // A launch that is alone has no name among others.
+            // A single launch has no group and no slot name.
             group: in_group.map(|(group, _)| group.to_owned()),
             slot: in_group.map(|(_, name)| name.to_owned()),
             labels: options.labels,
@@ -143,13 +144,13 @@ impl Fleet {
     }
 }
 
-/// Why this agent cannot be given this value as what it is, if it cannot.
+/// Returns why this agent does not accept this value for `what`, if it does not.
 pub fn misfit(adapter: &str, what: &str, value: &str) -> Option<String> {
     let known = agentctl_adapters::registry().into_iter().find(|known| known.card().name == adapter)?;
     known.control()?.misfit(what, value)
 }
 
-/// What makes no sense is wrong usage; what git could not say now may be so another time.
+/// A request that makes no sense is wrong usage; a failure of git may be temporary.
 fn no_such_tree(error: &WorktreeError) -> SlotError {
     let kind = match error {
         WorktreeError::NotARepository(_) | WorktreeError::BadBranch(_) | WorktreeError::BadBase(_) => {
@@ -164,7 +165,7 @@ pub(super) fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Whether an agent can work in this folder, or why not.
+/// Checks that an agent can work in this directory.
 pub fn check_folder(path: &Path) -> Result<(), String> {
     use rustix::fs::{Access, access};
     let refuse = |why: &str| Err(format!("{} {why}", path.display()));
@@ -180,7 +181,7 @@ pub fn check_folder(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether words can be said at all, or why not.
+/// Checks that an agent can be given this text.
 pub fn check_words(words: &str) -> Result<(), String> {
     if words.trim().is_empty() {
         return Err("the prompt is empty".to_owned());

@@ -1,4 +1,4 @@
-//! A further turn of a session that nobody runs.
+//! A further turn of a session that no process runs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use agentctl_model::{Conversation, Permission, Status, Surveyed, text};
 
 use super::LaunchError;
 use super::request::milliseconds;
-use crate::keep::fresh;
 use crate::keep::launches::LaunchOrder;
+use crate::keep::new_names;
 use crate::{Fleet, Offer};
 
-/// How a session is to go on.
+/// How a session is to continue.
 #[derive(Debug, Clone, Default)]
 pub struct ResumeRequest {
-    /// In a copy with an id of its own.
+    /// Continue in a copy with its own id.
     pub fork: bool,
     pub model: Option<String>,
     pub permission: Option<Permission>,
@@ -24,15 +24,15 @@ pub struct ResumeRequest {
 }
 
 impl Fleet {
-    /// The order that takes a session up again, or why that must not be. The runner looks again when nobody else can
-    /// begin.
+    /// Returns the order that resumes a session, or why that is refused. The runner checks again once no other process
+    /// can begin.
     pub fn resume_order(
         &self,
         found: &Surveyed,
         request: &ResumeRequest,
         programs: &BTreeMap<String, PathBuf>,
     ) -> Result<LaunchOrder, LaunchError> {
-        let hosted = self.is_hosted(found);
+        let hosted = self.is_in_gateway(found);
         if !request.fork {
             self.refuse_live(found, hosted)?;
         }
@@ -43,7 +43,7 @@ impl Fleet {
         }
         self.may_resume(found)?;
         let (id, place) = (found.key.id.clone(), found.place.clone());
-        // Where a session of a gateway works is the gateway's business.
+        // The gateway decides where its session works.
         let cwd = if hosted { found.session.cwd.clone().unwrap_or_default() } else { folder_of(found)? };
         let conversation = if request.fork {
             Conversation::ForkOf { id, place }
@@ -60,10 +60,10 @@ impl Fleet {
             model: request.model.clone(),
             permission: request.permission,
             system_prompt: None,
-            fresh_id: fresh::uuid().map_err(|error| LaunchError::failed(error.to_string()))?,
+            fresh_id: new_names::uuid().map_err(|error| LaunchError::failed(error.to_string()))?,
             program: programs.get(&found.key.adapter).cloned(),
             env: BTreeMap::new(),
-            // The group of a session is the one of its first launch.
+            // The group of a session is the group of its first launch.
             group: found.session.group.clone().filter(|_| !request.fork),
             slot: None,
             labels: BTreeMap::new(),
@@ -93,8 +93,8 @@ fn folder_of(found: &Surveyed) -> Result<String, LaunchError> {
 }
 
 impl Fleet {
-    /// Two processes on one conversation would tear it apart. In a gateway a session that rests has no process that could
-    /// be in the way.
+    /// Refuses a live session, because two processes would corrupt one conversation. An idle session in a gateway has
+    /// no process that could interfere.
     pub(crate) fn refuse_live(&self, found: &Surveyed, hosted: bool) -> Result<(), LaunchError> {
         let session = &found.session;
         if session.status == Status::Stopped || (hosted && session.status == Status::Idle) {

@@ -1,4 +1,4 @@
-//! Several launches at once: one that fails does not fail the others.
+//! Several launches at once. One that fails does not fail the others.
 
 use agentctl_model::Surveyed;
 use jiff::Timestamp;
@@ -8,7 +8,7 @@ use super::slots::{LaunchPlan, PlannedSlot};
 use crate::read::groups::{FailedSlot, GroupLaunch};
 use crate::{Caller, Fleet};
 
-/// What became of the slots, in their order.
+/// The results of the slots, in their order.
 #[derive(Debug)]
 pub struct SideBySide {
     pub group: String,
@@ -29,7 +29,7 @@ enum State {
     Failed(String),
 }
 
-/// Those that have no outcome yet.
+/// The launches that have no outcome yet.
 fn starting(slots: &[(String, State)]) -> impl Iterator<Item = &Launching> {
     slots.iter().filter_map(|(_, state)| state.starting())
 }
@@ -44,8 +44,8 @@ impl State {
 }
 
 impl Fleet {
-    /// Starts all slots, each at its own moment, since that is their order, and waits until each has a session or none.
-    /// Those that have none yet are taken back once `cancelled` says so.
+    /// Starts all slots and waits until each has a session or has failed. Each slot has its own launch time, because
+    /// those times define their order. The slots that have no session yet are cancelled once `cancelled` returns true.
     pub fn launch_side_by_side(
         &self,
         plan: LaunchPlan,

@@ -1,8 +1,8 @@
-//! Which launches one request makes: the agents, their models, and what each is called. Pure.
+//! Which launches one request makes: the agents, their models, and their slot names. Pure.
 
 use crate::keep::launches::LaunchOrder;
 
-/// An agent and a model, as they were asked for.
+/// An agent and a model, as requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     pub adapter: String,
@@ -10,10 +10,10 @@ pub struct Choice {
     pub branch: Option<String>,
 }
 
-/// The most launches that one request makes. Each is an agent with processes, a working tree and a bill of its own.
+/// The limit for one request. Each launch is an agent with its own processes, worktree and cost.
 pub const MOST_SLOTS: usize = 100;
 
-/// Whether so many may be launched at once, or why not.
+/// Checks that this many may be launched at once.
 pub fn check_count(slots: usize) -> Result<(), String> {
     if slots <= MOST_SLOTS {
         return Ok(());
@@ -21,7 +21,7 @@ pub fn check_count(slots: usize) -> Result<(), String> {
     Err(format!("{slots} launches are more than {MOST_SLOTS}, the most at once; launch them in parts"))
 }
 
-/// What is launched where nothing else is said.
+/// What is launched by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Defaults {
     pub adapter: Option<String>,
@@ -29,7 +29,7 @@ pub struct Defaults {
 }
 
 impl Defaults {
-    /// The agent and model that are meant; `None` when no agent is named anywhere.
+    /// Returns the agent and model that are meant; `None` if neither the request nor the defaults name an agent.
     pub fn choice(&self, adapter: Option<String>, model: Option<String>) -> Option<Choice> {
         let adapter = adapter.or_else(|| self.adapter.clone())?;
         // The configured model is meant for the configured agent.
@@ -39,7 +39,7 @@ impl Defaults {
     }
 }
 
-/// One launch of several.
+/// One of several launches.
 #[derive(Debug)]
 pub struct PlannedSlot {
     pub name: String,
@@ -52,7 +52,7 @@ pub struct PlannedSlot {
 pub struct LaunchPlan {
     pub slots: Vec<PlannedSlot>,
     pub words: String,
-    /// Several side by side.
+    /// The group, if several are launched together.
     pub group: Option<String>,
 }
 
@@ -62,7 +62,7 @@ impl LaunchPlan {
     }
 }
 
-/// Why a slot has no order. It fails that slot and no other.
+/// Why a slot has no order. It fails this slot and no other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotError {
     pub message: String,
@@ -72,13 +72,13 @@ pub struct SlotError {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotErrorKind {
-    /// Nobody knows such an agent, or no such working tree can be asked for.
+    /// No such agent is known, or no such worktree can be requested.
     Unknown,
     /// There is no gateway, or this agent lives in none.
     Refused,
-    /// None of the gateways was meant.
+    /// No gateway matches the name.
     NoSuchGateway,
-    /// More than one gateway could be meant.
+    /// More than one gateway matches.
     Ambiguous,
     Failed,
 }
@@ -105,7 +105,7 @@ impl SlotError {
     }
 }
 
-/// A name of its own for every choice: the agent, its model where that tells them apart, and a number where nothing does.
+/// Returns a unique name for every choice: the agent, its model if that tells them apart, and a number if nothing does.
 pub(super) fn names(choices: &[Choice]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for choice in choices {
@@ -119,7 +119,7 @@ pub(super) fn names(choices: &[Choice]) -> Vec<String> {
     names
 }
 
-/// A model's name as a part of a branch.
+/// Returns a model's name in a form that can be part of a branch.
 fn safe(model: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_') { c } else { '-' };
     let text: String = model.chars().map(plain).collect();

@@ -1,5 +1,5 @@
-//! Telling somebody in a gateway how a session ended. A gateway that is away is tried again for a while; how far it came
-//! stands in `callback.json`, so that a failure is not only in a log. Nothing about the session depends on it.
+//! Notifies a recipient in a gateway how a session ended. If the gateway does not answer, this retries for a while. The
+//! progress is in `callback.json`, so that a failure is not only in a log. Nothing about the session depends on it.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -13,27 +13,27 @@ use crate::keep::launches::{Callback, CallbackOrder, Exit};
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-/// A gateway that is away for longer is not waited for: whoever would have been told asks by then.
-const GIVE_UP: Duration = Duration::from_mins(30);
-/// How much of its last words is told.
-const LAST_WORDS: usize = 2000;
+/// After this time there are no more retries: by then the recipient will have asked.
+const RETRY_LIMIT: Duration = Duration::from_mins(30);
+/// How much of the session's last message is sent.
+const MESSAGE_LIMIT: usize = 2000;
 
 impl Runner<'_> {
-    pub(super) fn tell_callback(&self, session: Option<&Surveyed>, exit: &Exit) -> io::Result<()> {
+    pub(super) fn deliver_callback(&self, session: Option<&Surveyed>, exit: &Exit) -> io::Result<()> {
         let Some(order) = &self.record.order.callback else { return Ok(()) };
         let words = words(&self.record.order.adapter, self.record.session_id.as_deref(), session, exit);
         let began = Instant::now();
         let mut pause = FIRST_PAUSE;
-        // Written before the first try: whoever finds this runner dead sees that nobody was told.
+        // This is written before the first attempt. If this runner dies, it shows that the callback was not delivered.
         self.folder.write_callback(&Callback { delivered_at: None, error: None, given_up: false })?;
         loop {
-            let (error, may_come) = match self.tell_once(order, &words) {
+            let (error, may_come) = match self.try_callback(order, &words) {
                 Ok(()) => {
                     let done = Callback { delivered_at: Some(now()), error: None, given_up: false };
                     return self.folder.write_callback(&done);
                 }
                 Err(ServerError::Refused(refusal)) => (refusal.reason, false),
-                Err(ServerError::Unheard(why)) => (why, began.elapsed() < GIVE_UP),
+                Err(ServerError::Unheard(why)) => (why, began.elapsed() < RETRY_LIMIT),
             };
             let state = Callback { delivered_at: None, error: Some(error), given_up: !may_come };
             self.folder.write_callback(&state)?;
@@ -45,8 +45,8 @@ impl Runner<'_> {
         }
     }
 
-    /// Under the name of this launch, so that it is heard once however often it is told.
-    fn tell_once(&self, order: &CallbackOrder, words: &str) -> Result<(), ServerError> {
+    /// Sends under the id of this launch, so that repeated attempts are delivered once.
+    fn try_callback(&self, order: &CallbackOrder, words: &str) -> Result<(), ServerError> {
         let server = self.fleet.server_named(&order.adapter, &order.root);
         let server = server.ok_or_else(|| {
             ServerError::Unheard(format!("no gateway at {} is configured any more", order.root))
@@ -55,7 +55,7 @@ impl Runner<'_> {
     }
 }
 
-/// What is told: who, how it ended, and its last words.
+/// The text of the notification: which session, how it ended, and its last message.
 fn words(adapter: &str, id: Option<&str>, session: Option<&Surveyed>, exit: &Exit) -> String {
     let object = session.map(|surveyed| &surveyed.session);
     let outcome = object.and_then(|session| session.outcome).map_or("ended", Outcome::as_str);
@@ -71,7 +71,7 @@ fn words(adapter: &str, id: Option<&str>, session: Option<&Surveyed>, exit: &Exi
         lines.push(format!("It worked in {}.", text::one_line(cwd)));
     }
     if let Some(last) = object.and_then(|session| session.last_message.as_deref()) {
-        lines.push(format!("Its last words: {}", text::clean_cut(last, Some(LAST_WORDS))));
+        lines.push(format!("Its last words: {}", text::clean_cut(last, Some(MESSAGE_LIMIT))));
     }
     lines.join("\n")
 }

@@ -1,4 +1,4 @@
-//! The user's own commands around a session: once its id is known, and once its process has ended.
+//! Runs the user's own commands around a session: once its id is known, and once its process has ended.
 
 use std::path::PathBuf;
 use std::thread::JoinHandle;
@@ -39,7 +39,7 @@ impl Hooks {
         }
     }
 
-    /// Runs beside the agent, once.
+    /// Runs once, beside the agent.
     pub(super) fn created(&mut self, caller: &Caller, session: &Surveyed) {
         if let Some(command) = self.on_create.take() {
             let environ = self.environ(caller, Some(session), None);
@@ -48,7 +48,7 @@ impl Hooks {
         }
     }
 
-    /// Runs to its end, after the other one.
+    /// Runs to its end, after the other hook.
     pub(super) fn completed(&mut self, caller: &Caller, session: Option<&Surveyed>, ending: Ending) {
         if let Some(creating) = self.creating.take() {
             let _ = creating.join();
@@ -64,7 +64,7 @@ impl Hooks {
         let known = Known {
             cwd: Some(self.cwd.to_string_lossy().into_owned()),
             adapter: Some(self.adapter.clone()),
-            // The session of a process that has ended does not say any more what is checked out where it worked.
+            // The session no longer reports its branch, because its process has ended.
             branch: branch_of(&self.cwd),
             exit_code: ending.and_then(|ending| ending.code),
             group: self.group.clone(),
@@ -77,7 +77,7 @@ impl Hooks {
     }
 }
 
-/// A hook's words go to the runner's log; one that does not end is ended.
+/// Runs a hook. Its output goes to the runner's log; a hook that does not end is ended.
 fn run(command: &str, environ: Environ, cwd: PathBuf) {
     let log = || agentctl_files::kernel::own_errors().or_else(|_| agentctl_files::kernel::dev_null());
     let (Ok(stdout), Ok(stderr)) = (log(), log()) else { return };

@@ -1,13 +1,13 @@
-//! The runner: the small process that starts one agent, keeps its output, and writes down how it ended.
+//! The runner: the small process that starts one agent, keeps its output, and records how it ended.
 //!
-//! It owns a launch from its first moment, the undo included. It decides nothing about the session: killing it changes
-//! nothing of what is said of the session, since the agent is found by looking.
+//! It owns a launch from its first moment, including the undo. It decides nothing about the session: killing the runner
+//! changes no verdict, since surveys find the agent by themselves.
 
 mod callback;
+mod end_notifier;
 mod hooks;
 pub(crate) mod ready;
 mod seen;
-mod tells;
 mod watch;
 
 use std::io::{self, Write};
@@ -28,32 +28,32 @@ use crate::act::stop::Patience;
 use crate::keep::kernel_lock::KernelLock;
 use crate::keep::launches::{Exit, Failed, LaunchFolder, LaunchOrder, MARK, ProcessMark, Record};
 use crate::{Fleet, Source};
+use end_notifier::After;
+pub use end_notifier::{EndNotifier, OwnAddress};
 use hooks::Hooks;
-use tells::After;
-pub use tells::{OwnAddress, Tells};
 use watch::LaunchWatch;
 
-/// The shortest time between two looks at a starting agent, and how many times the length of the last one it is at least:
-/// an agent that writes all the time must not be paid for with its own processor.
-const REST: Duration = Duration::from_millis(15);
-const REST_FACTOR: u32 = 2;
+/// The shortest pause between two surveys of a starting agent. The pause is also at least `PAUSE_FACTOR` times as long
+/// as the last survey took, so that an agent that writes all the time does not lose its own processor time to us.
+const PAUSE: Duration = Duration::from_millis(15);
+const PAUSE_FACTOR: u32 = 2;
 
-/// A run whose turn was cut short either ends now, and is no launch, or tries again. That long is waited for one of the two;
-/// nothing is concluded from the time, but the caller is not kept any longer.
+/// A run whose turn was cut short either exits now, which is a failed launch, or tries again. This is how long to wait
+/// for one of the two. Nothing is concluded from the time, but the caller waits no longer.
 const MAY_TRY_AGAIN: Duration = Duration::from_secs(30);
 
-/// How often the size of the output is looked at.
-const WATCH: Duration = Duration::from_secs(5);
+/// How often the size of the output is checked.
+const OUTPUT_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// One launch being carried out.
+/// One launch that is being carried out.
 pub struct Runner<'a> {
     fleet: &'a Fleet,
     caller: &'a Caller,
     folder: LaunchFolder,
     record: Record,
-    /// Where the end is told, if anybody wants to hear of it.
-    tells: Option<Tells>,
-    /// Held for life.
+    /// Announces the end, if a receiver is configured.
+    notifier: Option<EndNotifier>,
+    /// The runner holds this lock for its whole life.
     _held: KernelLock,
 }
 
@@ -65,20 +65,21 @@ impl<'a> Runner<'a> {
         held: KernelLock,
     ) -> io::Result<Self> {
         let record = folder.record()?;
-        Ok(Self { fleet, caller, folder, record, tells: None, _held: held })
+        Ok(Self { fleet, caller, folder, record, notifier: None, _held: held })
     }
 
-    /// The same; it puts a webhook into the outbox when its session ends, unless the daemon was faster.
+    /// Returns the same runner, which also puts a webhook into the outbox when its session ends, unless the daemon was
+    /// faster.
     #[must_use]
-    pub fn telling(self, tells: Option<Tells>) -> Self {
-        Self { tells, ..self }
+    pub fn with_end_notifier(self, notifier: Option<EndNotifier>) -> Self {
+        Self { notifier, ..self }
     }
 
-    /// Carries the launch out and stays until the agent has ended.
+    /// Carries out the launch and stays until the agent has ended.
     pub fn run(mut self) -> io::Result<()> {
         let begun = self.begin();
         match begun {
-            Ok(running) => self.stay(running),
+            Ok(running) => self.watch_to_end(running),
             Err(error) => {
                 let failed = Failed { refused: error.refused, message: error.message, hint: error.hint };
                 self.undo();
@@ -87,10 +88,10 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Everything up to the moment when a survey shows the turn.
+    /// Does everything up to the moment at which a survey shows the turn.
     fn begin(&mut self) -> Result<Running, LaunchError> {
         let cwd = self.make_place()?;
-        // Held until the session itself is seen: from then on the session is the lock.
+        // The directory stays locked until the session itself is seen; from then on the session is the lock.
         let _directory = self.take_directory(&cwd)?;
         let (control, plan) = self.plan(cwd)?;
         let before = self.before();
@@ -106,7 +107,7 @@ impl<'a> Runner<'a> {
         };
         let began = self.await_turn(&mut running, &plan);
         if began.is_err() {
-            // Gone or not, it must not be a child that nobody waits for.
+            // Whether it has exited or not, it must not remain a zombie.
             let _ = running.started.ended();
         }
         running.watch = None;
@@ -128,7 +129,8 @@ impl<'a> Runner<'a> {
         self.fleet.source(&order.adapter, &order.root)
     }
 
-    /// Where the agent shows its turn, and where its words and the wish to take it back are written.
+    /// Returns what to watch: where the agent records its turn, and our own directory, which receives its output and a
+    /// cancellation.
     fn targets(&self) -> Vec<WatchTarget> {
         let own = WatchTarget::new(self.folder.path(), 0);
         let of_agent = self.source().map(|source| source.adapter.watch(&source.root));
@@ -166,7 +168,7 @@ impl<'a> Runner<'a> {
         Ok(started)
     }
 
-    /// Waits for the id, and then until a survey shows the turn; the agent's end comes before both or after.
+    /// Waits for the id, and then until a survey shows the turn. The agent may exit before or after either.
     fn await_turn(&mut self, running: &mut Running, plan: &SpawnPlan) -> Result<(), LaunchError> {
         let mut cut_short: Option<Instant> = None;
         let mut rest = Duration::ZERO;
@@ -189,7 +191,7 @@ impl<'a> Runner<'a> {
                 return Err(LaunchError::failed("its time was up before there was a session"));
             }
             let session = glance(self.fleet, &self.record);
-            rest = (began.elapsed() * REST_FACTOR).max(REST);
+            rest = (began.elapsed() * PAUSE_FACTOR).max(PAUSE);
             let Some(session) = session.filter(|session| running.shows_turn(&self.record.order, session))
             else {
                 continue;
@@ -203,16 +205,17 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// What the agent says of its session, or what it is seen to do where it says nothing until it is done.
+    /// Returns the session id that the agent printed, or for an agent that prints it only at the end, the id that a
+    /// survey shows.
     fn learn_id(&self, running: &Running, plan: &SpawnPlan) -> Option<String> {
-        let said = running.control.learn_id(self.said().as_words());
+        let said = running.control.learn_id(self.printed().as_words());
         said.or_else(|| match plan.id {
             IdSource::Seen => seen::begun_session(self.fleet, &self.record, &self.folder.words().ok()?),
             IdSource::Known(_) | IdSource::FirstWords => None,
         })
     }
 
-    /// The session whose conversation goes on here, as it was before.
+    /// Returns the session that is being continued, as it was before.
     fn before(&self) -> Option<Surveyed> {
         let (Conversation::Stored { id, .. } | Conversation::ForkOf { id, .. }) =
             &self.record.order.conversation
@@ -224,28 +227,30 @@ impl<'a> Runner<'a> {
         glance(self.fleet, &probe)
     }
 
-    /// The agent ended before its turn was seen: that is a launch if the turn went well. One that failed at once is none and
-    /// leaves nothing of ours behind; what the agent wrote down stays its own, and is named.
+    /// Handles an agent that exited before its turn was seen. This is a successful launch if the turn completed. One
+    /// that failed at once is no launch and leaves nothing of ours behind; what the agent recorded stays, and the error
+    /// names it.
     fn ended_early(
         &mut self,
         ending: Ending,
         running: &mut Running,
         plan: &SpawnPlan,
     ) -> Result<(), LaunchError> {
-        // Whoever else is in that folder has not taken the session up: its process ended, and that is known here first.
+        // This runner is the first to know that the process has exited, so it writes that before the survey. Otherwise
+        // another process in that directory could be taken for the owner of the session.
         self.note_exit(ending, false).map_err(|error| failed("write down how the agent ended", &error))?;
         let session = glance(self.fleet, &self.record);
-        // A turn of an earlier run may have ended well: it must be this one's, and so must the exit.
+        // A turn of an earlier run may have completed; the completed turn and the exit must both belong to this run.
         let is_new = !matches!(self.record.order.conversation, Conversation::Stored { .. });
         let did_its_turn = |session: &&Surveyed| {
             session.session.outcome == Some(Outcome::Completed)
-                && (is_new || running.is_told(&self.record.order, session))
+                && (is_new || running.has_accepted_prompt(&self.record.order, session))
         };
         if let Some(session) = session.as_ref().filter(did_its_turn).filter(|_| ending.is_success()) {
             running.hooks.created(self.caller, session);
             return self.settle();
         }
-        // That this very runner has not written the exit is no complaint of the agent.
+        // That this runner has not written the exit yet is no error of the agent.
         let detail = session
             .as_ref()
             .filter(|session| session.session.outcome.is_some())
@@ -258,7 +263,7 @@ impl<'a> Runner<'a> {
         };
         let words = words.unwrap_or_else(|| "it said nothing".to_owned());
         let program = &plan.program;
-        Err(match session.filter(|session| running.is_told(&self.record.order, session)) {
+        Err(match session.filter(|session| running.has_accepted_prompt(&self.record.order, session)) {
             None => {
                 LaunchError::failed(format!("`{program}` ended before its turn was seen ({exit}): {words}"))
             }
@@ -274,25 +279,25 @@ impl<'a> Runner<'a> {
         self.write_record()
     }
 
-    /// The life of the session, until its process ends.
-    fn stay(mut self, mut running: Running) -> io::Result<()> {
+    /// Stays with the session until its process ends.
+    fn watch_to_end(mut self, mut running: Running) -> io::Result<()> {
         let (ending, timed_out) = self.wait_for_the_end(&mut running)?;
         let exit = self.note_exit(ending, timed_out)?;
-        let after = After::look(self.fleet, &self.record);
-        let told = match &self.tells {
-            Some(tells) => tells.end(&self.folder, &self.record, &after, &exit),
+        let after = After::survey(self.fleet, &self.record);
+        let announced = match &self.notifier {
+            Some(notifier) => notifier.end(&self.folder, &self.record, &after, &exit),
             None => self.folder.nobody_to_tell(),
         };
         let session = after.session;
-        if let Err(error) = told {
-            // The hooks run all the same; the words go to the runner's log.
+        if let Err(error) = announced {
+            // The hooks run all the same; the error goes to the runner's log.
             let _ = writeln!(io::stderr(), "webhook {}: {error}", self.record.id);
         }
         running.hooks.completed(self.caller, session.as_ref(), ending);
-        self.tell_callback(session.as_ref(), &exit)
+        self.deliver_callback(session.as_ref(), &exit)
     }
 
-    /// Writes down how the agent ended. The first time that was written stays.
+    /// Records how the agent ended. If a time was already recorded, it stays.
     fn note_exit(&self, ending: Ending, timed_out: bool) -> io::Result<Exit> {
         if let Some(noted) = self.folder.exit().filter(|noted| noted.exited_at.is_some()) {
             return Ok(noted);
@@ -309,7 +314,7 @@ impl<'a> Runner<'a> {
             exited_at,
             timed_out,
             asked: asked.is_some(),
-            ended_by: if timed_out { Some(self.time_was_up()) } else { asked },
+            ended_by: if timed_out { Some(self.timeout_reason()) } else { asked },
             found_gone_at: None,
         };
         self.folder.write_exit(&exit)?;
@@ -323,30 +328,33 @@ impl<'a> Runner<'a> {
                 .deadline
                 .filter(|_| !timed_out)
                 .map(|at| at.saturating_duration_since(Instant::now()));
-            if let Some(ending) = running.started.ends_within(left.unwrap_or(WATCH).min(WATCH))? {
+            if let Some(ending) = running
+                .started
+                .ends_within(left.unwrap_or(OUTPUT_CHECK_INTERVAL).min(OUTPUT_CHECK_INTERVAL))?
+            {
                 return Ok((ending, timed_out));
             }
-            // The last one also has what hooks say.
+            // The last one also contains the output of the hooks.
             for output in ["stdout", "stderr", "runner.log"] {
                 let _ = self.folder.cap_output(output);
             }
             if left.is_some_and(|left| left.is_zero()) {
                 timed_out = true;
-                self.end_for_time();
+                self.end_after_timeout();
             }
         }
     }
 
-    /// The clean way of the agent, if a survey shows the session; otherwise it ends all the same.
-    fn end_for_time(&self) {
+    /// Ends the agent cleanly if a survey shows the session, and then ends its processes in any case.
+    fn end_after_timeout(&self) {
         let patience = Patience { grace: Duration::from_secs(10), force: false };
         if let Some(session) = glance(self.fleet, &self.record) {
-            let _ = self.fleet.stop_for(&self.time_was_up(), &session, self.caller, patience);
+            let _ = self.fleet.stop_for(&self.timeout_reason(), &session, self.caller, patience);
         }
         end_family(self.fleet, &self.record);
     }
 
-    fn time_was_up(&self) -> EndedBy {
+    fn timeout_reason(&self) -> EndedBy {
         let length = self.record.order.timeout_ms.and_then(|ms| i64::try_from(ms).ok());
         let length = length.map(SignedDuration::from_millis);
         EndedBy::timeout(length.map(|length| format!("--timeout {length:#}")))
@@ -360,8 +368,8 @@ impl<'a> Runner<'a> {
         self.folder.write_record(&self.record).map_err(|error| failed("write the launch record", &error))
     }
 
-    fn said(&self) -> Said {
-        Said { stdout: self.folder.output("stdout", WORDS), stderr: self.folder.output("stderr", WORDS) }
+    fn printed(&self) -> Printed {
+        Printed { stdout: self.folder.output("stdout", WORDS), stderr: self.folder.output("stderr", WORDS) }
     }
 }
 
@@ -371,15 +379,15 @@ struct Running {
     control: &'static dyn Control,
     hooks: Hooks,
     deadline: Option<Instant>,
-    /// The session whose conversation goes on, as it was before.
+    /// The session that is being continued, as it was before.
     before: Option<Surveyed>,
-    /// Until the turn was seen. It must not be there when the runner dies: a dead process holds its locks until its watches
-    /// have ended, which takes a while.
+    /// Exists until the turn was seen. It must be gone when the runner dies: a dead process keeps its locks until its
+    /// watches are removed, which takes a while.
     watch: Option<LaunchWatch>,
 }
 
 impl Running {
-    /// Rests, and then waits until there is something to look at. Gives the agent's end, once it has ended.
+    /// Pauses, and then waits until there is something to read. Returns how the agent ended, once it has.
     fn wait(&mut self, rest: Duration) -> io::Result<Option<Ending>> {
         if let Some(ending) = self.started.ends_within(rest)? {
             return Ok(Some(ending));
@@ -391,17 +399,17 @@ impl Running {
         self.started.ended()
     }
 
-    /// The turn of this launch is in the agent's records, and the agent is at work on it.
+    /// The turn of this launch is in the agent's records, and the agent is working on it.
     fn shows_turn(&self, order: &LaunchOrder, session: &Surveyed) -> bool {
         let is_at_work = matches!(session.session.status, Status::Running | Status::Waiting);
-        // What an earlier run left is not this turn, though a live run with a prompt of its own is always at work.
+        // What an earlier run left is not this turn; a live run with its own prompt always counts as working.
         let is_this = order.is_new() || session.rule != Rule::HeadlessRunNotEnded;
-        is_at_work && is_this && self.is_told(order, session)
+        is_at_work && is_this && self.has_accepted_prompt(order, session)
     }
 
-    /// The agent has taken the words: they are in its records. A process that only has the id of its session may still end
-    /// without a turn.
-    fn is_told(&self, order: &LaunchOrder, session: &Surveyed) -> bool {
+    /// The agent has accepted the prompt: it is in its records. A process that only has the id of its session may still
+    /// exit without a turn.
+    fn has_accepted_prompt(&self, order: &LaunchOrder, session: &Surveyed) -> bool {
         match order.conversation {
             Conversation::Stored { .. } => {
                 session.session.updated_at != self.before.as_ref().and_then(|old| old.session.updated_at)
@@ -410,7 +418,7 @@ impl Running {
         }
     }
 
-    /// An end without an answer is recorded, and the process lives: it exits now, or it tries again.
+    /// The records show an end without a reply, and the process is alive: it is about to exit, or it tries again.
     fn was_cut_short(&self, session: &Surveyed) -> bool {
         match session.rule {
             Rule::HeadlessRunAfterError => true,
@@ -419,20 +427,20 @@ impl Running {
         }
     }
 
-    /// The model has answered in this turn.
+    /// The model has replied in this turn.
     fn has_reply(&self, session: &Surveyed) -> bool {
         let before = self.before.as_ref().and_then(|old| old.session.last_message.as_ref());
         session.session.last_message.is_some() && session.session.last_message.as_ref() != before
     }
 }
 
-/// What the agent printed so far.
-struct Said {
+/// What the agent has printed so far.
+struct Printed {
     stdout: String,
     stderr: String,
 }
 
-impl Said {
+impl Printed {
     fn as_words(&self) -> FirstWords<'_> {
         FirstWords { stdout: &self.stdout, stderr: &self.stderr }
     }

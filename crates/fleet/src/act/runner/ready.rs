@@ -18,19 +18,19 @@ use crate::read::query::{Query, Wanted};
 use crate::worktree::root::held_place;
 use crate::worktree::{self, WorktreeError};
 
-/// Another launch in the same directory takes seconds; it is waited for, and then its session is what is in the way.
+/// Another launch in the same directory takes seconds. This waits for it, and then its session is the obstacle.
 const PATIENCE: Duration = Duration::from_mins(3);
 
-/// How often a source that is late is asked again before nothing is known of it.
+/// How often a source that timed out is read again before its state counts as unknown.
 const TRIES: usize = 3;
 
 impl Runner<'_> {
-    /// Where the agent will run: a worktree of its own if one was asked for.
+    /// Returns where the agent will run; makes its worktree if one was requested.
     pub(super) fn make_place(&mut self) -> Result<PathBuf, LaunchError> {
         let Some(order) = self.record.order.worktree.clone() else {
             return Ok(self.record.order.cwd.clone());
         };
-        // Written down before it is made: whoever finds this launch dead knows what to remove.
+        // This is recorded before the worktree is made, so that what a dead launch left can be removed.
         let (marks, base) = (Marks::of(Store::at(&self.caller.home)), order.base.as_deref());
         let made = worktree::create_noting(&order.repository, &order.branch, base, &marks, |made| {
             self.record.made = Some(made.clone());
@@ -40,7 +40,7 @@ impl Runner<'_> {
         match made {
             Ok(made) => Ok(made.path),
             Err(error) => {
-                // What git refused was not made.
+                // If git refused, nothing was made.
                 self.record.made = None;
                 let refused = matches!(error, WorktreeError::Untrusted { .. });
                 Err(LaunchError { refused, message: error.to_string(), hint: error.hint() })
@@ -48,8 +48,8 @@ impl Runner<'_> {
         }
     }
 
-    /// The kernel's lock on the directory, and nobody in it. Of two that race one waits here until the other's session
-    /// is seen.
+    /// Takes the kernel's lock on the directory and checks that no session holds it. Of two racing launches, one waits
+    /// here until the other's session is seen.
     pub(super) fn take_directory(&self, cwd: &Path) -> Result<Option<KernelLock>, LaunchError> {
         let place = held_place(cwd);
         let held = KernelLock::on_folder(&place, PATIENCE)
@@ -67,7 +67,7 @@ impl Runner<'_> {
         Ok(held)
     }
 
-    /// Two processes on one conversation would tear it apart.
+    /// Refuses a live session, because two processes would corrupt one conversation.
     fn refuse_a_live_session(&self, id: &str) -> Result<(), LaunchError> {
         let mut probe = self.record.clone();
         probe.session_id = Some(id.to_owned());
@@ -76,7 +76,7 @@ impl Runner<'_> {
     }
 }
 
-/// A manual lock on it or above it, or a live session in the same working tree.
+/// Refuses if there is a manual lock on the directory or above it, or a live session in the same worktree.
 pub(crate) fn refuse_a_held_directory(fleet: &Fleet, caller: &Caller, cwd: &Path) -> Result<(), LaunchError> {
     let survey = survey_live(fleet);
     let locks = Locks::of(Store::at(&caller.home));

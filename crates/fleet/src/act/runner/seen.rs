@@ -1,4 +1,5 @@
-//! The id of a session whose agent says it only when it is done: a survey shows which one the started process has begun.
+//! Finds the id of a session whose agent prints it only at the end: a survey shows which session the started process
+//! has begun.
 
 use agentctl_model::text::clean;
 use agentctl_model::{Status, Surveyed};
@@ -6,8 +7,9 @@ use agentctl_model::{Status, Surveyed};
 use crate::keep::launches::Record;
 use crate::{Fleet, Query, Wanted};
 
-/// The session that this launch has begun, once the kernel and the agent's records agree on one: it is carried by the very process
-/// that was started, was made after that process, and begins with the words of this launch. Anything less is waited for.
+/// Returns the session that this launch has begun, once the kernel and the agent's records agree on one: its owner is
+/// the very process that was started, it was created after that process, and it begins with the prompt of this launch.
+/// With anything less, the caller waits.
 pub(super) fn begun_session(fleet: &Fleet, record: &Record, words: &str) -> Option<String> {
     let started = record.process.as_ref()?.process()?;
     let survey = fleet.survey(&Query {
@@ -26,7 +28,7 @@ pub(super) fn begun_session(fleet: &Fleet, record: &Record, words: &str) -> Opti
     carried.next().is_none().then(|| one.key.id.clone())
 }
 
-/// Made after the process that carries it. Both times are recorded ones.
+/// Whether it was created after the process that owns it. Both times are recorded ones.
 fn is_younger(surveyed: &Surveyed) -> bool {
     let process = surveyed.session.processes.first().and_then(|process| process.started_at);
     match (surveyed.session.started_at, process) {
@@ -35,7 +37,8 @@ fn is_younger(surveyed: &Surveyed) -> bool {
     }
 }
 
-/// The first prompt is what was said. An agent may take away what only it understands, such as a command before the words.
+/// Whether the first prompt is what was sent. An agent may remove a part that only it interprets, such as a command
+/// before the text.
 fn says(prompt: &str, words: &str) -> bool {
     let prompt = prompt.trim();
     !prompt.is_empty() && clean(words).trim().ends_with(prompt)

@@ -1,5 +1,5 @@
-//! Waiting for what a starting agent writes down. The kernel tells when there is something to look at; what is true is for
-//! the look to say.
+//! Waits for what a starting agent writes. The kernel only reports that there may be something to read; what is true is
+//! decided by a survey.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -9,18 +9,19 @@ use agentctl_files::watch::Folders;
 use agentctl_model::ProcessRef;
 use agentctl_process::wait_any_gone;
 
-/// How often is looked while the kernel tells of every write: some things change without one, such as who has a file open.
-const SWEEP: Duration = Duration::from_secs(1);
-/// How often is looked where the kernel does not tell.
+/// How often to survey although the kernel reports every write: some things change without a write, such as which
+/// process has a file open.
+const SURVEY_INTERVAL: Duration = Duration::from_secs(1);
+/// How often to survey where the kernel reports nothing.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The folders in which a launch shows itself.
+/// A watch on the directories in which a launch becomes visible.
 pub(super) struct LaunchWatch {
     folders: Option<Folders>,
 }
 
 impl LaunchWatch {
-    /// Tells of every write from now on.
+    /// Begins to watch; every write from now on is reported.
     pub(super) fn of(targets: Vec<WatchTarget>) -> Self {
         let folders = Folders::new().ok().map(|mut folders| {
             folders.watch(targets);
@@ -29,10 +30,10 @@ impl LaunchWatch {
         Self { folders }
     }
 
-    /// Waits until something was written, the agent has ended, or it is time to look anyway.
+    /// Waits until something was written, the agent has exited, or it is time to survey anyway.
     pub(super) fn wait(&mut self, agent: Option<ProcessRef>, longest: Duration) {
         let is_whole = self.folders.as_ref().is_some_and(|folders| folders.unwatched() == 0);
-        let until = Instant::now() + longest.min(if is_whole { SWEEP } else { POLL_INTERVAL });
+        let until = Instant::now() + longest.min(if is_whole { SURVEY_INTERVAL } else { POLL_INTERVAL });
         while !self.wait_once(agent, until.saturating_duration_since(Instant::now())) {
             if Instant::now() >= until {
                 return;
@@ -40,9 +41,9 @@ impl LaunchWatch {
         }
     }
 
-    /// Says whether there is something to look at. What is written beside the watched folders is nothing.
+    /// Returns whether there is something to read. Writes beside the watched directories do not count.
     fn wait_once(&mut self, agent: Option<ProcessRef>, longest: Duration) -> bool {
-        // One that ended before it could be looked at has no identity: it is asked for itself.
+        // A process that exited before it could be identified has no identity; the caller asks its handle instead.
         let Some(process) = agent else { return true };
         let ended = wait_any_gone(&[process], self.folders.as_ref().map(AsFd::as_fd), longest);
         self.folders.as_mut().is_some_and(Folders::drain) || ended
@@ -53,7 +54,7 @@ impl LaunchWatch {
 mod tests {
     use super::*;
 
-    /// Far longer than any test may take: what is waited for must come before.
+    /// Far longer than any test may take: what the test waits for must come before.
     const FOREVER: Duration = Duration::from_hours(1);
 
     #[test]

@@ -1,15 +1,17 @@
-//! The note that agentctl ends a launched process, and why: its exit is an interruption then, whatever it looks like.
+//! The note that agentctl ends a launched process, and why. With it the exit counts as an interruption, whatever it
+//! looks like.
 
 use agentctl_model::EndedBy;
 
 use crate::keep::launches::LaunchFolder;
 
-/// That the end of a launched process was asked for, for its runner to see. Taken back unless it stands.
+/// Tells the runner that the end of a launched process was requested. The note is removed again unless `stands` is
+/// called.
 pub(super) struct Asked<'a>(Option<&'a LaunchFolder>);
 
 impl<'a> Asked<'a> {
     pub(super) fn note(launch: Option<&'a LaunchFolder>, by: &EndedBy) -> Self {
-        // Where it cannot be written, the exit has to speak for itself.
+        // If it cannot be written, only the exit itself counts.
         Self(launch.filter(|folder| folder.ask_to_end(by).is_ok()))
     }
 

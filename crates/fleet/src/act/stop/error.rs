@@ -1,4 +1,5 @@
-//! Why a session was not stopped. A refusal is a no, said here or by the agent; everything else was tried.
+//! Why a session was not stopped. A refusal comes from agentctl or from the agent; everything else was tried and
+//! failed.
 
 use agentctl_adapters::gateway::ServerError;
 use agentctl_model::{Refusal, Status};
@@ -12,11 +13,11 @@ pub struct StopError {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotStopped {
-    /// It must not be, cannot be, or its server said no.
+    /// It must not or cannot be stopped, or its server refused.
     Refused,
-    /// Its server was not heard: whether it stopped is not known.
+    /// Its server did not answer: whether it stopped is not known.
     Unheard,
-    /// Its server took the stop, and says that it works on.
+    /// Its server accepted the stop, and reports that the session still works.
     AtWork,
 }
 

@@ -1,4 +1,4 @@
-//! Ending a session: the clean way of that agent first, then harder, and the whole family of its processes.
+//! Ends a session: first in the clean way of its agent, then by force, together with the whole family of its processes.
 
 mod asked;
 mod error;
@@ -22,7 +22,7 @@ use crate::keep::launches::{LaunchFolder, MARK};
 use crate::read::offers;
 use crate::read::query::{Query, Wanted};
 use crate::read::survey::kernel::KernelSnapshot;
-use crate::read::survey::standing::may_carry;
+use crate::read::survey::root_membership::may_own;
 use crate::{Fleet, Source};
 
 use asked::Asked;
@@ -30,19 +30,19 @@ pub(crate) use error::not_broken_off;
 pub use error::{NotStopped, StopError};
 pub use report::{StopAnswer, StopReport};
 
-/// How often a server is asked whether it broke off.
+/// How often a server is asked whether it has interrupted the turn.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// How long a report on a stop waits for a runner that has yet to write the exit.
 const WRITING: Duration = Duration::from_secs(5);
 
-/// How often is looked again for whoever carries a session, before it is not known.
+/// How often the owners of a session are looked up again before they count as unknown.
 const LOOKS: usize = 3;
 
-/// How patient to be.
+/// How long to wait, and whether to force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
-    /// Between the clean way and the hard one.
+    /// The time between the clean way and force.
     pub grace: Duration,
     /// Kill at once.
     pub force: bool,
@@ -97,7 +97,7 @@ impl Fleet {
                 .into());
         }
         if target.carriers.is_empty() {
-            // A server that was too busy to speak for itself may do so in the next moment.
+            // A server that was too busy to answer may do so a moment later.
             let again = || {
                 std::thread::sleep(LOOK);
                 let known =
@@ -143,21 +143,21 @@ impl Fleet {
         Ok(Stopped { was_stopped: false, how: how + weakness(target), ended, survived, open_in: None })
     }
 
-    /// The folder of the session's newest launch.
+    /// The directory of the session's newest launch.
     pub(crate) fn launch_of(&self, target: &Surveyed) -> Option<LaunchFolder> {
         let launch = target.session.launch.as_ref()?;
         let folder = LaunchFolder::at(self.launches.as_ref()?.join(&launch.id));
         folder.path().is_dir().then_some(folder)
     }
 
-    /// The adapter's hands, or why it has none.
+    /// Returns the adapter's control over the session, or why it has none.
     pub(crate) fn control_of(&self, target: &Surveyed) -> Result<(&Source, &'static dyn Control), Refusal> {
         let source = self.source(&target.key.adapter, &target.key.root);
         let control = source.and_then(|source| Some((source, source.adapter.control()?)));
         control.ok_or_else(|| Refusal::new(format!("{} sessions can only be read", target.key.adapter)))
     }
 
-    /// The first, clean step alone: the turn is to be broken off, and nothing harder follows.
+    /// Does only the first, clean step: the turn is to be interrupted, and no force follows.
     pub fn interrupt(&self, by: &EndedBy, target: &Surveyed) -> Result<(), StopError> {
         if let Some(server) = self.server_of(target) {
             return server.interrupt(target);
@@ -179,24 +179,24 @@ impl Fleet {
         }
     }
 
-    /// Whether the agent can go on with this conversation at all; nothing is started to find out.
+    /// Whether the agent can continue this conversation at all. Nothing is started to find out.
     pub fn may_resume(&self, target: &Surveyed) -> Result<(), Refusal> {
-        if self.is_hosted(target) {
+        if self.is_in_gateway(target) {
             return Ok(());
         }
         self.control_of(target)?.1.can_resume(&target.place)
     }
 
-    /// The carriers that still live, looked at closely.
+    /// Returns the owners that are still alive, after a close inspection.
     pub(crate) fn carriers(&self, target: &Surveyed) -> Result<Vec<(Process, &'static str)>, Refusal> {
-        // Not to see them is not to know that they are gone.
+        // If they cannot be seen, that does not prove that they are gone.
         let heads = match self.kernel.heads() {
             Observed::Seen(heads) => heads,
             Observed::Unobservable(why) => {
                 return Err(Refusal::new(format!("which process runs it cannot be seen now: {why}")));
             }
         };
-        // How a session ends can depend on whether its process can be asked.
+        // How a session ends can depend on whether its process has a server to ask.
         let want = InspectRequest { listening: true, ..InspectRequest::default() };
         let alive = target.carriers.iter().filter_map(|carrier| {
             let head = heads.iter().find(|head| head.process == carrier.process)?;
@@ -205,7 +205,7 @@ impl Fleet {
         Ok(alive.collect())
     }
 
-    /// A process that carries other sessions too is not ended for one of them.
+    /// Refuses to end a process for one session if it also owns others.
     fn refuse_if_shared(&self, target: &Surveyed, agent: &Process) -> Result<(), Refusal> {
         let live = self.survey(&Query {
             adapters: vec![target.key.adapter.clone()],
@@ -228,7 +228,7 @@ impl Fleet {
         }
     }
 
-    /// Asks the server that carries the session to break off its turn.
+    /// Asks the server that owns the session to interrupt its turn.
     fn ask_owner(
         &self,
         target: &Surveyed,
@@ -240,7 +240,7 @@ impl Fleet {
         control.interrupt(&source.root, &view, &target.session)
     }
 
-    /// The server breaks off the turn and lives on.
+    /// The server interrupts the turn and stays alive.
     fn ask_to_break_off(
         &self,
         target: &Surveyed,
@@ -252,10 +252,10 @@ impl Fleet {
         let began = Instant::now();
         loop {
             let now = self.again(target).map(|now| now.session);
-            // Not to hear of it is not to know that it rests.
+            // If the session is not seen, that does not prove that it is idle.
             if let Some(now) = now.as_ref().filter(|now| matches!(now.status, Status::Idle | Status::Stopped))
             {
-                // One that was idle had no turn that could have been broken off.
+                // An idle session had no turn that could have been interrupted.
                 let was_stopped = target.session.status == Status::Idle;
                 let how = "its server was asked to break off the turn; the server lives on";
                 let how = if was_stopped { String::new() } else { how.to_owned() };
@@ -284,25 +284,25 @@ impl Fleet {
         }
     }
 
-    /// The same session, looked at again.
+    /// Returns the same session from a new survey.
     pub fn again(&self, target: &Surveyed) -> Option<Surveyed> {
         self.survey_of(target).sessions.into_iter().find(|surveyed| surveyed.key == target.key)
     }
 
-    /// The same with what was heard of its source: who is not in it may be gone, or not heard of.
+    /// Returns the whole survey: a session that is missing in it may be gone, or its source may not have been read.
     pub(crate) fn survey_of(&self, target: &Surveyed) -> Survey {
         self.survey(&Query::one(&target.key))
     }
 }
 
-/// The process that still has the session open, in words.
+/// Describes the process that still has the session open.
 fn open_in(now: &Session) -> Option<String> {
     let is_server =
         now.processes.iter().any(|process| Some(process.pid) == now.pid && process.role == "server");
     offers::place(now).map(|place| if is_server { format!("its server, {place}") } else { place })
 }
 
-/// What is to be said where no more than the rule of the only candidate ties the process to the session.
+/// A note for the case that the process is tied to the session only by being the only candidate.
 fn weakness(target: &Surveyed) -> &'static str {
     if target.carriers.iter().any(|carrier| carrier.tie != Tie::Exact) {
         "; the only candidate in its directory, nothing else ties it to this session"
@@ -311,7 +311,7 @@ fn weakness(target: &Surveyed) -> &'static str {
     }
 }
 
-/// Does the first step, and says in words what it was.
+/// Does the first step, and describes it.
 fn begin(
     hunt: &mut Hunt<'_>,
     source: &Source,
@@ -333,7 +333,7 @@ fn begin(
     Ok(how)
 }
 
-/// The clean signal. A process that is not what it was taken for is told nothing, and nothing else is done either.
+/// Sends the clean signal. If a process is not what we took it for, it gets no signal, and nothing else is done either.
 fn tell(
     kernel: &dyn Kernel,
     source: &Source,
@@ -347,10 +347,10 @@ fn tell(
     let agents = target.carriers.iter().filter(|carrier| carrier.role != "wrapper");
     let mut told = Vec::new();
     for carrier in agents {
-        let judge = |seen: &Process| may_carry(kernel, source, seen);
+        let judge = |seen: &Process| may_own(kernel, source, seen);
         match Proven::of(kernel, carrier.process, InspectRequest::default(), judge) {
             Ok(Some(proven)) => {
-                // One that cannot be signalled is found alive in the end, and reported.
+                // A process that cannot be signalled is found alive in the end, and reported.
                 let _ = proven.signal(kind);
             }
             Err(refused @ SignalError::NotOurs { .. }) => return Err(Refusal::new(refused.to_string())),
@@ -361,7 +361,7 @@ fn tell(
     Ok(format!("{name} to process {}", told.join(" and ")))
 }
 
-/// Runs a command of the agent's own.
+/// Runs a command of the agent itself.
 fn run(adapter: &str, plan: &SpawnPlan, caller: &Caller, grace: Duration) -> Result<String, Refusal> {
     let words = format!("`{} {}`", plan.program, plan.args.join(" "));
     let failed = |why: String| Refusal::new(format!("{words} could not be run: {why}"));

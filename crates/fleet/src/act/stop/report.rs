@@ -1,4 +1,4 @@
-//! What became of sessions that were to be stopped, as `stop --json` prints it and the API answers.
+//! The results of stopping sessions, as `stop --json` prints them and the API returns them.
 
 use agentctl_model::{ProcessEntry, Session, Surveyed};
 use schemars::JsonSchema;

@@ -1,7 +1,8 @@
-//! Ending a family of processes: found by looking, told to end, killed, until nobody is left.
+//! Ends a family of processes: finds them, asks them to end, kills them, until none is left.
 //!
-//! Who belongs to it is found before the first signal, and again before each further step: what a tool started in a
-//! session of its own survives its agent. Every signal goes to one process that was looked at anew and may be signalled.
+//! The members are determined before the first signal, and again before each further step, because what a tool started
+//! in a session of its own survives its agent. Every signal goes to one process that was inspected anew and may be
+//! signalled.
 
 use std::time::{Duration, Instant};
 
@@ -13,23 +14,24 @@ use crate::act::launch::RUNNER;
 use crate::keep::launches::MARK;
 use crate::read::survey::family::{Member, family};
 use crate::read::survey::kernel::is_of;
-use crate::read::survey::standing::may_carry;
+use crate::read::survey::root_membership::may_own;
 
-/// How long what was told to end may take before it is killed, and what was killed before it counts as surviving.
+/// How long a process may take after SIGTERM before it is killed, and how long after SIGKILL before it counts as
+/// surviving.
 const TOLD: Duration = Duration::from_secs(2);
 const KILLED: Duration = Duration::from_secs(10);
 
 /// A family being ended.
 pub(crate) struct Hunt<'a> {
     pub(crate) kernel: &'a dyn Kernel,
-    /// The processes that all others come from.
+    /// The owners, from which all other processes descend.
     pub(crate) carriers: Vec<ProcessRef>,
-    /// The launch that they carry; whoever carries another one is left alone.
+    /// Their launch; a process that carries the mark of another launch is left alone.
     pub(crate) launch: Option<String>,
-    /// What names the family in an environment, and the source under whose root that counts.
+    /// The variables that mark a member of the family, and the source under whose root they count.
     pub(crate) marks: Vec<(&'static str, String)>,
     pub(crate) source: Option<&'a Source>,
-    /// Everybody that was ever found to belong to it.
+    /// Every process that was ever found to belong to the family.
     pub(crate) known: Vec<(ProcessRef, ProcessEntry)>,
 }
 
@@ -41,13 +43,14 @@ pub(crate) struct Bag {
 }
 
 impl Hunt<'_> {
-    /// Looks for everybody that belongs to the family now.
+    /// Finds all processes that belong to the family now.
     pub(crate) fn gather(&mut self) {
         let Observed::Seen(heads) = self.kernel.heads() else { return };
         let us = self.kernel.own_uid();
         let ours = heads.into_iter().filter(|head| is_of(us, head));
         let members: Vec<Member> = ours.filter_map(|head| self.member(head)).collect();
-        // Whoever was known once stays: a parent that ended in between leaves children without a chain.
+        // A process that was found once stays a member: a parent that has exited meanwhile leaves children without a
+        // chain to their owner.
         let mut anchors = self.carriers.clone();
         anchors.extend(self.known.iter().map(|(process, _)| *process));
         for member in family(&members, &anchors, self.launch.as_deref()) {
@@ -80,9 +83,10 @@ impl Hunt<'_> {
         }
     }
 
-    /// Everybody who is left: the carriers are killed, the others told once and then killed, until nobody comes after.
+    /// Ends all that are left: owners are killed, the others get one SIGTERM and are then killed, until no new ones
+    /// appear.
     pub(crate) fn finish(mut self) -> Bag {
-        // Processes that are just being started by one that ends are found in the next round.
+        // A process that an ending one is just starting is found in the next round.
         for _ in 0..8 {
             self.gather();
             let known = self.known.iter().map(|(process, _)| *process).chain(self.carriers.iter().copied());
@@ -100,11 +104,11 @@ impl Hunt<'_> {
         Bag { ended: entries(ended), survived: entries(survived) }
     }
 
-    /// Whether all of them ended.
+    /// Ends these processes and returns whether all of them ended.
     fn end(&self, mut left: Vec<ProcessRef>) -> bool {
         for process in &left {
             let hard = self.carriers.contains(process);
-            // One that cannot or may not be signalled is found alive in the end, and reported.
+            // A process that cannot or may not be signalled is found alive in the end, and reported.
             if let Ok(Some(proven)) = self.prove(*process) {
                 let _ = proven.signal(if hard { Signal::Kill } else { Signal::Terminate });
             }
@@ -121,13 +125,13 @@ impl Hunt<'_> {
         left.is_empty()
     }
 
-    /// Proof that this process may be signalled, from a look at it in this moment. A carrier must still be the agent, under
-    /// its source's root; where there is no source, it is our own child or what our own record says that we started.
-    /// Everybody else must not have become a part of another launch.
+    /// Returns the proof that this process may be signalled, from an inspection at this moment. An owner must still be
+    /// the agent, under its source's root; without a source, it is our own child or what our own record says that we
+    /// started. Any other process must not have become part of another launch.
     fn prove(&self, process: ProcessRef) -> Result<Option<Proven>, SignalError> {
         let is_carrier = self.carriers.contains(&process);
         Proven::of(self.kernel, process, InspectRequest::default(), |seen| match (is_carrier, self.source) {
-            (true, Some(source)) => may_carry(self.kernel, source, seen),
+            (true, Some(source)) => may_own(self.kernel, source, seen),
             (true, None) => Ok(()),
             (false, _) => match seen.variable(MARK) {
                 Some(mark) if self.launch.as_deref() != Some(mark) => {
@@ -143,12 +147,13 @@ impl Hunt<'_> {
     }
 }
 
-/// A runner of ours, whatever its program is called: somebody may have renamed it, or replaced it while it runs.
+/// Whether this is a runner of ours, whatever its program is called: it may have been renamed, or replaced while it
+/// runs.
 fn is_runner(head: &ProcessHead) -> bool {
     matches!(head.argv.as_slice(), [_, word, folder] if word == RUNNER && folder.contains("/launches/"))
 }
 
-/// A process for a report. A runner is called what it is.
+/// Makes the entry of a process for a report. A runner gets its own role.
 pub(crate) fn entry(head: &ProcessHead, role: &str) -> ProcessEntry {
     ProcessEntry {
         pid: head.process.pid,

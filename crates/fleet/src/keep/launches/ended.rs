@@ -1,5 +1,5 @@
-//! Which launched sessions have lost their process, and how it ended. Reads what runners wrote down and looks at the kernel;
-//! it says nothing about any session.
+//! Determines which launched sessions have lost their process, and how it ended. It reads what runners wrote and asks
+//! the kernel; it derives no status.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,8 +11,8 @@ use super::ledger::Ledger;
 use super::record::{Exit, ProcessMark, Record};
 
 impl Ledger {
-    /// Those of the found sessions whose newest launch is over. `living` are the processes of the look that the sessions
-    /// are joined with.
+    /// Returns those of the found sessions whose newest launch is over. `living` are the processes of the snapshot with
+    /// which the sessions are joined.
     pub(crate) fn ended(
         &self,
         adapter: &str,
@@ -28,8 +28,9 @@ impl Ledger {
         self.newest_launches(adapter, root, found, ended)
     }
 
-    /// What is known of the exits of the found sessions, should nobody carry them. Where a runner lives that has not written
-    /// one, that says it all: a process that is just ending is carried by nobody, and the kernel may have its name still.
+    /// Returns what is known of the exits of the found sessions, for the case that they have no owner. If a runner is
+    /// alive and has not written an exit, the exit is not written yet, whatever the process table shows: a process that
+    /// is just ending owns nothing any more, though the kernel may still list it.
     pub(crate) fn exits(
         &self,
         adapter: &str,
@@ -48,7 +49,7 @@ impl Ledger {
         self.newest_launches(adapter, root, found, exit)
     }
 
-    /// An id that stands twice is left out: the record does not say which of the two it means.
+    /// An id that occurs twice is left out, because the record does not say which of the two it means.
     fn newest_launches(
         &self,
         adapter: &str,
@@ -82,18 +83,18 @@ impl Exit {
     }
 }
 
-/// What is known of an exit of which nothing is written. A runner that lives will write it, however long that takes: until
-/// then it is not known.
+/// Returns what is known of an exit that is not written. A runner that is alive will write it, however long that takes;
+/// until then it is not known.
 fn unwritten(folder: &LaunchFolder) -> LaunchExit {
     if folder.is_held() {
         return LaunchExit::Unwritten;
     }
-    // Written between the first look and the runner's own end.
+    // The runner may have written it between the first read and its own exit.
     folder.exit().map_or(LaunchExit::Unseen, |exit| exit.known())
 }
 
-/// The process that was started is seen to be gone. One that is just ending has nothing left to know it by: whoever looks
-/// for carriers does not find it any more, though the kernel still has its name.
+/// Whether the process that was started is seen to be gone. A process that is just ending can no longer be recognised:
+/// a search for owners does not find it, though the kernel still lists it.
 fn is_gone(record: &Record, living: Option<&[ProcessHead]>, kernel: &dyn Kernel) -> bool {
     let Some(process) = record.process.as_ref().and_then(ProcessMark::process) else { return false };
     match living {

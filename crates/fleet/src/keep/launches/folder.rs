@@ -1,4 +1,4 @@
-//! The folder of one launch: what is written into it, and in which order.
+//! The directory of one launch: what is written into it, and in which order.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -17,15 +17,16 @@ use crate::keep::fault::reach;
 use crate::keep::kernel_lock::KernelLock;
 use crate::keep::whole_file;
 
-/// How much of an agent's output is kept, and how much of its end stays when it grew beyond.
+/// How large an agent's output may grow, and how much of its end is kept when it grew larger.
 const OUTPUT_CAP: u64 = 16 << 20;
 const OUTPUT_KEPT: u64 = 4 << 20;
 
-/// The largest file of a launch that is read whole; prompts may carry files, but not so many.
+/// The largest file of a launch that is read whole. A prompt may contain files, but not that many.
 const LARGEST: u64 = 256 << 20;
 
-/// Writing one file takes milliseconds; whoever holds the mark this long is stopped or broken.
-const TELLING: Duration = Duration::from_secs(15);
+/// How long to wait for the lock of the `told` mark. Writing one file takes milliseconds, so a process that holds it
+/// this long is stopped or broken.
+const MARK_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// One launch on disk.
 #[derive(Debug, Clone)]
@@ -33,25 +34,25 @@ pub struct LaunchFolder {
     path: PathBuf,
 }
 
-/// A launch folder that was just made, and the two locks that keep others from taking it for a leftover.
+/// A launch directory that was just made, and the two locks that keep others from treating it as a leftover.
 #[derive(Debug)]
 pub struct NewLaunch {
     pub folder: LaunchFolder,
-    /// For the runner, which holds it for life.
+    /// The runner holds this one for its whole life.
     pub held: KernelLock,
-    /// For whoever asked for the launch, until it has heard what became of it.
+    /// The caller of the launch holds this one until it has read the result.
     pub awaited: KernelLock,
 }
 
 impl LaunchFolder {
-    /// A new folder with the record and the words in it, complete before anybody else can see it, and held from its first
-    /// moment: nobody may take it for a leftover.
+    /// Makes a new directory with the record and the prompt in it. It is complete before any other process can see it,
+    /// and locked from its first moment, so that no process treats it as a leftover.
     pub fn create(launches: &Path, record: &Record, words: &str) -> io::Result<NewLaunch> {
         Self::create_whole(launches, record, words, None)
     }
 
-    /// The same for a launch of which nothing runs here: it is over for us from its first moment, so that nobody ever
-    /// takes it for one in progress.
+    /// The same for a launch that runs no process here. It is over for us from its first moment, so no process ever
+    /// treats it as one in progress.
     pub fn create_over(launches: &Path, record: &Record, words: &str, exit: &Exit) -> io::Result<Self> {
         Self::create_whole(launches, record, words, Some(exit)).map(|new| new.folder)
     }
@@ -64,7 +65,7 @@ impl LaunchFolder {
     ) -> io::Result<NewLaunch> {
         own::make_folder(launches)?;
         let folder = Self { path: launches.join(&record.id) };
-        // Whoever looks for leftovers knows by the name that this one is not whole yet.
+        // The name tells a search for leftovers that this directory is not complete yet.
         let half = Self { path: launches.join(format!(".{}.new", record.id)) };
         let made = half.make_held(launches).and_then(|held| {
             let mut prompt = create(&half.path.join("prompt"))?;
@@ -81,14 +82,15 @@ impl LaunchFolder {
         made
     }
 
-    /// Made and held in one step as far as [`half_made`](super::half_made) can see.
+    /// Makes and locks the directory in what is one step as far as [`half_made`](super::half_made) can see.
     fn make_held(&self, launches: &Path) -> io::Result<KernelLock> {
-        let _alone = alone_in(launches)?;
+        let _lock = lock_launches(launches)?;
         DirBuilder::new().mode(0o700).create(&self.path)?;
         self.hold()?.ok_or_else(|| io::Error::other("another process holds a new folder"))
     }
 
-    /// Takes away a folder that was never finished. File by file, since that works without a free descriptor.
+    /// Removes a directory that was never finished. It deletes file by file, because that works without a free
+    /// descriptor.
     fn forget(&self) {
         for name in ["prompt", "launch.json", "exit.json"] {
             let path = self.path.join(name);
@@ -143,7 +145,7 @@ impl LaunchFolder {
         self.write("failed.json", failed)
     }
 
-    /// Whoever asked for the launch does not want it any more; the runner undoes it.
+    /// Records that the caller of the launch no longer wants it; the runner undoes it.
     pub fn cancel(&self) -> io::Result<()> {
         create(&self.path.join("cancel")).map(drop)
     }
@@ -152,29 +154,30 @@ impl LaunchFolder {
         self.path.join("cancel").exists()
     }
 
-    /// agentctl is about to end it. Written before the first signal, so that whoever sees the exit knows why.
+    /// Records that agentctl is about to end the process. This is written before the first signal, so that the process
+    /// which sees the exit knows why.
     pub fn ask_to_end(&self, by: &EndedBy) -> io::Result<()> {
         self.write("asked", by)
     }
 
-    /// It lives on: whatever ends it later is something else.
+    /// Removes that record because the process lives on; a later end has another reason.
     pub fn forget_asking(&self) {
         let _ = fs::remove_file(self.path.join("asked"));
     }
 
-    /// Why agentctl has it ended, if it has.
+    /// Why agentctl is ending the process, if it is.
     pub fn asked_to_end(&self) -> Option<EndedBy> {
         let path = self.path.join("asked");
-        // An older agentctl left the mark empty: somebody stopped it.
+        // An older agentctl left this file empty; then a person stopped it.
         path.exists().then(|| self.read("asked").unwrap_or_else(|_| EndedBy::stop()))
     }
 
-    /// What is said to the agent.
+    /// The prompt for the agent.
     pub fn words(&self) -> io::Result<String> {
         own::read_text(&self.path.join("prompt"), LARGEST)
     }
 
-    /// The first characters of the words, for lists.
+    /// The first characters of the prompt, for lists.
     pub fn first_words(&self, limit: usize) -> Option<String> {
         let mut bytes = Vec::new();
         let most = u64::try_from(limit * 4).unwrap_or(u64::MAX);
@@ -186,12 +189,12 @@ impl LaunchFolder {
         own::open(&self.path.join("prompt"))
     }
 
-    /// A file for the agent's output. It is appended to, so that it can be cut while the agent writes.
+    /// Opens a file for the agent's output in append mode, so that it can be truncated while the agent writes.
     pub fn open_output(&self, name: &str) -> io::Result<File> {
         own::append(&self.path.join(name))
     }
 
-    /// The end of an output, at most this many bytes of it.
+    /// Returns the end of an output, at most this many bytes.
     pub fn output(&self, name: &str, most: u64) -> String {
         let tail = || {
             let mut file = own::open(&self.path.join(name))?;
@@ -204,8 +207,8 @@ impl LaunchFolder {
         tail().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     }
 
-    /// Cuts an output that grew too large down to its end. What is written in this very moment may be lost: it is a
-    /// copy for people, the agent's own records are elsewhere.
+    /// Cuts an output that grew too large down to its end. What is written at this very moment may be lost. That is
+    /// acceptable, because the output is a copy for people; the agent's own records are elsewhere.
     pub fn cap_output(&self, name: &str) -> io::Result<()> {
         let path = self.path.join(name);
         if fs::metadata(&path)?.len() <= OUTPUT_CAP {
@@ -217,27 +220,28 @@ impl LaunchFolder {
         file.write_all(end.as_bytes())
     }
 
-    /// Held by the runner for its life: a launch whose folder can be locked has no runner.
+    /// Takes the lock that the runner holds for its whole life: a launch whose directory can be locked has no runner.
     pub fn hold(&self) -> io::Result<Option<KernelLock>> {
         KernelLock::on_folder(&self.path, Duration::ZERO)
     }
 
-    /// A runner, or whoever makes or clears away the folder, is at work on it. Where that cannot be seen, nobody is waited
-    /// for.
+    /// Whether a runner, or the process that makes or removes the directory, holds it. If this cannot be seen, the
+    /// answer is no, so that nothing waits for it.
     pub fn is_held(&self) -> bool {
         KernelLock::is_held(&self.path).unwrap_or(false)
     }
 
-    /// Somebody waits for what becomes of this launch: nobody else may take the answer away.
+    /// Whether a caller still waits for the result of this launch; then no other process may remove it.
     pub fn is_awaited(&self) -> bool {
         matches!(KernelLock::on_existing(&self.path.join("prompt"), Duration::ZERO), Ok(None))
     }
 
-    /// Tells of the end of this launch, once: by whoever sees it first, the runner or the daemon. Says whether it was us. A
-    /// crash behind `put` and before the mark tells it a second time, under the same id.
+    /// Announces the end of this launch once, by the process that sees it first, the runner or the daemon. Returns
+    /// whether this call did it. After a crash between `put` and the mark, it is announced a second time under the same
+    /// id.
     pub fn tell_end(&self, put: impl FnOnce() -> io::Result<()>) -> io::Result<bool> {
         let mark = self.path.join("told");
-        let held = KernelLock::on_file(&mark, TELLING)?;
+        let held = KernelLock::on_file(&mark, MARK_TIMEOUT)?;
         let _held =
             held.ok_or_else(|| io::Error::other(format!("{} is held for too long", mark.display())))?;
         if fs::metadata(&mark)?.len() > 0 {
@@ -251,8 +255,8 @@ impl LaunchFolder {
         Ok(true)
     }
 
-    /// The runner had nobody to tell. Whoever asks for webhooks later on does not hear of it; a daemon that sees the end
-    /// itself and wants to tell of it still does.
+    /// Records that no receiver was configured when the runner finished. Webhooks that are configured later do not
+    /// announce this end, but a daemon that sees the end itself and has a receiver still does.
     pub fn nobody_to_tell(&self) -> io::Result<()> {
         mark(&self.path.join("unwanted"))
     }
@@ -261,7 +265,7 @@ impl LaunchFolder {
         self.path.join("unwanted").exists()
     }
 
-    /// When its end was told of, to whoever wanted to hear of it then.
+    /// When its end was announced to the receivers of that time.
     pub fn told_at(&self) -> Option<Timestamp> {
         let mark = fs::metadata(self.path.join("told")).ok().filter(|mark| mark.len() > 0)?;
         mark.modified().ok()?.try_into().ok()
@@ -278,22 +282,22 @@ impl LaunchFolder {
         serde_json::from_slice(&own::read(&self.path.join(name), LARGEST)?).map_err(io::Error::from)
     }
 
-    /// Only the runner writes here, or whoever found that there is none.
+    /// Only the runner writes here, or a process that found that there is no runner.
     fn write<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
         let bytes = serde_json::to_vec_pretty(value)?;
         whole_file::replace(&self.path.join(name), &bytes, name.trim_end_matches(".json"))
     }
 }
 
-/// The lock under which unfinished folders come and go.
-pub(super) fn alone_in(launches: &Path) -> io::Result<KernelLock> {
-    /// Held for two calls of the kernel, or for removing a few unfinished folders.
-    const PATIENCE: Duration = Duration::from_secs(30);
-    let held = KernelLock::on_folder(launches, PATIENCE)?;
+/// Takes the lock under which unfinished directories are made and removed.
+pub(super) fn lock_launches(launches: &Path) -> io::Result<KernelLock> {
+    /// The lock is held for two system calls, or while a few unfinished directories are removed.
+    const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+    let held = KernelLock::on_folder(launches, LOCK_TIMEOUT)?;
     held.ok_or_else(|| io::Error::other(format!("another process holds {} for too long", launches.display())))
 }
 
-/// A file whose being there is all that it says.
+/// Creates a file that carries information only by existing.
 fn mark(path: &Path) -> io::Result<()> {
     own::append(path).map(drop)
 }

@@ -1,4 +1,4 @@
-//! All launch records at once, to be joined with sessions.
+//! All launch records, read at once to be joined with sessions.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::Map;
 use super::folder::LaunchFolder;
 use super::record::{Exit, LaunchOrder, Record};
 
-/// What agentctl knows because it started it.
+/// What agentctl knows about sessions because it launched them.
 #[derive(Debug, Default)]
 pub struct Ledger {
     /// Oldest first.
@@ -20,7 +20,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Reads what there is; no folder is no launch. A record that cannot be read makes no session and hides none.
+    /// Reads all records; a missing directory means that there are none. A record that cannot be read makes no session
+    /// and hides none.
     pub fn read(launches: &Path) -> Self {
         let folders = own::entries(launches).into_iter().flatten().flatten();
         let named = folders.filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'));
@@ -50,13 +51,13 @@ impl Ledger {
         &self.entries
     }
 
-    /// The session that a launch was for, once that is known.
+    /// Returns the id of the session that a launch made, once it is known.
     pub fn session_of(&self, launch: &str, adapter: &str) -> Option<&str> {
         let fits = |record: &&Record| record.id == launch && record.order.adapter == adapter;
         self.entries.iter().map(|(_, record)| record).find(fits)?.session_id.as_deref()
     }
 
-    /// The newest launch of every session of one source, by the session's id.
+    /// Returns the newest launch of every session of one source, by the id of the session.
     pub(super) fn newest_of<'l>(
         &'l self,
         adapter: &'l str,
@@ -66,7 +67,7 @@ impl Ledger {
         of_source.filter_map(|(key, indices)| Some((key.2.as_str(), &self.entries[*indices.last()?])))
     }
 
-    /// The newest launch of a session, and the group of its first one.
+    /// Returns the newest launch of a session, and the group of its first launch.
     pub fn of(&self, key: &SessionKey, text_limit: Option<usize>) -> Option<(LaunchInfo, Option<String>)> {
         if self.entries.is_empty() {
             return None;

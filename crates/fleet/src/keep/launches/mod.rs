@@ -1,7 +1,7 @@
-//! Launch records: `launches/<launch id>/` in agentctl's folder, one folder a launch.
+//! Launch records: `launches/<launch id>/` in agentctl's own directory, one directory for each launch.
 //!
-//! A record is joined to a session by adapter, root and the agent's own id. It never makes a session, and nothing that
-//! was derived is written into it.
+//! A record is joined to a session by adapter, root and the agent's own id. A record never makes a session, and nothing
+//! that was derived is written into it.
 
 mod ended;
 mod folder;
@@ -16,7 +16,7 @@ pub use record::{
     Callback, CallbackOrder, Exit, Failed, LaunchOrder, ProcessMark, Record, VERSION, WorktreeOrder,
 };
 
-/// The name of the folder in agentctl's own.
+/// The name of this directory in agentctl's own.
 pub const FOLDER: &str = "launches";
 
 pub use agentctl_adapters::control::LAUNCH_MARK as MARK;

@@ -1,4 +1,4 @@
-//! Which launch records have had their time. Pure but for looking at the folder and the process.
+//! Decides which launch records have expired. Pure, except that it reads the directory and the process.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use agentctl_model::Observed;
 use agentctl_process::Kernel;
 use jiff::Timestamp;
 
-use super::folder::{LaunchFolder, alone_in};
+use super::folder::{LaunchFolder, lock_launches};
 use super::ledger::Ledger;
 use super::record::{Exit, Record};
 
-/// A record that is to go, and why.
+/// A record that is to be removed, and why.
 #[derive(Debug)]
 pub struct Expired {
     pub folder: LaunchFolder,
@@ -23,9 +23,9 @@ pub struct Expired {
 pub enum Why {
     /// Its process ended longer ago than records are kept.
     Old,
-    /// Its runner went away before there was a session.
+    /// Its runner exited before there was a session.
     Leftover,
-    /// Whoever wrote it was killed before it was whole.
+    /// The process that wrote it was killed before it was complete.
     HalfMade,
 }
 
@@ -40,7 +40,7 @@ impl Why {
 }
 
 impl Ledger {
-    /// The records that are to go, oldest first.
+    /// Returns the records that are to be removed, oldest first.
     pub fn expired<'l>(&'l self, retention: &'l Retention<'_>) -> impl Iterator<Item = Expired> + 'l {
         self.entries().iter().filter_map(|(folder, record)| {
             let why = retention.judge(folder, record)?;
@@ -49,20 +49,21 @@ impl Ledger {
     }
 }
 
-/// How records are judged.
+/// What decides whether a record has expired.
 pub struct Retention<'a> {
     pub kernel: &'a dyn Kernel,
     pub now: Timestamp,
     pub kept: Duration,
-    /// One whose process went unseen is given the time from now on, and that is written down.
+    /// If the exit of a process was not seen, its retention time starts now, and this is written to the record.
     pub note: bool,
-    /// Whether there is a session for a launch that nobody saw settle. Asked only where the rest says that nobody works on it.
+    /// Whether there is a session for a launch that was never marked as settled. This is called only if everything else
+    /// shows that no process works on the launch.
     pub has_session: &'a dyn Fn(&Record) -> bool,
 }
 
 impl Retention<'_> {
     fn judge(&self, folder: &LaunchFolder, record: &Record) -> Option<Why> {
-        // A runner at work holds its folder; what cannot be locked is nobody's to remove.
+        // A live runner holds its directory; a directory that cannot be locked must not be removed.
         let _free = folder.hold().ok().flatten()?;
         if folder.is_awaited() || is_alive(record, self.kernel) {
             return None;
@@ -93,23 +94,23 @@ impl Retention<'_> {
                 ended_by: None,
                 found_gone_at: Some(self.now),
             };
-            // Where it cannot be written now, the next look writes it.
+            // If it cannot be written now, the next pass writes it.
             let _ = folder.write_exit(&gone);
         }
     }
 }
 
-/// Whether the process that was started lives. What cannot be seen may live.
+/// Whether the process that was started is alive. One that cannot be seen may be alive.
 fn is_alive(record: &Record, kernel: &dyn Kernel) -> bool {
     let process = record.process.as_ref().and_then(super::record::ProcessMark::process);
     process.is_some_and(|process| kernel.is_alive(process) != Observed::Seen(false))
 }
 
-/// Folders that were never finished: their maker was killed while writing them. They are removed unless it is only asked
-/// for them.
+/// Returns the directories that were never finished because their creator was killed while writing them. They are
+/// removed if `remove` is set.
 pub fn half_made(launches: &Path, remove: bool) -> Vec<LaunchFolder> {
-    // Whoever makes one holds it before we can look: what can be held is nobody's.
-    let Ok(_alone) = alone_in(launches) else { return Vec::new() };
+    // A creator holds its directory before we can see it, so one that can be locked has no creator any more.
+    let Ok(_lock) = lock_launches(launches) else { return Vec::new() };
     let folders = agentctl_files::own::entries(launches).into_iter().flatten().flatten();
     let half = folders.filter(|entry| entry.file_name().to_string_lossy().starts_with('.'));
     let abandoned = half.map(|entry| LaunchFolder::at(entry.path())).filter(|folder| {

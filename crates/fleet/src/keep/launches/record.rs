@@ -1,4 +1,5 @@
-//! What agentctl writes down about a launch: what was asked for, and what became of it. Never what is true of the session.
+//! What agentctl writes down about a launch: what was asked for, and what became of it. It never contains what is true
+//! of the session.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,10 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::worktree::Made;
 
-/// The form of `launch.json`.
+/// The version of the format of `launch.json`.
 pub const VERSION: u32 = 1;
 
-/// `launch.json`. Written before anything starts, and again whenever the runner learns something.
+/// `launch.json`. It is written before anything starts, and again whenever the runner learns something.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
@@ -23,15 +24,15 @@ pub struct Record {
     pub order: LaunchOrder,
     /// The agent's own id, once it is known.
     pub session_id: Option<String>,
-    /// A survey has shown the turn: the launch is done, what follows is the session's life.
+    /// A survey has shown the turn: the launch itself is done, and what follows belongs to the session.
     pub settled: bool,
-    /// What was made for this launch and is removed when it fails.
+    /// What was made for this launch and is removed if it fails.
     pub made: Option<Made>,
-    /// The process that was started. Who it is now is for the kernel to say.
+    /// The process that was started. Only the kernel can say what this pid is now.
     pub process: Option<ProcessMark>,
 }
 
-/// All that a launch is to do, as the user asked for it.
+/// Everything a launch is asked to do, as the user requested it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LaunchOrder {
@@ -40,21 +41,21 @@ pub struct LaunchOrder {
     pub root: String,
     pub conversation: Conversation,
     pub cwd: PathBuf,
-    /// Somebody named the folder; otherwise it is only where the command was typed.
+    /// The user named the directory; otherwise it is only where the command was typed.
     #[serde(default)]
     pub cwd_is_chosen: bool,
     pub worktree: Option<WorktreeOrder>,
     pub model: Option<String>,
     pub permission: Option<Permission>,
     pub system_prompt: Option<String>,
-    /// An id for agents that take one.
+    /// A new id for agents that accept one.
     pub fresh_id: String,
-    /// The program to start instead of the agent's usual name.
+    /// The program to start instead of the agent's usual one.
     pub program: Option<PathBuf>,
-    /// Variables for the agent. A value may be a secret, and only the start needs it: from then on it is `null`.
+    /// Variables for the agent. A value may be a secret and only the start needs it, so after the start it is `null`.
     pub env: BTreeMap<String, Option<String>>,
     pub group: Option<String>,
-    /// What it is called in its group.
+    /// Its name in its group.
     #[serde(default)]
     pub slot: Option<String>,
     pub labels: BTreeMap<String, String>,
@@ -62,14 +63,14 @@ pub struct LaunchOrder {
     pub files: Vec<PathBuf>,
     pub on_create: Option<String>,
     pub on_complete: Option<String>,
-    /// Who is told when it is over.
+    /// Who in a gateway is notified when it is over.
     #[serde(default)]
     pub callback: Option<CallbackOrder>,
     pub timeout_ms: Option<u64>,
-    /// Arguments for the agent's program, as they are.
+    /// Arguments that are passed to the agent's program unchanged.
     #[serde(default)]
     pub args: Vec<String>,
-    /// Whatever holds the directory.
+    /// Launch even if the directory is held.
     pub force: bool,
 }
 
@@ -81,8 +82,8 @@ pub struct WorktreeOrder {
     pub base: Option<String>,
 }
 
-/// Somebody in a gateway who is told how a session ended. The address of the gateway only: what opens it is looked up when
-/// it is needed, and never written down.
+/// The recipient in a gateway who is notified how a session ended. Only the address of the gateway is stored; its keys
+/// are looked up when needed and never written down.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallbackOrder {
@@ -91,14 +92,14 @@ pub struct CallbackOrder {
     pub to: Addressee,
 }
 
-/// `callback.json`: how far the telling has come.
+/// `callback.json`: how far the notification has come.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Callback {
     pub delivered_at: Option<Timestamp>,
-    /// Why the last try failed.
+    /// Why the last attempt failed.
     pub error: Option<String>,
-    /// Nobody tries any more.
+    /// There will be no further attempt.
     pub given_up: bool,
 }
 
@@ -108,7 +109,7 @@ pub struct Callback {
 pub struct ProcessMark {
     pub pid: u32,
     pub start: u64,
-    /// In hexadecimal: JSON has no numbers of this size.
+    /// In hexadecimal, because JSON numbers cannot hold this size.
     pub boot: String,
 }
 
@@ -118,21 +119,21 @@ pub struct ProcessMark {
 pub struct Exit {
     pub exit_code: Option<i32>,
     pub exit_signal: Option<i32>,
-    /// `null` where nobody saw it: the runner was gone before.
+    /// `null` if the exit was not seen because the runner was gone before.
     pub exited_at: Option<Timestamp>,
     /// It was ended because its time was up.
     pub timed_out: bool,
-    /// Somebody had asked agentctl to end it.
+    /// agentctl had been asked to end it.
     #[serde(default)]
     pub asked: bool,
-    /// Why agentctl ended it. Older records say only that it did.
+    /// Why agentctl ended it. Older records only say that it did.
     #[serde(default)]
     pub ended_by: Option<EndedBy>,
-    /// When it was found gone, for records that nobody closed.
+    /// When the process was found gone, for records that no runner completed.
     pub found_gone_at: Option<Timestamp>,
 }
 
-/// `failed.json`: why there is no session. Whoever asked for the launch reads it and removes the record.
+/// `failed.json`: why there is no session. The caller of the launch reads it and removes the record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Failed {
@@ -164,7 +165,7 @@ impl Exit {
 }
 
 impl Record {
-    /// No runner works on it: its session lives in a server, whose ends are its own and may be many.
+    /// No runner works on it: its session lives in a server, where it may end many times.
     pub fn lives_in_a_server(&self) -> bool {
         let known = agentctl_adapters::registry().into_iter();
         let mut of_agent = known.filter(|adapter| adapter.card().name == self.order.adapter);
@@ -173,7 +174,7 @@ impl Record {
 }
 
 impl LaunchOrder {
-    /// What the adapter is to plan, once it is known where.
+    /// Returns the intent for the adapter, once the directory is known.
     pub fn intent(&self, words: String, cwd: PathBuf) -> Intent {
         Intent {
             conversation: self.conversation.clone(),
@@ -187,7 +188,7 @@ impl LaunchOrder {
         }
     }
 
-    /// The agent was started: of its variables only the names stay.
+    /// Forgets the values of the agent's variables after the start; only the names stay.
     pub fn forget_values(&mut self) {
         self.env.values_mut().for_each(|value| *value = None);
     }

@@ -1,6 +1,7 @@
-//! Where a webhook may go. Checked when it is said: what a client makes of a bad address may be somebody else's port.
+//! Where a webhook may go. This is checked when the address is given, because a client might take a bad address for
+//! another port.
 
-/// Whether this is a whole `http` or `https` address with a host, and with a port that exists if it names one.
+/// Whether this is a complete `http` or `https` address with a host, and with a valid port if it names one.
 pub fn is_address(text: &str) -> bool {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let Some(rest) = rest.filter(|_| text.chars().all(|c| c.is_ascii_graphic())) else { return false };

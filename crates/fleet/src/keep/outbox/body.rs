@@ -1,11 +1,12 @@
-//! What a webhook says of an event. Pure.
+//! Makes the body of a webhook from an event. Pure.
 
 use agentctl_model::{Event, Outcome, Session, Status};
 use jiff::Timestamp;
 
 use super::payload::Payload;
 
-/// The body of the webhook for an event. `found_later` says that nobody saw it happen: then the moment is not its end.
+/// Returns the body of the webhook for an event. `found_later` means that the end was not observed; then `at` is not
+/// the time of the end.
 pub fn body(event: &Event, at: Timestamp, found_later: bool) -> String {
     let session = event.session.as_deref();
     let seen_at = (!found_later).then_some(at);
@@ -14,7 +15,8 @@ pub fn body(event: &Event, at: Timestamp, found_later: bool) -> String {
         session_id: event.session_id.as_deref(),
         adapter: event.adapter.as_deref(),
         duration_seconds: session.and_then(|session| duration(session, seen_at)),
-        // The same word whoever tells it: an exit code is known of some ends only, and stands in the launch.
+        // This is the same text whether the runner or the daemon writes it. An exit code is known of some ends only,
+        // and is part of the launch.
         exit_status: session.and_then(|session| session.outcome).map(Outcome::as_str),
         summary: session.and_then(summary).or_else(|| event.fuse.as_ref()?.label.as_deref()),
         meta: session.map(|session| &session.meta),
@@ -25,12 +27,12 @@ pub fn body(event: &Event, at: Timestamp, found_later: bool) -> String {
         lock: event.lock.as_deref(),
     };
     let mut bytes = Vec::new();
-    // Plain data can always be written, and the writer makes text.
+    // Plain data can always be serialised, and the output is UTF-8.
     let _ = agentctl_model::text::json::write(&mut bytes, &value);
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// The request that a waiting session has put to a person; otherwise what it said last.
+/// The pending request of a waiting session; otherwise the session's last message.
 fn summary(session: &Session) -> Option<&str> {
     let request = || session.pending.iter().find_map(|pending| pending.summary.as_deref());
     let waits = || request().or(session.status_detail.as_deref());
@@ -38,7 +40,7 @@ fn summary(session: &Session) -> Option<&str> {
     waiting.or(session.last_message.as_deref())
 }
 
-/// How long a session lasted: to its end where that is known, else to the moment in which somebody saw it end.
+/// How long a session lasted: to its end if that is known, else to the moment at which its end was seen.
 pub fn duration(session: &Session, seen_at: Option<Timestamp>) -> Option<f64> {
     let end = session.stopped_at.or(seen_at)?;
     Some(end.duration_since(session.started_at?).as_secs_f64().max(0.0))

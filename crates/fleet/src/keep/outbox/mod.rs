@@ -1,8 +1,8 @@
-//! The outbox: webhooks that are not delivered yet, one file each in `outbox/`, named so that the order of names is the
-//! order of what happened.
+//! The outbox: webhooks that are not delivered yet, one file each in `outbox/`. Sorting the names gives the order of
+//! the events.
 //!
-//! Whoever saw it happen writes it: the daemon what it is told, a runner the end of its own agent. Sending is the
-//! daemon's alone.
+//! The process that sees an event writes it: the daemon writes the events of its surveys, a runner the end of its own
+//! agent. Only the daemon sends.
 
 mod address;
 mod body;
@@ -26,51 +26,52 @@ pub use body::{body, duration};
 pub use payload::Payload;
 pub use signature::sign;
 
-/// The name of the folder in agentctl's own.
+/// The name of this directory in agentctl's own.
 pub const FOLDER: &str = "outbox";
 
-/// Where those lie that were given up.
+/// The directory of webhooks that were given up.
 const DEAD: &str = "dead";
 
-/// Writing one takes milliseconds; whoever has the lock this long is stopped or broken.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Writing one takes milliseconds, so a process that holds the lock this long is stopped or broken.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many digits begin a name.
+/// The number of digits at the beginning of a name.
 const DIGITS: usize = 20;
 
-/// The largest that is read; none of ours is.
+/// The largest file that is read; ours are never that large.
 const LARGEST: u64 = 64 << 20;
 
 const VERSION: u32 = 1;
 
-/// A webhook as it lies on disk.
+/// A webhook as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Delivery {
     version: u32,
-    /// By which a receiver knows it again.
+    /// The id by which a receiver recognises a repeated delivery.
     pub id: String,
-    /// Deliveries of one order are made one after the other.
+    /// Deliveries with the same value are sent one after the other.
     pub order: String,
-    /// Where to, if not where the settings say.
+    /// The address, if it is not the one in the settings.
     pub url: Option<String>,
     #[serde(default)]
     pub signature: Signature,
     pub tries: u32,
-    /// Exactly what is sent, each time.
+    /// Exactly what is sent at every attempt.
     pub body: String,
 }
 
-/// By whose secret a webhook is signed. The secret itself is never written down.
+/// Whose secret signs a webhook. The secret itself is never written down.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Signature {
-    /// By that of whoever sends it, as its settings are then.
+    /// The sender's secret, as its settings are when it sends.
     #[default]
     BySender,
-    /// By that of whoever took it on, who may have been the only one to know it.
+    /// The signature was made by the process that stored the webhook, which may have been the only one to know the
+    /// secret.
     Given(String),
-    /// Whoever took it on has none.
+    /// The process that stored the webhook has no secret.
     None,
 }
 
@@ -80,7 +81,7 @@ impl Delivery {
         Self { version: VERSION, id, order, url, signature: Signature::BySender, tries: 0, body }
     }
 
-    /// For settings that whoever sends it may not have: where to, and signed now.
+    /// Fixes the address and signs now, for settings that the sender may not have.
     #[must_use]
     pub fn sealed(self, url: &str, secret: Option<&str>) -> Self {
         let signature =
@@ -89,41 +90,41 @@ impl Delivery {
     }
 }
 
-/// The outbox on disk.
+/// The outbox directory.
 #[derive(Debug, Clone)]
 pub struct OutboxFolder {
     path: PathBuf,
 }
 
 impl OutboxFolder {
-    /// The one in this folder of agentctl.
+    /// Returns the outbox in this home of agentctl.
     pub fn of(home: &Path) -> Self {
         Self { path: home.join(FOLDER) }
     }
 
-    /// Makes it if need be, and takes away what was never finished.
+    /// Makes the directory if necessary, and removes files that were never finished.
     pub fn prepare(&self) -> io::Result<()> {
         for path in [&self.path, &self.path.join(DEAD)] {
             own::make_folder(path)?;
         }
-        let _alone = self.alone()?;
+        let _lock = self.lock()?;
         for name in file_names(&self.path)?.filter(|name| whole_file::is_half(name)) {
-            // Never read, so one that stays does no harm.
+            // Such a file is never read, so it does no harm if it stays.
             let _ = fs::remove_file(self.path.join(name));
         }
         Ok(())
     }
 
-    /// Takes a webhook on, and gives the name of its file. When this returns it is on disk. One with this id that is there
-    /// already is the same one.
+    /// Stores a webhook and returns the name of its file. When this returns, the file is on disk. If there is a file
+    /// with this id already, it is the same webhook.
     pub fn put(&self, delivery: &Delivery, now: Timestamp) -> io::Result<String> {
-        let _alone = self.alone()?;
+        let _lock = self.lock()?;
         let names = self.names()?;
         if let Some(known) = names.iter().find(|name| id_of(name) == Some(&delivery.id)) {
             return Ok(known.clone());
         }
         let micros = now.as_microsecond();
-        // Two at the same moment keep their order, and a clock that was set back does not change it.
+        // Two webhooks of the same moment keep their order, and setting the clock back does not change it.
         let newest = names.last().and_then(|name| name.get(..DIGITS)?.parse::<i64>().ok());
         let number = newest.map_or(micros, |newest| micros.max(newest + 1));
         let name = format!("{number:0DIGITS$}-{}.json", delivery.id);
@@ -131,9 +132,9 @@ impl OutboxFolder {
         Ok(name)
     }
 
-    /// Writes down how often it was tried.
+    /// Records how often it was tried.
     pub fn note(&self, name: &str, delivery: &Delivery) -> io::Result<()> {
-        let _alone = self.alone()?;
+        let _lock = self.lock()?;
         self.write(name, delivery, "retry")
     }
 
@@ -141,24 +142,24 @@ impl OutboxFolder {
         whole_file::replace(&self.path.join(name), &serde_json::to_vec(delivery)?, what)
     }
 
-    /// Those that wait, the oldest first.
+    /// Returns the webhooks that wait, oldest first.
     pub fn names(&self) -> io::Result<Vec<String>> {
         let mut names: Vec<String> = file_names(&self.path)?.filter(|name| id_of(name).is_some()).collect();
         names.sort_unstable();
         Ok(names)
     }
 
-    /// `None`: it is gone, or nobody of ours wrote it.
+    /// Returns `None` if it is gone, or if agentctl did not write it.
     pub fn read(&self, name: &str) -> Option<Delivery> {
         serde_json::from_slice(&own::read(&self.path.join(name), LARGEST).ok()?).ok()
     }
 
-    /// It was delivered.
+    /// Removes a webhook that was delivered.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         whole_file::remove(&self.path.join(name), "delivered")
     }
 
-    /// It is given up: laid aside for a person to look at. Of those only the newest are kept.
+    /// Gives a webhook up and keeps it for a person to look at. Only the newest of these are kept.
     pub fn give_up(&self, name: &str, most: usize) -> io::Result<()> {
         let dead = self.path.join(DEAD);
         fs::rename(self.path.join(name), dead.join(name))?;
@@ -170,13 +171,13 @@ impl OutboxFolder {
         Ok(())
     }
 
-    /// How many were given up and still lie there.
+    /// How many webhooks were given up and are still stored.
     pub fn dead(&self) -> usize {
         file_names(&self.path.join(DEAD)).map_or(0, Iterator::count)
     }
 
-    fn alone(&self) -> io::Result<KernelLock> {
-        let held = KernelLock::on_folder(&self.path, PATIENCE)?;
+    fn lock(&self) -> io::Result<KernelLock> {
+        let held = KernelLock::on_folder(&self.path, LOCK_TIMEOUT)?;
         held.ok_or_else(|| {
             io::Error::other(format!("another process holds {} for too long", self.path.display()))
         })

@@ -1,6 +1,7 @@
-//! Proof that a webhook is ours. The only file that knows the library behind it.
+//! Signs webhooks, so that a receiver can tell that they are ours. Only this file knows the library behind it.
 //!
-//! Whoever takes a webhook on under a secret of its own signs it at once: the signature is written down, the secret never.
+//! A process that stores a webhook under a secret of its own signs it at once: the signature is written down, the
+//! secret never.
 
 use data_encoding::HEXLOWER;
 use ring::hmac;

@@ -1,4 +1,5 @@
-//! agentctl's own folder: that it is ours alone, and what an earlier program left in it.
+//! agentctl's own directory: ensures that it belongs to this user alone, and deals with what an earlier program left in
+//! it.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -9,12 +10,12 @@ use agentctl_files::own::{self, FolderFault};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{LARGEST, PATIENCE, StoreError, version};
+use super::{LARGEST, LOCK_TIMEOUT, StoreError, version};
 use crate::keep::kernel_lock::KernelLock;
 
 const OURS_ALONE: u32 = 0o700;
 
-/// Whether the folder is there. One that somebody else could have prepared is refused.
+/// Whether the directory exists. One that another user could have prepared is refused.
 pub(super) fn check(folder: &Path) -> Result<bool, StoreError> {
     let refuse = |why: String| Err(StoreError::Refused { path: folder.to_owned(), why });
     own::folder(folder).or_else(|fault| match fault {
@@ -23,12 +24,12 @@ pub(super) fn check(folder: &Path) -> Result<bool, StoreError> {
     })
 }
 
-/// Creates the folder if need be and closes it to others.
+/// Creates the directory if necessary and closes it to others.
 pub(super) fn make(folder: &Path) -> Result<(), StoreError> {
     let failed = |error| StoreError::io(folder, error);
     if !check(folder)? {
         DirBuilder::new().recursive(true).mode(OURS_ALONE).create(folder).map_err(failed)?;
-        // Somebody may have been faster, and not with a folder of ours.
+        // Another process may have created something else there in the meantime.
         check(folder)?;
     }
     let mode = fs::metadata(folder).map_err(failed)?.mode() & 0o777;
@@ -38,17 +39,18 @@ pub(super) fn make(folder: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Files of the TypeScript agentctl that are no JSON. Nothing of ours has these names.
+/// Files of the TypeScript agentctl that are not JSON. Nothing of ours has these names.
 const THEIR_NAMES: [&str; 2] = ["agentctl.pid", "daemon.pid"];
 
-/// Moves what the TypeScript agentctl left (JSON files that name no version, pid files) into `old-<date>/`, and says where
-/// to. They are neither used nor deleted. What does not parse is not touched: it may be one of ours that was damaged.
+/// Moves what the TypeScript agentctl left (JSON files without a version, pid files) into `old-<date>/` and returns
+/// that path. These files are neither used nor deleted. A file that does not parse is not touched, because it may be a
+/// damaged one of ours.
 pub(super) fn set_aside_the_predecessors(folder: &Path) -> Result<Option<PathBuf>, StoreError> {
     if the_predecessors(folder)?.is_empty() {
         return Ok(None);
     }
-    // Looked at again while nobody else moves anything: what a faster agentctl has written since is not old.
-    let held = KernelLock::on_folder(folder, PATIENCE).map_err(|error| StoreError::io(folder, error))?;
+    // The files are listed again under the lock, because a file that another agentctl has written meanwhile is not old.
+    let held = KernelLock::on_folder(folder, LOCK_TIMEOUT).map_err(|error| StoreError::io(folder, error))?;
     let Some(_held) = held else { return Err(StoreError::Busy { path: folder.to_owned() }) };
     let old = the_predecessors(folder)?;
     if old.is_empty() {
@@ -82,7 +84,8 @@ fn is_unversioned(path: &Path) -> bool {
     regular && value().is_some_and(|value| version(&value).is_none())
 }
 
-/// A folder of this day that nothing was moved into before: a second move must not replace what the first one saved.
+/// Returns a directory of this day that nothing was moved into before: a second move must not replace what the first
+/// one saved.
 fn place_aside(folder: &Path) -> Result<PathBuf, StoreError> {
     #[expect(clippy::disallowed_methods, reason = "only a name for people")]
     let day = Timestamp::now().strftime("%Y-%m-%d").to_string();

@@ -1,8 +1,8 @@
-//! The few things that only agentctl knows, as files in its own folder: manual locks, fuses.
+//! The few things that only agentctl knows, as files in its own directory: manual locks, fuses.
 //!
-//! A document is one small JSON file with its version in it. It is read whole, changed under a kernel lock, and replaced by
-//! rename: whoever reads sees the old one or the new one, and a crash at any moment leaves one of the two. No status,
-//! verdict or anything else that was derived may ever become a document.
+//! A document is one small JSON file that contains its version. It is read whole, changed under a kernel lock, and
+//! replaced by a rename: a reader sees the old one or the new one, and a crash at any moment leaves one of the two. No
+//! status, verdict or anything else that was derived may ever become a document.
 
 mod folder;
 
@@ -18,20 +18,20 @@ use serde_json::Value;
 use crate::keep::kernel_lock::KernelLock;
 use crate::keep::whole_file;
 
-/// Changing a document takes milliseconds; whoever has the lock this long is stopped or broken.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Changing a document takes milliseconds, so a process that holds the lock this long is stopped or broken.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A document is a few kilobytes; what is larger is none of ours.
+/// A document has a few kilobytes; a larger file is none of ours.
 const LARGEST: u64 = 64 << 20;
 
-/// What one file holds. Its JSON must be an object; the version is put beside its keys.
+/// The contents of one file. Its JSON must be an object; the version is added to its keys.
 pub trait Document: Default + Serialize + DeserializeOwned {
-    /// The name of the file in agentctl's folder.
+    /// The name of the file in agentctl's directory.
     const FILE: &'static str;
     const VERSION: u64;
 }
 
-/// Why a document could not be read or changed. Nothing was written then.
+/// Why a document could not be read or changed. In this case nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("{}: {why}", path.display())]
@@ -40,7 +40,7 @@ pub enum StoreError {
     Damaged { path: PathBuf, why: String },
     #[error("{} is of version {version}, which only a newer agentctl understands", path.display())]
     Newer { path: PathBuf, version: u64 },
-    #[error("{} has been held by another process for {} s", path.display(), PATIENCE.as_secs())]
+    #[error("{} has been held by another process for {} s", path.display(), LOCK_TIMEOUT.as_secs())]
     Busy { path: PathBuf },
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
@@ -63,7 +63,7 @@ impl StoreError {
     }
 }
 
-/// The folder of agentctl, where the documents are. It comes into being with the first one that is written.
+/// The directory of agentctl that contains the documents. It is created when the first one is written.
 #[derive(Debug, Clone)]
 pub struct Store {
     folder: PathBuf,
@@ -78,20 +78,20 @@ impl Store {
         &self.folder
     }
 
-    /// Makes the folder fit to be written to: there, ours, closed to others, and without the predecessor's files. Says
-    /// where those were moved to, if there were any.
+    /// Makes the directory ready for writing: it exists, belongs to us, is closed to others, and contains no files of
+    /// the predecessor. Returns where those were moved to, if there were any.
     pub fn prepare(&self) -> Result<Option<PathBuf>, StoreError> {
         folder::make(&self.folder)?;
         folder::set_aside_the_predecessors(&self.folder)
     }
 
-    /// What the predecessor left and nobody has moved aside yet.
+    /// Returns what the predecessor left and has not been moved aside yet.
     pub fn left_by_the_predecessor(&self) -> Vec<PathBuf> {
-        // A folder that cannot be read, or is not there, shows nothing.
+        // A directory that cannot be read, or does not exist, contains nothing.
         folder::the_predecessors(&self.folder).unwrap_or_default()
     }
 
-    /// The document as it is now; one that nobody wrote yet is empty. Needs no lock and writes nothing.
+    /// Returns the document as it is now; one that was never written is empty. This needs no lock and writes nothing.
     pub fn read<D: Document>(&self) -> Result<D, StoreError> {
         if !folder::check(&self.folder)? {
             return Ok(D::default());
@@ -99,12 +99,12 @@ impl Store {
         Ok(self.load()?.0)
     }
 
-    /// Changes the document while nobody else can, and returns what `edit` returned. A document that `edit` left as it
-    /// was is not written.
+    /// Changes the document while no other process can, and returns what `edit` returned. If `edit` left the document
+    /// as it was, nothing is written.
     pub fn change<D: Document, T>(&self, edit: impl FnOnce(&mut D) -> T) -> Result<T, StoreError> {
         folder::make(&self.folder)?;
         let lock = self.folder.join(format!("{}.lock", D::FILE));
-        let held = KernelLock::on_file(&lock, PATIENCE).map_err(|error| StoreError::io(&lock, error))?;
+        let held = KernelLock::on_file(&lock, LOCK_TIMEOUT).map_err(|error| StoreError::io(&lock, error))?;
         let Some(_held) = held else { return Err(StoreError::Busy { path: lock }) };
         folder::set_aside_the_predecessors(&self.folder)?;
         let (mut document, before) = self.load::<D>()?;
@@ -112,14 +112,14 @@ impl Store {
         let after = self.encode(&document)?;
         if before.as_deref() != Some(after.as_slice()) {
             let place = self.folder.join(D::FILE);
-            // Under the lock, so nobody else writes it.
+            // The lock ensures that no other process writes it.
             whole_file::replace(&place, &after, D::FILE.trim_end_matches(".json"))
                 .map_err(|error| StoreError::io(&place, error))?;
         }
         Ok(answer)
     }
 
-    /// The document and the bytes it came from; `None` when there is no file (or only one of the predecessor).
+    /// Returns the document and the bytes it came from; `None` if there is no file (or only one of the predecessor).
     fn load<D: Document>(&self) -> Result<(D, Option<Vec<u8>>), StoreError> {
         let path = self.folder.join(D::FILE);
         let bytes = match own::read(&path, LARGEST) {
@@ -156,7 +156,7 @@ impl Store {
     }
 }
 
-/// What every document of ours has and none of the predecessor's.
+/// Every document of ours has a version; no file of the predecessor has one.
 fn version(value: &Value) -> Option<u64> {
     value.get("version").and_then(Value::as_u64)
 }

@@ -140,7 +140,7 @@ fn the_predecessors_files_are_moved_aside_whole_and_never_used() {
     assert_eq!(names(&first[0]), ["agentctl.pid", "fuses.json", "notes.json", "state.json"]);
     assert_eq!(fs::read_to_string(first[0].join("notes.json")).unwrap(), r#"{"words": ["old"]}"#);
     assert!(store.folder().join("broken.json").exists() && store.folder().join("config.toml").exists());
-    // The predecessor ran once more: what was saved first is not replaced.
+    // The predecessor ran once more: what was saved first must not be replaced.
     fs::write(store.folder().join("fuses.json"), "[1]").unwrap();
     add(&store, "newer").unwrap();
     assert_eq!(aside(&store).len(), 2);
@@ -165,7 +165,8 @@ fn a_folder_that_somebody_else_could_have_prepared_is_refused() {
     assert_eq!(fs::read_dir(&real).unwrap().count(), 0);
 }
 
-/// Only root can give a folder away, and only a user who is not root has folders that are not theirs at hand.
+/// Only root can give a directory away, and only a user who is not root always has a directory of another user at hand
+/// (`/`).
 #[test]
 fn a_folder_of_another_user_is_refused() {
     let top = tempfile::tempdir().unwrap();

@@ -32,7 +32,7 @@ pub struct UnknownSlot {
 }
 
 impl Group {
-    /// The slots of these names, or all where nobody names any.
+    /// Returns the slots of these names, or all slots if no name is given.
     pub fn chosen(&self, names: &[String]) -> Result<Vec<&Slot>, UnknownSlot> {
         let known = || self.slots.iter().map(|slot| slot.name.clone()).collect::<Vec<_>>();
         if let Some(slot) = names.iter().find(|name| !known().contains(name)) {
@@ -42,7 +42,7 @@ impl Group {
         Ok(self.slots.iter().filter(wanted).collect())
     }
 
-    /// What these of its slots have done, and whether git could say it of all of them.
+    /// Returns what these slots have done, and whether git could report on all of them.
     pub fn diff_of(&self, slots: &[&Slot], form: Form) -> (GroupDiff, bool) {
         let mut all = true;
         let slots = slots.iter().map(|slot| {

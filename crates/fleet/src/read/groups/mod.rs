@@ -17,15 +17,15 @@ use crate::worktree::{DiffStat, Form, WorktreeError, diff, diffstat};
 pub use diff::{GroupDiff, UnknownSlot};
 pub use view::{FailedSlot, GroupLaunch, GroupList, GroupView};
 
-/// All groups, or the one that was asked for, the newest first.
+/// All groups, or the one that was asked for, newest first.
 #[derive(Debug, Default)]
 pub struct Groups {
     pub groups: Vec<Group>,
-    /// How well the agents were heard.
+    /// How completely the agents were read.
     pub sources: Vec<SourceReport>,
 }
 
-/// One group, its slots in the order of their launches.
+/// One group, with its slots in the order of their launches.
 #[derive(Debug)]
 pub struct Group {
     pub name: String,
@@ -38,15 +38,15 @@ pub struct Group {
 #[derive(Debug)]
 pub struct Slot {
     pub name: String,
-    /// The first launch of the session; resumes do not change what it is in the group.
+    /// The record of the session's first launch; a resume does not change the session's place in the group.
     pub record: Record,
-    /// `None` while it is starting, and where the agent does not have it any more.
+    /// `None` while the session is starting, and where the agent no longer has it.
     pub session: Option<Surveyed>,
     folder: LaunchFolder,
 }
 
 impl Fleet {
-    /// The groups, joined with what is true of their sessions now.
+    /// Returns the groups, joined with what is true of their sessions now.
     pub fn groups(&self, only: Option<&str>, usage: bool) -> Groups {
         let mut groups = self.recorded_groups(only);
         let slots = || groups.iter().flat_map(|group| &group.slots);
@@ -59,7 +59,7 @@ impl Fleet {
         for slot in groups.iter_mut().flat_map(|group| &mut group.slots) {
             slot.session = survey.sessions.iter().find(|surveyed| slot.is_of(surveyed)).cloned();
         }
-        // What a killed launch left is no session, and `prune` takes it away.
+        // What a killed launch left behind is no session; `prune` removes it.
         for group in &mut groups {
             group.slots.retain(|slot| slot.session.is_some() || slot.record.settled || slot.is_starting());
         }
@@ -67,8 +67,8 @@ impl Fleet {
         Groups { groups, sources: survey.sources }
     }
 
-    /// The name of the group that is meant: the whole name, or a beginning that only one has. `None`: there is none so far;
-    /// an error: those that begin so.
+    /// Returns the name of the group that is meant, by its whole name or by a prefix that only one group has.
+    /// `Ok(None)` means that no group has that prefix yet; an error lists the groups that share it.
     pub fn group_named(&self, typed: &str) -> Result<Option<String>, Vec<String>> {
         let names = self.group_names();
         if names.iter().any(|name| name == typed) {
@@ -78,7 +78,7 @@ impl Fleet {
         if begun.len() > 1 { Err(begun) } else { Ok(begun.pop()) }
     }
 
-    /// The groups that are written down, the newest first.
+    /// The recorded groups, newest first.
     pub fn group_names(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for name in self.ledger().entries().iter().filter_map(|(_, record)| record.order.group.clone()) {
@@ -117,7 +117,7 @@ impl Fleet {
     }
 }
 
-/// Several launches of the same agent may have been put into one group by hand.
+/// A person may have put several launches of the same agent into one group.
 fn free_name(wanted: &str, slots: &[Slot]) -> String {
     let taken = |name: &String| slots.iter().any(|slot| slot.name == *name);
     let numbered = (2..).map(|number| format!("{wanted}-{number}"));
@@ -134,17 +134,17 @@ impl Slot {
             && self.record.session_id.as_deref() == Some(key.id.as_str())
     }
 
-    /// A runner works on it, and there is no session to show yet.
+    /// A runner is working on it, and there is no session to show yet.
     pub fn is_starting(&self) -> bool {
         !self.record.settled && matches!(self.folder.hold(), Ok(None))
     }
 
-    /// Takes a launch back that has no session yet: its runner undoes it.
+    /// Cancels a launch that has no session yet; its runner undoes it.
     pub fn cancel(&self) -> bool {
         self.is_starting() && self.folder.cancel().is_ok()
     }
 
-    /// From its launch to its end, or until now while it lives. `None`: nobody saw it end.
+    /// The time from its launch to its end, or until now while it is live. `None` means that its end was not observed.
     pub fn took(&self, now: Timestamp) -> Option<Duration> {
         let session = &self.session.as_ref()?.session;
         let exited = || session.launch.as_ref().and_then(|launch| launch.exited_at);
@@ -156,12 +156,13 @@ impl Slot {
         self.record.made.as_ref().map(|made| made.branch.as_str())
     }
 
-    /// What was done in its working tree. `None`: it has none, or neither tree nor branch are there any more.
+    /// What was changed in its worktree. `None` means that it has none, or that both the worktree and the branch are
+    /// gone.
     pub fn diffstat(&self) -> Result<Option<DiffStat>, WorktreeError> {
         self.record.made.as_ref().map_or(Ok(None), |made| diffstat(made, self.base()))
     }
 
-    /// The same as a patch, or as git's own table of it.
+    /// The same as a patch, or as git's own table.
     pub fn diff(&self, form: Form) -> Result<Option<Vec<u8>>, WorktreeError> {
         self.record.made.as_ref().map_or(Ok(None), |made| diff(made, self.base(), form))
     }

@@ -103,7 +103,7 @@ impl From<Groups> for GroupList {
 }
 
 impl GroupView {
-    /// `changes` are those of the slots, in their order.
+    /// `changes` holds the diffs of the slots, in the order of the slots.
     pub fn new(
         group: Group,
         changes: Vec<Option<DiffStat>>,
@@ -132,7 +132,7 @@ fn view(slot: Slot, diff: Option<DiffStat>, now: Timestamp) -> SlotView {
 }
 
 impl Group {
-    /// Takes back what is only starting, and says how many that were and what is live.
+    /// Cancels the slots that are still starting. Returns how many these were, and the sessions that are live.
     pub fn cancel_starting(self) -> (usize, Vec<Surveyed>) {
         let starting = self.slots.iter().filter(|slot| slot.session.is_none() && slot.cancel()).count();
         let live = self.slots.into_iter().filter_map(|slot| slot.session);

@@ -1,4 +1,4 @@
-//! A maker of sessions for the tests beside this file.
+//! Makes sessions for the tests of this directory.
 
 use agentctl_model::{Evidence, Outcome, Rule, Session, SessionKey, Status, Surveyed, Witness};
 

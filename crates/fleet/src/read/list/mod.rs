@@ -1,4 +1,5 @@
-//! A list: which sessions, in which order, how many. `agentctl list` and `GET /v1/sessions` are this one function.
+//! A list: which sessions, in which order, and how many. `agentctl list` and `GET /v1/sessions` both call this one
+//! function.
 
 #[cfg(test)]
 pub(crate) mod made;
@@ -15,12 +16,12 @@ pub use selection::{Narrowing, StatusWord};
 
 use crate::{Fleet, Query};
 
-/// One look at the fleet, narrowed and in order.
+/// One survey, filtered and sorted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Listing {
     pub as_of: Timestamp,
     pub sessions: Vec<Surveyed>,
-    /// How many more there were before the limit.
+    /// How many more sessions there were before the limit was applied.
     pub left_out: usize,
     pub sources: Vec<SourceReport>,
     /// How many live agent processes belong to no stored session.
@@ -49,11 +50,11 @@ impl Listing {
 }
 
 impl Fleet {
-    /// Asks the fleet and narrows the answer.
+    /// Surveys the fleet, filters and sorts the sessions.
     pub fn list(&self, query: &Query) -> Listing {
         let mut survey = self.survey(query);
         survey.fold_twins();
-        // As everywhere, a beginning that only one has is enough.
+        // A prefix that only one group has is enough, as everywhere.
         let named = |typed: &String| self.group_named(typed).ok().flatten().unwrap_or_else(|| typed.clone());
         let narrowing =
             Narrowing { group: query.narrowing.group.as_ref().map(named), ..query.narrowing.clone() };
@@ -66,7 +67,7 @@ impl Fleet {
     }
 }
 
-/// Milliseconds are as fine as any agent writes.
+/// No agent writes times finer than milliseconds.
 #[expect(clippy::disallowed_methods, reason = "the moment of the look is part of the answer")]
 fn now() -> Timestamp {
     let now = Timestamp::now();

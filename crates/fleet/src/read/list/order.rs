@@ -1,4 +1,4 @@
-//! In which order a list shows its sessions. Pure.
+//! The orders in which a list can show its sessions. Pure.
 
 use std::cmp::Reverse;
 
@@ -31,7 +31,7 @@ impl Sort {
         }
     }
 
-    /// What comes first.
+    /// Describes what comes first in this order.
     pub fn help(self) -> &'static str {
         match self {
             Self::Attention => "Who needs a person first, longest wait first",
@@ -67,8 +67,8 @@ pub fn sort(sessions: &mut [Surveyed], by: Sort) {
     }
 }
 
-/// The id is the last word, so that a watch does not dance. Keys are made once and sorted in the sessions' stead: rows
-/// are many times as big.
+/// Sorts by the key, and by the id where keys are equal, so that the rows of `--watch` do not change places. Each key
+/// is computed once, and the small keys are sorted instead of the sessions, because a session is many times as big.
 fn by_key<K: Ord>(sessions: &mut [Surveyed], key: impl Fn(&Session) -> K) {
     let mut order: Vec<(K, usize)> =
         sessions.iter().enumerate().map(|(place, one)| (key(&one.session), place)).collect();
@@ -76,7 +76,7 @@ fn by_key<K: Ord>(sessions: &mut [Surveyed], key: impl Fn(&Session) -> K) {
         a.cmp(b).then_with(|| sessions[*at].key.cmp(&sessions[*bt].key)).then(at.cmp(bt))
     });
     let mut from: Vec<usize> = order.into_iter().map(|(_, place)| place).collect();
-    // Each circle of the permutation is walked once; a place that is done points at itself.
+    // This walks each cycle of the permutation once; a position that is done points to itself.
     for start in 0..from.len() {
         let mut to = start;
         while from[to] != start {
@@ -89,8 +89,8 @@ fn by_key<K: Ord>(sessions: &mut [Surveyed], key: impl Fn(&Session) -> K) {
     }
 }
 
-/// Waiting, live ones whose last turn went wrong, those of which nothing is known, then working, idle, stopped.
-/// What failed and stopped is history: it must not push live rows off the screen.
+/// Waiting sessions come first, then live ones whose last turn went wrong, then unknown, running, idle and stopped
+/// ones. A session that failed and stopped is history and must not push live rows off the screen.
 fn attention(session: &Session) -> (u8, Option<Timestamp>, Reverse<Option<Timestamp>>) {
     let went_wrong = matches!(session.outcome, Some(Outcome::Failed | Outcome::Died));
     let rank = match session.status {
@@ -101,7 +101,7 @@ fn attention(session: &Session) -> (u8, Option<Timestamp>, Reverse<Option<Timest
         Status::Idle => 4,
         Status::Stopped => 5,
     };
-    // A wait of unknown length comes after the known ones.
+    // A wait of unknown length sorts after the known ones.
     let key = (session.status == Status::Waiting).then(|| session.since.unwrap_or(Timestamp::MAX));
     (rank, key, Reverse(session.updated_at))
 }

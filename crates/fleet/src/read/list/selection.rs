@@ -1,4 +1,4 @@
-//! Which of the surveyed sessions a list shows. Pure, but for links among their folders.
+//! Filters the surveyed sessions for a list. Pure, except that it resolves symbolic links in their directories.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use agentctl_model::{Outcome, Session, Status, Surveyed};
 
 use super::order::Sort;
 
-/// A word of `--status`.
+/// A value of `--status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatusWord {
     Status(Status),
@@ -18,7 +18,7 @@ impl StatusWord {
     pub fn parse(word: &str) -> Result<Self, String> {
         let status = Status::ALL.into_iter().find(|status| status.as_str() == word).map(Self::Status);
         let outcome = Outcome::ALL.into_iter().find(|outcome| outcome.as_str() == word).map(Self::Outcome);
-        // Tables say "done", so a person may too.
+        // Tables print "done" for completed, so `--status` accepts it too.
         let done = (word == "done").then_some(Self::Outcome(Outcome::Completed));
         status.or(outcome).or(done).ok_or_else(|| {
             let known: Vec<&str> = Self::words().collect();
@@ -26,7 +26,7 @@ impl StatusWord {
         })
     }
 
-    /// Every word that there is.
+    /// Every accepted value.
     pub fn words() -> impl Iterator<Item = &'static str> {
         let statuses = Status::ALL.into_iter().map(Status::as_str);
         statuses.chain(Outcome::ALL.into_iter().map(Outcome::as_str))
@@ -39,7 +39,7 @@ impl StatusWord {
         }
     }
 
-    /// Such sessions may be stopped ones, which a plain list does not look at.
+    /// Such sessions may be stopped ones, which a plain list does not read.
     pub fn reaches_stopped(self) -> bool {
         matches!(self, Self::Outcome(_) | Self::Status(Status::Stopped))
     }
@@ -52,12 +52,12 @@ impl StatusWord {
     }
 }
 
-/// What a list shows of the sessions that were surveyed, and in which order.
+/// Which of the surveyed sessions a list shows, and in which order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Narrowing {
     pub statuses: Vec<StatusWord>,
     pub group: Option<String>,
-    /// Only these folders or below: one folder as typed and as it really is.
+    /// Only sessions in these directories or below. It holds one directory, as it was typed and as its real path.
     pub folders: Vec<PathBuf>,
     pub sort: Sort,
     pub limit: Option<usize>,
@@ -65,7 +65,7 @@ pub struct Narrowing {
 
 impl Narrowing {
     pub(super) fn of(&self, sessions: Vec<Surveyed>) -> Vec<Surveyed> {
-        // Many sessions share few folders, and looking one up costs calls of the system.
+        // Many sessions share few directories, and resolving one costs system calls.
         let mut covered: HashMap<String, bool> = HashMap::new();
         let mut covers = |session: &Session| {
             let Some(cwd) = &session.cwd else { return false };
@@ -86,10 +86,10 @@ impl Narrowing {
         status && group
     }
 
-    /// Some agents record a folder as it was typed, others as it really is.
+    /// Some agents record a directory as it was typed, others record its real path.
     fn covers(&self, cwd: &Path) -> bool {
         let within = |cwd: &Path| self.folders.iter().any(|folder| cwd.starts_with(folder));
-        // Where it really is may not be to be had; then only what is written down counts.
+        // If the real path cannot be determined, only the recorded path counts.
         within(cwd) || agentctl_files::real_path_within(cwd).is_some_and(|real| within(&real))
     }
 }

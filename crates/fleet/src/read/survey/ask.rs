@@ -1,4 +1,5 @@
-//! Asking live owners themselves, where an agent has a server that answers: all at once, each under its deadline.
+//! Asks live owners themselves where an agent has a server that answers. All are asked at once, each with its own
+//! deadline.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::channel;
@@ -8,8 +9,8 @@ use agentctl_model::{Joined, KernelView};
 
 use crate::Source;
 
-/// Lets the adapters that can put their owners' word into the claims. An owner that is late, fails or panics
-/// changes nothing: the claims stand as they were joined.
+/// Lets the adapters that can do so add their owners' answers to the claims. An owner that is late, fails or panics
+/// changes nothing: its claims stay as they were joined.
 pub(crate) fn ask_owners(joined: Vec<(&Source, KernelView, Joined)>) -> Vec<Joined> {
     let mut answers: Vec<Joined> = Vec::with_capacity(joined.len());
     let mut waiting = Vec::new();
@@ -21,7 +22,7 @@ pub(crate) fn ask_owners(joined: Vec<(&Source, KernelView, Joined)>) -> Vec<Join
             std::thread::spawn(move || {
                 let ask = AssertUnwindSafe(|| source.adapter.ask(&source.root, &view, &mut asked));
                 if catch_unwind(ask).is_ok() {
-                    // Nobody listens any more if the owner was late.
+                    // The receiver is gone if the owner was late.
                     let _ = answer.send(asked);
                 }
             });

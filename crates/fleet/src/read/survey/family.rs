@@ -1,10 +1,11 @@
-//! Which processes belong to a session: those that carry it, what they started, and what calls itself theirs. Pure.
+//! Determines which processes belong to a session: its owners, what they started, and what carries the session's mark.
+//! Pure.
 
 use std::collections::{HashMap, HashSet};
 
 use agentctl_model::{ProcessHead, ProcessRef};
 
-/// A process as far as its belonging is concerned.
+/// A process with the facts that decide whether it belongs to a session.
 #[derive(Debug, Clone)]
 pub(crate) struct Member {
     pub(crate) head: ProcessHead,
@@ -16,8 +17,8 @@ pub(crate) struct Member {
     pub(crate) is_agentctl: bool,
 }
 
-/// The processes below the carriers, and those that lost their parents but still carry the session's mark. A process of
-/// another launch, agentctl itself, and whatever those started are nobody's to end.
+/// Returns the descendants of the owners, and the processes that lost their parents but still carry the session's mark.
+/// A process of another launch, agentctl itself, and whatever those started do not belong to the session.
 pub(crate) fn family<'m>(
     all: &'m [Member],
     carriers: &[ProcessRef],
@@ -35,7 +36,7 @@ pub(crate) fn family<'m>(
         let mut marked = false;
         let mut seen = HashSet::new();
         let mut current = *member;
-        // A table that changes while it is read can hold a circle.
+        // A process table that changes while it is read can contain a cycle.
         while seen.insert(current.head.process.pid) {
             if carriers.contains(&current.head.process) {
                 return true;
@@ -99,13 +100,13 @@ mod tests {
             cli,
             launched(member(21, 20), "l-2"),
             launched(member(22, 21), "l-2"),
-            // The same, with the command gone: its mark still names another launch, whatever else it inherited.
+            // The same, after the command has exited: its mark still names another launch, whatever else it inherited.
             Member { marked: true, ..launched(member(23, 11), "l-2") },
             // A hook that our own runner started.
             Member { marked: true, ..launched(member(6, 5), "l-1") },
         ];
         assert_eq!(pids(&all, &[10], Some("l-1")), [11]);
-        // A session that nobody launched does not take a launched one with it.
+        // Stopping a session that was not launched does not take a launched one with it.
         assert_eq!(pids(&all[2..], &[11], None), Vec::<u32>::new());
     }
 

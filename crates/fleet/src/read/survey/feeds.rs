@@ -1,4 +1,4 @@
-//! Which servers tell by themselves when something changes.
+//! Lists the servers that announce changes by themselves.
 
 use std::cell::OnceCell;
 
@@ -7,10 +7,10 @@ use agentctl_adapters::{Line, Root};
 use crate::Fleet;
 use crate::read::survey::kernel::KernelSnapshot;
 
-/// One server of one source. It is the same one as long as all but the feed are equal.
+/// One server of one source. Two values mean the same server if everything but the feed is equal.
 pub struct SourceLine {
     pub adapter: &'static str,
-    /// With its keys: a changed key needs a new connection.
+    /// This includes its keys, because a changed key needs a new connection.
     pub root: Root,
     /// Its sessions live in that server.
     pub hosted: bool,
@@ -18,14 +18,14 @@ pub struct SourceLine {
 }
 
 impl Fleet {
-    /// Every server that can be listened to now. The kernel is looked at only for adapters that need it.
+    /// Returns every server that can be subscribed to now. The kernel is read only for adapters that need it.
     pub fn lines(&self) -> Vec<SourceLine> {
-        let look: OnceCell<KernelSnapshot> = OnceCell::new();
+        let snapshot: OnceCell<KernelSnapshot> = OnceCell::new();
         let mut lines = Vec::new();
         for source in &self.sources {
             let view = || {
-                let look = look.get_or_init(|| KernelSnapshot::take(self.kernel.as_ref()));
-                look.view(self.kernel.as_ref(), source, None, &self.ledger())
+                let snapshot = snapshot.get_or_init(|| KernelSnapshot::take(self.kernel.as_ref()));
+                snapshot.view(self.kernel.as_ref(), source, None, &self.ledger())
             };
             let of_source = source.adapter.lines(&source.root, &view);
             let named = |line| SourceLine {

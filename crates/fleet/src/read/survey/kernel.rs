@@ -1,4 +1,5 @@
-//! Looking at the kernel on behalf of the adapters: one cheap pass, then a close look at what they recognise.
+//! Reads the kernel on behalf of the adapters: one cheap pass over all processes, then a closer inspection of those
+//! that an adapter recognises.
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
@@ -12,13 +13,14 @@ use jiff::Timestamp;
 
 use crate::Source;
 use crate::keep::launches::{Ledger, MARK};
-use crate::read::survey::standing::{is_same_root, standing};
+use crate::read::survey::root_membership::{is_same_root, root_membership};
 
-/// One pass over the process table, and over the locks once somebody needs them.
+/// One pass over the process table, and one over the locks when they are first needed.
 pub(crate) struct KernelSnapshot {
     pub(crate) as_of: Timestamp,
     pub(crate) heads: Observed<Vec<ProcessHead>>,
-    /// Read at the first need: for a look at its locks the kernel holds up everybody who takes one, for milliseconds.
+    /// Read only when needed, because reading the lock table blocks every process that takes a lock for some
+    /// milliseconds.
     locks: OnceCell<Observed<Vec<HeldLock>>>,
 }
 
@@ -30,13 +32,13 @@ impl KernelSnapshot {
         Self { as_of, heads, locks: OnceCell::new() }
     }
 
-    /// Every process of this look, where it could look at all.
+    /// Every process of this snapshot, if the process table could be read.
     pub(crate) fn living(&self) -> Option<&[ProcessHead]> {
         self.heads.seen().map(Vec::as_slice)
     }
 
-    /// What one source's adapter gets to see: the processes that it recognises, of this user, and none of agentctl's own.
-    /// That its storage names a process makes nobody one of its own.
+    /// Returns what one source's adapter may see: the processes of this user that it recognises, without those of
+    /// agentctl itself. That an agent's storage names a process does not make it one of the agent's.
     pub(crate) fn view(
         &self,
         kernel: &dyn Kernel,
@@ -54,23 +56,23 @@ impl KernelSnapshot {
         let mut processes = inspect(kernel, &recognised, looks);
         processes.retain(|process| !is_agentctl(process));
         for process in &mut processes {
-            call_files_as_we_do(kernel, process, source);
+            rename_open_files(kernel, process, source);
         }
         let held = match harvest {
             _ if !looks.locks => Observed::Unobservable("not looked at".to_owned()),
-            // Nobody lives who could hold one, and there is no file of the agent's that could be held.
+            // No process is alive that could hold a lock, and no file of the agent could be locked.
             harvest if recognised.is_empty() && !harvest.is_some_and(names_locks) => {
                 Observed::Seen(Vec::new())
             }
             _ => self.locks(kernel).clone(),
         };
         let root = source.root.path.to_string_lossy();
-        // Where nobody lives, nobody could be taken for a carrier.
+        // Without processes there are no possible owners.
         let joined = harvest.filter(|_| !processes.is_empty());
         KernelView {
             as_of: self.as_of,
             launched: launched(&processes, heads, source, ledger),
-            standings: standings(kernel, source, &processes),
+            standings: root_memberships(kernel, source, &processes),
             ended: joined
                 .map(|harvest| ledger.ended(source.name(), &root, &harvest.found, self.living(), kernel))
                 .unwrap_or_default(),
@@ -85,17 +87,22 @@ impl KernelSnapshot {
     }
 }
 
-/// Another user's process is never a carrier, also where we may look at it (as root).
+/// A process of another user is never an owner, even where we may inspect it (as root).
 pub(crate) fn is_of(us: Option<u32>, head: &ProcessHead) -> bool {
     us.is_none() || head.uid.is_none() || head.uid == us
 }
 
-fn standings(kernel: &dyn Kernel, source: &Source, processes: &[Process]) -> HashMap<u32, RootMembership> {
-    processes.iter().map(|process| (process.pid(), standing(kernel, source, process))).collect()
+fn root_memberships(
+    kernel: &dyn Kernel,
+    source: &Source,
+    processes: &[Process],
+) -> HashMap<u32, RootMembership> {
+    processes.iter().map(|process| (process.pid(), root_membership(kernel, source, process))).collect()
 }
 
-/// A process in a container may have our root under another name, and the kernel names its open files by that one.
-fn call_files_as_we_do(kernel: &dyn Kernel, process: &mut Process, source: &Source) {
+/// A process in a container may know our root by another name, and the kernel reports its open files by that name. This
+/// gives them the names that we use.
+fn rename_open_files(kernel: &dyn Kernel, process: &mut Process, source: &Source) {
     let own = process.environ.seen().and_then(|environ| source.adapter.root(environ));
     let Some(own) = own.filter(|own| own.path != source.root.path) else { return };
     if !is_same_root(kernel, process, &own, &source.root) {
@@ -116,9 +123,10 @@ fn names_locks(harvest: &Harvest) -> bool {
     harvest.registrations.iter().any(|note| matches!(note.holder, OwnerIdentity::Lock { .. }))
 }
 
-/// The processes that our launches started: by the mark, unless they are only a tool's doing. A tool and what it starts
-/// inherit the mark, but between them and the agent stands a process that is no agent. Where the agent is gone, so is that
-/// chain: what an agent leaves in the environment of its tools tells them apart, since nothing that we start has it.
+/// Returns the processes that our launches started. They carry the launch's mark, but tools and what tools start
+/// inherit it too. Between a tool's process and the agent stands a process that is no agent. Where the agent is gone,
+/// so is that chain; then the variables that an agent sets for its tools tell them apart, since nothing that we start
+/// has them.
 fn launched(processes: &[Process], heads: &[ProcessHead], source: &Source, ledger: &Ledger) -> Vec<Launched> {
     if ledger.is_empty() {
         return Vec::new();
@@ -128,7 +136,8 @@ fn launched(processes: &[Process], heads: &[ProcessHead], source: &Source, ledge
         processes.iter().filter_map(|process| Some((process.pid(), process.variable(MARK)?))).collect();
     let is_a_tools_doing = |pid: u32, launch: &str| {
         let (mut current, mut gap) = (pid, false);
-        // As many steps as there are processes: a table that changes while it is read can hold a circle.
+        // The number of steps is limited to the number of processes, because a process table that changes while it is
+        // read can contain a cycle.
         for _ in 0..heads.len() {
             let Some(parent) = parents.get(&current) else { return false };
             match marks.get(parent) {
@@ -158,7 +167,7 @@ fn inspect(kernel: &dyn Kernel, heads: &[&ProcessHead], looks: Looks) -> Vec<Pro
     heads.iter().filter_map(|head| kernel.inspect(head, want)).collect()
 }
 
-/// Everything below these processes by parentage.
+/// All descendants of these processes.
 fn descendants<'h>(heads: &'h [ProcessHead], of: &[&ProcessHead]) -> Vec<&'h ProcessHead> {
     let mut family: HashSet<u32> = of.iter().map(|head| head.process.pid).collect();
     let mut below: Vec<&ProcessHead> = Vec::new();

@@ -1,7 +1,7 @@
 //! The one function that answers questions about sessions.
 //!
-//! Storage is read first and the process table second, so that absence is always newer than presence. Where the
-//! two contradict each other, what is in doubt is read once more and the kernel is looked at again.
+//! Storage is read first and the process table second, so that absence is always newer than presence. Where the two
+//! contradict each other, the sessions in doubt are read once more, and then the kernel is read again.
 
 mod ask;
 pub(crate) mod family;
@@ -9,10 +9,10 @@ pub(crate) mod feeds;
 pub(crate) mod kernel;
 mod native_roots;
 pub(crate) mod peers;
+pub(crate) mod root_membership;
 mod sources;
-pub(crate) mod standing;
-mod unseen;
 mod verdicts;
+mod visibility;
 
 use std::path::Path;
 use std::time::Duration;
@@ -29,51 +29,51 @@ use crate::read::query::{Query, Since, Wanted};
 use crate::read::survey::ask::ask_owners;
 use crate::read::survey::kernel::KernelSnapshot;
 use crate::read::survey::sources::{Sessions, SourceReading, SourceRequest, read_sources};
-use crate::read::survey::unseen::{Unseen, unseen};
 use crate::read::survey::verdicts::SourceVerdicts;
+use crate::read::survey::visibility::{UnseenOwners, unseen_owners};
 use crate::worktree::head::branch_of;
 use crate::{Fleet, Source};
 
-/// How long a half-written note of an agent may take to be whole: a pause before looking again, never a verdict.
+/// How long to wait before reading an agent's half-written note again. No verdict rests on it.
 const SETTLING: Duration = Duration::from_millis(10);
 
-/// Longer than any tick of a file's clock. What is younger is read again; nothing is concluded from it.
+/// Longer than any tick of a file system's clock. A file that is younger is read again; nothing is concluded from it.
 const TICKS: SignedDuration = SignedDuration::from_secs(2);
 
 impl Fleet {
-    /// Asks all chosen sources and the kernel, and judges every session that is wanted.
+    /// Reads all chosen sources and the kernel, and derives a verdict for every session that is wanted.
     pub fn survey(&self, query: &Query) -> Survey {
         let sources: Vec<Source> =
             self.sources.iter().filter(|source| is_asked(source, query)).cloned().collect();
-        let look = || KernelSnapshot::take(self.kernel.as_ref());
+        let snapshot = || KernelSnapshot::take(self.kernel.as_ref());
 
         let ledger = self.ledger();
         let since = query.wanted.since(now());
-        let requests = self.requests(&sources, query, since, look, &ledger);
+        let requests = self.requests(&sources, query, since, snapshot, &ledger);
         let mut readings = read_sources(requests, self.memory.as_ref());
-        let mut seen = look();
-        if self.read_living(&sources, &mut readings, &seen, query, &ledger) {
-            seen = look();
+        let mut seen = snapshot();
+        if self.read_live_sessions(&sources, &mut readings, &seen, query, &ledger) {
+            seen = snapshot();
         }
         let mut joined = self.join_all(&sources, &readings, &seen, &ledger);
         if self.read_rivals(&sources, &mut readings, &joined, &seen, query, &ledger) {
-            seen = look();
+            seen = snapshot();
             joined = self.join_all(&sources, &readings, &seen, &ledger);
         }
-        let hidden = self.unseen_all(&sources, &readings, &joined, &seen);
-        let seen = match doubts(&sources, &readings, &joined, &hidden, seen.as_of) {
+        let unseen = self.unseen_owners_of_all(&sources, &readings, &joined, &seen);
+        let seen = match doubts(&sources, &readings, &joined, &unseen, seen.as_of) {
             None => seen,
             Some(doubts) => {
                 if joined.iter().any(|joined| joined.unsettled) {
                     std::thread::sleep(SETTLING);
                 }
                 read_again(&sources, &mut readings, &doubts, query);
-                let seen = look();
+                let seen = snapshot();
                 joined = self.join_all(&sources, &readings, &seen, &ledger);
-                // Whoever went between the two looks may have closed its turn before. It is gone for good: this needs
-                // no third look.
-                let last_words = last_words(&sources, &readings, &joined, seen.as_of);
-                read_again(&sources, &mut readings, &last_words, query);
+                // A process that exited between the two snapshots may have closed its turn before. It is gone for good,
+                // so this needs no third snapshot.
+                let changed_at_exit = changed_at_exit(&sources, &readings, &joined, seen.as_of);
+                read_again(&sources, &mut readings, &changed_at_exit, query);
                 seen
             }
         };
@@ -81,11 +81,11 @@ impl Fleet {
             let root = source.root.path.to_string_lossy();
             ledger.exits(source.name(), &root, &harvest.found, seen.living(), self.kernel.as_ref())
         };
-        let hidden = self.unseen_all(&sources, &readings, &joined, &seen);
-        let mut survey = conclude(&sources, readings, joined, hidden, &seen, ended, (query, since));
+        let unseen = self.unseen_owners_of_all(&sources, &readings, &joined, &seen);
+        let mut survey = conclude(&sources, readings, joined, unseen, &seen, ended, (query, since));
         native_roots::settle(&mut survey.sessions, &self.sources);
         if !ledger.is_empty() {
-            survey.sessions.iter_mut().for_each(|surveyed| remember(surveyed, &ledger, query));
+            survey.sessions.iter_mut().for_each(|surveyed| add_launch(surveyed, &ledger, query));
         }
         if !self.prices.is_empty() {
             survey.sessions.iter_mut().for_each(|surveyed| prices::fill(&mut surveyed.session, &self.prices));
@@ -93,9 +93,10 @@ impl Fleet {
         survey
     }
 
-    /// A window is for stopped sessions alone. Whatever a live process may carry is heard too, however old its records are:
-    /// the same sessions that a list of the live ones hears. Says whether there was anything to read.
-    fn read_living(
+    /// Also reads the sessions that a live process may own, however old their records are, because a period limits
+    /// stopped sessions only. These are the sessions that a list of live sessions reads. Returns whether there was
+    /// anything to read.
+    fn read_live_sessions(
         &self,
         sources: &[Source],
         readings: &mut [SourceReading],
@@ -118,13 +119,13 @@ impl Fleet {
             }
         }
         for (index, living) in indices.iter().zip(read_sources(requests, self.memory.as_ref())) {
-            add_living(&mut readings[*index], living);
+            add_live_sessions(&mut readings[*index], living);
         }
         !indices.is_empty()
     }
 
-    /// That a session is the only candidate of a process can be said only when all were read: one that was asked for by
-    /// its id was read alone. Says whether there was anything to read.
+    /// Reads the other candidates of a process. That a session is the only candidate is proven only if all were read,
+    /// and a session that was asked for by its id was read alone. Returns whether there was anything to read.
     fn read_rivals(
         &self,
         sources: &[Source],
@@ -142,12 +143,12 @@ impl Fleet {
         let request = |index: &usize| {
             let source = sources[*index].clone();
             let view = seen.view(self.kernel.as_ref(), &source, Some(&readings[*index].harvest), ledger);
-            // Nobody asked how much the others used.
+            // The caller did not ask for the usage of the other candidates.
             (source, SourceRequest::new(query, Sessions::Live(Box::new(view))).counting(false))
         };
         let requests = indices.iter().map(request).collect();
         for (index, mut again) in indices.iter().zip(read_sources(requests, None)) {
-            // What was read by its id was read more closely, and stays.
+            // A session that was read by its id was read more closely, so that reading stays.
             let harvest = &mut readings[*index].harvest;
             let is_known = |found: &Found| {
                 harvest.found.iter().any(|known| known.id == found.id && known.slot == found.slot)
@@ -158,22 +159,22 @@ impl Fleet {
         !indices.is_empty()
     }
 
-    /// Of each source, the sessions whose carrier may be where it cannot be seen.
-    fn unseen_all(
+    /// For each source, the sessions whose owner may exist where we cannot see it.
+    fn unseen_owners_of_all(
         &self,
         sources: &[Source],
         readings: &[SourceReading],
         joined: &[Joined],
-        look: &KernelSnapshot,
-    ) -> Vec<Unseen> {
+        snapshot: &KernelSnapshot,
+    ) -> Vec<UnseenOwners> {
         let all = sources.iter().zip(readings).zip(joined);
-        let hidden = all.map(|((source, reading), joined)| {
-            unseen(self.kernel.as_ref(), look, source, &reading.harvest, joined)
+        let unseen = all.map(|((source, reading), joined)| {
+            unseen_owners(self.kernel.as_ref(), snapshot, source, &reading.harvest, joined)
         });
-        hidden.collect()
+        unseen.collect()
     }
 
-    /// What agentctl itself started, read at the moment of the question like everything else.
+    /// The records of what agentctl itself started. They are read at the moment of the question, like everything else.
     pub(crate) fn ledger(&self) -> Ledger {
         self.launches.as_deref().map(Ledger::read).unwrap_or_default()
     }
@@ -183,20 +184,20 @@ impl Fleet {
         sources: &[Source],
         query: &Query,
         since: Option<Timestamp>,
-        look: impl Fn() -> KernelSnapshot,
+        snapshot: impl Fn() -> KernelSnapshot,
         ledger: &Ledger,
     ) -> Vec<(Source, SourceRequest)> {
-        let first = matches!(query.wanted, Wanted::Live).then(look);
-        let seat = self.kernel.namespace_view();
+        let first = matches!(query.wanted, Wanted::Live).then(snapshot);
+        let namespace = self.kernel.namespace_view();
         let sessions = |source: &Source| match (&query.wanted, &first) {
             (Wanted::All { .. }, _) => Sessions::All { since },
             (Wanted::Ids(ids), _) => Sessions::Ids(ids.clone()),
-            // What lives where it cannot be seen leaves no process to look for: the records must be asked.
-            (Wanted::Live, Some(_)) if !seat.sees_all && source.adapter.gateway().is_none() => {
-                Sessions::All { since: seat.booted_at }
+            // An owner that we cannot see leaves no process to start from, so the records must be read.
+            (Wanted::Live, Some(_)) if !namespace.sees_all && source.adapter.gateway().is_none() => {
+                Sessions::All { since: namespace.booted_at }
             }
-            (Wanted::Live, Some(look)) => {
-                Sessions::Live(Box::new(look.view(self.kernel.as_ref(), source, None, ledger)))
+            (Wanted::Live, Some(snapshot)) => {
+                Sessions::Live(Box::new(snapshot.view(self.kernel.as_ref(), source, None, ledger)))
             }
             (Wanted::Live, None) => Sessions::Ids(Vec::new()),
         };
@@ -208,12 +209,12 @@ impl Fleet {
         &self,
         sources: &[Source],
         readings: &[SourceReading],
-        look: &KernelSnapshot,
+        snapshot: &KernelSnapshot,
         ledger: &Ledger,
     ) -> Vec<Joined> {
         let mut joined = Vec::with_capacity(sources.len());
         for (source, reading) in sources.iter().zip(readings) {
-            let view = look.view(self.kernel.as_ref(), source, Some(&reading.harvest), ledger);
+            let view = snapshot.view(self.kernel.as_ref(), source, Some(&reading.harvest), ledger);
             let claims = source.adapter.join(&source.root, &reading.harvest, &view);
             joined.push((source, view, claims));
         }
@@ -221,8 +222,8 @@ impl Fleet {
     }
 }
 
-/// Puts beside a session what agentctl knows because it started it.
-fn remember(surveyed: &mut Surveyed, ledger: &Ledger, query: &Query) {
+/// Adds to a session what agentctl knows because it launched it.
+fn add_launch(surveyed: &mut Surveyed, ledger: &Ledger, query: &Query) {
     if let Some((launch, group)) = ledger.of(&surveyed.key, query.text_limit()) {
         surveyed.session.launch = Some(launch);
         surveyed.session.group = group;
@@ -234,15 +235,15 @@ fn is_asked(source: &Source, query: &Query) -> bool {
     named && query.root.as_ref().is_none_or(|root| source.root.path.as_os_str() == root.as_str())
 }
 
-/// What is to be read again: per source, by its index, the ids.
+/// The ids to read again, by the index of their source.
 type Doubts = Vec<(usize, Vec<String>)>;
 
-/// Reads once more what is in doubt. How much a session used is counted only for those that were asked for.
+/// Reads the sessions in doubt once more. Usage is counted only for those that were asked for.
 fn read_again(sources: &[Source], readings: &mut [SourceReading], doubts: &Doubts, query: &Query) {
     let counted = |id: &String| query.usage && query.wanted.names(id);
     let split = doubts.iter().flat_map(|(index, ids)| {
         let (asked, beside): (Vec<String>, Vec<String>) = ids.iter().cloned().partition(counted);
-        // Without any id the agent's own notes are read again.
+        // A request without ids reads the agent's own notes again.
         let beside =
             Some((*index, beside, false)).filter(|(_, beside, _)| !beside.is_empty() || ids.is_empty());
         Some((*index, asked, true)).filter(|(_, asked, _)| !asked.is_empty()).into_iter().chain(beside)
@@ -258,12 +259,12 @@ fn read_again(sources: &[Source], readings: &mut [SourceReading], doubts: &Doubt
     }
 }
 
-/// The ids that must be read once more; `None` when nothing contradicts.
+/// Returns the ids that must be read once more; `None` if nothing contradicts.
 fn doubts(
     sources: &[Source],
     readings: &[SourceReading],
     joined: &[Joined],
-    hidden: &[Unseen],
+    unseen: &[UnseenOwners],
     as_of: Timestamp,
 ) -> Option<Doubts> {
     let mut doubts = Vec::new();
@@ -279,9 +280,9 @@ fn doubts(
             let uncertain = joined.claims.iter().filter(|claim| claim.tie == Tie::OneOfSeveral);
             ids.extend(uncertain.map(|claim| claim.id.clone()));
         }
-        let noted = hidden[index].keys().map(|(id, _)| id);
+        let noted = unseen[index].keys().map(|(id, _)| id);
         ids.extend(noted.filter(|id| !harvest.found.iter().any(|found| found.id == **id)).cloned());
-        ids.extend(left_open(&sources[index], harvest, joined, as_of));
+        ids.extend(unowned_open_turns(&sources[index], harvest, joined, as_of));
         ids.sort_unstable();
         ids.dedup();
         if !ids.is_empty() || joined.unsettled {
@@ -291,16 +292,22 @@ fn doubts(
     (!doubts.is_empty()).then_some(doubts)
 }
 
-/// The ids of those whose process went after they were read, and wrote until then.
-fn last_words(sources: &[Source], readings: &[SourceReading], joined: &[Joined], as_of: Timestamp) -> Doubts {
+/// Returns the ids of sessions whose process exited after they were read and wrote until then.
+fn changed_at_exit(
+    sources: &[Source],
+    readings: &[SourceReading],
+    joined: &[Joined],
+    as_of: Timestamp,
+) -> Doubts {
     let all = sources.iter().zip(readings).zip(joined);
-    let ids =
-        all.map(|((source, reading), joined)| left_open(source, &reading.harvest, joined, as_of).collect());
+    let ids = all.map(|((source, reading), joined)| {
+        unowned_open_turns(source, &reading.harvest, joined, as_of).collect()
+    });
     ids.enumerate().filter(|(_, ids): &(usize, Vec<String>)| !ids.is_empty()).collect()
 }
 
-/// Sessions with an open turn that nobody carries and that moved on since they were read.
-fn left_open<'h>(
+/// Returns the sessions with an open turn that have no owner and may have changed since they were read.
+fn unowned_open_turns<'h>(
     source: &'h Source,
     harvest: &'h Harvest,
     joined: &'h Joined,
@@ -310,7 +317,7 @@ fn left_open<'h>(
         let in_gateway = || harvest.remote.iter().any(|remote| remote.id == found.id);
         joined.claims.iter().any(|claim| claim.id == found.id) || in_gateway()
     };
-    // All sessions of a database have one place: it is looked at once.
+    // All sessions of a database share one file, which is examined only once.
     let mut last: Option<(&Path, Option<Stamp>)> = None;
     let mut stamp_now = move |place: &'h Path| match last {
         Some((known, stamp)) if known == place => stamp,
@@ -321,7 +328,7 @@ fn left_open<'h>(
         }
     };
     let left = harvest.found.iter().filter(move |found| {
-        is_open(found) && !carried(found) && has_moved_on(found, as_of, || stamp_now(&found.place))
+        is_open(found) && !carried(found) && may_have_changed(found, as_of, || stamp_now(&found.place))
     });
     left.map(|found| found.id.clone())
 }
@@ -334,16 +341,16 @@ fn is_open(found: &Found) -> bool {
         .is_some_and(|turn| matches!(turn.state, TurnState::Open | TurnState::Approval | TurnState::Question))
 }
 
-/// The file was written after it was read: its process may have closed the turn and gone since.
-fn has_moved_on(found: &Found, as_of: Timestamp, stamp_now: impl FnOnce() -> Option<Stamp>) -> bool {
+/// The file was written after it was read, so its process may have closed the turn and exited since.
+fn may_have_changed(found: &Found, as_of: Timestamp, stamp_now: impl FnOnce() -> Option<Stamp>) -> bool {
     let Some(stamp) = found.stamp else { return true };
-    // The kernel counts file times in ticks: what was written in the very moment of the reading may look the same.
+    // The kernel counts file times in ticks, so a write at the moment of the read may leave the same time.
     let is_fresh = stamp.modified.is_none_or(|at| as_of.duration_since(at) < TICKS);
     is_fresh || stamp_now() != Some(stamp)
 }
 
-/// Puts what live processes may carry beside what a window showed. What could not be heard of it is no silence.
-fn add_living(reading: &mut SourceReading, living: SourceReading) {
+/// Adds the sessions that live processes may own to those of the period. If they could not be read, the report says so.
+fn add_live_sessions(reading: &mut SourceReading, living: SourceReading) {
     reading.took += living.took;
     let harvest = &mut reading.harvest;
     match &living.harvest.coverage {
@@ -351,7 +358,7 @@ fn add_living(reading: &mut SourceReading, living: SourceReading) {
         Coverage::Partial => harvest.coverage = Coverage::Partial,
         silent => {
             let why = silent.error().unwrap_or_else(|| silent.as_str().to_owned());
-            harvest.left_out(format!("what its live processes carry was not readings: {why}"));
+            harvest.left_out(format!("what its live processes carry was not heard: {why}"));
         }
     }
     let fresh = living.harvest.warnings.iter().filter(|warning| !harvest.warnings.contains(warning));
@@ -360,14 +367,14 @@ fn add_living(reading: &mut SourceReading, living: SourceReading) {
     merge(harvest, living.harvest, &[]);
 }
 
-/// The second reading replaces what it read again; what it did not or could not read stays as it was. A note that
-/// stays though it is gone does no harm: it counts only if the kernel confirms it.
+/// The second reading replaces what it read again; what it did not or could not read stays as it was. A note that was
+/// deleted meanwhile does no harm if it stays: it counts only if the kernel confirms it.
 fn merge(harvest: &mut Harvest, again: Harvest, ids: &[String]) {
     if !matches!(again.coverage, Coverage::Complete | Coverage::Partial) {
         return;
     }
-    // A lock file that was cleared away gives its inode to the next one: where locks were read again, only what was found
-    // then counts.
+    // A new lock file may get the inode of one that was deleted. So where locks were read again, only those found then
+    // count.
     let is_lock = |note: &Registration| matches!(note.holder, OwnerIdentity::Lock { .. });
     let locks_were_read = again.registrations.iter().any(is_lock);
     let is_replaced = |old: &Registration| {
@@ -391,13 +398,13 @@ fn conclude(
     sources: &[Source],
     readings: Vec<SourceReading>,
     joined: Vec<Joined>,
-    hidden: Vec<Unseen>,
-    look: &KernelSnapshot,
+    unseen: Vec<UnseenOwners>,
+    snapshot: &KernelSnapshot,
     ended: impl Fn(&Source, &Harvest) -> Vec<EndedLaunch>,
     (query, since): (&Query, Option<Timestamp>),
 ) -> Survey {
     let mut survey = Survey::default();
-    for (((source, reading), joined), unseen) in sources.iter().zip(readings).zip(joined).zip(hidden) {
+    for (((source, reading), joined), unseen) in sources.iter().zip(readings).zip(joined).zip(unseen) {
         let root = source.root.path.to_string_lossy().into_owned();
         let name = source.name();
         let SourceReading { mut harvest, took } = reading;
@@ -417,7 +424,7 @@ fn conclude(
             sessions: None,
             took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         };
-        let blind = look.heads.why_not().map(str::to_owned);
+        let blind = snapshot.heads.why_not().map(str::to_owned);
         let exits = ended(source, &harvest).into_iter().map(|ended| (ended.id, ended.exit));
         let verdicts = SourceVerdicts {
             card: source.adapter.card(),
@@ -426,14 +433,14 @@ fn conclude(
             harvest,
             joined,
             unseen,
-            as_of: look.as_of,
+            as_of: snapshot.as_of,
             blind,
         };
         let mut sessions = verdicts.sessions();
         report.sessions = answered.then_some(sessions.len());
         sessions.retain(|surveyed| is_wanted(surveyed, query, since));
         for surveyed in &mut sessions {
-            look_for_branch(&mut surveyed.session);
+            fill_branch(&mut surveyed.session);
         }
         if survey.sessions.is_empty() {
             survey.sessions = sessions;
@@ -445,8 +452,9 @@ fn conclude(
     survey
 }
 
-/// Where a process works, git says what is checked out. Nobody's folder is looked into but of those that were asked for.
-fn look_for_branch(session: &mut Session) {
+/// Asks git for the branch in the directory where a live process works. This reads the directories of wanted sessions
+/// only.
+fn fill_branch(session: &mut Session) {
     if session.branch.is_none() && session.pid.is_some() {
         session.branch = session.cwd.as_deref().and_then(|cwd| branch_of(Path::new(cwd)));
     }
@@ -468,7 +476,7 @@ fn is_wanted(surveyed: &Surveyed, query: &Query, since: Option<Timestamp>) -> bo
     match &query.wanted {
         Wanted::Live => session.is_live(),
         Wanted::Ids(_) => query.wanted.names(&surveyed.key.id),
-        // A session that does not say when it was active cannot be shown to be too old.
+        // A session without a time of activity cannot be shown to be too old.
         Wanted::All { .. } => {
             session.is_live() || session.updated_at.is_none() || since <= session.updated_at
         }

@@ -1,5 +1,6 @@
-//! In which of our config roots the sessions live that gateways run. A gateway names a folder as the other agent does, which
-//! may be another way to the same place: here it gets the name that our source has, so that twins are found by comparing.
+//! Finds out in which of our config roots the native sessions of a gateway live. A gateway names a directory as the
+//! other agent does, which may be another path to the same place. Here it gets the path that our source has, so that
+//! gateway and native sessions can be matched by comparing.
 
 use std::path::Path;
 
@@ -17,7 +18,7 @@ pub(crate) fn settle(sessions: &mut [Surveyed], sources: &[Source]) {
     }
 }
 
-/// Our own name for the root; `None` when it has it already, is not said, or is none of ours.
+/// Returns our own path of the root; `None` if it has that already, is not known, or is none of ours.
 fn ours(native: &NativeSession, sources: &[Source]) -> Option<String> {
     let root = Path::new(native.root.as_deref()?);
     let mut roots = sources

@@ -1,4 +1,4 @@
-//! Reading every source at once: each on its own thread, under its own patience and panic guard.
+//! Reads all sources at once, each on its own thread, with its own timeout and panic guard.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use jiff::Timestamp;
 use crate::Source;
 use crate::read::query::Query;
 
-/// What one source is asked, owned: a late thread may outlive the query.
+/// What one source is asked. It owns its data, because a late thread may outlive the query.
 #[derive(Debug, Clone)]
 pub(crate) struct SourceRequest {
     sessions: Sessions,
-    /// Token totals even where they cost a read of the whole transcript.
+    /// Report token totals even where that costs a read of the whole transcript.
     usage: bool,
     subagents: bool,
     text_limit: Option<usize>,
@@ -37,7 +37,7 @@ impl SourceRequest {
         Self { sessions, usage: query.usage, subagents: query.subagents, text_limit: query.text_limit() }
     }
 
-    /// The same; whether token totals are wanted is said apart.
+    /// Returns the same request with this choice about token totals.
     pub(crate) fn counting(self, usage: bool) -> Self {
         Self { usage, ..self }
     }
@@ -53,14 +53,14 @@ impl SourceRequest {
     }
 }
 
-/// What one source said, and how long it took.
+/// What one source returned, and how long it took.
 pub(crate) struct SourceReading {
     pub(crate) harvest: Harvest,
     pub(crate) took: Duration,
 }
 
 impl SourceReading {
-    /// Whether anything can be said of its sessions.
+    /// Whether the source said anything about its sessions.
     pub(crate) fn has_answered(&self) -> bool {
         matches!(self.harvest.coverage, Coverage::Complete | Coverage::Partial)
     }
@@ -72,8 +72,8 @@ struct Waiting {
     moved: Instant,
 }
 
-/// Asks every source; the answers come in the order of the requests. A source that shows no progress for its
-/// timeout is abandoned with its thread and reported as timed out: it cannot hold up the others.
+/// Reads every source and returns the readings in the order of the requests. A source that makes no progress for its
+/// timeout is abandoned with its thread and reported as timed out, so that it cannot delay the others.
 pub(crate) fn read_sources(
     requests: Vec<(Source, SourceRequest)>,
     memory: Option<&Arc<Memory>>,
@@ -89,20 +89,20 @@ pub(crate) fn read_sources(
         let (answers, memory) = (answers.clone(), memory.cloned());
         std::thread::spawn(move || {
             let harvest = ask(&source, &request, progress, memory);
-            // Nobody listens any more if this source was late.
+            // The receiver is gone if this source was late.
             let _ = answers.send((index, harvest));
         });
     }
     while let Some(deadline) = next_deadline(&waiting, &timeouts) {
         match inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok((index, harvest)) => {
-                // Whoever was given up on has stopped in the middle: what it brings late is not the whole of it.
+                // A source that was given up on stops in the middle, so what it sends late is not complete.
                 if waiting[index].take().is_some() {
                     readings[index] = Some(SourceReading { harvest, took: began.elapsed() });
                 }
             }
             Err(RecvTimeoutError::Timeout) => {
-                give_up_on_the_silent(&mut waiting, &timeouts, &mut readings, began);
+                give_up_on_stalled(&mut waiting, &timeouts, &mut readings, began);
             }
             Err(RecvTimeoutError::Disconnected) => break,
         }
@@ -112,7 +112,7 @@ pub(crate) fn read_sources(
 
 fn ask(source: &Source, request: &SourceRequest, progress: Progress, memory: Option<Arc<Memory>>) -> Harvest {
     let scope = request.scope(progress, memory);
-    // The address of a gateway is no place.
+    // The address of a gateway is no directory.
     let root = &source.root.path;
     if root.is_absolute()
         && let Err(silent @ Silent::Stuck) = agentctl_files::is_folder_within(root)
@@ -136,7 +136,7 @@ fn next_deadline(waiting: &[Option<Waiting>], timeouts: &[Duration]) -> Option<I
     deadlines.min()
 }
 
-fn give_up_on_the_silent(
+fn give_up_on_stalled(
     waiting: &mut [Option<Waiting>],
     timeouts: &[Duration],
     readings: &mut [Option<SourceReading>],

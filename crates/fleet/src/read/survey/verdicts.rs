@@ -1,4 +1,4 @@
-//! From what was found and who claims it to sessions with a verdict. Pure.
+//! Turns what was found and the claims on it into sessions with a verdict. Pure.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,19 +11,19 @@ use agentctl_model::{
 };
 use jiff::Timestamp;
 
-use crate::read::survey::unseen::Unseen;
+use crate::read::survey::visibility::UnseenOwners;
 
 type Id = (String, Option<String>);
 
-/// Everything that is needed to judge the sessions of one source.
+/// Everything that the verdicts on the sessions of one source need.
 pub(crate) struct SourceVerdicts<'a> {
     pub(crate) card: &'a Card,
     pub(crate) root: &'a str,
     pub(crate) harvest: Harvest,
     pub(crate) joined: Joined,
-    /// Sessions whose carrier may be where it cannot be seen.
-    pub(crate) unseen: Unseen,
-    /// How the launched processes of its sessions ended, by the session's id.
+    /// Sessions whose owner may exist where we cannot see it.
+    pub(crate) unseen: UnseenOwners,
+    /// How the launched processes of its sessions ended, by the id of the session.
     pub(crate) exits: HashMap<String, LaunchExit>,
     pub(crate) as_of: Timestamp,
     /// Why the process table could not be read, if it could not.
@@ -31,7 +31,7 @@ pub(crate) struct SourceVerdicts<'a> {
 }
 
 impl SourceVerdicts<'_> {
-    /// The sessions of this source. A source that gave no answer has none, and nothing is said of them.
+    /// Returns the sessions of this source. A source that did not answer has none.
     pub(crate) fn sessions(mut self) -> Vec<Surveyed> {
         if !matches!(self.harvest.coverage, Coverage::Complete | Coverage::Partial) {
             return Vec::new();
@@ -47,7 +47,7 @@ impl SourceVerdicts<'_> {
         let mut sessions: Vec<Surveyed> = found
             .into_iter()
             .map(|found| {
-                // Hardly any of ten thousand has either.
+                // Of ten thousand sessions hardly any has a claim or a remote state.
                 if claims.is_empty() && remote.is_empty() {
                     return self.judge(found, &[], None);
                 }
@@ -56,7 +56,7 @@ impl SourceVerdicts<'_> {
                 self.judge(found, &claims, remote.get(&id))
             })
             .collect();
-        // Sessions that only a live process knows of: an agent at its empty prompt has no storage yet.
+        // These sessions are known only from a live process: an agent at its empty prompt has no storage yet.
         for (_, claims) in claims {
             if let Some(found) = claims.iter().find_map(|claim| claim.found.clone()) {
                 sessions.push(self.judge(found, &claims, None));
@@ -66,8 +66,9 @@ impl SourceVerdicts<'_> {
     }
 
     fn judge(&self, mut found: Found, claims: &[Claim], remote: Option<&Remote>) -> Surveyed {
-        let exit = self.exits.get(&found.id).filter(|exit| is_of_these_records(exit, found.facts.updated_at));
-        // Who was seen to end is nowhere else. That nobody saw it, or that it is not written down yet, says nothing.
+        let exit = self.exits.get(&found.id).filter(|exit| applies_to_records(exit, found.facts.updated_at));
+        // A process that was seen to end is not running elsewhere. An exit that was not seen, or is not written yet,
+        // proves nothing.
         let unseen = (!self.unseen.is_empty() && exit.and_then(LaunchExit::seen).is_none())
             .then(|| self.unseen.get(&(found.id.clone(), found.slot.clone())))
             .flatten();
@@ -76,7 +77,7 @@ impl SourceVerdicts<'_> {
                 let said = Liveness::Remote { word: remote.word, evidence: remote.evidence.clone() };
                 (said, Some(&remote.testimony))
             }
-            None => (self.liveness(claims, unseen), weightiest(claims)),
+            None => (self.liveness(claims, unseen), most_urgent(claims)),
         };
         for live in claims.iter().filter_map(|claim| claim.found.as_ref()) {
             fill(&mut found.facts, &live.facts);
@@ -90,7 +91,7 @@ impl SourceVerdicts<'_> {
         };
         let turn = turn.as_deref();
         let said = testimony.map(|word| word.evidence.as_slice()).unwrap_or_default();
-        // The kernel speaks last.
+        // The kernel's evidence is added last.
         let mut heard = Vec::with_capacity(said.len() + found.evidence.len() + 1);
         heard.extend_from_slice(said);
         heard.append(&mut found.evidence);
@@ -181,15 +182,15 @@ impl SourceVerdicts<'_> {
     }
 }
 
-/// What is said about the status beside the verdict.
+/// What a session reports about its status beside the verdict.
 struct About {
     detail: Option<String>,
     since: Option<Timestamp>,
     pending: Vec<Pending>,
 }
 
-/// Of several live owners, the word of the one that most needs a person, then of one at work.
-fn weightiest(claims: &[Claim]) -> Option<&LiveReport> {
+/// Of several live owners, takes the report of the one that most needs a person, then of one that is working.
+fn most_urgent(claims: &[Claim]) -> Option<&LiveReport> {
     let weight = |word: &&LiveReport| match word.turn.as_ref().map(|turn| turn.state) {
         Some(TurnState::Approval | TurnState::Question) => 3,
         Some(TurnState::Open) => 2,
@@ -200,7 +201,7 @@ fn weightiest(claims: &[Claim]) -> Option<&LiveReport> {
     firm.filter_map(|claim| claim.testimony.as_ref()).max_by_key(weight)
 }
 
-/// What a live process says of itself fills the gaps of the records; where it runs now is the process's word.
+/// A live process fills the gaps of the records; only its present directory overrides them.
 fn fill(facts: &mut Facts, live: &Facts) {
     facts.cwd = live.cwd.clone().or_else(|| facts.cwd.take());
     facts.name = facts.name.take().or_else(|| live.name.clone());
@@ -229,7 +230,7 @@ fn detail(
         },
         (Status::Waiting, _) => testimony.and_then(|word| word.detail.clone()).or_else(recorded),
         (Status::Stopped, Some(Outcome::Interrupted)) => by(),
-        // An agent that was ended may call it an error of its own.
+        // An agent that was ended may record this as an error of its own.
         (Status::Stopped, Some(Outcome::Failed)) => {
             let words: Vec<String> = recorded().into_iter().chain(by()).collect();
             (!words.is_empty()).then(|| words.join("; "))
@@ -237,20 +238,20 @@ fn detail(
         (Status::Stopped, None) if verdict.rule() == Rule::ExitNotWrittenYet => {
             Some(LaunchExit::UNWRITTEN.to_owned())
         }
-        // The tool at work, of which nobody has to decide anything.
+        // The tool that is running. No person has to decide anything about it.
         (Status::Running, _) | (_, Some(Outcome::Died)) => recorded().map(|words| short(&words)),
         (_, Some(Outcome::Failed)) => recorded(),
         _ => None,
     }
 }
 
-/// What is known of an exit says something of the records as they are: nothing was written after it. One that is not written
-/// down yet may turn out to be the end of them.
-fn is_of_these_records(exit: &LaunchExit, updated_at: Option<Timestamp>) -> bool {
+/// A known exit tells something about the records only if nothing was written after it. One that is not written yet may
+/// still turn out to be their end.
+fn applies_to_records(exit: &LaunchExit, updated_at: Option<Timestamp>) -> bool {
     exit.seen().is_none_or(|exit| exit.is_the_end(updated_at))
 }
 
-/// By the agent's own records only; when a process went away is nobody's record.
+/// The times come from the agent's own records only; no record says when a process exited.
 fn since(verdict: &Verdict, turn: Option<&Turn>, testimony: Option<&LiveReport>) -> Option<Timestamp> {
     let said = testimony.and_then(|word| word.since);
     match verdict.status() {
@@ -260,13 +261,13 @@ fn since(verdict: &Verdict, turn: Option<&Turn>, testimony: Option<&LiveReport>)
     }
 }
 
-/// A request can be long; what a tool does is told in a few words.
+/// A request can be long; a tool's work is described in a few words.
 fn short(words: &str) -> String {
     const FEW: usize = 300;
     text::clean_cut(&text::one_line(words), Some(FEW))
 }
 
-/// What it waits for, in the words of the records where they tell more (the tool that wants to run).
+/// Returns what it waits for. The summary comes from the records where they say more (the tool that wants to run).
 fn pending(verdict: &Verdict, recorded: Option<&Turn>, testimony: Option<&LiveReport>) -> Vec<Pending> {
     let waiting = testimony.filter(|_| verdict.status() == Status::Waiting);
     let mut pending = waiting.map(|word| word.pending.clone()).unwrap_or_default();

@@ -1,9 +1,9 @@
-//! Sessions whose carrier may be where it cannot be seen: nobody is called stopped because we do not see far enough.
+//! Finds sessions whose owner may exist where we cannot see it. Such a session is not called stopped.
 //!
-//! Two things hide a carrier. A process of another user, or one that is not known as the agent, may be named by the agent's
-//! own note: it is nobody that we would signal, and it may be at work. And a pid namespace hides what runs above and beside
-//! it: there, that a process is not to be seen proves its end only for what ran within. What ties a record to our namespace
-//! or to another one is in `docs/namespaces.md`.
+//! Two things hide an owner. First, the agent's own note may name a process of another user, or one that is not
+//! recognised as the agent: we would not signal it, but it may be working. Second, a pid namespace hides what runs
+//! above and beside it: there, the absence of a process proves its end only if it ran within. `docs/namespaces.md` says
+//! what ties a record to our namespace or to another one.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -21,49 +21,57 @@ use jiff::Timestamp;
 
 use crate::Source;
 use crate::read::survey::kernel::{KernelSnapshot, is_of};
-use crate::read::survey::standing::standing;
+use crate::read::survey::root_membership::root_membership;
 
-/// Why nothing is said of a session, by its id and slot.
-pub(crate) type Unseen = HashMap<(String, Option<String>), String>;
+/// Why no status is derived for a session, by its id and variant.
+pub(crate) type UnseenOwners = HashMap<(String, Option<String>), String>;
 
-pub(crate) fn unseen(
+pub(crate) fn unseen_owners(
     kernel: &dyn Kernel,
-    look: &KernelSnapshot,
+    snapshot: &KernelSnapshot,
     source: &Source,
     harvest: &Harvest,
     joined: &Joined,
-) -> Unseen {
+) -> UnseenOwners {
     let claimed: HashSet<&str> = joined
         .claims
         .iter()
         .map(|claim| claim.id.as_str())
         .chain(harvest.remote.iter().map(|remote| remote.id.as_str()))
         .collect();
-    let seat = kernel.namespace_view();
-    let Some(heads) = look.living() else { return Unseen::new() };
-    let eyes =
-        Eyes { kernel, look, source, heads, seat, lent: !seat.sees_all && kernel.is_lent(&source.root.path) };
-    let mut unseen = Unseen::new();
+    let view = kernel.namespace_view();
+    let Some(heads) = snapshot.living() else { return UnseenOwners::new() };
+    let visibility = Visibility {
+        kernel,
+        snapshot,
+        source,
+        heads,
+        view,
+        lent: !view.sees_all && kernel.is_lent(&source.root.path),
+    };
+    let mut unseen = UnseenOwners::new();
     for note in harvest.registrations.iter().filter(|note| !claimed.contains(note.id.as_str())) {
-        if let Some(why) = eyes.stranger(note).or_else(|| eyes.elsewhere(note, harvest)) {
+        if let Some(why) =
+            visibility.unrecognised_owner(note).or_else(|| visibility.owner_elsewhere(note, harvest))
+        {
             unseen.insert((note.id.clone(), note.slot.clone()), why);
         }
     }
-    if !seat.sees_all {
-        // A sub-agent works in the process of its parent, which can be seen.
+    if !view.sees_all {
+        // A sub-agent works in the process of its parent, which we can see.
         let is_claimed = |found: &Found| {
             claimed.contains(found.id.as_str()) || subagent_of(found).is_some_and(|id| claimed.contains(id))
         };
         let free = harvest.found.iter().filter(|found| !is_claimed(found));
-        let alone = eyes.with_a_file_of_their_own(harvest);
-        for found in free.filter(|found| may_be_at_work(found) || alone.contains(found.place.as_path())) {
+        let alone = visibility.files_of_one_session(harvest);
+        for found in free.filter(|found| may_be_working(found) || alone.contains(found.place.as_path())) {
             let id = (found.id.clone(), found.slot.clone());
             let inherited = || {
                 let parent = subagent_of(found)?;
                 unseen.iter().find(|((id, _), _)| id == parent).map(|(_, why)| why.clone())
             };
             if !unseen.contains_key(&id)
-                && let Some(why) = inherited().or_else(|| eyes.held_or_at_work(found))
+                && let Some(why) = inherited().or_else(|| visibility.may_be_owned_elsewhere(found))
             {
                 unseen.insert(id, why);
             }
@@ -72,30 +80,30 @@ pub(crate) fn unseen(
     unseen
 }
 
-struct Eyes<'a> {
+struct Visibility<'a> {
     kernel: &'a dyn Kernel,
-    look: &'a KernelSnapshot,
+    snapshot: &'a KernelSnapshot,
     source: &'a Source,
     heads: &'a [ProcessHead],
-    seat: NamespaceView,
-    /// The root came in from outside.
+    view: NamespaceView,
+    /// The root was mounted from outside of our namespace.
     lent: bool,
 }
 
-impl Eyes<'_> {
-    /// The live process that a note names and that is no carrier for us.
-    fn stranger(&self, note: &Registration) -> Option<String> {
+impl Visibility<'_> {
+    /// The reason to doubt if a note names a live process that does not count as an owner.
+    fn unrecognised_owner(&self, note: &Registration) -> Option<String> {
         let by_pid = |pid: u32| self.heads.iter().find(|head| head.process.pid == pid);
         let head = match &note.holder {
             OwnerIdentity::Process { pid, start, .. } => {
                 by_pid(*pid).filter(|head| head.process.start == *start)?
             }
-            // Whoever else has that pid since then never wrote the note.
+            // A process that got that pid later never wrote the note.
             OwnerIdentity::Since { pid, at } => by_pid(*pid).filter(|head| {
                 self.source.adapter.recognises(head) && head.started_at.is_none_or(|start| start <= *at)
             })?,
             OwnerIdentity::Lock { device, inode } => {
-                let locks = self.look.locks(self.kernel).seen()?;
+                let locks = self.snapshot.locks(self.kernel).seen()?;
                 by_pid(locks.iter().find(|lock| lock.device == *device && lock.inode == *inode)?.pid)?
             }
             OwnerIdentity::OpenFile { pid, path } => by_pid(*pid).filter(|head| {
@@ -113,13 +121,13 @@ impl Eyes<'_> {
         }
         let (pid, name) = (head.process.pid, name_of(&note.place));
         if !is_of(self.kernel.own_uid(), head) {
-            // Somebody who could not even write here is not meant.
+            // A user who could not write here is not meant.
             let owner = fs::metadata(&self.source.root.path).ok()?.uid();
             let uid = head.uid.filter(|uid| *uid == owner)?;
             return Some(format!("{name} names process {pid}, which is user {uid}'s: ask as that user"));
         }
         let title = self.source.adapter.card().title;
-        match standing(self.kernel, self.source, &process) {
+        match root_membership(self.kernel, self.source, &process) {
             RootMembership::Ours if !self.source.adapter.recognises(head) => {
                 Some(format!("{name} names process {pid}, which lives and is not known as {title}"))
             }
@@ -130,49 +138,65 @@ impl Eyes<'_> {
         }
     }
 
-    /// The process that a note names is not here, and may be in another pid namespace.
-    fn elsewhere(&self, note: &Registration, harvest: &Harvest) -> Option<String> {
-        if self.seat.sees_all {
+    /// The reason to doubt if a note names a process that is not here and may be in another pid namespace.
+    fn owner_elsewhere(&self, note: &Registration, harvest: &Harvest) -> Option<String> {
+        if self.view.sees_all {
             return None;
         }
         let name = name_of(&note.place);
         let noted_at = note.found.as_ref().and_then(|found| found.facts.started_at);
         match &note.holder {
-            // Everybody in our own namespace can be seen.
-            OwnerIdentity::Process { namespace: Some(there), .. } if self.seat.namespace == Some(*there) => {
+            // Every process of our own namespace is visible.
+            OwnerIdentity::Process { namespace: Some(there), .. } if self.view.namespace == Some(*there) => {
                 None
             }
             OwnerIdentity::Process { pid, namespace, .. } => {
                 let which = if namespace.is_some() { "of another" } else { "and does not say of which" };
-                (!self.is_before_boot(noted_at.or_else(|| written(&note.place))))
-                    .then(|| beyond(&format!("{name} names process {pid} {which} pid namespace")))
+                (!self.is_before_boot(noted_at.or_else(|| last_written(&note.place))))
+                    .then(|| maybe_elsewhere(&format!("{name} names process {pid} {which} pid namespace")))
             }
             OwnerIdentity::Since { pid, at } => (!self.is_before_boot(Some(*at))).then(|| {
-                beyond(&format!("{name} names process {pid} and does not say of which pid namespace"))
+                maybe_elsewhere(&format!(
+                    "{name} names process {pid} and does not say of which pid namespace"
+                ))
             }),
-            OwnerIdentity::Lock { .. } => self.held(&note.place, OpenHow::ForWriting, note, harvest),
-            OwnerIdentity::OpenFile { path, .. } => self.held(path, OpenHow::AtAll, note, harvest),
+            OwnerIdentity::Lock { .. } => {
+                self.file_held_elsewhere(&note.place, OpenHow::ForWriting, note, harvest)
+            }
+            OwnerIdentity::OpenFile { path, .. } => {
+                self.file_held_elsewhere(path, OpenHow::AtAll, note, harvest)
+            }
         }
     }
 
-    /// A file that the agent keeps open while it has the session: the kernel says whether anybody has.
-    fn held(&self, file: &Path, how: OpenHow, note: &Registration, harvest: &Harvest) -> Option<String> {
+    /// The agent keeps this file open while it has the session, so the kernel can tell whether a process has it.
+    fn file_held_elsewhere(
+        &self,
+        file: &Path,
+        how: OpenHow,
+        note: &Registration,
+        harvest: &Harvest,
+    ) -> Option<String> {
         let name = name_of(file);
         match self.kernel.is_open(file, how) {
             Observed::Seen(false) => None,
-            Observed::Seen(true) => Some(beyond(&format!("somebody has {name} open who is not here"))),
+            Observed::Seen(true) => {
+                Some(maybe_elsewhere(&format!("somebody has {name} open who is not here")))
+            }
             Observed::Unobservable(why) => {
-                // A lock that is taken again is not written again.
+                // Taking a lock again does not write its file again.
                 let records = harvest.found.iter().filter(|found| found.id == note.id);
-                let last = records.map(|found| found.facts.updated_at).chain([written(file)]).max().flatten();
-                (!self.is_before_boot(last)).then(|| beyond(&format!("{name} may be held ({why})")))
+                let last =
+                    records.map(|found| found.facts.updated_at).chain([last_written(file)]).max().flatten();
+                (!self.is_before_boot(last)).then(|| maybe_elsewhere(&format!("{name} may be held ({why})")))
             }
         }
     }
 
-    /// The files that an agent keeps open for one session, if it does so at all: whoever holds one has that very session,
-    /// also when it rests. What was not written since the boot is open to nobody.
-    fn with_a_file_of_their_own<'h>(&self, harvest: &'h Harvest) -> HashSet<&'h Path> {
+    /// Returns the files that an agent keeps open for exactly one session, if it does so at all. A process that holds
+    /// such a file has that session, even while it is idle. A file that was not written since the boot is open in no
+    /// process.
+    fn files_of_one_session<'h>(&self, harvest: &'h Harvest) -> HashSet<&'h Path> {
         let keeps_open = |found: &&Found| self.source.adapter.trace(&found.place) == Trace::OpenFile;
         let mut sessions: HashMap<&Path, usize> = HashMap::new();
         let since_boot = harvest.found.iter().filter(|found| !self.is_before_boot(found.facts.updated_at));
@@ -182,50 +206,54 @@ impl Eyes<'_> {
         sessions.into_iter().filter(|(_, count)| *count == 1).map(|(place, _)| place).collect()
     }
 
-    /// A session that no process here carries: its file, or the turn that is open or did not begin yet.
-    fn held_or_at_work(&self, found: &Found) -> Option<String> {
+    /// The reason to doubt for a session without an owner here: its file may be open elsewhere, or its turn is open or
+    /// has not begun.
+    fn may_be_owned_elsewhere(&self, found: &Found) -> Option<String> {
         let name = name_of(&found.place);
         let trace = self.source.adapter.trace(&found.place);
-        // Where somebody here has the file open (a database has many sessions), it says nothing about others.
-        let opened = if self.is_held_here(&found.place) {
+        // If a process here has the file open (a database holds many sessions), that says nothing about other
+        // processes.
+        let opened = if self.is_open_here(&found.place) {
             Observed::Unobservable("somebody here has it open".to_owned())
         } else {
             self.kernel.is_open(&found.place, OpenHow::ForWriting)
         };
         match (&opened, trace) {
             (Observed::Seen(true), _) => {
-                return Some(beyond(&format!("somebody has {name} open who is not here")));
+                return Some(maybe_elsewhere(&format!("somebody has {name} open who is not here")));
             }
             (Observed::Seen(false), Trace::OpenFile) => return None,
             (Observed::Seen(false), Trace::Note | Trace::Nothing) | (Observed::Unobservable(_), _) => {}
         }
         let turn = found.facts.turn.as_ref();
         let last = turn.and_then(|turn| turn.last);
-        if !may_be_at_work(found) || self.is_before_boot(last.or(found.facts.updated_at)) {
+        if !may_be_working(found) || self.is_before_boot(last.or(found.facts.updated_at)) {
             return None;
         }
         match trace {
             Trace::Note => {
                 let times = [turn.and_then(|turn| turn.began), last, found.facts.started_at];
-                let older = times.into_iter().flatten().any(|at| self.is_before_us(at));
+                let older = times.into_iter().flatten().any(|at| self.is_before_namespace(at));
                 let lent = self.lent.then_some("its folder came in from outside, and its turn is not over");
                 let why = older.then_some("it was at work before the first process here started").or(lent);
-                why.map(beyond)
+                why.map(maybe_elsewhere)
             }
             Trace::OpenFile => {
                 let why = opened.why_not().unwrap_or_default();
-                Some(beyond(&format!("its turn is not over, and {name} may be open elsewhere ({why})")))
+                Some(maybe_elsewhere(&format!(
+                    "its turn is not over, and {name} may be open elsewhere ({why})"
+                )))
             }
             Trace::Nothing => {
                 let title = self.source.adapter.card().title;
                 let why =
                     format!("its turn is not over, and {title} leaves nothing that ties it to a process");
-                Some(beyond(&why))
+                Some(maybe_elsewhere(&why))
             }
         }
     }
 
-    fn is_held_here(&self, file: &Path) -> bool {
+    fn is_open_here(&self, file: &Path) -> bool {
         let Some(real) = agentctl_files::real_path_within(file) else { return false };
         let want = InspectRequest { open_files: true, ..InspectRequest::default() };
         let agents = self.heads.iter().filter(|head| self.source.adapter.recognises(head));
@@ -235,24 +263,25 @@ impl Eyes<'_> {
         })
     }
 
-    /// Recorded before the machine started: whoever wrote it is gone.
+    /// It was recorded before the machine started, so the process that wrote it is gone.
     fn is_before_boot(&self, at: Option<Timestamp>) -> bool {
-        at.zip(self.seat.booted_at).is_some_and(|(at, booted)| at < booted)
+        at.zip(self.view.booted_at).is_some_and(|(at, booted)| at < booted)
     }
 
-    /// Recorded in this boot, and before the first process of this namespace started: it is not of this namespace.
-    fn is_before_us(&self, at: Timestamp) -> bool {
-        !self.is_before_boot(Some(at)) && self.seat.born_at.is_some_and(|born| at < born)
+    /// It was recorded in this boot but before the first process of this namespace started, so another namespace
+    /// recorded it.
+    fn is_before_namespace(&self, at: Timestamp) -> bool {
+        !self.is_before_boot(Some(at)) && self.view.born_at.is_some_and(|born| at < born)
     }
 }
 
-/// When a file was written last.
-fn written(file: &Path) -> Option<Timestamp> {
+/// The time of the last write to a file.
+fn last_written(file: &Path) -> Option<Timestamp> {
     let time = fs::symlink_metadata(file).and_then(|file| file.modified()).ok()?;
     Timestamp::try_from(time).ok()
 }
 
-fn beyond(what: &str) -> String {
+fn maybe_elsewhere(what: &str) -> String {
     format!("{what}: its process may run in another pid namespace (the host, or a container)")
 }
 
@@ -260,8 +289,8 @@ fn name_of(path: &Path) -> String {
     agentctl_model::text::clean(&path.file_name().unwrap_or_default().to_string_lossy())
 }
 
-/// A turn is open, or none was begun: then it may be about to be.
-fn may_be_at_work(found: &Found) -> bool {
+/// A turn is open, or none has begun yet and one may be about to.
+fn may_be_working(found: &Found) -> bool {
     use TurnState::{Approval, NotBegun, Open, Question};
     let state = found.facts.turn.as_ref().map(|turn| turn.state);
     matches!(state, None | Some(NotBegun | Open | Approval | Question))

@@ -1,5 +1,5 @@
-//! Whether a process works under a source's root, as far as the kernel can tell. It decides twice: before a process is taken
-//! for the carrier of a session, and again before it is signalled.
+//! Determines whether a process works under a source's root, as far as the kernel can tell. The answer decides twice:
+//! before a process counts as the owner of a session, and again before it is signalled.
 
 use std::path::Path;
 
@@ -9,13 +9,13 @@ use agentctl_process::{InspectRequest, Kernel};
 
 use crate::Source;
 
-/// By its variables, else by a file below the root that it has open for writing.
-pub(crate) fn standing(kernel: &dyn Kernel, source: &Source, process: &Process) -> RootMembership {
+/// Decides by the process's variables, else by a file below the root that it has open for writing.
+pub(crate) fn root_membership(kernel: &dyn Kernel, source: &Source, process: &Process) -> RootMembership {
     let own = process.environ.seen().and_then(|environ| source.adapter.root(environ));
     if own.is_some_and(|own| is_same_root(kernel, process, &own, &source.root)) {
         return RootMembership::Ours;
     }
-    // An agent that keeps nothing open is not searched for files: its variables have said where it works.
+    // Where an agent keeps no files open, searching them is useless: its variables have already said where it works.
     let wanted = process.environ.seen().is_none() || source.adapter.card().looks.open_files;
     let looked = match &process.open_files {
         Observed::Unobservable(_) if wanted => {
@@ -40,7 +40,7 @@ pub(crate) fn is_same_root(kernel: &dyn Kernel, process: &Process, own: &Root, o
     let same = |theirs: &Path, ours: &Path| kernel.is_same_folder(process.head.process, theirs, ours);
     let stores = match (&own.store, &ours.store) {
         (None, None) => true,
-        // A store may be a file (a database): its name and its folder count.
+        // A store may be a file (a database); then its name and its directory decide.
         (Some(own), Some(ours)) => {
             own == ours
                 || same(own, ours)
@@ -52,7 +52,7 @@ pub(crate) fn is_same_root(kernel: &dyn Kernel, process: &Process, own: &Root, o
     stores && same(&own.path, &ours.path)
 }
 
-/// The kernel names open files by their real paths.
+/// The kernel reports open files by their real paths.
 fn is_below(file: &Path, root: &Root) -> bool {
     let below = |folder: &Path| {
         file.starts_with(folder)
@@ -61,13 +61,14 @@ fn is_below(file: &Path, root: &Root) -> bool {
     below(&root.path) || root.store.as_deref().is_some_and(below)
 }
 
-/// Why this process is not to be signalled as a carrier of a session of this source; `Ok` is the proof that it may be.
-pub(crate) fn may_carry(kernel: &dyn Kernel, source: &Source, process: &Process) -> Result<(), String> {
+/// Returns `Ok` as the proof that this process may be signalled as the owner of a session of this source, or else the
+/// reason why not.
+pub(crate) fn may_own(kernel: &dyn Kernel, source: &Source, process: &Process) -> Result<(), String> {
     let title = source.adapter.card().title;
     if !source.adapter.recognises(&process.head) {
         return Err(format!("it is not known as {title}"));
     }
-    match standing(kernel, source, process) {
+    match root_membership(kernel, source, process) {
         RootMembership::Ours => Ok(()),
         _ if names_root(kernel, source, process) => Ok(()),
         RootMembership::Elsewhere => {
@@ -77,7 +78,7 @@ pub(crate) fn may_carry(kernel: &dyn Kernel, source: &Source, process: &Process)
     }
 }
 
-/// Its own arguments, or the variables of what it started, name a file below the root: an agent may be given a session's
+/// Its own arguments, or the variables of its children, name a file below the root: an agent may be given a session's
 /// file from another root.
 fn names_root(kernel: &dyn Kernel, source: &Source, process: &Process) -> bool {
     let names = |text: &str| is_below(Path::new(text), &source.root);

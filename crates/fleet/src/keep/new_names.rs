@@ -1,4 +1,4 @@
-//! Names that nobody has used yet.
+//! New random ids.
 
 use std::io;
 

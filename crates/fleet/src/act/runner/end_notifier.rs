@@ -1,4 +1,5 @@
-//! The end of a launched session, put into the outbox by its runner: so it is told even when no daemon runs.
+//! Puts the end of a launched session into the outbox. The runner does this, so that the end is announced even when no
+//! daemon runs.
 
 use std::time::Duration;
 use std::{fmt, io};
@@ -10,15 +11,15 @@ use crate::act::launch::look;
 use crate::keep::launches::{Exit, LaunchFolder, Record};
 use crate::keep::outbox::{Delivery, OutboxFolder, body};
 
-/// How often, and after which pause, a source is asked that does not say what became of the session.
-const LOOKS: usize = 3;
+/// How often, and after which pause, a source is read again if it does not say what became of the session.
+const ATTEMPTS: usize = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Where the end of a session is told.
+/// Where the end of a session is announced.
 #[derive(Debug)]
-pub struct Tells {
+pub struct EndNotifier {
     pub outbox: OutboxFolder,
-    /// Settings of whoever launched it, where the daemon's own might not say the same.
+    /// The launcher's own receiver, if the daemon's settings might differ.
     pub own: Option<OwnAddress>,
 }
 
@@ -34,23 +35,23 @@ impl fmt::Debug for OwnAddress {
     }
 }
 
-/// What is known of a session whose process has ended. The runner saw the process go; whether nobody else carries the
-/// session is for a survey to say.
+/// What is known of a session after its process has ended. The runner saw the process exit; only a survey can tell
+/// whether the session has another owner.
 pub(super) struct After {
     pub(super) session: Option<Surveyed>,
-    /// Everything that could hold it was heard.
-    heard: bool,
+    /// Every source that could hold the session was read.
+    complete: bool,
 }
 
 impl After {
-    /// A source that is away for a moment is asked again before nothing is known.
-    pub(super) fn look(fleet: &Fleet, record: &Record) -> Self {
+    /// Surveys the session, again after a pause if a source does not answer at first.
+    pub(super) fn survey(fleet: &Fleet, record: &Record) -> Self {
         let once = || {
-            let (session, heard) = look(fleet, record, false);
-            Self { session, heard }
+            let (session, complete) = look(fleet, record, false);
+            Self { session, complete }
         };
         let mut after = once();
-        for _ in 1..LOOKS {
+        for _ in 1..ATTEMPTS {
             if after.is_over().is_some() {
                 break;
             }
@@ -60,20 +61,21 @@ impl After {
         after
     }
 
-    /// `None` where it is not known.
+    /// Whether the session is over; `None` if that is not known.
     fn is_over(&self) -> Option<bool> {
         match self.session.as_ref().map(|seen| seen.session.status) {
             Some(Status::Stopped) => Some(true),
             Some(Status::Unknown) => None,
             Some(Status::Running | Status::Waiting | Status::Idle) => Some(false),
-            // Nothing is stored of it, so there is nothing that anybody could carry on.
-            None => self.heard.then_some(true),
+            // Nothing is stored, so no other process can continue it.
+            None => self.complete.then_some(true),
         }
     }
 }
 
-impl Tells {
-    /// What is not known is not told: the mark stays free, and the daemon tells of it once it sees the session stopped.
+impl EndNotifier {
+    /// Announces the end if the session is known to be over. Otherwise the mark stays free, and the daemon announces
+    /// the end once it sees the session stopped.
     pub(super) fn end(
         &self,
         folder: &LaunchFolder,
@@ -85,7 +87,7 @@ impl Tells {
         let Some(id) = record.session_id.as_deref() else { return Ok(()) };
         match after.is_over() {
             Some(true) => {}
-            // The process has ended, but somebody else carries the session on.
+            // The process has ended, but the session has another owner.
             Some(false) => return Ok(()),
             None => {
                 return Err(io::Error::other("whether the session ended is not known; left to the daemon"));
