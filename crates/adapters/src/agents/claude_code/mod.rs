@@ -4,12 +4,12 @@ mod control;
 mod entries;
 mod head;
 mod join;
-mod places;
 mod processes;
 mod records;
 mod registry;
 mod reply;
 mod session;
+mod storage;
 mod tail;
 mod usage;
 
@@ -27,7 +27,7 @@ use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::open::read_small;
 use crate::transcript::jsonl::peek::read_last;
 use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace, WatchTarget};
-use places::Place;
+use storage::TranscriptFile;
 
 pub struct ClaudeCode;
 
@@ -62,8 +62,8 @@ impl Adapter for ClaudeCode {
         }
         let mut harvest = Harvest::complete(Vec::new());
         read_registry(&root.path.join("sessions"), scope, &mut harvest);
-        let places = wanted_places(&root.path.join("projects"), root, scope, &mut harvest);
-        gather(&places, scope, &mut harvest, session::read);
+        let files = wanted_transcripts(&root.path.join("projects"), root, scope, &mut harvest);
+        gather(&files, scope, &mut harvest, session::read);
         harvest
     }
 
@@ -94,8 +94,8 @@ impl Adapter for ClaudeCode {
     }
 }
 
-fn is_registry_file(place: &Path) -> bool {
-    place.extension().is_some_and(|extension| extension == "json")
+fn is_registry_file(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "json")
 }
 
 /// Reads every registry file. One that does not parse may be half written: it is read again before it is given up.
@@ -136,30 +136,35 @@ fn read_registration(path: &Path) -> std::io::Result<Option<Registration>> {
     Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "is no registry record"))
 }
 
-fn wanted_places(projects: &Path, root: &Root, scope: &Scope<'_>, harvest: &mut Harvest) -> Vec<Place> {
+fn wanted_transcripts(
+    projects: &Path,
+    root: &Root,
+    scope: &Scope<'_>,
+    harvest: &mut Harvest,
+) -> Vec<TranscriptFile> {
     match scope.reach {
-        Reach::All { .. } => places::all(projects, scope.subagents, harvest),
+        Reach::All { .. } => storage::all(projects, scope.subagents, harvest),
         // Whole ids are looked for by name; the beginning of one needs every name.
         Reach::Ids(ids) if !scope.subagents && ids.iter().all(|id| processes::is_uuid(id)) => {
-            places::named(projects, ids, harvest)
+            storage::named(projects, ids, harvest)
         }
         Reach::Ids(_) => {
-            let mut all = places::all(projects, scope.subagents, harvest);
-            all.retain(|place| scope.reach.names(&place.id));
+            let mut all = storage::all(projects, scope.subagents, harvest);
+            all.retain(|file| scope.reach.names(&file.id));
             all
         }
-        Reach::Live(kernel) => live_places(projects, root, kernel, scope, harvest),
+        Reach::Live(kernel) => live_transcripts(projects, root, kernel, scope, harvest),
     }
 }
 
 /// The kernel picks: registered processes that live, ids in argv, and the folders of processes that say nothing.
-fn live_places(
+fn live_transcripts(
     projects: &Path,
     root: &Root,
     kernel: &KernelView,
     scope: &Scope<'_>,
     harvest: &mut Harvest,
-) -> Vec<Place> {
+) -> Vec<TranscriptFile> {
     let mut ids = BTreeSet::new();
     let mut cwds = Vec::new();
     let mut registered = BTreeSet::new();
@@ -190,5 +195,5 @@ fn live_places(
             None => nameless.push(process),
         }
     }
-    places::live(projects, &ids, &cwds, &nameless, scope.subagents, harvest)
+    storage::live(projects, &ids, &cwds, &nameless, scope.subagents, harvest)
 }

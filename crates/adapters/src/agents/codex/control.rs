@@ -8,10 +8,10 @@ use agentctl_model::{
 };
 use serde_json::Value;
 
-use super::places::{Place, is_uuid};
 use super::processes::{Role, role};
 use super::server::socket_of;
 use super::steer::Steered;
+use super::storage::{RolloutFile, is_uuid};
 use super::{Codex, locks};
 use crate::control::{Answer, Control, no_way_in, told_by_stdin};
 use crate::gateway::ServerError;
@@ -150,9 +150,9 @@ impl Control for Codex {
                 "{id} was opened and never used: there is nothing to go on with"
             )));
         }
-        match Place::at(place.to_owned()) {
-            Some(place) if place.archived => Err(Refusal::new(format!("{} is archived", place.id))
-                .hint(format!("`codex unarchive {}` brings it back", place.id))),
+        match RolloutFile::at(place.to_owned()) {
+            Some(rollout) if rollout.archived => Err(Refusal::new(format!("{} is archived", rollout.id))
+                .hint(format!("`codex unarchive {}` brings it back", rollout.id))),
             _ => Ok(()),
         }
     }

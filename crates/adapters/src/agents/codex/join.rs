@@ -13,8 +13,8 @@ use agentctl_model::{
 };
 
 use super::locks;
-use super::places::{id_in_name, made_at};
 use super::processes::{Role, is_ephemeral, is_told_to_resume, role};
+use super::storage::{id_in_name, made_at};
 use crate::join::{alive, by_registration, claim, unclaimed};
 
 pub(super) fn join(

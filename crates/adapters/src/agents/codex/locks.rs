@@ -11,7 +11,7 @@ use std::path::Path;
 use agentctl_model::{Facts, Found, Harvest, OwnerIdentity, Process, Registration, Stamp, Turn, TurnState};
 use jiff::Timestamp;
 
-use super::places::is_uuid;
+use super::storage::is_uuid;
 use crate::Scope;
 
 const FOLDER: &str = "thread-writer-locks";

@@ -9,12 +9,12 @@ mod head;
 mod join;
 mod locks;
 mod names;
-mod places;
 mod processes;
 mod records;
 mod server;
 mod session;
 mod steer;
+mod storage;
 mod tail;
 mod tokens;
 
@@ -26,13 +26,13 @@ use agentctl_model::{
 };
 
 use crate::transcript::gather::gather;
-use crate::transcript::jsonl::follow::{Follow, JsonlFollower, Told};
+use crate::transcript::jsonl::follow::{FinishedConversation, Follow, JsonlFollower};
 use crate::transcript::jsonl::open::open_regular;
 use crate::transcript::jsonl::peek::{last_entries, read_last};
 use crate::{
     Adapter, Card, Control, Line, Looks, Opening, Progress, Reach, ReadError, Root, Scope, Trace, WatchTarget,
 };
-use places::Place;
+use storage::RolloutFile;
 
 pub struct Codex;
 
@@ -62,7 +62,7 @@ impl Adapter for Codex {
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
-        // The kernel names open files by their real paths, so the places must be real paths too.
+        // The kernel names open files by their real paths, so the roots must be real paths too.
         let home = match agentctl_files::real_path(&root.path) {
             Ok(home) => home,
             Err(error) => {
@@ -78,9 +78,9 @@ impl Adapter for Codex {
         let mut harvest = Harvest::complete(Vec::new());
         locks::read(&home, scope, &mut harvest);
         let wanted = match scope.reach {
-            Reach::All { .. } => places::all(&home, &mut harvest),
-            Reach::Ids(ids) => places::named(&home, ids, &mut harvest),
-            Reach::Live(kernel) => live_places(&home, kernel, &mut harvest),
+            Reach::All { .. } => storage::all(&home, &mut harvest),
+            Reach::Ids(ids) => storage::named(&home, ids, &mut harvest),
+            Reach::Live(kernel) => live_rollouts(&home, kernel, &mut harvest),
         };
         gather(&wanted, scope, &mut harvest, session::read);
         names::give(&home, &mut harvest);
@@ -130,7 +130,7 @@ impl Adapter for Codex {
     fn follow(&self, place: &Path, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
         if is_compressed(place) {
             // The agent compresses only what it has put away: nothing will be added.
-            return Ok(Box::new(Told(self.read(place, id, backlog)?)));
+            return Ok(Box::new(FinishedConversation(self.read(place, id, backlog)?)));
         }
         Ok(Box::new(JsonlFollower::start(place, entries::entries, backlog)?))
     }
@@ -140,25 +140,25 @@ impl Adapter for Codex {
     }
 }
 
-fn is_compressed(place: &Path) -> bool {
-    place.extension().is_some_and(|extension| extension == "zst")
+fn is_compressed(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "zst")
 }
 
-fn read_compressed(place: &Path, limit: usize) -> std::io::Result<Vec<Entry>> {
-    let opened = open_regular(place)?;
+fn read_compressed(path: &Path, limit: usize) -> std::io::Result<Vec<Entry>> {
+    let opened = open_regular(path)?;
     let ends = compressed::decode(&opened.file, opened.size, &Progress::default())?;
     last_entries(ends.tail.as_slice(), ends.tail.len() as u64, entries::entries, limit)
 }
 
 /// The kernel picks: threads whose lock is held, and rollouts that a process holds open.
-fn live_places(home: &Path, kernel: &KernelView, harvest: &mut Harvest) -> Vec<Place> {
+fn live_rollouts(home: &Path, kernel: &KernelView, harvest: &mut Harvest) -> Vec<RolloutFile> {
     let files = || kernel.processes.iter().filter_map(|process| process.open_files.seen()).flatten();
-    let mut places: Vec<Place> = files()
+    let mut rollouts: Vec<RolloutFile> = files()
         .filter(|file| file.writable && file.path.starts_with(home))
-        .filter_map(|file| Place::at(file.path.clone()))
+        .filter_map(|file| RolloutFile::at(file.path.clone()))
         .collect();
-    places.sort();
-    places.dedup();
+    rollouts.sort();
+    rollouts.dedup();
     let held = |holder: &OwnerIdentity| match (holder, kernel.locks.seen()) {
         (OwnerIdentity::Lock { device, inode }, Some(locks)) => {
             locks.iter().any(|lock| lock.device == *device && lock.inode == *inode)
@@ -169,12 +169,12 @@ fn live_places(home: &Path, kernel: &KernelView, harvest: &mut Harvest) -> Vec<P
     let missing: BTreeSet<String> = harvest
         .registrations
         .iter()
-        .filter(|note| held(&note.holder) && !places.iter().any(|place| place.id == note.id))
+        .filter(|note| held(&note.holder) && !rollouts.iter().any(|rollout| rollout.id == note.id))
         .map(|note| note.id.clone())
         .collect();
     if !missing.is_empty() {
         let ids: Vec<String> = missing.into_iter().collect();
-        places.extend(places::named(home, &ids, harvest));
+        rollouts.extend(storage::named(home, &ids, harvest));
     }
-    places
+    rollouts
 }

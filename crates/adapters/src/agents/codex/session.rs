@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::compressed;
 use super::head::Head;
-use super::places::{Place, made_at};
+use super::storage::{RolloutFile, made_at};
 use super::tail::Tail;
 use super::tokens;
 use crate::Scope;
@@ -50,18 +50,18 @@ impl Format for Rollout<'_> {
 
 /// Reads one rollout: `Ok(None)` if it was not written since then or not written at all yet (the agent makes the
 /// file first and its first record later); `Err` names what had to be left out.
-pub(super) fn read(place: &Place, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
-    let rollout = Rollout { compressed: place.compressed, scope };
-    let Some(mut reading) = read::read(&rollout, &place.path, since, scope)?.told() else { return Ok(None) };
+pub(super) fn read(file: &RolloutFile, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
+    let rollout = Rollout { compressed: file.compressed, scope };
+    let Some(mut reading) = read::read(&rollout, &file.path, since, scope)?.told() else { return Ok(None) };
     if reading.warning.is_none() && reading.head.origin.is_none() {
         // The tail stops long before the first record.
         reading.warning = Some("has no first record that can be read");
     }
-    let facts = |head, tail, counted: &Counted| facts(head, tail, counted, place);
-    Ok(Some(reading.into_session(place.id.clone(), &place.path, facts)))
+    let facts = |head, tail, counted: &Counted| facts(head, tail, counted, file);
+    Ok(Some(reading.into_session(file.id.clone(), &file.path, facts)))
 }
 
-fn facts(head: Head, mut tail: Tail, counted: &Counted, place: &Place) -> Facts {
+fn facts(head: Head, mut tail: Tail, counted: &Counted, file: &RolloutFile) -> Facts {
     let origin = head.origin.unwrap_or_default();
     let turn = tail.turn();
     let mut facts = Facts {
@@ -70,9 +70,9 @@ fn facts(head: Head, mut tail: Tail, counted: &Counted, place: &Place) -> Facts 
         cwd: tail.cwd.or(origin.cwd),
         branch: origin.branch,
         // The id begins with the moment it was made.
-        started_at: origin.started_at.or_else(|| made_at(&place.id)),
+        started_at: origin.started_at.or_else(|| made_at(&file.id)),
         tokens: tokens::own(tail.total, origin.is_fork, head.inherited),
-        parent: origin.parent.filter(|parent| parent.id != place.id),
+        parent: origin.parent.filter(|parent| parent.id != file.id),
         ..tail.latest.into_facts(head.first, counted)
     };
     let extras = [
@@ -86,7 +86,7 @@ fn facts(head: Head, mut tail: Tail, counted: &Counted, place: &Place) -> Facts 
             facts.meta.insert(key.to_owned(), value.into());
         }
     }
-    if place.archived {
+    if file.archived {
         facts.meta.insert("archived".to_owned(), true.into());
     }
     facts

@@ -4,10 +4,10 @@ mod control;
 mod entries;
 mod head;
 mod join;
-mod places;
 mod processes;
 mod records;
 mod session;
+mod storage;
 mod tail;
 mod usage;
 mod workspace;
@@ -56,17 +56,17 @@ impl Adapter for Copilot {
         }
         let mut harvest = Harvest::complete(Vec::new());
         let state = root.path.join("session-state");
-        let places = match scope.reach {
+        let folders = match scope.reach {
             Reach::Live(kernel) => {
-                places::live(&state, kernel, |process| self.is_ours(root, kernel, process), &mut harvest)
+                storage::live(&state, kernel, |process| self.is_ours(root, kernel, process), &mut harvest)
             }
             Reach::Ids(_) | Reach::All { .. } => {
-                let mut all = places::all(&state, &mut harvest);
-                all.retain(|place| scope.reach.names(&place.id));
+                let mut all = storage::all(&state, &mut harvest);
+                all.retain(|folder| scope.reach.names(&folder.id));
                 all
             }
         };
-        gather(&places, scope, &mut harvest, session::read);
+        gather(&folders, scope, &mut harvest, session::read);
         harvest
     }
 
@@ -96,6 +96,6 @@ impl Adapter for Copilot {
     }
 }
 
-fn is_workspace(place: &Path) -> bool {
-    place.extension().is_some_and(|extension| extension == "yaml")
+fn is_workspace(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "yaml")
 }

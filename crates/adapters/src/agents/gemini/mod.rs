@@ -4,11 +4,11 @@ mod control;
 mod entries;
 mod head;
 mod join;
-mod places;
 mod processes;
 mod projects;
 mod records;
 mod session;
+mod storage;
 mod tail;
 mod usage;
 
@@ -20,14 +20,14 @@ use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Pr
 
 use crate::transcript::folder::absence;
 use crate::transcript::gather::{add_drift, read_all};
-use crate::transcript::jsonl::follow::{Follow, JsonlFollower, Told};
+use crate::transcript::jsonl::follow::{FinishedConversation, Follow, JsonlFollower};
 use crate::transcript::jsonl::open::{open_regular, read_small};
 use crate::transcript::jsonl::{LINE_LIMIT, scan_back};
 use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace};
 use entries::LastEntries;
-use places::Place;
 use projects::Projects;
 use records::Record;
+use storage::TranscriptFile;
 
 pub struct Gemini;
 
@@ -64,14 +64,14 @@ impl Adapter for Gemini {
         }
         let mut harvest = Harvest::complete(Vec::new());
         let projects = Projects::read(&root.path);
-        let places = match &scope.reach {
+        let files = match &scope.reach {
             Reach::Live(kernel) => {
                 let ours = |process: &Process| self.is_ours(root, kernel, process);
-                places::live(&root.path, &projects, kernel, ours, scope.subagents, &mut harvest)
+                storage::live(&root.path, &projects, kernel, ours, scope.subagents, &mut harvest)
             }
-            reach => places::stored(&root.path, reach, scope.subagents, &mut harvest),
+            reach => storage::stored(&root.path, reach, scope.subagents, &mut harvest),
         };
-        read_files(&places, &projects, scope, &mut harvest);
+        read_files(&files, &projects, scope, &mut harvest);
         harvest
     }
 
@@ -95,8 +95,8 @@ impl Adapter for Gemini {
     fn follow(&self, place: &Path, _id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
         if is_document(place) || place == no_file() {
             // The agent goes on in another file: this one has been said to its end.
-            let told = last_entries(place, backlog).unwrap_or_default();
-            return Ok(Box::new(Told(told)));
+            let entries = last_entries(place, backlog).unwrap_or_default();
+            return Ok(Box::new(FinishedConversation(entries)));
         }
         Ok(Box::new(JsonlFollower::start(place, entries::of_line, backlog)?))
     }
@@ -111,39 +111,39 @@ fn no_file() -> PathBuf {
     PathBuf::new()
 }
 
-fn is_document(place: &Path) -> bool {
-    place.extension().is_some_and(|extension| extension == "json")
+fn is_document(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "json")
 }
 
-fn last_entries(place: &Path, limit: usize) -> std::io::Result<Vec<Entry>> {
+fn last_entries(path: &Path, limit: usize) -> std::io::Result<Vec<Entry>> {
     let mut last = LastEntries::new(limit);
-    if is_document(place) {
-        let bytes = read_small(place, LINE_LIMIT as u64)?;
+    if is_document(path) {
+        let bytes = read_small(path, LINE_LIMIT as u64)?;
         if let Some(Record::Header(document)) = Record::parse(&bytes) {
             document.messages.iter().rev().for_each(|message| last.take(message));
         }
     } else {
-        let opened = open_regular(place)?;
+        let opened = open_regular(path)?;
         scan_back(&opened.file, opened.size, &mut last)?;
     }
     Ok(last.finish())
 }
 
-fn read_files(places: &[Place], projects: &Projects, scope: &Scope<'_>, harvest: &mut Harvest) {
-    let mut files = Vec::with_capacity(places.len());
-    for outcome in read_all(places, scope, |place, since, _| session::read(place, since, scope)) {
+fn read_files(files: &[TranscriptFile], projects: &Projects, scope: &Scope<'_>, harvest: &mut Harvest) {
+    let mut read = Vec::with_capacity(files.len());
+    for outcome in read_all(files, scope, |file, since, _| session::read(file, since, scope)) {
         match outcome {
-            Ok(file) => files.extend(file),
+            Ok(file) => read.extend(file),
             Err(warning) => harvest.left_out(warning),
         }
     }
     let mut directories: HashMap<PathBuf, Option<String>> = HashMap::new();
-    for file in session::joined(files) {
+    for session in session::joined(read) {
         let directory = directories
-            .entry(file.project.clone())
-            .or_insert_with(|| projects.directory(&file.project))
+            .entry(session.project.clone())
+            .or_insert_with(|| projects.directory(&session.project))
             .clone();
-        let session = file.into_session(directory, scope);
+        let session = session.into_session(directory, scope);
         harvest.warnings.extend(session.warning);
         add_drift(harvest, session.drift);
         harvest.found.extend(session.found.filter(|found| scope.reach.names(&found.id)));

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 
 use super::head::Head;
 use super::is_document;
-use super::places::Place;
 use super::processes::is_id;
+use super::storage::TranscriptFile;
 use super::tail::Tail;
 use super::usage::UsageSum;
 use crate::Scope;
@@ -71,23 +71,23 @@ pub(super) struct ReadFile<'s> {
 /// Reads one file: `Ok(None)` if it was not written since then, or is gone, or holds no conversation. The agent deletes
 /// files itself, so that one which has vanished is nothing that could not be read.
 pub(super) fn read<'s>(
-    place: &Place,
+    file: &TranscriptFile,
     since: Option<Timestamp>,
     scope: &'s Scope<'s>,
 ) -> Result<Option<ReadFile<'s>>, String> {
-    let chat = Chat { is_document: is_document(&place.path), scope };
-    let Some(mut reading) = read::read(&chat, &place.path, since, scope)?.told() else { return Ok(None) };
+    let chat = Chat { is_document: is_document(&file.path), scope };
+    let Some(mut reading) = read::read(&chat, &file.path, since, scope)?.told() else { return Ok(None) };
     reading.tail.finish();
     let is_wanted = reading.tail.has_content && (scope.subagents || !reading.head.is_subagent);
     let Some(id) = reading.head.session_id.take().filter(|_| is_wanted) else { return Ok(None) };
     if !is_id(&id) {
-        return Err(format!("{}: its session id cannot be shown", place.path.display()));
+        return Err(format!("{}: its session id cannot be shown", file.path.display()));
     }
     Ok(Some(ReadFile {
-        place: place.path.clone(),
-        project: place.project.clone(),
+        place: file.path.clone(),
+        project: file.project.clone(),
         id,
-        parent: place.parent.clone().or_else(|| reading.head.parent.take().filter(|id| is_id(id))),
+        parent: file.parent.clone().or_else(|| reading.head.parent.take().filter(|id| is_id(id))),
         reading,
         others: Vec::new(),
     }))

@@ -6,7 +6,7 @@ use agentctl_model::{
 };
 
 use super::Kimi;
-use super::places::is_id;
+use super::storage::is_id;
 use crate::control::refusal::{no_fork, no_permission_mode, no_system_prompt};
 use crate::control::stdout::{newest_first, words_at};
 use crate::control::{Control, fits_an_argument};

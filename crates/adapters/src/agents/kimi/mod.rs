@@ -4,11 +4,11 @@ mod control;
 mod entries;
 mod head;
 mod join;
-mod places;
 mod processes;
 mod records;
 mod session;
 mod state;
+mod storage;
 mod tail;
 mod usage;
 
@@ -55,13 +55,13 @@ impl Adapter for Kimi {
             return Harvest::nothing(absent);
         }
         let mut harvest = Harvest::complete(Vec::new());
-        let places = match &scope.reach {
+        let folders = match &scope.reach {
             Reach::Live(kernel) => {
-                places::live(&root.path, kernel, |process| self.is_ours(root, kernel, process), &mut harvest)
+                storage::live(&root.path, kernel, |process| self.is_ours(root, kernel, process), &mut harvest)
             }
-            reach => places::stored(&root.path, reach, &mut harvest),
+            reach => storage::stored(&root.path, reach, &mut harvest),
         };
-        gather(&places, scope, &mut harvest, session::read);
+        gather(&folders, scope, &mut harvest, session::read);
         harvest
     }
 

@@ -10,10 +10,10 @@ mod head;
 mod header;
 mod join;
 mod peek;
-mod places;
 mod processes;
 mod records;
 mod session;
+mod storage;
 mod store;
 mod tail;
 mod turn;
@@ -116,5 +116,5 @@ struct Settings {
 fn moved_by_settings(agent_folder: &Path) -> Option<PathBuf> {
     let bytes = read_small(&agent_folder.join("settings.json"), 1 << 20).ok()?;
     let settings: Settings = serde_json::from_slice(&bytes).ok()?;
-    places::expand(settings.session_dir?.as_str(), agent_folder)
+    storage::expand(settings.session_dir?.as_str(), agent_folder)
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use agentctl_model::{Coverage, Harvest, Joined, KernelView, Process};
 
 use super::header::Creator;
-use super::{join, places, session};
+use super::{join, session, storage};
 use crate::transcript::gather::gather;
 use crate::{Adapter, Reach, Root, Scope};
 
@@ -29,8 +29,8 @@ impl Store<'_> {
         let files = match scope.reach {
             // Nothing is named: there is nothing to look for.
             Reach::Ids([]) => Vec::new(),
-            Reach::Ids(_) | Reach::All { .. } => places::all(&folders, self.creator, &mut harvest),
-            Reach::Live(kernel) => places::live(
+            Reach::Ids(_) | Reach::All { .. } => storage::all(&folders, self.creator, &mut harvest),
+            Reach::Live(kernel) => storage::live(
                 &folders,
                 self.creator,
                 kernel,

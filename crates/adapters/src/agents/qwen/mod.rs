@@ -5,10 +5,10 @@ mod entries;
 mod head;
 mod join;
 mod notes;
-mod places;
 mod processes;
 mod records;
 mod session;
+mod storage;
 mod tail;
 mod usage;
 
@@ -22,7 +22,7 @@ use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::open::read_small;
 use crate::transcript::jsonl::peek::read_last;
 use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace};
-use places::Places;
+use storage::StoredFiles;
 
 pub struct Qwen;
 
@@ -67,18 +67,18 @@ impl Adapter for Qwen {
             return Harvest::nothing(absent);
         }
         let mut harvest = Harvest::complete(Vec::new());
-        let mut places = match scope.reach {
+        let mut files = match scope.reach {
             Reach::Live(kernel) => {
                 let ours = |process: &Process| self.is_ours(root, kernel, process);
-                places::live(store, kernel, ours, scope.subagents, &mut harvest)
+                storage::live(store, kernel, ours, scope.subagents, &mut harvest)
             }
-            Reach::Ids(_) | Reach::All { .. } => places::all(store, scope.subagents, &mut harvest),
+            Reach::Ids(_) | Reach::All { .. } => storage::all(store, scope.subagents, &mut harvest),
         };
         if let Reach::Ids(_) = scope.reach {
-            places.transcripts.retain(|place| scope.reach.names(&place.id));
+            files.transcripts.retain(|file| scope.reach.names(&file.id));
         }
-        read_notes(&places, scope, &mut harvest);
-        gather(&places.transcripts, scope, &mut harvest, session::read);
+        read_notes(&files, scope, &mut harvest);
+        gather(&files.transcripts, scope, &mut harvest, session::read);
         harvest
     }
 
@@ -108,12 +108,12 @@ impl Adapter for Qwen {
     }
 }
 
-fn is_transcript(place: &Path) -> bool {
-    place.extension().is_some_and(|extension| extension == "jsonl")
+fn is_transcript(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "jsonl")
 }
 
-fn read_notes(places: &Places, scope: &Scope<'_>, harvest: &mut Harvest) {
-    for path in &places.notes {
+fn read_notes(files: &StoredFiles, scope: &Scope<'_>, harvest: &mut Harvest) {
+    for path in &files.notes {
         scope.progress.tick();
         // A note that is no note, or was removed meanwhile, says nothing; the process itself will be seen or not.
         // Whoever is asked for: a process that a note ties to one session is no candidate for another.

@@ -22,9 +22,9 @@ pub trait Follow: Send {
 }
 
 /// A conversation that will not grow: everything once, then nothing.
-pub(crate) struct Told(pub(crate) Vec<Entry>);
+pub(crate) struct FinishedConversation(pub(crate) Vec<Entry>);
 
-impl Follow for Told {
+impl Follow for FinishedConversation {
     fn next(&mut self) -> Result<Vec<Entry>, ReadError> {
         Ok(std::mem::take(&mut self.0))
     }

@@ -10,7 +10,7 @@ use crate::transcript::folder::{list, written_since};
 
 /// One transcript that may be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct TranscriptFile {
     pub(super) id: String,
     pub(super) path: PathBuf,
     /// The session whose sub-agent this is.
@@ -20,8 +20,8 @@ pub(super) struct Place {
 
 /// Transcripts, and the agent's notes of its processes.
 #[derive(Debug, Default)]
-pub(super) struct Places {
-    pub(super) transcripts: Vec<Place>,
+pub(super) struct StoredFiles {
+    pub(super) transcripts: Vec<TranscriptFile>,
     pub(super) notes: Vec<PathBuf>,
 }
 
@@ -33,43 +33,48 @@ fn slug(cwd: &str) -> String {
 }
 
 /// Everything below the root.
-pub(super) fn all(store: &Path, subagents: bool, harvest: &mut Harvest) -> Places {
-    let mut places = Places { notes: locks(store, harvest), ..Places::default() };
+pub(super) fn all(store: &Path, subagents: bool, harvest: &mut Harvest) -> StoredFiles {
+    let mut files = StoredFiles { notes: locks(store, harvest), ..StoredFiles::default() };
     for project in list(&store.join("projects"), harvest) {
         if project.is_folder() {
-            chats(&project.path.join("chats"), false, harvest, &mut places);
-            chats(&project.path.join("chats/archive"), true, harvest, &mut places);
+            chats(&project.path.join("chats"), false, harvest, &mut files);
+            chats(&project.path.join("chats/archive"), true, harvest, &mut files);
             if subagents {
-                subagents_in(&project.path, harvest, &mut places);
+                subagents_in(&project.path, harvest, &mut files);
             }
         }
     }
-    places
+    files
 }
 
-fn chats(folder: &Path, archived: bool, harvest: &mut Harvest, places: &mut Places) {
+fn chats(folder: &Path, archived: bool, harvest: &mut Harvest, files: &mut StoredFiles) {
     for entry in list(folder, harvest) {
         if let Some(id) = entry.name.strip_suffix(".jsonl").filter(|id| is_id(id)) {
-            places.transcripts.push(Place { id: id.to_owned(), path: entry.path, parent: None, archived });
+            files.transcripts.push(TranscriptFile {
+                id: id.to_owned(),
+                path: entry.path,
+                parent: None,
+                archived,
+            });
         } else if !archived && entry.name.ends_with(".runtime.json") {
-            places.notes.push(entry.path);
+            files.notes.push(entry.path);
         }
     }
 }
 
-fn subagents_in(project: &Path, harvest: &mut Harvest, places: &mut Places) {
+fn subagents_in(project: &Path, harvest: &mut Harvest, files: &mut StoredFiles) {
     for session in list(&project.join("subagents"), harvest) {
         if session.is_folder() {
-            subagents_of(&session.name, &session.path, harvest, places);
+            subagents_of(&session.name, &session.path, harvest, files);
         }
     }
 }
 
-fn subagents_of(parent: &str, folder: &Path, harvest: &mut Harvest, places: &mut Places) {
+fn subagents_of(parent: &str, folder: &Path, harvest: &mut Harvest, files: &mut StoredFiles) {
     for entry in list(folder, harvest) {
         if let Some(agent) = entry.name.strip_prefix("agent-").and_then(|rest| rest.strip_suffix(".jsonl")) {
             let parent = Some(parent.to_owned());
-            places.transcripts.push(Place {
+            files.transcripts.push(TranscriptFile {
                 id: agent.to_owned(),
                 path: entry.path.clone(),
                 parent,
@@ -97,8 +102,8 @@ pub(super) fn live(
     ours: impl Fn(&Process) -> bool,
     subagents: bool,
     harvest: &mut Harvest,
-) -> Places {
-    let mut places = Places { notes: locks(store, harvest), ..Places::default() };
+) -> StoredFiles {
+    let mut files = StoredFiles { notes: locks(store, harvest), ..StoredFiles::default() };
     let mut named = BTreeSet::new();
     let mut seen = HashSet::new();
     let projects = store.join("projects");
@@ -112,38 +117,43 @@ pub(super) fn live(
         let Some(cwd) = process.cwd.seen() else { continue };
         let folder = projects.join(slug(&cwd.to_string_lossy())).join("chats");
         if seen.insert(folder.clone()) {
-            let mut here = Places::default();
+            let mut here = StoredFiles::default();
             chats(&folder, false, harvest, &mut here);
             let start = process.head.started_at;
-            here.transcripts.retain(|place| named.contains(&place.id) || written_since(&place.path, start));
+            here.transcripts.retain(|file| named.contains(&file.id) || written_since(&file.path, start));
             here.notes.retain(|note| written_since(note, start));
-            places.transcripts.extend(here.transcripts);
-            places.notes.extend(here.notes);
+            files.transcripts.extend(here.transcripts);
+            files.notes.extend(here.notes);
         }
     }
     // A note in another folder than the process's (it changed its directory), or an id that was resumed from elsewhere.
-    let noted = places.notes.iter().filter_map(|note| note.file_name()?.to_str()?.split('.').next());
+    let noted = files.notes.iter().filter_map(|note| note.file_name()?.to_str()?.split('.').next());
     named.extend(noted.filter(|id| is_id(id)).map(str::to_owned));
-    named.retain(|id| !places.transcripts.iter().any(|place| place.id == *id));
+    named.retain(|id| !files.transcripts.iter().any(|file| file.id == *id));
     if !named.is_empty() {
         for project in list(&projects, harvest) {
             for id in &named {
                 let path = project.path.join("chats").join(format!("{id}.jsonl"));
                 if path.symlink_metadata().is_ok() {
-                    places.transcripts.push(Place { id: id.clone(), path, parent: None, archived: false });
+                    files.transcripts.push(TranscriptFile {
+                        id: id.clone(),
+                        path,
+                        parent: None,
+                        archived: false,
+                    });
                 }
             }
         }
     }
     if subagents {
-        for place in places.transcripts.clone() {
-            let project = place.path.parent().and_then(Path::parent);
+        for file in files.transcripts.clone() {
+            let project = file.path.parent().and_then(Path::parent);
             if let Some(project) = project {
-                subagents_of(&place.id, &project.join("subagents").join(&place.id), harvest, &mut places);
+                subagents_of(&file.id, &project.join("subagents").join(&file.id), harvest, &mut files);
             }
         }
     }
-    places
+    files
 }
 
 #[cfg(test)]

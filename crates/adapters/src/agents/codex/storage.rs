@@ -11,14 +11,14 @@ use jiff::{Timestamp, ToSpan, tz::TimeZone};
 
 /// One rollout that may be read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct RolloutFile {
     pub(super) id: String,
     pub(super) path: PathBuf,
     pub(super) compressed: bool,
     pub(super) archived: bool,
 }
 
-impl Place {
+impl RolloutFile {
     /// The rollout at `path`, if its name is one.
     pub(super) fn at(path: PathBuf) -> Option<Self> {
         let (id, compressed) = id_in_name(path.file_name()?.to_str()?)?;
@@ -60,47 +60,47 @@ pub(super) fn made_at(id: &str) -> Option<Timestamp> {
 }
 
 /// Every rollout that is stored.
-pub(super) fn all(home: &Path, harvest: &mut Harvest) -> Vec<Place> {
-    let mut places = Vec::new();
-    below(&home.join(SESSIONS), 3, harvest, &mut places);
-    below(&home.join(ARCHIVED), 0, harvest, &mut places);
-    places
+pub(super) fn all(home: &Path, harvest: &mut Harvest) -> Vec<RolloutFile> {
+    let mut rollouts = Vec::new();
+    below(&home.join(SESSIONS), 3, harvest, &mut rollouts);
+    below(&home.join(ARCHIVED), 0, harvest, &mut rollouts);
+    rollouts
 }
 
 /// The rollouts of sessions whose ids begin with one of these.
-pub(super) fn named(home: &Path, prefixes: &[String], harvest: &mut Harvest) -> Vec<Place> {
+pub(super) fn named(home: &Path, prefixes: &[String], harvest: &mut Harvest) -> Vec<RolloutFile> {
     let whole: BTreeSet<String> = prefixes.iter().filter(|prefix| is_uuid(prefix)).cloned().collect();
     if whole.len() == prefixes.len() {
         let near = by_day(home, &whole, harvest);
-        if whole.iter().all(|id| near.iter().any(|place| place.id == *id)) {
+        if whole.iter().all(|id| near.iter().any(|rollout| rollout.id == *id)) {
             return near;
         }
     }
-    let mut places = all(home, harvest);
-    places.retain(|place| prefixes.iter().any(|prefix| place.id.starts_with(prefix.as_str())));
-    places
+    let mut rollouts = all(home, harvest);
+    rollouts.retain(|rollout| prefixes.iter().any(|prefix| rollout.id.starts_with(prefix.as_str())));
+    rollouts
 }
 
 /// The rollouts of these ids in the folders of the days on which they were made: the folder's name is local time
 /// somewhere, so a day before and a day after are looked at too.
-fn by_day(home: &Path, ids: &BTreeSet<String>, harvest: &mut Harvest) -> Vec<Place> {
+fn by_day(home: &Path, ids: &BTreeSet<String>, harvest: &mut Harvest) -> Vec<RolloutFile> {
     let mut days = BTreeSet::new();
     for made in ids.iter().filter_map(|id| made_at(id)) {
         let date = made.to_zoned(TimeZone::UTC).date();
         days.extend([-1, 0, 1].into_iter().filter_map(|away: i64| date.checked_add(away.days()).ok()));
     }
-    let mut places = Vec::new();
+    let mut rollouts = Vec::new();
     for day in days {
         let folder = format!("{SESSIONS}/{:04}/{:02}/{:02}", day.year(), day.month(), day.day());
-        below(&home.join(folder), 0, harvest, &mut places);
+        below(&home.join(folder), 0, harvest, &mut rollouts);
     }
-    places.retain(|place| ids.contains(&place.id));
-    places
+    rollouts.retain(|rollout| ids.contains(&rollout.id));
+    rollouts
 }
 
 /// The rollouts below a folder, at most `levels` deeper, in a stable order. A missing folder is empty; an unreadable
 /// one is left out, with its name.
-fn below(folder: &Path, levels: u32, harvest: &mut Harvest, places: &mut Vec<Place>) {
+fn below(folder: &Path, levels: u32, harvest: &mut Harvest, rollouts: &mut Vec<RolloutFile>) {
     let entries = match agentctl_files::entries(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
@@ -118,8 +118,8 @@ fn below(folder: &Path, levels: u32, harvest: &mut Harvest, places: &mut Vec<Pla
                 continue;
             }
         };
-        if let Some(place) = Place::at(entry.path()) {
-            places.push(place);
+        if let Some(rollout) = RolloutFile::at(entry.path()) {
+            rollouts.push(rollout);
         } else if levels > 0
             && entry
                 .file_type()
@@ -130,7 +130,7 @@ fn below(folder: &Path, levels: u32, harvest: &mut Harvest, places: &mut Vec<Pla
     }
     folders.sort_unstable();
     for inside in folders {
-        below(&inside, levels - 1, harvest, places);
+        below(&inside, levels - 1, harvest, rollouts);
     }
 }
 
@@ -183,7 +183,7 @@ mod tests {
         let mut find = |ids: &[&str]| {
             let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
             let found = named(home.path(), &ids, &mut harvest);
-            found.into_iter().map(|place| (place.id, place.archived)).collect::<Vec<_>>()
+            found.into_iter().map(|rollout| (rollout.id, rollout.archived)).collect::<Vec<_>>()
         };
         assert_eq!(find(&[ID]), [(ID.to_owned(), false)], "the folder is named by another time zone");
         assert_eq!(find(&[old]), [(old.to_owned(), false)]);

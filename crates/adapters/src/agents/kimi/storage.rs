@@ -20,23 +20,23 @@ const WORKSPACES_LIMIT: u64 = 16 << 20;
 
 /// The folder of one session, which is named after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SessionFolder {
     pub(super) id: String,
-    pub(super) folder: PathBuf,
+    pub(super) path: PathBuf,
 }
 
-impl Place {
+impl SessionFolder {
     fn of(entry: Listed) -> Self {
-        Self { id: entry.name, folder: entry.path }
+        Self { id: entry.name, path: entry.path }
     }
 
     /// The records of the main agent; those of its sub-agents lie beside them.
     pub(super) fn wire(&self) -> PathBuf {
-        self.folder.join("agents/main/wire.jsonl")
+        self.path.join("agents/main/wire.jsonl")
     }
 
     pub(super) fn state(&self) -> PathBuf {
-        self.folder.join("state.json")
+        self.path.join("state.json")
     }
 }
 
@@ -53,19 +53,19 @@ fn workspaces(root: &Path, harvest: &mut Harvest) -> Vec<Listed> {
     folders
 }
 
-fn sessions_in(workspace: &Path, harvest: &mut Harvest) -> Vec<Place> {
+fn sessions_in(workspace: &Path, harvest: &mut Harvest) -> Vec<SessionFolder> {
     let entries = list(workspace, harvest).into_iter();
-    entries.filter(|entry| is_id(&entry.name) && entry.is_folder()).map(Place::of).collect()
+    entries.filter(|entry| is_id(&entry.name) && entry.is_folder()).map(SessionFolder::of).collect()
 }
 
 /// Everything stored, or what is asked for by name.
-pub(super) fn stored(root: &Path, reach: &Reach<'_>, harvest: &mut Harvest) -> Vec<Place> {
-    let mut places = Vec::new();
+pub(super) fn stored(root: &Path, reach: &Reach<'_>, harvest: &mut Harvest) -> Vec<SessionFolder> {
+    let mut folders = Vec::new();
     for workspace in workspaces(root, harvest) {
         let sessions = sessions_in(&workspace.path, harvest);
-        places.extend(sessions.into_iter().filter(|place| reach.names(&place.id)));
+        folders.extend(sessions.into_iter().filter(|folder| reach.names(&folder.id)));
     }
-    places
+    folders
 }
 
 /// What live processes may carry: of their directories' sessions those that were written since they started, and what they
@@ -75,7 +75,7 @@ pub(super) fn live(
     kernel: &KernelView,
     ours: impl Fn(&Process) -> bool,
     harvest: &mut Harvest,
-) -> Vec<Place> {
+) -> Vec<SessionFolder> {
     let mut earliest: BTreeMap<String, Option<Timestamp>> = BTreeMap::new();
     let mut launched: BTreeSet<&str> = BTreeSet::new();
     for process in carriers(kernel, ours) {
@@ -93,7 +93,7 @@ pub(super) fn live(
         return Vec::new();
     }
     let directories = Directories::read(root);
-    let mut places = Vec::new();
+    let mut folders = Vec::new();
     for workspace in workspaces(root, harvest) {
         let since = match directories.of(&workspace.name) {
             Some(directory) => earliest.get(directory).copied(),
@@ -103,15 +103,15 @@ pub(super) fn live(
         if since.is_none() && launched.is_empty() {
             continue;
         }
-        let may_be_carried = |place: &Place| {
-            launched.contains(place.id.as_str())
+        let may_be_carried = |folder: &SessionFolder| {
+            launched.contains(folder.id.as_str())
                 || since.is_some_and(|since| {
-                    written_since(&place.wire(), since) || written_since(&place.state(), since)
+                    written_since(&folder.wire(), since) || written_since(&folder.state(), since)
                 })
         };
-        places.extend(sessions_in(&workspace.path, harvest).into_iter().filter(may_be_carried));
+        folders.extend(sessions_in(&workspace.path, harvest).into_iter().filter(may_be_carried));
     }
-    places
+    folders
 }
 
 /// `workspaces.json`: which folder belongs to which directory.
