@@ -1,4 +1,4 @@
-//! How Claude Code is started, taken up again and ended. Pure.
+//! How Claude Code is started, resumed and stopped. Pure.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ impl Control for ClaudeCode {
         Ok(told_by_stdin(PROGRAM, args, intent, IdSource::Known(id.clone())))
     }
 
-    /// The last `result` says what went wrong, whatever its subtype says.
+    /// Whatever its subtype, the last `result` event describes the error.
     fn complaint(&self, said: FirstWords<'_>) -> Option<String> {
         let results = said.stdout.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let result = results.into_iter().find(|event| event["type"] == "result")?;
@@ -61,10 +61,10 @@ impl Control for ClaudeCode {
         Some(words.to_owned())
     }
 
-    /// A background job comes back when it is killed: its own command ends it for good.
+    /// A background job restarts after it is killed; only the agent's own command ends it for good.
     fn stop_way(&self, session: &Session, process: &Process) -> StopWay {
         let job = session.meta.get("jobId").and_then(Value::as_str);
-        // What stands in a file must not become a flag of the command.
+        // A value read from a file must not become a flag of the command.
         if let Some(job) = job.filter(|job| !job.starts_with('-')) {
             return StopWay::Run(SpawnPlan {
                 program: PROGRAM.to_owned(),
@@ -75,7 +75,7 @@ impl Control for ClaudeCode {
                 id: IdSource::Known(session.id.clone()),
             });
         }
-        // Headless, an interrupt is written down as one.
+        // A headless run records an interrupt as an interruption.
         interrupt_without_a_terminal(is_headless(&process.head))
     }
 

@@ -1,4 +1,4 @@
-//! Claude Code: transcripts under `projects/`, and its own registry of live processes under `sessions/`.
+//! Claude Code stores transcripts under `projects/` and its own registry of live processes under `sessions/`.
 
 mod control;
 mod entries;
@@ -81,7 +81,7 @@ impl Adapter for ClaudeCode {
     }
 
     fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
-        // A session at its empty prompt has only its registry file: nothing was said yet.
+        // A session at its empty prompt has only its registry file and no messages yet.
         if is_registry_file(place) { Ok(Vec::new()) } else { read_last(place, entries::entries, limit) }
     }
 
@@ -98,7 +98,8 @@ fn is_registry_file(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "json")
 }
 
-/// Reads every registry file. One that does not parse may be half written: it is read again before it is given up.
+/// Reads every registry file. A file that does not parse may be half written, so it is read again several
+/// times before it is reported as unreadable.
 fn read_registry(folder: &Path, scope: &Scope<'_>, harvest: &mut Harvest) {
     let entries = match agentctl_files::entries(folder) {
         Ok(entries) => entries,
@@ -113,7 +114,7 @@ fn read_registry(folder: &Path, scope: &Scope<'_>, harvest: &mut Harvest) {
         match read_registration(&path) {
             Ok(Some(note)) => harvest.registrations.push(note),
             Ok(None) => {}
-            // It may name a session that has no other trace yet, so silence about that one proves nothing.
+            // The file may name a session that has no other trace yet, so the harvest is no longer complete.
             Err(error) => harvest.left_out(format!("{}: {error}", path.display())),
         }
     }
@@ -127,7 +128,8 @@ fn read_registration(path: &Path) -> std::io::Result<Option<Registration>> {
                     return Ok(Some(note));
                 }
             }
-            // Removed at exit, or about to be written anew: the process itself will be seen or not.
+            // The agent removed the file at exit or is about to rewrite it; the process table shows whether
+            // the process still lives.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         }
@@ -144,7 +146,7 @@ fn wanted_transcripts(
 ) -> Vec<TranscriptFile> {
     match scope.reach {
         Reach::All { .. } => storage::all(projects, scope.subagents, harvest),
-        // Whole ids are looked for by name; the beginning of one needs every name.
+        // Whole ids are found by file name; an id prefix needs a listing of all names.
         Reach::Ids(ids) if !scope.subagents && ids.iter().all(|id| processes::is_uuid(id)) => {
             storage::named(projects, ids, harvest)
         }
@@ -157,7 +159,8 @@ fn wanted_transcripts(
     }
 }
 
-/// The kernel picks: registered processes that live, ids in argv, and the folders of processes that say nothing.
+/// Selects transcripts by the kernel's view: registered processes that are alive, ids in argv, and the
+/// folders of processes whose session is not named anywhere.
 fn live_transcripts(
     projects: &Path,
     root: &Root,
@@ -169,7 +172,7 @@ fn live_transcripts(
     let mut cwds = Vec::new();
     let mut registered = BTreeSet::new();
     for note in &harvest.registrations {
-        // It counts as registered below, so that nothing is looked for on its behalf.
+        // A spare counts as registered below, so that no transcript is searched for it.
         let is_spare = note.found.as_ref().is_some_and(registry::is_spare);
         let OwnerIdentity::Process { pid, start, .. } = note.holder else { continue };
         let holder = kernel.processes.iter().find(|process| {

@@ -1,4 +1,4 @@
-//! One transcript file as one session.
+//! Reads one transcript file as one session.
 
 use std::io;
 
@@ -19,7 +19,7 @@ use crate::transcript::memory::Counted;
 use crate::transcript::read::{self, Format};
 
 struct Transcript<'s> {
-    /// The file belongs to a sub-agent: its own records are the side chain.
+    /// The file belongs to a sub-agent, so its own records are the side chain.
     sidechain: bool,
     scope: &'s Scope<'s>,
 }
@@ -44,7 +44,8 @@ impl Format for Transcript<'_> {
     }
 }
 
-/// Reads one transcript: `Ok(None)` if it was not written since then, or not at all so far, `Err` names what had to be left out.
+/// Reads one transcript. Returns `Ok(None)` if it was not written since `since` or is still empty; `Err`
+/// names what had to be left out.
 pub(super) fn read(file: &TranscriptFile, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
     let transcript = Transcript { sidechain: file.parent.is_some(), scope };
     let reading = read::read(&transcript, &file.path, since, scope)?.told();
@@ -84,7 +85,7 @@ struct SubagentNote {
     agent_type: Option<String>,
 }
 
-/// The small file beside a sub-agent's transcript says what it was started for.
+/// The small file beside a sub-agent's transcript describes why it was started.
 fn describe_subagent(file: &TranscriptFile, facts: &mut Facts) {
     let Ok(bytes) = read_small(&file.path.with_extension("meta.json"), 64 << 10) else { return };
     let Ok(note) = serde_json::from_slice::<SubagentNote>(&bytes) else { return };

@@ -1,4 +1,4 @@
-//! Where Claude Code keeps transcripts, and which of them a question needs.
+//! Where Claude Code stores transcripts, and which of them a request needs.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,21 +9,23 @@ use super::processes::is_uuid;
 use crate::transcript::folder::{Listed, list, written_since};
 use crate::transcript::parallel;
 
-/// One transcript that may be read.
+/// A transcript that may have to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TranscriptFile {
     pub(super) id: String,
     pub(super) path: PathBuf,
-    /// The session whose sub-agent this is; empty when only its records say so.
+    /// The parent session of a sub-agent; an empty string when only the records name the parent.
     pub(super) parent: Option<String>,
 }
 
-/// The folder name the agent makes of a directory. Long ones are cut and get a hash we cannot know.
+/// The folder name that the agent derives from a directory. The agent shortens long names and appends a hash
+/// that cannot be computed here.
 fn slug(cwd: &str) -> String {
     cwd.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
 
-/// Every transcript below `projects/`, its folders listed on all cores. What cannot be listed is left out with a warning.
+/// Lists every transcript below `projects/`, with the folders read on all cores. A folder that cannot be
+/// listed is left out with a warning.
 pub(super) fn all(projects: &Path, subagents: bool, harvest: &mut Harvest) -> Vec<TranscriptFile> {
     let folders: Vec<Listed> = list(projects, harvest).into_iter().filter(Listed::is_folder).collect();
     let inside = parallel::map(&folders, |folder, (): &mut ()| {
@@ -41,7 +43,7 @@ pub(super) fn all(projects: &Path, subagents: bool, harvest: &mut Harvest) -> Ve
     files
 }
 
-/// Every transcript of one project folder.
+/// Lists every transcript of one project folder.
 pub(super) fn in_folder(
     folder: &Path,
     subagents: bool,
@@ -58,7 +60,7 @@ pub(super) fn in_folder(
         if is_uuid(stem) {
             files.push(TranscriptFile { id: stem.to_owned(), path: entry.path, parent: None });
         } else if let (true, Some(agent)) = (subagents, stem.strip_prefix("agent-")) {
-            // Older versions put sub-agents beside their parents; the records name the parent.
+            // Older versions store sub-agents beside their parents; only the records name the parent.
             files.push(TranscriptFile {
                 id: agent.to_owned(),
                 path: entry.path,
@@ -84,7 +86,7 @@ fn subagents_of(parent: &str, folder: &Path, harvest: &mut Harvest, files: &mut 
     }
 }
 
-/// The transcripts of these sessions, in every folder: one may have copies.
+/// Finds the transcripts that these sessions, and processes without a known session, may be writing.
 pub(super) fn named(projects: &Path, ids: &[String], harvest: &mut Harvest) -> Vec<TranscriptFile> {
     let folders = list(projects, harvest).into_iter().filter(Listed::is_folder);
     let mut files = Vec::new();

@@ -1,4 +1,5 @@
-//! Codex: one rollout file per thread, and a lock that the owner of a thread holds for as long as it has it.
+//! Codex writes one rollout file per thread, and the owner of a thread holds a lock for as long as it owns
+//! it.
 
 mod ask;
 mod compressed;
@@ -62,7 +63,7 @@ impl Adapter for Codex {
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
-        // The kernel names open files by their real paths, so the roots must be real paths too.
+        // The kernel names open files by their real paths, so the root must be a real path too.
         let home = match agentctl_files::real_path(&root.path) {
             Ok(home) => home,
             Err(error) => {
@@ -111,14 +112,15 @@ impl Adapter for Codex {
     }
 
     fn watch(&self, root: &Root) -> Vec<WatchTarget> {
-        // Rollouts lie in folders of year, month and day; the locks say who has a thread before it has one.
+        // Rollouts are in folders of year, month and day; the locks show who owns a thread before it has a
+        // rollout.
         let (rollouts, locks) = (root.path.join("sessions"), root.path.join("thread-writer-locks"));
         vec![WatchTarget::new(rollouts, 3), WatchTarget::new(locks, 0)]
     }
 
     fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
         if locks::thread_of(place).is_some() {
-            // A thread before its first turn has only its lock: nothing was said yet.
+            // A thread before its first turn has only its lock and no messages yet.
             Ok(Vec::new())
         } else if is_compressed(place) {
             read_compressed(place, limit).map_err(|error| ReadError::new(place, error))
@@ -129,7 +131,7 @@ impl Adapter for Codex {
 
     fn follow(&self, place: &Path, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
         if is_compressed(place) {
-            // The agent compresses only what it has put away: nothing will be added.
+            // The agent compresses only rollouts that it has archived, so nothing will be appended.
             return Ok(Box::new(FinishedConversation(self.read(place, id, backlog)?)));
         }
         Ok(Box::new(JsonlFollower::start(place, entries::entries, backlog)?))
@@ -150,7 +152,7 @@ fn read_compressed(path: &Path, limit: usize) -> std::io::Result<Vec<Entry>> {
     last_entries(ends.tail.as_slice(), ends.tail.len() as u64, entries::entries, limit)
 }
 
-/// The kernel picks: threads whose lock is held, and rollouts that a process holds open.
+/// Selects rollouts by the kernel's view: threads whose lock is held, and rollouts that a process keeps open.
 fn live_rollouts(home: &Path, kernel: &KernelView, harvest: &mut Harvest) -> Vec<RolloutFile> {
     let files = || kernel.processes.iter().filter_map(|process| process.open_files.seen()).flatten();
     let mut rollouts: Vec<RolloutFile> = files()

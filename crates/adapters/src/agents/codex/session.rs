@@ -1,4 +1,4 @@
-//! One rollout file as one session.
+//! Reads one rollout file as one session.
 
 use std::io;
 
@@ -24,10 +24,11 @@ struct Rollout<'s> {
 impl Format for Rollout<'_> {
     type Head = Head;
     type Tail = Tail;
-    /// The counters near the end are running totals.
+    /// The counters near the end are running totals, so no sum is needed.
     type Sum = ();
 
-    /// The first record alone is some 20 KB, and the last turn begins further back: up to this size one read is cheaper.
+    /// The first record alone is about 20 KB, and the last turn begins further back; up to this size a single
+    /// read is cheaper.
     const AT_ONCE: usize = 80 << 10;
 
     fn head(&self) -> Head {
@@ -48,8 +49,8 @@ impl Format for Rollout<'_> {
     }
 }
 
-/// Reads one rollout: `Ok(None)` if it was not written since then or not written at all yet (the agent makes the
-/// file first and its first record later); `Err` names what had to be left out.
+/// Reads one rollout. Returns `Ok(None)` if it was not written since `since` or is still empty (the agent
+/// creates the file before it writes the first record); `Err` names what had to be left out.
 pub(super) fn read(file: &RolloutFile, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
     let rollout = Rollout { compressed: file.compressed, scope };
     let Some(mut reading) = read::read(&rollout, &file.path, since, scope)?.told() else { return Ok(None) };
@@ -69,7 +70,7 @@ fn facts(head: Head, mut tail: Tail, counted: &Counted, file: &RolloutFile) -> F
         name: origin.nickname,
         cwd: tail.cwd.or(origin.cwd),
         branch: origin.branch,
-        // The id begins with the moment it was made.
+        // The id begins with its creation time.
         started_at: origin.started_at.or_else(|| made_at(&file.id)),
         tokens: tokens::own(tail.total, origin.is_fork, head.inherited),
         parent: origin.parent.filter(|parent| parent.id != file.id),

@@ -1,7 +1,8 @@
-//! Where Codex keeps rollouts, and which of them a question needs.
+//! Where Codex stores rollouts, and which of them a request needs.
 //!
-//! `sessions/YYYY/MM/DD/rollout-<local time>-<id>.jsonl`, archived ones flat in `archived_sessions/`, either of them
-//! possibly as `.jsonl.zst`. A thread keeps its file for ever, so an old day's folder may hold the active one.
+//! Rollouts are in `sessions/YYYY/MM/DD/rollout-<local time>-<id>.jsonl`, archived ones directly in
+//! `archived_sessions/`; either may be compressed to `.jsonl.zst`. A thread keeps its file for ever, so the
+//! folder of an old day may contain an active rollout.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use agentctl_model::Harvest;
 use jiff::{Timestamp, ToSpan, tz::TimeZone};
 
-/// One rollout that may be read.
+/// A rollout that may have to be read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RolloutFile {
     pub(super) id: String,
@@ -19,7 +20,7 @@ pub(super) struct RolloutFile {
 }
 
 impl RolloutFile {
-    /// The rollout at `path`, if its name is one.
+    /// The rollout at `path`, if the file name is that of a rollout.
     pub(super) fn at(path: PathBuf) -> Option<Self> {
         let (id, compressed) = id_in_name(path.file_name()?.to_str()?)?;
         let id = id.to_owned();
@@ -39,7 +40,8 @@ pub(super) fn is_uuid(text: &str) -> bool {
         })
 }
 
-/// `rollout-2026-11-15T07-00-37-<uuid>.jsonl`: the id, and whether it is compressed.
+/// Parses a name such as `rollout-2026-11-15T07-00-37-<uuid>.jsonl` into the id and whether the file is
+/// compressed.
 pub(super) fn id_in_name(name: &str) -> Option<(&str, bool)> {
     let stem = name.strip_prefix("rollout-")?;
     let (stem, compressed) = match stem.strip_suffix(".jsonl") {
@@ -50,7 +52,7 @@ pub(super) fn id_in_name(name: &str) -> Option<(&str, bool)> {
     is_uuid(id).then_some((id, compressed))
 }
 
-/// When a thread with this id was made: the ids are UUIDs of version 7, which begin with the time.
+/// When the thread with this id was created: the ids are UUIDs of version 7, which begin with the time.
 pub(super) fn made_at(id: &str) -> Option<Timestamp> {
     if !is_uuid(id) || id.as_bytes().get(14) != Some(&b'7') {
         return None;
@@ -59,7 +61,7 @@ pub(super) fn made_at(id: &str) -> Option<Timestamp> {
     Timestamp::from_millisecond(millis).ok()
 }
 
-/// Every rollout that is stored.
+/// Lists every stored rollout.
 pub(super) fn all(home: &Path, harvest: &mut Harvest) -> Vec<RolloutFile> {
     let mut rollouts = Vec::new();
     below(&home.join(SESSIONS), 3, harvest, &mut rollouts);
@@ -67,7 +69,7 @@ pub(super) fn all(home: &Path, harvest: &mut Harvest) -> Vec<RolloutFile> {
     rollouts
 }
 
-/// The rollouts of sessions whose ids begin with one of these.
+/// Finds the rollouts of sessions whose ids begin with one of these prefixes.
 pub(super) fn named(home: &Path, prefixes: &[String], harvest: &mut Harvest) -> Vec<RolloutFile> {
     let whole: BTreeSet<String> = prefixes.iter().filter(|prefix| is_uuid(prefix)).cloned().collect();
     if whole.len() == prefixes.len() {
@@ -81,8 +83,8 @@ pub(super) fn named(home: &Path, prefixes: &[String], harvest: &mut Harvest) -> 
     rollouts
 }
 
-/// The rollouts of these ids in the folders of the days on which they were made: the folder's name is local time
-/// somewhere, so a day before and a day after are looked at too.
+/// Finds the rollouts of these ids in the folders of the days on which the threads were created. Folder names
+/// are in some local time zone, so the day before and the day after are searched too.
 fn by_day(home: &Path, ids: &BTreeSet<String>, harvest: &mut Harvest) -> Vec<RolloutFile> {
     let mut days = BTreeSet::new();
     for made in ids.iter().filter_map(|id| made_at(id)) {
@@ -98,8 +100,8 @@ fn by_day(home: &Path, ids: &BTreeSet<String>, harvest: &mut Harvest) -> Vec<Rol
     rollouts
 }
 
-/// The rollouts below a folder, at most `levels` deeper, in a stable order. A missing folder is empty; an unreadable
-/// one is left out, with its name.
+/// Lists the rollouts below a folder, at most `levels` deeper, in a stable order. A missing folder counts as
+/// empty; an unreadable one is left out with a warning that names it.
 fn below(folder: &Path, levels: u32, harvest: &mut Harvest, rollouts: &mut Vec<RolloutFile>) {
     let entries = match agentctl_files::entries(folder) {
         Ok(entries) => entries,
