@@ -1,4 +1,5 @@
-//! GitHub Copilot CLI: one folder per session under `session-state/`, with events and a note of the process that holds it.
+//! GitHub Copilot CLI stores one folder per session under `session-state/`, with its events and a note of the
+//! process that owns it.
 
 mod control;
 mod entries;
@@ -46,7 +47,7 @@ impl Adapter for Copilot {
     }
 
     fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
-        // The value is optional, so it must be part of the word.
+        // The value is optional, so it must be in the same argument as the flag.
         Opening::by_id(&["copilot", "--resume=ID"], id, "COPILOT_HOME", &root.path)
     }
 
@@ -79,7 +80,7 @@ impl Adapter for Copilot {
     }
 
     fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
-        // A session at its empty prompt has only its workspace file: nothing was said yet.
+        // A session at its empty prompt has only its workspace file and no messages yet.
         if is_workspace(place) { Ok(Vec::new()) } else { read_last(place, entries::entries, limit) }
     }
 

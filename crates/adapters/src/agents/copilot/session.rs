@@ -1,4 +1,4 @@
-//! One session folder as one session, and the notes in it about who carries it.
+//! Reads one session folder as one session, with the notes in it about its owners.
 
 use std::io;
 
@@ -46,7 +46,7 @@ impl<'s> Format for Events<'s> {
 /// Reads one folder. `Err` names what had to be left out.
 pub(super) fn read(folder: &SessionFolder, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
     let mut registrations = notes(folder);
-    // What somebody may carry is read, however old it is.
+    // A session that may have an owner is read however old it is.
     let since = since.filter(|_| registrations.is_empty());
     let (path, events) = (folder.events(), Events { session: &folder.id, scope });
     let session = match read::read(&events, &path, since, scope)? {
@@ -56,7 +56,7 @@ pub(super) fn read(folder: &SessionFolder, since: Option<Timestamp>, scope: &Sco
             facts
         }),
         Read::Passed => ReadSession::default(),
-        // Nothing was asked yet. The session is there as long as somebody carries it.
+        // There was no prompt yet. The session exists as long as a process owns it.
         Read::Gone => {
             for note in &mut registrations {
                 note.found = Some(at_empty_prompt(folder));
@@ -67,7 +67,7 @@ pub(super) fn read(folder: &SessionFolder, since: Option<Timestamp>, scope: &Sco
     Ok(Some(ReadSession { registrations, ..session }))
 }
 
-/// The agent's own notes of the processes that carry the session, stale ones included.
+/// The agent's own notes of the processes that own the session, including stale ones.
 fn notes(folder: &SessionFolder) -> Vec<Registration> {
     let Ok(entries) = agentctl_files::entries(&folder.path) else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| note_pid(entry.file_name().to_str()?, ".lock"));
@@ -119,14 +119,15 @@ fn facts(head: Head, tail: Tail, counted: &Counted) -> Facts {
     facts
 }
 
-/// What `workspace.yaml` adds: where the session is now, and its name if that is more than the first prompt again.
+/// Adds the contents of `workspace.yaml`: the session's current directory, and its name if that does more
+/// than repeat the first prompt.
 fn add_workspace(folder: &SessionFolder, facts: &mut Facts) {
     let Ok(bytes) = read_small(&folder.workspace(), 64 << 10) else { return };
     let workspace = Workspace::parse(&String::from_utf8_lossy(&bytes));
     if let Some(cwd) = workspace.cwd.as_deref().map(|cwd| clean_cut(cwd, None))
         && facts.cwd.as_ref() != Some(&cwd)
     {
-        // The branch was recorded for another directory.
+        // The recorded branch belongs to another directory.
         facts.branch = None;
         facts.cwd = Some(cwd);
     }
@@ -144,7 +145,7 @@ fn add_workspace(folder: &SessionFolder, facts: &mut Facts) {
         .map(|name| clean_cut(&one_line(name), Some(200)));
 }
 
-/// The agent begins by calling a session after its first prompt.
+/// Whether the name only repeats the prompt: the agent first names a session after its first prompt.
 fn repeats(name: &str, prompt: Option<&str>) -> bool {
     let name = one_line(name);
     let name = name.trim_end_matches(['…', '.']).trim_end();

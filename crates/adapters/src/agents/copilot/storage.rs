@@ -1,4 +1,4 @@
-//! Where Copilot keeps sessions: one folder each, with the notes of who carries it.
+//! Where Copilot stores sessions: one folder each, with notes of the processes that own it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ impl SessionFolder {
     }
 }
 
-/// Every session's folder.
+/// Lists every session's folder.
 pub(super) fn all(state: &Path, harvest: &mut Harvest) -> Vec<SessionFolder> {
     list(state, harvest)
         .into_iter()
@@ -34,7 +34,7 @@ pub(super) fn all(state: &Path, harvest: &mut Harvest) -> Vec<SessionFolder> {
         .collect()
 }
 
-/// The sessions that live processes hold or name: their number does not depend on what is stored.
+/// The sessions that live processes hold or name. Their number does not depend on how many are stored.
 pub(super) fn live(
     state: &Path,
     kernel: &KernelView,
@@ -59,7 +59,8 @@ pub(super) fn live(
         .filter(|folder| folder.path.is_dir())
         .collect();
     if !unseen.is_empty() {
-        // Nothing shows what these hold: the notes of all sessions must be asked for their pids.
+        // The open files of these processes cannot be seen, so the notes of all sessions must be searched for
+        // their pids.
         let noted = |folder: &SessionFolder| {
             unseen.iter().any(|pid| folder.path.join(format!("inuse.{pid}.lock")).exists())
         };
@@ -69,7 +70,7 @@ pub(super) fn live(
     folders
 }
 
-/// The session whose folder an open file lies in.
+/// The session whose folder contains this open file.
 fn session_of(file: &Path, state: &Path) -> Option<String> {
     let mut inside = file.strip_prefix(state).ok()?.components();
     let id = inside.next()?.as_os_str().to_str()?;
@@ -77,7 +78,7 @@ fn session_of(file: &Path, state: &Path) -> Option<String> {
     (note_pid(file, ".hold").is_some() && is_folder_name(id)).then(|| id.to_owned())
 }
 
-/// The pid in the name of a note: `inuse.<pid>.lock`, `inuse.<pid>.hold`.
+/// The pid in the name of a note, `inuse.<pid>.lock` or `inuse.<pid>.hold`.
 pub(super) fn note_pid(name: &str, ending: &str) -> Option<u32> {
     name.strip_prefix("inuse.")?.strip_suffix(ending)?.parse().ok()
 }

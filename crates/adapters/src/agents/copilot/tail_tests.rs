@@ -59,7 +59,7 @@ fn events_speak_for_the_turn() {
         (begun(), TurnState::Open),
         (calling(), TurnState::Open),
         (and(calling(), std::slice::from_ref(&done)), TurnState::Open),
-        // The pause between two model calls of one turn is no end.
+        // The pause between two model calls of one turn does not end the turn.
         (and(calling(), &[done.clone(), end.clone()]), TurnState::Open),
         (
             and(calling(), &[done.clone(), event("session.task_complete", 6, ""), end.clone()]),

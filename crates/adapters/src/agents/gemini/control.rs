@@ -1,4 +1,4 @@
-//! How Gemini CLI is started, taken up again and ended. Pure.
+//! How Gemini CLI is started, resumed and stopped. Pure.
 
 use std::path::Path;
 
@@ -13,12 +13,12 @@ use crate::control::stdout::{newest_first, words_at};
 use crate::control::{Control, flag_with, told_by_stdin};
 
 const NAME: &str = "Gemini CLI";
-/// What it reads of its stdin; it drops the rest and goes on.
+/// How much the agent reads from stdin; it drops the rest and continues.
 const STDIN_LIMIT: usize = 8 << 20;
 
 impl Control for Gemini {
-    /// Without `-p` it takes a stdin that is no terminal for the prompt. A folder that it does not trust ends it with
-    /// its own words about that; trust is the user's to give.
+    /// Without `-p` the agent reads the prompt from a stdin that is not a terminal. In a folder that it does
+    /// not trust it exits with its own message; only the user can grant that trust.
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
         if intent.system_prompt.is_some() {
             return Err(no_system_prompt(NAME, "the GEMINI.md"));
@@ -37,7 +37,7 @@ impl Control for Gemini {
             }
             Conversation::ForkOf { .. } => return Err(no_fork(NAME)),
         };
-        // Tools that it would have to ask about are not offered to the model in a run without a person.
+        // A run without a person does not offer the model any tools that need approval.
         match intent.permission {
             None | Some(Permission::Default) => {}
             Some(Permission::Plan) => option("--approval-mode", "plan"),
@@ -49,7 +49,7 @@ impl Control for Gemini {
         }
         args.extend(intent.more.iter().cloned());
         Ok(SpawnPlan {
-            // One process instead of two, of which the outer one would swallow every signal.
+            // This gives one process instead of two, of which the outer one would swallow every signal.
             env: [("GEMINI_CLI_NO_RELAUNCH".to_owned(), "true".to_owned())].into(),
             ..told_by_stdin("gemini", args, intent, IdSource::Known(id.clone()))
         })
@@ -60,12 +60,13 @@ impl Control for Gemini {
         words_at(&result, "/error/message").filter(|_| result["status"] == "error")
     }
 
-    /// It ends within 0.1 s with exit code 0, appends nothing, and leaves every tool behind, as it does on an interrupt.
+    /// The agent exits within 0.1 s with code 0, appends nothing, and leaves every tool running, as it does
+    /// on an interrupt.
     fn stop_way(&self, _session: &Session, _process: &Process) -> StopWay {
         StopWay::Signal(CleanSignal::Terminate)
     }
 
-    /// Its tools are told that they run in Gemini CLI, but not in which session.
+    /// The environment of its tools shows that they run in Gemini CLI, but not in which session.
     fn marks(&self) -> &'static [&'static str] {
         &["GEMINI_CLI"]
     }

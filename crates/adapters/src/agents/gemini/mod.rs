@@ -1,4 +1,5 @@
-//! Gemini CLI: session files under `tmp/<project>/chats/`, replayed rather than read, and deleted by the agent itself.
+//! Gemini CLI stores session files under `tmp/<project>/chats/`. They must be replayed rather than simply
+//! read, and the agent deletes them itself.
 
 mod control;
 mod entries;
@@ -86,7 +87,7 @@ impl Adapter for Gemini {
     fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
         match last_entries(place, limit) {
             Ok(entries) => Ok(entries),
-            // Not written yet, or deleted by the agent: there is nothing to show.
+            // The file is not written yet, or the agent deleted it: there is nothing to show.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(ReadError::new(place, error)),
         }
@@ -94,7 +95,7 @@ impl Adapter for Gemini {
 
     fn follow(&self, place: &Path, _id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
         if is_document(place) || place == no_file() {
-            // The agent goes on in another file: this one has been said to its end.
+            // The agent continues in another file, so this one is complete.
             let entries = last_entries(place, backlog).unwrap_or_default();
             return Ok(Box::new(FinishedConversation(entries)));
         }
@@ -106,7 +107,7 @@ impl Adapter for Gemini {
     }
 }
 
-/// The place of a session that has no file.
+/// The path that stands for a session without a file.
 fn no_file() -> PathBuf {
     PathBuf::new()
 }

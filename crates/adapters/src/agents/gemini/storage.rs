@@ -1,4 +1,4 @@
-//! Where Gemini CLI keeps session files, and which of them a question needs.
+//! Where Gemini CLI stores session files, and which of them a request needs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use super::projects::Projects;
 use crate::Reach;
 use crate::transcript::folder::{list, written_since};
 
-/// One file that may be read.
+/// A file that may have to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TranscriptFile {
     pub(super) path: PathBuf,
-    /// The project folder it lies in.
+    /// The project folder that contains it.
     pub(super) project: PathBuf,
-    /// The session whose sub-agent this is.
+    /// The parent session of a sub-agent.
     pub(super) parent: Option<String>,
 }
 
@@ -46,21 +46,21 @@ fn chats(
     files
 }
 
-/// The beginning of the id in a file name: `session-2026-11-15T07-05-a20ed6f9.jsonl`.
+/// The id prefix in a file name such as `session-2026-11-15T07-05-a20ed6f9.jsonl`.
 fn short_id(name: &str) -> Option<&str> {
     const MINUTE: usize = "2026-11-15T07-05-".len();
     let stem = name.strip_suffix(".jsonl").or_else(|| name.strip_suffix(".json"))?;
     stem.strip_prefix("session-")?.get(MINUTE..)
 }
 
-/// Whether a file with this part of an id in its name may hold the session.
+/// Whether a file with this id prefix in its name may contain the session.
 fn may_hold(named: &str, id: &str) -> bool {
     let safe = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' };
     let mut both = named.chars().zip(id.chars().map(safe)).take(8);
     both.all(|(a, b)| a == b)
 }
 
-/// Everything stored, or the files that may hold a session that is asked for by name.
+/// Lists all files, or those that may contain one of the requested sessions.
 pub(super) fn stored(
     root: &Path,
     reach: &Reach<'_>,
@@ -80,8 +80,8 @@ pub(super) fn stored(
     files
 }
 
-/// What live processes may be writing: in the folder of their directory, the files of the ids in their argv and what
-/// was written since they started.
+/// The files that live processes may be writing: in the folder of their directory, the files of the ids in
+/// their argv and all files written since they started.
 pub(super) fn live(
     root: &Path,
     projects: &Projects,
@@ -101,7 +101,7 @@ pub(super) fn live(
     }
     let mut files = Vec::new();
     for (cwd, (ids, starts)) in by_cwd {
-        // A start that is not known is earlier than all.
+        // An unknown start counts as the earliest.
         let earliest = starts.into_iter().min().flatten();
         for folder in projects.folders(root, &cwd, harvest) {
             let mut here = chats(&folder, subagents, |_| true, harvest);

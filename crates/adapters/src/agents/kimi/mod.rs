@@ -1,4 +1,5 @@
-//! Kimi Code: one folder per session under `sessions/<workspace>/`, with records of each agent in it and a state of the whole.
+//! Kimi Code stores one folder per session under `sessions/<workspace>/`, with the records of each agent and
+//! a state of the whole session.
 
 mod control;
 mod entries;
@@ -46,7 +47,7 @@ impl Adapter for Kimi {
     }
 
     fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
-        // The value is optional, so it must be part of the word.
+        // The value is optional, so it must be in the same argument as the flag.
         Opening::by_id(&["kimi", "--session=ID"], id, "KIMI_CODE_HOME", &root.path)
     }
 
@@ -73,13 +74,13 @@ impl Adapter for Kimi {
         join::join(harvest, kernel, |process| self.is_ours(root, kernel, process))
     }
 
-    /// The records of a session lie four levels below the sessions' folder.
+    /// The records of a session are four levels below the `sessions` folder.
     fn watch(&self, root: &Root) -> Vec<WatchTarget> {
         vec![WatchTarget::new(root.path.join("sessions"), 4)]
     }
 
     fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
-        // Made, and nothing was said in it yet.
+        // The session was created, but has no messages yet.
         if place.exists() { read_last(place, entries::entries, limit) } else { Ok(Vec::new()) }
     }
 

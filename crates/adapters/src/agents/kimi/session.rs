@@ -1,4 +1,4 @@
-//! One session folder as one session.
+//! Reads one session folder as one session.
 
 use std::io;
 
@@ -16,7 +16,7 @@ use crate::transcript::gather::{Gathered, ReadSession};
 use crate::transcript::jsonl::open::read_small;
 use crate::transcript::read::{self, Format, Read};
 
-/// A state names the sub-agents; hundreds of them are below this.
+/// The limit for a state, which names the sub-agents; hundreds of them fit.
 const STATE_LIMIT: u64 = 4 << 20;
 
 struct Records<'s>(&'s Scope<'s>);
@@ -41,12 +41,13 @@ impl Format for Records<'_> {
     }
 }
 
-/// Reads one folder: the records, and beside them what the agent keeps of the session as a whole. Each is heard without the other.
+/// Reads one folder: the records, and beside them the agent's state of the whole session. Each is read
+/// independently of the other.
 pub(super) fn read(folder: &SessionFolder, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
     let wire = folder.wire();
     let (mut session, has_records) = match read::read(&Records(scope), &wire, since, scope)? {
         Read::Passed => return Ok(None),
-        // Made, and nothing was said in it yet.
+        // The session was created, but has no messages yet.
         Read::Gone => (ReadSession { found: Some(empty(folder)), ..ReadSession::default() }, false),
         Read::Told(reading) => {
             let session = reading.into_session(folder.id.clone(), &wire, |head, tail, counted| Facts {
@@ -64,7 +65,7 @@ pub(super) fn read(folder: &SessionFolder, since: Option<Timestamp>, scope: &Sco
             }
             None => Some(format!("{}: holds no readable state", folder.state().display())),
         },
-        // A folder with neither is none of a session.
+        // A folder with neither file is not a session.
         Err(error) if error.kind() == io::ErrorKind::NotFound && !has_records => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => Some(format!("{}: {error}", folder.state().display())),
@@ -85,7 +86,8 @@ fn empty(folder: &SessionFolder) -> Found {
     }
 }
 
-/// What `state.json` adds. A fork's records begin with its parent's: only here stands when it was made itself.
+/// Adds the contents of `state.json`. A fork's records begin with its parent's, so only the state has its own
+/// creation time.
 fn add_state(state: &State<'_>, facts: &mut Facts) {
     facts.cwd = state.cwd().or(facts.cwd.take());
     facts.started_at = state.created_at().or(facts.started_at);
