@@ -1,7 +1,9 @@
-//! Pi: one append-only file of JSON lines per session, a tree of records whose last one is the active leaf.
+//! Pi stores one append-only file of JSON lines per session: a tree of records whose last one is the active
+//! leaf.
 //!
-//! Pi ties nothing to its process but the variables of the tools that it starts. Pi Rust keeps its sessions in the
-//! same folders and the same format: what the two share is here, and `pi_rust` is the other door to it.
+//! Pi ties nothing to its process except the environment of the tools that it starts. Pi Rust stores its
+//! sessions in the same folders and the same format: this module contains what the two share, and `pi_rust`
+//! uses it.
 
 mod branch;
 mod control;
@@ -47,7 +49,7 @@ static CARD: Card = Card {
     verified: true,
 };
 
-/// Tools carry the session's id in their variables.
+/// The session's id is in the environment of the tools.
 pub(crate) const LOOKS: Looks = Looks { locks: false, open_files: false, offspring: true, listening: false };
 
 impl Adapter for Pi {
@@ -112,7 +114,7 @@ struct Settings {
     session_dir: Option<String>,
 }
 
-/// Where the user's settings put new sessions, if they do. Older ones stay where they were.
+/// Where the user's settings store new sessions, if they move them. Older sessions stay where they were.
 fn moved_by_settings(agent_folder: &Path) -> Option<PathBuf> {
     let bytes = read_small(&agent_folder.join("settings.json"), 1 << 20).ok()?;
     let settings: Settings = serde_json::from_slice(&bytes).ok()?;

@@ -1,7 +1,8 @@
-//! Pi Rust (`pi_agent_rust`): a port of Pi that keeps its sessions in the same folders and format.
+//! Pi Rust (`pi_agent_rust`) is a port of Pi that stores its sessions in the same folders and format.
 //!
-//! Not run so far: its facts were read in its source. What differs from Pi is told by the header (the active leaf, the
-//! model) and by file names; its arguments stay to be seen, so `--session FILE` ties a process to its session.
+//! It was never run: its facts come from its source. The header (the active leaf, the model) and the file
+//! names show how it differs from Pi. Its arguments stay visible, so `--session FILE` ties a process to its
+//! session.
 
 mod control;
 

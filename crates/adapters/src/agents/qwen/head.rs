@@ -1,4 +1,4 @@
-//! What the beginning of a transcript says: when it started, the first prompt, where it came from. Pure.
+//! Reads the beginning of a transcript: when it started, the first prompt, its origin. Pure.
 
 use agentctl_model::text::clean_cut;
 use agentctl_model::{Parent, Relation};
@@ -10,9 +10,10 @@ use crate::transcript::read::{self, First, Line};
 /// Reads records oldest first until the first prompt is known.
 #[derive(Default)]
 pub(super) struct Head {
-    /// It started when its own first record was written.
+    /// The session started when its own first record was written.
     pub(super) first: First,
-    /// When the first record was written that was copied out of the session it was forked from.
+    /// When the first of the records was written that this session copied from the session it was forked
+    /// from.
     copied_at: Option<Timestamp>,
     pub(super) parent: Option<Parent>,
 }
@@ -34,7 +35,8 @@ impl Head {
         Self { first: First::new(text_limit), ..Self::default() }
     }
 
-    /// A fork begins where its copies end; one that did nothing itself began with them.
+    /// A fork starts at the first record after its copies; a fork without records of its own starts with the
+    /// copies.
     pub(super) fn into_first(mut self) -> First {
         self.first.started(self.copied_at);
         self.first

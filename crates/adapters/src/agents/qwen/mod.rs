@@ -1,4 +1,4 @@
-//! Qwen Code: transcripts under `projects/<folder>/chats/`, and notes of the processes that write them.
+//! Qwen Code stores transcripts under `projects/<folder>/chats/`, and notes of the processes that write them.
 
 mod control;
 mod entries;
@@ -46,7 +46,7 @@ impl Adapter for Qwen {
 
     fn root(&self, environ: &Environ) -> Option<Root> {
         let home = environ.path("HOME");
-        // The agent itself understands a tilde in its variables.
+        // The agent itself expands a tilde in these variables.
         let resolved = |path: PathBuf| match (path.strip_prefix("~"), &home) {
             (Ok(inside), Some(home)) => home.join(inside),
             _ => path.clone(),
@@ -91,7 +91,7 @@ impl Adapter for Qwen {
     }
 
     fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
-        // A session at its empty prompt has only the agent's note: nothing was said yet.
+        // A session at its empty prompt has only the agent's note and no messages yet.
         if is_transcript(place) { read_last(place, entries::entries, limit) } else { Ok(Vec::new()) }
     }
 
@@ -115,8 +115,9 @@ fn is_transcript(path: &Path) -> bool {
 fn read_notes(files: &StoredFiles, scope: &Scope<'_>, harvest: &mut Harvest) {
     for path in &files.notes {
         scope.progress.tick();
-        // A note that is no note, or was removed meanwhile, says nothing; the process itself will be seen or not.
-        // Whoever is asked for: a process that a note ties to one session is no candidate for another.
+        // An invalid note, or one that was removed meanwhile, is ignored, because the process table shows
+        // whether the process still lives. All notes are read, whichever sessions are requested: a process
+        // that a note ties to one session is not a candidate for another.
         harvest
             .registrations
             .extend(read_small(path, 64 << 10).ok().and_then(|bytes| notes::parse(&bytes, path)));

@@ -1,4 +1,4 @@
-//! One transcript file as one session.
+//! Reads one transcript file as one session.
 
 use std::io;
 
@@ -34,7 +34,8 @@ impl Format for Transcript<'_> {
     }
 }
 
-/// Reads one transcript: `Ok(None)` if it was not written since then or is gone, `Err` names what had to be left out.
+/// Reads one transcript. Returns `Ok(None)` if it was not written since `since` or no longer exists; `Err`
+/// names what had to be left out.
 pub(super) fn read(file: &TranscriptFile, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
     let reading = read::read(&Transcript(scope), &file.path, since, scope)?.told();
     Ok(reading.map(|reading| {

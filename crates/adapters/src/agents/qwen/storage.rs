@@ -1,4 +1,4 @@
-//! Where Qwen Code keeps transcripts, and which of them a question needs.
+//! Where Qwen Code stores transcripts, and which of them a request needs.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use agentctl_model::{Harvest, KernelView, Process};
 use super::processes::{id_in_argv, is_id, is_qwen, may_carry};
 use crate::transcript::folder::{list, written_since};
 
-/// One transcript that may be read.
+/// A transcript that may have to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TranscriptFile {
     pub(super) id: String,
     pub(super) path: PathBuf,
-    /// The session whose sub-agent this is.
+    /// The parent session of a sub-agent.
     pub(super) parent: Option<String>,
     pub(super) archived: bool,
 }
@@ -25,14 +25,14 @@ pub(super) struct StoredFiles {
     pub(super) notes: Vec<PathBuf>,
 }
 
-/// The folder name the agent makes of a directory.
+/// The folder name that the agent derives from a directory.
 fn slug(cwd: &str) -> String {
     cwd.encode_utf16()
         .map(|unit| char::from_u32(u32::from(unit)).filter(char::is_ascii_alphanumeric).unwrap_or('-'))
         .collect()
 }
 
-/// Everything below the root.
+/// Lists all files below the root.
 pub(super) fn all(store: &Path, subagents: bool, harvest: &mut Harvest) -> StoredFiles {
     let mut files = StoredFiles { notes: locks(store, harvest), ..StoredFiles::default() };
     for project in list(&store.join("projects"), harvest) {
@@ -84,7 +84,7 @@ fn subagents_of(parent: &str, folder: &Path, harvest: &mut Harvest, files: &mut 
     }
 }
 
-/// The locks of writers: there are as many as servers have sessions open.
+/// Lists the writers' locks; there is one for each session that a server has open.
 fn locks(store: &Path, harvest: &mut Harvest) -> Vec<PathBuf> {
     let entries = list(&store.join("tmp/session-writer-locks"), harvest);
     entries
@@ -94,8 +94,8 @@ fn locks(store: &Path, harvest: &mut Harvest) -> Vec<PathBuf> {
         .collect()
 }
 
-/// What live processes may be writing: the sessions that their argv or a note of theirs names, and for processes that
-/// say nothing what was written in their directory since they started.
+/// The files that live processes may be writing: the sessions that their argv or their notes name, and, for
+/// processes that name none, the files that were written in their directory since they started.
 pub(super) fn live(
     store: &Path,
     kernel: &KernelView,
@@ -126,7 +126,8 @@ pub(super) fn live(
             files.notes.extend(here.notes);
         }
     }
-    // A note in another folder than the process's (it changed its directory), or an id that was resumed from elsewhere.
+    // The note may be in another folder than the process's (which changed its directory), and an id may have
+    // been resumed from another directory.
     let noted = files.notes.iter().filter_map(|note| note.file_name()?.to_str()?.split('.').next());
     named.extend(noted.filter(|id| is_id(id)).map(str::to_owned));
     named.retain(|id| !files.transcripts.iter().any(|file| file.id == *id));
