@@ -10,7 +10,7 @@ use agentctl_model::{Environ, Harvest};
 use agentctl_testkit::agents::openclaw::{Act, Ledger, ScriptedGateway, Step};
 use serde_json::Value;
 
-/// A copy of one recorded home: each test damages one file and the next test restores it.
+/// A copy of one recorded home. The damage of each check is undone before the next one.
 pub(crate) struct Home {
     pub(crate) adapter: &'static dyn Adapter,
     /// `agent/case`, shown in failures.

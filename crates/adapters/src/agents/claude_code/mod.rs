@@ -26,22 +26,16 @@ use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::open::read_small;
 use crate::transcript::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace, WatchTarget};
+use crate::{Adapter, Card, Control, Opening, Reach, ReadError, Root, Scope, Trace, WatchTarget};
 use storage::TranscriptFile;
 
 pub struct ClaudeCode;
 
-static CARD: Card = Card {
-    name: "claude-code",
-    title: "Claude Code",
-    programs: &["claude"],
-    known_good: "2.1.301 – 2.1.325",
-    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork],
-    looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
-    trace: Trace::Note,
-    can_be_asked: false,
-    verified: true,
-};
+static CARD: Card = Card::new("claude-code", "Claude Code")
+    .programs(&["claude"])
+    .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork])
+    .known_good("2.1.301 – 2.1.325")
+    .trace(Trace::Note);
 
 impl Adapter for ClaudeCode {
     fn card(&self) -> &'static Card {

@@ -27,7 +27,7 @@ use agentctl_model::{
 };
 
 use crate::transcript::gather::gather;
-use crate::transcript::jsonl::follow::{FinishedConversation, Follow, JsonlFollower};
+use crate::transcript::jsonl::follow::{Follow, JsonlFollower, ReadOnce};
 use crate::transcript::jsonl::open::open_regular;
 use crate::transcript::jsonl::peek::{last_entries, read_last};
 use crate::{
@@ -37,17 +37,13 @@ use storage::RolloutFile;
 
 pub struct Codex;
 
-static CARD: Card = Card {
-    name: "codex",
-    title: "Codex",
-    programs: &["codex"],
-    known_good: "0.104.0 – 0.166.0",
-    capabilities: &Capability::ALL,
-    looks: Looks { locks: true, open_files: true, offspring: false, listening: false },
-    trace: Trace::OpenFile,
-    can_be_asked: true,
-    verified: true,
-};
+static CARD: Card = Card::new("codex", "Codex")
+    .programs(&["codex"])
+    .capabilities(&Capability::ALL)
+    .known_good("0.104.0 – 0.166.0")
+    .looks(Looks { locks: true, open_files: true, ..Looks::NONE })
+    .trace(Trace::OpenFile)
+    .can_be_asked();
 
 impl Adapter for Codex {
     fn card(&self) -> &'static Card {
@@ -132,7 +128,7 @@ impl Adapter for Codex {
     fn follow(&self, place: &Path, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
         if is_compressed(place) {
             // The agent compresses only rollouts that it has archived, so nothing will be appended.
-            return Ok(Box::new(FinishedConversation(self.read(place, id, backlog)?)));
+            return Ok(Box::new(ReadOnce(self.read(place, id, backlog)?)));
         }
         Ok(Box::new(JsonlFollower::start(place, entries::entries, backlog)?))
     }

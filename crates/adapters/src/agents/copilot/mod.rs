@@ -25,17 +25,12 @@ use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scop
 
 pub struct Copilot;
 
-static CARD: Card = Card {
-    name: "copilot",
-    title: "GitHub Copilot CLI",
-    programs: &["copilot"],
-    known_good: "1.0.102",
-    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume],
-    looks: Looks { locks: false, open_files: true, offspring: false, listening: false },
-    trace: Trace::OpenFile,
-    can_be_asked: false,
-    verified: true,
-};
+static CARD: Card = Card::new("copilot", "GitHub Copilot CLI")
+    .programs(&["copilot"])
+    .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume])
+    .known_good("1.0.102")
+    .looks(Looks { open_files: true, ..Looks::NONE })
+    .trace(Trace::OpenFile);
 
 impl Adapter for Copilot {
     fn card(&self) -> &'static Card {

@@ -21,10 +21,10 @@ use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Pr
 
 use crate::transcript::folder::absence;
 use crate::transcript::gather::{add_drift, read_all};
-use crate::transcript::jsonl::follow::{FinishedConversation, Follow, JsonlFollower};
+use crate::transcript::jsonl::follow::{Follow, JsonlFollower, ReadOnce};
 use crate::transcript::jsonl::open::{open_regular, read_small};
 use crate::transcript::jsonl::{LINE_LIMIT, scan_back};
-use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace};
+use crate::{Adapter, Card, Control, Opening, Reach, ReadError, Root, Scope};
 use entries::LastEntries;
 use projects::Projects;
 use records::Record;
@@ -32,17 +32,10 @@ use storage::TranscriptFile;
 
 pub struct Gemini;
 
-static CARD: Card = Card {
-    name: "gemini",
-    title: "Gemini CLI",
-    programs: &["gemini"],
-    known_good: "0.61.0",
-    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume],
-    looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
-    trace: Trace::Nothing,
-    can_be_asked: false,
-    verified: true,
-};
+static CARD: Card = Card::new("gemini", "Gemini CLI")
+    .programs(&["gemini"])
+    .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume])
+    .known_good("0.61.0");
 
 impl Adapter for Gemini {
     fn card(&self) -> &'static Card {
@@ -96,8 +89,8 @@ impl Adapter for Gemini {
     fn follow(&self, place: &Path, _id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
         if is_document(place) || place == no_file() {
             // The agent continues in another file, so this one is complete.
-            let entries = last_entries(place, backlog).unwrap_or_default();
-            return Ok(Box::new(FinishedConversation(entries)));
+            let told = last_entries(place, backlog).unwrap_or_default();
+            return Ok(Box::new(ReadOnce(told)));
         }
         Ok(Box::new(JsonlFollower::start(place, entries::of_line, backlog)?))
     }

@@ -21,21 +21,14 @@ use crate::transcript::folder::absence;
 use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace, WatchTarget};
+use crate::{Adapter, Card, Control, Opening, Reach, ReadError, Root, Scope, WatchTarget};
 
 pub struct Kimi;
 
-static CARD: Card = Card {
-    name: "kimi",
-    title: "Kimi Code",
-    programs: &["kimi"],
-    known_good: "2.1.0",
-    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume],
-    looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
-    trace: Trace::Nothing,
-    can_be_asked: false,
-    verified: true,
-};
+static CARD: Card = Card::new("kimi", "Kimi Code")
+    .programs(&["kimi"])
+    .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume])
+    .known_good("2.1.0");
 
 impl Adapter for Kimi {
     fn card(&self) -> &'static Card {

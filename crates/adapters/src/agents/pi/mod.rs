@@ -28,7 +28,7 @@ use serde::Deserialize;
 
 use crate::transcript::jsonl::follow::Follow;
 use crate::transcript::jsonl::open::read_small;
-use crate::{Adapter, Card, Control, Looks, Opening, ReadError, Root, Scope, Trace};
+use crate::{Adapter, Card, Control, Looks, Opening, ReadError, Root, Scope};
 pub(crate) use control::complaint;
 pub(crate) use header::Creator;
 pub(crate) use peek::{follow, read_last};
@@ -37,20 +37,14 @@ pub(crate) use store::Store;
 
 pub struct Pi;
 
-static CARD: Card = Card {
-    name: "pi",
-    title: "Pi",
-    programs: &["pi"],
-    known_good: "0.73.1 – 1.5.0",
-    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork],
-    looks: LOOKS,
-    trace: Trace::Nothing,
-    can_be_asked: false,
-    verified: true,
-};
+static CARD: Card = Card::new("pi", "Pi")
+    .programs(&["pi"])
+    .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork])
+    .known_good("0.73.1 – 1.5.0")
+    .looks(LOOKS);
 
 /// The session's id is in the environment of the tools.
-pub(crate) const LOOKS: Looks = Looks { locks: false, open_files: false, offspring: true, listening: false };
+pub(crate) const LOOKS: Looks = Looks { offspring: true, ..Looks::NONE };
 
 impl Adapter for Pi {
     fn card(&self) -> &'static Card {

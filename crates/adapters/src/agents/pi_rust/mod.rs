@@ -13,21 +13,16 @@ use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Pr
 use crate::agents::pi;
 use crate::agents::pi::{Creator, Store};
 use crate::transcript::jsonl::follow::Follow;
-use crate::{Adapter, Card, Control, Opening, ReadError, Root, Scope, Trace};
+use crate::{Adapter, Card, Control, Opening, ReadError, Root, Scope};
 
 pub struct PiRust;
 
-static CARD: Card = Card {
-    name: "pi-rust",
-    title: "Pi Rust",
-    programs: &["pi-rust", "pi"],
-    known_good: "0.8.0",
-    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume],
-    looks: pi::LOOKS,
-    trace: Trace::Nothing,
-    can_be_asked: false,
-    verified: false,
-};
+static CARD: Card = Card::new("pi-rust", "Pi Rust")
+    .programs(&["pi-rust", "pi"])
+    .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume])
+    .known_good("0.8.0")
+    .looks(pi::LOOKS)
+    .unverified();
 
 impl Adapter for PiRust {
     fn card(&self) -> &'static Card {

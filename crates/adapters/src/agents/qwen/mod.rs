@@ -21,23 +21,17 @@ use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::open::read_small;
 use crate::transcript::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace};
+use crate::{Adapter, Card, Control, Opening, Reach, ReadError, Root, Scope, Trace};
 use storage::StoredFiles;
 
 pub struct Qwen;
 
-static CARD: Card = Card {
-    name: "qwen",
-    title: "Qwen Code",
-    programs: &["qwen"],
-    known_good: "0.24.4",
-    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork],
-    looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
+static CARD: Card = Card::new("qwen", "Qwen Code")
+    .programs(&["qwen"])
+    .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork])
+    .known_good("0.24.4")
     // Interactive sessions have a note, headless runs have none.
-    trace: Trace::Nothing,
-    can_be_asked: false,
-    verified: true,
-};
+    .trace(Trace::Nothing);
 
 impl Adapter for Qwen {
     fn card(&self) -> &'static Card {

@@ -18,22 +18,16 @@ use crate::agents::opencode::processes::Program;
 use crate::agents::opencode::session::Head;
 use crate::agents::opencode::tree;
 use crate::agents::opencode::wanted::Question;
-use crate::{Adapter, Card, Follow, Looks, ReadError, Root, Scope, Trace};
+use crate::{Adapter, Card, Follow, ReadError, Root, Scope};
 
 pub struct Slate;
 
-static CARD: Card = Card {
-    name: "slate",
-    title: "Slate",
-    programs: &["slate"],
-    known_good: "1.0.45",
-    capabilities: &[Capability::Peek],
-    looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
-    trace: Trace::Nothing,
-    can_be_asked: false,
+static CARD: Card = Card::new("slate", "Slate")
+    .programs(&["slate"])
+    .capabilities(&[Capability::Peek])
+    .known_good("1.0.45")
     // Its model traffic goes only to the vendor: storage and errors were observed, a finished turn was not.
-    verified: false,
-};
+    .unverified();
 
 const SLATE: Program = Program { natives: &["slate"], scripts: &["slate", "slate.js"] };
 

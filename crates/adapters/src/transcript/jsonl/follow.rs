@@ -21,10 +21,10 @@ pub trait Follow: Send {
     fn next(&mut self) -> Result<Vec<Entry>, ReadError>;
 }
 
-/// A conversation that will not grow: everything once, then nothing.
-pub(crate) struct FinishedConversation(pub(crate) Vec<Entry>);
+/// A conversation that will not grow: it returns everything once, then nothing.
+pub(crate) struct ReadOnce(pub(crate) Vec<Entry>);
 
-impl Follow for FinishedConversation {
+impl Follow for ReadOnce {
     fn next(&mut self) -> Result<Vec<Entry>, ReadError> {
         Ok(std::mem::take(&mut self.0))
     }
