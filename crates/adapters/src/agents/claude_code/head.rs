@@ -12,9 +12,6 @@ pub(super) struct Head {
     sidechain: bool,
     /// The session started when its own first record was written.
     pub(super) first: First,
-    /// When the first of the records was written that this session copied from the session it was forked
-    /// from.
-    copied_at: Option<Timestamp>,
     /// The session from whose transcript the first record was copied.
     pub(super) forked_from: Option<String>,
 }
@@ -64,19 +61,8 @@ impl Head {
             && !is_certainly_bulk(fragment)
     }
 
-    /// A fork starts at the first record after its copies; a fork without records of its own starts with the
-    /// copies.
-    pub(super) fn into_first(mut self) -> First {
-        self.first.started(self.copied_at);
-        self.first
-    }
-
     fn take(&mut self, record: &Record<'_>) {
-        if record.forked_from.is_some() {
-            self.copied_at = self.copied_at.or_else(|| record.at());
-        } else {
-            self.first.started(record.at());
-        }
+        self.first.started_after_copies(record.forked_from.is_some(), record.at());
         if self.forked_from.is_none() {
             self.forked_from = record.forked_from.and_then(|value| fork_parent(value.get()));
         }
@@ -138,11 +124,11 @@ mod tests {
         let own = br#"{"type":"user","timestamp":"2026-11-15T07:00:00Z","message":{"content":"second"}}"#;
         let mut head = Head::new(false, None);
         assert_eq!((head.line(copy), head.is_known()), (Line::Copy, false), "nothing of its own so far");
-        assert_eq!(head.copied_at, "2026-11-15T06:00:00Z".parse().ok());
+        assert_eq!(head.first.start(), "2026-11-15T06:00:00Z".parse().ok());
         assert_eq!((head.line(own), head.is_known()), (Line::Record, true));
         assert_eq!(head.forked_from.as_deref(), Some("s"));
-        let first = head.into_first();
-        assert_eq!(first.started_at, "2026-11-15T07:00:00Z".parse().ok());
+        let first = head.first;
+        assert_eq!(first.start(), "2026-11-15T07:00:00Z".parse().ok());
         assert_eq!(first.prompt.as_deref(), Some("first"));
     }
 

@@ -21,7 +21,7 @@ use agentctl_model::{
     Capability, Entry, Environ, Harvest, Joined, KernelView, OwnerIdentity, ProcessHead, Registration,
 };
 
-use crate::transcript::folder::absence;
+use crate::transcript::folder::harvest_of;
 use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::open::read_small;
@@ -51,14 +51,11 @@ impl Adapter for ClaudeCode {
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
-        if let Some(absent) = absence(&root.path) {
-            return Harvest::nothing(absent);
-        }
-        let mut harvest = Harvest::complete(Vec::new());
-        read_registry(&root.path.join("sessions"), scope, &mut harvest);
-        let files = wanted_transcripts(&root.path.join("projects"), root, scope, &mut harvest);
-        gather(&files, scope, &mut harvest, session::read);
-        harvest
+        harvest_of(&root.path, |harvest| {
+            read_registry(&root.path.join("sessions"), scope, harvest);
+            let files = wanted_transcripts(&root.path.join("projects"), root, scope, harvest);
+            gather(&files, scope, harvest, session::read);
+        })
     }
 
     fn recognises(&self, head: &ProcessHead) -> bool {

@@ -59,10 +59,10 @@ fn facts(mut head: Head, tail: Tail, counted: &Counted, file: &TranscriptFile) -
     let forked_from = head.forked_from.take();
     let mut facts = Facts {
         name: tail.custom_title.or(tail.ai_title),
-        cwd: tail.cwd,
-        branch: tail.branch,
+        cwd: tail.directory.cwd,
+        branch: tail.directory.branch,
         cost: tail.cost,
-        ..tail.latest.into_facts(head.into_first(), counted)
+        ..tail.latest.into_facts(head.first, counted)
     };
     if let Some(version) = tail.version {
         facts.meta = Map::with_capacity(1).into();

@@ -5,7 +5,7 @@ use agentctl_model::{Turn, TurnState};
 
 use super::records::{KNOWN_TYPES, NO_MODEL, Record, Said, is_certainly_bulk, said};
 use crate::transcript::call;
-use crate::transcript::read::{self, Latest, Line, WORDS_REACH, keep};
+use crate::transcript::read::{self, Directory, Latest, Line, WORDS_REACH, keep};
 
 /// The agent repeats titles close to the end, and its registry names live sessions, so the first window is
 /// enough.
@@ -24,8 +24,7 @@ pub(super) struct Tail {
     title_reach: u64,
     pub(super) latest: Latest,
     turn_closed: bool,
-    pub(super) cwd: Option<String>,
-    pub(super) branch: Option<String>,
+    pub(super) directory: Directory,
     pub(super) version: Option<String>,
     pub(super) session_id: Option<String>,
     pub(super) custom_title: Option<String>,
@@ -43,7 +42,7 @@ impl Tail {
 
     fn essentials_known(&self) -> bool {
         self.latest.turn.is_some()
-            && self.cwd.is_some()
+            && self.directory.cwd.is_some()
             && (self.latest.model.is_some() || self.failed_at_once())
     }
 
@@ -51,7 +50,7 @@ impl Tail {
     /// the turn.
     fn turn_needs_no(&self, line: &[u8]) -> bool {
         let contains = |word: &[u8]| memchr::memmem::find(line, word).is_some();
-        self.cwd.is_some()
+        self.directory.cwd.is_some()
             && self
                 .latest
                 .turn
@@ -69,11 +68,7 @@ impl Tail {
         if self.latest.updated_at.is_none() {
             self.latest.updated_at = record.at();
         }
-        // The branch must be the one that was recorded together with this directory.
-        if self.cwd.is_none() {
-            keep(&mut self.branch, record.branch());
-        }
-        keep(&mut self.cwd, record.cwd.as_deref());
+        self.directory.keep(record.cwd.as_deref(), record.branch());
         keep(&mut self.version, record.version.as_deref());
         if self.sidechain {
             keep(&mut self.session_id, record.session_id.as_deref());
@@ -201,8 +196,8 @@ mod tests {
         let before = r#"{"type":"user","cwd":"/repo","gitBranch":"main","message":{"content":"one"}}"#;
         let after = r#"{"type":"user","cwd":"/else","gitBranch":"HEAD","message":{"content":"two"}}"#;
         let tail = read(&[before, after]);
-        assert_eq!((tail.cwd.as_deref(), tail.branch), (Some("/else"), None));
-        assert_eq!(read(&[after, before]).branch.as_deref(), Some("main"));
+        assert_eq!((tail.directory.cwd.as_deref(), tail.directory.branch), (Some("/else"), None));
+        assert_eq!(read(&[after, before]).directory.branch.as_deref(), Some("main"));
     }
 
     #[test]

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use agentctl_model::Harvest;
 use jiff::{Timestamp, ToSpan, tz::TimeZone};
 
+use crate::transcript::folder::list;
+
 /// A rollout that may have to be read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RolloutFile {
@@ -103,34 +105,14 @@ fn by_day(home: &Path, ids: &BTreeSet<String>, harvest: &mut Harvest) -> Vec<Rol
 /// Lists the rollouts below a folder, at most `levels` deeper, in a stable order. A missing folder counts as
 /// empty; an unreadable one is left out with a warning that names it.
 fn below(folder: &Path, levels: u32, harvest: &mut Harvest, rollouts: &mut Vec<RolloutFile>) {
-    let entries = match agentctl_files::entries(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
-        Err(error) => {
-            harvest.left_out(format!("{}: {error}", folder.display()));
-            return;
-        }
-    };
     let mut folders = Vec::new();
-    for entry in entries {
-        let entry = match entry {
-            Ok(entry) => entry,
-            Err(error) => {
-                harvest.left_out(format!("{}: {error}", folder.display()));
-                continue;
-            }
-        };
-        if let Some(rollout) = RolloutFile::at(entry.path()) {
+    for entry in list(folder, harvest) {
+        if let Some(rollout) = RolloutFile::at(entry.path.clone()) {
             rollouts.push(rollout);
-        } else if levels > 0
-            && entry
-                .file_type()
-                .is_ok_and(|kind| kind.is_dir() || (kind.is_symlink() && entry.path().is_dir()))
-        {
-            folders.push(entry.path());
+        } else if levels > 0 && entry.is_folder() {
+            folders.push(entry.path);
         }
     }
-    folders.sort_unstable();
     for inside in folders {
         below(&inside, levels - 1, harvest, rollouts);
     }

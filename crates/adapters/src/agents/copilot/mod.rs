@@ -17,7 +17,7 @@ use std::path::Path;
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
 
-use crate::transcript::folder::absence;
+use crate::transcript::folder::harvest_of;
 use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::peek::read_last;
@@ -47,23 +47,20 @@ impl Adapter for Copilot {
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
-        if let Some(absent) = absence(&root.path) {
-            return Harvest::nothing(absent);
-        }
-        let mut harvest = Harvest::complete(Vec::new());
-        let state = root.path.join("session-state");
-        let folders = match scope.reach {
-            Reach::Live(kernel) => {
-                storage::live(&state, kernel, |process| self.is_ours(root, kernel, process), &mut harvest)
-            }
-            Reach::Ids(_) | Reach::All { .. } => {
-                let mut all = storage::all(&state, &mut harvest);
-                all.retain(|folder| scope.reach.names(&folder.id));
-                all
-            }
-        };
-        gather(&folders, scope, &mut harvest, session::read);
-        harvest
+        harvest_of(&root.path, |harvest| {
+            let state = root.path.join("session-state");
+            let folders = match scope.reach {
+                Reach::Live(kernel) => {
+                    storage::live(&state, kernel, |process| self.is_ours(root, kernel, process), harvest)
+                }
+                Reach::Ids(_) | Reach::All { .. } => {
+                    let mut all = storage::all(&state, harvest);
+                    all.retain(|folder| scope.reach.names(&folder.id));
+                    all
+                }
+            };
+            gather(&folders, scope, harvest, session::read);
+        })
     }
 
     fn recognises(&self, head: &ProcessHead) -> bool {

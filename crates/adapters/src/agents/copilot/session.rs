@@ -106,8 +106,8 @@ fn at_empty_prompt(folder: &SessionFolder) -> Found {
 
 fn facts(head: Head, tail: Tail, counted: &Counted) -> Facts {
     let mut facts = Facts {
-        cwd: tail.cwd.or(head.cwd),
-        branch: tail.branch,
+        cwd: tail.directory.cwd.or(head.cwd),
+        branch: tail.directory.branch,
         stopped_at: tail.shut_down_at,
         parent: head.spawned_by.map(|id| Parent { id, relation: Relation::Subagent }),
         ..tail.latest.into_facts(head.first, counted)

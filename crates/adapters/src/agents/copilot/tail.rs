@@ -7,7 +7,7 @@ use agentctl_model::{Turn, TurnState};
 use jiff::Timestamp;
 
 use super::records::{ASKS_A_PERSON, Record, is_certainly_bulk, is_known};
-use crate::transcript::read::{self, Latest, Line, WORDS_REACH, keep};
+use crate::transcript::read::{self, Directory, Latest, Line, WORDS_REACH, keep};
 
 /// Reads events newest first until nothing more is needed.
 #[derive(Default)]
@@ -16,8 +16,7 @@ pub(super) struct Tail {
     pub(super) latest: Latest,
     /// The model that was selected last.
     pub(super) chosen_model: Option<String>,
-    pub(super) cwd: Option<String>,
-    pub(super) branch: Option<String>,
+    pub(super) directory: Directory,
     /// The session was shut down cleanly.
     shut_down: bool,
     pub(super) shut_down_at: Option<Timestamp>,
@@ -66,11 +65,10 @@ impl Tail {
         let moved = record.kind == "session.context_changed";
         let cwd = context.and_then(|context| context.cwd.as_deref());
         let branch = context.and_then(|context| context.branch.as_deref());
-        // The branch must be the one that was recorded together with this directory.
-        if self.cwd.is_none() {
-            keep(&mut self.branch, branch.or_else(|| data.branch.as_deref().filter(|_| moved)));
-        }
-        keep(&mut self.cwd, cwd.or_else(|| data.cwd.as_deref().filter(|_| moved)));
+        self.directory.keep(
+            cwd.or_else(|| data.cwd.as_deref().filter(|_| moved)),
+            branch.or_else(|| data.branch.as_deref().filter(|_| moved)),
+        );
     }
 
     fn take_turn(&mut self, record: &Record<'_>) {

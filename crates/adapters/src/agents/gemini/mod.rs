@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead};
 
-use crate::transcript::folder::absence;
+use crate::transcript::folder::harvest_of;
 use crate::transcript::gather::{add_drift, read_all};
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower, ReadOnce};
 use crate::transcript::jsonl::open::{open_regular, read_small};
@@ -53,20 +53,17 @@ impl Adapter for Gemini {
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
-        if let Some(absent) = absence(&root.path) {
-            return Harvest::nothing(absent);
-        }
-        let mut harvest = Harvest::complete(Vec::new());
-        let projects = Projects::read(&root.path);
-        let files = match &scope.reach {
-            Reach::Live(kernel) => {
-                let ours = |process: &Process| self.is_ours(root, kernel, process);
-                storage::live(&root.path, &projects, kernel, ours, scope.subagents, &mut harvest)
-            }
-            reach => storage::stored(&root.path, reach, scope.subagents, &mut harvest),
-        };
-        read_files(&files, &projects, scope, &mut harvest);
-        harvest
+        harvest_of(&root.path, |harvest| {
+            let projects = Projects::read(&root.path);
+            let files = match &scope.reach {
+                Reach::Live(kernel) => {
+                    let ours = |process: &Process| self.is_ours(root, kernel, process);
+                    storage::live(&root.path, &projects, kernel, ours, scope.subagents, harvest)
+                }
+                reach => storage::stored(&root.path, reach, scope.subagents, harvest),
+            };
+            read_files(&files, &projects, scope, harvest);
+        })
     }
 
     fn recognises(&self, head: &ProcessHead) -> bool {

@@ -17,7 +17,7 @@ use std::path::Path;
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
 
-use crate::transcript::folder::absence;
+use crate::transcript::folder::harvest_of;
 use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::peek::read_last;
@@ -45,18 +45,15 @@ impl Adapter for Kimi {
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
-        if let Some(absent) = absence(&root.path) {
-            return Harvest::nothing(absent);
-        }
-        let mut harvest = Harvest::complete(Vec::new());
-        let folders = match &scope.reach {
-            Reach::Live(kernel) => {
-                storage::live(&root.path, kernel, |process| self.is_ours(root, kernel, process), &mut harvest)
-            }
-            reach => storage::stored(&root.path, reach, &mut harvest),
-        };
-        gather(&folders, scope, &mut harvest, session::read);
-        harvest
+        harvest_of(&root.path, |harvest| {
+            let folders = match &scope.reach {
+                Reach::Live(kernel) => {
+                    storage::live(&root.path, kernel, |process| self.is_ours(root, kernel, process), harvest)
+                }
+                reach => storage::stored(&root.path, reach, harvest),
+            };
+            gather(&folders, scope, harvest, session::read);
+        })
     }
 
     fn recognises(&self, head: &ProcessHead) -> bool {

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead};
 
-use crate::transcript::folder::absence;
+use crate::transcript::folder::harvest_of;
 use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::open::read_small;
@@ -57,23 +57,20 @@ impl Adapter for Qwen {
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
         let store = root.store.as_ref().unwrap_or(&root.path);
-        if let Some(absent) = absence(store) {
-            return Harvest::nothing(absent);
-        }
-        let mut harvest = Harvest::complete(Vec::new());
-        let mut files = match scope.reach {
-            Reach::Live(kernel) => {
-                let ours = |process: &Process| self.is_ours(root, kernel, process);
-                storage::live(store, kernel, ours, scope.subagents, &mut harvest)
+        harvest_of(store, |harvest| {
+            let mut files = match scope.reach {
+                Reach::Live(kernel) => {
+                    let ours = |process: &Process| self.is_ours(root, kernel, process);
+                    storage::live(store, kernel, ours, scope.subagents, harvest)
+                }
+                Reach::Ids(_) | Reach::All { .. } => storage::all(store, scope.subagents, harvest),
+            };
+            if let Reach::Ids(_) = scope.reach {
+                files.transcripts.retain(|file| scope.reach.names(&file.id));
             }
-            Reach::Ids(_) | Reach::All { .. } => storage::all(store, scope.subagents, &mut harvest),
-        };
-        if let Reach::Ids(_) = scope.reach {
-            files.transcripts.retain(|file| scope.reach.names(&file.id));
-        }
-        read_notes(&files, scope, &mut harvest);
-        gather(&files.transcripts, scope, &mut harvest, session::read);
-        harvest
+            read_notes(&files, scope, harvest);
+            gather(&files.transcripts, scope, harvest, session::read);
+        })
     }
 
     fn recognises(&self, head: &ProcessHead) -> bool {

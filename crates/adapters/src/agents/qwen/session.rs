@@ -49,10 +49,10 @@ fn facts(mut head: Head, tail: Tail, counted: &Counted, file: &TranscriptFile) -
     let parent = subagent.or(head.parent.take().filter(|parent| parent.id != file.id));
     let mut facts = Facts {
         name: tail.title,
-        cwd: tail.cwd,
-        branch: tail.branch,
+        cwd: tail.directory.cwd,
+        branch: tail.directory.branch,
         parent,
-        ..tail.latest.into_facts(head.into_first(), counted)
+        ..tail.latest.into_facts(head.first, counted)
     };
     if let Some(version) = tail.version {
         facts.meta.insert("version".to_owned(), version.into());

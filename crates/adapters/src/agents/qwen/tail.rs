@@ -5,7 +5,7 @@ use agentctl_model::{Turn, TurnState};
 use jiff::Timestamp;
 
 use super::records::{ASKS_A_PERSON, KNOWN_TYPES, Record};
-use crate::transcript::read::{self, Latest, Line, WORDS_REACH, keep};
+use crate::transcript::read::{self, Directory, Latest, Line, WORDS_REACH, keep};
 
 /// The agent repeats a title whenever it has written this many bytes since.
 const TITLE_REACH: u64 = 33 << 10;
@@ -14,8 +14,7 @@ const TITLE_REACH: u64 = 33 << 10;
 #[derive(Default)]
 pub(super) struct Tail {
     pub(super) latest: Latest,
-    pub(super) cwd: Option<String>,
-    pub(super) branch: Option<String>,
+    pub(super) directory: Directory,
     pub(super) version: Option<String>,
     pub(super) title: Option<String>,
     /// The failure or cancellation of a model call that is newer than everything read so far.
@@ -39,8 +38,7 @@ impl Tail {
         if !KNOWN_TYPES.contains(&record.kind.as_ref()) {
             self.latest.drifted(&record.kind);
         }
-        keep(&mut self.branch, record.branch().filter(|_| self.cwd.is_none()));
-        keep(&mut self.cwd, record.cwd.as_deref());
+        self.directory.keep(record.cwd.as_deref(), record.branch());
         keep(&mut self.version, record.version.as_deref());
         if record.subtype.as_deref() == Some("custom_title") {
             keep(&mut self.title, record.system_payload.custom_title.as_deref());
