@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::ClaudeCode;
 use super::processes::is_headless;
+use crate::control::known_id::known_id;
 use crate::control::{Control, flag_with, interrupt_without_a_terminal, told_by_stdin};
 
 const PROGRAM: &str = "claude";
@@ -19,21 +20,14 @@ impl Control for ClaudeCode {
         let mut args: Vec<String> =
             ["-p", "--output-format", "stream-json", "--verbose"].map(str::to_owned).into();
         let mut option = |flag: &str, value: &str| args.extend(flag_with(flag, value));
-        let id = match &intent.conversation {
-            Conversation::New => {
-                option("--session-id", &intent.fresh_id);
-                &intent.fresh_id
-            }
-            Conversation::Stored { id, .. } => {
-                option("--resume", id);
-                id
-            }
+        match &intent.conversation {
+            Conversation::New => option("--session-id", &intent.fresh_id),
+            Conversation::Stored { id, .. } => option("--resume", id),
             Conversation::ForkOf { id, .. } => {
                 option("--resume", id);
                 option("--session-id", &intent.fresh_id);
-                &intent.fresh_id
             }
-        };
+        }
         if let Some(model) = &intent.model {
             option("--model", model);
         }
@@ -50,7 +44,7 @@ impl Control for ClaudeCode {
             args.push("--fork-session".to_owned());
         }
         args.extend(intent.more.iter().cloned());
-        Ok(told_by_stdin(PROGRAM, args, intent, IdSource::Known(id.clone())))
+        Ok(told_by_stdin(PROGRAM, args, intent, known_id(intent)))
     }
 
     /// Whatever its subtype, the last `result` event describes the error.

@@ -1,11 +1,11 @@
 //! How Copilot is started, resumed and stopped. Pure.
 
 use agentctl_model::{
-    CleanSignal, Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session,
-    SpawnPlan, StopWay,
+    CleanSignal, Conversation, FirstWords, Intent, Permission, Process, Refusal, Session, SpawnPlan, StopWay,
 };
 
 use super::Copilot;
+use crate::control::known_id::known_id;
 use crate::control::refusal::{no_fork, no_system_prompt};
 use crate::control::stdout::{newest_first, words_at};
 use crate::control::{Control, told_by_stdin};
@@ -19,18 +19,12 @@ impl Control for Copilot {
             return Err(no_system_prompt(NAME, "the AGENTS.md"));
         }
         let mut args: Vec<String> = ["--output-format", "json"].map(str::to_owned).into();
-        let id = match &intent.conversation {
-            Conversation::New => {
-                args.push(format!("--session-id={}", intent.fresh_id));
-                &intent.fresh_id
-            }
+        match &intent.conversation {
+            Conversation::New => args.push(format!("--session-id={}", intent.fresh_id)),
             // `--session-id` would begin a new session if this one no longer exists.
-            Conversation::Stored { id, .. } => {
-                args.push(format!("--resume={id}"));
-                id
-            }
+            Conversation::Stored { id, .. } => args.push(format!("--resume={id}")),
             Conversation::ForkOf { .. } => return Err(no_fork(NAME)),
-        };
+        }
         if let Some(model) = &intent.model {
             args.push(format!("--model={model}"));
         }
@@ -43,7 +37,7 @@ impl Control for Copilot {
             Some(Permission::Bypass) => args.push("--allow-all".to_owned()),
         }
         args.extend(intent.more.iter().cloned());
-        Ok(told_by_stdin("copilot", args, intent, IdSource::Known(id.clone())))
+        Ok(told_by_stdin("copilot", args, intent, known_id(intent)))
     }
 
     /// An error after the last reply is the reason for the exit.

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use agentctl_model::{
-    CleanSignal, Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session,
-    SpawnPlan, StopWay,
+    CleanSignal, Conversation, FirstWords, Intent, Permission, Process, Refusal, Session, SpawnPlan, StopWay,
 };
 
 use super::{Gemini, no_file};
+use crate::control::known_id::known_id;
 use crate::control::refusal::{fits_stdin, no_fork, no_system_prompt, nothing_stored};
 use crate::control::stdout::{newest_first, words_at};
 use crate::control::{Control, flag_with, told_by_stdin};
@@ -26,17 +26,11 @@ impl Control for Gemini {
         fits_stdin(&intent.words, NAME, STDIN_LIMIT)?;
         let mut args: Vec<String> = ["-o", "stream-json"].map(str::to_owned).into();
         let mut option = |flag: &str, value: &str| args.extend(flag_with(flag, value));
-        let id = match &intent.conversation {
-            Conversation::New => {
-                option("--session-id", &intent.fresh_id);
-                &intent.fresh_id
-            }
-            Conversation::Stored { id, .. } => {
-                option("-r", id);
-                id
-            }
+        match &intent.conversation {
+            Conversation::New => option("--session-id", &intent.fresh_id),
+            Conversation::Stored { id, .. } => option("-r", id),
             Conversation::ForkOf { .. } => return Err(no_fork(NAME)),
-        };
+        }
         // A run without a person does not offer the model any tools that need approval.
         match intent.permission {
             None | Some(Permission::Default) => {}
@@ -51,7 +45,7 @@ impl Control for Gemini {
         Ok(SpawnPlan {
             // This gives one process instead of two, of which the outer one would swallow every signal.
             env: [("GEMINI_CLI_NO_RELAUNCH".to_owned(), "true".to_owned())].into(),
-            ..told_by_stdin("gemini", args, intent, IdSource::Known(id.clone()))
+            ..told_by_stdin("gemini", args, intent, known_id(intent))
         })
     }
 

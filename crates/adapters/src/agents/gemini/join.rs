@@ -7,17 +7,14 @@ use std::collections::HashSet;
 use agentctl_model::text::clean_cut;
 use agentctl_model::{Claim, Facts, Found, Harvest, Joined, KernelView, Process, Tie, Turn, TurnState};
 
-use super::processes::{id_in_argv, is_gemini, is_headless, is_server, may_carry};
+use super::processes::{id_in_argv, is_headless, is_server, may_carry};
 use crate::join::node::{Invocation, claim_wrappers, named_claim, named_stray, unwrapped};
 use crate::join::{alive, only_candidates, subagent_of, subagents};
 
 /// Uses the argv first, then the contract's rule of the only candidate.
 pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Process) -> bool) -> Joined {
-    let geminis: Vec<&Process> = kernel
-        .processes
-        .iter()
-        .filter(|process| is_gemini(&process.head) && may_carry(&process.head) && ours(process))
-        .collect();
+    let may_own = |process: &&Process| may_carry(&process.head) && ours(process);
+    let geminis: Vec<&Process> = kernel.processes.iter().filter(may_own).collect();
     let (workers, wrappers) = unwrapped(&geminis);
     let (mut claims, mut nameless) = (Vec::new(), Vec::new());
     for process in workers {

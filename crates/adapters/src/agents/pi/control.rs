@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 
 use agentctl_model::{
-    CleanSignal, Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session,
-    SpawnPlan, Stdin, StopWay,
+    CleanSignal, Conversation, FirstWords, Intent, Permission, Process, Refusal, Session, SpawnPlan, Stdin,
+    StopWay,
 };
 
 use super::Pi;
+use crate::control::known_id::known_id;
 use crate::control::refusal::{named_by_path, no_permission_mode};
 use crate::control::stdout::{newest_first, words_at};
 use crate::control::{Control, looks_like_a_flag};
@@ -28,23 +29,16 @@ impl Control for Pi {
         }
         let mut args: Vec<String> = ["-p", "--mode", "json"].map(str::to_owned).into();
         let mut option = |flag: &str, value: &str| args.extend([flag.to_owned(), value.to_owned()]);
-        let id = match &intent.conversation {
-            Conversation::New => {
-                option("--session-id", &intent.fresh_id);
-                &intent.fresh_id
-            }
+        match &intent.conversation {
+            Conversation::New => option("--session-id", &intent.fresh_id),
             // The session is named by its file, because in another directory an id means another session, and
             // Pi would silently begin that one.
-            Conversation::Stored { id, place } => {
-                option("--session", named_by_path(place)?);
-                id
-            }
+            Conversation::Stored { place, .. } => option("--session", named_by_path(place)?),
             Conversation::ForkOf { place, .. } => {
                 option("--fork", named_by_path(place)?);
                 option("--session-id", &intent.fresh_id);
-                &intent.fresh_id
             }
-        };
+        }
         if let Some(model) = &intent.model {
             option("--model", model);
         }
@@ -58,7 +52,7 @@ impl Control for Pi {
             env: BTreeMap::new(),
             cwd: intent.cwd.clone(),
             stdin: Stdin::Words,
-            id: IdSource::Known(id.clone()),
+            id: known_id(intent),
         })
     }
 

@@ -6,17 +6,14 @@ use agentctl_model::{
     Claim, Harvest, Joined, KernelView, LiveReport, Pending, PendingKind, Process, Tie, TurnState,
 };
 
-use super::processes::{id_in_argv, is_headless, is_qwen, is_server, may_carry};
+use super::processes::{id_in_argv, is_headless, is_server, may_carry};
 use crate::join::node::{Invocation, claim_wrappers, named_claim, named_stray, unwrapped};
 use crate::join::{alive, by_registration, only_candidates, subagent_of, subagents};
 
 /// Uses the agent's notes first, then the argv, then the contract's rule of the only candidate.
 pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Process) -> bool) -> Joined {
-    let qwens: Vec<&Process> = kernel
-        .processes
-        .iter()
-        .filter(|process| is_qwen(&process.head) && may_carry(&process.head) && ours(process))
-        .collect();
+    let may_own = |process: &&Process| may_carry(&process.head) && ours(process);
+    let qwens: Vec<&Process> = kernel.processes.iter().filter(may_own).collect();
     // By now a pid in a note may belong to another program.
     let mut claims = by_registration(harvest, kernel);
     claims.retain(|claim| qwens.iter().any(|process| process.head.process == claim.owner.process));
