@@ -6,6 +6,7 @@
 
 pub mod agents;
 pub mod cancel;
+mod card;
 pub mod control;
 pub mod feed;
 pub mod gateway;

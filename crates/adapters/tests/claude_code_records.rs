@@ -1,5 +1,5 @@
-//! Recorded transcripts of Claude Code, cut, mixed up and damaged at any byte: whatever comes of it, nothing panics,
-//! nothing hangs, and nothing is said that is not in the bytes.
+//! Recorded transcripts of Claude Code, cut, mixed and damaged at any byte: nothing panics, nothing hangs,
+//! and nothing is reported that is not in the bytes.
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -32,18 +32,18 @@ const RECORDED: [&[u8]; 4] = [
 const REGISTRY: &[u8] =
     include_bytes!("../../../tests/recorded/claude-code/killed9-mid-tool/.claude/sessions/22889.json");
 
-/// One thing that can happen to a file. Positions are shares of its length.
+/// One kind of damage to a file. Positions are fractions of its length.
 #[derive(Debug, Clone)]
 enum Accident {
-    /// The end, or the beginning, is gone.
+    /// The end, or the beginning, is missing.
     Truncate(f64),
     Behead(f64),
-    /// Another recording is written behind it.
+    /// Another recording is appended.
     Append(usize),
     LoseLine(f64),
     RepeatLine(f64),
     MoveLineToEnd(f64),
-    /// Bytes become others: the only accident that can make new words out of old ones.
+    /// Bytes are replaced: the only damage that can make new text out of old.
     Overwrite(f64, Vec<u8>),
 }
 
@@ -82,7 +82,7 @@ impl Accident {
     }
 }
 
-/// Accidents that leave each line whole or cut.
+/// Damage that leaves each line whole or cut.
 fn clean_accident() -> impl Strategy<Value = Accident> {
     prop_oneof![
         (0.0..1.0).prop_map(Accident::Truncate),
@@ -104,7 +104,7 @@ fn any_accident() -> impl Strategy<Value = Accident> {
     ]
 }
 
-/// A recording and what happened to it.
+/// A recording and the damage done to it.
 type Story = (usize, Vec<Accident>);
 
 fn story(accident: impl Strategy<Value = Accident>) -> impl Strategy<Value = Story> {
@@ -119,7 +119,7 @@ fn after((which, accidents): &Story) -> Vec<u8> {
     bytes
 }
 
-/// What the adapter says of a home that holds these two files.
+/// The harvest of a home that contains these two files.
 fn survey(transcript: &[u8], note: Option<&[u8]>, text_limit: Option<usize>) -> Harvest {
     let home = tempfile::tempdir().unwrap();
     let write = |path: &str, bytes: &[u8]| {
@@ -166,7 +166,7 @@ fn strings(bytes: &[u8]) -> Vec<String> {
         }
     }
     let text = String::from_utf8_lossy(bytes);
-    // As it stands, for lines that are JSON only as far as they are used.
+    // The raw text covers lines that are JSON only in the part that is used.
     let mut all = vec![text.replace("\\n", "\n").replace("\\t", "\t").replace("\\\"", "\"")];
     for line in text.split('\n') {
         if let Ok(value) = serde_json::from_str::<Value>(line) {
@@ -176,8 +176,8 @@ fn strings(bytes: &[u8]) -> Vec<String> {
     all
 }
 
-/// Whether these words stand in the file. Blocks of one message are shown joined, so each line may come from another
-/// string, and cut ones end in an ellipsis.
+/// Whether this text occurs in the file. The blocks of one message are shown joined, so each line may come
+/// from another string, and cut ones end in an ellipsis.
 fn is_told(shown: &str, known: &[String]) -> bool {
     let told = |line: &str| known.iter().any(|text| text.contains(line));
     shown.lines().all(|line| told(line) || line.strip_suffix('…').is_some_and(told))
@@ -192,7 +192,7 @@ fn says_only_what_is_there(facts: &Facts, bytes: &[u8]) {
         assert!(is_told(text, &known), "{text:?} is not in the file");
     }
     if let Some(detail) = facts.turn.as_ref().and_then(|turn| turn.detail.as_deref()) {
-        // A tool's name and its words, put together.
+        // The tool's name and its description are joined.
         let (tool, words) = detail.split_once(": ").unwrap_or(("", detail));
         let one_line = |text: &String| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let known: Vec<String> = known.iter().chain(&known).map(one_line).collect();
@@ -201,13 +201,14 @@ fn says_only_what_is_there(facts: &Facts, bytes: &[u8]) {
     }
 }
 
-/// The plainest way to count tokens: every record parsed, every message once, copies out of another session not at all.
+/// Counts tokens in the simplest way: it parses every record, counts every message once, and ignores copies
+/// from another session.
 fn counted(bytes: &[u8]) -> Option<Tokens> {
     let mut by_message: HashMap<String, [u64; 4]> = HashMap::new();
     let (mut own, mut nameless) = (false, 0);
     for line in bytes.split(|byte| *byte == b'\n') {
         if !own && line.starts_with(b"{\"type\":\"api-request") {
-            // What was copied out of another session stands before the first request.
+            // Copies from another session stand before the first request.
             by_message.clear();
             own = true;
         }
@@ -231,7 +232,7 @@ fn counted(bytes: &[u8]) -> Option<Tokens> {
     Some(Tokens { input, output, cache_read, cache_write })
 }
 
-/// The sum of every number that stands behind this key, in whatever context.
+/// The sum of every number that follows this key, in any context.
 fn all_numbers(bytes: &[u8], key: &str) -> u128 {
     let text = String::from_utf8_lossy(bytes);
     let key = format!("\"{key}\"");
@@ -246,7 +247,7 @@ fn all_numbers(bytes: &[u8], key: &str) -> u128 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
-    /// Lines that are whole are understood wherever they stand, and tokens are exactly those of the whole lines.
+    /// Whole lines are understood wherever they stand, and the tokens are exactly those of the whole lines.
     #[test]
     fn cut_and_mixed_recordings_count_what_is_whole(story in story(clean_accident())) {
         let bytes = after(&story);
@@ -263,7 +264,7 @@ proptest! {
         }
     }
 
-    /// Whatever the bytes have become, nothing is said that is not in them.
+    /// Whatever the bytes have become, nothing is reported that is not in them.
     #[test]
     fn damaged_recordings_are_never_embroidered(story in story(any_accident())) {
         let bytes = after(&story);
@@ -279,7 +280,7 @@ proptest! {
         survey(&bytes, None, Some(200));
     }
 
-    /// A damaged note names nobody, or exactly whom its bytes name.
+    /// A damaged note names no process, or exactly the one that its bytes name.
     #[test]
     fn a_damaged_note_names_nobody_else(accidents in prop::collection::vec(any_accident(), 1..4)) {
         let mut bytes = REGISTRY.to_vec();

@@ -80,7 +80,7 @@ fn the_facts_of_a_finished_session() {
     let two = Tokens { input: Some(210), output: Some(20), cache_read: Some(40), cache_write: Some(0) };
     assert_eq!(facts.tokens, Some(two));
     assert_eq!(one(KILLED).facts.tokens, None, "no call was ever answered");
-    // A state that cannot be read takes away no more than what only it says.
+    // An unreadable state removes only the facts that no other file contains.
     assert_eq!(one(HALF_A_STATE).facts.cwd.as_deref(), Some("/home/dev/work2"));
 }
 

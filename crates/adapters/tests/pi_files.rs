@@ -1,5 +1,5 @@
-//! Session files of Pi and Pi Rust: recorded ones (`pi-rust.jsonl` is made by hand after its source), and the same
-//! files cut, mixed and damaged at any byte.
+//! Session files of Pi and Pi Rust: recorded ones (`pi-rust.jsonl` is written by hand from its source), and
+//! the same files cut, mixed and damaged at any byte.
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ const RECORDED: [&[u8]; 8] = [
     ),
 ];
 
-/// A store with one file, whose name says nothing about who made it.
+/// A store with one file, whose name does not show which agent created it.
 fn survey(adapter: &dyn Adapter, bytes: &[u8], usage: bool) -> (tempfile::TempDir, PathBuf, Harvest) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("sessions/--w--/any.jsonl");
@@ -147,7 +147,7 @@ fn append(file: &Path, bytes: &[u8]) {
     std::fs::File::options().append(true).open(file).unwrap().write_all(bytes).unwrap();
 }
 
-/// The sum of all numbers that stand behind `"key":` anywhere.
+/// The sum of all numbers that follow `"key":` anywhere.
 fn sum_of(bytes: &[u8], key: &str) -> u64 {
     let text = String::from_utf8_lossy(bytes);
     let key = format!("\"{key}\":");
@@ -159,7 +159,7 @@ fn sum_of(bytes: &[u8], key: &str) -> u64 {
 }
 
 fn holds(bytes: &[u8], text: &str) -> bool {
-    // Damaged bytes are no UTF-8; what was read out of them was.
+    // Damaged bytes are not UTF-8, but the text that was read from them was.
     bytes.windows(text.len().max(1)).any(|window| window == text.as_bytes())
 }
 

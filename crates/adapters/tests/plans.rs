@@ -1,4 +1,4 @@
-//! What would be started, agent by agent, word for word: a plan changes only on purpose.
+//! The exact command of every agent's plan: a plan changes only on purpose.
 
 use std::fmt::Write;
 
@@ -18,9 +18,9 @@ fn intent(conversation: Conversation) -> Intent {
     }
 }
 
-/// Every intent that a user can have, by its name.
+/// Every intent that a user can have, with its name.
 fn intents(adapter: &str) -> Vec<(String, Intent)> {
-    // Some agents take only ids of their own form.
+    // Some agents accept only ids of their own form.
     let stored = || match adapter {
         "codex" => ("01a1df23-bfed-7611-801d-f77972108d9b".to_owned(), "/root/place".into()),
         _ => ("ses_stored".to_owned(), "/root/place/2026_ses_stored.jsonl".into()),
@@ -74,8 +74,8 @@ fn plans_are_as_they_were() {
     }
 }
 
-/// The words reach an agent once, and as words: on stdin, as the last argument behind `--`, or as the value of a flag in one
-/// argument with it.
+/// The prompt reaches an agent exactly once, and as a prompt: on stdin, as the last argument after `--`, or
+/// as the value of a flag within one argument.
 #[test]
 fn words_arrive_once_and_are_never_a_flag() {
     for adapter in registry() {
@@ -107,7 +107,7 @@ fn words_arrive_once_and_are_never_a_flag() {
     }
 }
 
-/// What somebody typed as a value, or an agent stored as one, never becomes a flag of the agent.
+/// A value that somebody typed, or that an agent stored, never becomes a flag of the agent.
 #[test]
 fn values_are_never_a_flag() {
     for adapter in registry() {
@@ -116,7 +116,7 @@ fn values_are_never_a_flag() {
         let evil = |word: &str| Some(format!("--evil-{word}"));
         let (id, place) = ("--evil-id".to_owned(), "/root/place/2026_ses_stored.jsonl".into());
         let stored = Conversation::Stored { id, place };
-        // One after the other, because an agent may refuse some of them.
+        // The values are tried one at a time, because an agent may refuse some of them.
         let given = [
             Intent { model: evil("model"), ..intent(Conversation::New) },
             Intent { model: Some("--evil/model".to_owned()), ..intent(Conversation::New) },
@@ -128,7 +128,7 @@ fn values_are_never_a_flag() {
                 Ok(plan) => {
                     assert!(!plan.args.iter().any(|arg| arg.starts_with("--evil")), "{name}: {plan:?}");
                 }
-                // Wrong usage is told as such before any plan is made.
+                // Wrong usage is reported before any plan is made.
                 Err(refusal) => {
                     let told = intent.model.as_deref().and_then(|model| control.misfit("model", model));
                     let lacks = intent.model.is_none() || refusal.reason.contains("provider/model");
@@ -140,7 +140,7 @@ fn values_are_never_a_flag() {
     }
 }
 
-/// What is given for the agent arrives in one piece, and what stands by its place still stands last.
+/// Extra arguments for the agent arrive unchanged, and positional arguments still stand last.
 #[test]
 fn further_arguments_arrive_as_they_are() {
     for adapter in registry() {

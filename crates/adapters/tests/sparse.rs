@@ -1,4 +1,5 @@
-//! Files of a terabyte that hold nothing, or next to nothing: they are left out with a warning, and the others are told.
+//! Files of a terabyte that contain nothing, or almost nothing: they are left out with a warning, and the
+//! others are reported.
 
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -20,12 +21,12 @@ use agentctl_model::{Coverage, Harvest};
 
 const TERABYTE: u64 = 1 << 40;
 
-/// An agent, where it keeps the conversation of this id, and a recorded one.
+/// An agent, the path of the conversation with this id, and a recorded conversation.
 struct Kept {
     adapter: &'static dyn Adapter,
     place: fn(&str) -> String,
     bytes: &'static [u8],
-    /// Small files beside it that are read too, below the root.
+    /// Small files beside it that are read too, relative to the root.
     beside: &'static [&'static str],
 }
 
@@ -131,7 +132,7 @@ fn a_transcript_of_a_terabyte_is_left_out_and_the_others_are_told() {
     }
 }
 
-/// What is asked for most lies at the end, and is found there whatever lies before it.
+/// The facts requested most often are at the end of a file, and are found there whatever comes before.
 #[test]
 fn a_hole_before_the_records_costs_a_list_nothing() {
     for Kept { adapter, place, bytes, .. } in kept() {
@@ -173,7 +174,7 @@ fn whoever_is_given_up_on_reads_no_further() {
         progress.give_up();
         let harvest = survey(adapter, root.path(), true, &progress);
         assert!(harvest.found.is_empty(), "{}", adapter.card().name);
-        // A step for each file, and none inside of it.
+        // Progress advances once per file and never within one.
         assert!(progress.count() <= 8, "{} {}", adapter.card().name, progress.count());
     }
 }

@@ -1,5 +1,5 @@
-//! What every agent that keeps its conversations in files of JSON lines owes to the one way of reading them: a line that
-//! is too long is told of, a file that did not change is counted once, and bytes that are no text lose nothing.
+//! What every agent that stores conversations as JSON lines must share through the common reader: a line that
+//! is too long is reported, an unchanged file is counted once, and bytes that are not text lose nothing.
 
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -22,20 +22,20 @@ use jiff::Timestamp;
 
 /// Longer than any line that is read.
 const TOO_LONG: usize = 33 << 20;
-/// Replies of 1 output token each: more than any tail looks at.
+/// The number of replies with 1 output token each: more than any tail reads.
 const REPLIES: usize = 4000;
 
 /// How one agent writes a conversation.
 struct Written {
     adapter: &'static dyn Adapter,
     place: &'static str,
-    /// What stands before the first prompt.
+    /// The lines before the first prompt.
     opening: &'static [&'static str],
     prompt: &'static str,
     /// Reply number N: 1 output token, or a running total of N.
     reply: fn(usize) -> String,
     ending: &'static [&'static str],
-    /// The total is a running one, so that nothing between its first and its last record can make it too small.
+    /// The total is a running one, so no line between its first and its last record can make it too small.
     running: bool,
 }
 
@@ -178,7 +178,7 @@ impl Written {
         file
     }
 
-    /// The conversation, with something between its first reply and the others.
+    /// The conversation, with `between` inserted after its first reply.
     fn lines(&self, between: &[u8]) -> Vec<u8> {
         let first = [self.opening, &[self.prompt]].concat().join("\n");
         let mut bytes = format!("{first}\n{}\n", (self.reply)(1)).into_bytes();
@@ -211,7 +211,7 @@ fn only(harvest: &Harvest) -> &Found {
     &harvest.found[0]
 }
 
-/// How much this thread has read so far.
+/// How many bytes this thread has read so far.
 fn bytes_read() -> u64 {
     let io = fs::read_to_string("/proc/thread-self/io").unwrap();
     let line = io.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap();
@@ -231,7 +231,7 @@ fn a_line_too_long_to_count_is_told_of_everywhere() {
         let file = written.file(place.path());
         fs::write(&file, written.lines(&too_long)).unwrap();
         let memory = Arc::new(Memory::new(later));
-        // What is remembered is told of as well.
+        // A remembered result reports the line as well.
         for asked in 0..2 {
             let harvest = written.survey(place.path(), Some(&memory));
             let tokens = only(&harvest).facts.tokens.unwrap();
@@ -240,7 +240,7 @@ fn a_line_too_long_to_count_is_told_of_everywhere() {
             let expected: &[String] = if written.running { &[] } else { &[told] };
             assert_eq!(harvest.warnings, expected, "{} asked {asked}", written.name());
         }
-        // Where the end of the file holds it, a running total is not certain either.
+        // A running total is not certain either if such a line is at the end of the file.
         fs::write(&file, [written.lines(b""), too_long.clone()].concat()).unwrap();
         let harvest = written.survey(place.path(), None);
         assert_eq!(harvest.warnings.len(), 1, "{}: {:?}", written.name(), harvest.warnings);
@@ -307,7 +307,7 @@ fn bytes_that_are_no_text_are_replaced_and_lose_nothing() {
         let prompts = |entries: Vec<agentctl_model::Entry>| {
             entries.iter().filter(|entry| entry.text == "say \u{fffd}!").count()
         };
-        // Kimi shows what it gives to the model, which these lines leave out.
+        // Kimi shows what it sends to the model, which these lines leave out.
         let shown = usize::from(written.name() != "kimi");
         let read = written.adapter.read(&file, ID, 10_000).unwrap();
         assert_eq!(prompts(read), shown, "{}", written.name());
@@ -363,7 +363,7 @@ fn a_reply_of_gemini_that_stands_in_two_files_of_its_session_counts_once() {
         )
     };
     let header = r#""sessionId":"aaaaaaaa-1","startTime":"2026-11-15T07:00:00Z","kind":"main""#;
-    // The older file is one document, written over several lines.
+    // The older file is one document, spread over several lines.
     let document = format!("{{\n {header},\n \"messages\": [\n  {},\n  {}\n ]\n}}\n", reply("a"), reply("b"));
     fs::write(chats.join("session-2026-11-15T07-00-aaaaaaaa.json"), document).unwrap();
     let lines = format!("{{{header}}}\n{}\n{}\n", reply("b"), reply("c"));

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agentctl_adapters::{Adapter, Card, Follow, Looks, Reach, ReadError, Root, Scope, Trace, join};
+use agentctl_adapters::{Adapter, Card, Follow, Reach, ReadError, Root, Scope, join};
 use agentctl_fleet::{FindError, Fleet, Purpose, Query, Selector, Since, Source, Wanted};
 use agentctl_model::{
     Coverage, Entry, Environ, Evidence, Facts, Found, Harvest, Joined, KernelView, ProcessHead, Status, Tie,
@@ -49,23 +49,9 @@ impl Adapter for Behaves {
     }
 }
 
-const fn card(name: &'static str) -> Card {
-    Card {
-        name,
-        title: name,
-        programs: &[],
-        known_good: "",
-        capabilities: &[],
-        looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
-        trace: Trace::Nothing,
-        can_be_asked: false,
-        verified: true,
-    }
-}
-
-static GOOD: Card = card("good");
-static BAD: Card = card("bad");
-static PAIRED: Card = card("paired");
+static GOOD: Card = Card::new("good", "good");
+static BAD: Card = Card::new("bad", "bad");
+static PAIRED: Card = Card::new("paired", "paired");
 
 fn one_session(_: &Scope<'_>) -> Harvest {
     Harvest::complete(vec![found("good-1")])

@@ -1,5 +1,6 @@
 //! The acting half of an adapter: plans for one executor, and messages to live servers. Making a plan is pure.
 
+pub(crate) mod known_id;
 pub mod opening;
 pub(crate) mod refusal;
 #[cfg(test)]

@@ -70,6 +70,16 @@ pub fn written_since(path: &Path, since: Option<Timestamp>) -> bool {
     Timestamp::try_from(modified).map_or(true, |modified| since.duration_since(modified) <= CLOCK_LAG)
 }
 
+/// The harvest of a root, which `read` fills if the root can be read at all.
+pub(crate) fn harvest_of(root: &Path, read: impl FnOnce(&mut Harvest)) -> Harvest {
+    if let Some(absent) = absence(root) {
+        return Harvest::nothing(absent);
+    }
+    let mut harvest = Harvest::complete(Vec::new());
+    read(&mut harvest);
+    harvest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

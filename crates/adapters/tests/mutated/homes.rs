@@ -1,4 +1,4 @@
-//! The recorded homes of every agent, each in a folder of its own that may be harmed.
+//! The recorded homes of every agent, each copied to a folder of its own that may be damaged.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,20 +10,21 @@ use agentctl_model::{Environ, Harvest};
 use agentctl_testkit::agents::openclaw::{Act, Ledger, ScriptedGateway, Step};
 use serde_json::Value;
 
-/// One recorded home, copied: the harm that a test does to it is undone by the next one.
+/// A copy of one recorded home. The damage of each check is undone before the next one.
 pub(crate) struct Home {
     pub(crate) adapter: &'static dyn Adapter,
-    /// `agent/case`, for whoever reads a failure.
+    /// `agent/case`, shown in failures.
     pub(crate) name: String,
     pub(crate) folder: tempfile::TempDir,
-    /// What may be harmed.
+    /// The files that may be damaged.
     pub(crate) files: Vec<(PathBuf, Vec<u8>)>,
     root: Root,
-    /// It answers from the files of the folder.
+    /// Answers from the files in the folder.
     gateway: Option<ScriptedGateway>,
 }
 
-/// Those of one adapter. Every adapter has some: without a recording nobody knows what it makes of a damaged home.
+/// The homes of one adapter. Every adapter has at least one, because only a recording shows how it handles a
+/// damaged home.
 pub(crate) fn of(adapter: &'static dyn Adapter) -> Vec<Home> {
     let name = adapter.card().name;
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/recorded").join(name);
@@ -48,11 +49,11 @@ fn on_disk(adapter: &'static dyn Adapter, case: &Path) -> Option<Home> {
     copy(case, folder.path());
     let environ: Environ = [("HOME", folder.path())].into_iter().collect();
     let root = adapter.root(&environ)?;
-    // A case that needs variables of its own has nothing in the usual place.
+    // A case that needs its own environment variables has nothing at the default location.
     root.path.exists().then(|| Home::new(adapter, case, folder, root, None))
 }
 
-/// The last whole answer to each question that was recorded is a file, and the gateway answers with what is in it.
+/// Each last complete answer that was recorded is a file, and the gateway answers with its contents.
 fn behind_gateway(adapter: &'static dyn Adapter, case: &Path) -> Option<Home> {
     let folder = tempfile::tempdir().unwrap();
     for recording in below(case).iter().filter(|path| path.extension().is_some_and(|ext| ext == "jsonl")) {
@@ -105,19 +106,19 @@ impl Home {
         Self { adapter, name, files: files.collect(), folder, root, gateway }
     }
 
-    /// Whether one file holds many sessions, so that harm to it may take any of them.
+    /// Whether one file contains many sessions, so that damage to it may affect any of them.
     pub(crate) fn is_shared(&self, file: &Path) -> bool {
         self.gateway.is_some() || file.to_string_lossy().contains(".db")
     }
 
-    /// Everything that can be asked of a home: the sessions, and what was said in each.
+    /// Reads everything from a home: the sessions, and the messages of each.
     pub(crate) fn survey(&self) -> Harvest {
         let progress = Progress::awaited_for(Duration::from_secs(20));
         let all = Scope::new(Reach::All { since: None });
         let scope = Scope { usage: true, subagents: true, progress: progress.clone(), ..all };
         let harvest = with_cancellation(Some(&progress), || self.adapter.survey(&self.root, &scope));
         for found in &harvest.found {
-            // An error is an answer; a panic or no answer is none.
+            // An error is a valid answer; a panic or no answer is not.
             if let Some(gateway) = self.adapter.gateway() {
                 let _ = gateway.read(&self.root, &found.id, 50);
                 continue;
@@ -130,7 +131,7 @@ impl Home {
         harvest
     }
 
-    /// All bytes of the home and all its paths: what is not in them was invented.
+    /// All bytes of the home and all its paths; anything not in them was invented.
     pub(crate) fn contents(&self) -> Vec<u8> {
         let mut all = Vec::new();
         for (path, _) in &self.files {

@@ -1,5 +1,5 @@
-//! A file of a recorded home that was cut, changed and glued at any byte: no panic, no hang, nothing that is not in the
-//! bytes, and nobody else is lost. It holds for every adapter there is.
+//! One file of a recorded home is cut, changed or concatenated at any byte: there is no panic and no hang,
+//! nothing is reported that is not in the bytes, and no other session is lost. This holds for every adapter.
 #![allow(clippy::disallowed_methods, reason = "tests write what is read")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -16,12 +16,12 @@ use homes::Home;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-/// How often each adapter is given a harmed home.
+/// How many damaged homes each adapter is given.
 fn rounds() -> u32 {
     if std::env::var_os("AGENTCTL_LONG").is_some() { 2000 } else { 100 }
 }
 
-/// What happens to the bytes.
+/// The damage done to the bytes.
 #[derive(Debug, Clone)]
 enum Harm {
     Cut(prop::sample::Index, prop::sample::Index),
@@ -64,20 +64,20 @@ fn harmed(bytes: &[u8], harms: &[Harm]) -> Vec<u8> {
     bytes
 }
 
-/// Every number in the bytes, added up: no honest total is larger.
+/// The sum of every number in the bytes: no correct total is larger.
 fn largest_total(bytes: &[u8]) -> u64 {
     let numbers = bytes.split(|byte| !byte.is_ascii_digit());
     let values = numbers.filter_map(|digits| std::str::from_utf8(digits).ok()?.parse::<u64>().ok());
     values.fold(0, u64::saturating_add)
 }
 
-/// The sessions that lie somewhere else.
+/// The sessions in other files.
 fn apart_from(file: &Path, found: &[Found]) -> BTreeSet<(String, PathBuf)> {
     let apart = found.iter().filter(|session| session.place != file);
     apart.map(|session| (session.id.clone(), session.place.clone())).collect()
 }
 
-/// One file is harmed, and the whole home is looked at.
+/// Damages one file and reads the whole home.
 fn check(home: &Home, whole: &[Found], file: &Path, bytes: &[u8]) -> Result<(), TestCaseError> {
     fs::write(file, bytes).unwrap();
     let harvest = home.survey();
@@ -94,7 +94,7 @@ fn check(home: &Home, whole: &[Found], file: &Path, bytes: &[u8]) -> Result<(), 
     if !shared {
         prop_assert_eq!(apart_from(file, &harvest.found), apart_from(file, whole));
     }
-    // As it is, or as JSON has it.
+    // Either literally or in JSON spelling.
     let is_written = |text: &str| {
         let quoted = serde_json::to_string(text).unwrap();
         contains(text) || contains(quoted.trim_matches('"'))
@@ -102,7 +102,8 @@ fn check(home: &Home, whole: &[Found], file: &Path, bytes: &[u8]) -> Result<(), 
     for session in &harvest.found {
         prop_assert!(is_written(&session.id), "id {:?}", session.id);
         if let Some(cwd) = &session.facts.cwd {
-            // Bytes that are no text, and escapes, are read as other characters; control characters are not shown.
+            // Bytes that are not text, and escapes, are read as other characters, and control characters are
+            // not shown.
             let plain = cwd.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
             let written = is_written(cwd) || shown.contains(cwd) || contains("\\u");
             prop_assert!(!plain || written, "cwd {cwd}");
@@ -156,7 +157,7 @@ fn unharmed_homes_are_read_whole() {
         for home in homes::of(adapter) {
             let harvest = home.survey();
             let expected = match home.name.as_str() {
-                // It has damaged sessions among the good ones.
+                // This home has damaged sessions among the good ones.
                 "kimi/sessions-of-all-kinds" => Coverage::Partial,
                 _ => Coverage::Complete,
             };

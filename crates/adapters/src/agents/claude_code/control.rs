@@ -1,4 +1,4 @@
-//! How Claude Code is started, taken up again and ended. Pure.
+//! How Claude Code is started, resumed and stopped. Pure.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::ClaudeCode;
 use super::processes::is_headless;
+use crate::control::known_id::known_id;
 use crate::control::{Control, flag_with, interrupt_without_a_terminal, with_prompt_on_stdin};
 
 const PROGRAM: &str = "claude";
@@ -19,21 +20,14 @@ impl Control for ClaudeCode {
         let mut args: Vec<String> =
             ["-p", "--output-format", "stream-json", "--verbose"].map(str::to_owned).into();
         let mut option = |flag: &str, value: &str| args.extend(flag_with(flag, value));
-        let id = match &intent.conversation {
-            Conversation::New => {
-                option("--session-id", &intent.fresh_id);
-                &intent.fresh_id
-            }
-            Conversation::Stored { id, .. } => {
-                option("--resume", id);
-                id
-            }
+        match &intent.conversation {
+            Conversation::New => option("--session-id", &intent.fresh_id),
+            Conversation::Stored { id, .. } => option("--resume", id),
             Conversation::ForkOf { id, .. } => {
                 option("--resume", id);
                 option("--session-id", &intent.fresh_id);
-                &intent.fresh_id
             }
-        };
+        }
         if let Some(model) = &intent.model {
             option("--model", model);
         }
@@ -50,10 +44,10 @@ impl Control for ClaudeCode {
             args.push("--fork-session".to_owned());
         }
         args.extend(intent.more.iter().cloned());
-        Ok(with_prompt_on_stdin(PROGRAM, args, intent, IdSource::Known(id.clone())))
+        Ok(with_prompt_on_stdin(PROGRAM, args, intent, known_id(intent)))
     }
 
-    /// The last `result` says what went wrong, whatever its subtype says.
+    /// Whatever its subtype, the last `result` event describes the error.
     fn complaint(&self, said: FirstWords<'_>) -> Option<String> {
         let results = said.stdout.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let result = results.into_iter().find(|event| event["type"] == "result")?;
@@ -61,10 +55,10 @@ impl Control for ClaudeCode {
         Some(words.to_owned())
     }
 
-    /// A background job comes back when it is killed: its own command ends it for good.
+    /// A background job restarts after it is killed; only the agent's own command ends it for good.
     fn stop_way(&self, session: &Session, process: &Process) -> StopWay {
         let job = session.meta.get("jobId").and_then(Value::as_str);
-        // What stands in a file must not become a flag of the command.
+        // A value read from a file must not become a flag of the command.
         if let Some(job) = job.filter(|job| !job.starts_with('-')) {
             return StopWay::Run(SpawnPlan {
                 program: PROGRAM.to_owned(),
@@ -75,7 +69,7 @@ impl Control for ClaudeCode {
                 id: IdSource::Known(session.id.clone()),
             });
         }
-        // Headless, an interrupt is written down as one.
+        // A headless run records an interrupt as an interruption.
         interrupt_without_a_terminal(is_headless(&process.head))
     }
 

@@ -1,11 +1,11 @@
-//! Transcript records as entries for `peek` and `logs`. Pure.
+//! Converts transcript records into entries for `peek` and `logs`. Pure.
 
 use agentctl_model::{Entry, EntryKind, Role};
 
 use super::records::{Block, Record, is_synthetic, text_of};
 use crate::transcript::show::At;
 
-/// What one record shows. Works for main conversations and for sub-agents' own files.
+/// Converts one record. This works for main conversations and for the files of sub-agents.
 pub(super) fn entries(line: &[u8]) -> Vec<Entry> {
     let Some(record) = Record::parse(line) else { return Vec::new() };
     if record.is_meta || record.is_compact_summary || record.is_filler() {

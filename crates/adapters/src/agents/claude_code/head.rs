@@ -1,4 +1,4 @@
-//! What the beginning of a transcript says: when it started and the first prompt. Pure.
+//! Reads the beginning of a transcript: when it started and the first prompt. Pure.
 
 use agentctl_model::text::clean_cut;
 use jiff::Timestamp;
@@ -10,21 +10,19 @@ use crate::transcript::read::{self, First, Line};
 #[derive(Default)]
 pub(super) struct Head {
     sidechain: bool,
-    /// It started when its own first record was written.
+    /// The session started when its own first record was written.
     pub(super) first: First,
-    /// When the first record was written that was copied out of the session it was forked from.
-    copied_at: Option<Timestamp>,
-    /// The first record is a copy out of another session's transcript.
+    /// The session from whose transcript the first record was copied.
     pub(super) forked_from: Option<String>,
 }
 
-/// Lines beyond this are not parsed whole for a list.
+/// A list does not parse lines longer than this in full.
 const GIANT: usize = 64 << 10;
 
 impl read::Head for Head {
     fn line(&mut self, line: &[u8]) -> Line {
         if self.first.prompt.is_some() && line.len() > GIANT {
-            // The beginning of this line was enough for the prompt: only its time is still wanted.
+            // The beginning of this line already gave the prompt; only its time is still needed.
             self.first.started(late_time(line));
             return Line::Record;
         }
@@ -40,7 +38,8 @@ impl read::Head for Head {
         self.first.is_known()
     }
 
-    /// A list shows the first characters: a prompt of megabytes need not be read to its end for them.
+    /// A list shows only the first characters of a prompt, so a prompt of several megabytes need not be read
+    /// to its end.
     fn fragment(&mut self, fragment: &[u8]) {
         if self.may_show_prompt(fragment)
             && let Some(record) = completed(fragment).iter().find_map(|whole| Record::parse(whole))
@@ -55,25 +54,15 @@ impl Head {
         Self { sidechain, first: First::new(text_limit), ..Self::default() }
     }
 
-    /// A prompt is wanted, and what is there of this line is more than is shown of one.
+    /// Whether a prompt is still needed and this fragment is already longer than what a list shows of one.
     fn may_show_prompt(&self, fragment: &[u8]) -> bool {
         self.first.prompt.is_none()
             && self.first.text_limit.is_some_and(|limit| fragment.len() > 6 * limit)
             && !is_certainly_bulk(fragment)
     }
 
-    /// A fork begins where its copies end; one that did nothing itself began with them.
-    pub(super) fn into_first(mut self) -> First {
-        self.first.started(self.copied_at);
-        self.first
-    }
-
     fn take(&mut self, record: &Record<'_>) {
-        if record.forked_from.is_some() {
-            self.copied_at = self.copied_at.or_else(|| record.at());
-        } else {
-            self.first.started(record.at());
-        }
+        self.first.started_after_copies(record.forked_from.is_some(), record.at());
         if self.forked_from.is_none() {
             self.forked_from = record.forked_from.and_then(|value| fork_parent(value.get()));
         }
@@ -93,7 +82,7 @@ impl Head {
     }
 }
 
-/// The time of a record whose text is followed by it, as the agent writes its user records.
+/// Reads the time of a record in which the time follows the text, as in the agent's user records.
 fn late_time(line: &[u8]) -> Option<Timestamp> {
     let end = &line[line.len().saturating_sub(4 << 10)..];
     let key = b"\"timestamp\":\"";
@@ -102,9 +91,10 @@ fn late_time(line: &[u8]) -> Option<Timestamp> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// A record that ends inside its prompt, closed in each way a prompt can stand in a record.
+/// Completes a record that was cut inside its prompt, in each of the forms that a record with a prompt can
+/// have.
 fn completed(fragment: &[u8]) -> [Vec<u8>; 3] {
-    // Not through an escape or a character of several bytes.
+    // The cut must not split an escape sequence or a multi-byte character.
     let mut end = fragment.len();
     while end > 0 && !fragment[end - 1].is_ascii_alphanumeric() && fragment[end - 1] != b' ' {
         end -= 1;
@@ -114,7 +104,7 @@ fn completed(fragment: &[u8]) -> [Vec<u8>; 3] {
     [&b"\"}"[..], b"\"}}", b"\"}]}}"].map(|closing| [kept, closing].concat())
 }
 
-/// The session a copied record names: `{"sessionId": …}` or the id itself.
+/// The session that a copied record names, either as `{"sessionId": …}` or as the bare id.
 fn fork_parent(value: &str) -> Option<String> {
     let value: serde_json::Value = serde_json::from_str(value).ok()?;
     value
@@ -134,11 +124,11 @@ mod tests {
         let own = br#"{"type":"user","timestamp":"2026-11-15T07:00:00Z","message":{"content":"second"}}"#;
         let mut head = Head::new(false, None);
         assert_eq!((head.line(copy), head.is_known()), (Line::Copy, false), "nothing of its own so far");
-        assert_eq!(head.copied_at, "2026-11-15T06:00:00Z".parse().ok());
+        assert_eq!(head.first.start(), "2026-11-15T06:00:00Z".parse().ok());
         assert_eq!((head.line(own), head.is_known()), (Line::Record, true));
         assert_eq!(head.forked_from.as_deref(), Some("s"));
-        let first = head.into_first();
-        assert_eq!(first.started_at, "2026-11-15T07:00:00Z".parse().ok());
+        let first = head.first;
+        assert_eq!(first.start(), "2026-11-15T07:00:00Z".parse().ok());
         assert_eq!(first.prompt.as_deref(), Some("first"));
     }
 

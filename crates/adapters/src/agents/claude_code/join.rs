@@ -1,4 +1,4 @@
-//! Who carries which Claude Code session. Pure.
+//! Which processes own which Claude Code sessions. Pure.
 
 use std::collections::HashSet;
 
@@ -8,9 +8,10 @@ use super::processes::{ends_with_its_turn, id_in_argv, is_helper, stays_for_more
 use super::registry::is_spare;
 use crate::join::{alive, by_registration, claim, only_candidates, subagent_of, subagents, unclaimed};
 
-/// The agent's registry first, then the argv, then the contract's rule of the only candidate.
+/// Uses the agent's registry first, then the argv, then the contract's rule of the only candidate.
 pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Process) -> bool) -> Joined {
-    // A background worker keeps the title of the spare that it once was: its note says what it is, not its argv.
+    // A background worker keeps the process title of the spare that it once was, so its registry note
+    // identifies it and its argv does not.
     let (spares, mut claims): (Vec<Claim>, Vec<Claim>) = by_registration(harvest, kernel)
         .into_iter()
         .partition(|claim| claim.found.as_ref().is_some_and(is_spare));
@@ -32,7 +33,8 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
                 let how = alive(process, kernel, "the id is in its argv (starting or stopping)");
                 claims.push(claim(&id, process, Tie::Exact, ends_with_its_turn(&process.head), how));
             }
-            // It names a session that has no storage yet: it is no candidate for another one.
+            // This process names a session that has no storage yet, so it is not a candidate for another
+            // session.
             Some(_) => starting.push(process),
             None => nameless.push(process),
         }

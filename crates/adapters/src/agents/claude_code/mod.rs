@@ -1,15 +1,15 @@
-//! Claude Code: transcripts under `projects/`, and its own registry of live processes under `sessions/`.
+//! Claude Code stores transcripts under `projects/` and its own registry of live processes under `sessions/`.
 
 mod control;
 mod entries;
 mod head;
 mod join;
-mod places;
 mod processes;
 mod records;
 mod registry;
 mod reply;
 mod session;
+mod storage;
 mod tail;
 mod usage;
 
@@ -21,27 +21,21 @@ use agentctl_model::{
     Capability, Entry, Environ, Harvest, Joined, KernelView, OwnerIdentity, ProcessHead, Registration,
 };
 
-use crate::transcript::folder::absence;
+use crate::transcript::folder::harvest_of;
 use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::open::read_small;
 use crate::transcript::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace, WatchTarget};
-use places::Place;
+use crate::{Adapter, Card, Control, Opening, Reach, ReadError, Root, Scope, Trace, WatchTarget};
+use storage::TranscriptFile;
 
 pub struct ClaudeCode;
 
-static CARD: Card = Card {
-    name: "claude-code",
-    title: "Claude Code",
-    programs: &["claude"],
-    known_good: "2.1.301 – 2.1.325",
-    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork],
-    looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
-    trace: Trace::Note,
-    can_be_asked: false,
-    verified: true,
-};
+static CARD: Card = Card::new("claude-code", "Claude Code")
+    .programs(&["claude"])
+    .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork])
+    .known_good("2.1.301 – 2.1.325")
+    .trace(Trace::Note);
 
 impl Adapter for ClaudeCode {
     fn card(&self) -> &'static Card {
@@ -57,14 +51,11 @@ impl Adapter for ClaudeCode {
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
-        if let Some(absent) = absence(&root.path) {
-            return Harvest::nothing(absent);
-        }
-        let mut harvest = Harvest::complete(Vec::new());
-        read_registry(&root.path.join("sessions"), scope, &mut harvest);
-        let places = wanted_places(&root.path.join("projects"), root, scope, &mut harvest);
-        gather(&places, scope, &mut harvest, session::read);
-        harvest
+        harvest_of(&root.path, |harvest| {
+            read_registry(&root.path.join("sessions"), scope, harvest);
+            let files = wanted_transcripts(&root.path.join("projects"), root, scope, harvest);
+            gather(&files, scope, harvest, session::read);
+        })
     }
 
     fn recognises(&self, head: &ProcessHead) -> bool {
@@ -81,7 +72,7 @@ impl Adapter for ClaudeCode {
     }
 
     fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
-        // A session at its empty prompt has only its registry file: nothing was said yet.
+        // A session at its empty prompt has only its registry file and no messages yet.
         if is_registry_file(place) { Ok(Vec::new()) } else { read_last(place, entries::entries, limit) }
     }
 
@@ -94,11 +85,12 @@ impl Adapter for ClaudeCode {
     }
 }
 
-fn is_registry_file(place: &Path) -> bool {
-    place.extension().is_some_and(|extension| extension == "json")
+fn is_registry_file(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "json")
 }
 
-/// Reads every registry file. One that does not parse may be half written: it is read again before it is given up.
+/// Reads every registry file. A file that does not parse may be half written, so it is read again several
+/// times before it is reported as unreadable.
 fn read_registry(folder: &Path, scope: &Scope<'_>, harvest: &mut Harvest) {
     let entries = match agentctl_files::entries(folder) {
         Ok(entries) => entries,
@@ -113,7 +105,7 @@ fn read_registry(folder: &Path, scope: &Scope<'_>, harvest: &mut Harvest) {
         match read_registration(&path) {
             Ok(Some(note)) => harvest.registrations.push(note),
             Ok(None) => {}
-            // It may name a session that has no other trace yet, so silence about that one proves nothing.
+            // The file may name a session that has no other trace yet, so the harvest is no longer complete.
             Err(error) => harvest.left_out(format!("{}: {error}", path.display())),
         }
     }
@@ -127,7 +119,8 @@ fn read_registration(path: &Path) -> std::io::Result<Option<Registration>> {
                     return Ok(Some(note));
                 }
             }
-            // Removed at exit, or about to be written anew: the process itself will be seen or not.
+            // The agent removed the file at exit or is about to rewrite it; the process table shows whether
+            // the process still lives.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         }
@@ -136,35 +129,41 @@ fn read_registration(path: &Path) -> std::io::Result<Option<Registration>> {
     Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "is no registry record"))
 }
 
-fn wanted_places(projects: &Path, root: &Root, scope: &Scope<'_>, harvest: &mut Harvest) -> Vec<Place> {
+fn wanted_transcripts(
+    projects: &Path,
+    root: &Root,
+    scope: &Scope<'_>,
+    harvest: &mut Harvest,
+) -> Vec<TranscriptFile> {
     match scope.reach {
-        Reach::All { .. } => places::all(projects, scope.subagents, harvest),
-        // Whole ids are looked for by name; the beginning of one needs every name.
+        Reach::All { .. } => storage::all(projects, scope.subagents, harvest),
+        // Whole ids are found by file name; an id prefix needs a listing of all names.
         Reach::Ids(ids) if !scope.subagents && ids.iter().all(|id| processes::is_uuid(id)) => {
-            places::named(projects, ids, harvest)
+            storage::named(projects, ids, harvest)
         }
         Reach::Ids(_) => {
-            let mut all = places::all(projects, scope.subagents, harvest);
-            all.retain(|place| scope.reach.names(&place.id));
+            let mut all = storage::all(projects, scope.subagents, harvest);
+            all.retain(|file| scope.reach.names(&file.id));
             all
         }
-        Reach::Live(kernel) => live_places(projects, root, kernel, scope, harvest),
+        Reach::Live(kernel) => live_transcripts(projects, root, kernel, scope, harvest),
     }
 }
 
-/// The kernel picks: registered processes that live, ids in argv, and the folders of processes that say nothing.
-fn live_places(
+/// Selects transcripts by the kernel's view: registered processes that are alive, ids in argv, and the
+/// folders of processes whose session is not named anywhere.
+fn live_transcripts(
     projects: &Path,
     root: &Root,
     kernel: &KernelView,
     scope: &Scope<'_>,
     harvest: &mut Harvest,
-) -> Vec<Place> {
+) -> Vec<TranscriptFile> {
     let mut ids = BTreeSet::new();
     let mut cwds = Vec::new();
     let mut registered = BTreeSet::new();
     for note in &harvest.registrations {
-        // It counts as registered below, so that nothing is looked for on its behalf.
+        // A spare counts as registered below, so that no transcript is searched for it.
         let is_spare = note.found.as_ref().is_some_and(registry::is_spare);
         let OwnerIdentity::Process { pid, start, .. } = note.holder else { continue };
         let holder = kernel.processes.iter().find(|process| {
@@ -190,5 +189,5 @@ fn live_places(
             None => nameless.push(process),
         }
     }
-    places::live(projects, &ids, &cwds, &nameless, scope.subagents, harvest)
+    storage::live(projects, &ids, &cwds, &nameless, scope.subagents, harvest)
 }

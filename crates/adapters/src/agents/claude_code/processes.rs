@@ -2,7 +2,7 @@
 
 use agentctl_model::ProcessHead;
 
-/// Subcommands that manage sessions or the installation and never are one.
+/// Subcommands that manage sessions or the installation and are never a session themselves.
 const NOT_SESSIONS: [&str; 22] = [
     "daemon",
     "agents",
@@ -30,11 +30,11 @@ const NOT_SESSIONS: [&str; 22] = [
 
 pub(super) fn is_claude(head: &ProcessHead) -> bool {
     let named = |name: &str| matches!(name, "claude" | "claude.exe");
-    // The helpers rewrite their title to one string: `claude bg-spare`.
+    // Helper processes rewrite their title to one string, such as `claude bg-spare`.
     named(&head.comm) || named(head.program()) || head.program().starts_with("claude ")
 }
 
-/// Spares, pty hosts, the background daemon, and commands that only manage.
+/// Whether this is a spare, a pty host, the background daemon, or a command that only manages.
 pub(super) fn is_helper(head: &ProcessHead) -> bool {
     let titled = head.argv.first().is_some_and(|title| title.contains("claude bg-"));
     let flagged = head.argv.iter().any(|arg| arg.starts_with("--bg-"));
@@ -42,13 +42,13 @@ pub(super) fn is_helper(head: &ProcessHead) -> bool {
     titled || flagged || managing
 }
 
-/// The id in the argv: a fallback, since `/clear` changes the session and leaves the argv.
+/// The session id in the argv. It is only a fallback, because `/clear` changes the session but not the argv.
 pub(super) fn id_in_argv(head: &ProcessHead) -> Option<String> {
     if let Some(id) = head.option("--session-id") {
         return Some(id.to_owned()).filter(|id| is_uuid(id));
     }
     if head.has_flag("--fork-session") {
-        // The resumed id is the parent's.
+        // A fork names its parent's id here.
         return None;
     }
     let resumed = head.option("--resume").or_else(|| head.option("-r"))?;
@@ -57,17 +57,17 @@ pub(super) fn id_in_argv(head: &ProcessHead) -> Option<String> {
     is_uuid(id).then(|| id.to_owned())
 }
 
-/// Without a terminal.
+/// Whether the process runs without a terminal.
 pub(super) fn is_headless(head: &ProcessHead) -> bool {
     head.has_flag("-p") || head.has_flag("--print")
 }
 
-/// It takes one message after another, as programs do that have an agent built in.
+/// Whether the process accepts several messages in turn, as programs with an embedded agent do.
 pub(super) fn stays_for_more(head: &ProcessHead) -> bool {
     head.option("--input-format") == Some("stream-json")
 }
 
-/// Started with a prompt of its own, ends with the turn.
+/// Whether the process was started with a prompt and exits with the turn.
 pub(super) fn ends_with_its_turn(head: &ProcessHead) -> bool {
     is_headless(head) && !stays_for_more(head)
 }

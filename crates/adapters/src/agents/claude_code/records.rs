@@ -1,4 +1,4 @@
-//! The records of a Claude Code transcript: only the fields that are used, all optional. Pure.
+//! The records of a Claude Code transcript. Only the fields in use are declared, and all are optional. Pure.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -24,10 +24,10 @@ pub(super) struct Record<'a> {
     pub(super) is_compact_summary: bool,
     pub(super) is_api_error_message: bool,
     pub(super) is_aborted_mid_stream: bool,
-    /// Where a copied record came from: this one belongs to the session that was forked.
+    /// Where a copied record came from: the record belongs to the session that was forked.
     pub(super) forked_from: Option<&'a RawValue>,
     pub(super) message: Option<Message<'a>>,
-    /// Of a queued prompt.
+    /// Set on records of queued prompts.
     pub(super) operation: Option<Text<'a>>,
     pub(super) content: Option<&'a RawValue>,
     pub(super) custom_title: Option<Text<'a>>,
@@ -70,11 +70,11 @@ pub(super) struct Block<'a> {
     pub(super) is_error: Option<bool>,
 }
 
-/// The placeholder the agent writes where no model spoke.
+/// The placeholder that the agent writes as the model when no model replied.
 pub(super) const NO_MODEL: &str = "<synthetic>";
 
 impl<'a> Record<'a> {
-    /// `None` for half a line, or anything that is no record.
+    /// Returns `None` for an incomplete line or anything else that is not a record.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
         serde_json::from_slice(line).ok()
     }
@@ -83,25 +83,25 @@ impl<'a> Record<'a> {
         self.timestamp.as_deref().and_then(|text| text.parse().ok())
     }
 
-    /// The branch; the agent writes `HEAD` where there is none.
+    /// The git branch. The agent writes `HEAD` when there is none.
     pub(super) fn branch(&self) -> Option<&str> {
         self.git_branch.as_deref().filter(|branch| !branch.is_empty() && *branch != "HEAD")
     }
 
-    /// What a person typed: without what their editor or the machinery puts beside it.
+    /// What a person typed, without the context that the editor or the agent adds to it.
     pub(super) fn typed(&self) -> Option<String> {
         let blocks = self.blocks();
         let texts: Vec<&str> = typed_texts(&blocks).collect();
         (!texts.is_empty()).then(|| texts.join("\n"))
     }
 
-    /// No model spoke: the agent filled a gap in its conversation with words of its own.
+    /// Whether the agent wrote this message itself to fill a gap in the conversation, without a model.
     pub(super) fn is_filler(&self) -> bool {
         let model = self.message.as_ref().and_then(|message| message.model.as_deref());
         self.kind == "assistant" && model == Some(NO_MODEL) && !self.is_api_error_message
     }
 
-    /// The text of a user's message or of the agent: its text blocks, joined.
+    /// The joined text blocks of a user's or the agent's message.
     pub(super) fn text(&self) -> Option<String> {
         self.message.as_ref().and_then(|message| message.content).and_then(text_of)
     }
@@ -137,37 +137,38 @@ fn typed_texts<'b>(blocks: &'b [Block<'_>]) -> impl Iterator<Item = &'b str> {
     texts.filter(|text| !is_synthetic(text))
 }
 
-/// Text that the agent's machinery wrote in the user's name: commands, notifications, reminders.
+/// Whether the agent itself wrote this text in the user's name: commands, notifications, reminders.
 pub(super) fn is_synthetic(text: &str) -> bool {
     text.trim_start().starts_with('<')
 }
 
-/// The words the agent writes where a person stopped it.
+/// Whether this is the text that the agent writes when a person interrupts it.
 pub(super) fn is_interruption(text: &str) -> bool {
     text.starts_with("[Request interrupted by user")
 }
 
-/// What one record says about the conversation.
+/// What one record means for the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Said {
-    /// A person asked something.
+    /// A person sent a prompt.
     Prompt,
-    /// A tool answered; the agent's move.
+    /// A tool returned its result; the agent continues.
     ToolResult,
-    /// The agent spoke and goes on (it called a tool, or its message has no end yet).
+    /// The agent replied and continues (it called a tool, or its message has no end yet).
     AgentGoesOn,
-    /// The agent spoke and its turn is over.
+    /// The agent replied and its turn is over.
     AgentEnded,
-    /// The agent recorded an error as its last word.
+    /// The agent recorded an error as its last message.
     Error,
     Interrupted,
-    /// The turn's own closing record.
+    /// The record that closes the turn.
     TurnClosed,
-    /// Nothing about the turn.
+    /// The record does not concern the turn.
     Nothing,
 }
 
-/// Classifies a record. Records of sub-agents, of the machinery and of compaction say nothing.
+/// Classifies a record. Records of sub-agents, of the agent's own bookkeeping and of compaction do not
+/// concern the turn.
 pub(super) fn said(record: &Record<'_>, own_sidechain: bool) -> Said {
     if record.is_sidechain != own_sidechain || record.is_meta || record.is_compact_summary {
         return Said::Nothing;
@@ -189,7 +190,8 @@ pub(super) fn said(record: &Record<'_>, own_sidechain: bool) -> Said {
     }
 }
 
-/// What stands in the user's name: a prompt, a tool's answer, an interruption, or the machinery's own notes.
+/// Classifies a record in the user's name: a prompt, a tool result, an interruption, or a note by the agent
+/// itself.
 fn said_by_user(record: &Record<'_>) -> Said {
     let blocks = record.blocks();
     let has = |kind: &str| blocks.iter().any(|block| block.kind == kind);
@@ -197,12 +199,12 @@ fn said_by_user(record: &Record<'_>) -> Said {
         Some(text) if is_interruption(text) => Said::Interrupted,
         None if has("tool_result") => Said::ToolResult,
         None if has("text") || blocks.is_empty() => Said::Nothing,
-        // An image alone is a prompt too.
+        // A message with only an image is a prompt too.
         Some(_) | None => Said::Prompt,
     }
 }
 
-/// Record types this adapter knows; others are counted as drift.
+/// Record types that this adapter knows; others are counted as drift.
 pub(super) const KNOWN_TYPES: [&str; 22] = [
     "user",
     "assistant",
@@ -228,8 +230,8 @@ pub(super) const KNOWN_TYPES: [&str; 22] = [
     "tag",
 ];
 
-/// Whether a line is certainly bulk that no fact comes from: judged by the exact beginning only, so that a
-/// record spelled differently is parsed, slowly, and never lost.
+/// Whether a line is certainly bulk that yields no fact. Only the exact beginning of the line decides, so a
+/// record with another spelling is parsed slowly and never lost.
 pub(super) fn is_certainly_bulk(line: &[u8]) -> bool {
     const BULK: [&[u8]; 5] = [
         b"{\"type\":\"api-request",

@@ -1,4 +1,5 @@
-//! The agent's own registry: one small file per live process, rewritten in place. Parsing is pure.
+//! The agent's own registry: one small file per live process, which the agent rewrites in place. Parsing is
+//! pure.
 
 use std::path::Path;
 
@@ -32,10 +33,11 @@ struct Note {
     spare: Option<bool>,
 }
 
-/// What the note of a spare says beside a session's.
+/// The marker that distinguishes the note of a spare from that of a session.
 const SPARE: &str = "spare";
 
-/// Whether this was noted by a process that is kept ready for a job and has none yet: it is no session and holds nothing.
+/// Whether a spare wrote this note: a process that is kept ready for a job and has none yet. It is not a
+/// session and owns nothing.
 pub(super) fn is_spare(noted: &Found) -> bool {
     noted.facts.meta.get(SPARE) == Some(&true.into())
 }
@@ -44,7 +46,7 @@ fn millis(value: Option<i64>) -> Option<Timestamp> {
     value.and_then(|millis| Timestamp::from_millisecond(millis).ok())
 }
 
-/// One registry file. `None` while it is being written, or if it is none.
+/// Parses one registry file. Returns `None` while the file is being written, or if it is not a registry file.
 pub(super) fn parse(bytes: &[u8], place: &Path) -> Option<Registration> {
     let note: Note = serde_json::from_slice(bytes).ok()?;
     let id = clean_cut(note.session_id.as_deref()?, Some(200));
@@ -89,14 +91,15 @@ fn namespace(domain: &str) -> Option<PidNamespace> {
     PidNamespace::named(machine, link)
 }
 
-/// The registry's status as a turn. Without a status the process is starting: it does not say.
+/// Converts the registry's status to a turn. Without a status the process is still starting and reports
+/// nothing.
 fn status(note: &Note, at: Option<Timestamp>) -> LiveReport {
-    // The word of a live process is about now: it carries no record time that could look old.
+    // A live process reports its present state, so the turn has no record time that could look old.
     let turn = |state| Some(Turn { began: at, ..Turn::new(state, None) });
     match note.status.as_deref() {
         Some("busy") => LiveReport { turn: turn(TurnState::Open), ..LiveReport::default() },
         Some("waiting") => {
-            // In general words only: the tool that wants to run is in the transcript.
+            // The registry describes the wait only in general words; the transcript names the tool.
             let what = note.waiting_for.as_deref().map(|what| clean_cut(what, Some(200)));
             let question =
                 what.as_deref().is_some_and(|what| what.contains("input") || what.contains("dialog"));
@@ -112,13 +115,13 @@ fn status(note: &Note, at: Option<Timestamp>) -> LiveReport {
                 ..LiveReport::default()
             }
         }
-        // How the last turn ended is the transcript's word.
+        // The transcript records how the last turn ended.
         Some("idle") => LiveReport { turn: turn(TurnState::Ended), ..LiveReport::default() },
         _ => LiveReport::default(),
     }
 }
 
-/// What the note knows of a session that has no transcript yet. A derived name is no title.
+/// The facts in a note about a session that has no transcript yet. A derived name is not a title.
 fn facts(note: &Note) -> Facts {
     let mut facts = Facts {
         turn: (note.status.as_deref() == Some("idle")).then(|| Turn::new(TurnState::NotBegun, None)),

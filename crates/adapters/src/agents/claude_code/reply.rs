@@ -1,4 +1,4 @@
-//! A model reply as far as tokens are counted: the few fields that matter, found without reading its text. Pure.
+//! The few fields of a model reply that token counting needs, found without parsing its text. Pure.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde::de::IgnoredAny;
 use super::records::Usage;
 use crate::transcript::jsonl::walk::{Walk, walk_line};
 
-/// A record of which anything may be missing but its type.
+/// A record in which any field except the type may be missing.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Reply<'a> {
@@ -30,18 +30,19 @@ pub(super) struct Message<'a> {
     #[serde(borrow)]
     pub(super) model: Option<Cow<'a, str>>,
     pub(super) usage: Option<Usage>,
-    /// The usage as it is written, where that was learnt on the way.
+    /// The raw text of the usage, where the fast path has found it.
     #[serde(skip)]
     pub(super) usage_as_written: Option<&'a [u8]>,
 }
 
 impl<'a> Reply<'a> {
-    /// `None` for half a line, or anything that is no record.
+    /// Returns `None` for an incomplete line or anything else that is not a record.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
         Self::glance(line).or_else(|| serde_json::from_slice(line).ok())
     }
 
-    /// The same for a line spelled as the agent spells it. `None` where that is not certain, and serde has the word.
+    /// Parses a line in the agent's exact spelling without serde. Returns `None` whenever that is not
+    /// certain; then serde decides.
     fn glance(line: &'a [u8]) -> Option<Self> {
         let (mut kind, mut is_sidechain, mut message) = (None, None, None);
         let (mut forked_from, mut request_ref) = (None, None);
@@ -77,7 +78,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// A key that stands twice is serde's to refuse.
+/// Rejects a key that occurs twice, because serde rejects it too.
 fn once<T>(slot: &mut Option<T>, value: Option<T>) -> Option<()> {
     slot.replace(value?).is_none().then_some(())
 }
@@ -94,7 +95,7 @@ fn flag(walk: &mut Walk<'_>) -> Option<bool> {
     }
 }
 
-/// Whether anything but null stands here.
+/// Whether the value is anything but null.
 fn is_said(walk: &mut Walk<'_>) -> Option<bool> {
     walk.value().map(|written| written != b"null")
 }
@@ -118,7 +119,7 @@ fn usage_and_its_place<'a>(walk: &mut Walk<'a>) -> Option<(Usage, &'a [u8])> {
     Some((usage, &before[..before.len() - walk.ahead().len()]))
 }
 
-/// A number as the agent writes tokens: nothing but digits, and few enough of them.
+/// A number in the agent's spelling of token counts: digits only, and few enough not to overflow.
 fn count(walk: &mut Walk<'_>) -> Option<u64> {
     std::str::from_utf8(walk.value()?).ok()?.parse().ok()
 }
@@ -130,7 +131,7 @@ mod tests {
 
     const SPELLED: &str = r#"{"parentUuid":"p","isSidechain":false,"message":{"id":"m1","type":"message","model":"x","content":[{"type":"text","text":"é \"q\" \\ \u00e9 \n"},{"type":"tool_use","input":{"n":[-1.5e+3,0,[],{},true,null],"usage":{"input_tokens":99}}}],"usage":{"input_tokens":7,"output_tokens":3,"service_tier":"s"},"stop_details":null},"requestRef":null,"forkedFrom":{"sessionId":"s"},"type":"assistant","uuid":"u"}"#;
 
-    /// What is taken at a glance is what serde reads.
+    /// Asserts that the fast path reads the same as serde.
     fn agrees(line: &[u8]) {
         let Some(glanced) = Reply::glance(line) else { return };
         let read: Reply<'_> = serde_json::from_slice(line).expect("glanced at, but no record");
@@ -152,7 +153,7 @@ mod tests {
         agrees(SPELLED.as_bytes());
     }
 
-    /// Replies as the agent writes them: 30 MB of words and tool calls, of some 1.5 KB each.
+    /// Replies in the agent's spelling: 30 MB of text and tool calls, about 1.5 KB each.
     fn transcript() -> Vec<Vec<u8>> {
         let (mut lines, mut size) = (Vec::new(), 0);
         while size < 30 << 20 {
@@ -174,7 +175,8 @@ mod tests {
         lines
     }
 
-    /// Says something about an optimised build only: `cargo test --release -p agentctl-adapters -- --ignored glance --nocapture`.
+    /// Meaningful in an optimised build only: `cargo test --release -p agentctl-adapters -- --ignored glance
+    /// --nocapture`.
     #[test]
     #[ignore = "a measurement"]
     fn how_much_a_glance_gains() {
@@ -184,7 +186,7 @@ mod tests {
             assert!(lines.iter().all(|line| parse(line)));
             begun.elapsed()
         };
-        // By turns, so that a busy machine slows both down.
+        // The two alternate, so that a busy machine slows both down.
         let (mut glances, mut serdes) = (Vec::new(), Vec::new());
         for _ in 0..41 {
             glances.push(timed(|line| Reply::glance(line).is_some()));
@@ -221,7 +223,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4000))]
 
-        /// Any bytes replaced, cut out, or put in: never surer than serde, never another answer.
+        /// With any bytes replaced, removed or inserted, the fast path is never more certain than serde and
+        /// never differs from it.
         #[test]
         fn never_surer_than_serde(
             accidents in prop::collection::vec(
@@ -253,7 +256,7 @@ mod tests {
             agrees(format!(r#"{{"type":"a","message":{{"usage":{{"input_tokens":{number}}}}}}}"#).as_bytes());
         }
 
-        /// A value of any form, somewhere in the record.
+        /// A value of any JSON type at any position of the record.
         #[test]
         fn forms_are_judged_as_serde_judges_them(form in r#"(\[|\]|\{|\}|,|:|"a"|"type"|"|\\|-?[0-9]{1,2}|\.[0-9]?|[eE][+-]?|true|nul|null|fals|false){1,9}"#) {
             agrees(format!(r#"{{"type":"a","x":{form}}}"#).as_bytes());

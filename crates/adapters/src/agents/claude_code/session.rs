@@ -1,4 +1,4 @@
-//! One transcript file as one session.
+//! Reads one transcript file as one session.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Map;
 
 use super::head::Head;
-use super::places::Place;
+use super::storage::TranscriptFile;
 use super::tail::Tail;
 use super::usage::UsageSum;
 use crate::Scope;
@@ -19,7 +19,7 @@ use crate::transcript::memory::Counted;
 use crate::transcript::read::{self, Format};
 
 struct Transcript<'s> {
-    /// The file belongs to a sub-agent: its own records are the side chain.
+    /// The file belongs to a sub-agent, so its own records are the side chain.
     sidechain: bool,
     scope: &'s Scope<'s>,
 }
@@ -44,35 +44,35 @@ impl Format for Transcript<'_> {
     }
 }
 
-/// Reads one transcript: `Ok(None)` if it was not written since then, or not at all so far, `Err` names what had to be left out.
-pub(super) fn read(place: &Place, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
-    let transcript = Transcript { sidechain: place.parent.is_some(), scope };
-    let reading = read::read(&transcript, &place.path, since, scope)?.into_reading();
+/// Reads one transcript. Returns `Ok(None)` if it was not written since `since` or is still empty; `Err`
+/// names what had to be left out.
+pub(super) fn read(file: &TranscriptFile, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
+    let transcript = Transcript { sidechain: file.parent.is_some(), scope };
+    let reading = read::read(&transcript, &file.path, since, scope)?.into_reading();
     Ok(reading.map(|reading| {
-        reading.into_session(place.id.clone(), &place.path, |head, tail, counted| {
-            facts(head, tail, counted, place)
-        })
+        reading
+            .into_session(file.id.clone(), &file.path, |head, tail, counted| facts(head, tail, counted, file))
     }))
 }
 
-fn facts(mut head: Head, tail: Tail, counted: &Counted, place: &Place) -> Facts {
+fn facts(mut head: Head, tail: Tail, counted: &Counted, file: &TranscriptFile) -> Facts {
     let forked_from = head.forked_from.take();
     let mut facts = Facts {
         name: tail.custom_title.or(tail.ai_title),
-        cwd: tail.cwd,
-        branch: tail.branch,
+        cwd: tail.directory.cwd,
+        branch: tail.directory.branch,
         cost: tail.cost,
-        ..tail.latest.into_facts(head.into_first(), counted)
+        ..tail.latest.into_facts(head.first, counted)
     };
     if let Some(version) = tail.version {
         facts.meta = Map::with_capacity(1).into();
         facts.meta.insert("version".to_owned(), version.into());
     }
-    if let Some(parent) = &place.parent {
+    if let Some(parent) = &file.parent {
         let id = if parent.is_empty() { tail.session_id } else { Some(parent.clone()) };
         facts.parent = id.map(|id| Parent { id, relation: Relation::Subagent });
-        describe_subagent(place, &mut facts);
-    } else if let Some(parent) = forked_from.filter(|parent| *parent != place.id) {
+        describe_subagent(file, &mut facts);
+    } else if let Some(parent) = forked_from.filter(|parent| *parent != file.id) {
         facts.parent = Some(Parent { id: parent, relation: Relation::Fork });
     }
     facts
@@ -85,9 +85,9 @@ struct SubagentNote {
     agent_type: Option<String>,
 }
 
-/// The small file beside a sub-agent's transcript says what it was started for.
-fn describe_subagent(place: &Place, facts: &mut Facts) {
-    let Ok(bytes) = read_small(&place.path.with_extension("meta.json"), 64 << 10) else { return };
+/// The small file beside a sub-agent's transcript describes why it was started.
+fn describe_subagent(file: &TranscriptFile, facts: &mut Facts) {
+    let Ok(bytes) = read_small(&file.path.with_extension("meta.json"), 64 << 10) else { return };
     let Ok(note) = serde_json::from_slice::<SubagentNote>(&bytes) else { return };
     facts.name = note.description.map(|text| clean_cut(&text, Some(200))).or_else(|| facts.name.take());
     if let Some(kind) = note.agent_type {

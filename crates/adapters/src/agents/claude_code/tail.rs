@@ -1,30 +1,30 @@
-//! What the end of a transcript says: the turn, the last words, the model. Pure.
+//! Reads the end of a transcript: the turn, the last message, the model. Pure.
 
 use agentctl_model::text::clean_cut;
 use agentctl_model::{Turn, TurnState};
 
 use super::records::{KNOWN_TYPES, NO_MODEL, Record, Said, is_certainly_bulk, said};
 use crate::transcript::call;
-use crate::transcript::read::{self, Latest, Line, WORDS_REACH, keep};
+use crate::transcript::read::{self, Directory, Latest, Line, WORDS_REACH, keep};
 
-/// The agent repeats titles close to the end, and its registry names live sessions: the first window is enough.
+/// The agent repeats titles close to the end, and its registry names live sessions, so the first window is
+/// enough.
 const TITLE_REACH: u64 = 14 << 10;
-/// A killed session repeated nothing: where the whole file is read anyway, its title is looked for as far back as the
-/// agent itself does.
+/// A killed session has not repeated its title. When the whole file is read anyway, the title is searched as
+/// far back as the agent itself searches.
 const TITLE_REACH_WHOLE: u64 = 64 << 10;
-/// Longer lines are looked at for what they cannot be before they are parsed.
+/// Lines longer than this are checked by cheap means before they are parsed.
 const LONG: usize = 4 << 10;
 
-/// Reads records newest first until nothing more is wanted.
+/// Reads records newest first until nothing more is needed.
 #[derive(Default)]
 pub(super) struct Tail {
-    /// The file belongs to a sub-agent: its own records are the side chain.
+    /// The file belongs to a sub-agent, so its own records are the side chain.
     sidechain: bool,
     title_reach: u64,
     pub(super) latest: Latest,
     turn_closed: bool,
-    pub(super) cwd: Option<String>,
-    pub(super) branch: Option<String>,
+    pub(super) directory: Directory,
     pub(super) version: Option<String>,
     pub(super) session_id: Option<String>,
     pub(super) custom_title: Option<String>,
@@ -34,7 +34,7 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// `whole`: the file is read to its beginning for other reasons.
+    /// `whole` means that the file is read to its beginning for other reasons.
     pub(super) fn new(sidechain: bool, text_limit: Option<usize>, whole: bool) -> Self {
         let title_reach = if whole { TITLE_REACH_WHOLE } else { TITLE_REACH };
         Self { sidechain, title_reach, latest: Latest::new(text_limit), ..Self::default() }
@@ -42,14 +42,15 @@ impl Tail {
 
     fn essentials_known(&self) -> bool {
         self.latest.turn.is_some()
-            && self.cwd.is_some()
+            && self.directory.cwd.is_some()
             && (self.latest.model.is_some() || self.failed_at_once())
     }
 
-    /// The turn is known, and this long line is neither the agent's nor the prompt that began it.
+    /// Whether the turn is known and this long line is neither the agent's message nor the prompt that began
+    /// the turn.
     fn turn_needs_no(&self, line: &[u8]) -> bool {
         let contains = |word: &[u8]| memchr::memmem::find(line, word).is_some();
-        self.cwd.is_some()
+        self.directory.cwd.is_some()
             && self
                 .latest
                 .turn
@@ -58,7 +59,7 @@ impl Tail {
             && !contains(b"\"assistant\"")
     }
 
-    /// The only reply is an error: there may be no model at all.
+    /// Whether the only reply is an error, in which case there may be no model at all.
     fn failed_at_once(&self) -> bool {
         self.latest.turn.as_ref().is_some_and(|turn| turn.state == TurnState::Failed)
     }
@@ -67,11 +68,7 @@ impl Tail {
         if self.latest.updated_at.is_none() {
             self.latest.updated_at = record.at();
         }
-        // The branch is the one of the directory it was recorded with.
-        if self.cwd.is_none() {
-            keep(&mut self.branch, record.branch());
-        }
-        keep(&mut self.cwd, record.cwd.as_deref());
+        self.directory.keep(record.cwd.as_deref(), record.branch());
         keep(&mut self.version, record.version.as_deref());
         if self.sidechain {
             keep(&mut self.session_id, record.session_id.as_deref());
@@ -95,7 +92,7 @@ impl Tail {
     }
 
     fn take_words(&mut self, record: &Record<'_>) {
-        // A reply after the running total makes the total too small.
+        // A reply after the running total makes that total too small.
         self.cost_outdated = true;
         if record.is_sidechain != self.sidechain {
             return;
@@ -110,7 +107,7 @@ impl Tail {
     fn take_turn(&mut self, record: &Record<'_>) {
         let said = said(record, self.sidechain);
         if self.latest.turn.is_some() {
-            // Only where the open turn began is still wanted.
+            // Only the beginning of the open turn is still needed.
             if said == Said::Prompt {
                 self.latest.began(record.at());
             }
@@ -141,7 +138,7 @@ impl Tail {
     }
 }
 
-/// The tool a record calls: `Bash: make test`.
+/// The tool that a record calls, such as `Bash: make test`.
 fn tool_call(record: &Record<'_>) -> Option<String> {
     let blocks = record.blocks();
     let tool = blocks.iter().rfind(|block| block.kind == "tool_use")?;
@@ -153,12 +150,12 @@ fn tool_call(record: &Record<'_>) -> Option<String> {
 
 impl read::Tail for Tail {
     fn line(&mut self, line: &[u8], _: u64) -> Line {
-        // A long answer of a tool: only the agent's own words and short notes are still wanted.
+        // This is a long tool result; only the agent's own messages and short notes are still needed.
         if is_certainly_bulk(line) || (line.len() > LONG && self.turn_needs_no(line)) {
             return Line::Record;
         }
         if self.essentials_known() && self.latest.last_message.is_some() {
-            // Only a title is still wanted, and titles are short.
+            // Only a title is still needed, and titles are short.
             if line.len() < 4096
                 && memchr::memmem::find(line, b"-title").is_some()
                 && let Some(record) = Record::parse(line)
@@ -186,7 +183,7 @@ mod tests {
     use super::*;
     use crate::transcript::read::read_back;
 
-    /// Lines oldest first, as a file holds them.
+    /// Takes lines oldest first, in file order.
     fn read(lines: &[&str]) -> Tail {
         let mut tail = Tail::new(false, None, true);
         let bytes = lines.join("\n") + "\n";
@@ -199,8 +196,8 @@ mod tests {
         let before = r#"{"type":"user","cwd":"/repo","gitBranch":"main","message":{"content":"one"}}"#;
         let after = r#"{"type":"user","cwd":"/else","gitBranch":"HEAD","message":{"content":"two"}}"#;
         let tail = read(&[before, after]);
-        assert_eq!((tail.cwd.as_deref(), tail.branch), (Some("/else"), None));
-        assert_eq!(read(&[after, before]).branch.as_deref(), Some("main"));
+        assert_eq!((tail.directory.cwd.as_deref(), tail.directory.branch), (Some("/else"), None));
+        assert_eq!(read(&[after, before]).directory.branch.as_deref(), Some("main"));
     }
 
     #[test]

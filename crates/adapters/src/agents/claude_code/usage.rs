@@ -1,4 +1,4 @@
-//! Token totals: every model reply once, whatever number of lines repeats it. Pure.
+//! Token totals: each model reply counts once, however many lines repeat it. Pure.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -11,14 +11,15 @@ use super::reply::Reply;
 use crate::transcript::memory::Counted;
 use crate::transcript::read::Sum;
 
-/// Every record with usage has this key, whatever its spacing; lines without it need not even be split.
+/// Every record with usage contains this key, whatever its spacing; lines without it need not even be split.
 const MARK: &str = "\"usage\"";
 
-/// The agent writes down each request before the reply to it, in the transcript of the session that asked.
+/// The agent records each request before the reply to it, in the transcript of the session that sent the
+/// request.
 const REQUEST: &[u8] = b"\"api-request";
 
-/// Whether one of these lines is a request, whatever its spacing: it says so before anything else. What stands behind half
-/// a line, or in a text that quotes one, is none.
+/// Whether one of these lines is a request, whatever its spacing. A request has its type first, so a type
+/// inside a cut line or inside quoted text does not count.
 fn hold_request(lines: &[u8]) -> bool {
     let is_first = |at: usize| {
         let key = lines[..at].trim_ascii_end().strip_suffix(b":").map(<[u8]>::trim_ascii_end);
@@ -29,27 +30,28 @@ fn hold_request(lines: &[u8]) -> bool {
     memchr::memmem::find_iter(lines, REQUEST).any(is_first)
 }
 
-/// A request says what it is before anything else.
+/// A request has its type before any other key.
 fn is_request(line: &[u8]) -> bool {
     hold_request(&line[..line.len().min(40)])
 }
 
 /// Sums usage over records, once per message id.
 ///
-/// A forked session begins with copies of its parent's records. `/branch` marks them; `--fork-session` does not, but
-/// it leaves the requests behind: a reply that names a request before the first one in the file is a copy. A file
-/// without any request tells nothing of copies.
+/// A forked session begins with copies of its parent's records. `/branch` marks the copies. `--fork-session`
+/// does not, but it does not copy the requests: a reply that names a request and stands before the first
+/// request of the file is a copy. A file without any request gives no information about copies.
 #[derive(Default)]
 pub(super) struct UsageSum {
     sidechain: bool,
-    /// What follows is this session's own.
+    /// All following replies are this session's own.
     own: bool,
-    /// Lines that hold usage and are no records, and whether the last line is such a one.
+    /// The number of lines that contain usage but are not records, and whether the last line is one of them.
     broken: u64,
     last_broken: bool,
     by_message: HashMap<Box<str>, Usage>,
     nameless: Vec<Usage>,
-    /// The last message that was counted, and its usage as it was written: its next block repeats both.
+    /// The message that was counted last and the raw text of its usage, because the message's next block
+    /// repeats both.
     last: (String, Vec<u8>),
 }
 
@@ -75,7 +77,7 @@ impl Sum for UsageSum {
     }
 
     fn counted(self, torn: bool) -> Counted {
-        // A last line that is still being written is no damage.
+        // A last line that is still being written is not damage.
         let damaged = self.broken > u64::from(self.last_broken && torn);
         Counted { damaged, tokens: self.total(), ..Counted::default() }
     }
@@ -86,7 +88,7 @@ impl UsageSum {
         Self { sidechain, ..Self::default() }
     }
 
-    /// The first request: what was counted before it are copies.
+    /// Handles the first request: everything counted before it is a copy.
     fn begin_own(&mut self) {
         self.own = true;
         self.last.0.clear();
@@ -94,9 +96,10 @@ impl UsageSum {
         self.nameless.clear();
     }
 
-    /// A line whose first mention of usage stands at `at`.
+    /// Handles a line whose first mention of usage is at `at`.
     fn reply(&mut self, line: &[u8], at: usize) {
-        // The agent repeats a message's usage with each of its blocks: what is written the same need not be read again.
+        // The agent repeats a message's usage with each of its blocks; an identical repetition need not be
+        // parsed again.
         let id = message_id(line);
         let repeats = id.is_some_and(|id| id == self.last.0) && line[at..].starts_with(&self.last.1);
         if repeats && line.ends_with(b"}") {
@@ -111,7 +114,7 @@ impl UsageSum {
         let written = reply.message.as_ref().and_then(|message| message.usage_as_written);
         if self.count(reply)
             && let (Some(id), Some(written)) = (id, written)
-            // The first mention is the message's own usage, not that of a text or a tool before it.
+            // The first mention must be the message's own usage, not that of a text or a tool before it.
             && let Some(mention) = line[at..].get(..MARK.len() + 1 + written.len())
             && let own = &mention[MARK.len() + 1..]
             && std::ptr::eq(own, written)
@@ -122,7 +125,7 @@ impl UsageSum {
         }
     }
 
-    /// Counts a reply; says whether it was one of this session's own.
+    /// Counts a reply and returns whether it was this session's own.
     fn count(&mut self, reply: Reply<'_>) -> bool {
         if reply.kind != "assistant" || reply.is_sidechain != self.sidechain || reply.forked_from.is_some() {
             return false;
@@ -131,7 +134,7 @@ impl UsageSum {
         let (Some(usage), false) = (message.usage, message.model.as_deref() == Some(NO_MODEL)) else {
             return false;
         };
-        // Begun by a version that does not write requests down: no later one makes this a copy.
+        // A version that records no requests began this file, so no later request makes this reply a copy.
         self.own |= reply.request_ref.is_none();
         match message.id {
             Some(id) => {
@@ -142,7 +145,7 @@ impl UsageSum {
         true
     }
 
-    /// `None` when no usage was ever recorded.
+    /// Returns `None` when no usage was ever recorded.
     fn total(self) -> Option<Tokens> {
         let mut all = self.by_message.into_values().chain(self.nameless).peekable();
         all.peek()?;
@@ -163,7 +166,7 @@ impl UsageSum {
     }
 }
 
-/// The message id where a record begins exactly as the agent writes it.
+/// The message id, if the record begins exactly in the agent's spelling.
 fn message_id(line: &[u8]) -> Option<&str> {
     let beginning = &line[..line.len().min(300)];
     let id = &beginning[ID.find(beginning)? + ID.needle().len()..];
@@ -176,7 +179,7 @@ static ID: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(",\"message\
 mod tests {
     use super::*;
 
-    /// As the scan hands lines over.
+    /// Passes lines in as the scan does.
     fn give(sum: &mut UsageSum, lines: &[u8]) {
         match memchr::memmem::find(lines, MARK.as_bytes()) {
             Some(at) => sum.line(lines, at),

@@ -1,5 +1,5 @@
-//! Asking a live app-server about its threads. The rollout cannot tell a tool at work from one that waits for a
-//! person; the server that owns the thread can.
+//! Asks a live app-server about its threads. The rollout does not distinguish a running tool from one that
+//! waits for a person; the server that owns the thread does.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,9 +16,9 @@ use serde_json::json;
 
 use super::server::{Server, socket_of};
 
-/// A server on this machine answers within milliseconds; one that does not is left alone.
+/// A local server answers within milliseconds; a server that does not is skipped.
 const PATIENCE: Duration = Duration::from_millis(700);
-/// Puts the word of every server that can be reached into the claims of its threads.
+/// Adds the answer of every reachable server to the claims of its threads.
 pub(super) fn ask_servers(
     root: &Path,
     kernel: &KernelView,
@@ -32,7 +32,7 @@ pub(super) fn ask_servers(
     for (server, claims) in by_server {
         let process = kernel.processes.iter().find(|process| process.head.process == server && ours(process));
         if let Some(socket) = process.and_then(|process| socket_of(root, process)) {
-            // A server that does not answer leaves the claims as they are.
+            // A server that does not answer leaves the claims unchanged.
             let _ = ask(&socket, kernel.as_of, claims);
         }
     }
@@ -73,8 +73,8 @@ struct Status {
     active_flags: Vec<String>,
 }
 
-/// What an answer to `thread/read` says of the thread. Pure. `None` when it says nothing: the server answers for
-/// threads that it does not own too, and then knows only their files.
+/// Converts an answer to `thread/read` into a live report. Pure. Returns `None` when the answer contains no
+/// state: the server also answers for threads that it does not own, and then it knows only their files.
 fn testimony(answer: &[u8], id: &str, as_of: Timestamp) -> Option<LiveReport> {
     let thread = serde_json::from_slice::<Answer>(answer).ok()?.result.thread;
     if thread.id != id {
@@ -86,7 +86,7 @@ fn testimony(answer: &[u8], id: &str, as_of: Timestamp) -> Option<LiveReport> {
         "active" if flagged("waitingOnApproval") => (TurnState::Approval, Some(PendingKind::Approval)),
         "active" if flagged("waitingOnUserInput") => (TurnState::Question, Some(PendingKind::Question)),
         "active" => (TurnState::Open, None),
-        // How the last turn ended is in the records.
+        // The records show how the last turn ended.
         "idle" | "systemError" => (TurnState::Ended, None),
         _ => return None,
     };

@@ -1,4 +1,5 @@
-//! Rollouts that the agent has compressed (`.jsonl.zst`): decoded from the front, keeping only both ends.
+//! Rollouts that the agent has compressed (`.jsonl.zst`). They are decoded from the front, and only both ends
+//! are kept.
 
 use std::io::{self, Read};
 
@@ -7,11 +8,12 @@ use ruzstd::decoding::StreamingDecoder;
 use crate::Progress;
 use crate::transcript::read::BothEnds;
 
-/// How much of each end is kept of a rollout that is larger than both.
+/// How many bytes of each end are kept when a rollout is larger than both together.
 const KEPT: usize = 8 << 20;
-/// A file that decodes to more than this is no rollout.
+/// A file that decodes to more than this is not a rollout.
 const LIMIT: u64 = 1 << 30;
-/// Neither is one that becomes so many times larger, except where that is still little.
+/// A file that expands by more than this factor is not a rollout either, unless its decoded size is still
+/// small.
 const LARGEST_RATIO: u64 = 256;
 const LITTLE: u64 = 64 << 20;
 const CHUNK: usize = 256 << 10;
@@ -74,14 +76,14 @@ mod tests {
         assert!(ends.tail.len() <= 2 * KEPT && ends.head().len() == KEPT);
     }
 
-    /// A frame of blocks that each say one byte a hundred thousand times.
+    /// A frame of blocks that each repeat one byte a hundred thousand times.
     fn bomb(plain: u64) -> Vec<u8> {
         const BLOCK: u64 = 128 << 10;
         // Magic number; no checksum, no size; a window of 128 KiB.
         let mut packed = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 7 << 3];
         let blocks = plain / BLOCK;
         for block in 0..blocks {
-            // The last one says so; a block of one repeated byte.
+            // The last block sets its flag; each block repeats one byte.
             let header = u32::from(block + 1 == blocks) | 1 << 1 | u32::try_from(BLOCK).unwrap() << 3;
             packed.extend(&header.to_le_bytes()[..3]);
             packed.push(b'x');

@@ -1,4 +1,4 @@
-//! How Codex is started, taken up again and ended. Making a plan is pure.
+//! How Codex is started, resumed and stopped. Making a plan is pure.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use agentctl_model::{
 };
 use serde_json::Value;
 
-use super::places::{Place, is_uuid};
 use super::processes::{Role, role};
 use super::server::socket_of;
 use super::steer::Steered;
+use super::storage::{RolloutFile, is_uuid};
 use super::{Codex, locks};
 use crate::control::{Answer, Control, no_way_in, with_prompt_on_stdin};
 use crate::gateway::ServerError;
@@ -19,10 +19,11 @@ use crate::{Adapter, Root};
 
 const PROGRAM: &str = "codex";
 
-/// The agent takes no more characters at once. It would say so only after it has named a thread that never begins.
+/// The agent accepts no more characters than this at once. It reports the excess only after it has announced
+/// a thread that never begins.
 const MOST_WORDS: usize = 1_048_576;
 
-/// What one argument may have: 128 KiB with its final NUL.
+/// The longest possible argument: 128 KiB with its final NUL.
 const LONGEST_ARGUMENT: usize = 128 * 1024 - 1;
 
 impl Control for Codex {
@@ -37,7 +38,7 @@ impl Control for Codex {
         };
         args.push("--json");
         let mut args: Vec<String> = args.into_iter().map(str::to_owned).collect();
-        // `exec resume` and `exec fork` have no flag for the sandbox; the setting works everywhere.
+        // `exec resume` and `exec fork` have no flag for the sandbox; the configuration key works everywhere.
         let mut setting =
             |key: &str, value: &str| args.extend(["-c".to_owned(), format!("{key}={}", toml(value))]);
         match intent.permission {
@@ -52,7 +53,7 @@ impl Control for Codex {
             args.push("--dangerously-bypass-approvals-and-sandbox".to_owned());
         }
         args.extend(intent.model.iter().map(|model| format!("--model={model}")));
-        // Before what stands by its place: the id, and the dash for the words.
+        // Additional arguments precede the positional ones: the id, and the dash for the prompt.
         args.extend(intent.more.iter().cloned());
         if let Some(long) = args.iter().find(|arg| arg.len() > LONGEST_ARGUMENT) {
             let reason = format!(
@@ -63,7 +64,7 @@ impl Control for Codex {
             return Err(Refusal::new(reason).hint("put them into AGENTS.md or into the prompt"));
         }
         if let Some(id) = stored {
-            // A name that nobody has would begin a new thread without a word.
+            // A name that matches no thread would silently begin a new one.
             if !is_uuid(id) {
                 return Err(Refusal::new(format!("{id} is no id of a Codex thread")));
             }
@@ -79,7 +80,7 @@ impl Control for Codex {
         started["thread_id"].as_str().filter(|id| is_uuid(id)).map(str::to_owned)
     }
 
-    /// A failed turn says why; an error before it may only be a retry.
+    /// A failed turn gives its reason; an error before it may only announce a retry.
     fn complaint(&self, said: FirstWords<'_>) -> Option<String> {
         let failed =
             |event: &Value| (event["type"] == "turn.failed").then(|| event["error"]["message"].clone());
@@ -91,9 +92,9 @@ impl Control for Codex {
 
     fn stop_way(&self, _session: &Session, process: &Process) -> StopWay {
         match role(&process.head) {
-            // It writes down that it was interrupted, and ends its commands.
+            // The agent records the interruption and ends its commands.
             Role::Run => StopWay::Signal(CleanSignal::Interrupt),
-            // A server that others can reach serves them too.
+            // A server that others can reach also serves them.
             Role::Server if process.head.option("--listen").is_some() => StopWay::Ask,
             _ => StopWay::Signal(CleanSignal::Terminate),
         }
@@ -150,16 +151,16 @@ impl Control for Codex {
                 "{id} was opened and never used: there is nothing to go on with"
             )));
         }
-        match Place::at(place.to_owned()) {
-            Some(place) if place.archived => Err(Refusal::new(format!("{} is archived", place.id))
-                .hint(format!("`codex unarchive {}` brings it back", place.id))),
+        match RolloutFile::at(place.to_owned()) {
+            Some(rollout) if rollout.archived => Err(Refusal::new(format!("{} is archived", rollout.id))
+                .hint(format!("`codex unarchive {}` brings it back", rollout.id))),
             _ => Ok(()),
         }
     }
 }
 
 impl Codex {
-    /// The server that owns the thread, if it listens where everybody can talk to it.
+    /// The server that owns the thread, if it listens on a socket that others can reach.
     fn reach<'s>(
         &self,
         root: &Root,
@@ -187,13 +188,14 @@ fn fits(words: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The complete lines of what a run has said, as events.
+/// Parses the complete lines of a run's output as events.
 fn events(stdout: &str) -> impl Iterator<Item = Value> {
     let lines = stdout.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     lines.filter_map(|line| serde_json::from_str(line).ok())
 }
 
-/// A text as TOML writes it. JSON writes the same, but for one character that TOML wants escaped.
+/// Quotes a text for TOML. JSON uses the same quoting except for one character that TOML requires to be
+/// escaped.
 fn toml(text: &str) -> String {
     Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }

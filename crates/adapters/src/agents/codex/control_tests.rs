@@ -1,7 +1,7 @@
 use super::*;
 use crate::control::scene::{process, session};
 
-/// What `codex exec --json` said when its model refused the key.
+/// The output of `codex exec --json` when its model provider rejected the key.
 const REFUSED: &str = concat!(
     r#"{"type":"thread.started","thread_id":"01a1df23-c2e6-74c2-b105-b50ea5667356"}"#,
     "\n",

@@ -1,14 +1,14 @@
-//! Rollout records as entries for `peek` and `logs`. Pure.
+//! Converts rollout records into entries for `peek` and `logs`. Pure.
 //!
-//! Messages come from the agent's own notes of what was said, tools from the raw items of the model, which old and
-//! new files share: so nothing is shown twice.
+//! Messages come from the agent's own message events. Tools come from the raw items of the model, which old
+//! and new files share. So nothing is shown twice.
 
 use agentctl_model::{Entry, Role, TurnState};
 
 use super::records::{Payload, Record, Said, beginning};
 use crate::transcript::show::At;
 
-/// What one record shows.
+/// Converts one record.
 pub(super) fn entries(line: &[u8]) -> Vec<Entry> {
     if beginning(line).is_some_and(|it| it.is_bookkeeping() || (it.is_bulk() && it.kind != b"compacted")) {
         return Vec::new();
@@ -22,7 +22,7 @@ fn entry(record: &Record<'_>, payload: &Payload<'_>) -> Option<Entry> {
     match record.said(payload) {
         Said::Prompt(text) => Some(at.said(Role::User, &text)),
         Said::Reply(text) => Some(at.said(Role::Agent, &text)),
-        // What a tool was told is no text of the agent.
+        // The arguments of a tool call are not a message of the agent.
         Said::Call { .. } => Some(at.called(payload.name.as_deref(), &payload.call_input())),
         Said::Output { .. } => Some(at.answered(None, false, &payload.output_text())),
         Said::TurnEnded { state: TurnState::Failed, detail, .. } => {

@@ -1,5 +1,5 @@
-//! Listening to an app-server. Whoever is connected is told of every thread that starts or changes its state, without
-//! subscribing to any; so nothing of a conversation travels here.
+//! Listens to an app-server. The server notifies every connected client of each thread that starts or changes
+//! its state, without any subscription, so no content of a conversation travels over this connection.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::server::Server;
 use crate::feed::{Feed, FeedMessage, Lost};
 
-/// How long a server may take to greet.
+/// How long a server may take for the handshake.
 const GREETING: Duration = Duration::from_secs(5);
 
 pub(super) struct ServerFeed {

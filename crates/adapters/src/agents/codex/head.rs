@@ -1,4 +1,4 @@
-//! What the beginning of a rollout says: who it is, where it came from, what was asked first. Pure.
+//! Reads the beginning of a rollout: its identity, its origin and the first prompt. Pure.
 
 use agentctl_model::text::clean_cut;
 use agentctl_model::{Parent, Relation};
@@ -11,11 +11,11 @@ use crate::transcript::read::{self, First, Line};
 pub(super) struct Head {
     pub(super) first: First,
     pub(super) origin: Option<Origin>,
-    /// What the counters stood at when a fork began.
+    /// The value of the token counters when the fork began.
     pub(super) inherited: Option<Usage>,
 }
 
-/// The first record, in our words.
+/// The contents of the first record.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) started_at: Option<Timestamp>,
@@ -27,7 +27,7 @@ pub(super) struct Origin {
     pub(super) thread_source: Option<String>,
     pub(super) nickname: Option<String>,
     pub(super) parent: Option<Parent>,
-    /// Its counters begin at those of the thread it was forked from.
+    /// The thread's counters start at those of the thread it was forked from.
     pub(super) is_fork: bool,
 }
 
@@ -62,7 +62,7 @@ impl Origin {
 }
 
 impl read::Head for Head {
-    /// The first prompt stands within the first dozen records; a fork's first counter a few tools later.
+    /// The first prompt is within the first dozen records; a fork's first counter follows a few tools later.
     const LINES: u32 = 400;
 
     fn line(&mut self, line: &[u8]) -> Line {
@@ -90,7 +90,7 @@ impl Head {
         Self { first: First::new(text_limit), ..Self::default() }
     }
 
-    /// Something that is still wanted may stand in a record that begins so.
+    /// Whether a record with this beginning may contain something that is still needed.
     fn wants(&self, beginning: &Beginning<'_>) -> bool {
         match (beginning.kind, beginning.inner) {
             (b"token_usage_record", _) => self.origin.as_ref().is_none_or(|origin| origin.is_fork),
@@ -100,7 +100,7 @@ impl Head {
     }
 
     fn take(&mut self, record: &Record<'_>) {
-        // Only the first one is its own: a fork of an old version repeats its parent's.
+        // Only the first such record is the thread's own: forks by old versions repeat their parent's.
         if self.origin.is_none()
             && let Some(meta) = record.meta()
         {

@@ -1,9 +1,10 @@
-//! Who carries which Codex thread. Pure.
+//! Which processes own which Codex threads. Pure.
 //!
-//! One process may own many threads (a parent and its sub-agents; the shared server), so ties are made per thread:
-//! by the lock that the owner holds on it, and for versions without locks by the rollout that it holds open.
-//! A lock alone can mislead: whoever clears away the locks of dead threads holds each for a moment. An owner has opened the
-//! rollout, or was told on its command line to resume the thread, or has made the lock file itself.
+//! One process may own many threads (a parent and its sub-agents, or the shared server), so ties are made per
+//! thread: by the lock that the owner holds on the thread, or, for versions without locks, by the rollout
+//! that it keeps open. A lock alone can mislead, because a process that removes the locks of dead threads
+//! holds each of them for a moment. A real owner has the rollout open, or was told on its command line to
+//! resume the thread, or created the lock file itself.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -13,8 +14,8 @@ use agentctl_model::{
 };
 
 use super::locks;
-use super::places::{id_in_name, made_at};
 use super::processes::{Role, is_ephemeral, is_told_to_resume, role};
+use super::storage::{id_in_name, made_at};
 use crate::join::{alive, by_registration, claim, unclaimed};
 
 pub(super) fn join(
@@ -46,7 +47,8 @@ pub(super) fn join(
             }
         }
     });
-    // A sandbox that inherited a file, and a command that holds a lock to archive or delete, carry nothing.
+    // A sandbox that inherited an open file, and a command that holds a lock to archive or delete, own
+    // nothing.
     claims.retain(|claim| {
         let owner = processes.get(&claim.owner.process);
         !owner.is_some_and(|process| matches!(role(&process.head), Role::Helper | Role::Wrapper))
@@ -72,14 +74,15 @@ pub(super) fn join(
 /// What it means that a process holds the lock of a thread.
 enum Hold {
     Carries,
-    /// It clears the lock away, or has only begun to take the thread: nothing of it is loaded yet.
+    /// The process removes the lock, or has only begun to take the thread and has loaded nothing of it yet.
     Clears,
-    /// It may be either. The moment passes, so the locks are read once more before this is told.
+    /// Either is possible. The ambiguity lasts only a moment, so the locks are read once more before this is
+    /// reported.
     InDoubt(&'static str),
 }
 
-/// Whoever carries a thread that has a rollout keeps the rollout open for writing, from a moment after it took the lock; a
-/// thread without one has a lock file that its owner made itself.
+/// The owner of a thread that has a rollout keeps the rollout open for writing, starting a moment after it
+/// took the lock. For a thread without a rollout, the owner created the lock file itself.
 fn hold(claim: &Claim, process: &Process, is_coordinating: bool, is_stored: bool) -> Hold {
     let files = process.open_files.seen();
     let has_open =
@@ -92,11 +95,13 @@ fn hold(claim: &Claim, process: &Process, is_coordinating: bool, is_stored: bool
     match (is_coordinating, files) {
         (true, Some(_)) if is_stored || is_older => Hold::Clears,
         (true, _) => Hold::InDoubt("holds the session's lock while it takes and clears locks"),
-        // A file that was cleared away gives its inode to the next one: what it holds is its own lock, by another name.
+        // The inode of a removed file may be reused by the next one: what the process holds is then its own
+        // lock under another name.
         (false, Some(files)) if is_older && !files.iter().any(|file| is_lock_of(file, &claim.id)) => {
             Hold::Clears
         }
-        // The list of locks is not read at one stroke, and between lock and rollout lies a moment.
+        // The list of locks is not read atomically, and a moment passes between taking the lock and opening
+        // the rollout.
         (false, Some(_)) if is_older => Hold::InDoubt(
             "holds the session's lock, which is older than the process, and not the session's file",
         ),
@@ -113,7 +118,8 @@ fn is_rollout_of(file: &OpenFile, id: &str) -> bool {
     name.and_then(id_in_name).is_some_and(|(named, _)| named == id)
 }
 
-/// Ties by the files that a process holds open: a lock where locks cannot be seen, a rollout where there are none.
+/// Ties by the files that a process keeps open: a lock where locks cannot be seen, a rollout where there are
+/// no locks.
 fn by_open_files(
     process: &Process,
     root: &Path,
@@ -130,7 +136,8 @@ fn by_open_files(
             (Some((id, _)), _) => {
                 let here = match known.get(id) {
                     Some(found) => found.place == file.path,
-                    // Not read yet, or not written yet: claimed, so that it is read once more.
+                    // The rollout was not read yet or not written yet. It is claimed so that it is read once
+                    // more.
                     None => file.path.starts_with(root) || ours(process),
                 };
                 (Some(id).filter(|_| here), "holds the session's file open")
@@ -153,7 +160,7 @@ fn by_open_files(
     }
 }
 
-/// What the owner is to the thread, and since when it has it.
+/// Sets the owner's role for the thread and since when it has owned it.
 fn describe(claim: &mut Claim, process: &Process, known: Option<&Found>) {
     let role = role(&process.head);
     let is_subagent = known
@@ -161,8 +168,8 @@ fn describe(claim: &mut Claim, process: &Process, known: Option<&Found>) {
         .is_some_and(|parent| parent.relation == Relation::Subagent);
     claim.owner.headless = role == Role::Run && !is_subagent;
     claim.role = if role == Role::Server { "server" } else { "agent" };
-    // A server, and a terminal that changes threads, are older than their hold on this one: a turn that was left
-    // open before they took the lock is not theirs.
+    // A server, and a terminal that switches threads, are older than their ownership of this thread: a turn
+    // that was left open before they took the lock is not theirs.
     let taken_at = claim.found.as_ref().and_then(|note| note.stamp).and_then(|stamp| stamp.modified);
     claim.owner.started_at = claim.owner.started_at.max(taken_at);
     if known.is_some() {
@@ -176,7 +183,7 @@ fn describe(claim: &mut Claim, process: &Process, known: Option<&Found>) {
     }
 }
 
-/// Live runs and terminals that carry no thread. A terminal beside a live server is that server's client.
+/// Live runs and terminals that own no thread. A terminal beside a live server is a client of that server.
 fn strays<'p>(
     idle_hands: &[&'p Process],
     kernel: &KernelView,
@@ -195,7 +202,8 @@ fn strays<'p>(
     idle_hands.iter().filter(is_stray).map(stray).collect()
 }
 
-/// Why nobody may be called stopped: a live process may own threads of this root, and what it holds cannot be seen.
+/// The reason why no session may be called stopped: a live process may own threads of this root, and its open
+/// files and locks cannot be seen.
 fn blindness(kernel: &KernelView, claims: &[Claim], ours: impl Fn(&Process) -> bool) -> Option<String> {
     let locks_hidden = kernel.locks.why_not();
     let may_own = |process: &&Process| {

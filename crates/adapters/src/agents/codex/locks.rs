@@ -1,8 +1,10 @@
-//! The agent's own locks: `thread-writer-locks/<id>.lock` is held by the process that owns the thread, from before
-//! its first turn until it lets go. The file alone means nothing: a killed owner leaves it behind.
+//! The agent's own locks: the process that owns a thread holds `thread-writer-locks/<id>.lock` from before
+//! its first turn until it releases the thread. The file alone means nothing, because a killed owner leaves
+//! it behind.
 //!
-//! A process that takes its first lock clears such files away: it holds `.coordination.lock`, takes each lock that nobody
-//! holds, lets go of it and deletes the file. For that moment it holds the locks of threads that it does not carry.
+//! A process that takes its first lock removes such leftovers: it holds `.coordination.lock`, takes each lock
+//! that nobody holds, releases it and deletes the file. For that moment it holds the locks of threads that it
+//! does not own.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,21 +13,22 @@ use std::path::Path;
 use agentctl_model::{Facts, Found, Harvest, OwnerIdentity, Process, Registration, Stamp, Turn, TurnState};
 use jiff::Timestamp;
 
-use super::places::is_uuid;
+use super::storage::is_uuid;
 use crate::Scope;
 
 const FOLDER: &str = "thread-writer-locks";
 
-/// What the lock of those who take and clear the others is noted as. No thread has such an id.
+/// The id under which the coordination lock is registered, which a process holds while it takes and removes
+/// other locks. No thread has such an id.
 pub(super) const COORDINATION: &str = ".coordination";
 
-/// The thread that a lock file belongs to, by its path.
+/// The thread that a lock file belongs to, from the file's path.
 pub(super) fn thread_of(path: &Path) -> Option<&str> {
     let id = path.file_name()?.to_str()?.strip_suffix(".lock")?;
     (is_uuid(id) && path.parent()?.file_name()? == FOLDER).then_some(id)
 }
 
-/// Whether a process has the lock open that is held while others are taken and cleared.
+/// Whether a process has the coordination lock open.
 pub(super) fn is_coordinating(process: &Process) -> bool {
     let is_it = |path: &Path| {
         path.file_stem().is_some_and(|stem| stem == COORDINATION)
@@ -34,12 +37,12 @@ pub(super) fn is_coordinating(process: &Process) -> bool {
     process.open_files.seen().is_some_and(|files| files.iter().any(|file| is_it(&file.path)))
 }
 
-/// Notes every lock file there is, held or not: the kernel tells.
+/// Registers every lock file, held or not; the kernel shows which are held.
 pub(super) fn read(home: &Path, scope: &Scope<'_>, harvest: &mut Harvest) {
     let folder = home.join(FOLDER);
     let entries = match agentctl_files::entries(&folder) {
         Ok(entries) => entries,
-        // Versions before the locks have none.
+        // Older versions have no locks.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
         Err(error) => {
             harvest.left_out(format!("{}: {error}", folder.display()));
@@ -55,7 +58,7 @@ pub(super) fn read(home: &Path, scope: &Scope<'_>, harvest: &mut Harvest) {
             harvest.registrations.push(note(id, &path, &metadata));
         }
     }
-    // Without any other there is nothing to clear away.
+    // Without any other lock file there is nothing to remove.
     let path = folder.join(format!("{COORDINATION}.lock"));
     if harvest.registrations.len() > noted
         && let Ok(metadata) = fs::symlink_metadata(&path)
@@ -65,8 +68,9 @@ pub(super) fn read(home: &Path, scope: &Scope<'_>, harvest: &mut Harvest) {
 }
 
 fn note(id: &str, path: &Path, metadata: &fs::Metadata) -> Registration {
-    // The owner makes the file when it takes the thread, so its time is when the ownership began. Only a server that
-    // was already running takes over the file that a killed owner left: then the time is too early, and harmless.
+    // The owner creates the file when it takes the thread, so the file's time is when the ownership began.
+    // Only a server that was already running takes over the file that a killed owner left: then the time is
+    // too early, which does no harm.
     let taken_at = metadata.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
     let found = Found {
         id: id.to_owned(),

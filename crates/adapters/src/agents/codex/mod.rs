@@ -1,4 +1,5 @@
-//! Codex: one rollout file per thread, and a lock that the owner of a thread holds for as long as it has it.
+//! Codex writes one rollout file per thread, and the owner of a thread holds a lock for as long as it owns
+//! it.
 
 mod ask;
 mod compressed;
@@ -9,12 +10,12 @@ mod head;
 mod join;
 mod locks;
 mod names;
-mod places;
 mod processes;
 mod records;
 mod server;
 mod session;
 mod steer;
+mod storage;
 mod tail;
 mod tokens;
 
@@ -32,21 +33,17 @@ use crate::transcript::jsonl::peek::{last_entries, read_last};
 use crate::{
     Adapter, Card, Control, Line, Looks, Opening, Progress, Reach, ReadError, Root, Scope, Trace, WatchTarget,
 };
-use places::Place;
+use storage::RolloutFile;
 
 pub struct Codex;
 
-static CARD: Card = Card {
-    name: "codex",
-    title: "Codex",
-    programs: &["codex"],
-    known_good: "0.104.0 – 0.166.0",
-    capabilities: &Capability::ALL,
-    looks: Looks { locks: true, open_files: true, offspring: false, listening: false },
-    trace: Trace::OpenFile,
-    can_be_asked: true,
-    verified: true,
-};
+static CARD: Card = Card::new("codex", "Codex")
+    .programs(&["codex"])
+    .capabilities(&Capability::ALL)
+    .known_good("0.104.0 – 0.166.0")
+    .looks(Looks { locks: true, open_files: true, ..Looks::NONE })
+    .trace(Trace::OpenFile)
+    .can_be_asked();
 
 impl Adapter for Codex {
     fn card(&self) -> &'static Card {
@@ -62,7 +59,7 @@ impl Adapter for Codex {
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
-        // The kernel names open files by their real paths, so the places must be real paths too.
+        // The kernel names open files by their real paths, so the root must be a real path too.
         let home = match agentctl_files::real_path(&root.path) {
             Ok(home) => home,
             Err(error) => {
@@ -78,9 +75,9 @@ impl Adapter for Codex {
         let mut harvest = Harvest::complete(Vec::new());
         locks::read(&home, scope, &mut harvest);
         let wanted = match scope.reach {
-            Reach::All { .. } => places::all(&home, &mut harvest),
-            Reach::Ids(ids) => places::named(&home, ids, &mut harvest),
-            Reach::Live(kernel) => live_places(&home, kernel, &mut harvest),
+            Reach::All { .. } => storage::all(&home, &mut harvest),
+            Reach::Ids(ids) => storage::named(&home, ids, &mut harvest),
+            Reach::Live(kernel) => live_rollouts(&home, kernel, &mut harvest),
         };
         gather(&wanted, scope, &mut harvest, session::read);
         names::give(&home, &mut harvest);
@@ -111,14 +108,15 @@ impl Adapter for Codex {
     }
 
     fn watch(&self, root: &Root) -> Vec<WatchTarget> {
-        // Rollouts lie in folders of year, month and day; the locks say who has a thread before it has one.
+        // Rollouts are in folders of year, month and day; the locks show who owns a thread before it has a
+        // rollout.
         let (rollouts, locks) = (root.path.join("sessions"), root.path.join("thread-writer-locks"));
         vec![WatchTarget::new(rollouts, 3), WatchTarget::new(locks, 0)]
     }
 
     fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
         if locks::thread_of(place).is_some() {
-            // A thread before its first turn has only its lock: nothing was said yet.
+            // A thread before its first turn has only its lock and no messages yet.
             Ok(Vec::new())
         } else if is_compressed(place) {
             read_compressed(place, limit).map_err(|error| ReadError::new(place, error))
@@ -129,7 +127,7 @@ impl Adapter for Codex {
 
     fn follow(&self, place: &Path, id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
         if is_compressed(place) {
-            // The agent compresses only what it has put away: nothing will be added.
+            // The agent compresses only rollouts that it has archived, so nothing will be appended.
             return Ok(Box::new(ReadOnce(self.read(place, id, backlog)?)));
         }
         Ok(Box::new(JsonlFollower::start(place, entries::entries, backlog)?))
@@ -140,25 +138,25 @@ impl Adapter for Codex {
     }
 }
 
-fn is_compressed(place: &Path) -> bool {
-    place.extension().is_some_and(|extension| extension == "zst")
+fn is_compressed(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "zst")
 }
 
-fn read_compressed(place: &Path, limit: usize) -> std::io::Result<Vec<Entry>> {
-    let opened = open_regular(place)?;
+fn read_compressed(path: &Path, limit: usize) -> std::io::Result<Vec<Entry>> {
+    let opened = open_regular(path)?;
     let ends = compressed::decode(&opened.file, opened.size, &Progress::default())?;
     last_entries(ends.tail.as_slice(), ends.tail.len() as u64, entries::entries, limit)
 }
 
-/// The kernel picks: threads whose lock is held, and rollouts that a process holds open.
-fn live_places(home: &Path, kernel: &KernelView, harvest: &mut Harvest) -> Vec<Place> {
+/// Selects rollouts by the kernel's view: threads whose lock is held, and rollouts that a process keeps open.
+fn live_rollouts(home: &Path, kernel: &KernelView, harvest: &mut Harvest) -> Vec<RolloutFile> {
     let files = || kernel.processes.iter().filter_map(|process| process.open_files.seen()).flatten();
-    let mut places: Vec<Place> = files()
+    let mut rollouts: Vec<RolloutFile> = files()
         .filter(|file| file.writable && file.path.starts_with(home))
-        .filter_map(|file| Place::at(file.path.clone()))
+        .filter_map(|file| RolloutFile::at(file.path.clone()))
         .collect();
-    places.sort();
-    places.dedup();
+    rollouts.sort();
+    rollouts.dedup();
     let held = |holder: &OwnerIdentity| match (holder, kernel.locks.seen()) {
         (OwnerIdentity::Lock { device, inode }, Some(locks)) => {
             locks.iter().any(|lock| lock.device == *device && lock.inode == *inode)
@@ -169,12 +167,12 @@ fn live_places(home: &Path, kernel: &KernelView, harvest: &mut Harvest) -> Vec<P
     let missing: BTreeSet<String> = harvest
         .registrations
         .iter()
-        .filter(|note| held(&note.holder) && !places.iter().any(|place| place.id == note.id))
+        .filter(|note| held(&note.holder) && !rollouts.iter().any(|rollout| rollout.id == note.id))
         .map(|note| note.id.clone())
         .collect();
     if !missing.is_empty() {
         let ids: Vec<String> = missing.into_iter().collect();
-        places.extend(places::named(home, &ids, harvest));
+        rollouts.extend(storage::named(home, &ids, harvest));
     }
-    places
+    rollouts
 }

@@ -1,4 +1,4 @@
-//! The names of threads: `session_index.jsonl`, appended to whenever one is named.
+//! The names of threads, from `session_index.jsonl`, to which the agent appends each new name.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::transcript::jsonl::open::open_regular;
 use crate::transcript::jsonl::{Scan, scan_back};
 
-/// Older names than this many bytes hold are not looked for.
+/// How many bytes from the end are searched for names.
 const REACH: u64 = 16 << 20;
 
 #[derive(Deserialize)]
@@ -20,7 +20,7 @@ struct Line {
     thread_name: Option<String>,
 }
 
-/// Newest first: the first line of an id is its name. Pure.
+/// Reads lines newest first: the first line with an id has its current name. Pure.
 #[derive(Default)]
 struct Names(HashMap<String, Option<String>>);
 
@@ -34,7 +34,7 @@ impl Scan for Names {
     }
 }
 
-/// Gives every session that was found the name it was given, if any.
+/// Sets the name of every session found that has one.
 pub(super) fn give(home: &Path, harvest: &mut Harvest) {
     let path = home.join("session_index.jsonl");
     let mut names = Names::default();
@@ -42,7 +42,7 @@ pub(super) fn give(home: &Path, harvest: &mut Harvest) {
     match read {
         Ok(_) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
-        // A session without its name is still the session.
+        // A session without its name is still reported.
         Err(error) => harvest.warnings.push(format!("{}: {error}", path.display())),
     }
     for found in &mut harvest.found {

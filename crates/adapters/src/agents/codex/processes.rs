@@ -1,23 +1,23 @@
-//! Which processes are Codex, and what they are: a run, a terminal, a server, or only a helper. Pure.
+//! Which processes are Codex, and their roles: a run, a terminal, a server, or only a helper. Pure.
 
 use agentctl_model::ProcessHead;
 
-/// What a Codex process is to sessions.
+/// The role of a Codex process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// `codex exec`: a run with a prompt of its own that ends with the turn.
+    /// `codex exec`: a run with its own prompt that exits with the turn.
     Run,
-    /// `codex` in a terminal. It owns its thread, or is a client of the shared server that does.
+    /// `codex` in a terminal. It owns its thread, or is a client of the shared server that owns it.
     Terminal,
-    /// `codex app-server`, the shared daemon included: it owns the threads of its clients.
+    /// `codex app-server`, including the shared daemon: it owns the threads of its clients.
     Server,
-    /// The Node script that starts the program and passes signals on. It owns nothing.
+    /// The Node script that starts the program and forwards signals. It owns nothing.
     Wrapper,
-    /// Sandboxes, and commands that only manage.
+    /// A sandbox, or a command that only manages.
     Helper,
 }
 
-/// Options before a subcommand that take the next argument as their value.
+/// Options before a subcommand whose value is the next argument.
 const VALUED: [&str; 22] = [
     "-c",
     "--config",
@@ -43,7 +43,7 @@ const VALUED: [&str; 22] = [
     "--remote-auth-token-env",
 ];
 
-/// Subcommands that serve others' threads.
+/// Subcommands that serve the threads of other programs.
 const SERVERS: [&str; 2] = ["app-server", "mcp-server"];
 
 /// Subcommands that manage threads or the installation and never own a thread.
@@ -78,7 +78,8 @@ const MANAGING: [&str; 28] = [
     "help",
 ];
 
-/// The program's own file names: npm and package managers install `codex`, release archives name the target.
+/// Whether this is a file name of the program: npm and package managers install `codex`, release archives add
+/// the target.
 fn is_program(name: &str) -> bool {
     name == "codex"
         || (name.starts_with("codex-")
@@ -87,11 +88,11 @@ fn is_program(name: &str) -> bool {
 }
 
 fn is_sandbox(name: &str) -> bool {
-    // The kernel cuts names to 15 bytes.
+    // The kernel truncates names to 15 bytes.
     name.starts_with("codex-linux-san") || name == "codex-execve-wrapper" || name == "codex-code-mode-host"
 }
 
-/// `node /x/bin/codex ARGS`, or its script `codex.js`.
+/// Whether this is `node /x/bin/codex ARGS` or its script `codex.js`.
 fn is_wrapper(head: &ProcessHead) -> bool {
     let script = head.argv.get(1).map(|path| path.rsplit('/').next().unwrap_or(path));
     matches!(head.program(), "node" | "nodejs" | "bun") && matches!(script, Some("codex" | "codex.js"))
@@ -110,7 +111,7 @@ pub(super) fn role(head: &ProcessHead) -> Role {
     }
     match subcommand(head) {
         Some("exec" | "e" | "review") => Role::Run,
-        // `app-server daemon …`, `app-server proxy` and the like only manage the server.
+        // `app-server daemon …`, `app-server proxy` and similar commands only manage the server.
         Some("app-server") if second_word(head, "app-server").is_some() => Role::Helper,
         Some(word) if SERVERS.contains(&word) => Role::Server,
         Some(word) if MANAGING.contains(&word) => Role::Helper,
@@ -119,18 +120,18 @@ pub(super) fn role(head: &ProcessHead) -> Role {
     }
 }
 
-/// Whether a run leaves nothing on disk.
+/// Whether the run stores nothing on disk.
 pub(super) fn is_ephemeral(head: &ProcessHead) -> bool {
     head.has_flag("--ephemeral")
 }
 
-/// Whether its arguments name this thread as the one to go on with. A fork names a thread that it only copies.
+/// Whether the arguments name this thread as the one to resume. A fork names a thread that it only copies.
 pub(super) fn is_told_to_resume(head: &ProcessHead, id: &str) -> bool {
     let mut words = head.argv.iter().skip_while(|word| *word != "resume");
     words.any(|word| word == id)
 }
 
-/// The first argument that is no option.
+/// The first argument that is not an option.
 fn subcommand(head: &ProcessHead) -> Option<&str> {
     words_after(head, 1).next()
 }
@@ -158,7 +159,8 @@ fn words_after(head: &ProcessHead, from: usize) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The socket that a server listens on, if it is one in the file system; empty means the default one.
+/// The socket on which a server listens, if it is in the file system; an empty string means the default
+/// socket.
 pub(super) fn listens_on(head: &ProcessHead) -> Option<&str> {
     head.option("--listen")?.strip_prefix("unix://")
 }

@@ -1,7 +1,7 @@
-//! The records of a Codex rollout: only the fields that are used, all optional. Pure.
+//! The records of a Codex rollout. Only the fields in use are declared, and all are optional. Pure.
 //!
-//! Every line is `{timestamp, ordinal?, type, payload}`. Old files have no `ordinal` and keep messages as
-//! `user_message` / `agent_message` events; new ones write them as `item_completed` items. Both are read.
+//! Every line is `{timestamp, ordinal?, type, payload}`. Old files have no `ordinal` and store messages as
+//! `user_message` / `agent_message` events; new files write them as `item_completed` items. Both are read.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ pub(super) struct Record<'a> {
     payload: Option<&'a RawValue>,
 }
 
-/// What stands inside a record, whatever its type: the fields of all types side by side.
+/// The payload of a record: the fields of all record types side by side.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Payload<'a> {
@@ -55,7 +55,7 @@ pub(super) struct Payload<'a> {
 pub(super) struct Meta<'a> {
     #[serde(borrow)]
     pub(super) id: Option<Text<'a>>,
-    /// The root thread: of a sub-agent that is its parent.
+    /// The root thread; for a sub-agent this is its parent.
     pub(super) session_id: Option<Text<'a>>,
     timestamp: Option<Text<'a>>,
     pub(super) cwd: Option<Text<'a>>,
@@ -80,7 +80,7 @@ struct Git {
     branch: Option<String>,
 }
 
-/// Where a thread came from: a word (`exec`, `cli`, `vscode`), or what it is a sub-agent of.
+/// The origin of a thread: a keyword (`exec`, `cli`, `vscode`), or the thread whose sub-agent it is.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Source {
     pub(super) word: Option<String>,
@@ -88,7 +88,8 @@ pub(super) struct Source {
     pub(super) parent: Option<String>,
 }
 
-/// A token counter of the agent. Cached input is part of its input. One without input or output is none.
+/// A token counter of the agent. Cached input is part of the input. A counter without input or output does
+/// not count as one.
 #[expect(clippy::struct_field_names, reason = "the agent's own names")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(super) struct Usage {
@@ -100,7 +101,7 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// After an overflow of the context the agent sets the total to the window and everything else to 0.
+    /// After a context overflow the agent sets the total to the window size and everything else to 0.
     fn is_overflow_mark(&self) -> bool {
         self.input_tokens == 0 && self.output_tokens == 0 && self.total_tokens > Some(0)
     }
@@ -120,7 +121,7 @@ struct ErrorNote<'a> {
     message: Option<Text<'a>>,
 }
 
-/// A finished item of a new rollout.
+/// A completed item of a new rollout.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Item<'a> {
@@ -136,16 +137,17 @@ struct Part<'a> {
     text: Option<Text<'a>>,
 }
 
-/// What one record says.
+/// What one record means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Said {
-    /// A turn's circumstances: where and with which model.
+    /// The context of a turn: its directory and model.
     Context {
         cwd: Option<String>,
         model: Option<String>,
     },
     TurnBegan,
-    /// How a turn ended, with the words of an error; and the agent's last message, where it is repeated here.
+    /// How a turn ended, with the error message if any, and the agent's last message where this record
+    /// repeats it.
     TurnEnded {
         state: TurnState,
         detail: Option<String>,
@@ -155,30 +157,30 @@ pub(super) enum Said {
     Prompt(String),
     /// The agent's message.
     Reply(String),
-    /// The agent's running total, and the part of it that this one reply cost where that is said.
+    /// The agent's running total, and the share of this one reply where the record has it.
     Total {
         total: Usage,
         reply: Option<Usage>,
     },
-    /// A tool was called and this is the call's id.
+    /// A tool call, with the call's id.
     Call {
         id: Option<String>,
         words: String,
     },
-    /// A tool answered.
+    /// A tool result.
     Output {
         id: Option<String>,
     },
-    /// Part of a turn, and nothing that is shown.
+    /// Part of a turn, with nothing to show.
     Work,
     /// Not part of any turn: settings, bookkeeping, the first record.
     Nothing,
-    /// A record type this adapter does not know.
+    /// A record type that this adapter does not know.
     Unknown(String),
 }
 
 impl<'a> Record<'a> {
-    /// `None` for half a line, or anything that is no record.
+    /// Returns `None` for an incomplete line or anything else that is not a record.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
         serde_json::from_slice(line).ok()
     }
@@ -208,7 +210,7 @@ impl<'a> Record<'a> {
             "response_item" => payload.model_item(),
             "token_usage_record" => total_of(payload.thread_token_usage, payload.usage).unwrap_or(Said::Work),
             "compacted" => Said::Work,
-            // A record of the oldest files has no type of its own.
+            // Records of the oldest files have no type.
             "session_meta" | "world_state" | "" => Said::Nothing,
             other => Said::Unknown(clean_cut(other, Some(60))),
         }
@@ -242,7 +244,7 @@ impl Payload<'_> {
                 .and_then(|info| serde_json::from_str::<Info<'_>>(info.get()).ok())
                 .and_then(|info| total_of(info.total_token_usage, None))
                 .unwrap_or(Said::Work),
-            // Damaged: an event without a type.
+            // An event without a type is damaged.
             "" => Said::Nothing,
             kind if OUTSIDE_TURNS.contains(&kind) => Said::Nothing,
             kind if WITHIN_TURNS.contains(&kind) => Said::Work,
@@ -267,7 +269,8 @@ impl Payload<'_> {
         spoken(&text)
     }
 
-    /// Raw items of the model. Its messages are not read here: they include what was injected and summaries.
+    /// Classifies raw items of the model. Its messages are not read here, because they include injected text
+    /// and summaries.
     fn model_item(&self) -> Said {
         match self.kind.as_ref() {
             "function_call" | "custom_tool_call" | "local_shell_call" => {
@@ -280,7 +283,7 @@ impl Payload<'_> {
         }
     }
 
-    /// The call: `exec_command: make test`.
+    /// Describes the call, such as `exec_command: make test`.
     fn call_words(&self) -> String {
         let input = self.call_input();
         let told: Option<serde_json::Value> = serde_json::from_str(&input).ok();
@@ -290,13 +293,13 @@ impl Payload<'_> {
         call::words(self.name.as_deref().unwrap_or("tool"), &what)
     }
 
-    /// What a tool was called with: JSON in a string, or plain text.
+    /// The arguments of a tool call: JSON in a string, or plain text.
     pub(super) fn call_input(&self) -> String {
         let Some(raw) = self.arguments.or(self.input) else { return String::new() };
         serde_json::from_str::<String>(raw.get()).unwrap_or_else(|_| raw.get().to_owned())
     }
 
-    /// What a tool answered: a string, or a list of parts.
+    /// The result of a tool: a string, or a list of parts.
     pub(super) fn output_text(&self) -> String {
         let Some(raw) = self.output else { return String::new() };
         text_of(raw).unwrap_or_else(|| raw.get().to_owned())
@@ -324,7 +327,7 @@ fn spoken(text: &str) -> Option<String> {
 }
 
 impl<'a> Meta<'a> {
-    /// From the whole line in one pass.
+    /// Parses the whole line in one pass.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
         #[derive(Deserialize)]
         struct Line<'a> {
@@ -363,7 +366,8 @@ impl<'a> Meta<'a> {
     }
 }
 
-/// Events that are written between turns too (seen when a thread is merely opened): no sign that a turn goes on.
+/// Events that are also written between turns (for example when a thread is merely opened), so they do not
+/// show that a turn continues.
 const OUTSIDE_TURNS: [&str; 8] = [
     "thread_settings_applied",
     "thread_name_updated",
@@ -375,7 +379,7 @@ const OUTSIDE_TURNS: [&str; 8] = [
     "warning",
 ];
 
-/// Events of a turn that say nothing a session object shows.
+/// Events within a turn that contribute nothing to a session object.
 const WITHIN_TURNS: [&str; 26] = [
     "agent_reasoning",
     "agent_reasoning_raw_content",
@@ -405,12 +409,12 @@ const WITHIN_TURNS: [&str; 26] = [
     "collab_waiting_end",
 ];
 
-/// The first record without the instructions inside it, which are nine tenths of it and say nothing about the
-/// session. Whatever is not spelled as expected stays.
+/// Removes the instructions from the first record: they are nine tenths of it and contain nothing about the
+/// session. A record with an unexpected spelling is returned unchanged.
 pub(super) fn without_instructions(line: &[u8]) -> Cow<'_, [u8]> {
     let mark = b"\"base_instructions\":{\"text\":\"";
     let Some(from) = memchr::memmem::find(line, mark).map(|at| at + mark.len()) else { return line.into() };
-    // A quote ends the text unless an odd number of backslashes stands before it.
+    // A quote ends the text unless an odd number of backslashes precedes it.
     let ends = |quote: &usize| {
         let escapes = line[from..*quote].iter().rev().take_while(|byte| **byte == b'\\').count();
         escapes % 2 == 0
@@ -421,7 +425,8 @@ pub(super) fn without_instructions(line: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// The beginning of a line, read by its exact spelling: type, and type of the payload when that comes first.
+/// The beginning of a line in the agent's exact spelling: its type, and the payload's type when that comes
+/// first.
 pub(super) struct Beginning<'l> {
     pub(super) at: &'l str,
     pub(super) kind: &'l [u8],
@@ -429,7 +434,7 @@ pub(super) struct Beginning<'l> {
     rest: &'l [u8],
 }
 
-/// `None` for any other spelling: then the line is parsed, slowly, and nothing is lost.
+/// Returns `None` for any other spelling; such a line is parsed slowly, and nothing is lost.
 pub(super) fn beginning(line: &[u8]) -> Option<Beginning<'_>> {
     let rest = line.strip_prefix(b"{\"timestamp\":\"")?;
     let (at, rest) = upto_quote(rest)?;
@@ -445,14 +450,15 @@ pub(super) fn beginning(line: &[u8]) -> Option<Beginning<'_>> {
     Some(Beginning { at: std::str::from_utf8(at).ok()?, kind, inner, rest })
 }
 
-/// A short string without escapes, and what follows its closing quote.
+/// Reads a short string without escapes, and returns it with what follows its closing quote.
 fn upto_quote(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = memchr::memchr(b'"', &bytes[..bytes.len().min(64)])?;
     (!bytes[..end].contains(&b'\\')).then(|| (&bytes[..end], &bytes[end + 1..]))
 }
 
 impl Beginning<'_> {
-    /// Part of a turn, and certainly nothing more: messages as the model sees them, and finished commands.
+    /// Whether this is part of a turn and certainly nothing more: messages as the model sees them, and
+    /// finished commands.
     pub(super) fn is_bulk(&self) -> bool {
         match (self.kind, self.inner) {
             (b"response_item", b"message" | b"reasoning") | (b"compacted", _) => true,
@@ -470,7 +476,7 @@ impl Beginning<'_> {
         }
     }
 
-    /// What stands between turns and is large.
+    /// Whether this is a large record between turns.
     pub(super) fn is_bookkeeping(&self) -> bool {
         self.kind == b"world_state"
     }

@@ -1,4 +1,5 @@
-//! Talking to a live app-server: requests and what it tells, over its socket. No subscription outlives the connection.
+//! A connection to a live app-server over its socket: requests, answers and notifications. No subscription
+//! outlives the connection.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -14,7 +15,7 @@ use super::processes::listens_on;
 use crate::wire::deadline::Bounded;
 use crate::wire::websocket::WebSocket;
 
-/// What is larger is no answer to anything that is asked here.
+/// A larger message cannot be an answer to any request made here.
 const LARGEST_ANSWER: usize = 4 << 20;
 
 /// The socket on which a server process can be reached.
@@ -34,12 +35,12 @@ pub(super) struct Server {
 #[derive(Deserialize)]
 struct Envelope {
     id: Option<Value>,
-    /// Only of the server's own words, which may carry any id.
+    /// Present only in the server's own requests and notifications, which may have any id.
     method: Option<String>,
 }
 
 impl Server {
-    /// Connects for at most `patience` in all, from the greeting to the last answer.
+    /// Connects with a timeout of `patience` for everything, from the handshake to the last answer.
     pub(super) fn connect(socket: &Path, patience: Duration) -> io::Result<Self> {
         let mut server = Self { socket: WebSocket::connect(socket, LARGEST_ANSWER, patience)?, asked: 0 };
         let client = json!({"name": "agentctl", "title": null, "version": env!("CARGO_PKG_VERSION")});
@@ -49,7 +50,8 @@ impl Server {
         Ok(server)
     }
 
-    /// Says one request and waits for its answer, success or error; what else the server tells meanwhile is passed over.
+    /// Sends one request and waits for its answer, success or error. Other messages of the server are ignored
+    /// meanwhile.
     pub(super) fn call(&mut self, method: &str, params: &Value) -> io::Result<Bytes> {
         let number = self.asked;
         self.asked += 1;
@@ -63,17 +65,17 @@ impl Server {
         }
     }
 
-    /// Answers a request of the server's.
+    /// Answers a request of the server.
     pub(super) fn reply(&mut self, id: &Value, result: &Value) -> io::Result<()> {
         self.socket.say(&json!({"id": id, "result": result}).to_string())
     }
 
-    /// How long what follows may take.
+    /// Sets the deadline for the following operations.
     pub(super) fn wait_until(&mut self, deadline: Instant) {
         self.socket.wait_until(deadline);
     }
 
-    /// The next message that the server sends, in its order.
+    /// The next message that the server sends, in order.
     pub(super) fn hear(&mut self) -> io::Result<Value> {
         Ok(serde_json::from_slice(&self.socket.receive()?).unwrap_or(Value::Null))
     }

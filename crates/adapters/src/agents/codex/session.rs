@@ -1,4 +1,4 @@
-//! One rollout file as one session.
+//! Reads one rollout file as one session.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::compressed;
 use super::head::Head;
-use super::places::{Place, made_at};
+use super::storage::{RolloutFile, made_at};
 use super::tail::Tail;
 use super::tokens;
 use crate::Scope;
@@ -24,10 +24,11 @@ struct Rollout<'s> {
 impl Format for Rollout<'_> {
     type Head = Head;
     type Tail = Tail;
-    /// The counters near the end are running totals.
+    /// The counters near the end are running totals, so no sum is needed.
     type Sum = ();
 
-    /// The first record alone is some 20 KB, and the last turn begins further back: up to this size one read is cheaper.
+    /// The first record alone is about 20 KB, and the last turn begins further back; up to this size a single
+    /// read is cheaper.
     const AT_ONCE: usize = 80 << 10;
 
     fn head(&self) -> Head {
@@ -48,22 +49,22 @@ impl Format for Rollout<'_> {
     }
 }
 
-/// Reads one rollout: `Ok(None)` if it was not written since then or not written at all yet (the agent makes the
-/// file first and its first record later); `Err` names what had to be left out.
-pub(super) fn read(place: &Place, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
-    let rollout = Rollout { compressed: place.compressed, scope };
-    let Some(mut reading) = read::read(&rollout, &place.path, since, scope)?.into_reading() else {
+/// Reads one rollout. Returns `Ok(None)` if it was not written since `since` or is still empty (the agent
+/// creates the file before it writes the first record); `Err` names what had to be left out.
+pub(super) fn read(file: &RolloutFile, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
+    let rollout = Rollout { compressed: file.compressed, scope };
+    let Some(mut reading) = read::read(&rollout, &file.path, since, scope)?.into_reading() else {
         return Ok(None);
     };
     if reading.warning.is_none() && reading.head.origin.is_none() {
         // The tail stops long before the first record.
         reading.warning = Some("has no first record that can be read");
     }
-    let facts = |head, tail, counted: &Counted| facts(head, tail, counted, place);
-    Ok(Some(reading.into_session(place.id.clone(), &place.path, facts)))
+    let facts = |head, tail, counted: &Counted| facts(head, tail, counted, file);
+    Ok(Some(reading.into_session(file.id.clone(), &file.path, facts)))
 }
 
-fn facts(head: Head, mut tail: Tail, counted: &Counted, place: &Place) -> Facts {
+fn facts(head: Head, mut tail: Tail, counted: &Counted, file: &RolloutFile) -> Facts {
     let origin = head.origin.unwrap_or_default();
     let turn = tail.turn();
     let mut facts = Facts {
@@ -71,10 +72,10 @@ fn facts(head: Head, mut tail: Tail, counted: &Counted, place: &Place) -> Facts 
         name: origin.nickname,
         cwd: tail.cwd.or(origin.cwd),
         branch: origin.branch,
-        // The id begins with the moment it was made.
-        started_at: origin.started_at.or_else(|| made_at(&place.id)),
+        // The id begins with its creation time.
+        started_at: origin.started_at.or_else(|| made_at(&file.id)),
         tokens: tokens::own(tail.total, origin.is_fork, head.inherited),
-        parent: origin.parent.filter(|parent| parent.id != place.id),
+        parent: origin.parent.filter(|parent| parent.id != file.id),
         ..tail.latest.into_facts(head.first, counted)
     };
     let extras = [
@@ -88,7 +89,7 @@ fn facts(head: Head, mut tail: Tail, counted: &Counted, place: &Place) -> Facts 
             facts.meta.insert(key.to_owned(), value.into());
         }
     }
-    if place.archived {
+    if file.archived {
         facts.meta.insert("archived".to_owned(), true.into());
     }
     facts

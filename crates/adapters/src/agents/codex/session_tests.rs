@@ -48,8 +48,8 @@ fn ends_of(bytes: &[u8]) -> Option<(Head, Tail, Counted, Option<&'static str>)> 
 
 fn facts_with(id: &str, bytes: &[u8]) -> Facts {
     let (head, tail, counted, _) = ends_of(bytes).unwrap();
-    let place = Place { id: id.into(), path: "/p".into(), compressed: false, archived: false };
-    facts(head, tail, &counted, &place)
+    let file = RolloutFile { id: id.into(), path: "/p".into(), compressed: false, archived: false };
+    facts(head, tail, &counted, &file)
 }
 
 fn facts_of(bytes: &[u8]) -> Facts {
@@ -114,7 +114,7 @@ fn a_call_without_an_answer_is_what_an_open_turn_is_at() {
     assert!(turn.began < turn.last);
 }
 
-/// `began X, ended X, …` as records, one second apart.
+/// Builds records from `began X, ended X, …`, one second apart.
 fn turns(events: &[(&str, &str)]) -> Vec<u8> {
     let mut text = String::new();
     for (second, (kind, id)) in events.iter().enumerate() {
@@ -129,7 +129,7 @@ fn turns(events: &[(&str, &str)]) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Events with the ids of their turns, and where they leave the last turn.
+/// Events with the ids of their turns, and the resulting state of the last turn.
 type Case<'c> = (&'c [(&'c str, &'c str)], Option<TurnState>);
 
 #[test]
@@ -140,7 +140,7 @@ fn turns_are_matched_by_their_ids_and_by_order_where_there_are_none() {
         (&[(start, "a"), (end, "a")], Some(Finished)),
         (&[(start, "a"), (end, "a"), (start, "b")], Some(Open)),
         (&[(start, "a"), (end, "a"), (start, "b"), ("item_completed", "a"), (abort, "b")], Some(Interrupted)),
-        // The ending of a replaced turn is written after the beginning of the next one.
+        // The end of a replaced turn is written after the beginning of the next one.
         (&[(start, "a"), (start, "b"), ("context", "b"), (abort, "a")], Some(Open)),
         (&[(start, "a"), (start, "b"), (abort, "a"), (end, "b")], Some(Finished)),
         (&[(start, ""), (end, "")], Some(Finished)),
@@ -173,7 +173,7 @@ fn half_a_last_line_is_a_write_in_progress_and_a_broken_middle_is_damage() {
     assert_eq!(warning(&damaged), Some("has a damaged record"));
 }
 
-/// A recorded rollout that was cut, mutated, or run together with another one.
+/// A recorded rollout that was cut, mutated, or concatenated with another one.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let one = || (0..RECORDED.len()).prop_map(|index| RECORDED[index].1.to_vec());
     let cut =
@@ -196,7 +196,7 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Whether a text stands in the bytes as JSON writes it. One with escapes may be spelled otherwise.
+/// Whether a text occurs in the bytes in JSON spelling. A text with escapes may be spelled differently.
 fn stands_in(bytes: &[u8], text: &str) -> bool {
     let plain = text.chars().all(|c| c.is_ascii_graphic() && c != '\\' && c != '"' && c != '/');
     !plain || memchr::memmem::find(bytes, text.as_bytes()).is_some()

@@ -1,7 +1,7 @@
-//! Words to a thread that an app-server owns: say something, answer what it waits for, break off its turn.
+//! Sends messages to a thread that an app-server owns, answers its pending requests, and interrupts its turn.
 //!
-//! The server does what it is told by any client, and asks every client that joins a thread what is still unanswered.
-//! Nothing here counts as done before the server has said so.
+//! The server obeys every client, and sends its unanswered requests to every client that joins a thread. No
+//! action here counts as done before the server has confirmed it.
 
 use std::io;
 use std::path::Path;
@@ -15,9 +15,9 @@ use super::server::Server;
 use crate::Answer;
 use crate::gateway::ServerError;
 
-/// Long enough for a machine under load; one whole conversation, not one answer.
+/// Long enough for a machine under load; it covers the whole exchange, not one answer.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// A turn may end between two questions about it.
+/// A turn may end between two requests about it.
 const TRIES: usize = 3;
 
 /// One thread of one server.
@@ -26,7 +26,7 @@ pub(super) struct Steered<'t> {
     thread: &'t str,
 }
 
-/// What the server says of a thread.
+/// The state of a thread as the server reports it.
 enum State {
     Idle,
     Active { waits: bool },
@@ -40,7 +40,7 @@ impl<'t> Steered<'t> {
         Ok(Self { server, thread })
     }
 
-    /// A running turn takes the words up; an idle thread begins a new turn with them.
+    /// A running turn takes up the message; an idle thread begins a new turn with it.
     pub(super) fn send(&mut self, words: &str) -> Result<(), ServerError> {
         let input = json!([{"type": "text", "text": words}]);
         if let State::Active { .. } = self.state()?
@@ -50,16 +50,16 @@ impl<'t> Steered<'t> {
             if self.call("turn/steer", &steer)?.is_ok() {
                 return Ok(());
             }
-            // The turn ended in between, or cannot be added to: what follows says why if that is not it.
+            // The turn ended in between or cannot be added to; otherwise the next request returns the reason.
         }
         let start = json!({"threadId": self.thread, "input": input});
         self.call("turn/start", &start)?.map(drop).map_err(|words| said("turn/start", &words))
     }
 
-    /// Breaks off the turn, and ends the commands that it left running.
+    /// Interrupts the turn and ends the commands that it left running.
     pub(super) fn interrupt(&mut self) -> Result<(), ServerError> {
         self.break_off()?;
-        // Servers that do not know the request end their commands by themselves.
+        // Servers that do not know this request end their commands by themselves.
         let clean = json!({"threadId": self.thread});
         let _ = self.call("thread/backgroundTerminals/clean", &clean)?;
         Ok(())
@@ -68,7 +68,8 @@ impl<'t> Steered<'t> {
     fn break_off(&mut self) -> Result<(), ServerError> {
         let mut refused = String::new();
         for _ in 0..TRIES {
-            // The server never answers about a turn that is over: it is asked only about one that is open.
+            // The server never answers a request about a turn that is over, so only an open turn is
+            // interrupted.
             let State::Active { .. } = self.state()? else { return Ok(()) };
             let Some(turn) = self.open_turn()? else { return Ok(()) };
             let interrupt = json!({"threadId": self.thread, "turnId": turn});
@@ -80,7 +81,7 @@ impl<'t> Steered<'t> {
         Err(said("turn/interrupt", &refused))
     }
 
-    /// Answers the first thing that the thread waits for.
+    /// Answers the thread's first pending request.
     pub(super) fn answer(&mut self, answer: &Answer) -> Result<(), ServerError> {
         if !matches!(self.state()?, State::Active { waits: true }) {
             return Err(Refusal::new(format!("{} waits for nothing", self.thread)).into());
@@ -122,7 +123,7 @@ impl<'t> Steered<'t> {
         Ok(last["id"].as_str().filter(|_| last["status"] == "inProgress").map(str::to_owned))
     }
 
-    /// The result of a request, or the server's own words about why there is none.
+    /// The result of a request, or the server's own error message.
     fn call(&mut self, method: &str, params: &Value) -> Result<Result<Value, String>, ServerError> {
         let answer = self.server.call(method, params).map_err(|error| self.silent(&error))?;
         let mut answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
@@ -155,7 +156,7 @@ fn said(method: &str, words: &str) -> ServerError {
     Refusal::new(format!("the app-server refused {method}: {words}")).into()
 }
 
-/// What the server gets to hear for one of its requests. Pure.
+/// The reply to one of the server's requests. Pure.
 fn reply(request: &Value, answer: &Answer) -> Result<Value, Refusal> {
     let params = &request["params"];
     let id = params["threadId"].as_str().unwrap_or("ID");
@@ -163,7 +164,7 @@ fn reply(request: &Value, answer: &Answer) -> Result<Value, Refusal> {
         ("item/commandExecution/requestApproval" | "item/fileChange/requestApproval", Answer::Approve) => {
             Ok(json!({"decision": "accept"}))
         }
-        // The other way to say no would break off the whole turn.
+        // The other way to refuse would interrupt the whole turn.
         ("item/commandExecution/requestApproval" | "item/fileChange/requestApproval", Answer::Deny) => {
             Ok(json!({"decision": "decline"}))
         }

@@ -5,7 +5,7 @@ use tungstenite::Message;
 
 use super::*;
 
-/// The server's own no, which silence is not.
+/// Expects a refusal by the server itself, as opposed to a missing answer.
 fn no<T>(said: Result<T, ServerError>) -> Refusal {
     match said {
         Err(ServerError::Refused(refusal)) => refusal,
@@ -14,14 +14,14 @@ fn no<T>(said: Result<T, ServerError>) -> Refusal {
     }
 }
 
-/// An app-server that answers by a script, and what it was told.
+/// An app-server that answers from a script and records what it received.
 struct Scripted {
     folder: tempfile::TempDir,
     heard: Receiver<Value>,
 }
 
 impl Scripted {
-    /// `script` gives what the server says to each message, in order.
+    /// `script` returns what the server sends in answer to each message, in order.
     fn start(script: impl Fn(&Value) -> Vec<Value> + Send + 'static) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(folder.path().join("s")).unwrap();
@@ -34,7 +34,7 @@ impl Scripted {
                 let answers = script(&message);
                 let _ = tell.send(message);
                 for answer in answers {
-                    // The client may have what it wants and be gone.
+                    // The client may have finished and disconnected.
                     let _ = client.send(Message::text(answer.to_string()));
                 }
             }
@@ -46,7 +46,7 @@ impl Scripted {
         Steered::reach(&self.folder.path().join("s"), "t").unwrap()
     }
 
-    /// The requests that the server got, without the greeting.
+    /// The requests that the server received, without the handshake.
     fn told(self) -> Vec<Value> {
         self.heard.iter().filter(|message| message["method"] != "initialize").skip(1).collect()
     }
@@ -68,9 +68,9 @@ fn open_turn(message: &Value) -> Value {
     result(message, &json!({"data": [{"id": "turn-1", "status": "inProgress"}]}))
 }
 
-/// What every script begins with.
+/// The handshake with which every script begins.
 fn greeting(message: &Value) -> Vec<Value> {
-    // Its own words may come at any time, and its own requests may carry any number.
+    // The server's notifications may come at any time, and its requests may have any number as id.
     let note = json!({"method": "remoteControl/status/changed", "params": {}});
     let request = json!({"method": "currentTime/read", "id": message["id"], "params": {}});
     vec![note, request, result(message, &json!({"userAgent": "x"}))]

@@ -1,4 +1,4 @@
-//! What the end of a rollout says: the turn, the last words, the counters, where and with which model. Pure.
+//! Reads the end of a rollout: the turn, the last message, the counters, the directory and the model. Pure.
 
 use agentctl_model::{Turn, TurnState};
 use jiff::Timestamp;
@@ -6,27 +6,27 @@ use jiff::Timestamp;
 use super::records::{Beginning, Payload, Record, Said, Usage, beginning};
 use crate::transcript::read::{self, Latest, Line, WORDS_REACH};
 
-/// How far back the beginning of the last turn is looked for: one turn of this size has never been seen.
+/// How far back the beginning of the last turn is searched: no turn of this size has ever been observed.
 const TURN_REACH: u64 = 64 << 20;
 
-/// A turn that ended, as its closing record says.
+/// The end of a turn as its closing record describes it.
 struct Ending {
     turn_id: Option<String>,
     turn: Turn,
 }
 
-/// Reads records newest first until nothing more is wanted.
-#[expect(clippy::struct_excessive_bools, reason = "each is one thing already heard")]
+/// Reads records newest first until nothing more is needed.
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing already found")]
 #[derive(Default)]
 pub(super) struct Tail {
     pub(super) latest: Latest,
-    /// The counters are wanted however far back they are.
+    /// The counters are needed however far back they are.
     usage: bool,
 
-    /// Endings newer than the beginning of any turn, newest first.
+    /// Turn ends newer than the beginning of any turn, newest first.
     endings: Vec<Ending>,
     decided: bool,
-    /// The newest record that belongs to a turn: opening a thread writes records too, and those do not count.
+    /// The newest record that belongs to a turn. Opening a thread writes records too, and those do not count.
     worked_at: Option<Timestamp>,
     answered: Vec<String>,
     pending_call: Option<String>,
@@ -42,7 +42,7 @@ impl Tail {
         Self { latest: Latest::new(text_limit), usage, ..Self::default() }
     }
 
-    /// The last turn. `None`: people and agent talked, and nothing says where a turn began or ended.
+    /// The last turn. Returns `None` when there are messages but no record shows where a turn began or ended.
     pub(super) fn turn(&mut self) -> Option<Turn> {
         if !self.decided {
             self.latest.turn = match self.endings.first() {
@@ -62,11 +62,11 @@ impl Tail {
         }
         match said {
             Said::Context { cwd, model } => {
-                // What the newest one leaves out, an older one says.
+                // An older context supplies what the newest one leaves out.
                 self.cwd = self.cwd.take().or(cwd);
                 self.latest.model = self.latest.model.take().or(model);
                 self.context_seen = self.cwd.is_some() && self.latest.model.is_some();
-                // The beginning of an ended turn lies right before this and says nothing more.
+                // The beginning of an ended turn stands directly before this and adds nothing.
                 self.decide_by_ending(payload.turn_id.as_deref());
             }
             Said::TurnBegan => self.began(payload.turn_id.as_deref(), at),
@@ -98,7 +98,7 @@ impl Tail {
         }
     }
 
-    /// Nothing that is still wanted can stand in a record that begins so.
+    /// Whether a record with this beginning cannot contain anything that is still needed.
     fn can_skip(&self, beginning: &Beginning<'_>) -> bool {
         let ended = self.decided || !self.endings.is_empty();
         match beginning.kind {
@@ -133,14 +133,14 @@ impl Tail {
         }
     }
 
-    /// The newest turn that began: it is open unless one of the endings after it is its own.
+    /// Handles the beginning of the newest turn: it is open unless one of the later ends is its own.
     fn began(&mut self, turn_id: Option<&str>, at: Option<Timestamp>) {
         if self.decided {
             return;
         }
         let own = |ending: &&Ending| match (ending.turn_id.as_deref(), turn_id) {
             (Some(ended), Some(began)) => ended == began,
-            // Where a version gives no ids the order decides.
+            // For versions without turn ids the order decides.
             _ => true,
         };
         let turn = match self.endings.iter().find(own) {
@@ -158,7 +158,8 @@ impl Tail {
 
 impl read::Tail for Tail {
     fn line(&mut self, line: &[u8], _: u64) -> Line {
-        // A half-written last line has a fine beginning too; records end with their closing brace.
+        // A half-written last line can have a valid beginning too, so a record must end with its closing
+        // brace.
         let whole = line.last() == Some(&b'}');
         let beginning = if whole { beginning(line) } else { None };
         if let Some(beginning) = beginning.filter(|beginning| self.can_skip(beginning)) {

@@ -1,11 +1,11 @@
-//! Token counters in the contract's words. Pure.
+//! Converts token counters to the contract's fields. Pure.
 
 use agentctl_model::Tokens;
 
 use super::records::Usage;
 
 impl Usage {
-    /// This counter without what `other` counted.
+    /// Subtracts what `other` counted.
     pub(super) fn less(&self, other: &Self) -> Self {
         let part =
             |own: Option<u64>, other: Option<u64>| own.map(|own| own.saturating_sub(other.unwrap_or(0)));
@@ -18,7 +18,7 @@ impl Usage {
         }
     }
 
-    /// The agent counts cached input, read and written, as part of its input.
+    /// The agent counts cached input, both read and written, as part of its input.
     pub(super) fn tokens(&self) -> Tokens {
         let (read, written) = (self.cached_input_tokens, self.cache_write_input_tokens);
         let cached = read.unwrap_or(0).saturating_add(written.unwrap_or(0));
@@ -31,7 +31,8 @@ impl Usage {
     }
 }
 
-/// The session's own tokens. A fork's counters begin at its parent's total; one that has not replied yet has none.
+/// The session's own tokens. A fork's counters start at its parent's total; a fork without a reply yet has
+/// none.
 pub(super) fn own(total: Option<Usage>, is_fork: bool, inherited: Option<Usage>) -> Option<Tokens> {
     let total = total?;
     if is_fork { inherited.map(|inherited| total.less(&inherited).tokens()) } else { Some(total.tokens()) }

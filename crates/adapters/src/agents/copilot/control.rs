@@ -1,11 +1,11 @@
-//! How Copilot is started, taken up again and ended. Pure.
+//! How Copilot is started, resumed and stopped. Pure.
 
 use agentctl_model::{
-    CleanSignal, Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session,
-    SpawnPlan, StopWay,
+    CleanSignal, Conversation, FirstWords, Intent, Permission, Process, Refusal, Session, SpawnPlan, StopWay,
 };
 
 use super::Copilot;
+use crate::control::known_id::known_id;
 use crate::control::refusal::{no_fork, no_system_prompt};
 use crate::control::stdout::{newest_first, words_at};
 use crate::control::{Control, with_prompt_on_stdin};
@@ -13,48 +13,42 @@ use crate::control::{Control, with_prompt_on_stdin};
 const NAME: &str = "Copilot";
 
 impl Control for Copilot {
-    /// Without `-p` it takes a stdin that is no terminal for the prompt.
+    /// Without `-p` the agent reads the prompt from a stdin that is not a terminal.
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
         if intent.system_prompt.is_some() {
             return Err(no_system_prompt(NAME, "the AGENTS.md"));
         }
         let mut args: Vec<String> = ["--output-format", "json"].map(str::to_owned).into();
-        let id = match &intent.conversation {
-            Conversation::New => {
-                args.push(format!("--session-id={}", intent.fresh_id));
-                &intent.fresh_id
-            }
-            // `--session-id` would begin a new session where this one is gone.
-            Conversation::Stored { id, .. } => {
-                args.push(format!("--resume={id}"));
-                id
-            }
+        match &intent.conversation {
+            Conversation::New => args.push(format!("--session-id={}", intent.fresh_id)),
+            // `--session-id` would begin a new session if this one no longer exists.
+            Conversation::Stored { id, .. } => args.push(format!("--resume={id}")),
             Conversation::ForkOf { .. } => return Err(no_fork(NAME)),
-        };
+        }
         if let Some(model) = &intent.model {
             args.push(format!("--model={model}"));
         }
-        // Whatever it would have to ask about is denied in a run without a person, also in its plan mode.
+        // A run without a person denies everything that needs approval, also in plan mode.
         match intent.permission {
             None | Some(Permission::Default) => {}
             Some(Permission::Plan) => args.push("--plan".to_owned()),
             Some(Permission::AcceptEdits) => args.push("--allow-tool=write".to_owned()),
-            // To allow all tools alone still denies commands that name a path outside of the directory.
+            // Allowing all tools would still deny commands that name a path outside of the directory.
             Some(Permission::Bypass) => args.push("--allow-all".to_owned()),
         }
         args.extend(intent.more.iter().cloned());
-        Ok(with_prompt_on_stdin("copilot", args, intent, IdSource::Known(id.clone())))
+        Ok(with_prompt_on_stdin("copilot", args, intent, known_id(intent)))
     }
 
-    /// An error after the last reply is why it ended.
+    /// An error after the last reply is the reason for the exit.
     fn complaint(&self, said: FirstWords<'_>) -> Option<String> {
         let last = newest_first(said.stdout)
             .find(|event| event["type"] == "session.error" || event["type"] == "assistant.message")?;
         words_at(&last, "/data/message").filter(|_| last["type"] == "session.error")
     }
 
-    /// It writes down that the turn was aborted and ends its tools, in 0.1 s. The notes of its process stay behind, as
-    /// after a kill.
+    /// The agent records that the turn was aborted and ends its tools within 0.1 s. The notes of its process
+    /// remain, as they do after a kill.
     fn stop_way(&self, _session: &Session, _process: &Process) -> StopWay {
         StopWay::Signal(CleanSignal::Terminate)
     }

@@ -1,4 +1,4 @@
-//! Events as entries for `peek` and `logs`. Pure.
+//! Converts events into entries for `peek` and `logs`. Pure.
 
 use agentctl_model::text::clean_cut;
 use agentctl_model::{Entry, Role};
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::records::{Record, is_certainly_bulk};
 use crate::transcript::show::At;
 
-/// What one event shows.
+/// Converts one event.
 pub(super) fn entries(line: &[u8]) -> Vec<Entry> {
     if is_certainly_bulk(line) {
         return Vec::new();
@@ -39,7 +39,7 @@ pub(super) fn entries(line: &[u8]) -> Vec<Entry> {
     }
 }
 
-/// The words of an answer: `{"content": …}`, `{"message": …}` or a bare string.
+/// The text of a tool result: `{"content": …}`, `{"message": …}` or a bare string.
 fn answer_text(answer: &RawValue) -> String {
     let Ok(value) = serde_json::from_str::<serde_json::Value>(answer.get()) else { return String::new() };
     let words =

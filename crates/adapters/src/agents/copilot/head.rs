@@ -1,4 +1,4 @@
-//! What the beginning of a session's events says: when it started and the first prompt. Pure.
+//! Reads the beginning of a session's events: when it started and the first prompt. Pure.
 
 use agentctl_model::text::clean_cut;
 
@@ -10,7 +10,7 @@ use crate::transcript::read::{self, First, Line};
 pub(super) struct Head {
     pub(super) first: First,
     pub(super) version: Option<String>,
-    /// The session whose context this one goes on with, started by the agent itself.
+    /// The session whose context this one continues; the agent itself started this one.
     pub(super) spawned_by: Option<String>,
     pub(super) cwd: Option<String>,
     pub(super) model: Option<String>,

@@ -1,4 +1,4 @@
-//! Who carries which Copilot session. Pure.
+//! Which processes own which Copilot sessions. Pure.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,8 @@ use super::processes::{id_in_argv, is_copilot, is_headless, is_session};
 use crate::join::node::{claim_wrappers, named_claim, named_stray, unwrapped};
 use crate::join::{add_pending, alive, by_registration};
 
-/// A note counts if its process holds the file beside it open; then the argv, for a process that is starting or going.
+/// A note counts if its process keeps the file beside it open. The argv identifies processes that are
+/// starting or exiting.
 pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Process) -> bool) -> Joined {
     let mut claims = by_registration(harvest, kernel);
     for claim in &mut claims {
@@ -17,7 +18,8 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
     }
     let exact: HashSet<_> = claims.iter().map(|claim| claim.owner.process).collect();
 
-    // A note may name a pid that is somebody else's by now: only Copilot's own processes go on from here.
+    // By now a pid in a note may belong to an unrelated process, so only Copilot's own processes are
+    // considered from here on.
     let copilots: Vec<&Process> =
         kernel.processes.iter().filter(|process| is_copilot(&process.head)).collect();
     let (workers, wrappers) = unwrapped(&copilots);
@@ -28,7 +30,7 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
         if !unseen.is_empty() {
             claims.extend(unseen);
         } else if !is_session(&process.head) || !ours(process) {
-            // A command that manages, or somebody else's.
+            // The process is a command that only manages, or belongs to another root.
         } else if let Some(id) = id_in_argv(&process.head)
             && harvest.found.iter().any(|found| found.id == id)
         {
@@ -44,7 +46,7 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
     Joined { claims, strays, unsettled, blind: None }
 }
 
-/// Sessions whose note names this process, where it cannot be seen which files it holds.
+/// Claims for sessions whose note names this process, where its open files cannot be seen.
 fn unconfirmed(process: &Process, harvest: &Harvest, kernel: &KernelView) -> Vec<Claim> {
     let Some(why) = process.open_files.why_not() else { return Vec::new() };
     let noted = harvest.registrations.iter().filter(

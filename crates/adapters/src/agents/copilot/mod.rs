@@ -1,13 +1,14 @@
-//! GitHub Copilot CLI: one folder per session under `session-state/`, with events and a note of the process that holds it.
+//! GitHub Copilot CLI stores one folder per session under `session-state/`, with its events and a note of the
+//! process that owns it.
 
 mod control;
 mod entries;
 mod head;
 mod join;
-mod places;
 mod processes;
 mod records;
 mod session;
+mod storage;
 mod tail;
 mod usage;
 mod workspace;
@@ -16,7 +17,7 @@ use std::path::Path;
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
 
-use crate::transcript::folder::absence;
+use crate::transcript::folder::harvest_of;
 use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::peek::read_last;
@@ -24,17 +25,12 @@ use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scop
 
 pub struct Copilot;
 
-static CARD: Card = Card {
-    name: "copilot",
-    title: "GitHub Copilot CLI",
-    programs: &["copilot"],
-    known_good: "1.0.102",
-    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume],
-    looks: Looks { locks: false, open_files: true, offspring: false, listening: false },
-    trace: Trace::OpenFile,
-    can_be_asked: false,
-    verified: true,
-};
+static CARD: Card = Card::new("copilot", "GitHub Copilot CLI")
+    .programs(&["copilot"])
+    .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume])
+    .known_good("1.0.102")
+    .looks(Looks { open_files: true, ..Looks::NONE })
+    .trace(Trace::OpenFile);
 
 impl Adapter for Copilot {
     fn card(&self) -> &'static Card {
@@ -46,28 +42,25 @@ impl Adapter for Copilot {
     }
 
     fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
-        // The value is optional, so it must be part of the word.
+        // The value is optional, so it must be in the same argument as the flag.
         Opening::by_id(&["copilot", "--resume=ID"], id, "COPILOT_HOME", &root.path)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
-        if let Some(absent) = absence(&root.path) {
-            return Harvest::nothing(absent);
-        }
-        let mut harvest = Harvest::complete(Vec::new());
-        let state = root.path.join("session-state");
-        let places = match scope.reach {
-            Reach::Live(kernel) => {
-                places::live(&state, kernel, |process| self.is_ours(root, kernel, process), &mut harvest)
-            }
-            Reach::Ids(_) | Reach::All { .. } => {
-                let mut all = places::all(&state, &mut harvest);
-                all.retain(|place| scope.reach.names(&place.id));
-                all
-            }
-        };
-        gather(&places, scope, &mut harvest, session::read);
-        harvest
+        harvest_of(&root.path, |harvest| {
+            let state = root.path.join("session-state");
+            let folders = match scope.reach {
+                Reach::Live(kernel) => {
+                    storage::live(&state, kernel, |process| self.is_ours(root, kernel, process), harvest)
+                }
+                Reach::Ids(_) | Reach::All { .. } => {
+                    let mut all = storage::all(&state, harvest);
+                    all.retain(|folder| scope.reach.names(&folder.id));
+                    all
+                }
+            };
+            gather(&folders, scope, harvest, session::read);
+        })
     }
 
     fn recognises(&self, head: &ProcessHead) -> bool {
@@ -79,7 +72,7 @@ impl Adapter for Copilot {
     }
 
     fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
-        // A session at its empty prompt has only its workspace file: nothing was said yet.
+        // A session at its empty prompt has only its workspace file and no messages yet.
         if is_workspace(place) { Ok(Vec::new()) } else { read_last(place, entries::entries, limit) }
     }
 
@@ -96,6 +89,6 @@ impl Adapter for Copilot {
     }
 }
 
-fn is_workspace(place: &Path) -> bool {
-    place.extension().is_some_and(|extension| extension == "yaml")
+fn is_workspace(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "yaml")
 }

@@ -1,4 +1,4 @@
-//! Which processes are Copilot, and what their argv says. Pure.
+//! Which processes are Copilot, and what their argv tells about the session. Pure.
 
 use agentctl_model::ProcessHead;
 
@@ -11,31 +11,32 @@ fn run(head: &ProcessHead) -> Option<Invocation<'_>> {
     Invocation::of(head).filter(|run| run.is("copilot", PACKAGE, &ENTRIES))
 }
 
-/// The wrapper script in Node, or the native program it starts.
+/// Whether this is the wrapper script in Node or the native program that it starts.
 pub(super) fn is_copilot(head: &ProcessHead) -> bool {
     run(head).is_some()
 }
 
-/// A session takes options only: a first word is a command that manages (or another program of that name).
+/// Whether this is a session. A session has only options: a word in first position is a management command
+/// (or this is another program of the same name).
 pub(super) fn is_session(head: &ProcessHead) -> bool {
     run(head).is_some_and(|run| {
         run.first_word().is_none() && !run.has(&["--help", "-h", "--version", "-v", "--acp", "--server"])
     })
 }
 
-/// The id in the argv. A prefix, a name or a picker says nothing.
+/// The session id in the argv. A prefix, a name or a picker identifies no session.
 pub(super) fn id_in_argv(head: &ProcessHead) -> Option<&str> {
     let run = run(head)?;
     run.option(&["--session-id"]).or_else(|| run.option(&["--resume", "-r"])).filter(|id| is_folder_name(id))
 }
 
-/// Started with a prompt of its own, as an argument or by stdin, ends with the turn.
+/// Whether the process was started with a prompt, as an argument or on stdin, and exits with the turn.
 pub(super) fn is_headless(head: &ProcessHead) -> bool {
     run(head)
         .is_some_and(|run| run.has(&["-p", "--prompt"]) || run.option(&["--output-format"]) == Some("json"))
 }
 
-/// An id is the name of a folder; nothing else may come out of an argv or a listing.
+/// Whether an id is a plain folder name; no other id from an argv or a listing is accepted.
 pub(super) fn is_folder_name(id: &str) -> bool {
     !id.is_empty() && !id.starts_with('.') && !id.contains('/') && id.len() < 256
 }

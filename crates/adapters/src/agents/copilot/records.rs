@@ -1,7 +1,8 @@
-//! The events of a Copilot session (`events.jsonl`): only the fields that are used, all optional. Pure.
+//! The events of a Copilot session (`events.jsonl`). Only the fields in use are declared, and all are
+//! optional. Pure.
 //!
-//! The agent ships a schema of its events (`schemas/session-events.schema.json` beside its program); the names here are
-//! that schema's. Events that it calls ephemeral are never stored.
+//! The agent ships a schema of its events (`schemas/session-events.schema.json` beside its program), from
+//! which the names here are taken. Events that the schema calls ephemeral are never stored.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -18,19 +19,19 @@ pub(super) struct Record<'a> {
     #[serde(borrow, rename = "type")]
     pub(super) kind: Text<'a>,
     timestamp: Option<Text<'a>>,
-    /// Of a sub-agent; absent for the main conversation.
+    /// Set for events of a sub-agent; absent for the main conversation.
     agent_id: Option<Text<'a>>,
     #[serde(deserialize_with = "lenient")]
     pub(super) data: Data<'a>,
 }
 
-/// The payloads of all event types in one: their names do not collide.
+/// The payloads of all event types in one struct, because their field names do not collide.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Data<'a> {
     #[serde(borrow)]
     pub(super) content: Option<Text<'a>>,
-    /// Of a message that the machinery put in the user's name (a skill, another agent).
+    /// Set for a message that the agent itself wrote in the user's name (a skill, another agent).
     pub(super) source: Option<Text<'a>>,
     pub(super) is_autopilot_continuation: bool,
     pub(super) model: Option<Text<'a>>,
@@ -41,7 +42,7 @@ pub(super) struct Data<'a> {
     pub(super) start_time: Option<Text<'a>>,
     #[serde(deserialize_with = "lenient")]
     pub(super) context: Option<Context<'a>>,
-    /// Of `session.context_changed`, which carries the context itself.
+    /// Set in `session.context_changed`, whose payload is the context itself.
     pub(super) cwd: Option<Text<'a>>,
     pub(super) branch: Option<Text<'a>>,
     pub(super) detached_from_spawning_parent_session_id: Option<Text<'a>>,
@@ -80,7 +81,7 @@ pub(super) struct ToolRequest<'a> {
     pub(super) arguments: Option<&'a RawValue>,
 }
 
-/// What the agent asks leave for; which of these are there depends on the kind.
+/// The action for which the agent requests approval; which fields are present depends on the kind.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct PermissionRequest<'a> {
@@ -95,7 +96,7 @@ pub(super) struct PermissionRequest<'a> {
 }
 
 impl PermissionRequest<'_> {
-    /// `shell: make test`
+    /// Describes the request, such as `shell: make test`.
     pub(super) fn words(&self) -> String {
         let what = [
             &self.full_command_text,
@@ -111,7 +112,7 @@ impl PermissionRequest<'_> {
 }
 
 impl<'a> Record<'a> {
-    /// `None` for half a line, or anything that is no event.
+    /// Returns `None` for an incomplete line or anything else that is not an event.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
         serde_json::from_slice(line).ok().filter(|record: &Self| !record.kind.is_empty())
     }
@@ -120,12 +121,12 @@ impl<'a> Record<'a> {
         self.timestamp.as_deref().and_then(|text| text.parse().ok())
     }
 
-    /// The event belongs to the main conversation, not to a sub-agent.
+    /// Whether the event belongs to the main conversation, not to a sub-agent.
     pub(super) fn is_main(&self) -> bool {
         self.agent_id.is_none() && self.data.parent_tool_call_id.is_none()
     }
 
-    /// What a person asked; what the machinery says in the user's name is no prompt.
+    /// A person's prompt. A message that the agent itself wrote in the user's name is not one.
     pub(super) fn prompt(&self) -> Option<&str> {
         let typed = self.kind == "user.message"
             && self.is_main()
@@ -134,20 +135,20 @@ impl<'a> Record<'a> {
         self.data.content.as_deref().filter(|text| typed && !text.trim().is_empty())
     }
 
-    /// The agent's own words.
+    /// The text of the agent's message.
     pub(super) fn words(&self) -> Option<&str> {
         let spoken = self.kind == "assistant.message" && self.is_main();
         self.data.content.as_deref().filter(|text| spoken && !text.trim().is_empty())
     }
 
-    /// The tool that was started: `bash: make test`.
+    /// The tool that was started, such as `bash: make test`.
     pub(super) fn tool_in_words(&self) -> Option<String> {
         let name = self.data.tool_name.as_deref()?;
         Some(call::words(name, &telling_argument(self.data.arguments).unwrap_or_default()))
     }
 }
 
-/// The argument that says most about a call.
+/// The argument that describes a call best.
 pub(super) fn telling_argument(arguments: Option<&RawValue>) -> Option<String> {
     let arguments: serde_json::Value = serde_json::from_str(arguments?.get()).ok()?;
     let telling = ["command", "question", "path", "pattern", "url", "query", "description", "prompt"];
@@ -157,7 +158,7 @@ pub(super) fn telling_argument(arguments: Option<&RawValue>) -> Option<String> {
 /// The tool with which the agent asks a person.
 pub(super) const ASKS_A_PERSON: &str = "ask_user";
 
-/// Families of event types this adapter knows; others are counted as drift.
+/// Whether the event type belongs to a family that this adapter knows; others are counted as drift.
 pub(super) fn is_known(kind: &str) -> bool {
     const FAMILIES: [&str; 16] = [
         "session.",
@@ -180,7 +181,7 @@ pub(super) fn is_known(kind: &str) -> bool {
     kind == "abort" || FAMILIES.iter().any(|family| kind.starts_with(family))
 }
 
-/// Whether a line is certainly bulk that no fact comes from, by its exact beginning.
+/// Whether a line is certainly bulk that yields no fact, judged by its exact beginning.
 pub(super) fn is_certainly_bulk(line: &[u8]) -> bool {
     const BULK: [&[u8]; 3] =
         [b"{\"type\":\"system.message\"", b"{\"type\":\"session.binary_asset\"", b"{\"type\":\"hook."];

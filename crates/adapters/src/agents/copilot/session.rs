@@ -1,4 +1,4 @@
-//! One session folder as one session, and the notes in it about who carries it.
+//! Reads one session folder as one session, with the notes in it about its owners.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use agentctl_model::{Facts, Found, OwnerIdentity, Parent, Registration, Relation
 use jiff::Timestamp;
 
 use super::head::Head;
-use super::places::{Place, note_pid};
+use super::storage::{SessionFolder, note_pid};
 use super::tail::Tail;
 use super::usage::UsageSum;
 use super::workspace::Workspace;
@@ -44,22 +44,22 @@ impl<'s> Format for Events<'s> {
 }
 
 /// Reads one folder. `Err` names what had to be left out.
-pub(super) fn read(place: &Place, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
-    let mut registrations = notes(place);
-    // What somebody may carry is read, however old it is.
+pub(super) fn read(folder: &SessionFolder, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
+    let mut registrations = notes(folder);
+    // A session that may have an owner is read however old it is.
     let since = since.filter(|_| registrations.is_empty());
-    let (path, events) = (place.events(), Events { session: &place.id, scope });
+    let (path, events) = (folder.events(), Events { session: &folder.id, scope });
     let session = match read::read(&events, &path, since, scope)? {
-        Read::Session(reading) => reading.into_session(place.id.clone(), &path, |head, tail, counted| {
+        Read::Session(reading) => reading.into_session(folder.id.clone(), &path, |head, tail, counted| {
             let mut facts = facts(head, tail, counted);
-            add_workspace(place, &mut facts);
+            add_workspace(folder, &mut facts);
             facts
         }),
         Read::Passed => ReadSession::default(),
-        // Nothing was asked yet. The session is there as long as somebody carries it.
+        // There was no prompt yet. The session exists as long as a process owns it.
         Read::Gone => {
             for note in &mut registrations {
-                note.found = Some(at_empty_prompt(place));
+                note.found = Some(at_empty_prompt(folder));
             }
             ReadSession::default()
         }
@@ -67,23 +67,23 @@ pub(super) fn read(place: &Place, since: Option<Timestamp>, scope: &Scope<'_>) -
     Ok(Some(ReadSession { registrations, ..session }))
 }
 
-/// The agent's own notes of the processes that carry the session, stale ones included.
-fn notes(place: &Place) -> Vec<Registration> {
-    let Ok(entries) = agentctl_files::entries(&place.folder) else { return Vec::new() };
+/// The agent's own notes of the processes that own the session, including stale ones.
+fn notes(folder: &SessionFolder) -> Vec<Registration> {
+    let Ok(entries) = agentctl_files::entries(&folder.path) else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| note_pid(entry.file_name().to_str()?, ".lock"));
     let mut real = None;
     pids.map(|pid| {
         // The kernel names open files by their real path.
-        let folder = real.get_or_insert_with(|| {
-            agentctl_files::real_path(&place.folder).unwrap_or_else(|_| place.folder.clone())
+        let real_path = real.get_or_insert_with(|| {
+            agentctl_files::real_path(&folder.path).unwrap_or_else(|_| folder.path.clone())
         });
         let note = format!("inuse.{pid}.lock");
         Registration {
-            id: place.id.clone(),
+            id: folder.id.clone(),
             slot: None,
-            holder: OwnerIdentity::OpenFile { pid, path: folder.join(format!("inuse.{pid}.hold")) },
+            holder: OwnerIdentity::OpenFile { pid, path: real_path.join(format!("inuse.{pid}.hold")) },
             testimony: Some(registry_report(format!("{note} names pid {pid}"))),
-            place: place.folder.join(note),
+            place: folder.path.join(note),
             headless: false,
             found: None,
         }
@@ -91,13 +91,13 @@ fn notes(place: &Place) -> Vec<Registration> {
     .collect()
 }
 
-fn at_empty_prompt(place: &Place) -> Found {
+fn at_empty_prompt(folder: &SessionFolder) -> Found {
     let mut facts = Facts { turn: Some(Turn::new(TurnState::NotBegun, None)), ..Facts::default() };
-    add_workspace(place, &mut facts);
+    add_workspace(folder, &mut facts);
     Found {
-        id: place.id.clone(),
+        id: folder.id.clone(),
         slot: None,
-        place: place.workspace(),
+        place: folder.workspace(),
         stamp: None,
         facts,
         evidence: Vec::new(),
@@ -106,8 +106,8 @@ fn at_empty_prompt(place: &Place) -> Found {
 
 fn facts(head: Head, tail: Tail, counted: &Counted) -> Facts {
     let mut facts = Facts {
-        cwd: tail.cwd.or(head.cwd),
-        branch: tail.branch,
+        cwd: tail.directory.cwd.or(head.cwd),
+        branch: tail.directory.branch,
         stopped_at: tail.shut_down_at,
         parent: head.spawned_by.map(|id| Parent { id, relation: Relation::Subagent }),
         ..tail.latest.into_facts(head.first, counted)
@@ -119,14 +119,15 @@ fn facts(head: Head, tail: Tail, counted: &Counted) -> Facts {
     facts
 }
 
-/// What `workspace.yaml` adds: where the session is now, and its name if that is more than the first prompt again.
-fn add_workspace(place: &Place, facts: &mut Facts) {
-    let Ok(bytes) = read_small(&place.workspace(), 64 << 10) else { return };
+/// Adds the contents of `workspace.yaml`: the session's current directory, and its name if that does more
+/// than repeat the first prompt.
+fn add_workspace(folder: &SessionFolder, facts: &mut Facts) {
+    let Ok(bytes) = read_small(&folder.workspace(), 64 << 10) else { return };
     let workspace = Workspace::parse(&String::from_utf8_lossy(&bytes));
     if let Some(cwd) = workspace.cwd.as_deref().map(|cwd| clean_cut(cwd, None))
         && facts.cwd.as_ref() != Some(&cwd)
     {
-        // The branch was recorded for another directory.
+        // The recorded branch belongs to another directory.
         facts.branch = None;
         facts.cwd = Some(cwd);
     }
@@ -144,7 +145,7 @@ fn add_workspace(place: &Place, facts: &mut Facts) {
         .map(|name| clean_cut(&one_line(name), Some(200)));
 }
 
-/// The agent begins by calling a session after its first prompt.
+/// Whether the name only repeats the prompt: the agent first names a session after its first prompt.
 fn repeats(name: &str, prompt: Option<&str>) -> bool {
     let name = one_line(name);
     let name = name.trim_end_matches(['…', '.']).trim_end();

@@ -1,4 +1,4 @@
-//! What the end of a session's events says: the turn, the last words, the model. Pure.
+//! Reads the end of a session's events: the turn, the last message, the model. Pure.
 
 use std::collections::HashSet;
 
@@ -7,29 +7,28 @@ use agentctl_model::{Turn, TurnState};
 use jiff::Timestamp;
 
 use super::records::{ASKS_A_PERSON, Record, is_certainly_bulk, is_known};
-use crate::transcript::read::{self, Latest, Line, WORDS_REACH, keep};
+use crate::transcript::read::{self, Directory, Latest, Line, WORDS_REACH, keep};
 
-/// Reads events newest first until nothing more is wanted.
+/// Reads events newest first until nothing more is needed.
 #[derive(Default)]
 pub(super) struct Tail {
-    /// Its model is the one that spoke last.
+    /// Its model is the one that replied last.
     pub(super) latest: Latest,
-    /// The model that was chosen last.
+    /// The model that was selected last.
     pub(super) chosen_model: Option<String>,
-    pub(super) cwd: Option<String>,
-    pub(super) branch: Option<String>,
-    /// The session was closed in good order.
+    pub(super) directory: Directory,
+    /// The session was shut down cleanly.
     shut_down: bool,
     pub(super) shut_down_at: Option<Timestamp>,
     /// The newest event of the turn.
     newest: Option<Timestamp>,
-    /// A model call ended: whether the turn did depends on what it asked for.
+    /// A model call ended; whether the turn ended too depends on what the model requested.
     call_ended: bool,
-    /// The agent declared the task done: nothing follows its last tool call.
+    /// The agent declared the task done, so nothing follows its last tool call.
     declared_done: bool,
     answered_tools: HashSet<String>,
     answered_requests: HashSet<String>,
-    /// What stands open inside the turn: a tool, an approval, a question.
+    /// What is still open within the turn: a tool, an approval, a question.
     open: Option<(TurnState, Option<String>)>,
 }
 
@@ -66,11 +65,10 @@ impl Tail {
         let moved = record.kind == "session.context_changed";
         let cwd = context.and_then(|context| context.cwd.as_deref());
         let branch = context.and_then(|context| context.branch.as_deref());
-        // The branch is the one of the directory it was recorded with.
-        if self.cwd.is_none() {
-            keep(&mut self.branch, branch.or_else(|| data.branch.as_deref().filter(|_| moved)));
-        }
-        keep(&mut self.cwd, cwd.or_else(|| data.cwd.as_deref().filter(|_| moved)));
+        self.directory.keep(
+            cwd.or_else(|| data.cwd.as_deref().filter(|_| moved)),
+            branch.or_else(|| data.branch.as_deref().filter(|_| moved)),
+        );
     }
 
     fn take_turn(&mut self, record: &Record<'_>) {
@@ -86,7 +84,8 @@ impl Tail {
             }
             "session.error" => self.decide(TurnState::Failed, at, data.message.as_deref()),
             "abort" => self.decide(TurnState::Interrupted, at, None),
-            // What was closed in good order is the process that began here, not the turn before it.
+            // The clean shutdown was that of the process that began here and says nothing about the turn
+            // before it.
             "session.resume" => self.shut_down = false,
             "session.start" => self.decide(TurnState::NotBegun, at, None),
             "session.task_complete" => {
@@ -101,7 +100,8 @@ impl Tail {
                 let goes_on = !data.tool_requests.is_empty() && !self.declared_done;
                 self.decide(if goes_on { TurnState::Open } else { TurnState::Finished }, at, None);
             }
-            // A call that ended without a word: an empty reply, or one that was cut and whose error is not recorded.
+            // A call ended without a message: an empty reply, or one that was cut off and whose error is not
+            // recorded.
             "assistant.turn_start" if self.call_ended => self.decide(TurnState::Finished, at, None),
             "assistant.turn_start" | "assistant.message" => self.decide(TurnState::Open, at, None),
             "user.message" => {
@@ -143,7 +143,7 @@ impl Tail {
             (TurnState::Open, Some(open)) => open,
             (state, _) => (state, words.map(|words| clean_cut(words, Some(500)))),
         };
-        // Closed in good order with a turn open: somebody stopped it, and it did not die.
+        // A clean shutdown with an open turn means that somebody stopped the session; it did not die.
         let open = matches!(state, TurnState::Open | TurnState::Approval | TurnState::Question);
         let state = if open && self.shut_down { TurnState::Interrupted } else { state };
         let mut turn = Turn::new(state, self.newest.max(at));

@@ -59,7 +59,7 @@ fn events_speak_for_the_turn() {
         (begun(), TurnState::Open),
         (calling(), TurnState::Open),
         (and(calling(), std::slice::from_ref(&done)), TurnState::Open),
-        // The pause between two model calls of one turn is no end.
+        // The pause between two model calls of one turn does not end the turn.
         (and(calling(), &[done.clone(), end.clone()]), TurnState::Open),
         (
             and(calling(), &[done.clone(), event("session.task_complete", 6, ""), end.clone()]),
@@ -117,7 +117,7 @@ fn a_sub_agent_says_nothing_about_the_main_turn() {
     let tail = tail(&events);
     assert_eq!(tail.latest.turn.as_ref().unwrap().state, TurnState::Open);
     assert_eq!((tail.latest.model.as_deref(), tail.latest.last_message.as_deref()), (Some("m2"), None));
-    assert_eq!((tail.cwd.as_deref(), tail.branch.as_deref()), (Some("/w"), Some("main")));
+    assert_eq!((tail.directory.cwd.as_deref(), tail.directory.branch.as_deref()), (Some("/w"), Some("main")));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Token totals: every model call once, this session's own only. Pure.
+//! Token totals: each of this session's own model calls counts once. Pure.
 
 use std::collections::HashMap;
 
@@ -10,17 +10,17 @@ use crate::transcript::jsonl::text::Text;
 use crate::transcript::memory::Counted;
 use crate::transcript::read::{Sum, plus};
 
-/// What every accounting record contains; other lines need not even be split.
+/// Every accounting record contains this text; other lines need not even be split.
 const MARK: &str = "session.usage_record";
 
-/// The few fields that count, so that everything else is skipped instead of read.
+/// The few fields that count; serde skips everything else.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Record<'a> {
     #[serde(borrow, rename = "type")]
     kind: Text<'a>,
     id: Option<Text<'a>>,
-    /// Of a sub-agent.
+    /// Set for a sub-agent's call.
     agent_id: Option<IgnoredAny>,
     data: Data<'a>,
 }
@@ -51,7 +51,7 @@ struct Accounting<'a> {
     usage_id: Option<Text<'a>>,
 }
 
-/// Sums the accounting records. A call of a sub-agent, or one that was copied out of another session, is not counted.
+/// Sums the accounting records. Calls of sub-agents and calls copied from another session are not counted.
 pub(super) struct UsageSum<'s> {
     session: &'s str,
     by_call: HashMap<Box<str>, Tokens>,
@@ -69,7 +69,7 @@ impl Sum for UsageSum<'_> {
     }
 
     fn line(&mut self, line: &[u8], _: usize) {
-        // A tool's answer may quote the mark: as the agent writes it, the record itself begins with it.
+        // A tool result may quote the mark. In the agent's spelling, the record itself begins with it.
         if line.starts_with(b"{\"type\":\"") && !line[9..].starts_with(MARK.as_bytes()) {
             return;
         }

@@ -1,24 +1,24 @@
-//! `workspace.yaml`: what the agent wrote down about a session beside its events. Pure.
+//! `workspace.yaml`: what the agent records about a session beside its events. Pure.
 
 use serde::Deserialize;
 use serde_saphyr::DuplicateKeyPolicy;
 
-/// The keys that matter; the file has more. What is empty or missing is not known.
+/// The keys in use; the file has more. An empty or missing value is unknown.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct Workspace {
     pub(super) cwd: Option<String>,
     pub(super) branch: Option<String>,
     pub(super) name: Option<String>,
-    /// Whether a person gave the name.
+    /// Whether a person chose the name.
     pub(super) user_named: Option<bool>,
     pub(super) created_at: Option<String>,
     pub(super) updated_at: Option<String>,
 }
 
 impl Workspace {
-    /// A file that is no such YAML says nothing. The agent writes flat keys: nesting is bounded, and anchors, with which a
-    /// small file can become a huge one, are refused.
+    /// Parses the file; anything else than the expected YAML yields no values. The agent writes flat keys, so
+    /// nesting is bounded, and anchors, with which a small file can expand to a huge one, are refused.
     pub(super) fn parse(text: &str) -> Self {
         let options = serde_saphyr::options! {
             with_snippet: false,
@@ -91,7 +91,7 @@ mod tests {
         }
     }
 
-    /// Each of these is small enough to be read, and would take all memory or all time if it were believed.
+    /// Each of these files is small, but would exhaust memory or time if it were parsed without limits.
     #[test]
     fn hostile_files_cost_next_to_nothing() {
         let laugh = |level: usize| {

@@ -1,24 +1,24 @@
-//! How Gemini CLI is started, taken up again and ended. Pure.
+//! How Gemini CLI is started, resumed and stopped. Pure.
 
 use std::path::Path;
 
 use agentctl_model::{
-    CleanSignal, Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session,
-    SpawnPlan, StopWay,
+    CleanSignal, Conversation, FirstWords, Intent, Permission, Process, Refusal, Session, SpawnPlan, StopWay,
 };
 
 use super::{Gemini, no_file};
+use crate::control::known_id::known_id;
 use crate::control::refusal::{fits_stdin, no_fork, no_system_prompt, nothing_stored};
 use crate::control::stdout::{newest_first, words_at};
 use crate::control::{Control, flag_with, with_prompt_on_stdin};
 
 const NAME: &str = "Gemini CLI";
-/// What it reads of its stdin; it drops the rest and goes on.
+/// How much the agent reads from stdin; it drops the rest and continues.
 const STDIN_LIMIT: usize = 8 << 20;
 
 impl Control for Gemini {
-    /// Without `-p` it takes a stdin that is no terminal for the prompt. A folder that it does not trust ends it with
-    /// its own words about that; trust is the user's to give.
+    /// Without `-p` the agent reads the prompt from a stdin that is not a terminal. In a folder that it does
+    /// not trust it exits with its own message; only the user can grant that trust.
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
         if intent.system_prompt.is_some() {
             return Err(no_system_prompt(NAME, "the GEMINI.md"));
@@ -26,18 +26,12 @@ impl Control for Gemini {
         fits_stdin(&intent.words, NAME, STDIN_LIMIT)?;
         let mut args: Vec<String> = ["-o", "stream-json"].map(str::to_owned).into();
         let mut option = |flag: &str, value: &str| args.extend(flag_with(flag, value));
-        let id = match &intent.conversation {
-            Conversation::New => {
-                option("--session-id", &intent.fresh_id);
-                &intent.fresh_id
-            }
-            Conversation::Stored { id, .. } => {
-                option("-r", id);
-                id
-            }
+        match &intent.conversation {
+            Conversation::New => option("--session-id", &intent.fresh_id),
+            Conversation::Stored { id, .. } => option("-r", id),
             Conversation::ForkOf { .. } => return Err(no_fork(NAME)),
-        };
-        // Tools that it would have to ask about are not offered to the model in a run without a person.
+        }
+        // A run without a person does not offer the model any tools that need approval.
         match intent.permission {
             None | Some(Permission::Default) => {}
             Some(Permission::Plan) => option("--approval-mode", "plan"),
@@ -49,9 +43,9 @@ impl Control for Gemini {
         }
         args.extend(intent.more.iter().cloned());
         Ok(SpawnPlan {
-            // One process instead of two, of which the outer one would swallow every signal.
+            // This gives one process instead of two, of which the outer one would swallow every signal.
             env: [("GEMINI_CLI_NO_RELAUNCH".to_owned(), "true".to_owned())].into(),
-            ..with_prompt_on_stdin("gemini", args, intent, IdSource::Known(id.clone()))
+            ..with_prompt_on_stdin("gemini", args, intent, known_id(intent))
         })
     }
 
@@ -60,12 +54,13 @@ impl Control for Gemini {
         words_at(&result, "/error/message").filter(|_| result["status"] == "error")
     }
 
-    /// It ends within 0.1 s with exit code 0, appends nothing, and leaves every tool behind, as it does on an interrupt.
+    /// The agent exits within 0.1 s with code 0, appends nothing, and leaves every tool running, as it does
+    /// on an interrupt.
     fn stop_way(&self, _session: &Session, _process: &Process) -> StopWay {
         StopWay::Signal(CleanSignal::Terminate)
     }
 
-    /// Its tools are told that they run in Gemini CLI, but not in which session.
+    /// The environment of its tools shows that they run in Gemini CLI, but not in which session.
     fn marks(&self) -> &'static [&'static str] {
         &["GEMINI_CLI"]
     }

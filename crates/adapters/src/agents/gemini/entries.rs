@@ -1,4 +1,4 @@
-//! Messages as entries for `peek` and `logs`. Pure.
+//! Converts messages into entries for `peek` and `logs`. Pure.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -13,12 +13,13 @@ use crate::transcript::jsonl::lenient::as_text;
 use crate::transcript::read::Line;
 use crate::transcript::show::At;
 
-/// Everything one message shows, tools included.
+/// Converts one message, including its tools.
 pub(super) fn of_message(message: &Message<'_>) -> Vec<Entry> {
     words_of(message).into_iter().chain(tools_of(message)).collect()
 }
 
-/// What one line shows to a follower. A message is written again when its tools are done: its words were shown before.
+/// Converts one line for a follower. The agent rewrites a message when its tools are done; its text was shown
+/// before.
 pub(super) fn of_line(line: &[u8]) -> Vec<Entry> {
     match Record::parse(line) {
         Some(Record::Message(message)) if message.tool_calls.is_empty() => {
@@ -52,7 +53,7 @@ fn tools_of(message: &Message<'_>) -> Vec<Entry> {
     both.collect()
 }
 
-/// What the tool answered: as it was shown if that is text, else what the model got.
+/// The result of the tool: as it was displayed if that is text, otherwise what the model received.
 fn answer(call: &ToolCall<'_>) -> String {
     let shown = call.result_display.and_then(|shown| serde_json::from_str::<String>(shown.get()).ok());
     if let Some(shown) = shown {
@@ -65,16 +66,17 @@ fn answer(call: &ToolCall<'_>) -> String {
     words.map_or_else(|| call.status.as_deref().unwrap_or_default().to_owned(), str::to_owned)
 }
 
-/// Collects the last entries, newest first: of a message that was written twice only the last form, and nothing of what
-/// was rewound.
+/// Collects the last entries, newest first. Of a message that was written twice it keeps only the last form,
+/// and it drops what was rewound.
 #[derive(Default)]
 pub(super) struct LastEntries {
     pub(super) limit: usize,
     pub(super) entries: Vec<Entry>,
     seen: HashSet<String>,
-    /// A rewind: everything is taken back until this message.
+    /// The target of a rewind: this message and everything after it are taken back.
     rewound_to: Option<String>,
-    /// The newest rewritten conversation, newest first, for a file that holds the agent's words nowhere else.
+    /// The newest rewritten conversation, newest message first, for a file that contains the agent's messages
+    /// nowhere else.
     rewritten: Vec<(String, Vec<Entry>)>,
 }
 
@@ -114,7 +116,7 @@ impl LastEntries {
         }
     }
 
-    /// Oldest first.
+    /// Returns the entries, oldest first.
     pub(super) fn finish(mut self) -> Vec<Entry> {
         if !self.entries.iter().any(|entry| entry.role == Role::Agent) {
             for (id, entries) in std::mem::take(&mut self.rewritten) {

@@ -1,4 +1,4 @@
-//! What the beginning of a session file says: whose it is, when it started, the first prompt. Pure.
+//! Reads the beginning of a session file: its session, when it started, the first prompt. Pure.
 
 use super::records::{Header, Message, Record, Said, directory_in_context};
 use crate::transcript::read::{self, First, Line};
@@ -9,9 +9,9 @@ pub(super) struct Head {
     pub(super) first: First,
     pub(super) session_id: Option<String>,
     pub(super) is_subagent: bool,
-    /// The session whose sub-agent this is, where the record says it.
+    /// The parent session of a sub-agent, where the record names it.
     pub(super) parent: Option<String>,
-    /// Named in the context of the session.
+    /// The directory that the context of the session names.
     pub(super) directory: Option<String>,
 }
 

@@ -1,23 +1,20 @@
-//! Who carries which Gemini CLI session. Pure.
+//! Which processes own which Gemini CLI sessions. Pure.
 //!
-//! The agent leaves no note of its process and holds no file open: the id in the argv is the only tie.
+//! The agent leaves no note of its process and keeps no file open, so the id in the argv is the only tie.
 
 use std::collections::HashSet;
 
 use agentctl_model::text::clean_cut;
 use agentctl_model::{Claim, Facts, Found, Harvest, Joined, KernelView, Process, Tie, Turn, TurnState};
 
-use super::processes::{id_in_argv, is_gemini, is_headless, is_server, may_carry};
+use super::processes::{id_in_argv, is_headless, is_server, may_carry};
 use crate::join::node::{Invocation, claim_wrappers, named_claim, named_stray, unwrapped};
 use crate::join::{alive, only_candidates, subagent_of, subagents};
 
-/// The argv first, then the contract's rule of the only candidate.
+/// Uses the argv first, then the contract's rule of the only candidate.
 pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Process) -> bool) -> Joined {
-    let geminis: Vec<&Process> = kernel
-        .processes
-        .iter()
-        .filter(|process| is_gemini(&process.head) && may_carry(&process.head) && ours(process))
-        .collect();
+    let may_own = |process: &&Process| may_carry(&process.head) && ours(process);
+    let geminis: Vec<&Process> = kernel.processes.iter().filter(may_own).collect();
     let (workers, wrappers) = unwrapped(&geminis);
     let (mut claims, mut nameless) = (Vec::new(), Vec::new());
     for process in workers {
@@ -27,20 +24,21 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
         };
         let how = alive(process, kernel, "the id is in its argv");
         let mut claim = named_claim(id, process, Tie::Exact, is_headless(&process.head), how);
-        // The agent itself deletes files, and writes none before the first prompt: the process is the session then.
+        // The agent deletes files itself, and writes none before the first prompt. In both cases the process
+        // alone stands for the session.
         if !harvest.found.iter().any(|found| found.id == id) {
             claim.found = Some(without_file(id, process));
         }
         claims.push(claim);
     }
     let claimed: Vec<&str> = claims.iter().map(|claim: &Claim| claim.id.as_str()).collect();
-    // Of a sub-agent that does not say whose it is, only its kind is known.
+    // A sub-agent that does not name its parent is recognised only by its kind.
     let is_main = |found: &&Found| subagent_of(found).is_none() && !found.facts.meta.contains_key("kind");
     let mains = harvest.found.iter().filter(is_main);
     let paired = only_candidates(&nameless, mains, &claimed, kernel, |process| is_headless(&process.head));
     let carried: HashSet<_> = paired.iter().map(|claim| claim.owner.process).collect();
     claims.extend(paired);
-    // A server without a session is at nobody's service: that is no stray run.
+    // A server without a session serves nobody at the moment, so it is not a stray run.
     let alone = nameless.iter().filter(|process| !carried.contains(&process.head.process));
     let strays: Vec<_> =
         alone.filter(|process| !is_server(&process.head)).map(|process| named_stray(process)).collect();

@@ -1,14 +1,15 @@
-//! Gemini CLI: session files under `tmp/<project>/chats/`, replayed rather than read, and deleted by the agent itself.
+//! Gemini CLI stores session files under `tmp/<project>/chats/`. They must be replayed rather than simply
+//! read, and the agent deletes them itself.
 
 mod control;
 mod entries;
 mod head;
 mod join;
-mod places;
 mod processes;
 mod projects;
 mod records;
 mod session;
+mod storage;
 mod tail;
 mod usage;
 
@@ -18,30 +19,23 @@ use std::path::{Path, PathBuf};
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead};
 
-use crate::transcript::folder::absence;
+use crate::transcript::folder::harvest_of;
 use crate::transcript::gather::{add_drift, read_all};
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower, ReadOnce};
 use crate::transcript::jsonl::open::{open_regular, read_small};
 use crate::transcript::jsonl::{LINE_LIMIT, scan_back};
-use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace};
+use crate::{Adapter, Card, Control, Opening, Reach, ReadError, Root, Scope};
 use entries::LastEntries;
-use places::Place;
 use projects::Projects;
 use records::Record;
+use storage::TranscriptFile;
 
 pub struct Gemini;
 
-static CARD: Card = Card {
-    name: "gemini",
-    title: "Gemini CLI",
-    programs: &["gemini"],
-    known_good: "0.61.0",
-    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume],
-    looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
-    trace: Trace::Nothing,
-    can_be_asked: false,
-    verified: true,
-};
+static CARD: Card = Card::new("gemini", "Gemini CLI")
+    .programs(&["gemini"])
+    .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume])
+    .known_good("0.61.0");
 
 impl Adapter for Gemini {
     fn card(&self) -> &'static Card {
@@ -59,20 +53,17 @@ impl Adapter for Gemini {
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
-        if let Some(absent) = absence(&root.path) {
-            return Harvest::nothing(absent);
-        }
-        let mut harvest = Harvest::complete(Vec::new());
-        let projects = Projects::read(&root.path);
-        let places = match &scope.reach {
-            Reach::Live(kernel) => {
-                let ours = |process: &Process| self.is_ours(root, kernel, process);
-                places::live(&root.path, &projects, kernel, ours, scope.subagents, &mut harvest)
-            }
-            reach => places::stored(&root.path, reach, scope.subagents, &mut harvest),
-        };
-        read_files(&places, &projects, scope, &mut harvest);
-        harvest
+        harvest_of(&root.path, |harvest| {
+            let projects = Projects::read(&root.path);
+            let files = match &scope.reach {
+                Reach::Live(kernel) => {
+                    let ours = |process: &Process| self.is_ours(root, kernel, process);
+                    storage::live(&root.path, &projects, kernel, ours, scope.subagents, harvest)
+                }
+                reach => storage::stored(&root.path, reach, scope.subagents, harvest),
+            };
+            read_files(&files, &projects, scope, harvest);
+        })
     }
 
     fn recognises(&self, head: &ProcessHead) -> bool {
@@ -86,7 +77,7 @@ impl Adapter for Gemini {
     fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
         match last_entries(place, limit) {
             Ok(entries) => Ok(entries),
-            // Not written yet, or deleted by the agent: there is nothing to show.
+            // The file is not written yet, or the agent deleted it: there is nothing to show.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(ReadError::new(place, error)),
         }
@@ -94,7 +85,7 @@ impl Adapter for Gemini {
 
     fn follow(&self, place: &Path, _id: &str, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
         if is_document(place) || place == no_file() {
-            // The agent goes on in another file: this one has been said to its end.
+            // The agent continues in another file, so this one is complete.
             let told = last_entries(place, backlog).unwrap_or_default();
             return Ok(Box::new(ReadOnce(told)));
         }
@@ -106,44 +97,44 @@ impl Adapter for Gemini {
     }
 }
 
-/// The place of a session that has no file.
+/// The path that stands for a session without a file.
 fn no_file() -> PathBuf {
     PathBuf::new()
 }
 
-fn is_document(place: &Path) -> bool {
-    place.extension().is_some_and(|extension| extension == "json")
+fn is_document(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "json")
 }
 
-fn last_entries(place: &Path, limit: usize) -> std::io::Result<Vec<Entry>> {
+fn last_entries(path: &Path, limit: usize) -> std::io::Result<Vec<Entry>> {
     let mut last = LastEntries::new(limit);
-    if is_document(place) {
-        let bytes = read_small(place, LINE_LIMIT as u64)?;
+    if is_document(path) {
+        let bytes = read_small(path, LINE_LIMIT as u64)?;
         if let Some(Record::Header(document)) = Record::parse(&bytes) {
             document.messages.iter().rev().for_each(|message| last.take(message));
         }
     } else {
-        let opened = open_regular(place)?;
+        let opened = open_regular(path)?;
         scan_back(&opened.file, opened.size, &mut last)?;
     }
     Ok(last.finish())
 }
 
-fn read_files(places: &[Place], projects: &Projects, scope: &Scope<'_>, harvest: &mut Harvest) {
-    let mut files = Vec::with_capacity(places.len());
-    for outcome in read_all(places, scope, |place, since, _| session::read(place, since, scope)) {
+fn read_files(files: &[TranscriptFile], projects: &Projects, scope: &Scope<'_>, harvest: &mut Harvest) {
+    let mut read = Vec::with_capacity(files.len());
+    for outcome in read_all(files, scope, |file, since, _| session::read(file, since, scope)) {
         match outcome {
-            Ok(file) => files.extend(file),
+            Ok(file) => read.extend(file),
             Err(warning) => harvest.left_out(warning),
         }
     }
     let mut directories: HashMap<PathBuf, Option<String>> = HashMap::new();
-    for file in session::joined(files) {
+    for session in session::joined(read) {
         let directory = directories
-            .entry(file.project.clone())
-            .or_insert_with(|| projects.directory(&file.project))
+            .entry(session.project.clone())
+            .or_insert_with(|| projects.directory(&session.project))
             .clone();
-        let session = file.into_session(directory, scope);
+        let session = session.into_session(directory, scope);
         harvest.warnings.extend(session.warning);
         add_drift(harvest, session.drift);
         harvest.found.extend(session.found.filter(|found| scope.reach.names(&found.id)));

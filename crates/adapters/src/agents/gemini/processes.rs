@@ -1,4 +1,5 @@
-//! Which processes are Gemini CLI, which of them carry sessions, and what their argv says. Pure.
+//! Which processes are Gemini CLI, which of them can own sessions, and what their argv tells about the
+//! session. Pure.
 
 use agentctl_model::ProcessHead;
 use agentctl_model::text::clean;
@@ -7,7 +8,7 @@ use crate::join::node::Invocation;
 
 const PACKAGE: &str = "@google/gemini-cli";
 const ENTRIES: [&str; 2] = ["gemini.js", "index.js"];
-/// Commands that manage; a prompt may stand in the same place.
+/// Management commands; a prompt may stand in the same position.
 const COMMANDS: [&str; 8] = ["mcp", "extensions", "extension", "skills", "skill", "hooks", "hook", "gemma"];
 
 fn run(head: &ProcessHead) -> Option<Invocation<'_>> {
@@ -18,7 +19,7 @@ pub(super) fn is_gemini(head: &ProcessHead) -> bool {
     run(head).is_some()
 }
 
-/// Neither a command that manages nor one that only prints.
+/// Whether the process can own a session: it is neither a management command nor one that only prints.
 pub(super) fn may_carry(head: &ProcessHead) -> bool {
     const PRINTS: [&str; 8] =
         ["-h", "--help", "-v", "--version", "-l", "--list-extensions", "--list-sessions", "--delete-session"];
@@ -27,12 +28,13 @@ pub(super) fn may_carry(head: &ProcessHead) -> bool {
     })
 }
 
-/// It works for another program, which may open several sessions in it.
+/// Whether the process works for another program, which may open several sessions in it.
 pub(super) fn is_server(head: &ProcessHead) -> bool {
     run(head).is_some_and(|run| run.has(&["--acp", "--experimental-acp"]))
 }
 
-/// The id in the argv. The agent takes any word for a new session's id; `latest` and numbers are no ids to resume.
+/// The session id in the argv. The agent accepts any word as the id of a new session; `latest` and numbers
+/// are not ids to resume.
 pub(super) fn id_in_argv(head: &ProcessHead) -> Option<&str> {
     let run = run(head).filter(|_| !is_server(head))?;
     let resumed = || {
@@ -42,12 +44,13 @@ pub(super) fn id_in_argv(head: &ProcessHead) -> Option<&str> {
     run.option(&["--session-id"]).or_else(resumed).filter(|id| is_id(id))
 }
 
-/// Any word is an id for the agent. What would have to be changed to be shown is none for us: it would become another's.
+/// Whether this can be an id. The agent accepts any word, but an id that would have to be altered for display
+/// is rejected here, because the altered id could be another session's.
 pub(super) fn is_id(id: &str) -> bool {
     !id.is_empty() && id.len() <= 200 && clean(id) == id && !id.contains(['\n', '\t'])
 }
 
-/// Started with a prompt of its own, ends with the turn.
+/// Whether the process was started with a prompt and exits with the turn.
 pub(super) fn is_headless(head: &ProcessHead) -> bool {
     run(head).is_some_and(|run| {
         run.has(&["-p", "--prompt", "-o", "--output-format"])

@@ -1,4 +1,4 @@
-//! Which directory a project folder stands for, and which folder a directory has.
+//! Maps project folders to directories, and directories to their folders.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub(super) struct Projects {
 }
 
 impl Projects {
-    /// A missing or broken list is an empty one: the folders themselves say what they are for.
+    /// A missing or broken list counts as empty, because the folders themselves name their directories.
     pub(super) fn read(root: &Path) -> Self {
         read_small(&root.join("projects.json"), 16 << 20)
             .ok()
@@ -26,7 +26,8 @@ impl Projects {
             .unwrap_or_default()
     }
 
-    /// The project folders of a directory. Where the list does not know it, all folders are asked.
+    /// The project folders of a directory. If the list does not contain the directory, all folders are
+    /// searched.
     pub(super) fn folders(&self, root: &Path, cwd: &str, harvest: &mut Harvest) -> Vec<PathBuf> {
         if let Some(slug) = self.projects.get(cwd).filter(|slug| !slug.contains('/')) {
             return vec![root.join("tmp").join(slug)];
@@ -35,7 +36,7 @@ impl Projects {
         all.map(|entry| entry.path).filter(|path| stands_for(path).as_deref() == Some(cwd)).collect()
     }
 
-    /// The directory of a project folder: its own word, else the list's.
+    /// The directory of a project folder, from the folder itself or else from the list.
     pub(super) fn directory(&self, folder: &Path) -> Option<String> {
         stands_for(folder).or_else(|| {
             let slug = folder.file_name()?.to_str()?;

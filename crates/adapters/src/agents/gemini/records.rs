@@ -1,7 +1,7 @@
-//! The records of a Gemini CLI session file: only the fields that are used, all optional. Pure.
+//! The records of a Gemini CLI session file. Only the fields in use are declared, and all are optional. Pure.
 //!
-//! A file is replayed, not read: `$set` replaces, `$rewindTo` takes back, and a message that is written again stays where
-//! it was first.
+//! A file must be replayed: `$set` replaces the conversation, `$rewindTo` takes messages back, and a message
+//! that is written again keeps its first position.
 
 use agentctl_model::text::{clean_cut, one_line};
 use jiff::Timestamp;
@@ -14,7 +14,7 @@ use crate::transcript::jsonl::text::Text;
 /// One line of a file.
 #[derive(Debug)]
 pub(super) enum Record<'a> {
-    /// The beginning of a file, and of every process that opened it again.
+    /// The first line of a file, repeated by every process that opens the file again.
     Header(Header<'a>),
     Message(Message<'a>),
     Set(Set<'a>),
@@ -31,11 +31,11 @@ pub(super) struct Header<'a> {
     start_time: Option<Text<'a>>,
     last_updated: Option<Text<'a>>,
     pub(super) kind: Option<Text<'a>>,
-    /// Of a sub-agent that says whose it is.
+    /// Set for a sub-agent that names its parent.
     #[serde(deserialize_with = "lenient")]
     pub(super) parent_session_id: Option<Text<'a>>,
     pub(super) summary: Option<Text<'a>>,
-    /// Of an older document, which is one header with everything in it.
+    /// Set in an older document, which is one header that contains everything.
     #[serde(deserialize_with = "lenient")]
     pub(super) messages: Vec<Message<'a>>,
 }
@@ -47,7 +47,7 @@ pub(super) struct Set<'a> {
     pub(super) session_id: Option<Text<'a>>,
     last_updated: Option<Text<'a>>,
     pub(super) summary: Option<Text<'a>>,
-    /// The whole conversation anew.
+    /// The rewritten conversation.
     #[serde(deserialize_with = "lenient")]
     pub(super) messages: Option<Vec<Message<'a>>>,
 }
@@ -89,20 +89,20 @@ pub(super) struct Usage {
     pub(super) cached: u64,
 }
 
-/// One part of a content.
+/// One part of a message's content.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Part<'a> {
     #[serde(borrow)]
     text: Option<Text<'a>>,
-    /// The text is what the model thought, not what it said.
+    /// The text is the model's thought, not part of its reply.
     #[serde(deserialize_with = "lenient")]
     thought: bool,
     function_call: Option<&'a RawValue>,
     function_response: Option<&'a RawValue>,
 }
 
-/// Which kind of line it is, by the keys that only this kind has.
+/// The keys that identify the kind of a line.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Keys<'a> {
@@ -115,9 +115,9 @@ struct Keys<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// `None` for half a line, or anything that is no record.
+    /// Returns `None` for an incomplete line or anything else that is not a record.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
-        // As the agent writes them; any other spelling is looked at twice.
+        // This is the agent's own spelling; any other spelling is parsed twice.
         if line.starts_with(b"{\"id\":\"") {
             return serde_json::from_slice(line).ok().map(Self::Message);
         }
@@ -156,23 +156,23 @@ impl Set<'_> {
     }
 }
 
-/// What a message is to the conversation.
+/// The role of a message in the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Said {
-    /// A person asked something.
+    /// A person sent a prompt.
     Prompt,
-    /// A tool answered; the agent's move.
+    /// A tool returned its result; the agent continues.
     ToolAnswer,
-    /// The agent spoke.
+    /// The agent replied.
     Words,
-    /// The agent called a tool that has not answered.
+    /// The agent called a tool that has not answered yet.
     Call,
     /// Every call of the message was answered.
     CallsDone,
     /// A person refused every call of the message.
     CallsRefused,
     Error,
-    /// The agent's machinery: the context of a session, notices.
+    /// A message of the agent itself: the context of a session, or a notice.
     Nothing,
 }
 
@@ -181,7 +181,7 @@ impl<'a> Message<'a> {
         time(self.timestamp.as_deref())
     }
 
-    /// The newest moment the message itself names: it is written again when its tools are done.
+    /// The newest time in the message, which is written again when its tools are done.
     pub(super) fn last_at(&self) -> Option<Timestamp> {
         let calls = self.tool_calls.iter().filter_map(|call| time(call.timestamp.as_deref()));
         self.at().max(calls.max())
@@ -198,7 +198,7 @@ impl<'a> Message<'a> {
             .unwrap_or_default()
     }
 
-    /// What is in the message, read once.
+    /// Reads the content of the message once.
     pub(super) fn content(&self) -> Content {
         let parts = self.parts();
         let spoken = parts.iter().filter(|part| !part.thought);
@@ -211,14 +211,14 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// What the message is to the conversation, by what is in it.
+    /// The role of the message in the conversation, judged by its content.
     pub(super) fn said(&self, content: &Content) -> Said {
         match self.kind.as_ref() {
             "user" if content.answers => Said::ToolAnswer,
             "user" => match &content.text {
                 Some(text) if is_context(text) => Said::Nothing,
                 Some(_) => Said::Prompt,
-                // An image alone is a prompt too.
+                // A message with only an image is a prompt too.
                 None if content.wordless => Said::Prompt,
                 None => Said::Nothing,
             },
@@ -226,7 +226,7 @@ impl<'a> Message<'a> {
                 let refused = |call: &ToolCall<'_>| call.status.as_deref() == Some("cancelled");
                 if self.tool_calls.iter().all(refused) { Said::CallsRefused } else { Said::CallsDone }
             }
-            // While a tool runs, or waits for leave, the agent's message stands there empty.
+            // While a tool runs or waits for approval, the agent's message is empty.
             "gemini" if content.calls || content.text.is_none() => Said::Call,
             "gemini" => Said::Words,
             "error" => Said::Error,
@@ -235,23 +235,23 @@ impl<'a> Message<'a> {
     }
 }
 
-/// What is in a message.
+/// The content of a message.
 pub(super) struct Content {
-    /// Its texts, joined; thoughts are not said.
+    /// Its joined texts, without thoughts.
     pub(super) text: Option<String>,
     calls: bool,
     answers: bool,
-    /// It has parts that are no text.
+    /// Whether it has parts that are not text.
     wordless: bool,
 }
 
-/// What the agent puts before a conversation in the user's name.
+/// Whether this is the context that the agent puts before a conversation in the user's name.
 fn is_context(text: &str) -> bool {
     let text = text.trim_start();
     text.starts_with("<session_context>") || text.starts_with("<hook_context>")
 }
 
-/// The directory that the context of a session names, for folders that do not say which directory they are for.
+/// The directory in the context of a session, for folders that do not name their directory.
 pub(super) fn directory_in_context(message: &Message<'_>) -> Option<String> {
     let text = message
         .content()
@@ -266,7 +266,7 @@ pub(super) fn directory_in_context(message: &Message<'_>) -> Option<String> {
 }
 
 impl ToolCall<'_> {
-    /// The call in a few words: `run_shell_command: make test`.
+    /// Describes the call briefly, such as `run_shell_command: make test`.
     pub(super) fn words(&self) -> String {
         let name = self.name.as_deref().unwrap_or("tool");
         let args: serde_json::Value =
@@ -277,7 +277,7 @@ impl ToolCall<'_> {
     }
 }
 
-/// Message types this adapter knows; others are counted as drift.
+/// Message types that this adapter knows; others are counted as drift.
 pub(super) const KNOWN_TYPES: [&str; 5] = ["user", "gemini", "info", "warning", "error"];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! One file as one session, and several files of one session as one.
+//! Reads one file as one session, and joins several files of one session.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,8 +9,8 @@ use jiff::Timestamp;
 
 use super::head::Head;
 use super::is_document;
-use super::places::Place;
 use super::processes::is_id;
+use super::storage::TranscriptFile;
 use super::tail::Tail;
 use super::usage::UsageSum;
 use crate::Scope;
@@ -46,18 +46,18 @@ impl Format for Chat<'_> {
     }
 }
 
-/// Older versions wrote a session as one document: it is read as one line.
+/// Older versions wrote a session as one document, which is read as one line.
 fn document(opened: &Opened) -> io::Result<BothEnds> {
     if opened.size > LINE_LIMIT as u64 {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "is too large to be read whole"));
     }
     let mut tail = read_opened(opened)?;
-    // Outside of strings a line break is nothing but space, and no string holds one.
+    // Outside of strings a line break is only white space, and no string contains one.
     tail.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
     Ok(BothEnds { head: None, tail })
 }
 
-/// One session that was read, of one file or of several.
+/// A session that was read from one file or several.
 pub(super) struct ReadFile<'s> {
     pub(super) place: PathBuf,
     pub(super) project: PathBuf,
@@ -68,34 +68,35 @@ pub(super) struct ReadFile<'s> {
     others: Vec<PathBuf>,
 }
 
-/// Reads one file: `Ok(None)` if it was not written since then, or is gone, or holds no conversation. The agent deletes
-/// files itself, so that one which has vanished is nothing that could not be read.
+/// Reads one file. Returns `Ok(None)` if it was not written since `since`, no longer exists, or contains no
+/// conversation. The agent deletes files itself, so a missing file is not a failed read.
 pub(super) fn read<'s>(
-    place: &Place,
+    file: &TranscriptFile,
     since: Option<Timestamp>,
     scope: &'s Scope<'s>,
 ) -> Result<Option<ReadFile<'s>>, String> {
-    let chat = Chat { is_document: is_document(&place.path), scope };
-    let Some(mut reading) = read::read(&chat, &place.path, since, scope)?.into_reading() else {
+    let chat = Chat { is_document: is_document(&file.path), scope };
+    let Some(mut reading) = read::read(&chat, &file.path, since, scope)?.into_reading() else {
         return Ok(None);
     };
     reading.tail.finish();
     let is_wanted = reading.tail.has_content && (scope.subagents || !reading.head.is_subagent);
     let Some(id) = reading.head.session_id.take().filter(|_| is_wanted) else { return Ok(None) };
     if !is_id(&id) {
-        return Err(format!("{}: its session id cannot be shown", place.path.display()));
+        return Err(format!("{}: its session id cannot be shown", file.path.display()));
     }
     Ok(Some(ReadFile {
-        place: place.path.clone(),
-        project: place.project.clone(),
+        place: file.path.clone(),
+        project: file.project.clone(),
         id,
-        parent: place.parent.clone().or_else(|| reading.head.parent.take().filter(|id| is_id(id))),
+        parent: file.parent.clone().or_else(|| reading.head.parent.take().filter(|id| is_id(id))),
         reading,
         others: Vec::new(),
     }))
 }
 
-/// Files of one session become one: the one with the newest turn speaks, the others add what is older.
+/// Joins the files of one session: the file with the newest turn determines the facts, and the others add
+/// older ones.
 pub(super) fn joined(files: Vec<ReadFile<'_>>) -> Vec<ReadFile<'_>> {
     let mut by_id: HashMap<String, usize> = HashMap::with_capacity(files.len());
     let mut sessions: Vec<ReadFile<'_>> = Vec::with_capacity(files.len());
@@ -172,7 +173,7 @@ impl ReadFile<'_> {
     }
 }
 
-/// A reply may stand in several files of one session, and counts once.
+/// Counts a reply once even if it occurs in several files of one session.
 fn counted_together<'p>(files: impl Iterator<Item = &'p PathBuf>) -> io::Result<Option<Tokens>> {
     let mut sum = UsageSum::default();
     for path in files {

@@ -1,4 +1,4 @@
-//! What the end of a session file says, replayed backwards: the turn, the last words, the model. Pure.
+//! Replays the end of a session file backwards: the turn, the last message, the model. Pure.
 
 use std::collections::HashSet;
 
@@ -9,26 +9,26 @@ use jiff::Timestamp;
 use super::records::{KNOWN_TYPES, Message, Record, Said, Set};
 use crate::transcript::read::{self, Latest, Line, WORDS_REACH};
 
-/// Why a prompt that was taken back has no better name.
+/// The detail of a prompt that was taken back; the file does not record a more precise reason.
 const ROLLED_BACK: &str = "the agent took the prompt back: an error, or it was cancelled";
 
-/// Reads records newest first until nothing more is wanted.
+/// Reads records newest first until nothing more is needed.
 #[derive(Default)]
 pub(super) struct Tail {
     pub(super) latest: Latest,
     pub(super) summary: Option<String>,
-    /// Something was asked or said, whether it was taken back or not.
+    /// Whether there was any prompt or reply, even if it was taken back.
     pub(super) has_content: bool,
-    /// The newest form of these was read already.
+    /// The ids of messages whose newest form was already read.
     seen: HashSet<String>,
-    /// A rewind: everything is taken back until this message.
+    /// The target of a rewind: this message and everything after it are taken back.
     rewound_to: Option<String>,
-    /// A rewritten conversation with nothing said after it, by the ids in it. Whether it was taken up again by a new
-    /// process or something was taken back shows in what stands before it.
+    /// The ids of a rewritten conversation with nothing after it. The records before it show whether a new
+    /// process resumed the session or something was taken back.
     rewritten: Option<(HashSet<String>, Option<Timestamp>)>,
-    /// The newest rewritten conversation that has words in it, for a file that holds them nowhere else.
+    /// The newest rewritten conversation that contains text, for a file that contains it nowhere else.
     conversation: Option<Box<Tail>>,
-    /// The message that is last in the conversation so far, and whether an older one confirmed it.
+    /// The last message of the conversation so far, and whether an older one confirmed it.
     last: Option<Last>,
 }
 
@@ -44,7 +44,7 @@ impl Tail {
         Self { latest: Latest::new(text_limit), ..Self::default() }
     }
 
-    /// A whole document, oldest message first.
+    /// Reads a whole document, oldest message first.
     fn take_document(&mut self, messages: &[Message<'_>]) {
         for message in messages.iter().rev() {
             self.take_message(message);
@@ -52,7 +52,7 @@ impl Tail {
         self.settle();
     }
 
-    /// The file was read to its beginning, or far enough.
+    /// Called when the file was read to its beginning, or far enough.
     pub(super) fn finish(&mut self) {
         self.settle();
         let Some(rewritten) = self.conversation.take() else { return };
@@ -65,7 +65,7 @@ impl Tail {
         self.latest.updated_at = self.latest.updated_at.max(rewritten.latest.updated_at);
     }
 
-    /// Nothing older can change what was read.
+    /// Called when nothing older can change the result.
     fn settle(&mut self) {
         if self.latest.turn.is_none()
             && let Some(last) = self.last.take()
@@ -102,7 +102,7 @@ impl Tail {
         self.latest.updated_at = self.latest.updated_at.max(set.updated_at());
         title(&mut self.summary, set.summary.as_deref());
         if set.session_id.is_some() {
-            // A process that takes the session up again writes the whole conversation: nothing was taken back.
+            // A process that resumes the session rewrites the whole conversation, so nothing was taken back.
             self.rewritten = None;
         }
         let Some(messages) = &set.messages else { return };
@@ -161,7 +161,7 @@ impl Tail {
     fn take_turn(&mut self, message: &Message<'_>, said: Said, text: Option<&str>) {
         if let Some((ids, at)) = self.rewritten.take()
             && !ids.contains(message.id.as_ref())
-            // A reply is not taken back: the conversation behind it was compacted.
+            // A reply is never taken back; its conversation was compacted.
             && said != Said::Words
         {
             let mut turn = Turn::new(TurnState::Failed, message.last_at().max(at));
@@ -174,7 +174,8 @@ impl Tail {
         let error = text.filter(|_| said == Said::Error).map(|text| clean_cut(text, Some(500)));
         let this = Last { said, at: message.at(), newest: message.last_at(), words: error.or(words) };
         match &self.last {
-            // An old message that was written again is not the last one: the one before it in the file is newer.
+            // An old message that was written again is not the last one; the message before it in the file is
+            // newer.
             Some(last) if last.at < this.at => self.last = Some(this),
             Some(_) => {
                 self.settle();
@@ -202,7 +203,7 @@ fn turn(last: Last) -> Turn {
     turn
 }
 
-/// The newest title counts.
+/// Keeps the newest title.
 fn title(slot: &mut Option<String>, value: Option<&str>) {
     if slot.is_none() {
         *slot = value.filter(|text| !text.trim().is_empty()).map(|text| clean_cut(text, Some(4096)));

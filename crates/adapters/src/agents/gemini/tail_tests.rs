@@ -77,7 +77,7 @@ fn the_last_message_in_replay_speaks_for_the_turn() {
         ),
         (and(begun(), &[one.clone(), gemini("b", 2, "", &done(3)), answer.into()]), Some(TurnState::Open)),
         (and(begun(), &[one.clone(), gemini("b", 2, "hi", "")]), Some(TurnState::Finished)),
-        // An old message that is written again stays where it was.
+        // An old message that is written again keeps its position.
         (
             and(
                 begun(),
@@ -105,14 +105,15 @@ fn a_prompt_that_was_taken_back_failed() {
 
 #[test]
 fn taking_a_session_up_again_takes_nothing_back_and_ages_no_turn() {
-    // Killed with the turn open, then opened again: its messages are written anew with new times.
+    // The agent was killed with the turn open and then opened again, which rewrites its messages with new
+    // times.
     let rewritten = set(&[context(), user("a", 30)], 30);
     let opened = [header(30), set(&[context()], 30), r#"{"$set":{"sessionId":"s"}}"#.to_owned(), rewritten];
     let turn = tail(&and(and(begun(), &[user("a", 1)]), &opened)).latest.turn.unwrap();
     assert_eq!((turn.state, turn.last.unwrap().to_string()), (TurnState::Open, at(1)));
     let without_header = and(and(begun(), &[user("a", 1), gemini("b", 2, "hi", "")]), &opened[2..]);
     assert_eq!(state(&without_header), Some(TurnState::Finished));
-    // A load that forgets everything is no rollback either.
+    // A load that drops everything is not a rollback either.
     let wiped =
         and(and(begun(), &[user("a", 1), gemini("b", 2, "hi", "")]), &[header(30), set(&[context()], 30)]);
     assert_eq!(state(&wiped), Some(TurnState::Finished));

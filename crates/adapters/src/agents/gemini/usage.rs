@@ -1,6 +1,7 @@
-//! Token totals: the usage of every reply once, from the records as they were written. Pure.
+//! Token totals: the usage of every reply counts once, from the records as they were first written. Pure.
 //!
-//! The replayed conversation would lose some: a session that is taken up again is rewritten without its tokens.
+//! The replayed conversation would lose some usage, because resuming a session rewrites it without its
+//! tokens.
 
 use std::collections::HashMap;
 
@@ -24,7 +25,7 @@ impl Sum for UsageSum {
     }
 
     fn line(&mut self, line: &[u8], _: usize) {
-        /// The few fields that count: a line with a tool's answer has megabytes of others.
+        /// The few fields that count; a line with a tool result has megabytes of others.
         #[derive(Deserialize)]
         struct Reply<'a> {
             #[serde(borrow)]
@@ -33,13 +34,13 @@ impl Sum for UsageSum {
             kind: Text<'a>,
             tokens: Option<Usage>,
         }
-        // A message that is written again carries the same figures.
+        // A message that is written again has the same figures.
         if beginning_id(line).is_some_and(|id| self.by_reply.contains_key(id)) {
             return;
         }
         match serde_json::from_slice::<Reply<'_>>(line) {
             Ok(reply) => self.add(reply.id, &reply.kind, reply.tokens),
-            // An older document is one header with everything in it.
+            // An older document is one header that contains everything.
             Err(_) => {
                 if let Some(Record::Header(header)) = Record::parse(line) {
                     for message in header.messages {
@@ -62,7 +63,8 @@ impl UsageSum {
         }
     }
 
-    /// `None` when no usage was ever recorded. There is no figure for what was written to a cache.
+    /// Returns `None` when no usage was ever recorded. The agent has no figure for what was written to a
+    /// cache.
     pub(super) fn total(&self) -> Option<Tokens> {
         if self.by_reply.is_empty() {
             return None;
@@ -78,7 +80,7 @@ impl UsageSum {
     }
 }
 
-/// The id where a message begins exactly as the agent writes it; any other spelling is parsed.
+/// The id, if the message begins exactly in the agent's spelling; any other spelling is parsed.
 fn beginning_id(line: &[u8]) -> Option<&str> {
     let id = line.strip_prefix(b"{\"id\":\"")?;
     std::str::from_utf8(&id[..memchr::memchr(b'"', &id[..id.len().min(100)])?]).ok()

@@ -1,4 +1,4 @@
-//! How Kimi Code is started, taken up again and ended. Pure.
+//! How Kimi Code is started, resumed and stopped. Pure.
 
 use agentctl_model::{
     CleanSignal, Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session,
@@ -6,7 +6,7 @@ use agentctl_model::{
 };
 
 use super::Kimi;
-use super::places::is_id;
+use super::storage::is_id;
 use crate::control::refusal::{no_fork, no_permission_mode, no_system_prompt};
 use crate::control::stdout::{newest_first, words_at};
 use crate::control::{Control, fits_an_argument};
@@ -15,8 +15,8 @@ const NAME: &str = "Kimi Code";
 
 /// Nothing in the environment of its tools names the agent or the session.
 impl Control for Kimi {
-    /// A run with a prompt reads no stdin, decides everything by itself (it refuses `--plan`, `--auto` and `--yolo`), and takes a
-    /// session up only in the directory that it was begun in.
+    /// A run with a prompt reads no stdin, decides everything by itself (it refuses `--plan`, `--auto` and
+    /// `--yolo`), and resumes a session only in the directory where it began.
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
         if intent.system_prompt.is_some() {
             return Err(no_system_prompt(NAME, "the AGENTS.md"));
@@ -28,13 +28,14 @@ impl Control for Kimi {
         fits_an_argument(&prompt, NAME)?;
         let mut args = vec!["--output-format=stream-json".to_owned()];
         let id = match &intent.conversation {
-            // It chooses the id and says it only when it is done.
+            // The agent chooses the id and prints it only at the end.
             Conversation::New => IdSource::Seen,
             Conversation::Stored { id, .. } => {
                 args.push(format!("--session={id}"));
                 IdSource::Known(id.clone())
             }
-            // `kimi fork` copies a session without a word to it; to go on in the copy is a second command.
+            // `kimi fork` copies a session without sending a message; continuing in the copy needs a second
+            // command.
             Conversation::ForkOf { .. } => return Err(no_fork(NAME)),
         };
         if let Some(model) = &intent.model {
@@ -45,7 +46,7 @@ impl Control for Kimi {
         Ok(SpawnPlan {
             program: "kimi".to_owned(),
             args,
-            // An update would start it anew in a process that nobody knows.
+            // An update would restart the agent in a process that agentctl does not know.
             env: [("KIMI_CODE_NO_AUTO_UPDATE".to_owned(), "1".to_owned())].into(),
             cwd: intent.cwd.clone(),
             stdin: Stdin::Nothing,
@@ -53,21 +54,24 @@ impl Control for Kimi {
         })
     }
 
-    /// Only its last line names the session; a turn that is over before anybody looked is known by that.
+    /// Only the agent's last line names the session; it identifies a turn that ended before any survey saw
+    /// it.
     fn learn_id(&self, said: FirstWords<'_>) -> Option<String> {
         let hint = newest_first(said.stdout).find(|event| event["type"] == "session.resume_hint")?;
         words_at(&hint, "/session_id").filter(|id| is_id(id))
     }
 
-    /// `error: failed to run prompt: provider.auth_error: 401 no such key`, before words about a log.
+    /// Extracts `error: failed to run prompt: provider.auth_error: 401 no such key`, which stands before a
+    /// remark about a log.
     fn complaint(&self, said: FirstWords<'_>) -> Option<String> {
         let line = said.stderr.lines().rev().find_map(|line| line.strip_prefix("error: "))?;
         Some(line.strip_prefix("failed to run prompt: ").unwrap_or(line).trim().to_owned())
             .filter(|words| !words.is_empty())
     }
 
-    /// A run with a prompt ends its tools and writes down that the turn was cancelled, with exit code 143. In a terminal the
-    /// signal ends the process at once and nothing is written down; an interrupt does the same.
+    /// A run with a prompt ends its tools and records that the turn was cancelled, with exit code 143. In a
+    /// terminal the signal ends the process at once and nothing is recorded; an interrupt has the same
+    /// effect.
     fn stop_way(&self, _session: &Session, _process: &Process) -> StopWay {
         StopWay::Signal(CleanSignal::Terminate)
     }

@@ -1,4 +1,4 @@
-//! Records as entries for `peek` and `logs`. Pure.
+//! Converts records into entries for `peek` and `logs`. Pure.
 
 use agentctl_model::{Entry, Role};
 use serde_json::value::RawValue;
@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::records::{Record, is_certainly_bulk};
 use crate::transcript::show::At;
 
-/// What one record shows.
+/// Converts one record.
 pub(super) fn entries(line: &[u8]) -> Vec<Entry> {
     if is_certainly_bulk(line) {
         return Vec::new();
@@ -36,7 +36,7 @@ fn of_record(record: &Record<'_>) -> Option<Entry> {
     }
 }
 
-/// The words of an answer: a bare string, or parts of which some are text.
+/// The text of a tool result: a bare string, or the text parts of a list.
 fn answer_text(answer: &RawValue) -> String {
     let Ok(value) = serde_json::from_str::<serde_json::Value>(answer.get()) else { return String::new() };
     if let Some(words) = value.as_str() {

@@ -1,4 +1,4 @@
-//! What the beginning of the records says: when it started, where, and the first prompt. Pure.
+//! Reads the beginning of the records: when the session started, its directory, and the first prompt. Pure.
 
 use agentctl_model::text::clean_cut;
 

@@ -1,7 +1,8 @@
-//! Who carries which Kimi Code session. Pure.
+//! Which processes own which Kimi Code sessions. Pure.
 //!
-//! The agent ties nothing to its process: no file is held open, no note has a pid, and the arguments are gone. What agentctl started
-//! is known by the mark in its variables; everything else by the contract's rule of the only candidate in a directory.
+//! The agent ties nothing to its process: it keeps no file open, writes no note with a pid, and overwrites
+//! its arguments. A process that agentctl started is identified by the mark in its environment; all others by
+//! the contract's rule of the only candidate in a directory.
 
 use std::collections::HashSet;
 
@@ -24,8 +25,8 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
         }
     }
     let claimed: Vec<&str> = joined.claims.iter().map(|claim| claim.id.as_str()).collect();
-    // A run with a prompt looks like a session in a terminal, but for one that agentctl started: its mark is there before
-    // the id is known.
+    // A run with a prompt looks like a session in a terminal, unless agentctl started it: then its mark is
+    // there before the id is known.
     let is_a_run = |process: &Process| process.variable(LAUNCH_MARK).is_some();
     let paired = only_candidates(&nameless, harvest.found.iter(), &claimed, kernel, is_a_run);
     let carried: HashSet<_> = paired.iter().map(|claim| claim.owner.process).collect();
@@ -37,7 +38,8 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
     joined
 }
 
-/// An agent whose variables or directory cannot be seen may be anybody's: then nobody may be called stopped.
+/// A process whose environment or directory cannot be seen may own any session; then no session may be called
+/// stopped.
 fn unseen(kernel: &KernelView) -> Option<String> {
     kernel.processes.iter().filter(|process| is_kimi(&process.head)).find_map(|process| {
         let (what, why) = match (process.environ.why_not(), process.cwd.why_not()) {

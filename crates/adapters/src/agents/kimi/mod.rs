@@ -1,14 +1,15 @@
-//! Kimi Code: one folder per session under `sessions/<workspace>/`, with records of each agent in it and a state of the whole.
+//! Kimi Code stores one folder per session under `sessions/<workspace>/`, with the records of each agent and
+//! a state of the whole session.
 
 mod control;
 mod entries;
 mod head;
 mod join;
-mod places;
 mod processes;
 mod records;
 mod session;
 mod state;
+mod storage;
 mod tail;
 mod usage;
 
@@ -16,25 +17,18 @@ use std::path::Path;
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
 
-use crate::transcript::folder::absence;
+use crate::transcript::folder::harvest_of;
 use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace, WatchTarget};
+use crate::{Adapter, Card, Control, Opening, Reach, ReadError, Root, Scope, WatchTarget};
 
 pub struct Kimi;
 
-static CARD: Card = Card {
-    name: "kimi",
-    title: "Kimi Code",
-    programs: &["kimi"],
-    known_good: "2.1.0",
-    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume],
-    looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
-    trace: Trace::Nothing,
-    can_be_asked: false,
-    verified: true,
-};
+static CARD: Card = Card::new("kimi", "Kimi Code")
+    .programs(&["kimi"])
+    .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume])
+    .known_good("2.1.0");
 
 impl Adapter for Kimi {
     fn card(&self) -> &'static Card {
@@ -46,23 +40,20 @@ impl Adapter for Kimi {
     }
 
     fn opening(&self, root: &Root, id: &str, _place: &Path) -> Option<Opening> {
-        // The value is optional, so it must be part of the word.
+        // The value is optional, so it must be in the same argument as the flag.
         Opening::by_id(&["kimi", "--session=ID"], id, "KIMI_CODE_HOME", &root.path)
     }
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
-        if let Some(absent) = absence(&root.path) {
-            return Harvest::nothing(absent);
-        }
-        let mut harvest = Harvest::complete(Vec::new());
-        let places = match &scope.reach {
-            Reach::Live(kernel) => {
-                places::live(&root.path, kernel, |process| self.is_ours(root, kernel, process), &mut harvest)
-            }
-            reach => places::stored(&root.path, reach, &mut harvest),
-        };
-        gather(&places, scope, &mut harvest, session::read);
-        harvest
+        harvest_of(&root.path, |harvest| {
+            let folders = match &scope.reach {
+                Reach::Live(kernel) => {
+                    storage::live(&root.path, kernel, |process| self.is_ours(root, kernel, process), harvest)
+                }
+                reach => storage::stored(&root.path, reach, harvest),
+            };
+            gather(&folders, scope, harvest, session::read);
+        })
     }
 
     fn recognises(&self, head: &ProcessHead) -> bool {
@@ -73,13 +64,13 @@ impl Adapter for Kimi {
         join::join(harvest, kernel, |process| self.is_ours(root, kernel, process))
     }
 
-    /// The records of a session lie four levels below the sessions' folder.
+    /// The records of a session are four levels below the `sessions` folder.
     fn watch(&self, root: &Root) -> Vec<WatchTarget> {
         vec![WatchTarget::new(root.path.join("sessions"), 4)]
     }
 
     fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
-        // Made, and nothing was said in it yet.
+        // The session was created, but has no messages yet.
         if place.exists() { read_last(place, entries::entries, limit) } else { Ok(Vec::new()) }
     }
 

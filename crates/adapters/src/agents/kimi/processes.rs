@@ -1,7 +1,7 @@
 //! Which processes are Kimi Code. Pure.
 //!
-//! A moment after its start the agent writes its title over its arguments: `kimi-code` is all that is left of them, for a
-//! session in a terminal, a run with a prompt and a server alike. Its variables stay.
+//! A moment after its start the agent overwrites its arguments with its title: only `kimi-code` is left,
+//! whether it is a session in a terminal, a run with a prompt or a server. Its environment stays.
 
 use agentctl_model::{KernelView, Process, ProcessHead};
 
@@ -11,21 +11,23 @@ const TITLE: &str = "kimi-code";
 const PACKAGE: &str = "@moonshot-ai/kimi-code";
 const ENTRIES: [&str; 1] = ["main.mjs"];
 
-/// By its title, or by the script as long as the arguments are still there.
+/// Recognises the agent by its title, or by its script as long as the arguments are still there.
 pub(super) fn is_kimi(head: &ProcessHead) -> bool {
     let Some(run) = Invocation::of(head) else { return head.argv.is_empty() && head.comm == TITLE };
-    // A title may be padded with blanks or with NULs, which the kernel's list of arguments has lost by now.
+    // A title may be padded with blanks, or with NULs, which the kernel's list of arguments no longer
+    // contains.
     let titled = head.argv.len() == 1 && run.program.trim_end() == TITLE;
     titled || run.is("kimi", PACKAGE, &ENTRIES)
 }
 
-/// The arguments, where they are still there, say that this is no session: a command that manages, or words about itself.
+/// Whether the arguments, where they are still there, show that this is not a session: a management command,
+/// help or version.
 fn is_a_command(head: &ProcessHead) -> bool {
     Invocation::of(head)
         .is_some_and(|run| run.first_word().is_some() || run.has(&["--help", "-h", "--version", "-V"]))
 }
 
-/// The processes that may carry a session of this source.
+/// The processes that may own a session of this source.
 pub(super) fn carriers(
     kernel: &KernelView,
     ours: impl Fn(&Process) -> bool,

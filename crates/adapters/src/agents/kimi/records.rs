@@ -1,7 +1,9 @@
-//! The records of an agent of a session (`agents/main/wire.jsonl`): only the fields that are used, all optional. Pure.
+//! The records of one agent of a session (`agents/main/wire.jsonl`). Only the fields in use are declared, and
+//! all are optional. Pure.
 //!
-//! One line is one event of the agent's core. A turn begins with `turn.prompt` and ends with `turn.ended`; what happens in between
-//! are `context.append_loop_event`s and `interaction.*`. The `agent.*` events say the same again, later and with earlier times.
+//! One line is one event of the agent's core. A turn begins with `turn.prompt` and ends with `turn.ended`;
+//! the events in between are `context.append_loop_event`s and `interaction.*`. The `agent.*` events repeat
+//! the same later and with earlier times.
 
 use agentctl_model::text::visible;
 use jiff::Timestamp;
@@ -20,11 +22,11 @@ pub(super) struct Record<'a> {
     #[serde(borrow, rename = "type")]
     pub(super) kind: Text<'a>,
     time: Option<i64>,
-    /// Of the first record alone.
+    /// Set in the first record only.
     #[serde(rename = "created_at")]
     created_at: Option<i64>,
     agent_id: Option<Text<'a>>,
-    /// What was asked, of `turn.prompt`.
+    /// The prompt, in `turn.prompt`.
     #[serde(deserialize_with = "lenient")]
     input: Vec<Part<'a>>,
     #[serde(deserialize_with = "lenient")]
@@ -38,7 +40,7 @@ pub(super) struct Record<'a> {
     pub(super) reason: Option<Text<'a>>,
     #[serde(deserialize_with = "lenient")]
     error: Failure<'a>,
-    /// Of an interaction: which one, and what it is.
+    /// The id and the kind of an interaction.
     #[serde(deserialize_with = "lenient")]
     pub(super) id: Option<Text<'a>>,
     #[serde(rename = "kind", deserialize_with = "lenient")]
@@ -69,7 +71,7 @@ struct Message<'a> {
     origin: Origin<'a>,
 }
 
-/// A piece of a message: words, thoughts, a picture.
+/// A part of a message: text, thoughts, a picture.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Part<'a> {
@@ -78,7 +80,7 @@ pub(super) struct Part<'a> {
     text: Option<Text<'a>>,
 }
 
-/// What happens inside of a turn.
+/// An event within a turn.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct LoopEvent<'a> {
@@ -108,7 +110,7 @@ struct Failure<'a> {
     message: Option<Text<'a>>,
 }
 
-/// What a person is asked: leave for a tool, or questions.
+/// A request to a person: approval of a tool, or questions.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Request<'a> {
@@ -143,7 +145,7 @@ struct Surroundings<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// `None` for half a line, or anything that is no record.
+    /// Returns `None` for an incomplete line or anything else that is not a record.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
         serde_json::from_slice(line).ok().filter(|record: &Self| !record.kind.is_empty())
     }
@@ -152,18 +154,18 @@ impl<'a> Record<'a> {
         moment(self.time.or(self.created_at)?)
     }
 
-    /// The record is the main agent's own. Sub-agents have files of their own.
+    /// Whether the record is the main agent's own. Sub-agents have files of their own.
     pub(super) fn is_main(&self) -> bool {
         self.agent_id.as_deref().is_none_or(|agent| agent == "main")
     }
 
-    /// What a person asked; what the machinery says in the user's name is no prompt.
+    /// A person's prompt. A message that the agent itself wrote in the user's name is not one.
     pub(super) fn prompt(&self) -> Option<String> {
         let typed = self.kind == "turn.prompt" && is_typed(&self.origin) && self.is_main();
         typed.then(|| words_of(&self.input)).flatten()
     }
 
-    /// The same, and what was put into a turn that was under way.
+    /// A person's prompt, or a message that a person added to a running turn.
     pub(super) fn typed(&self) -> Option<String> {
         let message = &self.message;
         let typed = self.kind == "context.append_message"
@@ -173,7 +175,7 @@ impl<'a> Record<'a> {
         typed.then(|| words_of(&message.content)).flatten()
     }
 
-    /// The agent's own words; its thoughts are none.
+    /// The text of the agent's reply, without its thoughts.
     pub(super) fn words(&self) -> Option<&str> {
         let spoken = self.event.kind == "content.part" && self.is_main();
         self.event.part.words().filter(|_| spoken)
@@ -184,12 +186,12 @@ impl<'a> Record<'a> {
         self.error.message.as_deref().filter(|words| !words.trim().is_empty())
     }
 
-    /// The directory that the agent was told it works in.
+    /// The working directory as the agent was given it.
     pub(super) fn cwd(&self) -> Option<&str> {
         self.environment_disclosure.cwd.as_deref().filter(|cwd| !cwd.is_empty())
     }
 
-    /// What a person is asked: `Bash: make test`, or the questions.
+    /// Describes the request to a person, such as `Bash: make test`, or the questions.
     pub(super) fn request_in_words(&self) -> Option<String> {
         let request = &self.request;
         let questions: Vec<&str> =
@@ -228,14 +230,14 @@ fn words_of(parts: &[Part<'_>]) -> Option<String> {
     (!words.is_empty()).then(|| words.join("\n"))
 }
 
-/// The argument that says most about a call.
+/// The argument that describes a call best.
 fn telling_argument(arguments: Option<&RawValue>) -> Option<String> {
     let arguments: serde_json::Value = serde_json::from_str(arguments?.get()).ok()?;
     let telling = ["command", "path", "pattern", "url", "query", "description", "prompt"];
     call::argument(&arguments, &telling)
 }
 
-/// Families of records that this adapter knows; others are counted as drift.
+/// Whether the record type belongs to a family that this adapter knows; others are counted as drift.
 pub(super) fn is_known(kind: &str) -> bool {
     const FAMILIES: [&str; 34] = [
         "agent",
@@ -278,7 +280,7 @@ pub(super) fn is_known(kind: &str) -> bool {
     FAMILIES.contains(&family) || MORE.contains(&family)
 }
 
-/// Whether a line is certainly bulk that no fact comes from, by its exact beginning.
+/// Whether a line is certainly bulk that yields no fact, judged by its exact beginning.
 pub(super) fn is_certainly_bulk(line: &[u8]) -> bool {
     line.starts_with(b"{\"type\":\"llm.tools_snapshot\"")
 }

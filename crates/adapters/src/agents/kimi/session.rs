@@ -1,4 +1,4 @@
-//! One session folder as one session.
+//! Reads one session folder as one session.
 
 use std::io;
 
@@ -7,8 +7,8 @@ use agentctl_model::{Facts, Found, Parent, Relation, Turn, TurnState};
 use jiff::Timestamp;
 
 use super::head::Head;
-use super::places::Place;
 use super::state::State;
+use super::storage::SessionFolder;
 use super::tail::Tail;
 use super::usage::UsageSum;
 use crate::Scope;
@@ -16,7 +16,7 @@ use crate::transcript::gather::{Gathered, ReadSession};
 use crate::transcript::jsonl::open::read_small;
 use crate::transcript::read::{self, Format, Read};
 
-/// A state names the sub-agents; hundreds of them are below this.
+/// The limit for a state, which names the sub-agents; hundreds of them fit.
 const STATE_LIMIT: u64 = 4 << 20;
 
 struct Records<'s>(&'s Scope<'s>);
@@ -41,44 +41,53 @@ impl Format for Records<'_> {
     }
 }
 
-/// Reads one folder: the records, and beside them what the agent keeps of the session as a whole. Each is heard without the other.
-pub(super) fn read(place: &Place, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
-    let wire = place.wire();
+/// Reads one folder: the records, and beside them the agent's state of the whole session. Each is read
+/// independently of the other.
+pub(super) fn read(folder: &SessionFolder, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
+    let wire = folder.wire();
     let (mut session, has_records) = match read::read(&Records(scope), &wire, since, scope)? {
         Read::Passed => return Ok(None),
-        // Made, and nothing was said in it yet.
-        Read::Gone => (ReadSession { found: Some(empty(place)), ..ReadSession::default() }, false),
+        // The session was created, but has no messages yet.
+        Read::Gone => (ReadSession { found: Some(empty(folder)), ..ReadSession::default() }, false),
         Read::Session(reading) => {
-            let session = reading.into_session(place.id.clone(), &wire, |head, tail, counted| Facts {
+            let session = reading.into_session(folder.id.clone(), &wire, |head, tail, counted| Facts {
                 cwd: head.cwd,
                 ..tail.latest.into_facts(head.first, counted)
             });
             (session, true)
         }
     };
-    let warning = match read_small(&place.state(), STATE_LIMIT) {
+    let warning = match read_small(&folder.state(), STATE_LIMIT) {
         Ok(bytes) => match State::parse(&bytes) {
             Some(state) => {
                 session.found.iter_mut().for_each(|found| add_state(&state, &mut found.facts));
                 None
             }
-            None => Some(format!("{}: holds no readable state", place.state().display())),
+            None => Some(format!("{}: holds no readable state", folder.state().display())),
         },
-        // A folder with neither is none of a session.
+        // A folder with neither file is not a session.
         Err(error) if error.kind() == io::ErrorKind::NotFound && !has_records => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => Some(format!("{}: {error}", place.state().display())),
+        Err(error) => Some(format!("{}: {error}", folder.state().display())),
     };
     session.warning = session.warning.or(warning);
     Ok(Some(session))
 }
 
-fn empty(place: &Place) -> Found {
+fn empty(folder: &SessionFolder) -> Found {
     let facts = Facts { turn: Some(Turn::new(TurnState::NotBegun, None)), ..Facts::default() };
-    Found { id: place.id.clone(), slot: None, place: place.wire(), stamp: None, facts, evidence: Vec::new() }
+    Found {
+        id: folder.id.clone(),
+        slot: None,
+        place: folder.wire(),
+        stamp: None,
+        facts,
+        evidence: Vec::new(),
+    }
 }
 
-/// What `state.json` adds. A fork's records begin with its parent's: only here stands when it was made itself.
+/// Adds the contents of `state.json`. A fork's records begin with its parent's, so only the state has its own
+/// creation time.
 fn add_state(state: &State<'_>, facts: &mut Facts) {
     facts.cwd = state.cwd().or(facts.cwd.take());
     facts.started_at = state.created_at().or(facts.started_at);

@@ -1,7 +1,7 @@
-//! `state.json`: what the agent keeps of a session as a whole. Pure.
+//! `state.json`: the agent's state of a whole session. Pure.
 //!
-//! Its `lastTurnReason` is that of the last turn that *ended*: it stays while the next turn runs, and after a kill. So the turn is
-//! read in the records, never here.
+//! Its `lastTurnReason` belongs to the last turn that *ended*: it stays while the next turn runs, and after a
+//! kill. So the turn is read from the records, never from here.
 
 use agentctl_model::text::{clean_cut, one_line};
 use jiff::Timestamp;
@@ -23,7 +23,7 @@ pub(super) struct State<'a> {
 }
 
 impl<'a> State<'a> {
-    /// `None` for half a file, or one of another shape.
+    /// Returns `None` for an incomplete file or one of another shape.
     pub(super) fn parse(bytes: &'a [u8]) -> Option<Self> {
         serde_json::from_slice(bytes).ok()
     }
@@ -48,7 +48,7 @@ impl<'a> State<'a> {
         self.archived == Some(true)
     }
 
-    /// The name that a person gave; else the agent's own, unless it only says the first prompt again.
+    /// The name that a person chose, or else the agent's own unless that only repeats the first prompt.
     pub(super) fn name(&self, prompt: Option<&str>) -> Option<String> {
         let title = one_line(self.title.as_deref()?);
         let cut = title.trim_end_matches(['…', '.']).trim_end();
@@ -58,7 +58,7 @@ impl<'a> State<'a> {
     }
 }
 
-/// Times are milliseconds.
+/// Converts a time in milliseconds.
 pub(super) fn moment(millis: i64) -> Option<Timestamp> {
     Timestamp::from_millisecond(millis).ok()
 }

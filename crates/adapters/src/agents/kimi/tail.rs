@@ -1,4 +1,4 @@
-//! What the end of the records says: the turn, the last words, the model. Pure.
+//! Reads the end of the records: the turn, the last message, the model. Pure.
 
 use std::collections::HashSet;
 
@@ -9,16 +9,16 @@ use jiff::Timestamp;
 use super::records::{Record, is_certainly_bulk, is_known};
 use crate::transcript::read::{self, Latest, Line, WORDS_REACH};
 
-/// Reads records newest first until nothing more is wanted.
+/// Reads records newest first until nothing more is needed.
 #[derive(Default)]
 pub(super) struct Tail {
     pub(super) latest: Latest,
     /// The newest record of the turn.
     newest: Option<Timestamp>,
-    /// The prompt is over, and so: the turn's own end stands before this, with the error.
+    /// The prompt ended with this state; the turn's own end, with the error, stands before it.
     over: Option<TurnState>,
     answered: HashSet<String>,
-    /// What stands open inside the turn: a tool, an approval, a question.
+    /// What is still open within the turn: a tool, an approval, a question.
     open: Option<(TurnState, Option<String>)>,
 }
 
@@ -57,7 +57,7 @@ impl Tail {
                 self.decide(self.over.unwrap_or(TurnState::Open), record.at(), None);
                 self.latest.began(record.at());
             }
-            // Everything before this is a copy of another session's records.
+            // All earlier records are copies of another session's.
             "forked" => self.decide(TurnState::NotBegun, record.at(), None),
             "interaction.resolved" => {
                 self.newest = self.newest.max(record.at());
@@ -77,7 +77,7 @@ impl Tail {
         let state = match record.what.as_deref() {
             Some("approval") => TurnState::Approval,
             Some("question") => TurnState::Question,
-            // A tool that the client runs: no person is asked.
+            // This is a tool that the client runs; no person is asked.
             _ => return,
         };
         self.open = Some((state, record.request_in_words()));
@@ -109,7 +109,7 @@ impl Tail {
     }
 }
 
-/// How a turn ended, in the agent's words. A hook that blocks a prompt makes it fail.
+/// Converts the agent's reason for the end of a turn. A hook that blocks a prompt makes the turn fail.
 fn ending(reason: Option<&str>) -> TurnState {
     match reason {
         Some("completed") => TurnState::Finished,

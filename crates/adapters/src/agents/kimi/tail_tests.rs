@@ -61,12 +61,12 @@ fn records_speak_for_the_turn() {
         (and(begun(), &[ended("failed"), over("failed")]), TurnState::Failed),
         (and(begun(), &[ended("blocked")]), TurnState::Failed),
         (and(begun(), &[ended("brand-new")]), TurnState::Ended),
-        // The prompt is over and its turn's end is missing.
+        // The prompt is over, but the end of its turn is missing.
         (and(begun(), &[over("failed")]), TurnState::Failed),
         (and(begun(), &[record("prompt.aborted", 10, "")]), TurnState::Interrupted),
         // The next turn.
         (and(and(begun(), &[ended("failed"), over("failed")]), &begun()[1..]), TurnState::Open),
-        // What is written at a start is no turn.
+        // Records written at startup are not a turn.
         (and(and(begun(), &[ended("completed")]), &[record("profile.bind", 20, "")]), TurnState::Finished),
         (and(and(begun(), &[ended("completed")]), &[record("forked", 20, "")]), TurnState::NotBegun),
         (and(calling(), &[record("forked", 20, "")]), TurnState::NotBegun),

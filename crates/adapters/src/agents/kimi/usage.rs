@@ -1,4 +1,4 @@
-//! Token totals: every model call of the main agent once, this session's own only. Pure.
+//! Token totals: each of this session's own model calls by the main agent counts once. Pure.
 
 use agentctl_model::Tokens;
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use crate::transcript::jsonl::text::Text;
 use crate::transcript::memory::Counted;
 use crate::transcript::read::{Sum, plus};
 
-/// The few fields that count, so that everything else is skipped instead of read.
+/// The few fields that count; serde skips everything else.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Record<'a> {
@@ -17,7 +17,7 @@ struct Record<'a> {
     usage: Option<Usage>,
 }
 
-/// The usage of one model call. The input is what no cache had.
+/// The usage of one model call. The input is the part that no cache supplied.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Usage {
@@ -27,12 +27,12 @@ struct Usage {
     input_cache_creation: Option<u64>,
 }
 
-/// No usage was ever recorded as long as there is no sum.
+/// The sum is `None` as long as no usage was recorded.
 #[derive(Default)]
 pub(super) struct UsageSum(Option<Tokens>);
 
 impl Sum for UsageSum {
-    /// What an accounting record begins with, and what ends the copied part of a fork.
+    /// The text with which an accounting record begins, and the text that ends the copied part of a fork.
     fn marks(&self) -> &'static [&'static str] {
         &["\"usage.record\"", "\"forked\""]
     }
@@ -52,7 +52,7 @@ impl Sum for UsageSum {
                 };
                 self.0 = Some(plus(self.0.unwrap_or_default(), one));
             }
-            // Whatever stands before this was another session's.
+            // Everything before this belongs to another session.
             ("forked", _) => self.0 = None,
             _ => {}
         }
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(total(&[&main, &sub, &main]), Some(two));
         assert_eq!(total(&[&main, &main, &forked]), None);
         assert_eq!(total(&[&main, &forked, &main, &main]), Some(two));
-        // The words of a tool are no record.
+        // The text of a tool is not a record.
         assert_eq!(total(&[&r#"{"type":"x","text":"\"usage.record\""}"#.to_owned()]), None);
     }
 }

@@ -29,7 +29,7 @@ use std::path::Path;
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, ProcessHead};
 
-use crate::{Adapter, Card, Follow, Line, Looks, ReadError, Root, Scope, Trace, WatchTarget};
+use crate::{Adapter, Card, Follow, Line, ReadError, Root, Scope, WatchTarget};
 
 pub use error::{Details, GatewayError, Refusal};
 pub use gateway_client::{Decision, GatewayClient, Launch, Launched, Sent, Stopped};
@@ -38,24 +38,17 @@ pub use watch::Watch;
 
 pub struct OpenClaw;
 
-static CARD: Card = Card {
-    name: "openclaw",
-    title: "OpenClaw",
-    programs: &["openclaw"],
-    known_good: "2026.9.6",
-    capabilities: &[
+static CARD: Card = Card::new("openclaw", "OpenClaw")
+    .programs(&["openclaw"])
+    .capabilities(&[
         Capability::Peek,
         Capability::Stop,
         Capability::Resume,
         Capability::Send,
         Capability::Approve,
         Capability::Interrupt,
-    ],
-    looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
-    trace: Trace::Nothing,
-    can_be_asked: false,
-    verified: true,
-};
+    ])
+    .known_good("2026.9.6");
 
 impl Adapter for OpenClaw {
     fn card(&self) -> &'static Card {

@@ -32,17 +32,13 @@ pub(crate) use records::is_default_title;
 
 pub struct OpenCode;
 
-static CARD: Card = Card {
-    name: "opencode",
-    title: "OpenCode",
-    programs: &["opencode"],
-    known_good: "1.1.65, 1.2.11, 1.18.33",
-    capabilities: &Capability::ALL,
-    looks: Looks { locks: false, open_files: true, offspring: false, listening: true },
-    trace: Trace::OpenFile,
-    can_be_asked: true,
-    verified: true,
-};
+static CARD: Card = Card::new("opencode", "OpenCode")
+    .programs(&["opencode"])
+    .capabilities(&Capability::ALL)
+    .known_good("1.1.65, 1.2.11, 1.18.33")
+    .looks(Looks { open_files: true, listening: true, ..Looks::NONE })
+    .trace(Trace::OpenFile)
+    .can_be_asked();
 
 impl Adapter for OpenCode {
     fn card(&self) -> &'static Card {

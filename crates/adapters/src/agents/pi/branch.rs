@@ -1,36 +1,37 @@
-//! The active branch of the record tree, walked from its leaf to its root. Pure.
+//! Walks the active branch of the record tree from its leaf to its root. Pure.
 
 use super::records::Record;
 
-/// Which record is awaited next, going through a file newest first.
+/// The record that is expected next when a file is read newest first.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Awaited {
-    /// Whatever comes: nothing was seen yet, or the chain was lost in a damaged line.
+    /// Any record: nothing was read yet, or a damaged line broke the chain.
     #[default]
     Any,
     Id(Box<str>),
-    /// The root was passed: older records are of other branches.
+    /// The root was passed; older records belong to other branches.
     Nothing,
 }
 
-/// Parents always stand before their children, so one pass backwards meets the whole branch in order.
+/// The active branch. Parents always stand before their children, so one backward pass meets the whole branch
+/// in order.
 #[derive(Debug, Default)]
 pub(super) struct Branch {
     awaited: Awaited,
 }
 
 impl Branch {
-    /// Begins at this record, or at the newest one.
+    /// Starts at this record, or at the newest one.
     pub(super) fn from_leaf(leaf: Option<&str>) -> Self {
         Self { awaited: leaf.map_or(Awaited::Any, |id| Awaited::Id(id.into())) }
     }
 
-    /// Whether this record, older than all given before, lies on the branch.
+    /// Whether this record, which is older than all previous ones, is on the branch.
     pub(super) fn takes(&mut self, record: &Record<'_>) -> bool {
         if record.is_header() {
             return false;
         }
-        // The first format had no tree: every record is on the one branch.
+        // The first format had no tree, so every record is on the one branch.
         let Some(id) = record.id.as_deref() else { return self.awaited != Awaited::Nothing };
         let awaited = match &self.awaited {
             Awaited::Any => true,
@@ -44,7 +45,8 @@ impl Branch {
         awaited
     }
 
-    /// A line could not be read: it may have been the awaited one, so the next older record continues the branch.
+    /// Handles a line that could not be read: it may have been the expected record, so the next older record
+    /// continues the branch.
     pub(super) fn lost(&mut self) {
         if self.awaited != Awaited::Nothing {
             self.awaited = Awaited::Any;
@@ -60,7 +62,7 @@ impl Branch {
 mod tests {
     use super::*;
 
-    /// Which of these records (id, parent), oldest first, lie on the branch.
+    /// Which of these records (id, parent), oldest first, are on the branch.
     fn taken(leaf: Option<&str>, records: &[(&str, &str)]) -> String {
         let mut branch = Branch::from_leaf(leaf);
         let mut ids: Vec<&str> = Vec::new();

@@ -1,23 +1,25 @@
-//! How Pi is started, taken up again and ended. Pure.
+//! How Pi is started, resumed and stopped. Pure.
 //!
-//! Pi takes the id of a new session since 0.76. Older ones end at once with their own complaint about the flag, which is
-//! what a launch then reports; they can be stopped and resumed all the same.
+//! Pi accepts the id of a new session since 0.76. Older versions exit at once with their own error message
+//! about the flag, which a launch then reports; they can still be stopped and resumed.
 
 use std::collections::BTreeMap;
 
 use agentctl_model::{
-    CleanSignal, Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session,
-    SpawnPlan, Stdin, StopWay,
+    CleanSignal, Conversation, FirstWords, Intent, Permission, Process, Refusal, Session, SpawnPlan, Stdin,
+    StopWay,
 };
 
 use super::Pi;
+use crate::control::known_id::known_id;
 use crate::control::refusal::{named_by_path, no_permission_mode};
 use crate::control::stdout::{newest_first, words_at};
 use crate::control::{Control, looks_like_a_flag};
 
 impl Control for Pi {
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
-        // Pi never asks: to do everything is its default, and it has nothing between that and no tools at all.
+        // Pi never requests approval: it allows everything by default, and has no mode between that and no
+        // tools at all.
         if let Some(wanted @ (Permission::Plan | Permission::AcceptEdits)) = intent.permission {
             return Err(no_permission_mode("Pi", wanted, &[Permission::Default, Permission::Bypass]));
         }
@@ -27,22 +29,16 @@ impl Control for Pi {
         }
         let mut args: Vec<String> = ["-p", "--mode", "json"].map(str::to_owned).into();
         let mut option = |flag: &str, value: &str| args.extend([flag.to_owned(), value.to_owned()]);
-        let id = match &intent.conversation {
-            Conversation::New => {
-                option("--session-id", &intent.fresh_id);
-                &intent.fresh_id
-            }
-            // By its file: an id means another session in another directory, and Pi would quietly begin that one.
-            Conversation::Stored { id, place } => {
-                option("--session", named_by_path(place)?);
-                id
-            }
+        match &intent.conversation {
+            Conversation::New => option("--session-id", &intent.fresh_id),
+            // The session is named by its file, because in another directory an id means another session, and
+            // Pi would silently begin that one.
+            Conversation::Stored { place, .. } => option("--session", named_by_path(place)?),
             Conversation::ForkOf { place, .. } => {
                 option("--fork", named_by_path(place)?);
                 option("--session-id", &intent.fresh_id);
-                &intent.fresh_id
             }
-        };
+        }
         if let Some(model) = &intent.model {
             option("--model", model);
         }
@@ -56,11 +52,12 @@ impl Control for Pi {
             env: BTreeMap::new(),
             cwd: intent.cwd.clone(),
             stdin: Stdin::Words,
-            id: IdSource::Known(id.clone()),
+            id: known_id(intent),
         })
     }
 
-    /// It knows no `--model=VALUE`, and looks for some of its flags among all arguments, wherever they stand.
+    /// Pi does not understand `--model=VALUE`, and recognises some of its flags at any position among the
+    /// arguments.
     fn misfit(&self, what: &str, value: &str) -> Option<String> {
         looks_like_a_flag(value).then(|| format!("Pi would take the {what} `{value}` for one of its flags"))
     }
@@ -69,7 +66,7 @@ impl Control for Pi {
         complaint(said.stdout)
     }
 
-    /// An interrupt would end Pi at once and leave its tools behind.
+    /// An interrupt would end Pi at once and leave its tools running.
     fn stop_way(&self, _session: &Session, _process: &Process) -> StopWay {
         StopWay::Signal(CleanSignal::Terminate)
     }
@@ -78,13 +75,14 @@ impl Control for Pi {
         vec![("PI_SESSION_ID", id.to_owned())]
     }
 
-    /// It also sets `PI_MODEL` and `PI_PROVIDER`, which are a user's own settings for Pi Rust and name no session.
+    /// Pi also sets `PI_MODEL` and `PI_PROVIDER`, but these are a user's own settings for Pi Rust and name no
+    /// session.
     fn marks(&self) -> &'static [&'static str] {
         &["PI_CODING_AGENT", "PI_SESSION_ID", "PI_SESSION_FILE", "PI_REASONING_LEVEL"]
     }
 }
 
-/// With events on its stdout Pi exits with 0 whatever happened: the last message of the agent says how it went.
+/// With events on its stdout Pi always exits with 0; the agent's last message shows whether the turn failed.
 pub(crate) fn complaint(stdout: &str) -> Option<String> {
     let last = newest_first(stdout)
         .find(|event| event["type"] == "message_end" && event["message"]["role"] == "assistant")?;
@@ -109,7 +107,7 @@ mod tests {
             "\n",
         );
         assert_eq!(complaint(refused).as_deref(), Some(r#"401: {"message":"no key"}"#));
-        // It tried again, and that went well.
+        // Pi retried successfully.
         let healed = format!(
             "{refused}{}\n",
             r#"{"type":"message_end","message":{"role":"assistant","content":[],"stopReason":"stop"}}"#

@@ -1,4 +1,4 @@
-//! Records as entries for `peek` and `logs`. Pure.
+//! Converts records into entries for `peek` and `logs`. Pure.
 
 use agentctl_model::text::clean_cut;
 use agentctl_model::{Entry, EntryKind, Role};
@@ -6,12 +6,12 @@ use agentctl_model::{Entry, EntryKind, Role};
 use super::records::{Message, Record, text_of};
 use crate::transcript::show::At;
 
-/// What one line shows.
+/// Converts one line.
 pub(super) fn entries(line: &[u8]) -> Vec<Entry> {
     Record::parse(line).map(|record| of_record(&record)).unwrap_or_default()
 }
 
-/// What one record shows.
+/// Converts one record.
 pub(super) fn of_record(record: &Record<'_>) -> Vec<Entry> {
     let at = At(record.at());
     match (record.kind.as_ref(), &record.message) {
@@ -41,7 +41,7 @@ fn of_message(message: &Message<'_>, at: At) -> Vec<Entry> {
             let text = message.text().unwrap_or_default();
             vec![at.answered(message.tool_name.as_deref(), message.is_error == Some(true), &text)]
         }
-        // The user's own command: his words, and what the shell said.
+        // A command that the user ran: the command line and the output of the shell.
         "bashExecution" => {
             let command = message.command.as_deref().unwrap_or_default();
             let output = message.output.as_deref().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What the beginning of a session file says: the header, the first prompt, an early title. Pure.
+//! Reads the beginning of a session file: the header, the first prompt, an early title. Pure.
 
 use super::header::Heading;
 use super::records::{Header, Record};
@@ -9,14 +9,14 @@ use crate::transcript::read::{self, First, Line};
 pub(super) struct Head {
     pub(super) first: First,
     pub(super) heading: Option<Heading>,
-    /// The last title before the first prompt; empty if it was taken away.
+    /// The last title before the first prompt; empty if it was removed.
     pub(super) name: Option<String>,
 }
 
 impl read::Head for Head {
     fn line(&mut self, line: &[u8]) -> Line {
         if self.heading.is_none() {
-            // Pi itself passes over anything that stands before the header.
+            // Pi itself ignores anything before the header.
             self.heading = Header::parse(line).as_ref().map(Heading::of);
             return Line::Record;
         }
@@ -47,8 +47,8 @@ impl Head {
     }
 }
 
-/// Whether a line is certainly Pi's own prompt, kilobytes of it: judged by the exact spelling only, so that a record
-/// spelled differently is parsed, slowly, and never lost.
+/// Whether a line is certainly Pi's own system prompt, which has kilobytes. Only the exact spelling decides,
+/// so a record with another spelling is parsed slowly and never lost.
 fn is_certainly_system(line: &[u8]) -> bool {
     const SYSTEM: &[u8] = b"\"message\":{\"role\":\"system\"";
     line.starts_with(b"{\"type\":\"message\",\"id\":")

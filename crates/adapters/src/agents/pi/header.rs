@@ -1,4 +1,4 @@
-//! What a header says, kept after its line is gone, and which agent made the file. Pure.
+//! The contents of a header, kept after its line is gone, and which agent created the file. Pure.
 
 use agentctl_model::text::clean_cut;
 use jiff::Timestamp;
@@ -40,8 +40,8 @@ impl Heading {
         }
     }
 
-    /// Who made the file, by its name, or by the header where the user chose the name. The other agent may have
-    /// continued it since: that changes neither its name nor whose session it is.
+    /// The agent that created the file, judged by the file name, or by the header if the user chose the name.
+    /// The other agent may have continued the session since, which changes neither the name nor the owner.
     pub(super) fn creator(&self, file_name: &str) -> Creator {
         creator_by_name(file_name).unwrap_or({
             // Before version 3 Pi's own headers named the model too.
@@ -69,7 +69,7 @@ pub(super) fn creator_by_name(file_name: &str) -> Option<Creator> {
     }
 }
 
-/// The id in the name that Pi gives its files; only for files that are not there to be asked.
+/// The id in the name that Pi gives its files; used only for files that no longer exist.
 pub(super) fn id_in_name(file_name: &str) -> Option<&str> {
     (creator_by_name(file_name)? == Creator::Node)
         .then(|| file_name.split_at_checked(25))

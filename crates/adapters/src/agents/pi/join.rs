@@ -1,4 +1,4 @@
-//! Who carries which session of Pi or Pi Rust. Pure.
+//! Which processes own which sessions of Pi or Pi Rust. Pure.
 
 use std::collections::HashSet;
 
@@ -9,8 +9,9 @@ use super::processes::{Family, Mark, agents, is_headless, marks};
 use super::session::name_of;
 use crate::join::{alive, claim, only_candidates};
 
-/// Exact marks first, then the contract's rule of the only candidate. The two agents can continue each other's
-/// sessions: marks are believed of either, but a directory pairs an agent only with sessions of its own making.
+/// Uses exact marks first, then the contract's rule of the only candidate. The two agents can continue each
+/// other's sessions: marks are accepted from either, but the rule of the only candidate pairs an agent only
+/// with sessions that it created.
 pub(super) fn join(
     creator: Creator,
     harvest: &Harvest,
@@ -23,7 +24,7 @@ pub(super) fn join(
     for (process, kind) in agents(kernel) {
         let is_nested = family.agent_above(process).is_some();
         match marks.get(&process.pid()) {
-            // Whatever its variables say: it names a file of ours.
+            // Whatever its environment contains, the process names a file of this source.
             Some(mark) if !ours(process) => {
                 let file = mark.file.as_ref().map(|file| file.to_string_lossy());
                 let mut claims = marked(mark, process, harvest, kernel);
@@ -45,9 +46,9 @@ pub(super) fn join(
         }
     }
     pair(&top, harvest, kernel, &mut joined, |_| true, None);
-    // An agent that another one started is a run with a prompt: what it carries has an open turn.
+    // An agent that another agent started is a run with a prompt, so its session has an open turn.
     pair(&nested, harvest, kernel, &mut joined, is_open, None);
-    // The other agent may have continued a session of this one's making; nothing more can be said.
+    // The other agent may have continued a session that this one created; nothing more is known.
     pair(&others, harvest, kernel, &mut joined, is_open, Some(Tie::OneOfSeveral));
 
     let carried: HashSet<_> = joined.claims.iter().map(|claim| claim.owner.process).collect();
@@ -56,7 +57,7 @@ pub(super) fn join(
     joined
 }
 
-/// The sessions that a mark names: one, or several when an id stands twice and nothing tells them apart.
+/// The sessions that a mark names: one, or several when an id occurs twice and nothing distinguishes them.
 fn marked(mark: &Mark, process: &Process, harvest: &Harvest, kernel: &KernelView) -> Vec<Claim> {
     let fits = |found: &&Found| match (&mark.id, &mark.file) {
         (Some(id), _) => found.id == *id,
@@ -84,7 +85,7 @@ fn marked(mark: &Mark, process: &Process, harvest: &Harvest, kernel: &KernelView
         .collect()
 }
 
-/// A mark names a file that was not read yet: asking for its id has it read.
+/// Claims a session whose file was not read yet, so that its id is requested and the file is read.
 fn unread(mark: &Mark, process: &Process, kernel: &KernelView) -> Option<Claim> {
     let (id, file) = (mark.id.as_deref()?, mark.file.as_ref()?);
     let how = alive(process, kernel, mark.how);
@@ -92,7 +93,8 @@ fn unread(mark: &Mark, process: &Process, kernel: &KernelView) -> Option<Claim> 
     Some(Claim { slot, ..claim(id, process, Tie::Exact, ends_with_its_turn(process, kernel), how) })
 }
 
-/// Its arguments say so, until they are gone, or agentctl started it.
+/// Whether the process exits with its turn: its arguments say so while they are visible, or agentctl started
+/// it.
 fn ends_with_its_turn(process: &Process, kernel: &KernelView) -> bool {
     is_headless(&process.head) || kernel.launched_for(process).is_some()
 }
@@ -102,7 +104,7 @@ fn is_the_others(mark: &Mark, creator: Creator) -> bool {
     by.is_some_and(|by| by != creator)
 }
 
-/// The rule of the only candidate, among sessions that nobody claims yet.
+/// Applies the rule of the only candidate to sessions that have no claim yet.
 fn pair(
     processes: &[&Process],
     harvest: &Harvest,
@@ -133,7 +135,8 @@ fn is_open(found: &Found) -> bool {
     found.facts.turn.as_ref().is_some_and(|turn| turn.state == TurnState::Open)
 }
 
-/// An agent whose variables cannot be seen may be ours: then nobody may be called stopped.
+/// An agent whose environment cannot be seen may belong to this source; then no session may be called
+/// stopped.
 fn unseen(kernel: &KernelView) -> Option<String> {
     agents(kernel).find_map(|(process, _)| {
         let why = process.environ.why_not()?;

@@ -1,7 +1,9 @@
-//! Pi: one append-only file of JSON lines per session, a tree of records whose last one is the active leaf.
+//! Pi stores one append-only file of JSON lines per session: a tree of records whose last one is the active
+//! leaf.
 //!
-//! Pi ties nothing to its process but the variables of the tools that it starts. Pi Rust keeps its sessions in the
-//! same folders and the same format: what the two share is here, and `pi_rust` is the other door to it.
+//! Pi ties nothing to its process except the environment of the tools that it starts. Pi Rust stores its
+//! sessions in the same folders and the same format: this module contains what the two share, and `pi_rust`
+//! uses it.
 
 mod branch;
 mod control;
@@ -10,10 +12,10 @@ mod head;
 mod header;
 mod join;
 mod peek;
-mod places;
 mod processes;
 mod records;
 mod session;
+mod storage;
 mod store;
 mod tail;
 mod turn;
@@ -26,7 +28,7 @@ use serde::Deserialize;
 
 use crate::transcript::jsonl::follow::Follow;
 use crate::transcript::jsonl::open::read_small;
-use crate::{Adapter, Card, Control, Looks, Opening, ReadError, Root, Scope, Trace};
+use crate::{Adapter, Card, Control, Looks, Opening, ReadError, Root, Scope};
 pub(crate) use control::complaint;
 pub(crate) use header::Creator;
 pub(crate) use peek::{follow, read_last};
@@ -35,20 +37,14 @@ pub(crate) use store::Store;
 
 pub struct Pi;
 
-static CARD: Card = Card {
-    name: "pi",
-    title: "Pi",
-    programs: &["pi"],
-    known_good: "0.73.1 – 1.5.0",
-    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork],
-    looks: LOOKS,
-    trace: Trace::Nothing,
-    can_be_asked: false,
-    verified: true,
-};
+static CARD: Card = Card::new("pi", "Pi")
+    .programs(&["pi"])
+    .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork])
+    .known_good("0.73.1 – 1.5.0")
+    .looks(LOOKS);
 
-/// Tools carry the session's id in their variables.
-pub(crate) const LOOKS: Looks = Looks { locks: false, open_files: false, offspring: true, listening: false };
+/// The session's id is in the environment of the tools.
+pub(crate) const LOOKS: Looks = Looks { offspring: true, ..Looks::NONE };
 
 impl Adapter for Pi {
     fn card(&self) -> &'static Card {
@@ -112,9 +108,9 @@ struct Settings {
     session_dir: Option<String>,
 }
 
-/// Where the user's settings put new sessions, if they do. Older ones stay where they were.
+/// Where the user's settings store new sessions, if they move them. Older sessions stay where they were.
 fn moved_by_settings(agent_folder: &Path) -> Option<PathBuf> {
     let bytes = read_small(&agent_folder.join("settings.json"), 1 << 20).ok()?;
     let settings: Settings = serde_json::from_slice(&bytes).ok()?;
-    places::expand(settings.session_dir?.as_str(), agent_folder)
+    storage::expand(settings.session_dir?.as_str(), agent_folder)
 }

@@ -1,4 +1,4 @@
-//! The last entries of the active branch, and following a session as it grows.
+//! Reads the last entries of the active branch, and follows a session as it grows.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -17,14 +17,15 @@ use crate::transcript::jsonl::open::{Opened, open_regular};
 use crate::transcript::jsonl::{Scan, scan_back};
 use crate::transcript::read::Line;
 
-/// Collects entries newest first (`collect` turns them round); abandoned branches and attempts that were tried again are not shown.
+/// Collects entries newest first (`collect` reverses them). Abandoned branches and attempts that were retried
+/// are not shown.
 struct Collect {
     branch: Branch,
     limit: usize,
     taken_back: HashSet<Box<str>>,
     on_branch: u64,
     entries: Vec<Entry>,
-    /// The lines they stand in.
+    /// The lines that contain them.
     lines: Vec<Vec<u8>>,
 }
 
@@ -98,7 +99,7 @@ pub(crate) fn read_last(place: &Path, limit: usize) -> Result<Vec<Entry>, ReadEr
     read().map(|found| found.entries).map_err(|error| ReadError::new(place, error))
 }
 
-/// The branch so far, then every record as it is written.
+/// Returns the branch so far, then every record as it is written.
 struct BranchFollower {
     backlog: Vec<Entry>,
     rest: JsonlFollower,
@@ -115,7 +116,7 @@ impl Follow for BranchFollower {
 pub(crate) fn follow(place: &Path, backlog: usize) -> Result<Box<dyn Follow>, ReadError> {
     let start = || {
         let opened = open_regular(place)?;
-        // Half a record is shown when it is whole.
+        // An incomplete record is shown once it is complete.
         let end = end_of_lines(&opened.file, opened.size)?;
         let found = collect(place, &opened, end, backlog)?;
         let shown = found.lines.iter().map(Vec::as_slice);

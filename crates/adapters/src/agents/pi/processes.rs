@@ -1,7 +1,7 @@
 //! Which processes are Pi or Pi Rust, and what ties them to a session. Pure.
 //!
-//! Pi erases its arguments (its title is plain `pi`) and holds no file. What stays for the whole life of a process is
-//! its environment, and the tools that it starts carry `PI_SESSION_ID` in theirs.
+//! Pi overwrites its arguments (its title is plain `pi`) and keeps no file open. Its environment stays for
+//! the whole life of the process, and the tools that it starts have `PI_SESSION_ID` in theirs.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use agentctl_model::{KernelView, Process, ProcessHead};
 use super::header::Creator;
 
 const NAMES: [&str; 4] = ["pi", "pi-rpc", "pi-rust", "pi_agent_rust"];
-/// What runs Pi's JavaScript.
+/// The runtimes that run Pi's JavaScript.
 const RUNTIMES: [&str; 4] = ["node", "nodejs", "bun", "deno"];
-/// Subcommands that manage the installation and never are a session.
+/// Subcommands that manage the installation and are never a session.
 const NOT_SESSIONS: [&str; 12] = [
     "install",
     "remove",
@@ -29,13 +29,13 @@ const NOT_SESSIONS: [&str; 12] = [
     "account",
 ];
 
-/// Cheap: name and arguments only.
+/// A cheap check of name and arguments only.
 pub(crate) fn is_pi(head: &ProcessHead) -> bool {
     let named = |name: &str| NAMES.contains(&name);
     if named(&head.comm) || named(head.program()) {
         return true;
     }
-    // In its first instants it is still `node .../pi`.
+    // During the first moments it is still `node .../pi`.
     RUNTIMES.contains(&head.program())
         && head
             .argv
@@ -45,8 +45,8 @@ pub(crate) fn is_pi(head: &ProcessHead) -> bool {
             .is_some_and(|script| file_name(script) == "pi" || script.contains("/pi-coding-agent/"))
 }
 
-/// Which of the two agents a recognised process runs; `None` for wrappers, strangers of the same name, commands that
-/// only manage, and processes of other users.
+/// Which of the two agents a recognised process runs; `None` for wrappers, unrelated programs of the same
+/// name, commands that only manage, and processes of other users.
 pub(super) fn agent(process: &Process) -> Option<Creator> {
     let exe = process.exe.seen()?.to_string_lossy();
     let exe = file_name(&exe);
@@ -61,32 +61,34 @@ pub(super) fn agent(process: &Process) -> Option<Creator> {
     (!first.is_some_and(|word| NOT_SESSIONS.contains(&word))).then_some(creator)
 }
 
-/// The arguments behind the program, and behind the script where a runtime runs it.
+/// The arguments after the program, or after the script if a runtime runs it.
 fn arguments(head: &ProcessHead, creator: Creator) -> impl Iterator<Item = &str> {
     let run_by_name = creator == Creator::Node && RUNTIMES.contains(&head.program());
     head.argv.iter().skip(if run_by_name { 2 } else { 1 }).map(String::as_str)
 }
 
-/// All processes that are an agent, with which one.
+/// All agent processes, each with its agent.
 pub(super) fn agents(kernel: &KernelView) -> impl Iterator<Item = (&Process, Creator)> {
     kernel.processes.iter().filter_map(|process| Some((process, agent(process)?)))
 }
 
-/// Started with a prompt, ends with the turn: known only while the arguments are to be seen.
+/// Whether the process was started with a prompt and exits with the turn; known only while the arguments are
+/// visible.
 pub(crate) fn is_headless(head: &ProcessHead) -> bool {
     head.has_flag("-p") || head.has_flag("--print") || head.option("--mode") == Some("json")
 }
 
-/// What names the session of a process.
+/// What identifies the session of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) id: Option<String>,
     pub(super) file: Option<PathBuf>,
-    /// How it is known, for evidence.
+    /// How this is known, for the evidence.
     pub(super) how: &'static str,
 }
 
-/// The marks of all agents, by pid: what their youngest tool says, else their arguments, else our launch record.
+/// The marks of all agents by pid: from the environment of their youngest tool, or else their arguments, or
+/// else the launch record.
 pub(super) fn marks(kernel: &KernelView) -> HashMap<u32, Mark> {
     let family = Family::of(kernel);
     let mark = |process| mark_in_argv(process).or_else(|| mark_of_launch(process, kernel, &family));
@@ -97,7 +99,8 @@ pub(super) fn marks(kernel: &KernelView) -> HashMap<u32, Mark> {
     for tool in tools {
         let Some(id) = tool.variable("PI_SESSION_ID") else { continue };
         let Some(owner) = family.agent_above(tool) else { continue };
-        // An agent that was itself started by a tool hands its parent's mark down to what is no tool of its own.
+        // An agent that was itself started by a tool passes its parent's mark on to processes that are not
+        // its own tools.
         if owner.variable("PI_SESSION_ID") != Some(id) {
             let file = tool.variable("PI_SESSION_FILE").map(PathBuf::from);
             let how = "a tool that it started names this session";
@@ -121,17 +124,18 @@ fn mark_in_argv(process: &Process) -> Option<Mark> {
         let file = process.cwd.seen().map_or_else(|| PathBuf::from(session), |cwd| cwd.join(session));
         return Some(Mark { id: None, file: Some(file), how });
     }
-    // Part of an id is enough for Pi, and not for us.
+    // Pi accepts part of an id; agentctl does not.
     (session.len() == 36).then(|| Mark { id: Some(session.to_owned()), file: None, how })
 }
 
-/// What agentctl started it for. An agent that a tool of it started inherits the variable and not the session.
+/// The session that agentctl launched the process for. An agent that one of its tools started inherits the
+/// variable, but not the session.
 fn mark_of_launch(process: &Process, kernel: &KernelView, family: &Family<'_>) -> Option<Mark> {
     let id = kernel.launched_for(process).filter(|_| family.agent_above(process).is_none())?;
     Some(Mark { id: Some(id.to_owned()), file: None, how: "our launch record names this session" })
 }
 
-/// Who started whom, among what was seen.
+/// The parent relations among the observed processes.
 pub(super) struct Family<'k> {
     by_pid: HashMap<u32, &'k Process>,
     agents: HashMap<u32, &'k Process>,
@@ -146,10 +150,10 @@ impl<'k> Family<'k> {
         }
     }
 
-    /// The nearest agent above a process.
+    /// The nearest ancestor that is an agent.
     pub(super) fn agent_above(&self, process: &Process) -> Option<&'k Process> {
         let mut parent = process.head.parent;
-        // A table read while processes come and go may even hold a circle.
+        // A process table that is read while processes come and go may even contain a cycle.
         for _ in 0..64 {
             if let Some(agent) = self.agents.get(&parent).filter(|agent| agent.pid() != process.pid()) {
                 return Some(agent);

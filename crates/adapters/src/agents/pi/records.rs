@@ -1,4 +1,5 @@
-//! The records of a Pi session file, as Pi and Pi Rust write them: only the fields that are used, all optional. Pure.
+//! The records of a Pi session file, as Pi and Pi Rust write them. Only the fields in use are declared, and
+//! all are optional. Pure.
 
 use agentctl_model::text::clean_cut;
 use jiff::Timestamp;
@@ -7,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::transcript::jsonl::text::Text;
 
-/// The record that names the session. It is no part of the tree.
+/// The record that names the session. It is not part of the tree.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Header<'a> {
@@ -19,16 +20,16 @@ pub(super) struct Header<'a> {
     pub(super) cwd: Option<Text<'a>>,
     /// The file that this session was forked from.
     parent_session: Option<Text<'a>>,
-    /// The same in the words of Pi Rust. Everything below is Pi Rust's alone.
+    /// The same in Pi Rust's spelling. Everything below is used by Pi Rust only.
     branched_from: Option<Text<'a>>,
-    /// The active leaf, where it is not the last record.
+    /// The active leaf, if it is not the last record.
     pub(super) leaf_id: Option<Text<'a>>,
     pub(super) provider: Option<Text<'a>>,
     pub(super) model_id: Option<Text<'a>>,
 }
 
 impl<'a> Header<'a> {
-    /// `None` for anything but a header that names a session.
+    /// Returns `None` for anything but a header that names a session.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
         let header: Self = serde_json::from_slice(line).ok()?;
         let named = !header.id.is_empty() && !header.id.chars().any(char::is_control);
@@ -63,16 +64,16 @@ pub(super) struct Record<'a> {
     pub(super) parent_id: Option<Text<'a>>,
     pub(super) timestamp: Option<&'a RawValue>,
     pub(super) message: Option<Message<'a>>,
-    /// Of a model change.
+    /// Set in a model change.
     pub(super) provider: Option<Text<'a>>,
     pub(super) model_id: Option<Text<'a>>,
     /// The title, in a `session_info`.
     pub(super) name: Option<Text<'a>>,
-    /// What a `context_edit` takes back.
+    /// The record that a `context_edit` takes back.
     pub(super) target_id: Option<Text<'a>>,
-    /// Of compactions, branch summaries and extra model calls.
+    /// Set in compactions, branch summaries and extra model calls.
     pub(super) usage: Option<&'a RawValue>,
-    /// Of an extension's message.
+    /// Set in a message of an extension.
     pub(super) content: Option<&'a RawValue>,
     pub(super) display: Option<bool>,
 }
@@ -91,7 +92,7 @@ pub(super) struct Message<'a> {
     pub(super) error_message: Option<Text<'a>>,
     pub(super) tool_name: Option<Text<'a>>,
     pub(super) is_error: Option<bool>,
-    /// Of a command that the user ran himself.
+    /// Set for a command that the user ran.
     pub(super) command: Option<Text<'a>>,
     pub(super) output: Option<Text<'a>>,
 }
@@ -108,7 +109,7 @@ pub(super) struct Block<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// `None` for half a line, or anything that is no record.
+    /// Returns `None` for an incomplete line or anything else that is not a record.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
         let record: Self = serde_json::from_slice(line).ok()?;
         (!record.kind.is_empty()).then_some(record)
@@ -118,7 +119,7 @@ impl<'a> Record<'a> {
         self.timestamp.and_then(time_of)
     }
 
-    /// A header again: 0.73.1 writes it twice.
+    /// Whether this is a repeated header: 0.73.1 writes it twice.
     pub(super) fn is_header(&self) -> bool {
         self.kind == "session"
     }
@@ -127,13 +128,13 @@ impl<'a> Record<'a> {
         self.message.as_ref().map_or("", |message| &message.role)
     }
 
-    /// The title that this record gives; empty if it takes the title away.
+    /// The title that this record sets; empty if it removes the title.
     pub(super) fn title(&self) -> Option<String> {
         let name = || clean_cut(self.name.as_deref().unwrap_or("").trim(), Some(200));
         (self.kind == "session_info").then(name)
     }
 
-    /// The model that this record names, as the agent's own flag takes it.
+    /// The model that this record names, in the form of the agent's own flag.
     pub(super) fn model(&self) -> Option<String> {
         match (self.kind.as_ref(), &self.message) {
             ("model_change", _) => model_name(self.provider.as_deref(), self.model_id.as_deref()),
@@ -151,7 +152,7 @@ impl<'a> Message<'a> {
         self.content.map(blocks_of).unwrap_or_default()
     }
 
-    /// The text blocks, joined; `None` when there are no words in them.
+    /// The joined text blocks; `None` if they contain no text.
     pub(super) fn text(&self) -> Option<String> {
         self.content.and_then(text_of)
     }
@@ -164,7 +165,7 @@ fn blocks_of<'a>(content: &'a RawValue) -> Vec<Block<'a>> {
     serde_json::from_str(content.get()).unwrap_or_default()
 }
 
-/// The words of a `content` value: a string, or the text blocks of a list.
+/// The text of a `content` value: a string, or the text blocks of a list.
 pub(super) fn text_of(content: &RawValue) -> Option<String> {
     let blocks = blocks_of(content);
     let texts = blocks.iter().filter(|block| block.kind == "text").filter_map(|block| block.text.as_deref());
@@ -172,7 +173,7 @@ pub(super) fn text_of(content: &RawValue) -> Option<String> {
     (!text.trim().is_empty()).then_some(text)
 }
 
-/// `provider/model`, as the agent's own flag takes it.
+/// `provider/model`, the form of the agent's own flag.
 pub(super) fn model_name(provider: Option<&str>, model: Option<&str>) -> Option<String> {
     let model = model.filter(|model| !model.is_empty())?;
     Some(match provider.filter(|provider| !provider.is_empty()) {

@@ -1,4 +1,4 @@
-//! One session file: its beginning, its end, and the whole of it where totals are wanted.
+//! Reads one session file: its beginning, its end, and all of it when totals are needed.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -18,10 +18,10 @@ use crate::transcript::jsonl::open::open_regular;
 use crate::transcript::memory::Counted;
 use crate::transcript::read::{self, Format, Head as _};
 
-/// Pi itself looks no further for a header.
+/// Pi itself searches no further for a header.
 const HEADER_BUDGET: usize = 1 << 20;
 
-/// A file that may be this agent's, and the question it is read for.
+/// A file that may belong to this agent, and the request it is read for.
 struct File<'s> {
     name: &'s str,
     creator: Creator,
@@ -39,7 +39,7 @@ impl Format for File<'_> {
         Head::new(self.scope.text_limit)
     }
 
-    /// It is the other agent's, or a session that is not asked for.
+    /// Whether the file belongs to the other agent, or to a session that is not requested.
     fn refuses(&self, head: &Head) -> bool {
         head.heading.as_ref().is_some_and(|heading| {
             heading.creator(self.name) != self.creator || !self.scope.reach.names(&heading.id)
@@ -55,7 +55,7 @@ impl Format for File<'_> {
         }
     }
 
-    /// A leaf that is not in the file names nothing.
+    /// Reads again from the last record if the leaf in the header is not in the file.
     fn other_tail(&self, tail: &Tail) -> Option<Tail> {
         (tail.has_leaf && tail.on_branch == 0).then(|| Tail::new(None, self.scope.text_limit))
     }
@@ -65,19 +65,20 @@ impl Format for File<'_> {
             let fork = head.heading.as_ref().filter(|heading| heading.parent_file.is_some());
             return Some(Totals::new(fork.and_then(|heading| heading.started_at)));
         }
-        // A title from before the first prompt may have been replaced where the tail did not look: a stale one is worse
-        // than a longer read, which only sessions with such a title need.
+        // A title from before the first prompt may have been replaced in a part that the tail did not read. A
+        // stale title is worse than a longer read, which only sessions with such a title need.
         let is_stale = tail.name.is_none() && head.name.is_some() && !whole;
         is_stale.then(Totals::only_title)
     }
 
-    /// Such a file is told of once: by the agent whose name it bears, else by Pi.
+    /// Such a file is reported once: by the agent whose naming it follows, or else by Pi.
     fn reports_failure(&self) -> bool {
         creator_by_name(self.name).unwrap_or(Creator::Node) == self.creator
     }
 }
 
-/// Reads one file: `Ok(None)` if it is not asked for, or the other agent's; `Err` names what had to be left out.
+/// Reads one file. Returns `Ok(None)` if it is not requested or belongs to the other agent; `Err` names what
+/// had to be left out.
 pub(super) fn read(path: &Path, creator: Creator, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
     let file = File { name: name_of(path), creator, scope };
     let Some(mut reading) = read::read(&file, path, since, scope)?.into_reading() else { return Ok(None) };
@@ -86,7 +87,7 @@ pub(super) fn read(path: &Path, creator: Creator, since: Option<Timestamp>, scop
     let mut session =
         reading.into_session(id, path, |head, tail, counted| facts(heading, head, tail, counted, path));
     if let Some(found) = &mut session.found {
-        // One id can stand in two folders: the file tells them apart.
+        // One id can occur in two folders; the file distinguishes them.
         found.slot = Some(path.to_string_lossy().into_owned());
     }
     Ok(Some(session))
@@ -107,11 +108,13 @@ fn facts(heading: Heading, head: Head, tail: Tail, counted: &Counted, path: &Pat
     facts
 }
 
-/// The session that a header names as its parent, by file. The file says its id; its name only if it is gone.
+/// The session that a header names as its parent by file. The id comes from that file, or from the file's
+/// name if it no longer exists.
 fn parent_of(file: &str, child: &Path) -> Option<Parent> {
     let named = PathBuf::from(file);
     let name = named.file_name()?;
-    // The whole store may have been moved: then the file lies in the same folder of it, or beside the child.
+    // The whole store may have been moved; then the file is in the same folder of the new store, or beside
+    // the child.
     let folder = named.parent().and_then(Path::file_name);
     let store = child.parent().and_then(Path::parent);
     let moved = folder.zip(store).map(|(folder, store)| store.join(folder).join(name));

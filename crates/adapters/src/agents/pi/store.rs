@@ -1,4 +1,4 @@
-//! The store that Pi and Pi Rust share, as one of the two sees it.
+//! The store that Pi and Pi Rust share, as seen by one of the two.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use agentctl_model::{Coverage, Harvest, Joined, KernelView, Process};
 
 use super::header::Creator;
-use super::{join, places, session};
+use super::{join, session, storage};
 use crate::transcript::gather::gather;
 use crate::{Adapter, Reach, Root, Scope};
 
@@ -15,7 +15,7 @@ pub(crate) struct Store<'r> {
     pub(crate) creator: Creator,
     pub(crate) adapter: &'r dyn Adapter,
     pub(crate) root: &'r Root,
-    /// A second place, where the settings in the agent's folder name one.
+    /// Returns a second location, if the settings in the agent's folder name one.
     pub(crate) moved_by_settings: fn(&Path) -> Option<PathBuf>,
 }
 
@@ -27,10 +27,10 @@ impl Store<'_> {
         }
         let mut harvest = Harvest::complete(Vec::new());
         let files = match scope.reach {
-            // Nothing is named: there is nothing to look for.
+            // No id is requested, so there is nothing to search for.
             Reach::Ids([]) => Vec::new(),
-            Reach::Ids(_) | Reach::All { .. } => places::all(&folders, self.creator, &mut harvest),
-            Reach::Live(kernel) => places::live(
+            Reach::Ids(_) | Reach::All { .. } => storage::all(&folders, self.creator, &mut harvest),
+            Reach::Live(kernel) => storage::live(
                 &folders,
                 self.creator,
                 kernel,
@@ -46,16 +46,16 @@ impl Store<'_> {
         join::join(self.creator, harvest, kernel, |process| kernel.is_ours(process) || self.is_ours(process))
     }
 
-    /// Where its sessions may lie.
+    /// The folders that may contain its sessions.
     fn folders(&self) -> Vec<PathBuf> {
         let settled = settled(self.root);
-        // A variable stands above the settings.
+        // An environment variable takes precedence over the settings.
         let moved = self.root.store.is_none().then(|| (self.moved_by_settings)(&self.root.path)).flatten();
         let moved = moved.filter(|moved| *moved != settled);
         std::iter::once(settled).chain(moved).collect()
     }
 
-    /// Why there is nothing to read: no agent was ever here, or its folder cannot be seen.
+    /// Why there is nothing to read: the agent was never used here, or its folder cannot be seen.
     fn absence(&self, folders: &[PathBuf]) -> Option<Coverage> {
         let mut reason = None;
         for folder in std::iter::once(&self.root.path).chain(folders) {
@@ -71,7 +71,7 @@ impl Store<'_> {
         reason.or(Some(Coverage::NotInstalled))
     }
 
-    /// The process's own variables resolve to the same store.
+    /// Whether the process's own environment resolves to the same store.
     fn is_ours(&self, process: &Process) -> bool {
         let own = process.environ.seen().and_then(|environ| self.adapter.root(environ));
         own.is_some_and(|own| settled(&own) == settled(self.root))
@@ -82,7 +82,7 @@ impl Store<'_> {
     }
 }
 
-/// The store of a root: where its variables put it, else in the agent's folder.
+/// The store of a root: where an environment variable moved it, or else in the agent's folder.
 fn settled(root: &Root) -> PathBuf {
     root.store.clone().unwrap_or_else(|| root.path.join("sessions"))
 }

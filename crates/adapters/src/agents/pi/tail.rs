@@ -1,4 +1,4 @@
-//! What the end of a session file says: the turn, the last words, the model, the title. Pure.
+//! Reads the end of a session file: the turn, the last message, the model, the title. Pure.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -13,29 +13,29 @@ use super::records::{KNOWN_TYPES, Message, Record};
 use super::turn;
 use crate::transcript::read::{self, Latest, Line, WORDS_REACH};
 
-/// How far back a title is looked for once everything else is known: no further than the first window of the scan, since
-/// most sessions have none at all. One from the very beginning is found there.
+/// How far back a title is searched once everything else is known: no further than the first window of the
+/// scan, since most sessions have none at all. The head finds a title at the very beginning.
 const NAME_REACH: u64 = 14 << 10;
-/// How far back the beginning of an open turn is looked for.
+/// How far back the beginning of an open turn is searched.
 const BEGAN_REACH: u64 = 256 << 10;
-/// What every record of a title holds, however it is spelled.
+/// The text that every title record contains, however it is spelled.
 pub(super) const TITLE_MARK: &str = "session_info";
 static TITLE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(TITLE_MARK));
-/// A title is short, so a longer line cannot hold one.
+/// Titles are short, so a longer line cannot contain one.
 const LONGEST_TITLE_LINE: usize = 4096;
 
-/// Reads records newest first until nothing more is wanted.
+/// Reads records newest first until nothing more is needed.
 #[derive(Default)]
 pub(super) struct Tail {
     branch: Branch,
-    /// It follows a leaf that the header names.
+    /// Whether it follows a leaf that the header names.
     pub(super) has_leaf: bool,
     pub(super) latest: Latest,
-    /// The newest title of any branch; empty if it was taken away.
+    /// The newest title of any branch; empty if it was removed.
     pub(super) name: Option<String>,
-    /// What later records took back, and when.
+    /// The records that later records took back, and when.
     taken_back: HashMap<Box<str>, Option<Timestamp>>,
-    /// Records of the active branch.
+    /// The number of records on the active branch.
     pub(super) on_branch: u64,
 }
 
@@ -49,11 +49,11 @@ impl Tail {
         }
     }
 
-    /// Nothing more is to be learnt from the branch, or it is too far to look.
+    /// Whether the branch has nothing more to add, or is too far back.
     fn branch_is_told(&self, distance: u64) -> bool {
         let far = distance > WORDS_REACH;
         let words = self.latest.last_message.is_some() || far;
-        // Only of a turn that is open is it told since when.
+        // Only for an open turn is its beginning reported.
         let open = self.latest.turn.as_ref().is_some_and(|turn| turn.state == TurnState::Open);
         let began = self.latest.began_known || !open || distance > BEGAN_REACH;
         self.branch.is_at_its_root()
@@ -105,7 +105,7 @@ impl Tail {
         }
         let edit = record.id.as_deref().and_then(|id| self.taken_back.get(id));
         let Some(state) = turn::state(record, edit.is_some()) else { return };
-        // An attempt that was taken back is followed by the next one: the edit is the turn's newest record.
+        // The next attempt follows one that was taken back, so the edit is the turn's newest record.
         let last = edit.copied().flatten().or_else(|| record.at());
         let mut turn = Turn::new(state, last);
         turn.detail = turn::detail(record, state);

@@ -1,15 +1,15 @@
-//! What one record of the active branch says about the last turn. Pure.
+//! What one record of the active branch means for the last turn. Pure.
 
 use agentctl_model::TurnState;
 use agentctl_model::text::{clean_cut, one_line};
 
 use super::records::{Message, Record};
 
-/// What Pi writes as the error of a turn whose tool was cancelled.
+/// The error that Pi records for a turn whose tool was cancelled.
 const CANCELLED: &str = "This operation was aborted";
 
-/// The state in which this record leaves the turn, if it says anything of it. `taken_back`: a later `context_edit`
-/// targets this record, as Pi writes before it tries again.
+/// The state in which this record leaves the turn, if it concerns the turn. `taken_back` means that a later
+/// `context_edit` targets this record; Pi writes one before it retries.
 pub(super) fn state(record: &Record<'_>, taken_back: bool) -> Option<TurnState> {
     let message = record.message.as_ref().filter(|_| record.kind == "message")?;
     match message.role.as_ref() {
@@ -27,13 +27,13 @@ fn reply(message: &Message<'_>, taken_back: bool) -> TurnState {
         Some("error") if message.error_message.as_deref() == Some(CANCELLED) => TurnState::Interrupted,
         Some("error") => TurnState::Failed,
         Some("aborted") => TurnState::Interrupted,
-        // A word of a newer version: whether the agent goes on shows in what it asked for.
+        // The value comes from a newer version; a tool call shows that the agent continues.
         _ if message.blocks().iter().any(|block| block.kind == "toolCall") => TurnState::Open,
         _ => TurnState::Ended,
     }
 }
 
-/// The words about it for a person: the error, or the tool at work.
+/// The detail for a person: the error, or the running tool.
 pub(super) fn detail(record: &Record<'_>, state: TurnState) -> Option<String> {
     let message = record.message.as_ref()?;
     match state {
@@ -46,7 +46,7 @@ pub(super) fn detail(record: &Record<'_>, state: TurnState) -> Option<String> {
     }
 }
 
-/// The tool a message calls, in a few words: `bash: make test`.
+/// Describes the tool that a message calls, such as `bash: make test`.
 fn tool_call(message: &Message<'_>) -> Option<String> {
     let blocks = message.blocks();
     let call = blocks.iter().rfind(|block| block.kind == "toolCall")?;

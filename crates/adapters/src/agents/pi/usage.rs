@@ -1,4 +1,4 @@
-//! Totals that need the whole file: tokens, cost, and the title wherever it stands. Pure.
+//! Totals that need the whole file: tokens, cost, and the title wherever it occurs. Pure.
 
 use agentctl_model::Tokens;
 use jiff::Timestamp;
@@ -28,12 +28,12 @@ struct Cost {
 /// Sums usage over the records of all branches.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
-    /// A fork begins with copies of its parent's records: what is older than this was not its own doing.
+    /// A fork begins with copies of its parent's records: older usage is not its own.
     own_since: Option<Timestamp>,
-    /// No usage was ever recorded as long as there is none.
+    /// `None` as long as no usage was recorded.
     tokens: Option<Tokens>,
     cost: f64,
-    /// The last title; empty if it was taken away.
+    /// The last title; empty if it was removed.
     title: Option<String>,
     only_title: bool,
 }
@@ -43,7 +43,7 @@ impl Totals {
         Self { own_since, ..Self::default() }
     }
 
-    /// Only the title is wanted, wherever in the file it stands.
+    /// Searches only for the title, wherever in the file it occurs.
     pub(super) fn only_title() -> Self {
         Self { only_title: true, ..Self::default() }
     }
@@ -77,7 +77,7 @@ impl Sum for Totals {
     fn counted(self, _: bool) -> Counted {
         Counted {
             tokens: self.tokens,
-            // Pi writes 0 where it knows no price.
+            // Pi writes 0 when it knows no price.
             cost: (self.cost > 0.0).then_some(self.cost),
             title: self.title.map(Into::into),
             ..Counted::default()

@@ -1,8 +1,10 @@
-//! How Pi Rust is started, taken up again and ended, as its source (0.8.0) has it: never tried on a real one. Pure.
+//! How Pi Rust is started, resumed and stopped according to its source (0.8.0); never tried with the real
+//! agent. Pure.
 //!
-//! Its crate calls the program `pi`, like Pi itself, to which these flags mean nothing good: the plan names it as people
-//! install it beside Pi, and who has it under another name says so in the settings. Nothing is written into its folder
-//! beforehand: the id is in the header that it prints before it asks the model anything.
+//! Its crate names the program `pi`, like Pi itself, which would misunderstand these flags. So the plan uses
+//! the name under which people install it beside Pi; a user with another name sets it in the settings.
+//! Nothing is written into its folder beforehand: the id is in the header that it prints before it calls the
+//! model.
 
 use agentctl_model::{
     Conversation, FirstWords, IdSource, Intent, Permission, Process, Refusal, Session, SpawnPlan, StopWay,
@@ -14,10 +16,10 @@ use crate::control::refusal::{named_by_path, no_fork};
 use crate::control::stdout::{in_order, words_at};
 use crate::control::{Control, interrupt_without_a_terminal, with_prompt_on_stdin};
 
-/// It tells its tools nothing about the session.
+/// The environment of its tools contains nothing about the session.
 impl Control for PiRust {
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
-        // What comes by stdin is taken like an argument, and an argument like this names a file.
+        // Text from stdin is treated like an argument, and an argument of this form names a file.
         if intent.words.trim_start().starts_with('@') {
             let reason = "Pi Rust takes a prompt that begins with `@` for the name of a file";
             return Err(Refusal::new(reason).hint("begin it with a word"));
@@ -34,7 +36,7 @@ impl Control for PiRust {
         if let Some(model) = &intent.model {
             args.push(format!("--model={model}"));
         }
-        // Whatever it would have to ask about is denied in a run without a person.
+        // A run without a person denies everything that needs approval.
         match intent.permission {
             None | Some(Permission::Default) => {}
             Some(Permission::Plan) => args.push("--plan-mode".to_owned()),
@@ -57,7 +59,7 @@ impl Control for PiRust {
         pi::complaint(said.stdout)
     }
 
-    /// In a run without a terminal an interrupt breaks off the turn; what it does on other signals is not known.
+    /// In a run without a terminal an interrupt ends the turn; the effect of other signals is not known.
     fn stop_way(&self, _session: &Session, process: &Process) -> StopWay {
         interrupt_without_a_terminal(pi::is_headless(&process.head))
     }

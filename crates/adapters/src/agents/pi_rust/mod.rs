@@ -1,7 +1,8 @@
-//! Pi Rust (`pi_agent_rust`): a port of Pi that keeps its sessions in the same folders and format.
+//! Pi Rust (`pi_agent_rust`) is a port of Pi that stores its sessions in the same folders and format.
 //!
-//! Not run so far: its facts were read in its source. What differs from Pi is told by the header (the active leaf, the
-//! model) and by file names; its arguments stay to be seen, so `--session FILE` ties a process to its session.
+//! It was never run: its facts come from its source. The header (the active leaf, the model) and the file
+//! names show how it differs from Pi. Its arguments stay visible, so `--session FILE` ties a process to its
+//! session.
 
 mod control;
 
@@ -12,21 +13,16 @@ use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Pr
 use crate::agents::pi;
 use crate::agents::pi::{Creator, Store};
 use crate::transcript::jsonl::follow::Follow;
-use crate::{Adapter, Card, Control, Opening, ReadError, Root, Scope, Trace};
+use crate::{Adapter, Card, Control, Opening, ReadError, Root, Scope};
 
 pub struct PiRust;
 
-static CARD: Card = Card {
-    name: "pi-rust",
-    title: "Pi Rust",
-    programs: &["pi-rust", "pi"],
-    known_good: "0.8.0",
-    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume],
-    looks: pi::LOOKS,
-    trace: Trace::Nothing,
-    can_be_asked: false,
-    verified: false,
-};
+static CARD: Card = Card::new("pi-rust", "Pi Rust")
+    .programs(&["pi-rust", "pi"])
+    .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume])
+    .known_good("0.8.0")
+    .looks(pi::LOOKS)
+    .unverified();
 
 impl Adapter for PiRust {
     fn card(&self) -> &'static Card {

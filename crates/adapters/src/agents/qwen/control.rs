@@ -1,4 +1,4 @@
-//! How Qwen Code is started, taken up again and ended. Pure.
+//! How Qwen Code is started, resumed and stopped. Pure.
 
 use std::path::Path;
 
@@ -13,12 +13,12 @@ use crate::control::stdout::{in_order, newest_first, words_at};
 use crate::control::{Control, flag_with, interrupt_without_a_terminal, with_prompt_on_stdin};
 
 const NAME: &str = "Qwen Code";
-/// What it reads of its stdin; it drops the rest and goes on.
+/// How much the agent reads from stdin; it drops the rest and continues.
 const STDIN_LIMIT: usize = 8 << 20;
 
 impl Control for Qwen {
-    /// Without a prompt in its arguments it takes a stdin that is no terminal for one, and puts two line breaks behind
-    /// it.
+    /// Without a prompt in its arguments the agent reads the prompt from a stdin that is not a terminal, and
+    /// appends two line breaks to it.
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal> {
         fits_stdin(&intent.words, NAME, STDIN_LIMIT)?;
         let mut args: Vec<String> = ["-o", "stream-json"].map(str::to_owned).into();
@@ -32,13 +32,13 @@ impl Control for Qwen {
                 option("-r", id);
                 IdSource::Known(id.clone())
             }
-            // It takes no id for a session that begins as another one.
+            // The agent accepts no id for a session that begins as a fork.
             Conversation::ForkOf { id, .. } => {
                 option("-r", id);
                 IdSource::FirstWords
             }
         };
-        // Tools that it would have to ask about are denied in a run without a person.
+        // A run without a person denies tools that need approval.
         match intent.permission {
             None | Some(Permission::Default) => {}
             Some(Permission::Plan) => option("--approval-mode", "plan"),
@@ -69,8 +69,8 @@ impl Control for Qwen {
         words_at(&result, "/error/message").filter(|_| result["is_error"] == true)
     }
 
-    /// Both signals end its tools and write down that they were cancelled; in a tool an interrupt takes 0.3 s and a
-    /// termination 3 s.
+    /// Both signals end its tools and record that they were cancelled; during a tool call an interrupt takes
+    /// 0.3 s and a termination 3 s.
     fn stop_way(&self, _session: &Session, process: &Process) -> StopWay {
         interrupt_without_a_terminal(is_headless(&process.head))
     }

@@ -1,4 +1,4 @@
-//! Transcript records as entries for `peek` and `logs`. Pure.
+//! Converts transcript records into entries for `peek` and `logs`. Pure.
 
 use agentctl_model::{Entry, Role};
 use serde_json::value::RawValue;
@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::records::{FunctionResponse, Record};
 use crate::transcript::show::At;
 
-/// What one record shows.
+/// Converts one record.
 pub(super) fn entries(line: &[u8]) -> Vec<Entry> {
     let Some(record) = Record::parse(line) else { return Vec::new() };
     let (at, parts) = (At(record.at()), &record.message.parts);
@@ -35,7 +35,7 @@ pub(super) fn entries(line: &[u8]) -> Vec<Entry> {
     }
 }
 
-/// The words of a tool's answer: its `output`, its `error`, or all of it.
+/// The text of a tool result: its `output`, its `error`, or all of it.
 fn answer_text(answer: &FunctionResponse<'_>) -> String {
     let Some(response) = answer.response else { return String::new() };
     let value: serde_json::Value = serde_json::from_str(response.get()).unwrap_or_default();

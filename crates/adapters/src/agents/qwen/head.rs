@@ -1,8 +1,7 @@
-//! What the beginning of a transcript says: when it started, the first prompt, where it came from. Pure.
+//! Reads the beginning of a transcript: when it started, the first prompt, its origin. Pure.
 
 use agentctl_model::text::clean_cut;
 use agentctl_model::{Parent, Relation};
-use jiff::Timestamp;
 
 use super::records::Record;
 use crate::transcript::read::{self, First, Line};
@@ -10,10 +9,8 @@ use crate::transcript::read::{self, First, Line};
 /// Reads records oldest first until the first prompt is known.
 #[derive(Default)]
 pub(super) struct Head {
-    /// It started when its own first record was written.
+    /// The session started when its own first record was written.
     pub(super) first: First,
-    /// When the first record was written that was copied out of the session it was forked from.
-    copied_at: Option<Timestamp>,
     pub(super) parent: Option<Parent>,
 }
 
@@ -34,18 +31,8 @@ impl Head {
         Self { first: First::new(text_limit), ..Self::default() }
     }
 
-    /// A fork begins where its copies end; one that did nothing itself began with them.
-    pub(super) fn into_first(mut self) -> First {
-        self.first.started(self.copied_at);
-        self.first
-    }
-
     fn take(&mut self, record: &Record<'_>) {
-        if record.forked_from.is_some() {
-            self.copied_at = self.copied_at.or_else(|| record.at());
-        } else {
-            self.first.started(record.at());
-        }
+        self.first.started_after_copies(record.forked_from.is_some(), record.at());
         if self.parent.is_none() {
             let made = |id: &str, relation| Parent { id: clean_cut(id, Some(200)), relation };
             let forked = record.forked_from.as_ref().and_then(|from| from.session_id.as_deref());
@@ -72,8 +59,8 @@ mod tests {
             br#"{"type":"user","timestamp":"2026-11-15T07:00:00Z","message":{"parts":[{"text":"second"}]}}"#;
         let mut head = Head::new(None);
         assert_eq!((head.line(copy), head.is_known()), (Line::Copy, false), "nothing of its own so far");
-        assert_eq!(head.copied_at, "2026-11-15T06:00:00Z".parse().ok());
+        assert_eq!(head.first.start(), "2026-11-15T06:00:00Z".parse().ok());
         assert_eq!((head.line(own), head.is_known()), (Line::Record, true));
-        assert_eq!(head.into_first().started_at, "2026-11-15T07:00:00Z".parse().ok());
+        assert_eq!(head.first.start(), "2026-11-15T07:00:00Z".parse().ok());
     }
 }

@@ -1,4 +1,4 @@
-//! Who carries which Qwen Code session. Pure.
+//! Which processes own which Qwen Code sessions. Pure.
 
 use std::collections::HashSet;
 
@@ -6,18 +6,15 @@ use agentctl_model::{
     Claim, Harvest, Joined, KernelView, LiveReport, Pending, PendingKind, Process, Tie, TurnState,
 };
 
-use super::processes::{id_in_argv, is_headless, is_qwen, is_server, may_carry};
+use super::processes::{id_in_argv, is_headless, is_server, may_carry};
 use crate::join::node::{Invocation, claim_wrappers, named_claim, named_stray, unwrapped};
 use crate::join::{alive, by_registration, only_candidates, subagent_of, subagents};
 
-/// The agent's notes first, then the argv, then the contract's rule of the only candidate.
+/// Uses the agent's notes first, then the argv, then the contract's rule of the only candidate.
 pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Process) -> bool) -> Joined {
-    let qwens: Vec<&Process> = kernel
-        .processes
-        .iter()
-        .filter(|process| is_qwen(&process.head) && may_carry(&process.head) && ours(process))
-        .collect();
-    // A note may name a pid that is another program's by now.
+    let may_own = |process: &&Process| may_carry(&process.head) && ours(process);
+    let qwens: Vec<&Process> = kernel.processes.iter().filter(may_own).collect();
+    // By now a pid in a note may belong to another program.
     let mut claims = by_registration(harvest, kernel);
     claims.retain(|claim| qwens.iter().any(|process| process.head.process == claim.owner.process));
     let (workers, wrappers) = unwrapped(&qwens);
@@ -30,7 +27,8 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
                 let how = alive(process, kernel, "the id is in its argv");
                 claims.push(named_claim(id, process, Tie::Exact, is_headless(&process.head), how));
             }
-            // It names a session that has no storage yet: it is no candidate for another one.
+            // This process names a session that has no storage yet, so it is not a candidate for another
+            // session.
             Some(_) => strays.push(named_stray(process)),
             None => nameless.push(process),
         }
@@ -40,7 +38,7 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
     let paired = only_candidates(&nameless, mains, &claimed, kernel, |process| is_headless(&process.head));
     let carried: HashSet<_> = paired.iter().map(|claim| claim.owner.process).collect();
     claims.extend(paired);
-    // A server without a session is at nobody's service: that is no stray run.
+    // A server without a session serves nobody at the moment, so it is not a stray run.
     let alone = nameless.iter().filter(|process| !carried.contains(&process.head.process));
     strays.extend(alone.filter(|process| !is_server(&process.head)).map(|process| named_stray(process)));
 
@@ -63,7 +61,7 @@ pub(super) fn join(harvest: &Harvest, kernel: &KernelView, ours: impl Fn(&Proces
     Joined { claims, strays, unsettled, blind: None }
 }
 
-/// What the records mean while the process lives: a question waits.
+/// Adds what the records mean while the process is alive: an unanswered question is pending.
 fn tell_what_is_pending(claim: &mut Claim, harvest: &Harvest) {
     let turn =
         harvest.found.iter().find(|found| found.id == claim.id).and_then(|found| found.facts.turn.as_ref());

@@ -1,14 +1,14 @@
-//! Qwen Code: transcripts under `projects/<folder>/chats/`, and notes of the processes that write them.
+//! Qwen Code stores transcripts under `projects/<folder>/chats/`, and notes of the processes that write them.
 
 mod control;
 mod entries;
 mod head;
 mod join;
 mod notes;
-mod places;
 mod processes;
 mod records;
 mod session;
+mod storage;
 mod tail;
 mod usage;
 
@@ -16,28 +16,22 @@ use std::path::{Path, PathBuf};
 
 use agentctl_model::{Capability, Entry, Environ, Harvest, Joined, KernelView, Process, ProcessHead};
 
-use crate::transcript::folder::absence;
+use crate::transcript::folder::harvest_of;
 use crate::transcript::gather::gather;
 use crate::transcript::jsonl::follow::{Follow, JsonlFollower};
 use crate::transcript::jsonl::open::read_small;
 use crate::transcript::jsonl::peek::read_last;
-use crate::{Adapter, Card, Control, Looks, Opening, Reach, ReadError, Root, Scope, Trace};
-use places::Places;
+use crate::{Adapter, Card, Control, Opening, Reach, ReadError, Root, Scope, Trace};
+use storage::StoredFiles;
 
 pub struct Qwen;
 
-static CARD: Card = Card {
-    name: "qwen",
-    title: "Qwen Code",
-    programs: &["qwen"],
-    known_good: "0.24.4",
-    capabilities: &[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork],
-    looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
+static CARD: Card = Card::new("qwen", "Qwen Code")
+    .programs(&["qwen"])
+    .capabilities(&[Capability::Peek, Capability::Stop, Capability::Resume, Capability::Fork])
+    .known_good("0.24.4")
     // Interactive sessions have a note, headless runs have none.
-    trace: Trace::Nothing,
-    can_be_asked: false,
-    verified: true,
-};
+    .trace(Trace::Nothing);
 
 impl Adapter for Qwen {
     fn card(&self) -> &'static Card {
@@ -46,7 +40,7 @@ impl Adapter for Qwen {
 
     fn root(&self, environ: &Environ) -> Option<Root> {
         let home = environ.path("HOME");
-        // The agent itself understands a tilde in its variables.
+        // The agent itself expands a tilde in these variables.
         let resolved = |path: PathBuf| match (path.strip_prefix("~"), &home) {
             (Ok(inside), Some(home)) => home.join(inside),
             _ => path.clone(),
@@ -63,23 +57,20 @@ impl Adapter for Qwen {
 
     fn survey(&self, root: &Root, scope: &Scope<'_>) -> Harvest {
         let store = root.store.as_ref().unwrap_or(&root.path);
-        if let Some(absent) = absence(store) {
-            return Harvest::nothing(absent);
-        }
-        let mut harvest = Harvest::complete(Vec::new());
-        let mut places = match scope.reach {
-            Reach::Live(kernel) => {
-                let ours = |process: &Process| self.is_ours(root, kernel, process);
-                places::live(store, kernel, ours, scope.subagents, &mut harvest)
+        harvest_of(store, |harvest| {
+            let mut files = match scope.reach {
+                Reach::Live(kernel) => {
+                    let ours = |process: &Process| self.is_ours(root, kernel, process);
+                    storage::live(store, kernel, ours, scope.subagents, harvest)
+                }
+                Reach::Ids(_) | Reach::All { .. } => storage::all(store, scope.subagents, harvest),
+            };
+            if let Reach::Ids(_) = scope.reach {
+                files.transcripts.retain(|file| scope.reach.names(&file.id));
             }
-            Reach::Ids(_) | Reach::All { .. } => places::all(store, scope.subagents, &mut harvest),
-        };
-        if let Reach::Ids(_) = scope.reach {
-            places.transcripts.retain(|place| scope.reach.names(&place.id));
-        }
-        read_notes(&places, scope, &mut harvest);
-        gather(&places.transcripts, scope, &mut harvest, session::read);
-        harvest
+            read_notes(&files, scope, harvest);
+            gather(&files.transcripts, scope, harvest, session::read);
+        })
     }
 
     fn recognises(&self, head: &ProcessHead) -> bool {
@@ -91,7 +82,7 @@ impl Adapter for Qwen {
     }
 
     fn read(&self, place: &Path, _id: &str, limit: usize) -> Result<Vec<Entry>, ReadError> {
-        // A session at its empty prompt has only the agent's note: nothing was said yet.
+        // A session at its empty prompt has only the agent's note and no messages yet.
         if is_transcript(place) { read_last(place, entries::entries, limit) } else { Ok(Vec::new()) }
     }
 
@@ -108,15 +99,16 @@ impl Adapter for Qwen {
     }
 }
 
-fn is_transcript(place: &Path) -> bool {
-    place.extension().is_some_and(|extension| extension == "jsonl")
+fn is_transcript(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "jsonl")
 }
 
-fn read_notes(places: &Places, scope: &Scope<'_>, harvest: &mut Harvest) {
-    for path in &places.notes {
+fn read_notes(files: &StoredFiles, scope: &Scope<'_>, harvest: &mut Harvest) {
+    for path in &files.notes {
         scope.progress.tick();
-        // A note that is no note, or was removed meanwhile, says nothing; the process itself will be seen or not.
-        // Whoever is asked for: a process that a note ties to one session is no candidate for another.
+        // An invalid note, or one that was removed meanwhile, is ignored, because the process table shows
+        // whether the process still lives. All notes are read, whichever sessions are requested: a process
+        // that a note ties to one session is not a candidate for another.
         harvest
             .registrations
             .extend(read_small(path, 64 << 10).ok().and_then(|bytes| notes::parse(&bytes, path)));

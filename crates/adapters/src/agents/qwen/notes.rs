@@ -1,5 +1,5 @@
-//! Qwen Code's own notes of its processes: `<id>.runtime.json` beside the transcript of an interactive session, and the
-//! writer's lock of sessions that a server carries. Pure.
+//! Qwen Code's own notes of its processes: `<id>.runtime.json` beside the transcript of an interactive
+//! session, and the writer's lock of each session that a server owns. Pure.
 
 use std::path::Path;
 
@@ -16,14 +16,15 @@ struct Note {
     pid: u32,
     session_id: String,
     work_dir: Option<String>,
-    /// Seconds, when the note was written.
+    /// When the note was written, in seconds.
     started_at: Option<f64>,
-    /// Of a lock: `linux:<boot id>:<start in ticks>`.
+    /// Set in a lock: `linux:<boot id>:<start in ticks>`.
     process_start_identity: Option<String>,
     state: Option<String>,
 }
 
-/// The note in a file; `None` if it is none, or if nothing in it could tell this process from a later one.
+/// Parses a note. Returns `None` if the file is not a note, or if nothing in it distinguishes this process
+/// from a later one with the same pid.
 pub(super) fn parse(bytes: &[u8], place: &Path) -> Option<Registration> {
     let note: Note = serde_json::from_slice(bytes).ok()?;
     if !is_id(&note.session_id) || note.state.is_some_and(|state| state != "active") {
@@ -48,7 +49,7 @@ pub(super) fn parse(bytes: &[u8], place: &Path) -> Option<Registration> {
     })
 }
 
-/// What a note says of a session that has no transcript yet.
+/// The session that a note describes while it has no transcript yet.
 fn at_empty_prompt(id: &str, cwd: &str, at: Option<Timestamp>, place: &Path) -> Found {
     let facts = Facts {
         turn: Some(Turn::new(TurnState::NotBegun, None)),

@@ -1,4 +1,5 @@
-//! Which processes are Qwen Code, which of them carry sessions, and what their argv says. Pure.
+//! Which processes are Qwen Code, which of them can own sessions, and what their argv tells about the
+//! session. Pure.
 
 use agentctl_model::ProcessHead;
 
@@ -6,7 +7,7 @@ use crate::join::node::Invocation;
 
 const PACKAGE: &str = "@qwen-code/qwen-code";
 const ENTRIES: [&str; 4] = ["cli-entry.js", "cli.js", "index.js", "qwen.js"];
-/// Commands that manage, or serve others; a prompt may stand in the same place.
+/// Commands that manage or serve other programs; a prompt may stand in the same position.
 const COMMANDS: [&str; 11] = [
     "auth",
     "board",
@@ -49,7 +50,7 @@ pub(super) fn is_qwen(head: &ProcessHead) -> bool {
     run(head).is_some()
 }
 
-/// Neither a command that manages nor one that only prints.
+/// Whether the process can own a session: it is neither a management command nor one that only prints.
 pub(super) fn may_carry(head: &ProcessHead) -> bool {
     run(head).is_some_and(|run| {
         !run.first_word().is_some_and(|word| COMMANDS.contains(&word))
@@ -57,19 +58,19 @@ pub(super) fn may_carry(head: &ProcessHead) -> bool {
     })
 }
 
-/// It works for another program, which may open several sessions in it.
+/// Whether the process works for another program, which may open several sessions in it.
 pub(super) fn is_server(head: &ProcessHead) -> bool {
     run(head).is_some_and(|run| run.has(&["--acp", "--experimental-acp"]))
 }
 
-/// The id in the argv, where it names this very session.
+/// The session id in the argv, if it names exactly this session.
 pub(super) fn id_in_argv(head: &ProcessHead) -> Option<&str> {
     let run = run(head)?;
     let resumed = || run.option(&["-r", "--resume"]).filter(|_| !run.has(&["--fork-session"]));
     run.option(&["--session-id"]).or_else(resumed).filter(|id| is_id(id))
 }
 
-/// Started with a prompt of its own, ends with the turn.
+/// Whether the process was started with a prompt and exits with the turn.
 pub(super) fn is_headless(head: &ProcessHead) -> bool {
     run(head).is_some_and(|run| {
         let goes_on = run.has(&["-i", "--prompt-interactive", "--acp", "--experimental-acp"])
@@ -79,7 +80,7 @@ pub(super) fn is_headless(head: &ProcessHead) -> bool {
     })
 }
 
-/// The shape the agent itself demands of an id.
+/// Whether this has the form that the agent requires of an id.
 pub(super) fn is_id(text: &str) -> bool {
     (32..=36).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }

@@ -1,4 +1,4 @@
-//! The records of a Qwen Code transcript: only the fields that are used, all optional. Pure.
+//! The records of a Qwen Code transcript. Only the fields in use are declared, and all are optional. Pure.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -27,7 +27,7 @@ pub(super) struct Record<'a> {
     pub(super) system_payload: Payload<'a>,
     #[serde(deserialize_with = "lenient")]
     pub(super) tool_call_result: ToolCallResult<'a>,
-    /// A copy out of the session that was forked.
+    /// Set in a record that was copied from the forked session.
     #[serde(deserialize_with = "lenient")]
     pub(super) forked_from: Option<ForkedFrom<'a>>,
 }
@@ -45,7 +45,7 @@ pub(super) struct Message<'a> {
 pub(super) struct Part<'a> {
     #[serde(borrow)]
     text: Option<Text<'a>>,
-    /// The text is what the model thought, not what it said.
+    /// The text is the model's thought, not part of its reply.
     #[serde(deserialize_with = "lenient")]
     thought: bool,
     pub(super) function_call: Option<FunctionCall<'a>>,
@@ -82,7 +82,7 @@ pub(super) struct ForkedFrom<'a> {
     pub(super) session_id: Option<Text<'a>>,
 }
 
-/// The payloads of all system records in one: their names do not collide.
+/// The payloads of all system records in one struct, because their field names do not collide.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Payload<'a> {
@@ -90,7 +90,7 @@ pub(super) struct Payload<'a> {
     pub(super) ui_event: Event<'a>,
     pub(super) custom_title: Option<Text<'a>>,
     pub(super) parent_session_id: Option<Text<'a>>,
-    /// What a person typed, where the message carries more than that.
+    /// What a person typed, where the message contains more than that.
     pub(super) display_text: Option<Text<'a>>,
     /// How a turn ended: completed, cancelled, error.
     pub(super) state: Option<Text<'a>>,
@@ -108,7 +108,8 @@ pub(super) struct Event<'a> {
 }
 
 impl Event<'_> {
-    /// The event belongs to the conversation; the agent's side calls have a word between the marks.
+    /// Whether the event belongs to the conversation: in the prompt ids of the agent's side calls, a word
+    /// separates the two groups of hash signs.
     pub(super) fn is_main(&self) -> bool {
         self.prompt_id.as_deref().is_none_or(|id| id.contains("########"))
     }
@@ -122,7 +123,7 @@ pub(super) struct Failure<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// `None` for half a line, or anything that is no record.
+    /// Returns `None` for an incomplete line or anything else that is not a record.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
         serde_json::from_slice(line).ok().filter(|record: &Self| !record.kind.is_empty())
     }
@@ -135,7 +136,7 @@ impl<'a> Record<'a> {
         self.git_branch.as_deref().filter(|branch| !branch.is_empty() && *branch != "HEAD")
     }
 
-    /// What a person asked. Notifications and timers speak in the user's name too, and are no prompts.
+    /// A person's prompt. Notifications and timers are also written in the user's name, but are not prompts.
     pub(super) fn prompt(&self) -> Option<String> {
         let typed =
             matches!(self.subtype.as_deref(), None | Some("mid_turn_user_message" | "realtime_message"));
@@ -146,7 +147,7 @@ impl<'a> Record<'a> {
         shown.or_else(|| self.text()).filter(|text| !text.trim().is_empty())
     }
 
-    /// The texts of a message, joined; thoughts are not said.
+    /// The joined texts of a message, without thoughts.
     pub(super) fn text(&self) -> Option<String> {
         let spoken = self.message.parts.iter().filter(|part| !part.thought);
         let texts: Vec<&str> = spoken.filter_map(|part| part.text.as_deref()).collect();
@@ -160,7 +161,7 @@ impl<'a> Record<'a> {
 }
 
 impl FunctionCall<'_> {
-    /// The call in a few words: `run_shell_command: make test`.
+    /// Describes the call briefly, such as `run_shell_command: make test`.
     pub(super) fn words(&self) -> String {
         let name = self.name.as_deref().unwrap_or("tool");
         let args: serde_json::Value =
@@ -173,5 +174,5 @@ impl FunctionCall<'_> {
 /// The tool with which the agent asks a person.
 pub(super) const ASKS_A_PERSON: &str = "ask_user_question";
 
-/// Record types this adapter knows; others are counted as drift.
+/// Record types that this adapter knows; others are counted as drift.
 pub(super) const KNOWN_TYPES: [&str; 4] = ["user", "assistant", "tool_result", "system"];

@@ -1,4 +1,4 @@
-//! One transcript file as one session.
+//! Reads one transcript file as one session.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use agentctl_model::{Facts, Parent, Relation};
 use jiff::Timestamp;
 
 use super::head::Head;
-use super::places::Place;
+use super::storage::TranscriptFile;
 use super::tail::Tail;
 use super::usage::UsageSum;
 use crate::Scope;
@@ -34,30 +34,30 @@ impl Format for Transcript<'_> {
     }
 }
 
-/// Reads one transcript: `Ok(None)` if it was not written since then or is gone, `Err` names what had to be left out.
-pub(super) fn read(place: &Place, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
-    let reading = read::read(&Transcript(scope), &place.path, since, scope)?.into_reading();
+/// Reads one transcript. Returns `Ok(None)` if it was not written since `since` or no longer exists; `Err`
+/// names what had to be left out.
+pub(super) fn read(file: &TranscriptFile, since: Option<Timestamp>, scope: &Scope<'_>) -> Gathered {
+    let reading = read::read(&Transcript(scope), &file.path, since, scope)?.into_reading();
     Ok(reading.map(|reading| {
-        reading.into_session(place.id.clone(), &place.path, |head, tail, counted| {
-            facts(head, tail, counted, place)
-        })
+        reading
+            .into_session(file.id.clone(), &file.path, |head, tail, counted| facts(head, tail, counted, file))
     }))
 }
 
-fn facts(mut head: Head, tail: Tail, counted: &Counted, place: &Place) -> Facts {
-    let subagent = place.parent.as_ref().map(|id| Parent { id: id.clone(), relation: Relation::Subagent });
-    let parent = subagent.or(head.parent.take().filter(|parent| parent.id != place.id));
+fn facts(mut head: Head, tail: Tail, counted: &Counted, file: &TranscriptFile) -> Facts {
+    let subagent = file.parent.as_ref().map(|id| Parent { id: id.clone(), relation: Relation::Subagent });
+    let parent = subagent.or(head.parent.take().filter(|parent| parent.id != file.id));
     let mut facts = Facts {
         name: tail.title,
-        cwd: tail.cwd,
-        branch: tail.branch,
+        cwd: tail.directory.cwd,
+        branch: tail.directory.branch,
         parent,
-        ..tail.latest.into_facts(head.into_first(), counted)
+        ..tail.latest.into_facts(head.first, counted)
     };
     if let Some(version) = tail.version {
         facts.meta.insert("version".to_owned(), version.into());
     }
-    if place.archived {
+    if file.archived {
         facts.meta.insert("archived".to_owned(), true.into());
     }
     facts

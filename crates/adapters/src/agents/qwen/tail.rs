@@ -1,27 +1,26 @@
-//! What the end of a transcript says: the turn, the last words, the model. Pure.
+//! Reads the end of a transcript: the turn, the last message, the model. Pure.
 
 use agentctl_model::text::clean_cut;
 use agentctl_model::{Turn, TurnState};
 use jiff::Timestamp;
 
 use super::records::{ASKS_A_PERSON, KNOWN_TYPES, Record};
-use crate::transcript::read::{self, Latest, Line, WORDS_REACH, keep};
+use crate::transcript::read::{self, Directory, Latest, Line, WORDS_REACH, keep};
 
-/// The agent repeats a title whenever this much was written after it.
+/// The agent repeats a title whenever it has written this many bytes since.
 const TITLE_REACH: u64 = 33 << 10;
 
-/// Reads records newest first until nothing more is wanted.
+/// Reads records newest first until nothing more is needed.
 #[derive(Default)]
 pub(super) struct Tail {
     pub(super) latest: Latest,
-    pub(super) cwd: Option<String>,
-    pub(super) branch: Option<String>,
+    pub(super) directory: Directory,
     pub(super) version: Option<String>,
     pub(super) title: Option<String>,
-    /// A model call failed, or was called off, after everything that was read so far.
+    /// The failure or cancellation of a model call that is newer than everything read so far.
     ended_by: Option<(TurnState, Option<String>)>,
     newest: Option<Timestamp>,
-    /// Of the answers to the last calls: whether there are any, and whether a person refused them all.
+    /// Whether the last calls have any answers, and whether a person refused them all.
     answered: bool,
     answer_allowed: bool,
 }
@@ -39,8 +38,7 @@ impl Tail {
         if !KNOWN_TYPES.contains(&record.kind.as_ref()) {
             self.latest.drifted(&record.kind);
         }
-        keep(&mut self.branch, record.branch().filter(|_| self.cwd.is_none()));
-        keep(&mut self.cwd, record.cwd.as_deref());
+        self.directory.keep(record.cwd.as_deref(), record.branch());
         keep(&mut self.version, record.version.as_deref());
         if record.subtype.as_deref() == Some("custom_title") {
             keep(&mut self.title, record.system_payload.custom_title.as_deref());
@@ -105,7 +103,7 @@ impl Tail {
                 let words = payload.error.message.as_deref().map(|words| clean_cut(words, Some(500)));
                 self.decide(state, at, words);
             }
-            // What was said was taken back: no turn is open, and none has an outcome.
+            // The messages were taken back: no turn is open, and none has an outcome.
             Some("rewind") => self.decide(TurnState::Ended, at, None),
             Some("ui_telemetry")
                 if payload.ui_event.is_main() && self.ended_by.is_none() && !self.answered =>
@@ -136,7 +134,7 @@ impl read::Tail for Tail {
     fn line(&mut self, line: &[u8], _: u64) -> Line {
         let only_title = self.latest.turn.is_some() && self.latest.is_spoken();
         if only_title && (line.len() > 4096 || memchr::memmem::find(line, b"custom_title").is_none()) {
-            // Only a title is still wanted, and titles are short.
+            // Only a title is still needed, and titles are short.
             return Line::Record;
         }
         let record = Record::parse(line);

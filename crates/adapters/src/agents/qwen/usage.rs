@@ -1,4 +1,4 @@
-//! Token totals: the usage of every reply once. Pure.
+//! Token totals: the usage of every reply counts once. Pure.
 
 use std::collections::HashMap;
 
@@ -29,8 +29,8 @@ struct Usage {
     cached_content_token_count: Option<u64>,
 }
 
-/// Sums the usage of replies. Telemetry repeats it and adds side calls, so it is not counted; copies out of a
-/// session that was forked are its parent's.
+/// Sums the usage of replies. Telemetry repeats it and adds side calls, so it is not counted; copies from a
+/// forked session belong to the parent.
 #[derive(Default)]
 pub(super) struct UsageSum {
     by_reply: HashMap<Box<str>, Usage>,
@@ -57,7 +57,8 @@ impl Sum for UsageSum {
 }
 
 impl UsageSum {
-    /// `None` when no usage was ever recorded. There is no figure for what was written to a cache.
+    /// Returns `None` when no usage was ever recorded. The agent has no figure for what was written to a
+    /// cache.
     fn total(self) -> Option<Tokens> {
         if self.by_reply.is_empty() {
             return None;

@@ -1,6 +1,8 @@
-//! Slate: a relative of OpenCode that keeps sessions and messages as JSON files, and a trace of each session's steps.
+//! Slate is a relative of OpenCode that stores sessions and messages as JSON files, and a trace of each
+//! session's steps.
 //!
-//! Only what was seen of 1.0.45 is read: no model could be reached, so a turn that went well was never observed.
+//! Only what was observed with 1.0.45 is read: no model could be reached, so a successful turn was never
+//! observed.
 
 mod records;
 mod session;
@@ -16,22 +18,16 @@ use crate::agents::opencode::processes::Program;
 use crate::agents::opencode::session::Head;
 use crate::agents::opencode::tree;
 use crate::agents::opencode::wanted::Question;
-use crate::{Adapter, Card, Follow, Looks, ReadError, Root, Scope, Trace};
+use crate::{Adapter, Card, Follow, ReadError, Root, Scope};
 
 pub struct Slate;
 
-static CARD: Card = Card {
-    name: "slate",
-    title: "Slate",
-    programs: &["slate"],
-    known_good: "1.0.45",
-    capabilities: &[Capability::Peek],
-    looks: Looks { locks: false, open_files: false, offspring: false, listening: false },
-    trace: Trace::Nothing,
-    can_be_asked: false,
-    // Its model traffic goes to the vendor only: storage and errors were seen, a finished turn was not.
-    verified: false,
-};
+static CARD: Card = Card::new("slate", "Slate")
+    .programs(&["slate"])
+    .capabilities(&[Capability::Peek])
+    .known_good("1.0.45")
+    // Its model traffic goes only to the vendor: storage and errors were observed, a finished turn was not.
+    .unverified();
 
 const SLATE: Program = Program { natives: &["slate"], scripts: &["slate", "slate.js"] };
 
@@ -103,7 +99,7 @@ fn read_all(data: &Path, question: &Question<'_, '_>, places: Vec<tree::Place>) 
                 heads.push(head);
                 paths.insert(place.id, place.path);
             }
-            // Removed since the folder was listed.
+            // The file was removed after the folder was listed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => harvest.left_out(format!("{}: {error}", place.path.display())),
         }
@@ -124,7 +120,7 @@ fn read_all(data: &Path, question: &Question<'_, '_>, places: Vec<tree::Place>) 
     harvest
 }
 
-/// Messages are rewritten in place, so what was given is remembered by name.
+/// Messages are rewritten in place, so entries that were already returned are remembered by name.
 struct Follower {
     place: PathBuf,
     id: String,

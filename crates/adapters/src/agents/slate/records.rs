@@ -12,7 +12,7 @@ use crate::transcript::jsonl::lenient::lenient;
 use crate::transcript::jsonl::text::Text;
 
 fn moment(number: Option<&Number>) -> Option<Timestamp> {
-    // The agent writes 0 where it has no time.
+    // The agent writes 0 when it has no time.
     number.and_then(Number::as_i64).filter(|at| *at > 0).and_then(|at| Timestamp::from_millisecond(at).ok())
 }
 
@@ -60,12 +60,12 @@ impl<'a> SessionFile<'a> {
         serde_json::from_slice::<Self>(json).ok().filter(|file| !file.id.is_empty())
     }
 
-    /// The session of which this one is a sub-agent.
+    /// The parent session of a sub-agent.
     pub(super) fn parent(&self) -> Option<&str> {
         self.root.as_deref().filter(|root| !root.is_empty() && *root != &*self.id)
     }
 
-    /// The model of the slot that this session runs in.
+    /// The model of the slot in which this session runs.
     pub(super) fn model(&self) -> Option<&str> {
         let slot = self.agent.slot.as_deref().unwrap_or("main");
         self.models.get(slot)?.model.as_deref().filter(|model| !model.is_empty())
@@ -107,7 +107,7 @@ impl<'a> Message<'a> {
         moment(self.timestamp.as_ref())
     }
 
-    /// Its text parts together; `None` without any words.
+    /// The joined text parts; `None` without any text.
     pub(super) fn words(&self) -> Option<String> {
         let texts: Vec<&str> = self
             .content
@@ -136,20 +136,20 @@ pub(super) struct Event<'a> {
     pub(super) id: Text<'a>,
     #[serde(deserialize_with = "lenient")]
     span: Span<'a>,
-    /// Words, or an object with a message.
+    /// A string, or an object with a message.
     error: Option<&'a RawValue>,
     timestamp: Option<Number>,
 }
 
-/// What a line of the trace says about the turn.
+/// What a line of the trace means for the turn.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Step {
     Opened,
     Closed,
     Failed(Option<String>),
-    /// A run began, and no step of it yet.
+    /// A run began, but none of its steps yet.
     RunOpened,
-    /// The whole run was closed. A run that fails is never closed, so that its absence says nothing.
+    /// The whole run was closed. A failed run is never closed, so a missing close means nothing.
     RunClosed,
     #[default]
     Nothing,
@@ -222,7 +222,7 @@ mod tests {
     }
 
     proptest! {
-        /// Cut and changed at any byte: no panic, and no id that is not in the bytes.
+        /// With bytes cut and changed anywhere, there is no panic, and no id that is not in the bytes.
         #[test]
         fn damaged_records_invent_nothing(cut in 0usize..400, at in 0usize..400, byte in any::<u8>()) {
             for record in [SESSION, CLOSED] {

@@ -1,4 +1,4 @@
-//! One Slate session: its own file, the messages beside it, and the end of its trace.
+//! Reads one Slate session: its own file, the messages beside it, and the end of its trace.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -18,14 +18,15 @@ use crate::transcript::show::At;
 use crate::{ReadError, Scope};
 
 const FILE_LIMIT: u64 = 64 << 20;
-/// How many messages from each end are looked at.
+/// How many messages are read from each end.
 const REACH: usize = 24;
 
-/// Reads a session's own file. It is rewritten in place: half of one is read again before it is given up.
+/// Reads a session's own file. The agent rewrites it in place, so an incomplete file is read again several
+/// times before it is reported as unreadable.
 pub(super) fn head(place: &Place) -> io::Result<Head> {
     for _ in 0..3 {
         let bytes = read_small(&place.path, FILE_LIMIT)?;
-        // The name of the file leads to the messages, so it must be the session's own.
+        // The file name leads to the messages, so it must be the session's own id.
         if let Some(file) = SessionFile::parse(&bytes).filter(|file| *file.id == *place.id) {
             return Ok(Head {
                 id: place.id.clone(),
@@ -44,7 +45,7 @@ pub(super) fn head(place: &Place) -> io::Result<Head> {
     Err(io::Error::new(io::ErrorKind::InvalidData, "is no session record"))
 }
 
-/// What is known of the session, and whether one of its records was damaged.
+/// Reads the session, and returns whether one of its records was damaged.
 pub(super) fn read(data: &Path, place: PathBuf, head: Head, scope: &Scope<'_>) -> io::Result<(Found, bool)> {
     let tree = Tree::new(data.join("storage"));
     let mut is_damaged = false;
@@ -109,8 +110,8 @@ fn first_prompt(tree: &Tree, id: &str, scope: &Scope<'_>) -> io::Result<Option<S
     Ok(None)
 }
 
-/// By the last step. A step that closed well may be followed by another one: only the run's own end, or an answer as
-/// the last message, says that the turn is over.
+/// Derives the turn from the last step. Another step may follow a step that closed successfully: only the end
+/// of the run, or an answer as the last message, shows that the turn is over.
 fn turn(trace: &Trace, last_role: Option<&str>) -> Option<Turn> {
     let (state, detail) = match (&trace.step, last_role) {
         (Step::Opened | Step::RunOpened, _) => (TurnState::Open, None),
@@ -120,7 +121,7 @@ fn turn(trace: &Trace, last_role: Option<&str>) -> Option<Turn> {
         (Step::Closed, Some("assistant")) => (TurnState::Finished, None),
         (Step::Closed, _) if trace.is_run_closed => (TurnState::Finished, None),
         (Step::Nothing | Step::RunClosed, None) => (TurnState::NotBegun, None),
-        // A prompt without an answer. A damaged trace may have told of one.
+        // A prompt without an answer. A damaged trace may have contained the answer's steps.
         (Step::Nothing, Some("user")) if !trace.is_damaged => (TurnState::Open, None),
         (Step::Closed | Step::Nothing | Step::RunClosed, _) => return None,
     };
@@ -132,7 +133,7 @@ fn turn(trace: &Trace, last_role: Option<&str>) -> Option<Turn> {
 /// The end of a trace.
 #[derive(Default)]
 struct Trace {
-    /// The last word about a step.
+    /// The newest line about a step.
     step: Step,
     at: Option<Timestamp>,
     is_run_closed: bool,
@@ -167,7 +168,7 @@ impl Scan for Trace {
                 self.is_run_closed = true;
                 ControlFlow::Continue(())
             }
-            // A run that was closed without any step says nothing.
+            // A run that was closed without any step means nothing.
             Step::RunOpened if self.is_run_closed => ControlFlow::Continue(()),
             step => {
                 self.at = event.at();
@@ -178,7 +179,7 @@ impl Scan for Trace {
     }
 }
 
-/// Everything that was said, and the errors of the trace, oldest first, each with a name that stays.
+/// All messages, and the errors of the trace, oldest first, each under a stable name.
 pub(super) fn entries(place: &Path, id: &str) -> Result<Vec<(String, Entry)>, ReadError> {
     // <data>/storage/session/<project>/<id>.json
     let data = place.ancestors().nth(4).unwrap_or(place);

@@ -14,6 +14,8 @@ pub(crate) struct First {
     pub(crate) text_limit: Option<usize>,
     pub(crate) started_at: Option<Timestamp>,
     pub(crate) prompt: Option<String>,
+    /// When the first of the records was written that this session copied from the session it was forked from.
+    copied_at: Option<Timestamp>,
 }
 
 impl First {
@@ -35,6 +37,17 @@ impl First {
 
     pub(crate) fn is_known(&self) -> bool {
         self.prompt.is_some() && self.started_at.is_some()
+    }
+
+    /// A fork starts at the first record after its copies.
+    pub(crate) fn started_after_copies(&mut self, is_copy: bool, at: Option<Timestamp>) {
+        let first = if is_copy { &mut self.copied_at } else { &mut self.started_at };
+        *first = first.or(at);
+    }
+
+    /// When the session started; a fork without records of its own started with its copies.
+    pub(crate) fn start(&self) -> Option<Timestamp> {
+        self.started_at.or(self.copied_at)
     }
 }
 
@@ -95,10 +108,10 @@ impl Latest {
     pub(crate) fn into_facts(self, first: First, counted: &Counted) -> Facts {
         Facts {
             turn: Some(self.turn.unwrap_or_else(|| Turn::new(TurnState::NotBegun, self.updated_at))),
+            started_at: first.start(),
             prompt: first.prompt,
             last_message: self.last_message,
             model: self.model,
-            started_at: first.started_at,
             updated_at: self.updated_at,
             tokens: counted.tokens,
             cost: counted.cost,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use agentctl_adapters::gateway::Addressee;
-use agentctl_adapters::{Adapter, Answer, Card, Follow, Keys, Looks, ReadError, Root, Scope};
+use agentctl_adapters::{Adapter, Answer, Card, Follow, Keys, ReadError, Root, Scope};
 use agentctl_model::{Entry, Environ, Harvest, Joined, KernelView, ProcessHead, Session};
 use agentctl_process::fake::Scripted;
 
@@ -73,18 +73,7 @@ impl Gateway for Far {
 
 impl Adapter for Behind {
     fn card(&self) -> &'static Card {
-        const LOOKS: Looks = Looks { locks: false, open_files: false, offspring: false, listening: false };
-        static CARD: Card = Card {
-            name: "far",
-            title: "Far",
-            programs: &[],
-            known_good: "",
-            capabilities: &[],
-            looks: LOOKS,
-            trace: agentctl_adapters::Trace::Nothing,
-            can_be_asked: false,
-            verified: true,
-        };
+        static CARD: Card = Card::new("far", "Far");
         &CARD
     }
     fn root(&self, _: &Environ) -> Option<Root> {

@@ -1,7 +1,8 @@
-//! Where Codex keeps rollouts, and which of them a question needs.
+//! Where Codex stores rollouts, and which of them a request needs.
 //!
-//! `sessions/YYYY/MM/DD/rollout-<local time>-<id>.jsonl`, archived ones flat in `archived_sessions/`, either of them
-//! possibly as `.jsonl.zst`. A thread keeps its file for ever, so an old day's folder may hold the active one.
+//! Rollouts are in `sessions/YYYY/MM/DD/rollout-<local time>-<id>.jsonl`, archived ones directly in
+//! `archived_sessions/`; either may be compressed to `.jsonl.zst`. A thread keeps its file for ever, so the
+//! folder of an old day may contain an active rollout.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,17 +10,19 @@ use std::path::{Path, PathBuf};
 use agentctl_model::Harvest;
 use jiff::{Timestamp, ToSpan, tz::TimeZone};
 
-/// One rollout that may be read.
+use crate::transcript::folder::list;
+
+/// A rollout that may have to be read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct RolloutFile {
     pub(super) id: String,
     pub(super) path: PathBuf,
     pub(super) compressed: bool,
     pub(super) archived: bool,
 }
 
-impl Place {
-    /// The rollout at `path`, if its name is one.
+impl RolloutFile {
+    /// The rollout at `path`, if the file name is that of a rollout.
     pub(super) fn at(path: PathBuf) -> Option<Self> {
         let (id, compressed) = id_in_name(path.file_name()?.to_str()?)?;
         let id = id.to_owned();
@@ -39,7 +42,8 @@ pub(super) fn is_uuid(text: &str) -> bool {
         })
 }
 
-/// `rollout-2026-11-15T07-00-37-<uuid>.jsonl`: the id, and whether it is compressed.
+/// Parses a name such as `rollout-2026-11-15T07-00-37-<uuid>.jsonl` into the id and whether the file is
+/// compressed.
 pub(super) fn id_in_name(name: &str) -> Option<(&str, bool)> {
     let stem = name.strip_prefix("rollout-")?;
     let (stem, compressed) = match stem.strip_suffix(".jsonl") {
@@ -50,7 +54,7 @@ pub(super) fn id_in_name(name: &str) -> Option<(&str, bool)> {
     is_uuid(id).then_some((id, compressed))
 }
 
-/// When a thread with this id was made: the ids are UUIDs of version 7, which begin with the time.
+/// When the thread with this id was created: the ids are UUIDs of version 7, which begin with the time.
 pub(super) fn made_at(id: &str) -> Option<Timestamp> {
     if !is_uuid(id) || id.as_bytes().get(14) != Some(&b'7') {
         return None;
@@ -59,78 +63,58 @@ pub(super) fn made_at(id: &str) -> Option<Timestamp> {
     Timestamp::from_millisecond(millis).ok()
 }
 
-/// Every rollout that is stored.
-pub(super) fn all(home: &Path, harvest: &mut Harvest) -> Vec<Place> {
-    let mut places = Vec::new();
-    below(&home.join(SESSIONS), 3, harvest, &mut places);
-    below(&home.join(ARCHIVED), 0, harvest, &mut places);
-    places
+/// Lists every stored rollout.
+pub(super) fn all(home: &Path, harvest: &mut Harvest) -> Vec<RolloutFile> {
+    let mut rollouts = Vec::new();
+    below(&home.join(SESSIONS), 3, harvest, &mut rollouts);
+    below(&home.join(ARCHIVED), 0, harvest, &mut rollouts);
+    rollouts
 }
 
-/// The rollouts of sessions whose ids begin with one of these.
-pub(super) fn named(home: &Path, prefixes: &[String], harvest: &mut Harvest) -> Vec<Place> {
+/// Finds the rollouts of sessions whose ids begin with one of these prefixes.
+pub(super) fn named(home: &Path, prefixes: &[String], harvest: &mut Harvest) -> Vec<RolloutFile> {
     let whole: BTreeSet<String> = prefixes.iter().filter(|prefix| is_uuid(prefix)).cloned().collect();
     if whole.len() == prefixes.len() {
         let near = by_day(home, &whole, harvest);
-        if whole.iter().all(|id| near.iter().any(|place| place.id == *id)) {
+        if whole.iter().all(|id| near.iter().any(|rollout| rollout.id == *id)) {
             return near;
         }
     }
-    let mut places = all(home, harvest);
-    places.retain(|place| prefixes.iter().any(|prefix| place.id.starts_with(prefix.as_str())));
-    places
+    let mut rollouts = all(home, harvest);
+    rollouts.retain(|rollout| prefixes.iter().any(|prefix| rollout.id.starts_with(prefix.as_str())));
+    rollouts
 }
 
-/// The rollouts of these ids in the folders of the days on which they were made: the folder's name is local time
-/// somewhere, so a day before and a day after are looked at too.
-fn by_day(home: &Path, ids: &BTreeSet<String>, harvest: &mut Harvest) -> Vec<Place> {
+/// Finds the rollouts of these ids in the folders of the days on which the threads were created. Folder names
+/// are in some local time zone, so the day before and the day after are searched too.
+fn by_day(home: &Path, ids: &BTreeSet<String>, harvest: &mut Harvest) -> Vec<RolloutFile> {
     let mut days = BTreeSet::new();
     for made in ids.iter().filter_map(|id| made_at(id)) {
         let date = made.to_zoned(TimeZone::UTC).date();
         days.extend([-1, 0, 1].into_iter().filter_map(|away: i64| date.checked_add(away.days()).ok()));
     }
-    let mut places = Vec::new();
+    let mut rollouts = Vec::new();
     for day in days {
         let folder = format!("{SESSIONS}/{:04}/{:02}/{:02}", day.year(), day.month(), day.day());
-        below(&home.join(folder), 0, harvest, &mut places);
+        below(&home.join(folder), 0, harvest, &mut rollouts);
     }
-    places.retain(|place| ids.contains(&place.id));
-    places
+    rollouts.retain(|rollout| ids.contains(&rollout.id));
+    rollouts
 }
 
-/// The rollouts below a folder, at most `levels` deeper, in a stable order. A missing folder is empty; an unreadable
-/// one is left out, with its name.
-fn below(folder: &Path, levels: u32, harvest: &mut Harvest, places: &mut Vec<Place>) {
-    let entries = match agentctl_files::entries(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
-        Err(error) => {
-            harvest.left_out(format!("{}: {error}", folder.display()));
-            return;
-        }
-    };
+/// Lists the rollouts below a folder, at most `levels` deeper, in a stable order. A missing folder counts as
+/// empty; an unreadable one is left out with a warning that names it.
+fn below(folder: &Path, levels: u32, harvest: &mut Harvest, rollouts: &mut Vec<RolloutFile>) {
     let mut folders = Vec::new();
-    for entry in entries {
-        let entry = match entry {
-            Ok(entry) => entry,
-            Err(error) => {
-                harvest.left_out(format!("{}: {error}", folder.display()));
-                continue;
-            }
-        };
-        if let Some(place) = Place::at(entry.path()) {
-            places.push(place);
-        } else if levels > 0
-            && entry
-                .file_type()
-                .is_ok_and(|kind| kind.is_dir() || (kind.is_symlink() && entry.path().is_dir()))
-        {
-            folders.push(entry.path());
+    for entry in list(folder, harvest) {
+        if let Some(rollout) = RolloutFile::at(entry.path.clone()) {
+            rollouts.push(rollout);
+        } else if levels > 0 && entry.is_folder() {
+            folders.push(entry.path);
         }
     }
-    folders.sort_unstable();
     for inside in folders {
-        below(&inside, levels - 1, harvest, places);
+        below(&inside, levels - 1, harvest, rollouts);
     }
 }
 
@@ -183,7 +167,7 @@ mod tests {
         let mut find = |ids: &[&str]| {
             let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
             let found = named(home.path(), &ids, &mut harvest);
-            found.into_iter().map(|place| (place.id, place.archived)).collect::<Vec<_>>()
+            found.into_iter().map(|rollout| (rollout.id, rollout.archived)).collect::<Vec<_>>()
         };
         assert_eq!(find(&[ID]), [(ID.to_owned(), false)], "the folder is named by another time zone");
         assert_eq!(find(&[old]), [(old.to_owned(), false)]);

@@ -1,4 +1,4 @@
-//! Where Qwen Code keeps transcripts, and which of them a question needs.
+//! Where Qwen Code stores transcripts, and which of them a request needs.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -8,68 +8,73 @@ use agentctl_model::{Harvest, KernelView, Process};
 use super::processes::{id_in_argv, is_id, is_qwen, may_carry};
 use crate::transcript::folder::{list, written_since};
 
-/// One transcript that may be read.
+/// A transcript that may have to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct TranscriptFile {
     pub(super) id: String,
     pub(super) path: PathBuf,
-    /// The session whose sub-agent this is.
+    /// The parent session of a sub-agent.
     pub(super) parent: Option<String>,
     pub(super) archived: bool,
 }
 
 /// Transcripts, and the agent's notes of its processes.
 #[derive(Debug, Default)]
-pub(super) struct Places {
-    pub(super) transcripts: Vec<Place>,
+pub(super) struct StoredFiles {
+    pub(super) transcripts: Vec<TranscriptFile>,
     pub(super) notes: Vec<PathBuf>,
 }
 
-/// The folder name the agent makes of a directory.
+/// The folder name that the agent derives from a directory.
 fn slug(cwd: &str) -> String {
     cwd.encode_utf16()
         .map(|unit| char::from_u32(u32::from(unit)).filter(char::is_ascii_alphanumeric).unwrap_or('-'))
         .collect()
 }
 
-/// Everything below the root.
-pub(super) fn all(store: &Path, subagents: bool, harvest: &mut Harvest) -> Places {
-    let mut places = Places { notes: locks(store, harvest), ..Places::default() };
+/// Lists all files below the root.
+pub(super) fn all(store: &Path, subagents: bool, harvest: &mut Harvest) -> StoredFiles {
+    let mut files = StoredFiles { notes: locks(store, harvest), ..StoredFiles::default() };
     for project in list(&store.join("projects"), harvest) {
         if project.is_folder() {
-            chats(&project.path.join("chats"), false, harvest, &mut places);
-            chats(&project.path.join("chats/archive"), true, harvest, &mut places);
+            chats(&project.path.join("chats"), false, harvest, &mut files);
+            chats(&project.path.join("chats/archive"), true, harvest, &mut files);
             if subagents {
-                subagents_in(&project.path, harvest, &mut places);
+                subagents_in(&project.path, harvest, &mut files);
             }
         }
     }
-    places
+    files
 }
 
-fn chats(folder: &Path, archived: bool, harvest: &mut Harvest, places: &mut Places) {
+fn chats(folder: &Path, archived: bool, harvest: &mut Harvest, files: &mut StoredFiles) {
     for entry in list(folder, harvest) {
         if let Some(id) = entry.name.strip_suffix(".jsonl").filter(|id| is_id(id)) {
-            places.transcripts.push(Place { id: id.to_owned(), path: entry.path, parent: None, archived });
+            files.transcripts.push(TranscriptFile {
+                id: id.to_owned(),
+                path: entry.path,
+                parent: None,
+                archived,
+            });
         } else if !archived && entry.name.ends_with(".runtime.json") {
-            places.notes.push(entry.path);
+            files.notes.push(entry.path);
         }
     }
 }
 
-fn subagents_in(project: &Path, harvest: &mut Harvest, places: &mut Places) {
+fn subagents_in(project: &Path, harvest: &mut Harvest, files: &mut StoredFiles) {
     for session in list(&project.join("subagents"), harvest) {
         if session.is_folder() {
-            subagents_of(&session.name, &session.path, harvest, places);
+            subagents_of(&session.name, &session.path, harvest, files);
         }
     }
 }
 
-fn subagents_of(parent: &str, folder: &Path, harvest: &mut Harvest, places: &mut Places) {
+fn subagents_of(parent: &str, folder: &Path, harvest: &mut Harvest, files: &mut StoredFiles) {
     for entry in list(folder, harvest) {
         if let Some(agent) = entry.name.strip_prefix("agent-").and_then(|rest| rest.strip_suffix(".jsonl")) {
             let parent = Some(parent.to_owned());
-            places.transcripts.push(Place {
+            files.transcripts.push(TranscriptFile {
                 id: agent.to_owned(),
                 path: entry.path.clone(),
                 parent,
@@ -79,7 +84,7 @@ fn subagents_of(parent: &str, folder: &Path, harvest: &mut Harvest, places: &mut
     }
 }
 
-/// The locks of writers: there are as many as servers have sessions open.
+/// Lists the writers' locks; there is one for each session that a server has open.
 fn locks(store: &Path, harvest: &mut Harvest) -> Vec<PathBuf> {
     let entries = list(&store.join("tmp/session-writer-locks"), harvest);
     entries
@@ -89,16 +94,16 @@ fn locks(store: &Path, harvest: &mut Harvest) -> Vec<PathBuf> {
         .collect()
 }
 
-/// What live processes may be writing: the sessions that their argv or a note of theirs names, and for processes that
-/// say nothing what was written in their directory since they started.
+/// The files that live processes may be writing: the sessions that their argv or their notes name, and, for
+/// processes that name none, the files that were written in their directory since they started.
 pub(super) fn live(
     store: &Path,
     kernel: &KernelView,
     ours: impl Fn(&Process) -> bool,
     subagents: bool,
     harvest: &mut Harvest,
-) -> Places {
-    let mut places = Places { notes: locks(store, harvest), ..Places::default() };
+) -> StoredFiles {
+    let mut files = StoredFiles { notes: locks(store, harvest), ..StoredFiles::default() };
     let mut named = BTreeSet::new();
     let mut seen = HashSet::new();
     let projects = store.join("projects");
@@ -112,38 +117,44 @@ pub(super) fn live(
         let Some(cwd) = process.cwd.seen() else { continue };
         let folder = projects.join(slug(&cwd.to_string_lossy())).join("chats");
         if seen.insert(folder.clone()) {
-            let mut here = Places::default();
+            let mut here = StoredFiles::default();
             chats(&folder, false, harvest, &mut here);
             let start = process.head.started_at;
-            here.transcripts.retain(|place| named.contains(&place.id) || written_since(&place.path, start));
+            here.transcripts.retain(|file| named.contains(&file.id) || written_since(&file.path, start));
             here.notes.retain(|note| written_since(note, start));
-            places.transcripts.extend(here.transcripts);
-            places.notes.extend(here.notes);
+            files.transcripts.extend(here.transcripts);
+            files.notes.extend(here.notes);
         }
     }
-    // A note in another folder than the process's (it changed its directory), or an id that was resumed from elsewhere.
-    let noted = places.notes.iter().filter_map(|note| note.file_name()?.to_str()?.split('.').next());
+    // The note may be in another folder than the process's (which changed its directory), and an id may have
+    // been resumed from another directory.
+    let noted = files.notes.iter().filter_map(|note| note.file_name()?.to_str()?.split('.').next());
     named.extend(noted.filter(|id| is_id(id)).map(str::to_owned));
-    named.retain(|id| !places.transcripts.iter().any(|place| place.id == *id));
+    named.retain(|id| !files.transcripts.iter().any(|file| file.id == *id));
     if !named.is_empty() {
         for project in list(&projects, harvest) {
             for id in &named {
                 let path = project.path.join("chats").join(format!("{id}.jsonl"));
                 if path.symlink_metadata().is_ok() {
-                    places.transcripts.push(Place { id: id.clone(), path, parent: None, archived: false });
+                    files.transcripts.push(TranscriptFile {
+                        id: id.clone(),
+                        path,
+                        parent: None,
+                        archived: false,
+                    });
                 }
             }
         }
     }
     if subagents {
-        for place in places.transcripts.clone() {
-            let project = place.path.parent().and_then(Path::parent);
+        for file in files.transcripts.clone() {
+            let project = file.path.parent().and_then(Path::parent);
             if let Some(project) = project {
-                subagents_of(&place.id, &project.join("subagents").join(&place.id), harvest, &mut places);
+                subagents_of(&file.id, &project.join("subagents").join(&file.id), harvest, &mut files);
             }
         }
     }
-    places
+    files
 }
 
 #[cfg(test)]

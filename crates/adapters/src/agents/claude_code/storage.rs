@@ -1,4 +1,4 @@
-//! Where Claude Code keeps transcripts, and which of them a question needs.
+//! Where Claude Code stores transcripts, and which of them a request needs.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,64 +9,75 @@ use super::processes::is_uuid;
 use crate::transcript::folder::{Listed, list, written_since};
 use crate::transcript::parallel;
 
-/// One transcript that may be read.
+/// A transcript that may have to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct TranscriptFile {
     pub(super) id: String,
     pub(super) path: PathBuf,
-    /// The session whose sub-agent this is; empty when only its records say so.
+    /// The parent session of a sub-agent; an empty string when only the records name the parent.
     pub(super) parent: Option<String>,
 }
 
-/// The folder name the agent makes of a directory. Long ones are cut and get a hash we cannot know.
+/// The folder name that the agent derives from a directory. The agent shortens long names and appends a hash
+/// that cannot be computed here.
 fn slug(cwd: &str) -> String {
     cwd.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
 
-/// Every transcript below `projects/`, its folders listed on all cores. What cannot be listed is left out with a warning.
-pub(super) fn all(projects: &Path, subagents: bool, harvest: &mut Harvest) -> Vec<Place> {
+/// Lists every transcript below `projects/`, with the folders read on all cores. A folder that cannot be
+/// listed is left out with a warning.
+pub(super) fn all(projects: &Path, subagents: bool, harvest: &mut Harvest) -> Vec<TranscriptFile> {
     let folders: Vec<Listed> = list(projects, harvest).into_iter().filter(Listed::is_folder).collect();
     let inside = parallel::map(&folders, |folder, (): &mut ()| {
-        let (mut found, mut places) = (Harvest::complete(Vec::new()), Vec::new());
-        in_folder(&folder.path, subagents, &mut found, &mut places);
-        (places, found.warnings)
+        let (mut found, mut files) = (Harvest::complete(Vec::new()), Vec::new());
+        in_folder(&folder.path, subagents, &mut found, &mut files);
+        (files, found.warnings)
     });
-    let mut places = Vec::new();
+    let mut files = Vec::new();
     for (mut more, warnings) in inside {
-        places.append(&mut more);
+        files.append(&mut more);
         for warning in warnings {
             harvest.left_out(warning);
         }
     }
-    places
+    files
 }
 
-/// Every transcript of one project folder.
-pub(super) fn in_folder(folder: &Path, subagents: bool, harvest: &mut Harvest, places: &mut Vec<Place>) {
+/// Lists every transcript of one project folder.
+pub(super) fn in_folder(
+    folder: &Path,
+    subagents: bool,
+    harvest: &mut Harvest,
+    files: &mut Vec<TranscriptFile>,
+) {
     for entry in list(folder, harvest) {
         let Some(stem) = entry.name.strip_suffix(".jsonl") else {
             if subagents && is_uuid(&entry.name) && entry.is_folder() {
-                subagents_of(&entry.name, &entry.path, harvest, places);
+                subagents_of(&entry.name, &entry.path, harvest, files);
             }
             continue;
         };
         if is_uuid(stem) {
-            places.push(Place { id: stem.to_owned(), path: entry.path, parent: None });
+            files.push(TranscriptFile { id: stem.to_owned(), path: entry.path, parent: None });
         } else if let (true, Some(agent)) = (subagents, stem.strip_prefix("agent-")) {
-            // Older versions put sub-agents beside their parents; the records name the parent.
-            places.push(Place { id: agent.to_owned(), path: entry.path, parent: Some(String::new()) });
+            // Older versions store sub-agents beside their parents; only the records name the parent.
+            files.push(TranscriptFile {
+                id: agent.to_owned(),
+                path: entry.path,
+                parent: Some(String::new()),
+            });
         }
     }
 }
 
-fn subagents_of(parent: &str, folder: &Path, harvest: &mut Harvest, places: &mut Vec<Place>) {
+fn subagents_of(parent: &str, folder: &Path, harvest: &mut Harvest, files: &mut Vec<TranscriptFile>) {
     let inside = folder.join("subagents");
     if !inside.is_dir() {
         return;
     }
     for entry in list(&inside, harvest) {
         if let Some(agent) = entry.name.strip_prefix("agent-").and_then(|rest| rest.strip_suffix(".jsonl")) {
-            places.push(Place {
+            files.push(TranscriptFile {
                 id: agent.to_owned(),
                 path: entry.path.clone(),
                 parent: Some(parent.to_owned()),
@@ -75,21 +86,21 @@ fn subagents_of(parent: &str, folder: &Path, harvest: &mut Harvest, places: &mut
     }
 }
 
-/// The transcripts of these sessions, in every folder: one may have copies.
-pub(super) fn named(projects: &Path, ids: &[String], harvest: &mut Harvest) -> Vec<Place> {
+/// Finds the transcripts that these sessions, and processes without a known session, may be writing.
+pub(super) fn named(projects: &Path, ids: &[String], harvest: &mut Harvest) -> Vec<TranscriptFile> {
     let folders = list(projects, harvest).into_iter().filter(Listed::is_folder);
-    let mut places = Vec::new();
+    let mut files = Vec::new();
     for folder in folders {
         for id in ids {
             let path = folder.path.join(format!("{id}.jsonl"));
             match path.symlink_metadata() {
-                Ok(_) => places.push(Place { id: id.clone(), path, parent: None }),
+                Ok(_) => files.push(TranscriptFile { id: id.clone(), path, parent: None }),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => harvest.left_out(format!("{}: {error}", path.display())),
             }
         }
     }
-    places
+    files
 }
 
 /// The transcripts that these sessions, and processes without a known session, may be writing.
@@ -100,25 +111,25 @@ pub(super) fn live(
     nameless: &[&Process],
     subagents: bool,
     harvest: &mut Harvest,
-) -> Vec<Place> {
-    let mut places: Vec<Place> = Vec::new();
+) -> Vec<TranscriptFile> {
+    let mut files: Vec<TranscriptFile> = Vec::new();
     let mut missing = ids.clone();
-    let mut look = |folder: &Path, places: &mut Vec<Place>| {
+    let mut look = |folder: &Path, files: &mut Vec<TranscriptFile>| {
         missing.retain(|id| {
             let path = folder.join(format!("{id}.jsonl"));
             let there = path.symlink_metadata().is_ok();
             if there {
-                places.push(Place { id: id.clone(), path, parent: None });
+                files.push(TranscriptFile { id: id.clone(), path, parent: None });
             }
             !there
         });
         missing.is_empty()
     };
     let near: BTreeSet<PathBuf> = cwds.iter().map(|cwd| projects.join(slug(cwd))).collect();
-    let found = near.iter().any(|folder| look(folder, &mut places));
+    let found = near.iter().any(|folder| look(folder, &mut files));
     if !found && !ids.is_empty() {
         for folder in list(projects, harvest).into_iter().filter(Listed::is_folder) {
-            if look(&folder.path, &mut places) {
+            if look(&folder.path, &mut files) {
                 break;
             }
         }
@@ -129,14 +140,14 @@ pub(super) fn live(
         if folder.is_dir() {
             let mut here = Vec::new();
             in_folder(&folder, false, harvest, &mut here);
-            here.retain(|place| written_since(&place.path, process.head.started_at));
-            places.extend(here);
+            here.retain(|file| written_since(&file.path, process.head.started_at));
+            files.extend(here);
         }
     }
     if subagents {
-        for place in places.clone() {
-            subagents_of(&place.id, &place.path.with_extension(""), harvest, &mut places);
+        for file in files.clone() {
+            subagents_of(&file.id, &file.path.with_extension(""), harvest, &mut files);
         }
     }
-    places
+    files
 }

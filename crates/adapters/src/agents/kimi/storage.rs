@@ -1,7 +1,9 @@
-//! Where Kimi Code keeps sessions: `sessions/<workspace>/<session>/`, one folder of sessions per working directory.
+//! Where Kimi Code stores sessions: `sessions/<workspace>/<session>/`, with one folder of sessions per
+//! working directory.
 //!
-//! `session_index.jsonl` names every session too, but it only ever grows and its paths are those of the machine it was written
-//! on: the folders themselves are the truth, and they cost a bounded look where only live sessions are wanted.
+//! `session_index.jsonl` names every session too, but it only ever grows, and its paths are those of the
+//! machine where it was written. The folders themselves are authoritative, and reading only live sessions
+//! from them is a bounded read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,73 +17,73 @@ use crate::Reach;
 use crate::transcript::folder::{Listed, list, written_since};
 use crate::transcript::jsonl::open::read_small;
 
-/// A list of working directories; thousands of them are below this.
+/// The limit for the list of working directories; thousands of them fit.
 const WORKSPACES_LIMIT: u64 = 16 << 20;
 
 /// The folder of one session, which is named after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SessionFolder {
     pub(super) id: String,
-    pub(super) folder: PathBuf,
+    pub(super) path: PathBuf,
 }
 
-impl Place {
+impl SessionFolder {
     fn of(entry: Listed) -> Self {
-        Self { id: entry.name, folder: entry.path }
+        Self { id: entry.name, path: entry.path }
     }
 
-    /// The records of the main agent; those of its sub-agents lie beside them.
+    /// The records of the main agent; those of its sub-agents are stored beside them.
     pub(super) fn wire(&self) -> PathBuf {
-        self.folder.join("agents/main/wire.jsonl")
+        self.path.join("agents/main/wire.jsonl")
     }
 
     pub(super) fn state(&self) -> PathBuf {
-        self.folder.join("state.json")
+        self.path.join("state.json")
     }
 }
 
-/// An id is the name of a folder; nothing else may come out of a record.
+/// Whether this is an id, which is a plain folder name; no other id from a record is accepted.
 pub(super) fn is_id(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     !text.is_empty() && text.len() < 256 && text.bytes().all(plain) && !text.starts_with('-')
 }
 
-/// The folders of workspaces. What begins with a dot is the agent's own bookkeeping.
+/// The folders of workspaces. Names that begin with a dot are the agent's own bookkeeping.
 fn workspaces(root: &Path, harvest: &mut Harvest) -> Vec<Listed> {
     let mut folders = list(&root.join("sessions"), harvest);
     folders.retain(|entry| !entry.name.starts_with('.') && entry.is_folder());
     folders
 }
 
-fn sessions_in(workspace: &Path, harvest: &mut Harvest) -> Vec<Place> {
+fn sessions_in(workspace: &Path, harvest: &mut Harvest) -> Vec<SessionFolder> {
     let entries = list(workspace, harvest).into_iter();
-    entries.filter(|entry| is_id(&entry.name) && entry.is_folder()).map(Place::of).collect()
+    entries.filter(|entry| is_id(&entry.name) && entry.is_folder()).map(SessionFolder::of).collect()
 }
 
-/// Everything stored, or what is asked for by name.
-pub(super) fn stored(root: &Path, reach: &Reach<'_>, harvest: &mut Harvest) -> Vec<Place> {
-    let mut places = Vec::new();
+/// Lists all sessions, or those that are requested by name.
+pub(super) fn stored(root: &Path, reach: &Reach<'_>, harvest: &mut Harvest) -> Vec<SessionFolder> {
+    let mut folders = Vec::new();
     for workspace in workspaces(root, harvest) {
         let sessions = sessions_in(&workspace.path, harvest);
-        places.extend(sessions.into_iter().filter(|place| reach.names(&place.id)));
+        folders.extend(sessions.into_iter().filter(|folder| reach.names(&folder.id)));
     }
-    places
+    folders
 }
 
-/// What live processes may carry: of their directories' sessions those that were written since they started, and what they
-/// were launched for.
+/// The sessions that live processes may own: those in their directories that were written since they started,
+/// and those they were launched for.
 pub(super) fn live(
     root: &Path,
     kernel: &KernelView,
     ours: impl Fn(&Process) -> bool,
     harvest: &mut Harvest,
-) -> Vec<Place> {
+) -> Vec<SessionFolder> {
     let mut earliest: BTreeMap<String, Option<Timestamp>> = BTreeMap::new();
     let mut launched: BTreeSet<&str> = BTreeSet::new();
     for process in carriers(kernel, ours) {
         launched.extend(kernel.launched_for(process));
         if let Some(cwd) = process.cwd.seen() {
-            // A start that is not known is earlier than all, as `None` is.
+            // An unknown start counts as the earliest, and `None` sorts first.
             let start = process.head.started_at;
             earliest
                 .entry(cwd.to_string_lossy().into_owned())
@@ -93,25 +95,25 @@ pub(super) fn live(
         return Vec::new();
     }
     let directories = Directories::read(root);
-    let mut places = Vec::new();
+    let mut folders = Vec::new();
     for workspace in workspaces(root, harvest) {
         let since = match directories.of(&workspace.name) {
             Some(directory) => earliest.get(directory).copied(),
-            // Nobody says whose folder it is: everybody's sessions may lie there.
+            // The directory of this folder is unknown, so it may contain the sessions of any process.
             None => earliest.values().min().copied(),
         };
         if since.is_none() && launched.is_empty() {
             continue;
         }
-        let may_be_carried = |place: &Place| {
-            launched.contains(place.id.as_str())
+        let may_be_carried = |folder: &SessionFolder| {
+            launched.contains(folder.id.as_str())
                 || since.is_some_and(|since| {
-                    written_since(&place.wire(), since) || written_since(&place.state(), since)
+                    written_since(&folder.wire(), since) || written_since(&folder.state(), since)
                 })
         };
-        places.extend(sessions_in(&workspace.path, harvest).into_iter().filter(may_be_carried));
+        folders.extend(sessions_in(&workspace.path, harvest).into_iter().filter(may_be_carried));
     }
-    places
+    folders
 }
 
 /// `workspaces.json`: which folder belongs to which directory.
@@ -128,7 +130,7 @@ struct Workspace {
 }
 
 impl Directories {
-    /// What cannot be read names nothing, which costs time and changes no answer.
+    /// An unreadable file names no directories, which costs time but changes no answer.
     fn read(root: &Path) -> Self {
         let bytes = read_small(&root.join("workspaces.json"), WORKSPACES_LIMIT).unwrap_or_default();
         serde_json::from_slice(&bytes).unwrap_or_default()

@@ -1,7 +1,7 @@
-//! Where session files lie, and which of them a question needs.
+//! Where session files are stored, and which of them a request needs.
 //!
-//! Below a store stand folders named after working directories; a store that the user moved holds the files itself.
-//! The folder names are lossy and never read back: the header says the directory.
+//! A store contains folders named after working directories; a store that the user moved contains the files
+//! directly. The folder names are lossy and never decoded: the header names the directory.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use super::header::{Creator, creator_by_name, id_in_name};
 use super::processes::{Family, agents, marks};
 use crate::transcript::folder::{Listed, list, written_since};
 
-/// The folder that Pi makes of a directory.
+/// The folder name that Pi derives from a directory.
 pub(super) fn slug(cwd: &str) -> String {
     let relative = cwd.strip_prefix(['/', '\\']).unwrap_or(cwd);
     format!("--{}--", relative.replace(['/', '\\', ':'], "-"))
 }
 
-/// Every file in the stores that may be a session of this agent.
+/// Lists every file in the stores that may be a session of this agent.
 pub(super) fn all(stores: &[PathBuf], creator: Creator, harvest: &mut Harvest) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for store in stores {
@@ -34,7 +34,7 @@ pub(super) fn all(stores: &[PathBuf], creator: Creator, harvest: &mut Harvest) -
         }
     }
     if stores.len() > 1 {
-        // One store may lie inside the other.
+        // One store may be inside the other.
         files.sort_unstable();
         files.dedup();
     }
@@ -56,14 +56,16 @@ fn has_ending(name: &str, ending: &str) -> bool {
     Path::new(name).extension().is_some_and(|extension| extension == ending)
 }
 
-/// A name that the other agent gave is the other agent's; one that a user gave may be either's.
+/// Whether a file of this name may belong to this agent: a name in the other agent's form belongs to the
+/// other agent, and a name that a user chose may belong to either.
 fn may_be(name: &str, creator: Creator) -> bool {
     has_ending(name, "jsonl") && creator_by_name(name).is_none_or(|by| by == creator)
 }
 
-/// What the processes of this root may be writing: the files that their marks name, and what was written in the
-/// folders of their directories since they started. Only a process that has nothing there (it keeps no session, or
-/// was given a file from somewhere else) is looked for in the whole store, by the times of the files.
+/// The files that the processes of this root may be writing: those that their marks name, and those in the
+/// folders of their directories that were written since they started. Only for a process with no such file
+/// (it stores no session, or was given a file from elsewhere) is the whole store searched, by the times of
+/// the files.
 pub(super) fn live(
     stores: &[PathBuf],
     creator: Creator,
@@ -86,7 +88,7 @@ pub(super) fn live(
             .iter()
             .flat_map(|store| [folders.as_ref().map(|slug| store.join(slug)), Some(store.clone())]);
         let before = files.len();
-        // A session that is taken up again was last written by somebody before this process.
+        // When a session is resumed, its last write may be older than this process.
         let marked = mark.and_then(|mark| mark.id.as_deref());
         let is_marked = |entry: &Listed| marked.is_some_and(|id| id_in_name(&entry.name) == Some(id));
         for folder in folders.flatten() {
@@ -109,7 +111,7 @@ pub(super) fn live(
     files.into_iter().collect()
 }
 
-/// A path as a user writes it, with `~` for the home that `agent_folder` (`~/.pi/agent`) lies in.
+/// Expands a path as a user writes it, with `~` for the home that contains `agent_folder` (`~/.pi/agent`).
 pub(super) fn expand(written: &str, agent_folder: &Path) -> Option<PathBuf> {
     let home = || agent_folder.ends_with(".pi/agent").then(|| agent_folder.ancestors().nth(2)).flatten();
     match written.strip_prefix('~') {

@@ -1,4 +1,4 @@
-//! Where Gemini CLI keeps session files, and which of them a question needs.
+//! Where Gemini CLI stores session files, and which of them a request needs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use super::projects::Projects;
 use crate::Reach;
 use crate::transcript::folder::{list, written_since};
 
-/// One file that may be read.
+/// A file that may have to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct TranscriptFile {
     pub(super) path: PathBuf,
-    /// The project folder it lies in.
+    /// The project folder that contains it.
     pub(super) project: PathBuf,
-    /// The session whose sub-agent this is.
+    /// The parent session of a sub-agent.
     pub(super) parent: Option<String>,
 }
 
@@ -27,56 +27,61 @@ fn chats(
     subagents: bool,
     wanted: impl Fn(&str) -> bool,
     harvest: &mut Harvest,
-) -> Vec<Place> {
-    let mut places = Vec::new();
+) -> Vec<TranscriptFile> {
+    let mut files = Vec::new();
     for entry in list(&project.join("chats"), harvest) {
-        let place = |path: PathBuf, parent| Place { path, project: project.to_owned(), parent };
+        let transcript = |path: PathBuf, parent| TranscriptFile { path, project: project.to_owned(), parent };
         if let Some(short) = short_id(&entry.name) {
             if wanted(short) {
-                places.push(place(entry.path, None));
+                files.push(transcript(entry.path, None));
             }
         } else if subagents && entry.is_folder() {
             for file in list(&entry.path, harvest) {
                 if file.name.strip_suffix(".jsonl").is_some_and(&wanted) {
-                    places.push(place(file.path, Some(entry.name.clone())));
+                    files.push(transcript(file.path, Some(entry.name.clone())));
                 }
             }
         }
     }
-    places
+    files
 }
 
-/// The beginning of the id in a file name: `session-2026-11-15T07-05-a20ed6f9.jsonl`.
+/// The id prefix in a file name such as `session-2026-11-15T07-05-a20ed6f9.jsonl`.
 fn short_id(name: &str) -> Option<&str> {
     const MINUTE: usize = "2026-11-15T07-05-".len();
     let stem = name.strip_suffix(".jsonl").or_else(|| name.strip_suffix(".json"))?;
     stem.strip_prefix("session-")?.get(MINUTE..)
 }
 
-/// Whether a file with this part of an id in its name may hold the session.
+/// Whether a file with this id prefix in its name may contain the session.
 fn may_hold(named: &str, id: &str) -> bool {
     let safe = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' };
     let mut both = named.chars().zip(id.chars().map(safe)).take(8);
     both.all(|(a, b)| a == b)
 }
 
-/// Everything stored, or the files that may hold a session that is asked for by name.
-pub(super) fn stored(root: &Path, reach: &Reach<'_>, subagents: bool, harvest: &mut Harvest) -> Vec<Place> {
+/// Lists all files, or those that may contain one of the requested sessions.
+pub(super) fn stored(
+    root: &Path,
+    reach: &Reach<'_>,
+    subagents: bool,
+    harvest: &mut Harvest,
+) -> Vec<TranscriptFile> {
     let wanted = |named: &str| match reach {
         Reach::Ids(ids) => ids.iter().any(|id| may_hold(named, id)),
         Reach::Live(_) | Reach::All { .. } => true,
     };
-    let mut places = Vec::new();
+    let mut files = Vec::new();
     for project in list(&root.join("tmp"), harvest) {
         if project.is_folder() {
-            places.extend(chats(&project.path, subagents, wanted, harvest));
+            files.extend(chats(&project.path, subagents, wanted, harvest));
         }
     }
-    places
+    files
 }
 
-/// What live processes may be writing: in the folder of their directory, the files of the ids in their argv and what
-/// was written since they started.
+/// The files that live processes may be writing: in the folder of their directory, the files of the ids in
+/// their argv and all files written since they started.
 pub(super) fn live(
     root: &Path,
     projects: &Projects,
@@ -84,7 +89,7 @@ pub(super) fn live(
     ours: impl Fn(&Process) -> bool,
     subagents: bool,
     harvest: &mut Harvest,
-) -> Vec<Place> {
+) -> Vec<TranscriptFile> {
     let mut by_cwd: BTreeMap<String, (Vec<String>, Vec<Option<Timestamp>>)> = BTreeMap::new();
     for process in
         kernel.processes.iter().filter(|process| is_gemini(&process.head) && may_carry(&process.head))
@@ -94,21 +99,21 @@ pub(super) fn live(
         ids.extend(id_in_argv(&process.head).map(str::to_owned));
         starts.push(process.head.started_at);
     }
-    let mut places = Vec::new();
+    let mut files = Vec::new();
     for (cwd, (ids, starts)) in by_cwd {
-        // A start that is not known is earlier than all.
+        // An unknown start counts as the earliest.
         let earliest = starts.into_iter().min().flatten();
         for folder in projects.folders(root, &cwd, harvest) {
             let mut here = chats(&folder, subagents, |_| true, harvest);
-            here.retain(|place| {
-                let name = place.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            here.retain(|file| {
+                let name = file.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
                 let named = short_id(name).is_some_and(|short| ids.iter().any(|id| may_hold(short, id)));
-                named || written_since(&place.path, earliest)
+                named || written_since(&file.path, earliest)
             });
-            places.extend(here);
+            files.extend(here);
         }
     }
-    places
+    files
 }
 
 #[cfg(test)]
