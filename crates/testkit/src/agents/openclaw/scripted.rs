@@ -24,7 +24,15 @@ pub enum Step<'a> {
 }
 
 /// Connections by their number.
-type Lines = Arc<Mutex<HashMap<usize, TcpStream>>>;
+type Lines = Arc<Mutex<HashMap<usize, Line>>>;
+
+/// An open connection without TLS.
+struct Line {
+    stream: TcpStream,
+    /// Whether the upgrade was answered: before that an event would stand in the place of the answer.
+    upgraded: Arc<AtomicBool>,
+}
+
 type Script = Box<dyn Fn(Step<'_>) -> Act + Send + Sync>;
 
 /// The proper answer to a client that asks for WebSocket.
@@ -81,14 +89,16 @@ impl ScriptedGateway {
                 let number = counted.fetch_add(1, Ordering::Relaxed);
                 let (script, stopping) = (Arc::clone(&script), Arc::clone(&stopping));
                 let tls = tls.clone();
-                if let (None, Ok(line)) = (&tls, stream.try_clone()) {
+                let upgraded = Arc::new(AtomicBool::new(false));
+                if let (None, Ok(stream)) = (&tls, stream.try_clone()) {
+                    let line = Line { stream, upgraded: Arc::clone(&upgraded) };
                     pushed.lock().expect("the lines").insert(number, line);
                 }
                 let lines = Arc::clone(&pushed);
                 std::thread::spawn(move || {
                     let stream = Stream::of(stream, tls);
                     // The client sees how its connection ends.
-                    let _ = Connection { stream, stopping }.serve(script.as_ref());
+                    let _ = Connection { stream, stopping, upgraded }.serve(script.as_ref());
                     lines.lock().expect("the lines").remove(&number);
                 });
             }
@@ -110,13 +120,16 @@ impl ScriptedGateway {
         let frame = json!({"type": "event", "event": event, "payload": payload}).to_string();
         let mut lines = self.lines.lock().expect("the lines");
         // Connections that are closed are dropped.
-        lines.retain(|_, line| wire::write(line, wire::TEXT, frame.as_bytes(), false).is_ok());
+        lines.retain(|_, line| {
+            !line.upgraded.load(Ordering::Relaxed)
+                || wire::write(&mut line.stream, wire::TEXT, frame.as_bytes(), false).is_ok()
+        });
     }
 
     /// Cuts every connection, as if the gateway was killed; new connections are still accepted.
     pub fn cut_all(&self) {
         for (_, line) in self.lines.lock().expect("the lines").drain() {
-            let _ = line.shutdown(std::net::Shutdown::Both);
+            let _ = line.stream.shutdown(std::net::Shutdown::Both);
         }
     }
 
@@ -145,6 +158,7 @@ impl Drop for ScriptedGateway {
 pub(super) struct Connection {
     pub(super) stream: Stream,
     pub(super) stopping: Arc<AtomicBool>,
+    upgraded: Arc<AtomicBool>,
 }
 
 impl Connection {
@@ -165,6 +179,7 @@ impl Connection {
             }
             other => return self.misbehave(other),
         }
+        self.upgraded.store(true, Ordering::Relaxed);
         loop {
             let (kind, payload) = wire::read(&mut self.stream)?;
             if kind == wire::CLOSE {
