@@ -1,6 +1,6 @@
 //! The client side of HTTP/1.1 for servers on this machine: blocking, one request per connection, over any stream.
 //!
-//! The deadline belongs to the stream (see [`deadline`](super::deadline)). Reads are bounded here: a head, a body and
+//! The deadline belongs to the stream (see `wire::deadline`). Reads are bounded here: a head, a body and
 //! an event each have a maximum size. A body is decoded as it arrives, and no byte of it is examined twice.
 
 mod body;
