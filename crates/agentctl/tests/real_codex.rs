@@ -95,7 +95,9 @@ fn runs_are_seen_from_their_beginning_to_every_kind_of_end() {
     wrapped.wait(DEADLINE);
     assert_eq!(becomes(&home, &first, "running", Value::Null)["pid"], agent);
 
-    // One run is asked to stop; the agent of the other is killed in the middle of its tool.
+    // One run is asked to stop; the agent of the other is killed in the middle of its tool. Codex loses an interrupt that
+    // comes before its turn has asked the model.
+    model.wait_turn("[[hang]]", 0);
     direct.signal(Signal::INT);
     direct.wait(DEADLINE);
     becomes(&home, &second, "stopped", "interrupted");

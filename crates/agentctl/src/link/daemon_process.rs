@@ -169,7 +169,7 @@ impl<'a> DaemonProcess<'a> {
             }
             process.prepare()?;
             // Another process is starting a daemon just now.
-            let Some(_start_lock) = process.try_start_lock(Duration::ZERO)? else { return Ok(()) };
+            let Some(start_lock) = process.try_start_lock(Duration::ZERO)? else { return Ok(()) };
             if !process.is_free()? {
                 return Ok(());
             }
@@ -177,7 +177,7 @@ impl<'a> DaemonProcess<'a> {
                 out.warn(&words);
                 return Ok(());
             }
-            process.spawn(Manner::default()).map(drop)
+            process.spawn(Manner::default(), Some(start_lock)).map(drop)
         };
         drop(start());
     }
@@ -312,7 +312,7 @@ impl<'a> DaemonProcess<'a> {
             self.stop()?;
         }
         let logged = std::fs::metadata(self.home.log()).map_or(0, |log| log.len());
-        let mut child = self.spawn(manner)?;
+        let mut child = self.spawn(manner, None)?;
         let deadline = Instant::now() + START;
         loop {
             if let Some(status) = self.status().filter(|status| status.version == OWN_VERSION) {
@@ -336,8 +336,10 @@ impl<'a> DaemonProcess<'a> {
         }
     }
 
+    /// Starts the process. A start lock that is passed on stays held, as the standard input of the daemon,
+    /// until the daemon holds its own lock, so that a later `daemon stop` does not overlook it.
     #[expect(clippy::disallowed_methods, reason = "the daemon is this program")]
-    fn spawn(&self, manner: Manner) -> Result<Child, Failure> {
+    fn spawn(&self, manner: Manner, start_lock: Option<KernelLock>) -> Result<Child, Failure> {
         let failed =
             |what: &str, error: std::io::Error| Failure::new(Exit::NoDaemon, format!("{what}: {error}"));
         let program = std::env::current_exe().map_err(|error| failed("cannot find this program", error))?;
@@ -358,12 +360,19 @@ impl<'a> DaemonProcess<'a> {
             command.env_remove(mark);
         }
         // The daemon must not keep a caller's folder or terminal in use.
-        command.current_dir(self.home.folder()).stdin(Stdio::null()).stdout(log).stderr(errors);
+        let stdin = start_lock.and_then(KernelLock::into_file).map_or_else(Stdio::null, Stdio::from);
+        command.current_dir(self.home.folder()).stdin(stdin).stdout(log).stderr(errors);
         command.spawn().map_err(|error| failed("cannot start the daemon", error))
     }
 
+    /// Ends the daemon, also one that another command is just starting. Returns whether one ran.
+    pub(crate) fn stop_any(&self) -> Result<bool, Failure> {
+        let _start_lock = if self.home.folder().is_dir() { self.try_start_lock(START)? } else { None };
+        self.stop()
+    }
+
     /// Ends the daemon and waits until it is gone. Returns whether one ran.
-    pub(crate) fn stop(&self) -> Result<bool, Failure> {
+    fn stop(&self) -> Result<bool, Failure> {
         if self.is_free()? {
             return Ok(false);
         }

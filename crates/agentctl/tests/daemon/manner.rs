@@ -126,6 +126,19 @@ fn what_cannot_be_served_is_refused_before_the_one_that_runs_is_ended() {
 }
 
 #[test]
+fn a_stop_does_not_overlook_a_daemon_that_is_just_starting() {
+    let house = House::furnished();
+    for round in 0..5 {
+        // This command wants a daemon and does not wait for it.
+        let _ = house.run(&["wait", "2222", "--timeout", "1ms"]);
+        let stopped = house.run(&["daemon", "stop"]).ok();
+        assert!(stopped.stdout.contains("the daemon has ended"), "round {round}: {stopped:?}");
+        let status = house.run(&["daemon", "status", "--json"]).stdout;
+        assert!(status.contains("\"running\":false"), "round {round}: {status}");
+    }
+}
+
+#[test]
 fn a_restart_is_not_overtaken_by_those_who_listen() {
     let house = House::new();
     let _ = house.run(&["daemon", "start", "--read-only", "--http", "127.0.0.1:0"]).ok();

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use agentctl_files::kernel;
 use agentctl_fleet::keep::outbox::OutboxFolder;
-use agentctl_fleet::{Store, StoreError};
+use agentctl_fleet::{KernelLock, Store, StoreError};
 use data_encoding::HEXLOWER;
 use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
@@ -55,6 +55,8 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 
 pub struct Options {
     pub home: Home,
+    /// The lock of the command that started this daemon, held until the daemon has its own.
+    pub start_lock: Option<KernelLock>,
     pub version: String,
     pub host: String,
     /// A loopback address to serve beside the socket.
@@ -126,6 +128,7 @@ pub fn run(options: Options) -> Result<Ended, RunError> {
     agentctl_process::open_files::raise();
     home.prepare()?;
     let Some(daemon_lock) = hold(&home)? else { return Ok(Ended::AlreadyRuns) };
+    drop(options.start_lock);
     let began_at = clock::now();
     let aside = Store::at(home.folder()).prepare()?;
     let log = Log::open(home.log(), options.aloud);

@@ -5,9 +5,11 @@ mod sheet;
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use agentctl_daemon::{DaemonStatus, Ended, Options, RunError};
+use agentctl_fleet::KernelLock;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -111,7 +113,8 @@ pub(crate) fn run(args: &Args, surroundings: Surroundings, out: &mut Output) -> 
     match &args.command {
         Command::Start(how) => start(how.manner(), &process, out)?,
         Command::Stop => {
-            let words = if process.stop()? { "the daemon has ended; agents go on" } else { "no daemon runs" };
+            let words =
+                if process.stop_any()? { "the daemon has ended; agents go on" } else { "no daemon runs" };
             writeln!(out, "{words}")?;
         }
         Command::Restart(how) => {
@@ -207,6 +210,9 @@ fn serve(
         // it cannot fail.
         let _ = rustix::process::setsid();
     }
+    // The command that started this process in the background may have left its lock as the standard input.
+    let start_lock = detached.then(|| std::io::stdin().as_fd().try_clone_to_owned());
+    let start_lock = start_lock.and_then(Result::ok).map(|stdin| KernelLock::inherited(stdin.into()));
     small_pages(true);
     let home = DaemonProcess::new(&surroundings)?.home().clone();
     let host = surroundings.host();
@@ -224,6 +230,7 @@ fn serve(
     let keeper = Arc::new(Keeper::new(surroundings));
     let options = Options {
         home: home.clone(),
+        start_lock,
         version: OWN_VERSION.to_owned(),
         host,
         http: manner.http.or(configured),
