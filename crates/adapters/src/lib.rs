@@ -10,6 +10,7 @@ mod card;
 pub mod control;
 pub mod feed;
 pub mod gateway;
+pub mod hold;
 pub mod join;
 pub mod scope;
 pub mod sqlite;

@@ -29,8 +29,8 @@ pub use process::{
     ProcessHead, ProcessRef, RootMembership, Witnesses,
 };
 pub use session::{
-    Capability, Facts, Found, LaunchInfo, Meta, NativeSession, Parent, Pending, PendingKind, ProcessEntry,
-    Relation, Session, SessionKey, Stamp, Tokens,
+    Capability, Facts, Found, LaunchInfo, Meta, NativeSession, OptionKind, OptionScope, Parent, Pending,
+    PendingKind, PendingOption, ProcessEntry, Relation, Session, SessionKey, Stamp, Tokens,
 };
 pub use status::{
     Liveness, Outcome, Owner, Owners, RemoteState, Rule, Status, Turn, TurnState, Verdict, derive, prevailing,

@@ -53,8 +53,57 @@ pub struct Pending {
     pub summary: Option<String>,
     /// Waits since; `null` if the agent does not say.
     pub since: Option<Timestamp>,
-    /// Whether `approve`, `deny` or `answer` can reach it.
+    /// Whether `approve`, `deny` or `answer` would be taken now.
     pub answerable: bool,
+    /// The agent's own id of the request, which never names two requests of one session; `null` if it has none.
+    pub id: Option<String>,
+    /// What the agent offers to choose from.
+    pub options: Vec<PendingOption>,
+}
+
+impl Pending {
+    /// A request that is known only by its kind and its words.
+    pub fn new(kind: PendingKind, summary: Option<String>, since: Option<Timestamp>) -> Self {
+        Self { kind, summary, since, answerable: false, id: None, options: Vec::new() }
+    }
+
+    #[must_use]
+    pub fn answerable(self, answerable: bool) -> Self {
+        Self { answerable, ..self }
+    }
+}
+
+/// One way to answer a request, as the agent offers it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PendingOption {
+    /// The agent's own id of the option.
+    pub id: String,
+    /// The agent's words for it.
+    pub label: String,
+    pub kind: OptionKind,
+    pub scope: OptionScope,
+}
+
+/// What choosing an option means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OptionKind {
+    AllowOnce,
+    AllowAlways,
+    Deny,
+    DenyAlways,
+    Other,
+}
+
+/// How far the choice of an option reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OptionScope {
+    Once,
+    Session,
+    Project,
+    User,
+    Unknown,
 }
 
 /// How a session came from another.

@@ -203,7 +203,7 @@ pub(crate) fn add_pending(claims: &mut [Claim], harvest: &Harvest) {
             TurnState::Question => PendingKind::Question,
             _ => continue,
         };
-        let pending = Pending { kind, summary: turn.detail.clone(), since: turn.last, answerable: false };
+        let pending = Pending::new(kind, turn.detail.clone(), turn.last);
         let word = claim.testimony.get_or_insert_with(LiveReport::default);
         word.pending = vec![pending];
         word.since = turn.last;

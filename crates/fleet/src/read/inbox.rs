@@ -251,7 +251,7 @@ mod tests {
     }
 
     fn waiting(id: &str, kind: PendingKind, since: Option<&str>, answerable: bool) -> Session {
-        let pending = Pending { kind, summary: Some("rm -rf".into()), since: since.map(at), answerable };
+        let pending = Pending::new(kind, Some("rm -rf".into()), since.map(at)).answerable(answerable);
         Session { pending: vec![pending], pid: Some(7), ..session(id, Status::Waiting, None) }
     }
 

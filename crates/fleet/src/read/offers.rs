@@ -211,7 +211,7 @@ mod tests {
         let resting = Session { pid: None, ..able(Status::Idle) };
         assert_eq!(offers(&resting, hosted), [O::Send, O::Resume, O::Peek]);
         let pending = |kind, answerable| Session {
-            pending: vec![Pending { kind, summary: None, since: None, answerable }],
+            pending: vec![Pending::new(kind, None, None).answerable(answerable)],
             ..able(Status::Waiting)
         };
         assert_eq!(

@@ -111,7 +111,7 @@ fn status(note: &Note, at: Option<Timestamp>) -> LiveReport {
             LiveReport {
                 turn: turn(state),
                 detail: what,
-                pending: vec![Pending { kind, summary: None, since: at, answerable: false }],
+                pending: vec![Pending::new(kind, None, at)],
                 ..LiveReport::default()
             }
         }

@@ -94,10 +94,7 @@ fn testimony(answer: &[u8], id: &str, as_of: Timestamp) -> Option<LiveReport> {
     for flag in &status.active_flags {
         words = format!("{words}, {flag}");
     }
-    let pending = pending
-        .map(|kind| Pending { kind, summary: None, since: None, answerable: true })
-        .into_iter()
-        .collect();
+    let pending = pending.map(|kind| Pending::new(kind, None, None).answerable(true)).into_iter().collect();
     Some(LiveReport {
         turn: Some(Turn::new(state, None)),
         detail: Some(state.describe().to_owned()),

@@ -129,13 +129,9 @@ fn began(row: &Row) -> Option<super::rows::Millis> {
 
 fn pending(approval: &Approval) -> Pending {
     let command = approval.request.command.as_deref();
-    Pending {
-        kind: PendingKind::Approval,
-        summary: command.map(|command| call::words("exec", command)),
-        since: approval.created_at_ms.map(|at| at.0),
-        // Anybody who may see it may answer it.
-        answerable: true,
-    }
+    let summary = command.map(|command| call::words("exec", command));
+    // Anybody who may see it may answer it.
+    Pending::new(PendingKind::Approval, summary, approval.created_at_ms.map(|at| at.0)).answerable(true)
 }
 
 fn facts(row: &Row, job: Option<&Job>, folder: Option<&str>) -> Facts {

@@ -246,8 +246,7 @@ fn live_report(
 ) -> LiveReport {
     let of_this = |requests: &'_ [Request], kind| -> Vec<Pending> {
         let mine = requests.iter().filter(|request| request.session == id);
-        mine.map(|request| Pending { kind, summary: summary(request), since: None, answerable: true })
-            .collect()
+        mine.map(|request| Pending::new(kind, summary(request), None).answerable(true)).collect()
     };
     let approvals = of_this(&report.approvals, PendingKind::Approval);
     let questions = of_this(&report.questions, PendingKind::Question);

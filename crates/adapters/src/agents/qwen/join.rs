@@ -68,7 +68,7 @@ fn tell_what_is_pending(claim: &mut Claim, harvest: &Harvest) {
     let Some(turn) = turn else { return };
     if turn.state == TurnState::Question {
         let summary = turn.detail.clone();
-        let pending = Pending { kind: PendingKind::Question, summary, since: turn.last, answerable: false };
+        let pending = Pending::new(PendingKind::Question, summary, turn.last);
         let word = claim.testimony.get_or_insert_with(LiveReport::default);
         word.pending = vec![pending];
         word.since = turn.last;

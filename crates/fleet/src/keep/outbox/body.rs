@@ -75,7 +75,7 @@ mod tests {
         let mut waiting = session("s-1", Status::Waiting, None);
         waiting.last_message = Some("I will clean up".to_owned());
         let (kind, summary) = (PendingKind::Approval, Some(command.to_owned()));
-        waiting.pending = vec![Pending { kind, summary, since: None, answerable: true }];
+        waiting.pending = vec![Pending::new(kind, summary, None).answerable(true)];
         let body = |session: &Session| {
             let event =
                 Event { kind: EventKind::SessionWaiting, ..Event::stopped("pi", "s-1", Some(session)) };
