@@ -5,6 +5,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write what is read"))]
 
 pub mod act;
+mod hold;
 pub mod keep;
 pub mod read;
 pub mod worktree;

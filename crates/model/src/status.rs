@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::evidence::{Evidence, Fact, Witness};
 use crate::launch::exit::LaunchExit;
 use crate::process::ProcessRef;
+use crate::session::PendingKind;
 
 /// What is true of a session now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -80,6 +81,14 @@ pub enum TurnState {
 }
 
 impl TurnState {
+    /// The state of a turn that waits for this.
+    pub fn waiting_for(kind: PendingKind) -> Self {
+        match kind {
+            PendingKind::Question => Self::Question,
+            PendingKind::Approval | PendingKind::Limit => Self::Approval,
+        }
+    }
+
     pub fn describe(self) -> &'static str {
         match self {
             Self::NotBegun => "no turn yet",

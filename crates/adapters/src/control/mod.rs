@@ -17,6 +17,7 @@ use agentctl_model::{
 
 use crate::Root;
 use crate::gateway::ServerError;
+use crate::hold::HoldPlan;
 
 /// A person's answer to a session that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +32,14 @@ pub trait Control: Send + Sync {
     /// How to carry out this intent with this agent; an intent that makes no sense for it is refused before anything
     /// starts.
     fn plan(&self, intent: &Intent) -> Result<SpawnPlan, Refusal>;
+
+    /// How to carry out this intent as a session that stays and can be spoken with. Its first prompt is part of the
+    /// protocol.
+    fn hold(&self, intent: &Intent) -> Result<HoldPlan, Refusal> {
+        let _ = intent;
+        Err(Refusal::new("this agent has no two-way protocol that agentctl speaks, so it cannot be held")
+            .hint("launch it without --hold: the session is one turn long and can be resumed"))
+    }
 
     /// Why this value cannot be given to the agent as its `model`, `system prompt` and so on; `None` if it can. Such
     /// a value is wrong usage rather than something that the agent lacks.

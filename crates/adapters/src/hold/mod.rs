@@ -6,7 +6,7 @@
 
 pub mod lines;
 
-use agentctl_model::{PendingKind, PendingOption};
+use agentctl_model::{PendingKind, PendingOption, SpawnPlan};
 use serde::{Deserialize, Serialize};
 
 /// Names one thing that a caller asked for, until the agent has accepted or refused it. The caller chooses it and uses
@@ -130,6 +130,13 @@ pub struct HeldState {
     pub queued: usize,
     /// Why the line can no longer be used.
     pub lost: Option<String>,
+}
+
+/// How a held session is started, and the protocol that is spoken with it.
+pub struct HoldPlan {
+    /// The process. Its standard input and output are the line.
+    pub spawn: SpawnPlan,
+    pub protocol: Box<dyn Protocol>,
 }
 
 /// One agent's two-way protocol.

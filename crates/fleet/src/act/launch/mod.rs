@@ -16,6 +16,7 @@ use std::fs::File;
 use std::io;
 use std::time::Duration;
 
+use agentctl_adapters::hold::{HoldPlan, Protocol};
 use agentctl_model::{Intent, Observed, Refusal, SourceReport, SpawnPlan, Surveyed};
 use agentctl_process::{Order, Started, spawn, wait_any_gone};
 use jiff::Timestamp;
@@ -111,18 +112,32 @@ struct Running {
 impl Fleet {
     /// Returns what would be started. Refuses what makes no sense for this agent.
     pub fn plan(&self, order: &LaunchOrder, intent: &Intent) -> Result<SpawnPlan, Refusal> {
+        self.plan_with_protocol(order, intent).map(|(plan, _)| plan)
+    }
+
+    /// The same, with the protocol of a session that is to be held.
+    pub(crate) fn plan_with_protocol(
+        &self,
+        order: &LaunchOrder,
+        intent: &Intent,
+    ) -> Result<(SpawnPlan, Option<Box<dyn Protocol>>), Refusal> {
         let adapter = self.sources.iter().find(|source| source.name() == order.adapter);
         let control = adapter.and_then(|source| source.adapter.control());
         let control = control.ok_or_else(|| {
             Refusal::new(format!("{} sessions can only be read, not started", order.adapter))
                 .hint("`agentctl adapters` shows what can be done with which agent")
         })?;
-        let mut plan = control.plan(intent)?;
+        let (mut plan, protocol) = if order.hold {
+            let HoldPlan { spawn, protocol } = control.hold(intent)?;
+            (spawn, Some(protocol))
+        } else {
+            (control.plan(intent)?, None)
+        };
         if let Some(program) = &order.program {
             plan.program = program.to_string_lossy().into_owned();
         }
         plan.env.extend(order.env.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?))));
-        Ok(plan)
+        Ok((plan, protocol))
     }
 
     /// Returns the worktree that is to be made for the launch. A session that lives in a gateway gets none.

@@ -47,6 +47,10 @@ pub struct LaunchOptions {
     /// Who is notified of the end; nobody by default.
     pub callback: Addressee,
     pub timeout: Option<Duration>,
+    /// The session stays after its first turn and can be spoken with.
+    pub hold: bool,
+    /// How long a held session may be idle before it is ended.
+    pub idle_timeout: Option<Duration>,
     /// Arguments that are passed to the agent's program unchanged.
     pub args: Vec<String>,
     pub force: bool,
@@ -138,6 +142,8 @@ impl Fleet {
             on_complete: options.on_complete,
             callback,
             timeout_ms: options.timeout.map(milliseconds),
+            hold: options.hold,
+            idle_timeout_ms: options.idle_timeout.map(milliseconds),
             args: options.args,
             force: options.force,
         })

@@ -21,6 +21,10 @@ pub struct ResumeRequest {
     pub permission: Option<Permission>,
     pub on_complete: Option<String>,
     pub timeout: Option<Duration>,
+    /// The session stays after this turn and can be spoken with.
+    pub hold: bool,
+    /// How long a held session may be idle before it is ended.
+    pub idle_timeout: Option<Duration>,
 }
 
 impl Fleet {
@@ -73,6 +77,8 @@ impl Fleet {
             on_complete: request.on_complete.clone(),
             callback: None,
             timeout_ms: request.timeout.map(milliseconds),
+            hold: request.hold,
+            idle_timeout_ms: request.idle_timeout.map(milliseconds),
             args: Vec::new(),
             force: false,
         })

@@ -14,9 +14,11 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use agentctl_adapters::hold::Protocol;
 use agentctl_adapters::{Control, WatchTarget};
 use agentctl_model::{
-    Conversation, EndedBy, FirstWords, IdSource, Outcome, Rule, SpawnPlan, Status, Stdin, Surveyed, text,
+    Conversation, EndedBy, FirstWords, IdSource, Outcome, ProcessRef, Rule, SpawnPlan, Status, Stdin,
+    Surveyed, text,
 };
 use agentctl_process::{Ending, Order, Started, spawn};
 use jiff::{SignedDuration, Timestamp};
@@ -25,6 +27,7 @@ use crate::act::caller::Caller;
 use crate::act::launch::complaint::{WORDS, complaint};
 use crate::act::launch::{LaunchError, end_family, glance, undo};
 use crate::act::stop::Patience;
+use crate::hold::{Holder, Limits, Pipes};
 use crate::keep::kernel_lock::KernelLock;
 use crate::keep::launches::{Exit, Failed, LaunchFolder, LaunchOrder, MARK, ProcessMark, Record};
 use crate::{Fleet, Source};
@@ -41,6 +44,9 @@ const PAUSE_FACTOR: u32 = 2;
 /// A run whose turn was cut short either exits now, which is a failed launch, or tries again. This is how long to wait
 /// for one of the two. Nothing is concluded from the time, but the caller waits no longer.
 const MAY_TRY_AGAIN: Duration = Duration::from_secs(30);
+
+/// How often the holder of a starting session is asked what it has heard.
+const HOLDER_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How often the size of the output is checked.
 const OUTPUT_CHECK_INTERVAL: Duration = Duration::from_secs(5);
@@ -93,12 +99,14 @@ impl<'a> Runner<'a> {
         let cwd = self.make_place()?;
         // The directory stays locked until the session itself is seen; from then on the session is the lock.
         let _directory = self.take_directory(&cwd)?;
-        let (control, plan) = self.plan(cwd)?;
+        let (control, plan, protocol) = self.plan(cwd)?;
         let before = self.before();
         let watch = Some(LaunchWatch::of(self.targets()));
-        let started = self.start(&plan)?;
+        let (started, holder) = self.start(&plan, protocol)?;
+        let is_held = holder.is_some();
         let mut running = Running {
             started,
+            holder,
             control,
             hooks: Hooks::new(&self.record, plan.cwd.clone()),
             deadline: self.record.order.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms)),
@@ -111,16 +119,22 @@ impl<'a> Runner<'a> {
             let _ = running.started.ended();
         }
         running.watch = None;
+        // From here on the holder interrupts each turn whose time is up.
+        running.deadline = running.deadline.filter(|_| !is_held);
         began.map(|()| running)
     }
 
-    fn plan(&self, cwd: PathBuf) -> Result<(&'static dyn Control, SpawnPlan), LaunchError> {
+    #[expect(clippy::type_complexity, reason = "read once, right below")]
+    fn plan(
+        &self,
+        cwd: PathBuf,
+    ) -> Result<(&'static dyn Control, SpawnPlan, Option<Box<dyn Protocol>>), LaunchError> {
         let words = self.folder.words().map_err(|error| failed("read the prompt", &error))?;
         let order = &self.record.order;
-        let plan = self.fleet.plan(order, &order.intent(words, cwd))?;
+        let (plan, protocol) = self.fleet.plan_with_protocol(order, &order.intent(words, cwd))?;
         let control = self.source().and_then(|source| source.adapter.control());
         control
-            .map(|control| (control, plan))
+            .map(|control| (control, plan, protocol))
             .ok_or_else(|| LaunchError::refused("this agent can only be read"))
     }
 
@@ -137,7 +151,12 @@ impl<'a> Runner<'a> {
         std::iter::once(own).chain(of_agent.into_iter().flatten()).collect()
     }
 
-    fn start(&mut self, plan: &SpawnPlan) -> Result<Started, LaunchError> {
+    /// Starts the agent; a session that is held gets the line to its holder as standard input and output.
+    fn start(
+        &mut self,
+        plan: &SpawnPlan,
+        protocol: Option<Box<dyn Protocol>>,
+    ) -> Result<(Started, Option<Holder>), LaunchError> {
         let program = self.caller.find_program(plan.program.as_ref()).ok_or_else(|| {
             LaunchError::failed(format!(
                 "{} is not installed: no program `{}` on the PATH",
@@ -155,7 +174,11 @@ impl<'a> Runner<'a> {
             };
             io::Result::Ok((stdin, self.folder.open_output("stdout")?, self.folder.open_output("stderr")?))
         };
-        let (stdin, stdout, stderr) = files().map_err(|error| failed("open the output files", &error))?;
+        let (mut stdin, mut stdout, stderr) =
+            files().map_err(|error| failed("open the output files", &error))?;
+        let line =
+            protocol.map(|protocol| Pipes::for_child(&mut stdin, &mut stdout).map(|pipes| (protocol, pipes)));
+        let line = line.transpose().map_err(|error| failed("make the pipes", &error))?;
         let args = plan.args.iter().map(Into::into).collect();
         let order = Order { program, args, environ, cwd: plan.cwd.clone(), stdin, stdout, stderr };
         let started = spawn(order).map_err(|error| failed(&format!("start `{}`", plan.program), &error))?;
@@ -165,7 +188,21 @@ impl<'a> Runner<'a> {
             self.record.session_id = Some(id.clone());
         }
         self.write_record()?;
-        Ok(started)
+        let holder = line.map(|(protocol, pipes)| self.hold(protocol, pipes, started.process));
+        let holder = holder.transpose().map_err(|error| failed("hold the session", &error))?;
+        Ok((started, holder))
+    }
+
+    fn hold(
+        &self,
+        protocol: Box<dyn Protocol>,
+        pipes: Pipes,
+        agent: Option<ProcessRef>,
+    ) -> io::Result<Holder> {
+        let order = &self.record.order;
+        let time = |ms: Option<u64>| ms.map(Duration::from_millis);
+        let limits = Limits { turn: time(order.timeout_ms), idle: time(order.idle_timeout_ms) };
+        Holder::start(protocol, pipes, &self.folder, agent, limits)
     }
 
     /// Waits for the id, and then until a survey shows the turn. The agent may exit before or after either.
@@ -208,6 +245,9 @@ impl<'a> Runner<'a> {
     /// Returns the session id that the agent printed, or for an agent that prints it only at the end, the id that a
     /// survey shows.
     fn learn_id(&self, running: &Running, plan: &SpawnPlan) -> Option<String> {
+        if let Some(holder) = &running.holder {
+            return holder.report().state.session;
+        }
         let said = running.control.learn_id(self.printed().as_words());
         said.or_else(|| match plan.id {
             IdSource::Seen => seen::begun_session(self.fleet, &self.record, &self.folder.words().ok()?),
@@ -376,6 +416,8 @@ impl<'a> Runner<'a> {
 /// An agent that was started.
 struct Running {
     started: Started,
+    /// Only a held session has one.
+    holder: Option<Holder>,
     control: &'static dyn Control,
     hooks: Hooks,
     deadline: Option<Instant>,
@@ -393,8 +435,11 @@ impl Running {
             return Ok(Some(ending));
         }
         let left = self.deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let left = left.unwrap_or(Duration::MAX);
         if let Some(watch) = &mut self.watch {
-            watch.wait(self.started.process, left.unwrap_or(Duration::MAX));
+            // What a holder hears is in no file.
+            let left = if self.holder.is_some() { left.min(HOLDER_CHECK_INTERVAL) } else { left };
+            watch.wait(self.started.process, left);
         }
         self.started.ended()
     }
@@ -404,7 +449,12 @@ impl Running {
         let is_at_work = matches!(session.session.status, Status::Running | Status::Waiting);
         // What an earlier run left is not this turn; a live run with its own prompt always counts as working.
         let is_this = order.is_new() || session.rule != Rule::HeadlessRunNotEnded;
-        is_at_work && is_this && self.has_accepted_prompt(order, session)
+        // A session that stays may be over with its first turn before it was looked at.
+        let is_idle_again = || {
+            let ended = |holder: &Holder| holder.report().state.last_end.is_some();
+            session.session.status == Status::Idle && self.holder.as_ref().is_some_and(ended)
+        };
+        (is_at_work || is_idle_again()) && is_this && self.has_accepted_prompt(order, session)
     }
 
     /// The agent has accepted the prompt: it is in its records. A process that only has the id of its session may still

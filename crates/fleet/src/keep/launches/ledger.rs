@@ -57,6 +57,13 @@ impl Ledger {
         self.entries.iter().map(|(_, record)| record).find(fits)?.session_id.as_deref()
     }
 
+    /// Returns the folder of the runner that holds this session now.
+    pub(crate) fn holder_of(&self, adapter: &str, root: &str, id: &str) -> Option<&LaunchFolder> {
+        let indices = self.by_session.get(&(adapter.to_owned(), root.to_owned(), id.to_owned()))?;
+        let (folder, record) = &self.entries[*indices.last()?];
+        (record.order.hold && folder.is_held()).then_some(folder)
+    }
+
     /// Returns the newest launch of every session of one source, by the id of the session.
     pub(super) fn newest_of<'l>(
         &'l self,

@@ -67,6 +67,12 @@ pub struct LaunchOrder {
     #[serde(default)]
     pub callback: Option<CallbackOrder>,
     pub timeout_ms: Option<u64>,
+    /// The session stays after its first turn and can be spoken with.
+    #[serde(default)]
+    pub hold: bool,
+    /// How long a held session may be idle before it is ended.
+    #[serde(default)]
+    pub idle_timeout_ms: Option<u64>,
     /// Arguments that are passed to the agent's program unchanged.
     #[serde(default)]
     pub args: Vec<String>,

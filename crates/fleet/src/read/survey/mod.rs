@@ -6,6 +6,7 @@
 mod ask;
 pub(crate) mod family;
 pub(crate) mod feeds;
+mod held;
 pub(crate) mod kernel;
 mod native_roots;
 pub(crate) mod peers;
@@ -218,7 +219,9 @@ impl Fleet {
             let claims = source.adapter.join(&source.root, &reading.harvest, &view);
             joined.push((source, view, claims));
         }
-        ask_owners(joined)
+        let mut joined = ask_owners(joined);
+        held::ask_holders(sources, &mut joined, snapshot.as_of, ledger);
+        joined
     }
 }
 

@@ -1,0 +1,16 @@
+//! Held sessions: the runner keeps the two-way line of its agent open and lets others speak through it.
+//!
+//! The runner serves a socket in its launch folder and is asked there like an agent's server, at the moment of the
+//! question. It keeps no history and writes no status: when it is gone, the records and the kernel are all there is.
+
+mod callers;
+mod holder;
+mod reach;
+mod wire;
+
+pub(crate) use holder::{Holder, Limits, Pipes};
+pub(crate) use reach::{HoldError, end, state, tell};
+pub(crate) use wire::Report;
+
+#[cfg(test)]
+mod tests;

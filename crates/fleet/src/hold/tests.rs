@@ -1,0 +1,244 @@
+//! A holder over real pipes and a real socket, with an agent that repeats what it is told.
+
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use agentctl_adapters::hold::lines::{Line, Lines};
+use agentctl_adapters::hold::{Acceptance, Decision, HeldState, Protocol, Said, Step, Ticket, TurnEnd, Verb};
+use agentctl_model::ProcessRef;
+
+use super::holder::{Holder, Limits, Pipes};
+use super::reach::{HoldError, end, state, tell};
+use super::wire::{self, Ask, Reader, Reply};
+use crate::keep::launches::LaunchFolder;
+
+const LONG: Duration = Duration::from_secs(30);
+
+/// The agent is `cat`. Each message comes back and is accepted then; `wait` is kept here, as by a protocol without a
+/// queue; `mute` is written and never answered; `turn` opens a turn that only an interrupt ends.
+#[derive(Default)]
+struct Echo {
+    lines: Lines,
+    kept: Vec<Ticket>,
+    told: Vec<(Ticket, String)>,
+    turn_open: bool,
+    last_end: Option<TurnEnd>,
+    is_ready: bool,
+}
+
+impl Protocol for Echo {
+    fn open(&mut self) -> Step {
+        Step { write: b"hello\n".to_vec(), said: Vec::new() }
+    }
+
+    fn hear(&mut self, bytes: &[u8]) -> Step {
+        let mut step = Step::default();
+        for line in self.lines.take(bytes) {
+            let Line::Whole(line) = line else { continue };
+            let line = String::from_utf8(line).unwrap();
+            if line == "hello" {
+                self.is_ready = true;
+                step.said.push(Said::Ready { session: "s".into() });
+            } else if line == "interrupt" {
+                (self.turn_open, self.last_end) = (false, Some(TurnEnd::Interrupted));
+                step.said.push(Said::TurnEnded(TurnEnd::Interrupted));
+            } else if line == "turn" {
+                self.turn_open = true;
+                step.said.push(Said::TurnOpened);
+            }
+            if let Some(at) = self.told.iter().position(|(_, told)| *told == line) {
+                let ticket = self.told.remove(at).0;
+                step.said.push(Said::Accepted { ticket, how: Acceptance::Now });
+            }
+        }
+        step
+    }
+
+    fn tell(&mut self, ticket: Ticket, verb: Verb) -> Step {
+        let words = match verb {
+            Verb::Send { words, .. } if words == "wait" => {
+                self.kept.push(ticket);
+                return Step::default();
+            }
+            Verb::Send { words, .. } => words,
+            Verb::Interrupt => "interrupt".to_owned(),
+            Verb::Answer { request, .. } => {
+                let reason = format!("nothing waits under {request}");
+                return Step { write: Vec::new(), said: vec![Said::Refused { ticket, reason }] };
+            }
+        };
+        let write = format!("{words}\n").into_bytes();
+        if words != "mute" {
+            self.told.push((ticket, words));
+        }
+        Step { write, said: Vec::new() }
+    }
+
+    fn withdraw(&mut self, ticket: Ticket) -> bool {
+        let before = self.kept.len();
+        self.kept.retain(|kept| *kept != ticket);
+        before != self.kept.len()
+    }
+
+    fn close(&mut self) -> Vec<u8> {
+        b"bye\n".to_vec()
+    }
+
+    fn state(&self) -> HeldState {
+        HeldState {
+            session: self.is_ready.then(|| "s".to_owned()),
+            turn_open: self.turn_open,
+            last_end: self.last_end.clone(),
+            pending: Vec::new(),
+            queued: self.kept.len(),
+            lost: None,
+        }
+    }
+
+    fn takes_reasons(&self) -> bool {
+        false
+    }
+}
+
+struct Scene {
+    place: tempfile::TempDir,
+    agent: Child,
+    _holder: Holder,
+}
+
+impl Scene {
+    fn new(limits: Limits) -> Self {
+        Self::owned_by(None, limits)
+    }
+
+    /// `steered` is the process whose children may not steer the session; the agent itself by default.
+    fn owned_by(steered: Option<u32>, limits: Limits) -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let (mut stdin, mut stdout) = (None, tempfile::tempfile().unwrap());
+        let pipes = Pipes::for_child(&mut stdin, &mut stdout).unwrap();
+        let agent =
+            Command::new("cat").stdin(stdin.unwrap()).stdout(stdout).stderr(Stdio::null()).spawn().unwrap();
+        let process: Option<ProcessRef> = agentctl_process::identity(steered.unwrap_or_else(|| agent.id()));
+        let folder = LaunchFolder::at(place.path());
+        let holder = Holder::start(Box::new(Echo::default()), pipes, &folder, process, limits).unwrap();
+        let scene = Self { place, agent, _holder: holder };
+        scene.until(|state| state.session.is_some());
+        scene
+    }
+
+    fn folder(&self) -> &Path {
+        self.place.path()
+    }
+
+    fn until(&self, is_it: impl Fn(&HeldState) -> bool) {
+        let until = Instant::now() + LONG;
+        while !is_it(&state(self.folder()).unwrap().state) {
+            assert!(Instant::now() < until, "{:?}", state(self.folder()));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn send(&self, words: &str, patience: Duration) -> Result<Acceptance, HoldError> {
+        let verb = Verb::Send { words: words.into(), as_command: false };
+        tell(self.folder(), verb, false, patience)
+    }
+
+    fn agent_ends(&mut self) {
+        let until = Instant::now() + LONG;
+        while self.agent.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < until, "the agent lives on");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        let _ = self.agent.kill();
+        let _ = self.agent.wait();
+    }
+}
+
+#[test]
+fn what_the_agent_takes_is_told_as_taken_and_its_end_closes_the_line() {
+    let mut scene = Scene::new(Limits::default());
+    assert!(matches!(scene.send("one", LONG), Ok(Acceptance::Now)));
+    let answer = Verb::Answer { request: "r".into(), decision: Decision::AllowOnce };
+    let refused = tell(scene.folder(), answer, false, LONG);
+    assert!(matches!(&refused, Err(HoldError::Refused(reason)) if reason.contains("under r")), "{refused:?}");
+    assert!(end(scene.folder(), false).is_ok());
+    scene.agent_ends();
+}
+
+#[test]
+fn what_waits_here_is_taken_back_when_the_time_is_up_or_the_caller_leaves() {
+    let scene = Scene::new(Limits::default());
+    let taken_back = scene.send("wait", Duration::from_millis(30));
+    assert!(matches!(taken_back, Err(HoldError::Withdrawn)), "{taken_back:?}");
+    assert_eq!(state(scene.folder()).unwrap().state.queued, 0);
+    let given = scene.send("mute", Duration::from_millis(30));
+    assert!(matches!(given, Err(HoldError::Unknown(_))), "the agent has it: {given:?}");
+    let mut caller = wire::connect(scene.folder()).unwrap();
+    let verb = Verb::Send { words: "wait".into(), as_command: false };
+    wire::write_line(&mut caller, &Ask::Tell { verb, allow_self: false }).unwrap();
+    scene.until(|state| state.queued == 1);
+    drop(caller);
+    scene.until(|state| state.queued == 0);
+}
+
+#[test]
+fn a_process_of_the_agent_may_look_but_not_steer() {
+    let scene = Scene::owned_by(Some(std::process::id()), Limits::default());
+    let refused = scene.send("one", LONG);
+    assert!(matches!(&refused, Err(HoldError::Refused(reason)) if reason.contains("itself")), "{refused:?}");
+    assert!(matches!(end(scene.folder(), false), Err(HoldError::Refused(_))));
+    let allowed = tell(scene.folder(), Verb::Send { words: "one".into(), as_command: false }, true, LONG);
+    assert!(matches!(allowed, Ok(Acceptance::Now)), "{allowed:?}");
+}
+
+#[test]
+fn an_agent_that_dies_leaves_nobody_waiting() {
+    let mut scene = Scene::new(Limits::default());
+    std::thread::scope(|threads| {
+        let waiting = threads.spawn(|| {
+            tell(scene.place.path(), Verb::Send { words: "mute".into(), as_command: false }, false, LONG)
+        });
+        // The message has arrived once a later one was answered.
+        assert!(scene.send("after", LONG).is_ok());
+        scene.agent.kill().unwrap();
+        let lost = waiting.join().unwrap();
+        assert!(matches!(&lost, Err(HoldError::Unknown(why)) if why.contains("ended")), "{lost:?}");
+    });
+    let gone = scene.send("one", LONG);
+    assert!(matches!(gone, Err(HoldError::Unknown(_) | HoldError::NotHeld(_))), "{gone:?}");
+}
+
+#[test]
+fn a_turn_that_takes_too_long_is_interrupted_and_an_idle_session_is_ended() {
+    let short = Some(Duration::from_millis(50));
+    let mut scene = Scene::new(Limits { turn: short, idle: short });
+    assert!(scene.send("turn", LONG).is_ok());
+    scene.agent_ends();
+    let report = scene._holder.report();
+    assert_eq!(report.state.last_end, Some(TurnEnd::Interrupted));
+    let asked = LaunchFolder::at(scene.folder()).asked_to_end().unwrap();
+    assert!(format!("{asked:?}").contains("--idle-timeout"), "{asked:?}");
+}
+
+#[test]
+fn a_watcher_is_told_of_every_change() {
+    let scene = Scene::new(Limits::default());
+    let mut stream: UnixStream = wire::connect(scene.folder()).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    wire::write_line(&mut stream, &Ask::Watch).unwrap();
+    let mut reader = Reader::of(&stream).unwrap();
+    let mut next = || match reader.line().unwrap() {
+        Reply::State(report) => report.state,
+        other => panic!("{other:?}"),
+    };
+    assert!(!next().turn_open);
+    assert!(scene.send("turn", LONG).is_ok());
+    assert!(next().turn_open);
+}

@@ -1,0 +1,77 @@
+//! Asks the runners that hold sessions what their agents said last. All are asked at once.
+
+use agentctl_adapters::hold::{Request, TurnEnd};
+use agentctl_model::{Claim, Evidence, Joined, LiveReport, Pending, Turn, TurnState, Witness, text};
+use jiff::Timestamp;
+
+use crate::Source;
+use crate::hold::{self, Report};
+use crate::keep::launches::{LaunchFolder, Ledger};
+
+/// Adds what each holder says to the claims of its session. A holder that does not answer changes nothing: then the
+/// records say what they say.
+pub(super) fn ask_holders(sources: &[Source], joined: &mut [Joined], as_of: Timestamp, ledger: &Ledger) {
+    if ledger.is_empty() {
+        return;
+    }
+    std::thread::scope(|threads| {
+        for (source, joined) in sources.iter().zip(joined) {
+            let root = source.root.path.to_string_lossy();
+            for claim in &mut joined.claims {
+                if let Some(folder) = ledger.holder_of(source.name(), &root, &claim.id) {
+                    threads.spawn(move || ask(claim, folder, as_of));
+                }
+            }
+        }
+    });
+}
+
+fn ask(claim: &mut Claim, folder: &LaunchFolder, as_of: Timestamp) {
+    let Ok(report) = hold::state(folder.path()) else { return };
+    // A line that was lost says nothing about what its agent does now.
+    if report.state.lost.is_some() || report.state.session.as_ref() != Some(&claim.id) {
+        return;
+    }
+    claim.owner.headless = false;
+    claim.testimony = Some(live_report(&report, as_of));
+}
+
+/// What a holder says, as a live report. Pure.
+fn live_report(report: &Report, as_of: Timestamp) -> LiveReport {
+    let state = &report.state;
+    let first = state.pending.first();
+    let turn = match (first, state.turn_open, &state.last_end) {
+        (Some(request), ..) => TurnState::waiting_for(request.kind),
+        (None, true, _) => TurnState::Open,
+        (None, false, None) => TurnState::NotBegun,
+        // Some agents report an error as an ordinary end, so the records say how it ended.
+        (None, false, Some(TurnEnd::Ended)) => TurnState::Ended,
+        (None, false, Some(TurnEnd::Interrupted)) => TurnState::Interrupted,
+        (None, false, Some(TurnEnd::Failed { .. })) => TurnState::Failed,
+    };
+    let detail = match (first, &state.last_end) {
+        (Some(request), _) => request.summary.as_deref().map(text::clean),
+        (None, Some(TurnEnd::Failed { words })) if !state.turn_open => Some(text::clean(words)),
+        _ => None,
+    };
+    let asked_at = report.asked_at.iter().copied().map(Some).chain(std::iter::repeat(None));
+    let words = format!("the runner that holds it says: {}", turn.describe());
+    LiveReport {
+        turn: Some(Turn { detail: detail.clone(), ..Turn::new(turn, report.since) }),
+        detail,
+        pending: state.pending.iter().zip(asked_at).map(|(request, since)| pending(request, since)).collect(),
+        since: report.asked_at.first().copied().or(report.since),
+        evidence: vec![Evidence::said(Witness::Launch, words, Some(as_of))],
+    }
+}
+
+fn pending(request: &Request, since: Option<Timestamp>) -> Pending {
+    Pending {
+        kind: request.kind,
+        summary: request.summary.as_deref().map(text::clean),
+        since,
+        answerable: true,
+        id: Some(request.id.clone()),
+        options: request.options.clone(),
+    }
+}
