@@ -41,9 +41,15 @@ pub(crate) struct Args {
     /// Run this command once the agent has ended
     #[arg(long, value_name = "CMD")]
     on_complete: Option<String>,
-    /// Stop it after this time: 30m, 2h
+    /// Stop it after this time: 30m, 2h; with --hold, interrupt a turn
     #[arg(long, value_name = "TIME", value_parser = time::parse_duration)]
     timeout: Option<Duration>,
+    /// Keep the session after this turn: send, approve, answer and interrupt reach it
+    #[arg(long)]
+    hold: bool,
+    /// End a held session that nobody talked to for this long: 30m, 2h
+    #[arg(long, value_name = "TIME", requires = "hold", value_parser = time::parse_duration)]
+    idle_timeout: Option<Duration>,
     /// Wait until the turn is over
     #[arg(long)]
     wait: bool,
@@ -64,6 +70,8 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
         permission: args.permission_mode,
         on_complete: args.on_complete.clone(),
         timeout: args.timeout,
+        hold: args.hold,
+        idle_timeout: args.idle_timeout,
     };
     if let Some(mistake) = settings.invalid(&[&format!("adapters.{}.binary", found.key.adapter)]) {
         return Err(surroundings.because_of(mistake));

@@ -4,10 +4,12 @@
 //! question. It keeps no history and writes no status: when it is gone, the records and the kernel are all there is.
 
 mod callers;
+mod feed;
 mod holder;
 mod reach;
 mod wire;
 
+pub(crate) use feed::HoldFeed;
 pub(crate) use holder::{Holder, Limits, Pipes};
 pub(crate) use reach::{HoldError, end, state, tell};
 pub(crate) use wire::Report;

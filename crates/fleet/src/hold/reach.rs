@@ -72,7 +72,7 @@ pub(crate) fn tell(
     }
 }
 
-fn is_timeout(error: &io::Error) -> bool {
+pub(super) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
@@ -83,7 +83,7 @@ fn ask(folder: &Path, ask: &Ask, patience: Duration) -> io::Result<(UnixStream, 
 }
 
 /// Connects, and makes sure that whoever listens there is of this user.
-fn dial(folder: &Path) -> io::Result<UnixStream> {
+pub(super) fn dial(folder: &Path) -> io::Result<UnixStream> {
     let stream = wire::connect(folder)?;
     let peer = rustix::net::sockopt::socket_peercred(&stream)?;
     if peer.uid != rustix::process::geteuid() {

@@ -96,9 +96,15 @@ pub(crate) struct Args {
     /// A variable for the agent, repeatable
     #[arg(long = "env", value_name = "KEY=VALUE", value_parser = key_value)]
     env: Vec<(String, String)>,
-    /// Stop it after this time: 30m, 2h
+    /// Stop it after this time: 30m, 2h; with --hold, interrupt a turn
     #[arg(long, value_name = "TIME", value_parser = time::parse_duration)]
     timeout: Option<Duration>,
+    /// Keep the session after its turn: send, approve, answer and interrupt reach it
+    #[arg(long)]
+    hold: bool,
+    /// End a held session that nobody talked to for this long: 30m, 2h
+    #[arg(long, value_name = "TIME", requires = "hold", value_parser = time::parse_duration)]
+    idle_timeout: Option<Duration>,
     /// Launch side by side what this YAML file lists, at most 100
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with_all = ["worktree", "agent", "adapter", "model"])]
     matrix: Option<PathBuf>,
@@ -223,6 +229,8 @@ impl Args {
                 agent: self.callback_agent.clone(),
             },
             timeout: self.timeout,
+            hold: self.hold,
+            idle_timeout: self.idle_timeout,
             args: self.for_the_agent.clone(),
             force: self.force,
         }

@@ -64,6 +64,12 @@ impl Ledger {
         (record.order.hold && folder.is_held()).then_some(folder)
     }
 
+    /// Returns the folders of all runners that hold a session of this source now.
+    pub(crate) fn held<'l>(&'l self, adapter: &'l str, root: &'l str) -> impl Iterator<Item = &'l LaunchFolder> {
+        let of_source = self.newest_of(adapter, root).filter(|(_, (_, record))| record.order.hold);
+        of_source.map(|(_, (folder, _))| folder).filter(|folder| folder.is_held())
+    }
+
     /// Returns the newest launch of every session of one source, by the id of the session.
     pub(super) fn newest_of<'l>(
         &'l self,

@@ -112,6 +112,12 @@ pub(crate) struct ResumeBody {
     /// Stop it after this time: 30m, 2h.
     #[schemars(with = "Option<Length>")]
     timeout: Option<String>,
+    /// Keep the session after this turn, so that it can be spoken with.
+    #[serde(default)]
+    hold: bool,
+    /// End a held session that nobody talked to for this long: 30m, 2h.
+    #[schemars(with = "Option<Length>")]
+    idle_timeout: Option<String>,
     /// All variables of the caller, as in a launch.
     environment: Option<BTreeMap<String, String>>,
 }
@@ -215,7 +221,12 @@ pub(crate) async fn resume(
             permission: body.permission_mode,
             on_complete: body.on_complete,
             timeout: duration("timeout", body.timeout.as_deref())?,
+            hold: body.hold,
+            idle_timeout: duration("idleTimeout", body.idle_timeout.as_deref())?,
         };
+        if request.idle_timeout.is_some() && !request.hold {
+            return Err(Problem::usage("`idleTimeout` is for a session that is held; add `hold`"));
+        }
         let (found, _) =
             launcher.fleet.find(&selector, Purpose::Act).map_err(|error| Problem::not_one(error, false))?;
         let misfit = request.model.as_deref().and_then(|model| misfit(&found.key.adapter, "model", model));

@@ -47,9 +47,15 @@ pub(super) struct OptionsBody {
     callback_session: Option<String>,
     /// The agent of an OpenClaw gateway that is told when the agent has ended.
     callback_agent: Option<String>,
-    /// Stop it after this time: 30m, 2h.
+    /// Stop it after this time: 30m, 2h. With `hold` it is the time of a turn, which is then interrupted.
     #[schemars(with = "Option<Length>")]
     timeout: Option<String>,
+    /// Keep the session after its first turn, so that it can be spoken with.
+    #[serde(default)]
+    hold: bool,
+    /// End a held session that nobody talked to for this long: 30m, 2h.
+    #[schemars(with = "Option<Length>")]
+    idle_timeout: Option<String>,
     /// Arguments for the agent's program, as they are. On the unix socket alone.
     #[serde(default)]
     pub(super) args: Vec<String>,
@@ -125,6 +131,9 @@ impl OptionsBody {
                 return Err(Problem::usage(format!("`{name}` is empty; leave it out instead")));
             }
         }
+        if self.idle_timeout.is_some() && !self.hold {
+            return Err(Problem::usage("`idleTimeout` is for a session that is held; add `hold`"));
+        }
         Ok(LaunchOptions {
             group: self.group,
             permission: self.permission_mode,
@@ -138,6 +147,8 @@ impl OptionsBody {
             gateway: self.gateway,
             callback: Addressee { session: self.callback_session, agent: self.callback_agent },
             timeout: duration("timeout", self.timeout.as_deref())?,
+            hold: self.hold,
+            idle_timeout: duration("idleTimeout", self.idle_timeout.as_deref())?,
             args: self.args,
             force: self.force,
         })
