@@ -36,7 +36,8 @@ impl Fleet {
                 hosted: source.adapter.gateway().is_some(),
                 line,
             };
-            let held = ledger.held(source.name(), &source.root.path.to_string_lossy());
+            let root = source.root.path.to_string_lossy();
+            let held = ledger.held(source.name(), &root);
             let held = held.map(|folder| {
                 let path = folder.path().to_owned();
                 Line::new(path.to_string_lossy(), HoldFeed::of(path.clone()))
