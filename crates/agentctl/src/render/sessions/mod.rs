@@ -300,5 +300,4 @@ pub(crate) fn candidates(sessions: &[Surveyed], view: &View<'_>, width: usize) -
 }
 
 #[cfg(test)]
-#[path = "sessions_tests.rs"]
 mod tests;

@@ -1,5 +1,7 @@
 //! One session: its identity, what its agent has stored about it, and the object that users see.
 
+pub mod transcript;
+
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 

@@ -375,5 +375,4 @@ fn not_theirs(turn: Option<&Turn>, owners: &Owners) -> bool {
 }
 
 #[cfg(test)]
-#[path = "status_tests.rs"]
 mod tests;
