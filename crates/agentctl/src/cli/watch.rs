@@ -196,7 +196,7 @@ mod tests {
     use agentctl_model::{Outcome, Status};
 
     use super::*;
-    use crate::cli::order::tests::{session, surveyed};
+    use agentctl_testkit::sessions::{session, surveyed};
 
     fn listing(sessions: Vec<Session>, coverage: &str) -> Listing {
         let source = SourceReport {

@@ -136,7 +136,7 @@ mod tests {
     use agentctl_model::{Outcome, Status};
 
     use super::*;
-    use crate::read::list::made::{session, surveyed};
+    use agentctl_testkit::sessions::{session, surveyed};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()

@@ -231,7 +231,8 @@ fn suggest_commands(item: &mut InboxItem, offers: &[Offer]) {
 
 #[cfg(test)]
 mod tests {
-    use agentctl_model::{Evidence, Pending, Relation, Rule, SessionKey, Witness};
+    use agentctl_model::{Capability, Pending, Relation};
+    use agentctl_testkit::sessions;
 
     use super::*;
     use crate::read::offers;
@@ -242,12 +243,13 @@ mod tests {
     }
 
     fn session(id: &str, status: Status, outcome: Option<Outcome>) -> Session {
-        let value = serde_json::json!({
-            "id": id, "adapter": "pi", "configRoot": "/r", "status": status, "outcome": outcome, "pending": [],
-            "updatedAt": "2026-11-15T11:00:00Z", "processes": [], "capabilities": ["peek", "resume", "send"],
-            "evidence": [Evidence::said(Witness::Kernel, "looked", None)], "meta": {}
-        });
-        serde_json::from_value(value).unwrap()
+        Session {
+            adapter: "pi".into(),
+            config_root: "/r".into(),
+            updated_at: Some(at("2026-11-15T11:00:00Z")),
+            capabilities: vec![Capability::Peek, Capability::Resume, Capability::Send],
+            ..sessions::session(id, status, outcome)
+        }
     }
 
     fn waiting(id: &str, kind: PendingKind, since: Option<&str>, answerable: bool) -> Session {
@@ -256,17 +258,7 @@ mod tests {
     }
 
     fn items(sessions: Vec<Session>) -> Vec<InboxItem> {
-        let surveyed = sessions.into_iter().map(|session| {
-            let key =
-                SessionKey { adapter: "pi".into(), root: "/r".into(), id: session.id.clone(), variant: None };
-            Surveyed {
-                key,
-                session: Box::new(session),
-                place: "/x".into(),
-                rule: Rule::TurnOpen,
-                owners: Vec::new(),
-            }
-        });
+        let surveyed = sessions.into_iter().map(sessions::surveyed);
         let survey = Survey { sessions: surveyed.collect(), ..Survey::default() };
         inbox(&survey, Some(at("2026-11-15T10:00:00Z")), &DoneMarks::default(), |surveyed| {
             let served = surveyed.session.status != Status::Stopped;

@@ -184,7 +184,7 @@ mod tests {
     use agentctl_model::{LaunchInfo, Pending, ProcessRef};
 
     use super::*;
-    use crate::read::list::made::session;
+    use agentctl_testkit::sessions::session;
 
     fn able(status: Status) -> Session {
         let pid = (status != Status::Stopped).then_some(42);

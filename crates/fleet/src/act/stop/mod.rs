@@ -396,7 +396,7 @@ mod tests {
     use agentctl_process::fake::Scripted;
 
     use super::*;
-    use crate::read::list::made::{session, surveyed};
+    use agentctl_testkit::sessions::{session, surveyed};
 
     #[test]
     fn a_session_whose_process_cannot_be_seen_is_not_called_stopped() {

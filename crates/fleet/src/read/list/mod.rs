@@ -1,8 +1,6 @@
 //! A list: which sessions, in which order, and how many. `agentctl list` and `GET /v1/sessions` both call this one
 //! function.
 
-#[cfg(test)]
-pub(crate) mod made;
 mod order;
 mod selection;
 

@@ -114,7 +114,7 @@ fn total(tokens: &Tokens) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read::list::made::{session, surveyed};
+    use agentctl_testkit::sessions::{session, surveyed};
 
     fn at(text: &str) -> Timestamp {
         text.parse().unwrap()

@@ -97,7 +97,7 @@ impl ListFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read::list::made::{session, surveyed};
+    use agentctl_testkit::sessions::{session, surveyed};
 
     #[test]
     fn status_words_are_those_of_the_contract_and_done() {

@@ -133,7 +133,7 @@ impl SourceVerdicts<'_> {
             ([], None) => Liveness::Gone { looked_at: self.as_of },
             ([one], _) => unobservable(&one.owner.how.fact.to_string()),
             (several, _) => unobservable(&format!(
-                "{} live process(es) may carry this session or another one, nothing ties them",
+                "{} live processes may own this session or another one; nothing ties them to either",
                 several.len()
             )),
         }
