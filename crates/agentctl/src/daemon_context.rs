@@ -10,6 +10,7 @@ use agentctl_daemon::{NotifySettings, SessionStopper, Settings, WebhookSettings}
 use agentctl_fleet::act::launch::Launcher;
 use agentctl_fleet::known_agents;
 use agentctl_fleet::{AdapterEntry, Fleet, Query, StopOptions};
+use agentctl_model::text::counted;
 use agentctl_model::{EndedBy, SessionKey, Surveyed};
 
 use crate::failure::Failure;
@@ -92,7 +93,7 @@ impl SessionStopper for DaemonContext {
         let stopped = fleet.stop_for(by, &found(&fleet, session)?, &caller, options);
         match stopped.map_err(|error| error.reason)?.survived.as_slice() {
             [] => Ok(()),
-            left => Err(format!("{} process(es) survived", left.len())),
+            left => Err(format!("{} survived", counted(left.len(), "process", "processes"))),
         }
     }
 }

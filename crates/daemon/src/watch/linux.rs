@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agentctl_files::watch::{Folders, WatchTarget};
+use agentctl_model::text;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -60,10 +61,10 @@ impl Watcher {
         let unwatched = folders.map(Folders::unwatched);
         let no_folder = self.no_folders.as_ref().map(|why| format!("no folder can be watched: {why}"));
         let some_folders = folders.and_then(Folders::why_unwatched).map(|why| {
-            format!("{} cannot be watched: {why}", counted(unwatched.unwrap_or(0), "folder", "folders"))
+            format!("{} cannot be watched: {why}", text::counted(unwatched.unwrap_or(0), "folder", "folders"))
         });
         let processes = self.polled.why().map(|why| {
-            format!("{} cannot be watched: {why}", counted(self.polled.count(), "process", "processes"))
+            format!("{} cannot be watched: {why}", text::counted(self.polled.count(), "process", "processes"))
         });
         Watching {
             folders: folders.map_or(0, Folders::count),
@@ -170,10 +171,6 @@ impl Watcher {
         }
         woken
     }
-}
-
-fn counted(count: usize, one: &str, several: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { several })
 }
 
 #[cfg(test)]

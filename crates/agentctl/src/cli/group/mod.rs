@@ -113,8 +113,8 @@ fn stop(args: &StopArgs, surroundings: &Surroundings, out: &mut Output) -> Resul
     super::coverage::warn(&sources, surroundings, out);
     if !args.json {
         if starting > 0 {
-            let noun = if starting == 1 { "launch" } else { "launches" };
-            writeln!(out, "{starting} {noun} taken back before there was a session")?;
+            let launches = text::counted(starting, "launch", "launches");
+            writeln!(out, "{launches} taken back before there was a session")?;
         } else if live.is_empty() {
             writeln!(out, "no session of group {} is live", text::one_line(&name))?;
         }
