@@ -39,9 +39,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Set a fuse; one on the same directory or session makes way
+    /// Set a fuse; it replaces one on the same directory or session
     Set(Box<Set>),
-    /// Let a fuse burn longer, from now
+    /// Extend a fuse, counted from now
     Extend {
         #[command(flatten)]
         on: On,
@@ -52,7 +52,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Take a fuse away; nothing fires
+    /// Remove a fuse without firing it
     Cancel {
         #[command(flatten)]
         on: On,

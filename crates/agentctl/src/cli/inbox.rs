@@ -29,11 +29,11 @@ use crate::surroundings::Surroundings;
 
 /// Show what waits for a person: approvals, questions, limits, failures
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Who is blocked comes first, the longest wait before all; then what failed.\n\n\
+#[command(after_help = "Blocked sessions come first, the longest wait on top; then failures.\n\n\
     Examples:\n  \
     agentctl inbox\n  \
     agentctl inbox --since 7d          failures of a whole week\n  \
-    agentctl inbox --done 5f0c         put a failure away until its next turn\n  \
+    agentctl inbox --done 5f0c         mark a failure as done until its next turn\n  \
     agentctl inbox --json | jq -r '.items[].next[0]'")]
 pub(crate) struct Args {
     /// How far back failures of stopped sessions count: 7d, 12h, an RFC 3339 time, or `all` [default: 1d]
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// Only sessions of this agent (repeatable)
     #[arg(long, value_name = "NAME", value_parser = super::adapter_names())]
     adapter: Vec<String>,
-    /// Put the failure of this session away until its next turn (repeatable)
+    /// Mark the failure of this session as done until its next turn (repeatable)
     #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::failures))]
     done: Vec<String>,
     /// With --done: only sessions stored under this config root

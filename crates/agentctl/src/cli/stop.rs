@@ -21,13 +21,14 @@ use crate::surroundings::Surroundings;
     agentctl stop 5f0c\n  \
     agentctl stop 5f0c 7a1e --grace 30s\n  \
     agentctl stop 5f0c --force\n\n\
-    Stopping a stopped session is success. Of several ids a bad one is named and\n\
-    does not keep the others; the worst of them is the exit code. Of a session in\n\
-    an agent's own server the turn is ended, and where it is still open is said.")]
+    Stopping a stopped session is success. With several ids, a bad one is\n\
+    reported and the others are stopped all the same; the exit code is the worst.\n\
+    For a session in an agent's own server only the turn is ended, and the answer\n\
+    says where it is still open.")]
 pub(crate) struct Args {
     #[command(flatten)]
     targets: Targets,
-    /// How long the clean way may take before it becomes the hard one
+    /// How long a clean end may take before the processes are killed
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time::parse_duration)]
     grace: Duration,
     /// Kill at once

@@ -22,7 +22,7 @@ const KEPT: usize = 1024;
 pub struct EventMessage {
     /// Give it back as `Last-Event-ID` or `since` to go on behind it.
     pub cursor: String,
-    /// What happened; `reset` when events were missed, `snapshot` where everything stands.
+    /// What happened; `reset` when events were missed, `snapshot` for the current state of everything.
     #[serde(rename = "type")]
     pub kind: EventKind,
     pub at: Timestamp,

@@ -124,7 +124,7 @@ impl Fleet {
         if target.session.status != Status::Stopped {
             return Ok(());
         }
-        let reason = format!("session {} is stopped: nobody is there to hear it", target.session.id);
+        let reason = format!("session {} is stopped, so no process can receive this", target.session.id);
         Err(Refusal::new(reason).hint(self.instead_of(&[], target)))
     }
 

@@ -55,7 +55,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// End it and start it again, in the same manner unless told otherwise
+    /// End it and start it again, with the same options unless others are given
     Restart(How),
     /// Run it in the foreground until Ctrl-C
     Run {
@@ -71,7 +71,7 @@ enum Command {
         #[arg(long)]
         print: bool,
     },
-    /// Take the service away
+    /// Remove the service
     Uninstall,
     /// Show the end of its log
     Logs {
@@ -246,7 +246,7 @@ fn serve(
         Err(error @ RunError::Http { .. }) if manner.http.is_none() => {
             let words = format!("{error} (http of config.toml)");
             Err(Failure::new(Exit::NoDaemon, words)
-                .hint("end whoever has that port, or name another one there"))
+                .hint("end the program that uses that port, or name another port there"))
         }
         Err(error @ RunError::NotLoopback(_)) => Err(Failure::new(Exit::Usage, error.to_string())),
         Err(error) => Err(Failure::new(Exit::NoDaemon, error.to_string())),

@@ -201,7 +201,7 @@ impl Page<'_> {
         lines.extend(daemon.troubles.iter().map(|words| line("!", Tone::Attention, words)));
         let stale = daemon.stale_files.iter();
         lines.extend(stale.map(|path| {
-            let words = format!("{} serves nobody; the next daemon clears it away", self.shown(path));
+            let words = format!("{} has no daemon behind it; the next daemon removes it", self.shown(path));
             self.line("!", Tone::Attention, "stale", &words)
         }));
         lines

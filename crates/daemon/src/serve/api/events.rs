@@ -26,7 +26,7 @@ pub(crate) const QUERY: Parameters = &[
     Parameter::text("since", "go on behind this cursor, as Last-Event-ID does"),
     Parameter::word("type", "only events of this type; reset and snapshot always come", kinds).repeatable(),
     Parameter::word("adapter", "only events of this agent", adapter_words).repeatable(),
-    Parameter::flag("snapshot", "begin with where everything stands"),
+    Parameter::flag("snapshot", "begin with the current state of everything"),
 ];
 /// How many events are read from the ring at once.
 const PORTION: usize = 64;

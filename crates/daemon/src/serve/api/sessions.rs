@@ -94,7 +94,7 @@ pub(super) async fn shared_survey(
 ) -> Result<Bytes, Problem> {
     let survey = move || enough_descriptors().and_then(|()| survey());
     let answered = app.answers.ask(key, Box::new(survey)).await;
-    answered.unwrap_or_else(|| Err(Problem::failed("the look at the fleet failed; the log says more")))
+    answered.unwrap_or_else(|| Err(Problem::failed("the survey failed; see the log of the daemon")))
 }
 
 /// The key of a question: two requests with the same key ask the same.
@@ -136,5 +136,5 @@ pub(super) async fn run_blocking<T: Send + 'static>(
 ) -> Result<T, Problem> {
     tokio::task::spawn_blocking(work)
         .await
-        .unwrap_or_else(|_| Err(Problem::failed("the look at the fleet failed; the log says more")))
+        .unwrap_or_else(|_| Err(Problem::failed("the survey failed; see the log of the daemon")))
 }

@@ -29,7 +29,7 @@ const GRACE: std::time::Duration = std::time::Duration::from_secs(10);
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StopBody {
-    /// How long the clean way may take before it becomes the hard one: 10s unless told.
+    /// How long a clean end may take before the processes are killed: 10s by default.
     #[schemars(with = "Option<Length>")]
     grace: Option<String>,
     /// Kill at once.

@@ -25,7 +25,7 @@ pub(crate) const LIST: Parameters = &[
     Parameter::flag("tree", "the same as all-agents, as `list --tree --json` has it"),
     Parameter::flag("strict", "an answer that is not complete is a problem (503, incomplete)"),
     Parameter::flag("usage", "tokens and cost even where whole conversations must be read"),
-    Parameter::word("sort", "what comes first; attention unless told", sort_words),
+    Parameter::word("sort", "what comes first; attention by default", sort_words),
 ];
 
 /// The query parameters that narrow an id.

@@ -358,7 +358,7 @@ fn add_live_sessions(reading: &mut SourceReading, living: SourceReading) {
         Coverage::Partial => harvest.coverage = Coverage::Partial,
         silent => {
             let why = silent.error().unwrap_or_else(|| silent.as_str().to_owned());
-            harvest.left_out(format!("what its live processes carry was not heard: {why}"));
+            harvest.left_out(format!("the sessions of its live processes could not be read: {why}"));
         }
     }
     let fresh = living.harvest.warnings.iter().filter(|warning| !harvest.warnings.contains(warning));
