@@ -54,8 +54,8 @@ impl LaunchWatch {
 mod tests {
     use super::*;
 
-    /// Far longer than any test may take: what the test waits for must come before.
-    const FOREVER: Duration = Duration::from_hours(1);
+    /// Far longer than any of this takes: what the test waits for must come before.
+    const DEADLINE: Duration = Duration::from_mins(1);
 
     #[test]
     #[cfg(target_os = "linux")]
@@ -68,9 +68,23 @@ mod tests {
         std::fs::write(elsewhere.join("file"), "x").unwrap();
         assert!(!watch.wait_once(this, Duration::ZERO));
         std::fs::create_dir(&here).unwrap();
-        assert!(watch.wait_once(this, FOREVER), "the folder that was not there yet");
+        assert!(watch.wait_once(this, DEADLINE), "the folder that was not there yet");
         std::fs::write(here.join("file"), "x").unwrap();
-        assert!(watch.wait_once(this, FOREVER));
+        assert!(watch.wait_once(this, DEADLINE));
         assert!(!watch.wait_once(this, Duration::ZERO), "it was told already");
+    }
+
+    #[test]
+    fn the_exit_of_the_agent_wakes() {
+        let place = tempfile::tempdir().unwrap();
+        let mut watch = LaunchWatch::of(vec![WatchTarget::new(place.path(), 0)]);
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let agent = agentctl_process::identity(child.id());
+        assert!(agent.is_some() && !watch.wait_once(agent, Duration::ZERO), "it lives");
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(watch.wait_once(agent, DEADLINE));
+        assert!(watch.wait_once(None, DEADLINE), "it was never identified");
     }
 }
