@@ -8,13 +8,31 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use agentctl_testkit::agents::pi;
-use agentctl_testkit::{Act, FakeModel, Pi, Reply, Signal, until_seen};
+use agentctl_testkit::{Act, Background, FakeModel, Pi, Reply, Signal, until_seen};
 use serde_json::Value;
 use steer::{Scene, until_its_end};
 
 fn scene() -> Option<Scene> {
     let scene = Scene::set("pi", |home, url| Pi::settle(home, url).map(drop))?;
     Some(Scene { model_name: Some(pi::MODEL), ..scene })
+}
+
+/// The scene, and a Pi at work in the same directory that stores no session.
+fn scene_with_bystander() -> Option<(Scene, Background)> {
+    let mut pi = None;
+    let scene = Scene::set("pi", |home, url| {
+        pi = Some(Pi::settle(home, url)?);
+        Ok(())
+    })?;
+    let bystander = pi?.headless(&scene.home, &scene.cwd, "[[hang]] nobody's", &["--no-session"]);
+    scene.model.wait_request("the bystander at work", |_| true);
+    Some((Scene { model_name: Some(pi::MODEL), ..scene }, bystander))
+}
+
+/// The session has stopped with this outcome, and no process owns it.
+fn assert_ended(session: &Value, outcome: &str) {
+    let seen = (&session["status"], &session["outcome"], &session["pid"]);
+    assert_eq!(seen, (&"stopped".into(), &outcome.into(), &Value::Null), "{session:#}");
 }
 
 #[test]
@@ -56,25 +74,11 @@ fn a_refused_key_leaves_nothing() {
 /// not own it.
 #[test]
 fn a_short_turn_is_not_given_to_a_bystander() {
-    let mut pi = None;
-    let Some(scene) = Scene::set("pi", |home, url| {
-        pi = Some(Pi::settle(home, url)?);
-        Ok(())
-    }) else {
-        return;
-    };
-    let scene = Scene { model_name: Some(pi::MODEL), ..scene };
-    let pi = pi.unwrap();
-    let mut bystander = pi.headless(&scene.home, &scene.cwd, "[[hang]] nobody's", &["--no-session"]);
-    scene.model.wait_request("the bystander at work", |_| true);
+    let Some((scene, mut bystander)) = scene_with_bystander() else { return };
     for _ in 0..3 {
         let launched = scene.launch("[[text:at once]]", &["--wait"]).ok().json();
         let after = scene.status(launched["id"].as_str().unwrap());
-        assert_eq!(
-            (&after["status"], &after["outcome"], &after["pid"]),
-            (&"stopped".into(), &"completed".into(), &Value::Null),
-            "{after:#}"
-        );
+        assert_ended(&after, "completed");
         assert!(after["launch"]["exitCode"] == 0, "{after:#}");
     }
     assert!(bystander.try_wait().is_none(), "somebody ended the bystander");
@@ -84,33 +88,19 @@ fn a_short_turn_is_not_given_to_a_bystander() {
 /// stopping it ends no process.
 #[test]
 fn a_killed_launch_is_not_given_to_a_bystander() {
-    let mut pi = None;
-    let Some(scene) = Scene::set("pi", |home, url| {
-        pi = Some(Pi::settle(home, url)?);
-        Ok(())
-    }) else {
-        return;
-    };
-    let scene = Scene { model_name: Some(pi::MODEL), ..scene };
-    let pi = pi.unwrap();
-    let mut bystander = pi.headless(&scene.home, &scene.cwd, "[[hang]] nobody's", &["--no-session"]);
-    scene.model.wait_request("the bystander at work", |_| true);
+    let Some((scene, mut bystander)) = scene_with_bystander() else { return };
     for signal in [Signal::KILL, Signal::TERM] {
         let launched = scene.launch("[[hang]] mine", &["--force"]).ok().json();
         let (id, pid) = (launched["id"].as_str().unwrap(), launched["pid"].as_u64().unwrap());
         scene.home.signal(u32::try_from(pid).unwrap(), signal);
         let outcome = if signal == Signal::KILL { "died" } else { "interrupted" };
-        let after = until_seen(steer::PATIENCE, "its end", || {
+        let after = until_seen(steer::TIMEOUT, "its end", || {
             let now = scene.status(id);
             // Between its end and the record of its runner the outcome is unknown.
             let is_open = now["status"] == "unknown" || (now["status"] == "running" && now["pid"] == pid);
             if is_open { Err(format!("{now:#}")) } else { Ok(now) }
         });
-        assert_eq!(
-            (&after["status"], &after["outcome"], &after["pid"]),
-            (&"stopped".into(), &outcome.into(), &Value::Null),
-            "{after:#}"
-        );
+        assert_ended(&after, outcome);
         let stopped = scene.agentctl(&["stop", id, "--json"]).ok().json();
         assert_eq!(stopped["sessions"][0]["wasStopped"], true, "{stopped:#}");
     }
@@ -177,7 +167,7 @@ fn a_pi_that_takes_no_id_is_resumed_and_not_launched() {
     let Some(scene) = Scene::set("pi", |home, url| {
         let pi = Pi::settle_old(home, url)?;
         let mut run = pi.headless(home, &home.work_dir("project"), "[[text:first]] begun by hand", &[]);
-        assert!(run.wait(steer::PATIENCE).success(), "{}", run.stderr());
+        assert!(run.wait(steer::TIMEOUT).success(), "{}", run.stderr());
         Ok(())
     }) else {
         return;

@@ -14,7 +14,6 @@ pub mod session;
 pub mod status;
 pub mod survey;
 pub mod text;
-pub mod transcript;
 
 pub use claim::{Claim, Joined, LiveReport, Stray, Tie};
 pub use directory::{DirectoryHolder, LockType};
@@ -28,6 +27,7 @@ pub use process::{
     Environ, HeldLock, KernelView, Launched, NamespaceView, Observed, OpenFile, PidNamespace, Process,
     ProcessHead, ProcessRef, RootMembership, Witnesses,
 };
+pub use session::transcript::{Entry, EntryKind, Role};
 pub use session::{
     Capability, Facts, Found, LaunchInfo, Meta, NativeSession, OptionKind, OptionScope, Parent, Pending,
     PendingKind, PendingOption, ProcessEntry, Relation, Session, SessionKey, Stamp, Tokens,
@@ -36,7 +36,6 @@ pub use status::{
     Liveness, Outcome, Owner, Owners, RemoteState, Rule, Status, Turn, TurnState, Verdict, derive, prevailing,
 };
 pub use survey::{
-    Coverage, Ended, Harvest, OwnerIdentity, OwnerProcess, Registration, Remote, SourceReport, Survey,
+    Coverage, Ended, Harvest, OwnerIdentity, OwnerProcess, Registration, RemoteReport, SourceReport, Survey,
     Surveyed,
 };
-pub use transcript::{Entry, EntryKind, Role};

@@ -4,6 +4,7 @@
 //! - [`TestHome`]: a separate home, environment and working directories, and a way to run `agentctl` in them.
 //! - [`Background`], [`Pty`]: programs that run beside the test, without and with a terminal.
 //! - [`agents`]: real agents in pinned versions, set up in a test home.
+//! - [`sessions`]: made-up sessions, for tests that need no storage.
 //! - [`tools`]: validators and other checking programs from outside this project.
 //! - [`until`], [`until_seen`]: wait for a condition with a deadline.
 //! - [`skip`]: reports that a test cannot be run here. There is no other way to skip.
@@ -34,6 +35,7 @@ mod cache;
 mod home;
 pub mod model;
 mod pty;
+pub mod sessions;
 mod skip;
 pub mod tools;
 mod wait;

@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// Only print the command that leads there
     #[arg(long)]
     print: bool,
-    /// The way there as JSON: tmux, cwd, variables, argv, shell
+    /// How to get there, as JSON: tmux, cwd, variables, argv, shell
     #[arg(long)]
     json: bool,
 }

@@ -20,11 +20,11 @@ const READ_TIMEOUT: Duration = Duration::from_millis(200);
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     agentctl events --type session.waiting --type session.stopped\n  \
-    agentctl events --since CURSOR          go on where you were\n\n\
+    agentctl events --since CURSOR          continue where you were\n\n\
     After a line of type `reset` events were missed; the line of type `snapshot`\n\
-    behind it says where everything stands.")]
+    after it has the current state of everything.")]
 pub(crate) struct Args {
-    /// Go on behind this cursor
+    /// Continue after this cursor
     #[arg(long, value_name = "CURSOR")]
     since: Option<String>,
     /// Only events of this type (repeatable)
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// Only events of this agent (repeatable)
     #[arg(long, value_name = "NAME", value_parser = super::adapter_names())]
     adapter: Vec<String>,
-    /// Begin with where everything stands
+    /// Begin with the current state of everything
     #[arg(long)]
     snapshot: bool,
 }

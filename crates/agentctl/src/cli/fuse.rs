@@ -12,7 +12,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
 use serde_json::json;
 
-use super::target::Narrowed;
+use super::target::NarrowingArgs;
 use super::{complete, fuses};
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
@@ -39,9 +39,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Set a fuse; one on the same directory or session makes way
+    /// Set a fuse; it replaces one on the same directory or session
     Set(Box<Set>),
-    /// Let a fuse burn longer, from now
+    /// Extend a fuse, counted from now
     Extend {
         #[command(flatten)]
         on: On,
@@ -52,7 +52,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Take a fuse away; nothing fires
+    /// Remove a fuse without firing it
     Cancel {
         #[command(flatten)]
         on: On,
@@ -68,7 +68,7 @@ struct On {
     #[command(flatten)]
     what: What,
     #[command(flatten)]
-    narrowed: Narrowed,
+    narrowed: NarrowingArgs,
 }
 
 #[derive(Debug, clap::Args)]

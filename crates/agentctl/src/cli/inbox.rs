@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::complete;
 use super::coverage;
-use super::target::Narrowed;
+use super::target::NarrowingArgs;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -29,11 +29,11 @@ use crate::surroundings::Surroundings;
 
 /// Show what waits for a person: approvals, questions, limits, failures
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Who is blocked comes first, the longest wait before all; then what failed.\n\n\
+#[command(after_help = "Blocked sessions come first, the longest wait on top; then failures.\n\n\
     Examples:\n  \
     agentctl inbox\n  \
     agentctl inbox --since 7d          failures of a whole week\n  \
-    agentctl inbox --done 5f0c         put a failure away until its next turn\n  \
+    agentctl inbox --done 5f0c         mark a failure as done until its next turn\n  \
     agentctl inbox --json | jq -r '.items[].next[0]'")]
 pub(crate) struct Args {
     /// How far back failures of stopped sessions count: 7d, 12h, an RFC 3339 time, or `all` [default: 1d]
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// Only sessions of this agent (repeatable)
     #[arg(long, value_name = "NAME", value_parser = super::adapter_names())]
     adapter: Vec<String>,
-    /// Put the failure of this session away until its next turn (repeatable)
+    /// Mark the failure of this session as done until its next turn (repeatable)
     #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::failures))]
     done: Vec<String>,
     /// With --done: only sessions stored under this config root
@@ -115,7 +115,7 @@ fn put_away(
     surroundings: &Surroundings,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
-    let narrowed = Narrowed::by(args.adapter.first().cloned(), args.root.clone(), args.cwd.clone());
+    let narrowed = NarrowingArgs::by(args.adapter.first().cloned(), args.root.clone(), args.cwd.clone());
     let find =
         |id: &String| narrowed.find(id, Purpose::Act, fleet, surroundings, out).map(|(found, _)| found);
     let found = args.done.iter().map(find).collect::<Result<Vec<Surveyed>, Failure>>()?;
@@ -180,7 +180,7 @@ fn what(item: &InboxItem) -> Cell {
     let look = style::look(item.session.status, item.session.outcome);
     let word = match (item.kind, item.session.outcome) {
         (InboxKind::Failure, Some(outcome)) => outcome.as_str(),
-        (kind, _) => kind.word(),
+        (kind, _) => kind.as_str(),
     };
     let glyph = if item.kind == InboxKind::Failure { '✕' } else { look.glyph };
     Cell::new(format!("{glyph} {word}"), look.tone)

@@ -18,7 +18,7 @@ pub(crate) struct Message {
         allow_hyphen_values = true
     )]
     message: Option<String>,
-    /// Say what this file holds
+    /// Read the message from this file
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     file: Option<PathBuf>,
 }

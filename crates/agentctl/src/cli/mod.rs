@@ -79,7 +79,7 @@ static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
 #[derive(Debug, Parser)]
 #[command(name = "agentctl", version = VERSION.as_str(), after_help = AFTER_HELP.as_str(), max_term_width = 80)]
 pub(crate) struct Cli {
-    /// When there are colours
+    /// When to use colours
     #[arg(
         long,
         global = true,

@@ -1,34 +1,9 @@
-//! Tests of the tree of a list, and a builder of sessions for neighbouring tests.
+//! Tests of the tree of a list.
 
-use agentctl_model::{Evidence, Outcome, Relation, Rule, SessionKey, Status, Witness};
+use agentctl_model::{Relation, Status};
+use agentctl_testkit::sessions::{session, surveyed};
 
 use super::*;
-
-pub(crate) fn session(id: &str, status: Status, outcome: Option<Outcome>) -> Session {
-    let value = serde_json::json!({
-        "id": id, "adapter": "claude-code", "configRoot": "/home/dev/.claude", "status": status, "outcome": outcome,
-        "pending": [], "prompt": "Fix the auth bug", "cwd": "/home/dev/work/mono/services/auth",
-        "updatedAt": "2026-11-15T11:59:30Z", "processes": [], "capabilities": [],
-        "evidence": [Evidence::said(Witness::Kernel, "looked", None)], "meta": {}
-    });
-    serde_json::from_value(value).unwrap()
-}
-
-pub(crate) fn surveyed(session: Session) -> Surveyed {
-    let key = SessionKey {
-        adapter: session.adapter.clone(),
-        root: session.config_root.clone(),
-        id: session.id.clone(),
-        slot: None,
-    };
-    Surveyed {
-        key,
-        session: Box::new(session),
-        place: "/x".into(),
-        rule: Rule::TurnOpen,
-        carriers: Vec::new(),
-    }
-}
 
 #[test]
 fn children_stand_under_their_parents_and_circles_end() {

@@ -124,8 +124,8 @@ fn tell(
     for line in table.lines(out.width(), out.paint) {
         writeln!(out, "{line}")?;
     }
-    let noun = if pruned.len() == 1 { "record" } else { "records" };
+    let records = text::counted(pruned.len(), "launch record", "launch records");
     let done = if dry_run { "would be removed" } else { "removed" };
-    writeln!(out, "{}", out.paint.dim(&format!("{} launch {noun} {done}", pruned.len())))?;
+    writeln!(out, "{}", out.paint.dim(&format!("{records} {done}")))?;
     Ok(())
 }

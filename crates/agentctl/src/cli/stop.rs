@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use agentctl_fleet::act::stop::{StopAnswer, StopReport};
-use agentctl_fleet::{Caller, Fleet, NotStopped, Patience, Purpose, StopError, Stopped};
+use agentctl_fleet::{Caller, Fleet, NotStopped, Purpose, StopError, StopOptions, Stopped};
 use agentctl_model::{Outcome, ProcessEntry, Status, Surveyed, text};
 
 use super::target::{Found, Targets};
@@ -21,13 +21,14 @@ use crate::surroundings::Surroundings;
     agentctl stop 5f0c\n  \
     agentctl stop 5f0c 7a1e --grace 30s\n  \
     agentctl stop 5f0c --force\n\n\
-    Stopping a stopped session is success. Of several ids a bad one is named and\n\
-    does not keep the others; the worst of them is the exit code. Of a session in\n\
-    an agent's own server the turn is ended, and where it is still open is said.")]
+    Stopping a stopped session is success. With several ids, a bad one is\n\
+    reported and the others are stopped all the same; the exit code is the worst.\n\
+    For a session in an agent's own server only the turn is ended, and the answer\n\
+    says where it is still open.")]
 pub(crate) struct Args {
     #[command(flatten)]
     targets: Targets,
-    /// How long the clean way may take before it becomes the hard one
+    /// How long a clean end may take before the processes are killed
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time::parse_duration)]
     grace: Duration,
     /// Kill at once
@@ -43,15 +44,15 @@ pub(crate) fn run(args: &Args, surroundings: &Surroundings, out: &mut Output) ->
     let fleet = surroundings.fleet_under(&settings);
     let caller = surroundings.caller(&settings)?;
     let found = args.targets.find(Purpose::Act, &fleet, surroundings, out)?;
-    let patience = Patience { grace: args.grace, force: args.force };
-    stop_all(&found, patience, args.json, &fleet, &caller, out)
+    let options = StopOptions { grace: args.grace, force: args.force };
+    stop_all(&found, options, args.json, &fleet, &caller, out)
 }
 
 /// Stops the sessions one after the other and reports each. The exit code is the worst of them and of those
 /// not found.
 pub(crate) fn stop_all(
     found: &Found,
-    patience: Patience,
+    options: StopOptions,
     as_json: bool,
     fleet: &Fleet,
     caller: &Caller,
@@ -62,7 +63,7 @@ pub(crate) fn stop_all(
     let alone = found.sessions.len() + found.bad.len() == 1;
     for target in &found.sessions {
         out.progress(Some(&format!("stopping {} ...", text::one_line(&target.key.id))));
-        let stopped = fleet.stop(target, caller, patience);
+        let stopped = fleet.stop(target, caller, options);
         out.progress(None);
         let stopped = match stopped {
             Ok(stopped) => stopped,

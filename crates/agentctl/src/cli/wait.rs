@@ -34,7 +34,7 @@ const FALLBACK_INTERVAL: Duration = Duration::from_secs(3);
     agentctl wait 5f0c && git push\n  \
     agentctl wait 5f0c 7c1e --any --timeout 30m\n  \
     agentctl wait 5f0c --until waiting --until idle\n\n\
-    Exit codes: 0 when the turns completed or say nothing, 1 when one failed, died\n\
+    Exit codes: 0 when no turn is known to have ended badly, 1 when one failed, died\n\
     or was interrupted, 124 after the timeout, 130 after Ctrl-C.")]
 pub(crate) struct Args {
     #[command(flatten)]

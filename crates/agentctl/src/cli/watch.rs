@@ -169,7 +169,7 @@ fn how(found: Result<(Surveyed, Vec<SourceReport>), FindError>) -> String {
             format!(": {} {}{detail}", look.glyph, look.word)
         }
         Err(FindError::NotFound { .. }) => ": its records are gone".to_owned(),
-        Err(_) => "; what became of it was not heard".to_owned(),
+        Err(_) => "; its state afterwards could not be read".to_owned(),
     }
 }
 
@@ -196,7 +196,7 @@ mod tests {
     use agentctl_model::{Outcome, Status};
 
     use super::*;
-    use crate::cli::order::tests::{session, surveyed};
+    use agentctl_testkit::sessions::{session, surveyed};
 
     fn listing(sessions: Vec<Session>, coverage: &str) -> Listing {
         let source = SourceReport {
@@ -239,6 +239,6 @@ mod tests {
     fn how_a_session_left_is_told_only_where_it_is_known() {
         assert_eq!(how(Err(FindError::NotFound { text: "a".into() })), ": its records are gone");
         let unheard = FindError::NotHeard { text: "a".into(), sources: Vec::new() };
-        assert_eq!(how(Err(unheard)), "; what became of it was not heard");
+        assert_eq!(how(Err(unheard)), "; its state afterwards could not be read");
     }
 }

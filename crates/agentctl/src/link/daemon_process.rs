@@ -299,7 +299,8 @@ impl<'a> DaemonProcess<'a> {
             _ => String::new(),
         };
         let words = format!("{}{place}{goes_on}", RunError::Http { address, source });
-        Err(Failure::new(Exit::NoDaemon, words).hint("end whoever has that port, or name another one"))
+        Err(Failure::new(Exit::NoDaemon, words)
+            .hint("end the program that uses that port, or name another port"))
     }
 
     fn start_locked(&self, manner: Manner) -> Result<Started, Failure> {

@@ -24,7 +24,7 @@ pub(crate) enum Tone {
     Bad,
 }
 
-/// When there are colours, as `--color` says it.
+/// When to use colours, as `--color` says it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Colour {
     /// On a terminal, unless a variable says otherwise

@@ -382,7 +382,7 @@ mod tests {
     use agentctl_model::{Status, Tokens};
 
     use super::*;
-    use crate::cli::order::tests::session;
+    use agentctl_testkit::sessions::session;
 
     fn filled(template: &str) -> Vec<String> {
         let one = Session {

@@ -54,7 +54,7 @@ fn the_first_of_several_gateways_is_taken_and_said_and_another_can_be_named() {
         assert!(refused.err.contains(&other.url()), "the known ones are listed: {refused:?}");
     }
     let nothing = office.machine.run(&["launch", "claude-code", "-p", "go", "--gateway", &other.url()]);
-    assert!(nothing.code == Some(7) && nothing.err.contains("lives in no gateway"), "{nothing:?}");
+    assert!(nothing.code == Some(7) && nothing.err.contains("does not run in a gateway"), "{nothing:?}");
 }
 
 #[test]

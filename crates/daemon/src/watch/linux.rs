@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agentctl_files::watch::{Folders, WatchTarget};
+use agentctl_model::text;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::polled::{POLL_INTERVAL, Polled};
-use super::{Watching, Woken};
+use super::{WakeReasons, Watching};
 use crate::run::descriptors;
 
 /// Wakes the watcher from another thread.
@@ -60,10 +61,10 @@ impl Watcher {
         let unwatched = folders.map(Folders::unwatched);
         let no_folder = self.no_folders.as_ref().map(|why| format!("no folder can be watched: {why}"));
         let some_folders = folders.and_then(Folders::why_unwatched).map(|why| {
-            format!("{} cannot be watched: {why}", counted(unwatched.unwrap_or(0), "folder", "folders"))
+            format!("{} cannot be watched: {why}", text::counted(unwatched.unwrap_or(0), "folder", "folders"))
         });
         let processes = self.polled.why().map(|why| {
-            format!("{} cannot be watched: {why}", counted(self.polled.count(), "process", "processes"))
+            format!("{} cannot be watched: {why}", text::counted(self.polled.count(), "process", "processes"))
         });
         Watching {
             folders: folders.map_or(0, Folders::count),
@@ -124,7 +125,7 @@ impl Watcher {
     }
 
     /// Waits until something happens, at most so long. In between, processes that cannot be watched are polled.
-    pub(crate) fn wait(&mut self, longest: Duration) -> Woken {
+    pub(crate) fn wait(&mut self, longest: Duration) -> WakeReasons {
         let began = Instant::now();
         loop {
             let left = longest.saturating_sub(began.elapsed());
@@ -139,7 +140,7 @@ impl Watcher {
         }
     }
 
-    fn wait_for_the_kernel(&mut self, longest: Duration) -> Woken {
+    fn wait_for_the_kernel(&mut self, longest: Duration) -> WakeReasons {
         let mut watched = vec![PollFd::new(&*self.waker.0, PollFlags::IN)];
         let processes: Vec<u32> = self.processes.keys().copied().collect();
         watched.extend(self.processes.values().map(|pinned| PollFd::new(pinned, PollFlags::IN)));
@@ -154,7 +155,7 @@ impl Watcher {
         }
         let ready: Vec<bool> = watched.iter().map(|one| !one.revents().is_empty()).collect();
         drop(watched);
-        let mut woken = Woken { waker: ready[0], ..Woken::default() };
+        let mut woken = WakeReasons { waker: ready[0], ..WakeReasons::default() };
         if woken.waker {
             let _ = rustix::io::read(&*self.waker.0, &mut [0; 8]);
         }
@@ -170,10 +171,6 @@ impl Watcher {
         }
         woken
     }
-}
-
-fn counted(count: usize, one: &str, several: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { several })
 }
 
 #[cfg(test)]

@@ -31,13 +31,13 @@ impl HoldFeed {
 }
 
 impl Feed for HoldFeed {
-    fn next(&mut self, patience: Duration) -> Result<FeedMessage, Lost> {
+    fn next(&mut self, timeout: Duration) -> Result<FeedMessage, Lost> {
         let heard = match &mut self.line {
             Some(line) => Ok(line),
             None => self.connect(),
         };
         let heard = heard.and_then(|(stream, reader)| {
-            stream.set_read_timeout(Some(patience))?;
+            stream.set_read_timeout(Some(timeout))?;
             reader.line::<Reply>()
         });
         match heard {

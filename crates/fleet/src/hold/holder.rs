@@ -85,8 +85,8 @@ impl Published {
     }
 
     /// Waits at most this long for another state than the one of this version.
-    pub(super) fn changed_since(&self, seen: Option<u64>, patience: Duration) -> Option<(u64, Report)> {
-        let wait = self.changed.wait_timeout_while(self.lock(), patience, |now| seen == Some(now.0));
+    pub(super) fn changed_since(&self, seen: Option<u64>, timeout: Duration) -> Option<(u64, Report)> {
+        let wait = self.changed.wait_timeout_while(self.lock(), timeout, |now| seen == Some(now.0));
         let (now, waited) = wait.unwrap_or_else(PoisonError::into_inner);
         (!waited.timed_out()).then(|| now.clone())
     }

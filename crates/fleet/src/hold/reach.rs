@@ -50,11 +50,11 @@ pub(crate) fn tell(
     folder: &Path,
     verb: Verb,
     allow_self: bool,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Acceptance, HoldError> {
     let mut stream = dial(folder).map_err(HoldError::NotHeld)?;
     let unknown = |error: io::Error| HoldError::Unknown(format!("the runner does not answer: {error}"));
-    let reply = question(&mut stream, &Ask::Tell { verb, allow_self }, patience);
+    let reply = question(&mut stream, &Ask::Tell { verb, allow_self }, timeout);
     let reply = match reply {
         Err(error) if is_timeout(&error) => {
             wire::write_line(&mut stream, &"withdraw").map_err(unknown)?;
@@ -76,9 +76,9 @@ pub(super) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-fn ask(folder: &Path, ask: &Ask, patience: Duration) -> io::Result<(UnixStream, Reply)> {
+fn ask(folder: &Path, ask: &Ask, timeout: Duration) -> io::Result<(UnixStream, Reply)> {
     let mut stream = dial(folder)?;
-    let reply = question(&mut stream, ask, patience)?;
+    let reply = question(&mut stream, ask, timeout)?;
     Ok((stream, reply))
 }
 
@@ -92,8 +92,8 @@ pub(super) fn dial(folder: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-fn question(stream: &mut UnixStream, ask: &Ask, patience: Duration) -> io::Result<Reply> {
-    stream.set_read_timeout(Some(patience))?;
+fn question(stream: &mut UnixStream, ask: &Ask, timeout: Duration) -> io::Result<Reply> {
+    stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(OWN_WORD))?;
     wire::write_line(stream, ask)?;
     Reader::of(stream)?.line()

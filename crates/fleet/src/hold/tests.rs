@@ -140,9 +140,9 @@ impl Scene {
         }
     }
 
-    fn send(&self, words: &str, patience: Duration) -> Result<Acceptance, HoldError> {
+    fn send(&self, words: &str, timeout: Duration) -> Result<Acceptance, HoldError> {
         let verb = Verb::Send { words: words.into(), as_command: false };
-        tell(self.folder(), verb, false, patience)
+        tell(self.folder(), verb, false, timeout)
     }
 
     fn agent_ends(&mut self) {

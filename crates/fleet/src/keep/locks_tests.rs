@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use agentctl_model::{Evidence, Rule, SessionKey, Surveyed, Witness};
+use agentctl_model::ProcessEntry;
+use agentctl_testkit::sessions;
 
 use super::*;
 
@@ -27,34 +28,19 @@ fn lock(directory: &Path, by: &str, until: Option<&str>) -> ManualLock {
 }
 
 fn session(id: &str, status: Status, pid: Option<u32>, cwd: &Path) -> Session {
-    let processes: Vec<_> = pid
-        .map(|pid| serde_json::json!({"pid": pid, "startedAt": "2026-11-15T11:00:00Z", "role": "agent", "command": "x"}))
-        .into_iter()
-        .collect();
-    let value = serde_json::json!({
-        "id": id, "adapter": "claude-code", "configRoot": "/home/dev/.claude", "status": status, "outcome": null,
-        "pending": [], "cwd": cwd, "pid": pid, "processes": processes, "capabilities": [],
-        "evidence": [Evidence::said(Witness::Kernel, "looked", None)], "meta": {}
-    });
-    serde_json::from_value(value).unwrap()
+    let entry = |pid| ProcessEntry {
+        pid,
+        started_at: Some(at("2026-11-15T11:00:00Z")),
+        role: "agent".to_owned(),
+        command: "x".to_owned(),
+    };
+    let cwd = Some(cwd.to_string_lossy().into_owned());
+    let processes = pid.map(entry).into_iter().collect();
+    Session { pid, processes, cwd, ..sessions::session(id, status, None) }
 }
 
 fn survey(sessions: Vec<Session>) -> Survey {
-    let sessions = sessions.into_iter().map(|session| {
-        let key = SessionKey {
-            adapter: session.adapter.clone(),
-            root: session.config_root.clone(),
-            id: session.id.clone(),
-            slot: None,
-        };
-        Surveyed {
-            key,
-            session: Box::new(session),
-            place: "/x".into(),
-            rule: Rule::TurnOpen,
-            carriers: Vec::new(),
-        }
-    });
+    let sessions = sessions.into_iter().map(sessions::surveyed);
     Survey { sessions: sessions.collect(), ..Survey::default() }
 }
 

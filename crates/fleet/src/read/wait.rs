@@ -115,18 +115,14 @@ fn ended_badly(session: &Session) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use agentctl_model::{Evidence, SourceReport, Witness};
+    use agentctl_model::{Session, SourceReport};
+    use agentctl_testkit::sessions;
 
     use super::*;
 
     fn seen(id: &str, status: Status, outcome: Option<Outcome>) -> Surveyed {
-        let session = serde_json::json!({
-            "id": id, "adapter": "pi", "configRoot": "/r", "status": status, "outcome": outcome, "pending": [],
-            "processes": [], "capabilities": [], "evidence": [Evidence::said(Witness::Kernel, "looked", None)], "meta": {}
-        });
-        let key = SessionKey { adapter: "pi".into(), root: "/r".into(), id: id.into(), slot: None };
-        let session = serde_json::from_value(session).unwrap();
-        Surveyed { key, session, place: "/x".into(), rule: Rule::TurnOpen, carriers: Vec::new() }
+        let session = sessions::session(id, status, outcome);
+        sessions::surveyed(Session { adapter: "pi".into(), config_root: "/r".into(), ..session })
     }
 
     fn survey(sessions: Vec<Surveyed>, coverage: &str) -> Survey {

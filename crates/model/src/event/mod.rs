@@ -17,10 +17,12 @@ use crate::survey::SourceReport;
 pub use view::View;
 
 /// Every type of event.
+// The variants have ordinary comments: a doc comment would turn the flat list of names in the published schema into a list
+// of alternatives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub enum EventKind {
-    /// A process owns the session now, and none did in the survey before.
+    // A process owns the session now, and none did in the survey before.
     #[serde(rename = "session.started")]
     SessionStarted,
     #[serde(rename = "session.running")]
@@ -31,7 +33,7 @@ pub enum EventKind {
     SessionIdle,
     #[serde(rename = "session.stopped")]
     SessionStopped,
-    /// The session was live, and its agent keeps no record of it.
+    // The session was live, and its agent keeps no record of it.
     #[serde(rename = "session.gone")]
     SessionGone,
     #[serde(rename = "lock.acquired")]
@@ -52,10 +54,10 @@ pub enum EventKind {
     SourceRecovered,
     #[serde(rename = "launch.exited")]
     LaunchExited,
-    /// A reader of the stream missed events.
+    // A reader of the stream missed events.
     #[serde(rename = "reset")]
     Reset,
-    /// The state of everything, for a reader that begins.
+    // The state of everything, for a reader that begins.
     #[serde(rename = "snapshot")]
     Snapshot,
 }

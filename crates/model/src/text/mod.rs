@@ -69,6 +69,11 @@ pub fn shell_word(word: &str) -> String {
     if word.starts_with('-') { format!("-- {quoted}") } else { quoted }
 }
 
+/// A number with its noun: "1 folder", "2 folders".
+pub fn counted(count: usize, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
+}
+
 /// The first `limit` characters of a text, cleaned. `None` keeps the whole text.
 pub fn clean_cut(text: &str, limit: Option<usize>) -> String {
     match limit {

@@ -83,6 +83,31 @@ mod tests {
 
     use super::*;
 
+    /// Most tests run as root, whose number could be read from any field that is zero. Here every field is different.
+    #[test]
+    fn the_user_is_read_from_its_own_field() {
+        let answer = |kind: u16, inode: u32| {
+            let mut answer = Vec::new();
+            // The header: length, type, flags, sequence, port.
+            answer.extend(88u32.to_ne_bytes());
+            answer.extend(kind.to_ne_bytes());
+            answer.extend(2u16.to_ne_bytes());
+            answer.extend([3u32, 4].map(u32::to_ne_bytes).concat());
+            // The message: family, state, timer, retransmissions; ports, addresses, interface, cookie.
+            answer.extend([2, 1, 5, 6]);
+            answer.extend([7; 48]);
+            // Expiry and the two queues, then what is asked for.
+            answer.extend([8u32, 9, 10, 1000, inode].map(u32::to_ne_bytes).concat());
+            answer
+        };
+        assert_eq!(parse(&answer(SOCK_DIAG_BY_FAMILY, 11)).unwrap(), Some(1000));
+        assert_eq!(parse(&answer(SOCK_DIAG_BY_FAMILY, 0)).unwrap(), None, "nobody has accepted it");
+        assert!(parse(&answer(99, 11)).is_err(), "another kind of answer");
+        for length in 0..UID + 8 {
+            assert!(parse(&answer(SOCK_DIAG_BY_FAMILY, 11)[..length]).is_err(), "cut at {length}");
+        }
+    }
+
     #[test]
     fn the_end_that_was_accepted_has_an_owner_and_the_one_that_waits_has_none() {
         for address in ["127.0.0.1:0", "[::1]:0"] {

@@ -1,4 +1,4 @@
-//! The backends under test, each with the hands that understand its identities.
+//! The backends under test, each with the signal functions that understand its identities.
 
 use std::time::{Duration, Instant};
 

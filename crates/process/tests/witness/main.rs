@@ -1,7 +1,7 @@
 //! The kernel witness against real processes. What both backends promise is one suite, run against each of them.
 #![allow(
     clippy::disallowed_methods,
-    reason = "this crate is the hands, and its tests start what they look at"
+    reason = "this crate sends signals, and its tests start what they look at"
 )]
 #![allow(clippy::print_stdout, reason = "children talk to their tests")]
 

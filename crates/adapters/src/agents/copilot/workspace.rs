@@ -91,6 +91,22 @@ mod tests {
         }
     }
 
+    /// Each of these files goes beyond one limit only, and would be read without it.
+    #[test]
+    fn each_limit_refuses_by_itself() {
+        let nested = |depth: usize| format!("cwd: /x\nx: {}1{}\n", "[".repeat(depth), "]".repeat(depth));
+        let list = |length: usize| format!("cwd: /x\nx: [{}]\n", "1,".repeat(length));
+        for (what, sound, hostile) in [
+            ("depth", nested(4), nested(12)),
+            ("nodes", list(2000), list(6000)),
+            ("anchors", "cwd: /x\nname: a\n".to_owned(), "cwd: /x\nname: &a a\n".to_owned()),
+            ("merge keys", "cwd: /x\nx: {a: b}\n".to_owned(), "cwd: /x\n<<: {a: b}\n".to_owned()),
+        ] {
+            assert_eq!(Workspace::parse(&sound).cwd.as_deref(), Some("/x"), "{what}");
+            assert_eq!(Workspace::parse(&hostile), Workspace::default(), "{what}");
+        }
+    }
+
     /// Each of these files is small, but would exhaust memory or time if it were parsed without limits.
     #[test]
     fn hostile_files_cost_next_to_nothing() {

@@ -69,7 +69,7 @@ fn tell_what_is_pending(claim: &mut Claim, harvest: &Harvest) {
     if turn.state == TurnState::Question {
         let summary = turn.detail.clone();
         let pending = Pending::new(PendingKind::Question, summary, turn.last);
-        let word = claim.testimony.get_or_insert_with(LiveReport::default);
+        let word = claim.live_report.get_or_insert_with(LiveReport::default);
         word.pending = vec![pending];
         word.since = turn.last;
     }

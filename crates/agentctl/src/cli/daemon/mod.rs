@@ -13,7 +13,7 @@ use agentctl_fleet::KernelLock;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::daemon_host::Keeper;
+use crate::daemon_context::DaemonContext;
 use crate::exit_codes::Exit;
 use crate::failure::Failure;
 use crate::link::client::OWN_VERSION;
@@ -57,7 +57,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// End it and start it again, in the same manner unless told otherwise
+    /// End it and start it again, with the same options unless others are given
     Restart(How),
     /// Run it in the foreground until Ctrl-C
     Run {
@@ -73,7 +73,7 @@ enum Command {
         #[arg(long)]
         print: bool,
     },
-    /// Take the service away
+    /// Remove the service
     Uninstall,
     /// Show the end of its log
     Logs {
@@ -227,7 +227,7 @@ fn serve(
             None
         }
     };
-    let keeper = Arc::new(Keeper::new(surroundings));
+    let context = Arc::new(DaemonContext::new(surroundings));
     let options = Options {
         home: home.clone(),
         start_lock,
@@ -238,8 +238,8 @@ fn serve(
         read_only: manner.read_only,
         aloud: !detached,
         notify_socket,
-        settings: keeper.clone(),
-        hands: keeper,
+        settings: context.clone(),
+        session_stopper: context,
     };
     match agentctl_daemon::run(options) {
         Ok(Ended::Stopped) => Ok(Exit::Done),
@@ -253,7 +253,7 @@ fn serve(
         Err(error @ RunError::Http { .. }) if manner.http.is_none() => {
             let words = format!("{error} (http of config.toml)");
             Err(Failure::new(Exit::NoDaemon, words)
-                .hint("end whoever has that port, or name another one there"))
+                .hint("end the program that uses that port, or name another port there"))
         }
         Err(error @ RunError::NotLoopback(_)) => Err(Failure::new(Exit::Usage, error.to_string())),
         Err(error) => Err(Failure::new(Exit::NoDaemon, error.to_string())),

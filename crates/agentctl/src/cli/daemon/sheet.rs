@@ -4,6 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use agentctl_daemon::DaemonStatus;
+use agentctl_model::text::counted;
 
 use crate::cli::coverage;
 use crate::failure::Failure;
@@ -26,8 +27,7 @@ pub(super) fn print(
         line(out, "memory", &format!("{} MB", bytes >> 20))?;
     }
     line(out, "sessions", &format!("{} live", status.live_sessions))?;
-    let watched = format!("{} folders, {} processes", status.watched_folders, status.watched_processes);
-    line(out, "watched", &watched)?;
+    line(out, "watched", &watched(status.watched_folders, status.watched_processes))?;
     for why in status.watch_incomplete.iter().flat_map(|why| why.split("; ")) {
         line(out, "", &agentctl_model::text::one_line(why))?;
     }
@@ -59,8 +59,23 @@ pub(super) fn print(
     Ok(())
 }
 
+fn watched(folders: usize, processes: usize) -> String {
+    format!("{}, {}", counted(folders, "folder", "folders"), counted(processes, "process", "processes"))
+}
+
 fn line(out: &mut Output, label: &str, words: &str) -> Result<(), Failure> {
     let label = out.paint.dim(&format!("{label:<10}"));
     writeln!(out, "{label}{words}")?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_folder_is_not_called_folders() {
+        assert_eq!(watched(1, 1), "1 folder, 1 process");
+        assert_eq!(watched(0, 2), "0 folders, 2 processes");
+    }
 }

@@ -1,6 +1,7 @@
 //! The daemon as `doctor` finds it: it is asked and never started. A missing daemon is not a fault.
 
 use agentctl_daemon::DaemonStatus;
+use agentctl_model::text;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -73,7 +74,9 @@ fn troubles(status: &DaemonStatus, surroundings: &Surroundings) -> Vec<String> {
     );
     troubles.extend(status.watch_incomplete.iter().map(|why| format!("not everything is watched: {why}")));
     if status.outbox.dead > 0 {
-        troubles.push(format!("{} webhook(s) were given up; they lie in outbox/dead", status.outbox.dead));
+        let webhooks = text::counted(status.outbox.dead, "webhook", "webhooks");
+        troubles
+            .push(format!("{webhooks} could not be delivered and will not be tried again; see outbox/dead"));
     }
     troubles
 }

@@ -30,9 +30,8 @@ pub(super) fn reap(yes: bool, surroundings: &Surroundings, out: &mut Output) -> 
 
 fn agrees(orphan: &Orphan, out: &mut Output) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
-        return Err(
-            Failure::new(Exit::Usage, "there is nobody to ask here").hint("--yes ends them without asking")
-        );
+        return Err(Failure::new(Exit::Usage, "there is no terminal to ask on")
+            .hint("--yes ends them without asking"));
     }
     out.flush()?;
     let session = orphan.session_id.as_deref().map(|id| format!(" of session {}", text::one_line(id)));

@@ -46,8 +46,8 @@ pub(crate) fn print(report: &Report, surroundings: &Surroundings, out: &mut Outp
         writeln!(out, "\nended: {}", pids.join(", "))?;
     }
     if report.expired_launches > 0 {
-        let count = report.expired_launches;
-        writeln!(out, "\n{count} launch record(s) have had their time; `agentctl prune` removes them")?;
+        let records = text::counted(report.expired_launches, "launch record", "launch records");
+        writeln!(out, "\n{records} older than they are kept; `agentctl prune` removes them")?;
     }
     writeln!(out)?;
     let verdict = if report.healthy {
@@ -126,8 +126,7 @@ impl Page<'_> {
             None => self.line(NONE, Tone::Dim, "root", &format!("{root} is not there")),
         }];
         let sessions = match heard.sessions {
-            Some(1) => "1 session, ".to_owned(),
-            Some(count) => format!("{count} sessions, "),
+            Some(count) => format!("{}, ", text::counted(count, "session", "sessions")),
             None => String::new(),
         };
         let coverage = match heard.coverage.as_str() {
@@ -202,7 +201,7 @@ impl Page<'_> {
         lines.extend(daemon.troubles.iter().map(|words| line("!", Tone::Attention, words)));
         let stale = daemon.stale_files.iter();
         lines.extend(stale.map(|path| {
-            let words = format!("{} serves nobody; the next daemon clears it away", self.shown(path));
+            let words = format!("{} has no daemon behind it; the next daemon removes it", self.shown(path));
             self.line("!", Tone::Attention, "stale", &words)
         }));
         lines

@@ -7,7 +7,7 @@ mod show;
 use std::io::Write;
 use std::time::Duration;
 
-use agentctl_fleet::{Fleet, Group, Patience};
+use agentctl_fleet::{Fleet, Group, StopOptions};
 use agentctl_model::{SourceReport, text};
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
@@ -113,13 +113,13 @@ fn stop(args: &StopArgs, surroundings: &Surroundings, out: &mut Output) -> Resul
     super::coverage::warn(&sources, surroundings, out);
     if !args.json {
         if starting > 0 {
-            let noun = if starting == 1 { "launch" } else { "launches" };
-            writeln!(out, "{starting} {noun} taken back before there was a session")?;
+            let launches = text::counted(starting, "launch", "launches");
+            writeln!(out, "{launches} taken back before there was a session")?;
         } else if live.is_empty() {
             writeln!(out, "no session of group {} is live", text::one_line(&name))?;
         }
     }
-    let patience = Patience { grace: args.grace, force: args.force };
+    let options = StopOptions { grace: args.grace, force: args.force };
     let live = Found { sessions: live, bad: Vec::new(), exit: Exit::Done };
-    stop_all(&live, patience, args.json, &fleet, &caller, out)
+    stop_all(&live, options, args.json, &fleet, &caller, out)
 }

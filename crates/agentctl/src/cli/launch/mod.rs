@@ -54,7 +54,7 @@ pub(crate) struct Args {
     /// Where the agent works [default: here; in a gateway, where that decides]
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     cwd: Option<PathBuf>,
-    /// Further instructions behind the agent's own system prompt
+    /// Instructions to append to the agent's own system prompt
     #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     system_prompt_append: Option<String>,
     /// What the agent may do without asking

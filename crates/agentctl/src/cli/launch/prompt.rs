@@ -21,16 +21,16 @@ pub(crate) struct Prompt {
     /// The same as -p
     #[arg(value_name = "PROMPT", conflicts_with = "text")]
     word: Option<String>,
-    /// A specification to work by, put behind the prompt
+    /// A specification to work by, appended to the prompt
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     spec: Option<PathBuf>,
-    /// A file to put behind the prompt, repeatable
+    /// A file to append to the prompt, repeatable
     #[arg(long = "file", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     files: Vec<PathBuf>,
     /// The largest --file or --spec, as in 500k or 2m
     #[arg(long, value_name = "SIZE", default_value = "256k", value_parser = size)]
     max_file_size: u64,
-    /// Put this issue behind the prompt, fetched with the `gh` CLI
+    /// Append this issue to the prompt, fetched with the `gh` CLI
     #[arg(long, value_name = "N")]
     issue: Option<u64>,
     /// The repository of --issue

@@ -168,7 +168,7 @@ mod tests {
         let session = |status, outcome| Session {
             capabilities: vec![Capability::Peek, Capability::Resume],
             pid: Some(1),
-            ..crate::cli::order::tests::session("agent:main:dashboard:934eb747-1111-4111", status, outcome)
+            ..agentctl_testkit::sessions::session("agent:main:dashboard:934eb747-1111-4111", status, outcome)
         };
         let verbs = |session: &Session| -> Vec<String> {
             let verb = |step: &String| step.split(' ').nth(1).map(str::to_owned);

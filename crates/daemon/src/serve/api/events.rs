@@ -19,14 +19,14 @@ use crate::run::clock;
 use crate::serve::query;
 use crate::serve::query::{Pairs, Parameter, Parameters, adapter_words};
 use crate::shared::Phase;
-use crate::tell::events::{EventMessage, Posted, Read, written};
+use crate::tell::events::{EventMessage, PublishedEvent, Read, written};
 
 // A type that never occurs is refused, because a client would wait for it forever. Two types are always sent.
 pub(crate) const QUERY: Parameters = &[
     Parameter::text("since", "go on behind this cursor, as Last-Event-ID does"),
     Parameter::word("type", "only events of this type; reset and snapshot always come", kinds).repeatable(),
     Parameter::word("adapter", "only events of this agent", adapter_words).repeatable(),
-    Parameter::flag("snapshot", "begin with where everything stands"),
+    Parameter::flag("snapshot", "begin with the current state of everything"),
 ];
 /// How many events are read from the ring at once.
 const PORTION: usize = 64;
@@ -97,7 +97,7 @@ impl Reader {
         }
     }
 
-    fn take(&mut self, events: &[Arc<Posted>]) {
+    fn take(&mut self, events: &[Arc<PublishedEvent>]) {
         for posted in events {
             self.read = posted.number;
             let EventMessage { cursor, event, .. } = &posted.message;

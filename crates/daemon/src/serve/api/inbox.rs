@@ -19,7 +19,7 @@ use crate::serve::server::Peer;
 use crate::serve::{caller, query};
 
 pub(crate) const QUERY: Parameters = &[
-    Parameter::since("since", "how far back failures of stopped sessions count; 1d unless told"),
+    Parameter::since("since", "how far back failures of stopped sessions count; 1d by default"),
     Parameter::word("adapter", "only sessions of this agent", adapter_words).repeatable(),
 ];
 

@@ -26,11 +26,11 @@ use crate::shared::Phase;
 use crate::tell::events::written;
 
 pub(crate) const PAGE: Parameters = &[
-    Parameter::number("limit", "how many entries, 20 unless told"),
+    Parameter::number("limit", "how many entries, 20 by default"),
     Parameter::number("before", "leave out this many of the newest, to page back"),
 ];
 pub(crate) const BACKLOG: Parameters =
-    &[Parameter::number("limit", "how many entries to begin with, 20 unless told")];
+    &[Parameter::number("limit", "how many entries to begin with, 20 by default")];
 const ENTRIES: usize = 20;
 /// The most entries that are read for one page.
 const MOST: usize = 10_000;

@@ -1,6 +1,6 @@
 //! Every route: its path, purpose, parameters, types and handler.
 
-use agentctl_fleet::act::steer::Taken;
+use agentctl_fleet::act::steer::Receipt;
 use agentctl_fleet::act::stop::StopAnswer;
 use agentctl_fleet::keep::locks::LockList;
 use agentctl_fleet::read::groups::{GroupDiff, GroupLaunch, GroupList, GroupView};
@@ -226,7 +226,7 @@ pub(crate) const ROUTES: &[Route] = &[
         operations: &[Operation::post(
             "sendToSession",
             "Say something to a live session, where its agent offers a way in",
-            of::<Taken>,
+            of::<Receipt>,
         )
         .asks(&[TARGET])
         .takes(of::<steer::SendBody>)
@@ -238,7 +238,7 @@ pub(crate) const ROUTES: &[Route] = &[
         operations: &[Operation::post(
             "answerSession",
             "Approve, deny or answer what a session waits for, where its agent offers a way in",
-            of::<Taken>,
+            of::<Receipt>,
         )
         .asks(&[TARGET])
         .takes(of::<steer::AnswerBody>)
@@ -261,7 +261,7 @@ pub(crate) const ROUTES: &[Route] = &[
         path: "/v1/inbox/{id}/done",
         operations: &[Operation::post(
             "putFailureAway",
-            "Put the failure of a session away until its next turn",
+            "Mark the failure of a session as done until its next turn",
             of::<PutAwayReport>,
         )
         .asks(&[TARGET])
@@ -376,7 +376,7 @@ pub(crate) const ROUTES: &[Route] = &[
         .header("Last-Event-ID", "go on behind this cursor; stronger than `since`")
         .notes(
             "The id of each event is its cursor. Who comes back with one that is too old, or of a daemon that has ended \
-            since, gets `reset` and a `snapshot` of where everything stands.",
+            since, gets `reset` and a `snapshot` of the current state of everything.",
         )],
         handler: || get(events::stream),
     },
@@ -393,13 +393,13 @@ pub(crate) const ROUTES: &[Route] = &[
     },
     Route {
         path: "/v1/fuses/{id}",
-        operations: &[Operation::delete("cancelFuse", "Take a fuse away; nothing fires", of::<Fuse>)
+        operations: &[Operation::delete("cancelFuse", "Remove a fuse without firing it", of::<Fuse>)
             .fails(&[404, 500])],
         handler: || delete(fuses::cancel),
     },
     Route {
         path: "/v1/fuses/{id}/extend",
-        operations: &[Operation::post("extendFuse", "Let a fuse burn longer", of::<Fuse>)
+        operations: &[Operation::post("extendFuse", "Extend a fuse", of::<Fuse>)
             .takes(of::<Extension>)
             .fails(&[404, 500])],
         handler: || post(fuses::extend),

@@ -2,7 +2,7 @@
 //! request.
 
 use agentctl_fleet::{Explanation, Fleet, Purpose, Selector};
-use agentctl_model::SourceReport;
+use agentctl_model::{SourceReport, Surveyed};
 use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::{RawQuery, State};
@@ -17,7 +17,7 @@ use crate::serve::problem::Problem;
 use crate::serve::query;
 use crate::serve::query::Pairs;
 use crate::serve::server::Peer;
-use crate::wire::{CALLER, FoundWhole};
+use crate::wire::{CALLER, SessionLookup};
 
 pub(crate) async fn list(
     State(app): State<App>,
@@ -40,44 +40,44 @@ pub(crate) async fn list(
     shared_survey(&app, key, survey).await.map(answer)
 }
 
-pub(crate) async fn one(
-    State(app): State<App>,
-    Extension(peer): Extension<Peer>,
-    headers: HeaderMap,
-    Id(id): Id,
-    RawQuery(raw): RawQuery,
-    Extension(pairs): Extension<Pairs>,
+pub(crate) async fn one(State(app): State<App>, request: SessionRequest) -> Result<Response, Problem> {
+    let (_, headers, _, _, Extension(pairs)) = &request;
+    let whole = wants_whole(headers);
+    let purpose = if query::flag_on_by_default(pairs, "usage") { Purpose::Show } else { Purpose::Read };
+    look_up(&app, "one", request, (purpose, whole), move |found, sources| {
+        if whole { json(&SessionLookup { found, sources }) } else { json(&found.session) }
+    })
+    .await
+}
+
+pub(crate) async fn explain(State(app): State<App>, request: SessionRequest) -> Result<Response, Problem> {
+    look_up(&app, "why", request, (Purpose::Read, false), |found, sources| {
+        json(&Explanation::of(&found, &sources))
+    })
+    .await
+}
+
+/// What a request about one session consists of.
+type SessionRequest = (Extension<Peer>, HeaderMap, Id, RawQuery, Extension<Pairs>);
+
+/// Finds the session and answers with what `render` makes of it. `whole` is the form of the error when there is not exactly
+/// one such session.
+async fn look_up(
+    app: &App,
+    what: &str,
+    (Extension(peer), headers, Id(id), RawQuery(raw), Extension(pairs)): SessionRequest,
+    (purpose, whole): (Purpose, bool),
+    render: impl FnOnce(Surveyed, Vec<SourceReport>) -> Result<Bytes, Problem> + Send + 'static,
 ) -> Result<Response, Problem> {
     let selector = selector(id, &pairs);
     let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
-    let whole = wants_whole(&headers);
-    let purpose = if query::flag_on_by_default(&pairs, "usage") { Purpose::Show } else { Purpose::Read };
-    let key = key(&format!("one {}", selector.text), raw.as_deref(), &headers, &peer);
+    let key = key(&format!("{what} {}", selector.text), raw.as_deref(), &headers, &peer);
     let survey = move || {
         let (found, sources) =
             fleet.find(&selector, purpose).map_err(|error| Problem::not_one(error, whole))?;
-        if whole { json(&FoundWhole { found, sources }) } else { json(&found.session) }
+        render(found, sources)
     };
-    shared_survey(&app, key, survey).await.map(answer)
-}
-
-pub(crate) async fn explain(
-    State(app): State<App>,
-    Extension(peer): Extension<Peer>,
-    headers: HeaderMap,
-    Id(id): Id,
-    RawQuery(raw): RawQuery,
-    Extension(pairs): Extension<Pairs>,
-) -> Result<Response, Problem> {
-    let selector = selector(id, &pairs);
-    let fleet = caller::fleet(&*app.settings, &headers, &peer)?;
-    let key = key(&format!("why {}", selector.text), raw.as_deref(), &headers, &peer);
-    let survey = move || {
-        let (found, sources) =
-            fleet.find(&selector, Purpose::Read).map_err(|error| Problem::not_one(error, false))?;
-        json(&Explanation::of(&found, &sources))
-    };
-    shared_survey(&app, key, survey).await.map(answer)
+    shared_survey(app, key, survey).await.map(answer)
 }
 
 /// The text that selects a session, with the parameters that narrow it.
@@ -94,7 +94,7 @@ pub(super) async fn shared_survey(
 ) -> Result<Bytes, Problem> {
     let survey = move || enough_descriptors().and_then(|()| survey());
     let answered = app.answers.ask(key, Box::new(survey)).await;
-    answered.unwrap_or_else(|| Err(Problem::failed("the look at the fleet failed; the log says more")))
+    answered.unwrap_or_else(|| Err(Problem::failed("the survey failed; see the log of the daemon")))
 }
 
 /// The key of a question: two requests with the same key ask the same.
@@ -111,7 +111,7 @@ pub(super) async fn find(
     headers: &HeaderMap,
     selector: Selector,
     purpose: Purpose,
-) -> Result<(Fleet, agentctl_model::Surveyed), Problem> {
+) -> Result<(Fleet, Surveyed), Problem> {
     let fleet = caller::fleet(&*app.settings, headers, peer)?;
     let survey = move || {
         enough_descriptors()?;
@@ -136,5 +136,5 @@ pub(super) async fn run_blocking<T: Send + 'static>(
 ) -> Result<T, Problem> {
     tokio::task::spawn_blocking(work)
         .await
-        .unwrap_or_else(|_| Err(Problem::failed("the look at the fleet failed; the log says more")))
+        .unwrap_or_else(|_| Err(Problem::failed("the survey failed; see the log of the daemon")))
 }

@@ -113,7 +113,8 @@ impl Fleet {
         let callback = if options.callback != Addressee::default() {
             Some(self.callback_to(options.callback, gateway)?)
         } else if gateway.is_some() && source.adapter.gateway().is_none() {
-            let message = format!("{} lives in no gateway, and nobody is to be told", choice.adapter);
+            let message =
+                format!("{} does not run in a gateway, and no callback goes through one", choice.adapter);
             return Err(SlotError::new(SlotErrorKind::Refused, message));
         } else {
             None

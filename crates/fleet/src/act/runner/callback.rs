@@ -86,7 +86,7 @@ mod tests {
     use agentctl_model::Status;
 
     use super::*;
-    use crate::read::list::made::{session, surveyed};
+    use agentctl_testkit::sessions::{session, surveyed};
 
     #[test]
     fn what_is_told_names_the_session_and_its_end() {

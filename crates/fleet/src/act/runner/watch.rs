@@ -54,8 +54,14 @@ impl LaunchWatch {
 mod tests {
     use super::*;
 
-    /// Far longer than any test may take: what the test waits for must come before.
-    const FOREVER: Duration = Duration::from_hours(1);
+    /// Far longer than any of this takes: what the test waits for must come before.
+    const DEADLINE: Duration = Duration::from_mins(1);
+
+    /// Whether something woke it, rather than the end of the time.
+    fn is_woken(watch: &mut LaunchWatch, agent: Option<ProcessRef>) -> bool {
+        let began = Instant::now();
+        watch.wait_once(agent, DEADLINE) && began.elapsed() < DEADLINE
+    }
 
     #[test]
     #[cfg(target_os = "linux")]
@@ -65,12 +71,28 @@ mod tests {
         std::fs::create_dir_all(&elsewhere).unwrap();
         let this = agentctl_process::identity(std::process::id());
         let mut watch = LaunchWatch::of(vec![WatchTarget::new(&here, 0)]);
+        // The folder above is watched too, because the target does not exist yet.
         std::fs::write(elsewhere.join("file"), "x").unwrap();
+        std::fs::write(place.path().join("beside"), "x").unwrap();
         assert!(!watch.wait_once(this, Duration::ZERO));
         std::fs::create_dir(&here).unwrap();
-        assert!(watch.wait_once(this, FOREVER), "the folder that was not there yet");
+        assert!(is_woken(&mut watch, this), "the folder that was not there yet");
         std::fs::write(here.join("file"), "x").unwrap();
-        assert!(watch.wait_once(this, FOREVER));
+        assert!(is_woken(&mut watch, this));
         assert!(!watch.wait_once(this, Duration::ZERO), "it was told already");
+    }
+
+    #[test]
+    fn the_exit_of_the_agent_wakes() {
+        let place = tempfile::tempdir().unwrap();
+        let mut watch = LaunchWatch::of(vec![WatchTarget::new(place.path(), 0)]);
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let agent = agentctl_process::identity(child.id());
+        assert!(agent.is_some() && !watch.wait_once(agent, Duration::ZERO), "it lives");
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(is_woken(&mut watch, agent));
+        assert!(is_woken(&mut watch, None), "it was never identified");
     }
 }

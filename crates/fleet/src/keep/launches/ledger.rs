@@ -65,7 +65,11 @@ impl Ledger {
     }
 
     /// Returns the folders of all runners that hold a session of this source now.
-    pub(crate) fn held<'l>(&'l self, adapter: &'l str, root: &'l str) -> impl Iterator<Item = &'l LaunchFolder> {
+    pub(crate) fn held<'l>(
+        &'l self,
+        adapter: &'l str,
+        root: &'l str,
+    ) -> impl Iterator<Item = &'l LaunchFolder> {
         let of_source = self.newest_of(adapter, root).filter(|(_, (_, record))| record.order.hold);
         of_source.map(|(_, (folder, _))| folder).filter(|folder| folder.is_held())
     }

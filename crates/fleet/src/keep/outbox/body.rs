@@ -52,7 +52,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::read::list::made::session;
+    use agentctl_testkit::sessions::session;
 
     #[test]
     fn the_end_is_the_known_one_and_the_exit_status_one_kind_of_word() {

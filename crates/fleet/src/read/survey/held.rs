@@ -33,7 +33,7 @@ fn ask(claim: &mut Claim, folder: &LaunchFolder, as_of: Timestamp) {
         return;
     }
     claim.owner.headless = false;
-    claim.testimony = Some(live_report(&report, as_of));
+    claim.live_report = Some(live_report(&report, as_of));
 }
 
 /// What a holder says, as a live report. Pure.

@@ -152,7 +152,7 @@ impl Fleet {
             // A session that was read by its id was read more closely, so that reading stays.
             let harvest = &mut readings[*index].harvest;
             let is_known = |found: &Found| {
-                harvest.found.iter().any(|known| known.id == found.id && known.slot == found.slot)
+                harvest.found.iter().any(|known| known.id == found.id && known.variant == found.variant)
             };
             again.harvest.found.retain(|found| !is_known(found));
             merge(harvest, again.harvest, &[]);
@@ -361,7 +361,7 @@ fn add_live_sessions(reading: &mut SourceReading, living: SourceReading) {
         Coverage::Partial => harvest.coverage = Coverage::Partial,
         silent => {
             let why = silent.error().unwrap_or_else(|| silent.as_str().to_owned());
-            harvest.left_out(format!("what its live processes carry was not heard: {why}"));
+            harvest.left_out(format!("the sessions of its live processes could not be read: {why}"));
         }
     }
     let fresh = living.harvest.warnings.iter().filter(|warning| !harvest.warnings.contains(warning));
@@ -387,10 +387,12 @@ fn merge(harvest: &mut Harvest, again: Harvest, ids: &[String]) {
     };
     harvest.registrations.retain(|old| !is_replaced(old));
     harvest.registrations.extend(again.registrations);
-    harvest.remote.retain(|old| !again.remote.iter().any(|new| new.id == old.id && new.slot == old.slot));
+    harvest
+        .remote
+        .retain(|old| !again.remote.iter().any(|new| new.id == old.id && new.variant == old.variant));
     harvest.remote.extend(again.remote);
     for found in again.found {
-        match harvest.found.iter_mut().find(|known| known.id == found.id && known.slot == found.slot) {
+        match harvest.found.iter_mut().find(|known| known.id == found.id && known.variant == found.variant) {
             Some(known) => *known = found,
             None => harvest.found.push(found),
         }

@@ -36,7 +36,7 @@ fn ours(native: &NativeSession, sources: &[Source]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read::list::made::{session, surveyed};
+    use agentctl_testkit::sessions::{session, surveyed};
 
     #[test]
     fn a_root_gets_the_name_that_our_source_has() {

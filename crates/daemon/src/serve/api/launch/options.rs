@@ -17,21 +17,21 @@ use crate::serve::server::Peer;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OptionsBody {
-    /// A specification to work by, put behind the prompt: an absolute path. On the unix socket alone, as all that is read.
+    /// A specification to work by, appended to the prompt: an absolute path. On the unix socket alone, as all that is read.
     #[schemars(with = "Option<AbsolutePath>")]
     spec: Option<PathBuf>,
-    /// Files to put behind the prompt: absolute paths.
+    /// Files to append to the prompt: absolute paths.
     #[serde(default)]
     #[schemars(with = "Vec<AbsolutePath>")]
     files: Vec<PathBuf>,
     /// The largest of them in bytes; without it 262144.
     max_file_size: Option<u64>,
-    /// The number of an issue to put behind the prompt, fetched with the `gh` CLI.
+    /// The number of an issue to append to the prompt, fetched with the `gh` CLI.
     issue: Option<u64>,
     /// The repository of the issue, as OWNER/NAME; without it the one of `cwd`.
     repo: Option<String>,
     permission_mode: Option<Permission>,
-    /// Further instructions behind the agent's own system prompt.
+    /// Instructions to append to the agent's own system prompt.
     system_prompt_append: Option<String>,
     group: Option<String>,
     #[serde(default)]

@@ -19,7 +19,7 @@ fn session(id: &str, status: Status, outcome: Option<Outcome>) -> Session {
         }),
         cost: Some(1.5),
         started_at: Some(at("2026-11-15T11:50:00Z")),
-        ..crate::cli::order::tests::session(id, status, outcome)
+        ..agentctl_testkit::sessions::session(id, status, outcome)
     }
 }
 

@@ -1,5 +1,7 @@
 //! One session: its identity, what its agent has stored about it, and the object that users see.
 
+pub mod transcript;
+
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 
@@ -19,7 +21,8 @@ pub struct SessionKey {
     pub root: String,
     pub id: String,
     /// Distinguishes two sessions with the same id, for agents that allow this (Pi: one per directory).
-    pub slot: Option<String>,
+    #[serde(rename = "slot")]
+    pub variant: Option<String>,
 }
 
 /// Tokens of one session. A part the agent does not report is `None`.
@@ -219,7 +222,7 @@ pub struct Stamp {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
     pub id: String,
-    pub slot: Option<String>,
+    pub variant: Option<String>,
     /// The file or database that contains it: `peek` reads it and `explain` names it.
     pub place: PathBuf,
     /// The state of `place` when it was read, for agents that have one file per session.
